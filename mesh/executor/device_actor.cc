@@ -41,7 +41,7 @@ std::vector<std::byte> DeviceActor::open(DeviceSetup setup) {
   return engine_->address();
 }
 
-void DeviceActor::connect(std::vector<PeerAddress> peers) { engine().connect(peers); }
+void DeviceActor::connect(const std::vector<PeerAddress>& peers) { engine().connect(peers); }
 
 transfer::DevicePlace DeviceActor::place() {
   const transfer::DevicePlace& place = engine().place();
@@ -53,11 +53,11 @@ transfer::DevicePlace DeviceActor::place() {
 }
 
 std::vector<transfer::CommunicatorId> DeviceActor::make_ids(
-    std::vector<transfer::CommunicatorGroup> groups) {
+    const std::vector<transfer::CommunicatorGroup>& groups) {
   return engine().make_ids(groups);
 }
 
-void DeviceActor::open_communicators(CommunicatorSetup setup) {
+void DeviceActor::open_communicators(const CommunicatorSetup& setup) {
   const InHandler inside(*board_, "open_communicators");
   engine().open_communicators(setup);
   if (!setup.changes.create.empty())

@@ -30,11 +30,12 @@ class DeviceActor final {
 
   /// Makes the device reachable; gives its address on the data plane. Comes first.
   std::vector<std::byte> open(DeviceSetup setup);
-  void connect(std::vector<PeerAddress> peers);
+  void connect(const std::vector<PeerAddress>& peers);
   // Between connect() and install(), where the device's library reaches others; see DeviceEngine.
   transfer::DevicePlace place();
-  std::vector<transfer::CommunicatorId> make_ids(std::vector<transfer::CommunicatorGroup> groups);
-  void open_communicators(CommunicatorSetup setup);
+  std::vector<transfer::CommunicatorId> make_ids(
+      const std::vector<transfer::CommunicatorGroup>& groups);
+  void open_communicators(const CommunicatorSetup& setup);
   /// Answers while run() waits: ends what waits for a device that has died.
   void cancel_collectives(std::string why);
   void install(Program program);
