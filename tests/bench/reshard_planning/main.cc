@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/units.h"
+#include "tests/support/played_flows.h"
 #include "transfer/reshard/plan.h"
 #include "transfer/reshard_cases/cut_map.h"
 #include "transfer/reshard_cases/reshard_case.h"
@@ -111,13 +112,53 @@ nlohmann::json planning_times(bool small) {
   return result;
 }
 
+/// What a plan's flows cost as fluids, in the planner's steps and exactly, and as tasks of the one
+/// player.
+void beside_player(const std::vector<ReshardCase>& cases) {
+  fmt::print("{:<22}{:<14}{:>7}{:>12}{:>12}{:>12}{:>9}{:>9}{:>12}\n", "case", "strategy", "flows",
+             "planner", "exact", "player", "tasks", "ratio", "difference");
+  const auto timed = [](const auto& call) {
+    const auto start = std::chrono::steady_clock::now();
+    const double predicted = call();
+    return std::pair(seconds_since(start), predicted);
+  };
+  for (const ReshardCase& c : cases) {
+    const Network network = c.network(kRate);
+    for (const Strategy strategy : {Strategy::kSendRecv, Strategy::kBroadcast, Strategy::kWeft}) {
+      const ReshardPlan plan = plan_reshard(c.tasks, c.topology, network, strategy);
+      SimulateOptions options{.places = plan.egress_places};
+      const auto exact = timed([&] {  //
+        return simulate(plan.flows, c.topology, network, options).seconds;
+      });
+      options.resolution_seconds = plan.predicted_seconds / 2000;
+      const auto planner = timed([&] {  //
+        return simulate(plan.flows, c.topology, network, options).seconds;
+      });
+      std::size_t tasks = 0;
+      const auto played = timed([&] {
+        const test::PlayedFlows one =
+            test::play_flows(plan.flows, c.topology, network, plan.egress_places);
+        tasks = one.tasks;
+        return one.seconds;
+      });
+      fmt::print("{:<22}{:<14}{:>7}{:>12}{:>12}{:>12}{:>9}{:>9.1f}{:>11.1f}%\n", c.name,
+                 to_string(strategy), plan.flows.size(), format_seconds(planner.first),
+                 format_seconds(exact.first), format_seconds(played.first), tasks,
+                 played.first / planner.first,
+                 exact.second > 0 ? 100 * (played.second / exact.second - 1) : 0.0);
+      std::fflush(stdout);
+    }
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Planning times and simulated ratios to the physical limit");
-  bool small = false, planning = false;
+  bool small = false, planning = false, player = false;
   std::uint64_t mebibytes = 64;
   std::string json_path, only;
   app.add_flag("--small", small, "A few cases, as a test");
   app.add_flag("--planning", planning, "Only the planning times");
+  app.add_flag("--player", player, "Only what simulating costs, beside the one player of tasks");
   app.add_option("--mib", mebibytes, "Size of a case in MiB");
   app.add_option("--case", only, "This case only; prints its plan under weft");
   app.add_option("--json", json_path, "Also write the figures there");
@@ -140,6 +181,10 @@ int run(int argc, char** argv) {
   for (const std::string& name :
        small ? std::vector<std::string>{"paper-6", "layout-5", "slow-relay"} : reshard_case_names())
     cases.push_back(reshard_case(name, {bytes, 0}));
+  if (player) {
+    beside_player(cases);
+    return 0;
+  }
   report["cases"] = table(fmt::format("{} MiB at 1 Gbit/s", mebibytes), cases, all);
   report["planning"] = planning_times(small);
   const std::vector<Strategy> curve = {Strategy::kWeft, Strategy::kBroadcast,

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/base/error.h"
+#include "tests/support/played_flows.h"
 
 namespace weft::transfer {
 namespace {
@@ -160,6 +161,32 @@ TEST(Simulate, ACoarseResolutionIsNearTheExactAnswer) {
     for (std::size_t h = 0; h < 8; ++h)
       busiest = std::max({busiest, exact.egress_bytes[h], exact.ingress_bytes[h]});
     EXPECT_GE(exact.seconds, busiest / kRate * (1 - 1e-9)) << "no link is faster than it is";
+  }
+}
+
+TEST(Simulate, FlowsWithoutRelaysTakeAsLongAsThePlayerSays) {
+  std::mt19937_64 random(20261123);
+  for (int round = 0; round < 100; ++round) {
+    const Topology topology = Topology::dense({2, 1, 3, 1, 2});
+    Network network = network_of(5, 1e-3 * static_cast<double>(random() % 3));
+    for (Network::HostLinks& host : network.hosts) {
+      host.nics[0].egress *= 0.25 * static_cast<double>(1 + random() % 4);
+      host.nics[0].ingress *= 0.25 * static_cast<double>(1 + random() % 4);
+    }
+    std::vector<std::uint32_t> places;
+    for (std::size_t i = 0; i < topology.num_devices(); ++i)
+      places.push_back(static_cast<std::uint32_t>(1 + random() % 3));
+    std::vector<Flow> flows;
+    for (std::uint32_t i = 0; i < 60; ++i) {
+      const auto from = static_cast<std::uint32_t>(random() % topology.num_devices());
+      const auto apart = static_cast<std::uint32_t>(1 + random() % (topology.num_devices() - 1));
+      const auto to = static_cast<std::uint32_t>((from + apart) % topology.num_devices());
+      flows.push_back(flow(i, {{from, to}}, 1000 + random() % kSize));
+    }
+    const FlowSimulation fluid = simulate(flows, topology, network, {.places = places});
+    const test::PlayedFlows played = test::play_flows(flows, topology, network, places);
+    for (std::size_t i = 0; i < flows.size(); ++i)
+      EXPECT_NEAR(fluid.flow_seconds[i], played.flow_seconds[i], 1e-6) << round << ", flow " << i;
   }
 }
 
