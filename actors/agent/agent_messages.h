@@ -20,11 +20,11 @@ struct MeshKey {
 };
 
 /// A device of a host.
-struct DevicePlace {
+struct HostDevice {
   std::string host;
   std::uint32_t device = 0;  ///< index on its host
-  friend bool operator==(const DevicePlace&, const DevicePlace&) = default;
-  static constexpr auto fields = weft::fields(&DevicePlace::host, &DevicePlace::device);
+  friend bool operator==(const HostDevice&, const HostDevice&) = default;
+  static constexpr auto fields = weft::fields(&HostDevice::host, &HostDevice::device);
 };
 
 /// One process to start.
@@ -51,7 +51,7 @@ struct LaunchRequest {
 /// A device process that is up and can be called.
 struct DeviceProcess {
   std::uint32_t rank = 0;
-  DevicePlace place;
+  HostDevice place;
   ProcessRef process;
   std::int64_t pid = 0;
   std::string log_file;

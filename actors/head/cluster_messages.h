@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "actors/agent/agent_messages.h"
-#include "actors/call/mesh_shape.h"
 #include "actors/supervision/incident.h"
 #include "core/codec/codec.h"
+#include "core/tensor/mesh_shape.h"
 
 namespace weft::actors {
 
@@ -121,7 +121,7 @@ struct MeshStatus {
   std::string shape;
   std::string owner;
   std::string state;  ///< "starting", "running", "failed"
-  std::vector<DevicePlace> places;
+  std::vector<HostDevice> places;
   static constexpr auto fields =
       weft::fields(&MeshStatus::key, &MeshStatus::shape, &MeshStatus::owner, &MeshStatus::state,
                    &MeshStatus::places);

@@ -101,7 +101,7 @@ void Head::check_request(const MeshRequest& request, ProcessId owner) const {
                 "only a program that has called own() may spawn a mesh");
   check_name("the name of a mesh", request.mesh);
   request.shape.check();
-  for (const MeshShape::Axis& axis : request.shape.axes())
+  for (const MeshAxis& axis : request.shape.axes())
     check_name("the name of an axis of mesh " + request.mesh, axis.name);
 }
 
@@ -133,7 +133,7 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   const ProcessId owner = context_.caller().id;
   check_request(request, owner);
   const MeshKey key{request.mesh, store_.next_mesh_epoch(request.mesh)};
-  std::vector<DevicePlace> places = placement_.take(request, key);
+  std::vector<HostDevice> places = placement_.take(request, key);
   Mesh& mesh = meshes_[key];
   mesh.request = request;
   mesh.owner = owner;
@@ -174,7 +174,7 @@ std::vector<Future<void>> Head::stop_processes(const MeshKey& key) {
   const auto mesh = meshes_.find(key);
   if (mesh == meshes_.end()) return answers;
   std::set<std::string> told;
-  for (const DevicePlace& place : mesh->second.places) {
+  for (const HostDevice& place : mesh->second.places) {
     const auto host = hosts_.find(place.host);
     if (host == hosts_.end() || !told.insert(place.host).second) continue;
     auto agent = context_.system().named<Agent>(host->second.agent, "agent").within(kStopWithin);

@@ -100,7 +100,7 @@ class Head final {
   struct Mesh {
     MeshRequest request;
     ProcessId owner;
-    std::vector<DevicePlace> places;
+    std::vector<HostDevice> places;
     std::vector<DeviceProcess> processes;  // empty while it starts
     std::vector<std::string> devices;      // by rank, what they are; empty until the owner says so
     bool failed = false;

@@ -37,10 +37,10 @@ void Placement::remove_host(const std::string& name) {
   std::erase_if(hosts_, [&](const Host& host) { return host.name == name; });
 }
 
-std::vector<DevicePlace> Placement::take(const MeshRequest& request, const MeshKey& key) {
+std::vector<HostDevice> Placement::take(const MeshRequest& request, const MeshKey& key) {
   const auto needed = static_cast<std::size_t>(request.shape.size());
   const std::vector<std::string> wanted = request.hosts.empty() ? names() : request.hosts;
-  std::vector<DevicePlace> places;
+  std::vector<HostDevice> places;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const std::string& name = wanted[i];
     if (std::find(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(i), name) !=
@@ -67,7 +67,7 @@ std::vector<DevicePlace> Placement::take(const MeshRequest& request, const MeshK
         wanted.empty() ? "a cluster without hosts" : fmt::format("{}", fmt::join(wanted, ", ")),
         places.size(), places.size() == 1 ? "is" : "are", table());
   }
-  for (const DevicePlace& place : places) find(place.host)->users[place.device] = key;
+  for (const HostDevice& place : places) find(place.host)->users[place.device] = key;
   return places;
 }
 

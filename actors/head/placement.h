@@ -22,7 +22,7 @@ class Placement {
   /// host's devices in order. All or nothing. Throws Error(kResourceExhausted) with a table of
   /// hosts when they do not suffice, Error(kNotFound) when a host has not joined; both say what to
   /// do.
-  std::vector<DevicePlace> take(const MeshRequest& request, const MeshKey& key);
+  std::vector<HostDevice> take(const MeshRequest& request, const MeshKey& key);
   void give_back(const MeshKey& key);
 
   /// "host     devices  free  in use by\nworker0  2        0     front.1 (2)\n..."

@@ -63,7 +63,7 @@ TimePoint Link::beat() {
   return last_read_;
 }
 
-std::optional<Error> Link::transmit(Outgoing& outgoing) {
+std::optional<Error> Link::transmit(OutgoingCall& outgoing) {
   outgoing.call.remaining_ns = remaining(outgoing.deadline);
   encode_call(outgoing.call, [&](std::span<const std::byte> bytes) {
     append_message(*connection_, MessageKind::kCall, bytes);

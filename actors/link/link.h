@@ -65,7 +65,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   void on_closed(const Error& reason) override;
 
  protected:
-  std::optional<Error> transmit(Outgoing& outgoing) override;
+  std::optional<Error> transmit(OutgoingCall& outgoing) override;
   void ask(ActorId actor) override;
   void flush(bool answer_awaited) override;
 

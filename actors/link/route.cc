@@ -17,7 +17,7 @@ Error with_outcome(const Error& error, const CallState& call) {
       .from(error.node(), error.actor());
 }
 
-bool Route::send(Outgoing outgoing) {
+bool Route::send(OutgoingCall outgoing) {
   std::unique_lock lock(mutex_);
   if (const char* problem = wait_for_room(lock, outgoing)) {
     lock.unlock();
@@ -40,7 +40,7 @@ bool Route::send(Outgoing outgoing) {
   return true;
 }
 
-const char* Route::wait_for_room(std::unique_lock<std::mutex>& lock, const Outgoing& outgoing) {
+const char* Route::wait_for_room(std::unique_lock<std::mutex>& lock, const OutgoingCall& outgoing) {
   const auto room = [&] {
     return closed_ || outgoing.call.urgent || targets_[outgoing.call.actor].held.size() < kMaxHeld;
   };
@@ -57,7 +57,7 @@ const char* Route::wait_for_room(std::unique_lock<std::mutex>& lock, const Outgo
          "stuck";
 }
 
-void Route::transmit_or_hold(Outgoing&& outgoing) {
+void Route::transmit_or_hold(OutgoingCall&& outgoing) {
   const ActorId actor = outgoing.call.actor;
   Target& target = targets_[actor];
   if (outgoing.call.urgent) {
@@ -71,7 +71,7 @@ void Route::transmit_or_hold(Outgoing&& outgoing) {
   }
 }
 
-void Route::transmit_now(Target& target, Outgoing& outgoing) {
+void Route::transmit_now(Target& target, OutgoingCall& outgoing) {
   // its deadline has passed, or it was cancelled
   if (outgoing.state && outgoing.state->done()) return;
   if (!outgoing.call.urgent) target.window.sent(outgoing.call.arguments.size());
@@ -123,8 +123,9 @@ bool Route::withdraw(ActorId actor, std::uint64_t call_id) {
   const auto found = targets_.find(actor);
   if (found == targets_.end()) return false;
   for (auto* queue : {&found->second.held, &found->second.held_urgent}) {
-    const auto call = std::find_if(queue->begin(), queue->end(),
-                                   [&](const Outgoing& each) { return each.call.id == call_id; });
+    const auto call = std::find_if(queue->begin(), queue->end(), [&](const OutgoingCall& each) {
+      return each.call.id == call_id;
+    });
     if (call == queue->end()) continue;
     queue->erase(call);
     room_.notify_all();
@@ -157,7 +158,7 @@ void Route::close(const Error& reason) {
     open_ = false;
     for (auto& [actor, target] : targets_)
       for (auto* queue : {&target.held_urgent, &target.held})
-        for (Outgoing& each : *queue)
+        for (OutgoingCall& each : *queue)
           if (each.state) held.push_back(std::move(each.state));
     targets_.clear();
   }

@@ -15,7 +15,7 @@
 namespace weft::actors {
 
 /// A call that leaves, with what its caller waits on (nothing for tell).
-struct Outgoing {
+struct OutgoingCall {
   Call call;
   std::shared_ptr<CallState> state;  // shared with the caller's Future
   TimePoint deadline = TimePoint::max();
@@ -31,7 +31,7 @@ class Route : public ReturnRoute {
  public:
   /// Sends, or holds back. False if it cannot be sent at all: its state, if any, has ended with the
   /// error.
-  bool send(Outgoing outgoing);
+  bool send(OutgoingCall outgoing);
   /// The actor has taken messages: sends what was held back.
   void on_credit(const Credit& credit);
   /// Takes back a call that has not left; false if it has, or is not here.
@@ -49,7 +49,7 @@ class Route : public ReturnRoute {
  protected:
   /// Puts a call on its way; called in order, one at a time, under the route's lock. An error is
   /// the end of that call alone.
-  virtual std::optional<Error> transmit(Outgoing& outgoing) = 0;
+  virtual std::optional<Error> transmit(OutgoingCall& outgoing) = 0;
   /// Asks an actor for a report of its credit; without the lock.
   virtual void ask(ActorId actor) = 0;
   /// After transmit(), without the lock.
@@ -60,17 +60,17 @@ class Route : public ReturnRoute {
  private:
   struct Target {
     SendWindow window;
-    std::deque<Outgoing> held;
-    std::deque<Outgoing> held_urgent;
+    std::deque<OutgoingCall> held;
+    std::deque<OutgoingCall> held_urgent;
     bool asked = false;
   };
   /// Waits until the actor has room for a call that is held back, or the route is closed. Returns
   /// nullptr, or why there is no room.
-  const char* wait_for_room(std::unique_lock<std::mutex>& lock, const Outgoing& outgoing);
+  const char* wait_for_room(std::unique_lock<std::mutex>& lock, const OutgoingCall& outgoing);
   /// Sends one now, or holds it back; the lock is held.
-  void transmit_or_hold(Outgoing&& outgoing);
+  void transmit_or_hold(OutgoingCall&& outgoing);
   /// Sends one now; the lock is held. Errors are collected, to be told without the lock.
-  void transmit_now(Target& target, Outgoing& outgoing);
+  void transmit_now(Target& target, OutgoingCall& outgoing);
   void release(ActorId actor, Target& target);
   void ask_if_held(ActorId actor, Target& target);
   void finish(std::unique_lock<std::mutex>& lock, bool answer_awaited);

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
-#include "actors/call/mesh_shape.h"
 #include "actors/system/actor_ref.h"
+#include "core/tensor/mesh_shape.h"
 
 namespace weft::actors {
 

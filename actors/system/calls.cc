@@ -103,7 +103,7 @@ void LocalRoute::ask(ActorId actor) {
   if (const auto credit = host->mailbox()->request_report(this)) on_credit(*credit);
 }
 
-std::optional<Error> LocalRoute::transmit(Outgoing& outgoing) {
+std::optional<Error> LocalRoute::transmit(OutgoingCall& outgoing) {
   return system_.deliver({std::move(outgoing.call), shared_from_this(), outgoing.deadline});
 }
 

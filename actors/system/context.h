@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "actors/call/interface.h"
-#include "actors/call/mesh_shape.h"
 #include "actors/call/task.h"
 #include "actors/call/wakeup.h"
 #include "core/base/clock.h"
 #include "core/codec/codec.h"
 #include "core/log/log.h"
+#include "core/tensor/mesh_shape.h"
 
 namespace weft::actors {
 

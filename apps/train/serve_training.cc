@@ -40,7 +40,7 @@ PlannedRun read(const actors::AppRun& run, TrainingApp& app) {
 /// "data 1 x tensor 2".
 std::string shape_text(const mesh::MeshConfig& mesh) {
   std::string axes;
-  for (const mesh::MeshAxis& axis : mesh.axes)
+  for (const MeshAxis& axis : mesh.axes)
     axes += fmt::format("{}{} {}", axes.empty() ? "" : " x ", axis.name, axis.size);
   return axes;
 }
@@ -104,7 +104,7 @@ nlohmann::ordered_json check_json(const actors::AppRun& run, const RunConfig& co
       {"parameters", config.model.graphs.train.graph.num_parameter_elements()}};
   for (const mesh::MeshConfig& mesh : config.layout.meshes) {
     nlohmann::ordered_json shape = nlohmann::ordered_json::object();
-    for (const mesh::MeshAxis& axis : mesh.axes) shape[axis.name] = axis.size;
+    for (const MeshAxis& axis : mesh.axes) shape[axis.name] = axis.size;
     json["meshes"].push_back({{"name", mesh.name}, {"hosts", mesh.hosts}, {"shape", shape}});
   }
   for (const mesh::StageConfig& stage : config.layout.stages)

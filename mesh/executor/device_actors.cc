@@ -10,9 +10,9 @@ namespace weft::mesh {
 
 void DeviceActors::spawn(const LayoutConfig& layout, const std::vector<std::byte>& batches) {
   for (const MeshConfig& mesh : layout.meshes) {
-    std::vector<actors::MeshShape::Axis> shape;
+    std::vector<MeshAxis> shape;
     for (const MeshAxis& axis : mesh.axes) shape.push_back({axis.name, axis.size});
-    meshes_.push_back(cluster_.spawn<DeviceActor>(mesh.name, actors::MeshShape(std::move(shape)),
+    meshes_.push_back(cluster_.spawn<DeviceActor>(mesh.name, MeshShape(std::move(shape)),
                                                   actors::OnHosts{mesh.hosts}, batches));
   }
   find_places();
@@ -35,7 +35,7 @@ void DeviceActors::find_places() {
                   "the head does not know mesh '{}', which it has just placed", mesh.name());
     places_.push_back(newest->places);
     for (std::uint32_t rank = 0; rank < newest->places.size(); ++rank) {
-      const actors::DevicePlace& place = newest->places[rank];
+      const actors::HostDevice& place = newest->places[rank];
       slots_.push_back(slots[place.host] + static_cast<int>(place.device));
       members_.emplace_back(keys_.size(), rank);
     }
@@ -102,7 +102,7 @@ actors::MeshRef<DeviceActor> DeviceActors::all() const {
       addresses.push_back(std::make_shared<const actors::ActorAddress>(std::move(actor)));
   }
   const auto size = static_cast<std::int64_t>(addresses.size());
-  return {cluster_.system(), "devices", actors::MeshShape{{"device", size}}, std::move(addresses)};
+  return {cluster_.system(), "devices", MeshShape{{"device", size}}, std::move(addresses)};
 }
 
 std::vector<std::string> DeviceActors::names_with_places() const {

@@ -21,9 +21,7 @@ namespace {
 actors::MeshRequest request_of(const MeshConfig& mesh) {
   actors::MeshRequest request;
   request.mesh = mesh.name;
-  std::vector<actors::MeshShape::Axis> shape;
-  for (const MeshAxis& axis : mesh.axes) shape.push_back({axis.name, axis.size});
-  request.shape = actors::MeshShape(std::move(shape));
+  request.shape = MeshShape(mesh.axes);
   request.hosts = mesh.hosts;
   return request;
 }
@@ -202,7 +200,7 @@ DeviceNumbering number_devices(const LayoutConfig& layout, const MeshPlaces& pla
   std::uint32_t next = 0;
   for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
     std::vector<transfer::DeviceId> devices;
-    for (const actors::DevicePlace& place : places[m]) {
+    for (const actors::HostDevice& place : places[m]) {
       auto host = std::find(hosts.begin(), hosts.end(), place.host);
       if (host == hosts.end()) host = hosts.insert(hosts.end(), place.host);
       result.topology.host_of_device.emplace_back(static_cast<std::uint32_t>(host - hosts.begin()));

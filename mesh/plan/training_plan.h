@@ -26,7 +26,7 @@ struct ModelGraphs {
 };
 
 /// Where the ranks of each mesh lie: places[mesh][rank].
-using MeshPlaces = std::vector<std::vector<actors::DevicePlace>>;
+using MeshPlaces = std::vector<std::vector<actors::HostDevice>>;
 
 /// Where the head would place the meshes on an empty cluster of these hosts (name, devices): for
 /// checking and planning without one. Throws Error(kResourceExhausted) or Error(kNotFound) as the

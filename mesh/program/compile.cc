@@ -186,7 +186,7 @@ void emit_safe(std::vector<std::unique_ptr<MeshCompiler>>& compilers,
     (*compiler)->emit_action(place.index);
     return (*compiler)->take_outgoing();
   };
-  const auto move = [&](const Outgoing& outgoing) {
+  const auto move = [&](const OutgoingTensor& outgoing) {
     const MeshEdge& edge = edges[outgoing.edge].edge;
     compilers[edge.from_mesh]->transfer_now(outgoing);
     compilers[edge.to_mesh]->transfer_now(outgoing);

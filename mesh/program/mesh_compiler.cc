@@ -259,7 +259,7 @@ void MeshCompiler::post_receives(End& end, std::size_t up_to) {
 void MeshCompiler::send(LocalId local_id, int microbatch) {
   for (const End& end : ends_) {
     if (!end.sends || edges_[end.edge].edge.source != local_id) continue;
-    Outgoing outgoing{end.edge, microbatch, {}};
+    OutgoingTensor outgoing{end.edge, microbatch, {}};
     for (int rank = 0; rank < num_ranks(); ++rank)
       outgoing.sources.push_back(instance(local_id, microbatch, rank));
     if (options_.lowering == Lowering::kSafe) {
@@ -276,7 +276,7 @@ void MeshCompiler::send(LocalId local_id, int microbatch) {
   }
 }
 
-void MeshCompiler::transfer_now(const Outgoing& outgoing) {
+void MeshCompiler::transfer_now(const OutgoingTensor& outgoing) {
   const auto end = std::find_if(ends_.begin(), ends_.end(), [&](const End& candidate) {
     return candidate.edge == outgoing.edge;
   });

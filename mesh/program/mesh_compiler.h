@@ -32,7 +32,7 @@ class TransferOps {
 };
 
 /// In safe mode: a tensor that an action has made and that is to go to another mesh.
-struct Outgoing {
+struct OutgoingTensor {
   std::size_t edge = 0;
   int microbatch = 0;
   std::vector<std::uint32_t> sources;  ///< The sender's buffers, by rank.
@@ -54,9 +54,9 @@ class MeshCompiler {
   /// in order.
   void emit_action(std::size_t index);
   /// In safe mode: what the last action has made for other meshes.
-  std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
+  std::vector<OutgoingTensor> take_outgoing() { return std::exchange(outgoing_, {}); }
   /// In safe mode: the transfer from start to end, on whichever side this mesh is.
-  void transfer_now(const Outgoing& outgoing);
+  void transfer_now(const OutgoingTensor& outgoing);
   /// Emits the end of a training step: reduce gradients, exchange the terms of shared parameters,
   /// global norm, update. `all_devices` are those of all meshes, ascending.
   void emit_update(const std::vector<TermTransfer>& terms, std::uint32_t norm_op,
@@ -171,7 +171,7 @@ class MeshCompiler {
   std::vector<End> ends_;
   /// By the action that need not wait for it long, nor those after it.
   std::multimap<std::size_t, Unfinished> unfinished_;
-  std::vector<Outgoing> outgoing_;
+  std::vector<OutgoingTensor> outgoing_;
   std::map<int, Recomputation> recomputations_;  ///< By stage.
   /// As step_transfer_, for the second round.
   std::vector<std::vector<std::uint32_t>> step_transfer_again_;

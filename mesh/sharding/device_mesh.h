@@ -6,38 +6,34 @@
 #include <string_view>
 #include <vector>
 
+#include "core/tensor/mesh_shape.h"
 #include "transfer/topology/topology.h"
 
 namespace weft::mesh {
 
-/// A named axis of a mesh: "data" of size 2.
-struct MeshAxis {
-  std::string name;
-  int size = 1;
-  friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
-};
-
 /// A device's place in a mesh: one index per axis, in the order of the axes.
-using Coordinate = std::vector<int>;
+using Coordinate = std::vector<std::int64_t>;
 
-/// A rectangle of devices with named axes. A value; says nothing of how its devices are reached.
+/// A rectangle of devices with named axes: a MeshShape, and who stands where. A value; says nothing
+/// of how its devices are reached.
 ///
 /// Devices are listed in row-major order of their coordinates: the last axis varies fastest.
 class DeviceMesh {
  public:
   DeviceMesh() = default;
-  /// Throws Error(kInvalidArgument) unless there is exactly one device per coordinate and no axis
-  /// name twice.
+  /// Throws Error(kInvalidArgument) as MeshShape does, and unless there is exactly one device per
+  /// coordinate.
   DeviceMesh(std::string name, std::vector<MeshAxis> axes, std::vector<transfer::DeviceId> devices);
 
   const std::string& name() const { return name_; }
-  const std::vector<MeshAxis>& axes() const { return axes_; }
+  const MeshShape& shape() const { return shape_; }
+  const std::vector<MeshAxis>& axes() const { return shape_.axes(); }
   const std::vector<transfer::DeviceId>& devices() const { return devices_; }
   int size() const { return static_cast<int>(devices_.size()); }
   /// Index of the axis with this name.
   std::optional<int> axis(std::string_view name) const;
-  Coordinate coordinate(int rank) const;
-  int rank(const Coordinate& coordinate) const;
+  Coordinate coordinate(int rank) const { return shape_.coordinates(rank); }
+  int rank(const Coordinate& coordinate) const { return static_cast<int>(shape_.rank(coordinate)); }
   /// The rank of `device` in this mesh.
   std::optional<int> rank_of(transfer::DeviceId device) const;
   /// Ranks that differ from `rank` only along `axis`, ordered by their index on it.
@@ -47,7 +43,7 @@ class DeviceMesh {
 
  private:
   std::string name_;
-  std::vector<MeshAxis> axes_;
+  MeshShape shape_;
   std::vector<transfer::DeviceId> devices_;
 };
 

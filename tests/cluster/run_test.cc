@@ -198,7 +198,7 @@ TEST(Run, OtherBinaryThanTheDriversIsRefused) {
     options.binary = binary;
     actors::Cluster cluster(system, actors::Address::parse(address), options);
     try {
-      const auto mesh = cluster.spawn<Nobody>("front", actors::MeshShape{{"x", 1}}, {});
+      const auto mesh = cluster.spawn<Nobody>("front", MeshShape{{"x", 1}}, {});
       return std::string("spawned");
     } catch (const Error& error) {
       return fmt::format("{}", error.message());

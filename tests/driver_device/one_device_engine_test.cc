@@ -1,4 +1,4 @@
-#include "apps/train/one_device_engine.h"
+#include "tests/support/one_device_engine.h"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ GptGraph small_gpt(DType precision) {
                    1.0 / (8 * 2 * kMicrobatches));
 }
 
-OneDeviceEngine engine_on(Device& device, const Clock& clock, const GptGraph& gpt) {
+test::OneDeviceEngine engine_on(Device& device, const Clock& clock, const GptGraph& gpt) {
   const auto feed = [gpt](bool validation, std::int64_t step, int microbatch,
                           Evaluation& evaluation) {
     PhiloxStream random(static_cast<std::uint64_t>(step * kMicrobatches + microbatch),
@@ -39,7 +39,7 @@ OneDeviceEngine engine_on(Device& device, const Clock& clock, const GptGraph& gp
   return {device, clock, differentiate(gpt.graph, gpt.loss), kMicrobatches, 1, feed};
 }
 
-mesh::StepResult step_of(OneDeviceEngine& engine, std::uint64_t step) {
+mesh::StepResult step_of(test::OneDeviceEngine& engine, std::uint64_t step) {
   mesh::StepRequest request;
   request.step = step;
   request.optimizer.learning_rate = 1e-2;
@@ -47,7 +47,7 @@ mesh::StepResult step_of(OneDeviceEngine& engine, std::uint64_t step) {
   return engine.run(request);
 }
 
-double validate(OneDeviceEngine& engine) {
+double validate(test::OneDeviceEngine& engine) {
   mesh::StepRequest request;
   request.step = 1;
   request.split = mesh::Split::kValidation;
@@ -67,7 +67,8 @@ TEST_P(EngineOnOneDevice, TrainsValidatesAndGoesOnFromItsState) {
   for (const DType precision : {DType::kF32, DType::kBF16}) {
     const GptGraph gpt = small_gpt(precision);
     CpuDevice cpu;
-    OneDeviceEngine expected = engine_on(cpu, clock, gpt), engine = engine_on(*device_, clock, gpt);
+    test::OneDeviceEngine expected = engine_on(cpu, clock, gpt),
+                          engine = engine_on(*device_, clock, gpt);
     for (std::uint64_t step = 1; step <= 4; ++step) {
       const mesh::StepResult on_cpu = step_of(expected, step), outcome = step_of(engine, step);
       expect_same(outcome.loss, on_cpu.loss);
@@ -78,7 +79,7 @@ TEST_P(EngineOnOneDevice, TrainsValidatesAndGoesOnFromItsState) {
     if (is_exact()) {
       EXPECT_EQ(state, test::whole_state(expected));
     }
-    OneDeviceEngine resumed = engine_on(*device_, clock, gpt);
+    test::OneDeviceEngine resumed = engine_on(*device_, clock, gpt);
     test::restore_whole(resumed, state, 4);
     EXPECT_EQ(validate(resumed), validate(engine));
     EXPECT_EQ(step_of(resumed, 5).loss, step_of(engine, 5).loss);

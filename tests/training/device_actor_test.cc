@@ -44,10 +44,8 @@ class ActorTraining {
             mesh::make_device_actors(open_random_batches, hardware));
         processes.push_back(driver_.connect(systems_.back()->listen({"127.0.0.1", 0})));
       }
-      std::vector<actors::MeshShape::Axis> shape;
-      for (const mesh::MeshAxis& axis : mesh.axes()) shape.push_back({axis.name, axis.size});
       meshes_.push_back(driver_.spawn_mesh<mesh::DeviceActor>(
-          mesh.name(), actors::MeshShape(shape), processes,
+          mesh.name(), mesh.shape(), processes,
           encode(RandomBatches::Config{kRows, kVocabulary, 11})));
       std::vector<mesh::DeviceSetup> setups;
       for (const transfer::DeviceId device : mesh.devices())

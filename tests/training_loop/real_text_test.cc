@@ -3,10 +3,10 @@
 #include "apps/data/text_dataset.h"
 #include "apps/data/token_windows.h"
 #include "apps/models/gpt_graph.h"
-#include "apps/train/one_device_engine.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
 #include "core/cpu/cpu_device.h"
+#include "tests/support/one_device_engine.h"
 #include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
@@ -34,7 +34,7 @@ TEST(RealText, AGptLearnsMoreThanHowFrequentPiecesAre) {
   const TokenWindows held_out(text->validation, 32, 1);
   CpuDevice device;
   const SteadyClock clock;
-  OneDeviceEngine engine(
+  test::OneDeviceEngine engine(
       device, clock, differentiate(gpt.graph, gpt.loss), 2, 1,
       [&](bool validation, std::int64_t step, int microbatch, Evaluation& evaluation) {
         for (std::size_t row = 0; row < 8; ++row) {

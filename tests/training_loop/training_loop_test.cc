@@ -30,11 +30,11 @@
 #include "apps/models/gpt_graph.h"
 #include "apps/run_files/checkpoint.h"
 #include "apps/train/model_parameters.h"
-#include "apps/train/one_device_engine.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/cpu/cpu_device.h"
+#include "tests/support/one_device_engine.h"
 #include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
@@ -184,8 +184,8 @@ class LoopTest : public ::testing::Test {
                            .subspan(static_cast<std::size_t>(row) * 8, 8));
       }
     };
-    OneDeviceEngine trained(device, clock, differentiate(gpt_.graph, gpt_.loss), kMicrobatches, 1,
-                            feed);
+    test::OneDeviceEngine trained(device, clock, differentiate(gpt_.graph, gpt_.loss),
+                                  kMicrobatches, 1, feed);
     SpoiltEngine engine(trained, skipped_, overflow_at_, before_step_, during_gather_, copies_);
     const RunDirectory directory = RunDirectory::prepare(path, run_.checkpoint.resume);
     char* memory = nullptr;

@@ -46,7 +46,7 @@ class LocalRoute final : public Route, public std::enable_shared_from_this<Local
   void grant(const Credit& credit) override { on_credit(credit); }
 
  protected:
-  std::optional<Error> transmit(Outgoing& outgoing) override;
+  std::optional<Error> transmit(OutgoingCall& outgoing) override;
   void ask(ActorId actor) override;
   void flush(bool) override {}
 

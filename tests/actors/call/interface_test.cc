@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "actors/call/future.h"
-#include "actors/call/mesh_shape.h"
 #include "actors/call/method_table.h"
 
 namespace weft::actors {

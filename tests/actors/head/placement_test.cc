@@ -22,8 +22,8 @@ TEST(Placement, FillsHostsInTheOrderOfTheRequest) {
   placement.add_host("a", 2);
   placement.add_host("b", 2);
   EXPECT_THAT(placement.take(request("front", 1, 3, {"b", "a"}), {"front", 1}),
-              ElementsAre(DevicePlace{"b", 0}, DevicePlace{"b", 1}, DevicePlace{"a", 0}));
-  EXPECT_THAT(placement.take(request("back", 1, 1), {"back", 1}), ElementsAre(DevicePlace{"a", 1}));
+              ElementsAre(HostDevice{"b", 0}, HostDevice{"b", 1}, HostDevice{"a", 0}));
+  EXPECT_THAT(placement.take(request("back", 1, 1), {"back", 1}), ElementsAre(HostDevice{"a", 1}));
 }
 
 TEST(Placement, MeshThatDoesNotFitLeavesEverythingAsItWasAndSaysWhy) {

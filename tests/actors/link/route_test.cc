@@ -21,7 +21,7 @@ class NotedRoute final : public Route {
   ProcessRef peer() const override { return peer_; }
 
  protected:
-  std::optional<Error> transmit(Outgoing& outgoing) override {
+  std::optional<Error> transmit(OutgoingCall& outgoing) override {
     sent.push_back(outgoing.call.id);
     return std::nullopt;
   }

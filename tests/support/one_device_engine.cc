@@ -1,8 +1,8 @@
-#include "apps/train/one_device_engine.h"
+#include "tests/support/one_device_engine.h"
 
 #include <utility>
 
-namespace weft::apps {
+namespace weft::test {
 namespace {
 
 /// What the optimizer keeps, where the host can use it.
@@ -105,4 +105,4 @@ std::vector<DeviceTrace> OneDeviceEngine::take_traces() {
   return {taken};
 }
 
-}  // namespace weft::apps
+}  // namespace weft::test

@@ -1,4 +1,4 @@
-#include "actors/call/mesh_shape.h"
+#include "core/tensor/mesh_shape.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "core/codec/codec.h"
 #include "tests/support/thrown_error.h"
 
-namespace weft::actors {
+namespace weft {
 namespace {
 
 const MeshShape kShape{{"data", 2}, {"pipe", 3}, {"tensor", 4}};
@@ -51,11 +51,11 @@ TEST(MeshShape, MoreRanksThanCanBeCountedAreRefusedAlsoInAMessage) {
             "ranks than can be counted, from axis "
             "'tensor' on");
   // As bytes: {"data", 2^62}, {"tensor", 2^62}, which multiply to 0.
-  const auto bytes = encode(std::vector<MeshShape::Axis>{{"data", std::int64_t{1} << 62},
-                                                         {"tensor", std::int64_t{1} << 62}});
+  const auto bytes = encode(
+      std::vector<MeshAxis>{{"data", std::int64_t{1} << 62}, {"tensor", std::int64_t{1} << 62}});
   EXPECT_EQ(test::error_of([&] { decode<MeshShape>(bytes).check(); }).code(),
             ErrorCode::kInvalidArgument);
 }
 
 }  // namespace
-}  // namespace weft::actors
+}  // namespace weft

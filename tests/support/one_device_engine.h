@@ -9,7 +9,7 @@
 #include "core/evaluate/one_device_trainer.h"
 #include "mesh/runtime/training_engine.h"
 
-namespace weft::apps {
+namespace weft::test {
 
 /// Trains in this process, on one device, without a cluster: what runs on meshes are compared with,
 /// and what tests drive the training loop with. The driver's thread only; borrows device and clock.
@@ -46,4 +46,4 @@ class OneDeviceEngine final : public mesh::TrainingEngine {
   std::vector<std::vector<float>> copies_;  ///< Three for each parameter, as StateBlock has them.
 };
 
-}  // namespace weft::apps
+}  // namespace weft::test

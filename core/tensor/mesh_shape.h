@@ -9,7 +9,7 @@
 
 #include "core/codec/codec.h"
 
-namespace weft::actors {
+namespace weft {
 
 /// Part of one axis: an index, which drops the axis, or a range, which keeps it. Negative numbers
 /// count from the end.
@@ -25,27 +25,28 @@ struct AxisPart {
   bool is_range = false;
 };
 
+/// A named axis of a mesh: "data" of size 2.
+struct MeshAxis {
+  std::string name;
+  std::int64_t size = 1;
+  static constexpr auto fields = weft::fields(&MeshAxis::name, &MeshAxis::size);
+  friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
+};
+
 /// Named axes and their sizes, outermost first: {{"data", 2}, {"tensor", 1}}. Ranks count in
 /// row-major order. A shape without axes has one rank.
 class MeshShape final {
  public:
-  struct Axis {
-    std::string name;
-    std::int64_t size = 1;
-    static constexpr auto fields = weft::fields(&Axis::name, &Axis::size);
-    friend bool operator==(const Axis&, const Axis&) = default;
-  };
-
   MeshShape() = default;
   /// Throws Error(kInvalidArgument) as check() does.
   MeshShape(std::initializer_list<std::pair<std::string, std::int64_t>> axes);
-  explicit MeshShape(std::vector<Axis> axes);
+  explicit MeshShape(std::vector<MeshAxis> axes);
 
   /// Throws Error(kInvalidArgument) for a size below 1, a name given twice, or sizes that multiply
   /// to more than 2^63 - 1. For a shape that came in a message: nothing has been checked then.
   void check() const;
 
-  const std::vector<Axis>& axes() const { return axes_; }
+  const std::vector<MeshAxis>& axes() const { return axes_; }
   std::int64_t size() const;
   /// Throws Error(kNotFound), naming the axes there are.
   std::int64_t size(const std::string& axis) const;
@@ -69,7 +70,7 @@ class MeshShape final {
   /// By axis. Throws Error(kNotFound, kInvalidArgument) for a part that is not there.
   std::vector<AxisRange> ranges_of(std::span<const AxisPart> parts) const;
 
-  std::vector<Axis> axes_;
+  std::vector<MeshAxis> axes_;
 
  public:
   static constexpr auto fields = weft::fields(&MeshShape::axes_);
@@ -85,4 +86,4 @@ std::string to_string(const MeshShape& shape);
 /// "[data=0,tensor=0]": a place in it.
 std::string to_string(const MeshShape& shape, std::span<const std::int64_t> coordinates);
 
-}  // namespace weft::actors
+}  // namespace weft

@@ -1,4 +1,4 @@
-#include "actors/call/mesh_shape.h"
+#include "core/tensor/mesh_shape.h"
 
 #include <fmt/format.h>
 
@@ -7,13 +7,12 @@
 
 #include "core/base/error.h"
 
-namespace weft::actors {
+namespace weft {
 
 namespace {
 
-std::vector<MeshShape::Axis> to_axes(
-    std::initializer_list<std::pair<std::string, std::int64_t>> list) {
-  std::vector<MeshShape::Axis> axes;
+std::vector<MeshAxis> to_axes(std::initializer_list<std::pair<std::string, std::int64_t>> list) {
+  std::vector<MeshAxis> axes;
   for (const auto& [name, size] : list) axes.push_back({name, size});
   return axes;
 }
@@ -28,7 +27,7 @@ std::int64_t from_either_end(std::int64_t position, std::int64_t size) {
 MeshShape::MeshShape(std::initializer_list<std::pair<std::string, std::int64_t>> axes)
     : MeshShape(to_axes(axes)) {}
 
-MeshShape::MeshShape(std::vector<Axis> axes) : axes_(std::move(axes)) { check(); }
+MeshShape::MeshShape(std::vector<MeshAxis> axes) : axes_(std::move(axes)) { check(); }
 
 void MeshShape::check() const {
   std::int64_t product = 1;
@@ -49,12 +48,12 @@ void MeshShape::check() const {
 
 std::int64_t MeshShape::size() const {
   std::int64_t product = 1;
-  for (const Axis& axis : axes_) product *= axis.size;
+  for (const MeshAxis& axis : axes_) product *= axis.size;
   return product;
 }
 
 std::int64_t MeshShape::size(const std::string& axis) const {
-  for (const Axis& each : axes_)
+  for (const MeshAxis& each : axes_)
     if (each.name == axis) return each.size;
   throw_error(ErrorCode::kNotFound, "a mesh of shape {} has no axis '{}'", to_string(*this), axis);
 }
@@ -87,10 +86,10 @@ std::int64_t MeshShape::rank(std::span<const std::int64_t> coordinates) const {
 
 std::vector<MeshShape::AxisRange> MeshShape::ranges_of(std::span<const AxisPart> parts) const {
   std::vector<AxisRange> ranges;
-  for (const Axis& axis : axes_) ranges.push_back({0, axis.size, true});
+  for (const MeshAxis& axis : axes_) ranges.push_back({0, axis.size, true});
   for (const AxisPart& part : parts) {
     const auto axis = std::find_if(axes_.begin(), axes_.end(),
-                                   [&](const Axis& each) { return each.name == part.axis; });
+                                   [&](const MeshAxis& each) { return each.name == part.axis; });
     if (axis == axes_.end())
       throw_error(ErrorCode::kNotFound, "a mesh of shape {} has no axis '{}' to slice",
                   to_string(*this), part.axis);
@@ -108,7 +107,7 @@ std::vector<MeshShape::AxisRange> MeshShape::ranges_of(std::span<const AxisPart>
 MeshShape::Slice MeshShape::slice(std::span<const AxisPart> parts) const {
   const std::vector<AxisRange> ranges = ranges_of(parts);
   Slice result;
-  std::vector<Axis> kept;
+  std::vector<MeshAxis> kept;
   for (std::size_t i = 0; i < axes_.size(); ++i)
     if (ranges[i].keep) kept.push_back({axes_[i].name, ranges[i].end - ranges[i].begin});
   result.shape = MeshShape(std::move(kept));
@@ -136,4 +135,4 @@ std::string to_string(const MeshShape& shape, std::span<const std::int64_t> coor
   return "[" + text + "]";
 }
 
-}  // namespace weft::actors
+}  // namespace weft
