@@ -7,8 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <charconv>
-#include <filesystem>
 #include <vector>
 
 #include "actors/supervision/proc_stat.h"
@@ -20,12 +18,7 @@ constexpr int kLookForOrphansEveryMs = 50;
 
 std::vector<pid_t> children() {
   std::vector<pid_t> found;
-  std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", failed)) {
-    const std::string name = entry.path().filename().string();
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error != std::errc() || end != name.data() + name.size()) continue;
+  for (const pid_t pid : process_ids()) {
     const auto stat = read_proc_stat(pid);
     if (stat && stat->parent == ::getpid()) found.push_back(pid);
   }

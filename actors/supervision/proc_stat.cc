@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -92,6 +93,18 @@ std::optional<ProcStat> read_thread_stat(pid_t pid, pid_t thread) {
   char path[48];
   *fmt::format_to(path, "/proc/{}/task/{}/stat", pid, thread) = '\0';
   return read_stat(path);
+}
+
+std::vector<pid_t> process_ids() {
+  std::vector<pid_t> found;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", failed)) {
+    const std::string name = entry.path().filename().string();
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error == std::errc() && end == name.data() + name.size()) found.push_back(pid);
+  }
+  return found;
 }
 
 std::uint64_t read_oom_kills() {

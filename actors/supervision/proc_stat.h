@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace weft::actors {
 
@@ -26,6 +27,9 @@ std::optional<ProcStat> read_proc_stat(pid_t pid);
 std::optional<ProcStat> read_thread_stat(pid_t pid, pid_t thread);
 /// The same from the text of the file; exposed for its test.
 std::optional<ProcStat> parse_proc_stat(std::string_view text);
+
+/// All processes that there are.
+std::vector<pid_t> process_ids();
 
 /// How often the kernel's OOM killer has struck in this process's cgroup (v2); 0 where that cannot
 /// be read.

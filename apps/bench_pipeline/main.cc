@@ -16,7 +16,6 @@
 #include "apps/bench_pipeline/bench_result.h"
 #include "apps/bench_pipeline/pipeline_batches.h"
 #include "apps/bench_pipeline/pipeline_bench.h"
-#include "apps/cli/check_words.h"
 #include "apps/cli/end_parsing.h"
 #include "apps/test_cluster/bench_program.h"
 #include "apps/test_cluster/test_cluster.h"
@@ -156,12 +155,7 @@ int parse_and_run(int argc, char** argv) {
       ->type_name("DIR");
   bool list_cases = false;
   app.add_flag("--list", list_cases, "Show the cases, and run nothing");
-  check_words(app, {argv + 1, argv + argc});
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return end_parsing(app, error);
-  }
+  if (const std::optional<int> status = parse_words(app, argc, argv)) return *status;
   if (options.quick && app.count("--steps") == 0) options.steps = 1;
   if (list_cases) {
     std::string text;

@@ -21,7 +21,6 @@
 #include "apps/bench_reshard/bench_result.h"
 #include "apps/bench_reshard/ratio_plot.h"
 #include "apps/bench_reshard/reshard_bench.h"
-#include "apps/cli/check_words.h"
 #include "apps/cli/end_parsing.h"
 #include "apps/cli/random_request.h"
 #include "apps/cli/request_options.h"
@@ -156,12 +155,7 @@ int parse_and_run(int argc, char** argv) {
       ->type_name("DIR");
   bool list_cases = false;
   app.add_flag("--list", list_cases, "Show the cases and strategies, and run nothing");
-  check_words(app, {argv + 1, argv + argc});
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return end_parsing(app, error);
-  }
+  if (const std::optional<int> status = parse_words(app, argc, argv)) return *status;
   options.bytes = mib << 20;
   if (!task.rate.empty()) options.rate_bits = parse_link_rate("--rate", task.rate);
   if (std::ranges::any_of(task_options,

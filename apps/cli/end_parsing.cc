@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "apps/cli/check_words.h"
 #include "core/base/terminal.h"
 
 namespace weft::apps {
@@ -19,6 +20,16 @@ int end_parsing(const CLI::App& app, const CLI::ParseError& error) {
   say(stdout, "{}", fitted_to(STDOUT_FILENO, out.str(), hang));
   say(stderr, "{}", fitted_to(STDERR_FILENO, err.str()));
   return status == 0 ? 0 : 2;
+}
+
+std::optional<int> parse_words(CLI::App& app, int argc, char** argv) {
+  check_words(app, {argv + 1, argv + argc});
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return end_parsing(app, error);
+  }
+  return std::nullopt;
 }
 
 }  // namespace weft::apps

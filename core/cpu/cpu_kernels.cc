@@ -1,11 +1,10 @@
 #include "core/cpu/cpu_kernels.h"
 
-#include <cmath>
-
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/cpu/internal/float32_copies.h"
 #include "core/cpu/internal/op_kernels.h"
+#include "core/device/adamw_constants.h"
 #include "core/tensor/bfloat16.h"
 
 namespace weft {
@@ -67,20 +66,9 @@ void CpuKernels::adamw(const AdamW& step, const OptimizedParameter& parameter) {
   const std::size_t size = value.size();
   WEFT_CHECK(gradient.size() == size && first_moment.size() == size &&
              second_moment.size() == size);
-  const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
-  const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.step));
-  const AdamWConstants constants{
-      .gradient_scale = static_cast<float>(step.gradient_scale),
-      .beta1 = static_cast<float>(step.beta1),
-      .beta2 = static_cast<float>(step.beta2),
-      .one_minus_beta1 = static_cast<float>(1 - step.beta1),
-      .one_minus_beta2 = static_cast<float>(1 - step.beta2),
-      .step_size = static_cast<float>(step.learning_rate / correction1),
-      .inverse_root_correction = static_cast<float>(1 / std::sqrt(correction2)),
-      .epsilon = static_cast<float>(step.epsilon),
-      .decay = static_cast<float>(decay ? step.learning_rate * step.weight_decay : 0)};
-  context_->vector.adamw(constants, gradient.data(), value.data(), first_moment.data(),
-                         second_moment.data(), static_cast<std::int64_t>(size));
+  context_->vector.adamw(adamw_constants(step), adamw_decay(step, parameter), gradient.data(),
+                         value.data(), first_moment.data(), second_moment.data(),
+                         static_cast<std::int64_t>(size));
   if (working.data == nullptr) return;
   WEFT_CHECK(working.type.dtype == DType::kBF16, "a working copy in {}", to_string(working.type));
   convert(value, working.as<BFloat16>());

@@ -12,6 +12,7 @@
 #include "core/ops/op_definition.h"
 #include "core/tensor/bfloat16.h"
 #include "tests/support/op_cases/op_cases.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -19,16 +20,6 @@ namespace {
 using test::Holds;
 using test::OpCase;
 using ::testing::HasSubstr;
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    return error.message();
-  }
-  return "no error";
-}
 
 TEST(OpCases, CoverEveryOpAndHaveAReferenceOfAllThatHaveAGradient) {
   const std::set<OpKind> others{OpKind::kEmulatedBlock, OpKind::kEmulatedInputGrad,
@@ -64,26 +55,27 @@ TEST(BF16Types, MixturesAreRefused) {
       std::vector<TensorType> mixed = c.types(DType::kBF16);
       if (c.inputs[i].holds == Holds::kReal && reals > 1) {  // Else it is f32 throughout.
         mixed[i].dtype = DType::kF32;
-        EXPECT_THAT(message_of([&] { infer_types(c.op, mixed); }),
+        EXPECT_THAT(test::refused_argument([&] { infer_types(c.op, mixed); }),
                     HasSubstr("must have one element type"));
       } else if (c.inputs[i].holds == Holds::kF32) {
         mixed[i].dtype = DType::kBF16;
-        EXPECT_THAT(message_of([&] { infer_types(c.op, mixed); }), HasSubstr("must be f32"));
+        EXPECT_THAT(test::refused_argument([&] { infer_types(c.op, mixed); }),
+                    HasSubstr("must be f32"));
       }
     }
   }
   const std::vector<TensorType> mixed{{DType::kBF16, {2, 8}}, {DType::kF32, {8, 4}}};
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(test::refused_argument([&] {
               infer_types({OpKind::kLinear, {}}, mixed);
             }),
             "linear(bf16[2,8], f32[8,4]): inputs 0 and 1 must have one element type: convert one "
             "of them");
   const std::vector<TensorType> whole{{DType::kI32, {2, 8}}};
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(test::refused_argument([&] {
               infer_types({OpKind::kGelu, {}}, whole);
             }),
             "gelu(i32[2,8]): input 0 must be f32 or bf16");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(test::refused_argument([&] {
               infer_types({OpKind::kToF32, {}}, whole);
             }),
             "to_f32(i32[2,8]): the input must be bf16");
@@ -178,7 +170,7 @@ TEST(BF16Kernels, OnlyF32OutputsAccumulate) {
     };
     std::vector<FloatTensor> once = accumulate(DType::kF32);
     if (c.f32_outputs.size() < once.size()) {
-      EXPECT_THAT(message_of([&] { accumulate(DType::kBF16); }),
+      EXPECT_THAT(test::refused_argument([&] { accumulate(DType::kBF16); }),
                   HasSubstr("only f32 outputs can be accumulated"));
       continue;
     }

@@ -11,7 +11,7 @@
 
 #include "apps/run_files/checkpoint.h"
 #include "apps/run_files/metrics.h"
-#include "tests/support/real_processes.h"
+#include "tests/quickstart/run_files.h"
 
 namespace weft::test {
 namespace {
@@ -23,12 +23,7 @@ using ::testing::Not;
 class DiskFull : public ::testing::Test {
  protected:
   DiskFull() : processes_("disk_full"), disk_(processes_.directory() / "disk") {
-    std::string text;
-    for (int i = 0; i < 3000; ++i)
-      text += fmt::format("the {} and the lord of {}\n", i * 7919 % 100, i * 104729 % 30);
-    processes_.write("text.txt", text);
-    fs::copy_file(fs::path(WEFT_SOURCE_DIR) / "cluster.yaml",
-                  processes_.directory() / "cluster.yaml");
+    write_run_files(processes_);
     fs::create_directory(disk_);
   }
   ~DiskFull() override {

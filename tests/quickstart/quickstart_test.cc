@@ -14,7 +14,7 @@
 
 #include "apps/run_files/checkpoint.h"
 #include "apps/run_files/metrics.h"
-#include "tests/support/real_processes.h"
+#include "tests/quickstart/run_files.h"
 
 namespace weft::test {
 namespace {
@@ -27,14 +27,7 @@ using ::testing::Not;
 
 class Quickstart : public ::testing::Test {
  protected:
-  Quickstart() : processes_("quickstart") {
-    std::string text;
-    for (int i = 0; i < 3000; ++i)
-      text += fmt::format("the {} and the lord of {}\n", i * 7919 % 100, i * 104729 % 30);
-    processes_.write("text.txt", text);
-    fs::copy_file(fs::path(WEFT_SOURCE_DIR) / "cluster.yaml",
-                  processes_.directory() / "cluster.yaml");
-  }
+  Quickstart() : processes_("quickstart") { write_run_files(processes_); }
 
   /// Arguments of a small run into OUT.
   static std::vector<std::string> run_into(const std::string& out,

@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
@@ -142,13 +141,8 @@ class RealProcesses final {
   /// All processes that carry the marker and can still run, whoever their parent is.
   std::vector<pid_t> left() const {
     std::vector<pid_t> found;
-    std::error_code failed;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc", failed)) {
-      const std::string name = entry.path().filename().string();
-      pid_t pid = 0;
-      const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-      if (error != std::errc() || end != name.data() + name.size()) continue;
-      const std::string environment = '\0' + read_file(entry.path() / "environ");
+    for (const pid_t pid : actors::process_ids()) {
+      const std::string environment = '\0' + read_file(fmt::format("/proc/{}/environ", pid));
       if (environment.find('\0' + marker_ + '\0') == std::string::npos) continue;
       const auto stat = actors::read_proc_stat(pid);
       if (stat && !stat->exiting) found.push_back(pid);

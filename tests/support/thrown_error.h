@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "core/base/error.h"
 
 namespace weft::test {
@@ -16,6 +18,14 @@ Error error_of(Function&& function) {
   }
   ADD_FAILURE() << "nothing was thrown";
   return Error(ErrorCode::kInternal, "nothing was thrown");
+}
+
+/// The message of an argument that `function` refuses.
+template <typename Function>
+std::string refused_argument(Function&& function) {
+  const Error error = error_of(function);
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  return error.message();
 }
 
 }  // namespace weft::test

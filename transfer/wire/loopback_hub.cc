@@ -36,8 +36,8 @@ class LoopbackWire final : public Wire {
     if (!station_.alive || !station_.connected.insert(peer).second) return;
     if (!hub_.stations_.at(peer)->alive) {
       station_.connected.erase(peer);
-      hub_.post(self_, LoopbackHub::PeerLost{peer, Error(ErrorCode::kPeerDied,
-                                                         fmt::format("device {} is gone", peer))});
+      hub_.post(self_, PeerLost{peer, Error(ErrorCode::kPeerDied,
+                                            fmt::format("device {} is gone", peer))});
     }
   }
   void drop(DeviceId peer) override {
@@ -62,9 +62,8 @@ class LoopbackWire final : public Wire {
     WEFT_CHECK(header.size() <= kMaxHeaderBytes, "header of {} bytes", header.size());
     const std::scoped_lock lock(hub_.mutex_);
     if (!station_.connected.contains(peer)) {
-      hub_.post(self_, LoopbackHub::SendFinished{
-                           token, Error(ErrorCode::kUnavailable,
-                                        fmt::format("device {} is not connected", peer))});
+      hub_.post(self_, SendFinished{token, Error(ErrorCode::kUnavailable,
+                                                 fmt::format("device {} is not connected", peer))});
       return;
     }
     LoopbackHub::InFlight message{self_, peer,    {header.begin(), header.end()},
@@ -89,7 +88,7 @@ class LoopbackWire final : public Wire {
     const std::scoped_lock lock(hub_.mutex_);
     const auto found = hub_.messages_.find(id);
     if (found == hub_.messages_.end()) {
-      hub_.post(self_, LoopbackHub::ReceiveFinished{
+      hub_.post(self_, ReceiveFinished{
                            token, Error(ErrorCode::kPeerDied, "the message's sender is gone")});
       return;
     }
@@ -101,7 +100,7 @@ class LoopbackWire final : public Wire {
     if (!from.empty()) std::memcpy(buffer.data(), from.data(), from.size());
     if (message.damaged && !message.is_eager) buffer.back() ^= std::byte{1};
     end(found);
-    hub_.post(self_, LoopbackHub::ReceiveFinished{token, {}});
+    hub_.post(self_, ReceiveFinished{token, {}});
   }
 
   void release(MessageId id) override {
@@ -161,13 +160,10 @@ class LoopbackWire final : public Wire {
     }
     events_->message_arrived(message);
   }
-  void deliver(const LoopbackHub::SendFinished& event) {
-    events_->send_finished(event.token, event.outcome);
+  template <typename Event>
+  void deliver(const Event& event) {
+    tell(*events_, event);
   }
-  void deliver(const LoopbackHub::ReceiveFinished& event) {
-    events_->receive_finished(event.token, event.outcome);
-  }
-  void deliver(const LoopbackHub::PeerLost& event) { events_->peer_lost(event.peer, event.error); }
 
   void end(std::map<MessageId, LoopbackHub::InFlight>::iterator found) {
     const LoopbackHub::InFlight& message = found->second;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "transfer/wire/wire.h"
+#include "transfer/wire/wire_event.h"
 
 namespace weft::transfer {
 
@@ -68,18 +68,6 @@ class LoopbackHub final {
   };
   struct Arrived {
     MessageId id;
-  };
-  struct SendFinished {
-    Token token;
-    Outcome<void> outcome;
-  };
-  struct ReceiveFinished {
-    Token token;
-    Outcome<void> outcome;
-  };
-  struct PeerLost {
-    DeviceId peer;
-    Error error;
   };
   struct Event {
     std::variant<Arrived, SendFinished, ReceiveFinished, PeerLost> what;

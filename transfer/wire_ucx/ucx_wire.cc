@@ -19,6 +19,7 @@
 #include <variant>
 
 #include "core/base/check.h"
+#include "transfer/wire/wire_event.h"
 #include "transfer/wire_ucx/internal/peer.h"
 #include "transfer/wire_ucx/internal/prefix.h"
 #include "transfer/wire_ucx/internal/ucx_address.h"
@@ -190,7 +191,7 @@ class UcxWire final : public Wire {
       ++done;
       const Happened what = std::move(happened_.front());
       happened_.pop_front();
-      std::visit([this](const auto& event) { tell(event); }, what);
+      std::visit([this](const auto& event) { tell(*events_, event); }, what);
     }
     return done;
   }
@@ -248,23 +249,7 @@ class UcxWire final : public Wire {
     std::unique_ptr<std::byte[]> copy;       // and after it
     bool told = false;                       // its sender knows, or soon will, that it has come
   };
-  struct SendFinished {
-    Token token;
-    Outcome<void> outcome;
-  };
-  struct ReceiveFinished {
-    Token token;
-    Outcome<void> outcome;
-  };
-  struct PeerLost {
-    DeviceId peer;
-    Error error;
-  };
   using Happened = std::variant<SendFinished, ReceiveFinished, PeerLost>;
-
-  void tell(const SendFinished& event) { events_->send_finished(event.token, event.outcome); }
-  void tell(const ReceiveFinished& event) { events_->receive_finished(event.token, event.outcome); }
-  void tell(const PeerLost& event) { events_->peer_lost(event.peer, event.error); }
 
   Request* new_request(Peer* peer, std::optional<Token> token) {
     if (free_requests_.empty()) {

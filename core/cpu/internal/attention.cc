@@ -75,6 +75,12 @@ void for_cross_heads(const AttentionHead& head, std::int64_t batch, Body body) {
   }
 }
 
+void set_q_k_v(AttentionHead& head, const OpRun& run, std::int64_t queries, std::int64_t keys) {
+  head.q = run.floats(0) + queries;
+  head.k = run.floats(1) + keys;
+  head.v = run.floats(2) + keys;
+}
+
 void run_attention(CpuKernels::Context& context, const OpRun& run) {
   AttentionHead head = head_sizes(context, run);
   for_heads(run, [&](std::int64_t qkv_offset, std::int64_t y_offset, std::int64_t statistics) {
@@ -100,9 +106,7 @@ void run_cross_attention(CpuKernels::Context& context, const OpRun& run) {
   AttentionHead head = cross_head_sizes(context, run);
   for_cross_heads(head, run.shape(0).front(),
                   [&](std::int64_t queries, std::int64_t keys, std::int64_t statistics) {
-                    head.q = run.floats(0) + queries;
-                    head.k = run.floats(1) + keys;
-                    head.v = run.floats(2) + keys;
+                    set_q_k_v(head, run, queries, keys);
                     head.y = run.out_floats() + queries;
                     head.statistics = run.out_floats(1) + statistics;
                     context.vector.attention_head(head);
@@ -113,9 +117,7 @@ void run_cross_attention_grad(CpuKernels::Context& context, const OpRun& run) {
   AttentionHead head = cross_head_sizes(context, run);
   for_cross_heads(head, run.shape(0).front(),
                   [&](std::int64_t queries, std::int64_t keys, std::int64_t statistics) {
-                    head.q = run.floats(0) + queries;
-                    head.k = run.floats(1) + keys;
-                    head.v = run.floats(2) + keys;
+                    set_q_k_v(head, run, queries, keys);
                     context.vector.attention_head_grad(
                         head, {run.floats(3) + queries, run.floats(4) + statistics,
                                run.floats(5) + queries, run.out_floats(0) + queries,

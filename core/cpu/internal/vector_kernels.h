@@ -3,16 +3,9 @@
 #include <cstdint>
 
 #include "core/cpu/instruction_set.h"
+#include "core/device/adamw_constants.h"
 
 namespace weft {
-
-/// Constants of an AdamW step, as the inner loop wants them.
-struct AdamWConstants {
-  float gradient_scale, beta1, beta2, one_minus_beta1, one_minus_beta2;
-  float step_size;                ///< learning_rate / (1 - beta1^step)
-  float inverse_root_correction;  ///< 1 / sqrt(1 - beta2^step)
-  float epsilon, decay;           ///< decay = learning_rate * weight_decay
-};
 
 /// One head of one batch entry: where its q, k, v and y lie. Rows are head_dim floats long and so
 /// many floats apart.
@@ -95,8 +88,8 @@ struct VectorKernels {
   /// y[i] = scale * (a[i] - b[i]); y may be a.
   void (*scaled_difference)(const float* a, const float* b, float* y, std::int64_t size,
                             float scale);
-  void (*adamw)(const AdamWConstants& constants, const float* gradients, float* parameters,
-                float* first_moment, float* second_moment, std::int64_t size);
+  void (*adamw)(const AdamWConstants& constants, float decay, const float* gradients,
+                float* parameters, float* first_moment, float* second_moment, std::int64_t size);
   double (*sum_of_squares)(const float* x, std::int64_t size);
 };
 

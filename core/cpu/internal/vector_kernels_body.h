@@ -142,8 +142,8 @@ WEFT_INLINE Vector square_root(Vector v) {
   return result;
 }
 
-void adamw(const AdamWConstants& k, const float* gradients, float* parameters, float* first_moment,
-           float* second_moment, std::int64_t size) {
+void adamw(const AdamWConstants& k, float decay, const float* gradients, float* parameters,
+           float* first_moment, float* second_moment, std::int64_t size) {
   for_vectors(size, [&](std::int64_t i, std::int64_t n) {
     const Vector g = load_up_to(gradients + i, n) * k.gradient_scale;
     const Vector p = load_up_to(parameters + i, n);
@@ -152,7 +152,7 @@ void adamw(const AdamWConstants& k, const float* gradients, float* parameters, f
     const Vector denominator = square_root(v) * k.inverse_root_correction + k.epsilon;
     store_up_to(first_moment + i, m, n);
     store_up_to(second_moment + i, v, n);
-    store_up_to(parameters + i, p - k.decay * p - k.step_size * (m / denominator), n);
+    store_up_to(parameters + i, p - decay * p - k.step_size * (m / denominator), n);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/cuda/internal/pack.cuh"
+#include "core/device/adamw_constants.h"
 
 namespace weft::cuda {
 
@@ -50,11 +51,6 @@ struct AdamWTensor {
   std::int64_t size;
   float decay;  ///< learning rate * weight decay
   bool wide;    ///< All at multiples of 16 bytes.
-};
-
-struct AdamWConstants {
-  float gradient_scale, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size,
-      inverse_root_correction, epsilon;
 };
 
 template <int N>
@@ -102,17 +98,7 @@ __global__ void __launch_bounds__(kOptimizerThreads)
 }
 
 void adamw(StreamHandle stream, const AdamW& step, std::span<const OptimizedParameter> parameters) {
-  const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
-  const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.step));
-  const AdamWConstants constants{
-      .gradient_scale = static_cast<float>(step.gradient_scale),
-      .beta1 = static_cast<float>(step.beta1),
-      .beta2 = static_cast<float>(step.beta2),
-      .one_minus_beta1 = static_cast<float>(1 - step.beta1),
-      .one_minus_beta2 = static_cast<float>(1 - step.beta2),
-      .step_size = static_cast<float>(step.learning_rate / correction1),
-      .inverse_root_correction = static_cast<float>(1 / std::sqrt(correction2)),
-      .epsilon = static_cast<float>(step.epsilon)};
+  const AdamWConstants constants = adamw_constants(step);
   using Table = TensorTable<AdamWTensor>;
   Table table;
   const auto queue = [&] {
@@ -127,7 +113,7 @@ void adamw(StreamHandle stream, const AdamW& step, std::span<const OptimizedPara
                        p.second_moment.data(),
                        reinterpret_cast<Bf16*>(p.working.data),
                        static_cast<std::int64_t>(p.value.size()),
-                       static_cast<float>(p.decay ? step.learning_rate * step.weight_decay : 0),
+                       adamw_decay(step, p),
                        false};
     tensor.wide = aligned(tensor.gradient) && aligned(tensor.value) &&
                   aligned(tensor.first_moment) && aligned(tensor.second_moment) &&

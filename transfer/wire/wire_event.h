@@ -1,0 +1,33 @@
+#pragma once
+
+#include "transfer/wire/wire.h"
+
+namespace weft::transfer {
+
+// What a wire has seen outside progress(), and keeps until it may tell its owner: the calls of
+// WireEvents of the same names, as values.
+
+struct SendFinished {
+  Token token;
+  Outcome<void> outcome;
+};
+struct ReceiveFinished {
+  Token token;
+  Outcome<void> outcome;
+};
+struct PeerLost {
+  DeviceId peer;
+  Error error;
+};
+
+inline void tell(WireEvents& owner, const SendFinished& event) {
+  owner.send_finished(event.token, event.outcome);
+}
+inline void tell(WireEvents& owner, const ReceiveFinished& event) {
+  owner.receive_finished(event.token, event.outcome);
+}
+inline void tell(WireEvents& owner, const PeerLost& event) {
+  owner.peer_lost(event.peer, event.error);
+}
+
+}  // namespace weft::transfer
