@@ -181,10 +181,8 @@ int run(int argc, char** argv) {
   for (const std::string& name :
        small ? std::vector<std::string>{"paper-6", "layout-5", "slow-relay"} : reshard_case_names())
     cases.push_back(reshard_case(name, {bytes, 0}));
-  if (player) {
-    beside_player(cases);
-    return 0;
-  }
+  if (player || small) beside_player(cases);
+  if (player) return 0;
   report["cases"] = table(fmt::format("{} MiB at 1 Gbit/s", mebibytes), cases, all);
   report["planning"] = planning_times(small);
   const std::vector<Strategy> curve = {Strategy::kWeft, Strategy::kBroadcast,
