@@ -11,6 +11,7 @@
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
 #include "core/base/error.h"
+#include "core/base/machine.h"
 #include "core/base/name.h"
 
 namespace weft::actors {
@@ -32,11 +33,7 @@ task<void> settle(std::vector<Future<void>> answers) {
   }
 }
 
-bool on_this_machine(const HostOffer& offer) {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return offer.machine == name;
-}
+bool on_this_machine(const HostOffer& offer) { return offer.machine == machine_name(); }
 
 }  // namespace
 

@@ -16,6 +16,7 @@
 #include "actors/supervision/signal_watch.h"
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
+#include "core/base/machine.h"
 #include "core/base/name.h"
 
 namespace weft::actors {
@@ -58,12 +59,6 @@ std::string instruction_set() {
     return "sse2";
   }
   return "baseline";
-}
-
-std::string machine_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 /// Waits for the head, so that the owners of this host's meshes hear why before their devices end.

@@ -151,9 +151,8 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
     failure = error;
   }
   // The app may have seen a symptom before its cause was told.
-  const bool symptom = failure->code() == ErrorCode::kPeerDied ||
-                       failure->code() == ErrorCode::kUnavailable ||
-                       (failure->code() == ErrorCode::kCancelled && !interruption.requested());
+  const bool asked_for = failure->code() == ErrorCode::kCancelled && interruption.requested();
+  const bool symptom = is_symptom(*failure) && !asked_for;
   if (auto cause = symptom ? cluster.failure(kCauseWithin) : std::nullopt)
     failure = std::move(cause);
   throw std::move(*failure);

@@ -1,6 +1,5 @@
 // weft head, weft join.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -9,6 +8,7 @@
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 #include "apps/cli/commands.h"
+#include "core/base/machine.h"
 #include "core/base/name.h"
 #include "core/base/terminal.h"
 
@@ -61,11 +61,7 @@ int run_join(const JoinOptions& options) {
   role.head = actors::Address::parse(options.head);
   role.devices = options.devices;
   role.name = options.name;
-  if (role.name.empty()) {
-    char name[256] = {};
-    ::gethostname(name, sizeof name - 1);
-    role.name = name;
-  }
+  if (role.name.empty()) role.name = machine_name();
   check_name("the name of this host (--name)", role.name);
   role.token = actors::find_token(role.head, options.token_file, std::chrono::seconds(10));
   role.log_directory =

@@ -34,6 +34,11 @@ std::string Error::describe() const {
   return context.empty() ? text : text + " (" + context + ")";
 }
 
+bool is_symptom(const Error& error) {
+  return error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable ||
+         error.code() == ErrorCode::kCancelled;
+}
+
 Error current_error() {
   try {
     throw;

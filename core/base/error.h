@@ -80,6 +80,10 @@ template <typename... Args>
   throw Error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// Whether it follows from something that is told elsewhere: a peer is gone or does not answer, or
+/// somebody asked for an end. What has caused it is worth more.
+bool is_symptom(const Error& error);
+
 /// What is being handled, as an Error: an Error as it is, any other exception as kInternal with its
 /// text. Call it inside a catch block.
 Error current_error();

@@ -1,10 +1,9 @@
 #include "transfer/nccl/collective_host.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <cstdlib>
 #include <fstream>
+
+#include "core/base/machine.h"
 
 namespace weft::transfer {
 
@@ -12,11 +11,9 @@ std::string collective_host_name() {
   // Read once when the process starts, before there are other threads; nothing sets variables.
   // NOLINTNEXTLINE(concurrency-mt-unsafe)
   if (const char* id = std::getenv("NCCL_HOSTID"); id != nullptr) return id;
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return std::string(name.data()) + " " + boot;
+  return machine_name() + " " + boot;
 }
 
 }  // namespace weft::transfer
