@@ -76,6 +76,12 @@ void TransferEngine::cancel_all(Error error) {
       [error = std::move(error)](TransferDispatcher& dispatcher) { dispatcher.cancel_all(error); });
 }
 
+void TransferEngine::cancel(std::uint64_t epoch, std::uint64_t step, Error error) {
+  submit([epoch, step, error = std::move(error)](TransferDispatcher& dispatcher) {
+    dispatcher.cancel(epoch, step, error);
+  });
+}
+
 void TransferEngine::peer_died(DeviceId peer, Error error) {
   submit([peer, error = std::move(error)](TransferDispatcher& dispatcher) {
     dispatcher.peer_died(peer, error);

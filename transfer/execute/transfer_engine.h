@@ -69,6 +69,10 @@ class TransferEngine final {
   /// Connections that were carrying something are cut (their peers see this device as lost);
   /// connect() again before using them.
   void cancel_all(Error error);
+  /// Ends the transfers under way of this step of this epoch with `error`, here and on the devices
+  /// that still take part in them; others go on. A connection is cut only if what it carries of
+  /// them has not ended within EngineOptions::grace.
+  void cancel(std::uint64_t epoch, std::uint64_t step, Error error);
   /// The control plane knows that `peer` is dead: the transfers that still need it end with
   /// `error`.
   void peer_died(DeviceId peer, Error error);

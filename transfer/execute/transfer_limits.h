@@ -5,7 +5,7 @@
 namespace weft::transfer {
 
 /// What a transfer may claim: when it is given up by itself, and whose turn comes first. Without
-/// limits it is given up by the death of a peer or by cancel_all() alone. Who knows all devices
+/// limits it is given up by the death of a peer or by cancel() alone. Who knows all devices
 /// judges better than one of them (see mesh/executor): a transfer may wait long for a partner that
 /// computes.
 struct TransferLimits {

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/engine_cluster.h"
 
 namespace weft::transfer {
@@ -22,6 +24,7 @@ class EngineFailure : public ::testing::Test {
  protected:
   EngineFailure()
       : participants(test::participants_of(chain_plan(Topology::dense({1, 1, 1})))),
+        others(test::participants_of(chain_plan(Topology::dense({1, 1, 1})))),
         cluster(Topology::dense({1, 1, 1}), wire_options()) {}
 
   static LoopbackOptions wire_options() {
@@ -39,8 +42,8 @@ class EngineFailure : public ::testing::Test {
     for (int i = 0; i < 20; ++i) cluster.poll();
   }
 
-  // outlives the engines, which may still use its buffers
-  std::map<DeviceId, std::unique_ptr<Participant>> participants;
+  // outlive the engines, which may still use their buffers
+  std::map<DeviceId, std::unique_ptr<Participant>> participants, others;
   EngineCluster cluster;
 };
 
@@ -115,6 +118,44 @@ TEST_F(EngineFailure, CancelEndsEverythingWithTheGivenErrorAndTouchesNoBufferAft
   start(2);
   settle();
   EXPECT_EQ(at(1).destination(), before);
+}
+
+TEST_F(EngineFailure, AStepThatIsCancelledEndsOnItsDevicesAndAnotherOfTheSameConnectionsGoesOn) {
+  const auto start_other = [&](std::uint32_t device) {
+    others.at(DeviceId(device))->start(*cluster.engines[device], {1, 2, 1, 1});
+  };
+  for (const std::uint32_t device : {0u, 1u}) {
+    start(device);
+    start_other(device);
+  }
+  settle();
+  const Error stop(ErrorCode::kCancelled, "a checkpoint was given up");
+  cluster.engines[0]->cancel(1, 1, stop);
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(0) && ended(1); }));
+  EXPECT_EQ(error(0), stop);
+  EXPECT_EQ(error(1).message(), stop.message());
+  EXPECT_EQ(error(1).node(), "device 0");
+  start(2);
+  start_other(2);
+  ASSERT_TRUE(cluster.poll_until([&] {
+    return ended(2) && std::ranges::all_of(others, [](const auto& other) {
+             return other.second->report.has_value();
+           });
+  }));
+  EXPECT_EQ(error(2).message(), stop.message()) << "who starts later hears of it, too";
+  for (const auto& [device, other] : others)
+    EXPECT_TRUE(other->report->outcome.ok()) << "device " << device.value();
+  EXPECT_EQ(others.at(DeviceId(2))->destination(), others.at(DeviceId(0))->source());
+}
+
+TEST_F(EngineFailure, WhoCancelsAStepBeforeItsPartBeginsTellsThoseWhoHaveSent) {
+  start(0);
+  start(1);
+  settle();
+  cluster.engines[2]->cancel(1, 1, Error(ErrorCode::kCancelled, "the step was given up here"));
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(0) && ended(1); }));
+  EXPECT_EQ(error(1).message(), "the step was given up here");
+  EXPECT_EQ(error(1).node(), "device 2");
 }
 
 TEST_F(EngineFailure, AfterACancelANewEpochRunsOverNewConnections) {

@@ -146,6 +146,24 @@ void TransferDispatcher::cancel_all(const Error& error) {
   for (const DeviceId peer : waiting) drop(peer);
 }
 
+void TransferDispatcher::cancel(std::uint64_t epoch, std::uint64_t step, const Error& error) {
+  const auto belongs = [&](const TransferId& id) { return id.epoch == epoch && id.step == step; };
+  for (auto& [id, running] : transfers_) {
+    if (belongs(id)) running.transfer->fail(error, ActiveTransfer::Tell::kOthers);
+  }
+  // Of parts that were to start here, and will not.
+  for (auto it = early_.begin(); it != early_.end();) {
+    const TransferId id = it->first;
+    const std::vector<Early>& chunks = (it++)->second;
+    if (!belongs(id)) continue;
+    std::set<DeviceId> senders;
+    for (const Early& chunk : chunks) senders.insert(chunk.sender);
+    for (const DeviceId sender : senders) send_abort(sender, id, error);
+    remember_failed(id);
+    release_early(id);
+  }
+}
+
 void TransferDispatcher::peer_died(DeviceId peer, const Error& error) {
   drop(peer);
   lose(peer, error);

@@ -43,6 +43,7 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   void start(const DevicePart& part, const TransferId& id, Buffers buffers,
              const TransferLimits& limits, Callback callback);
   void cancel_all(const Error& error);
+  void cancel(std::uint64_t epoch, std::uint64_t step, const Error& error);
   void peer_died(DeviceId peer, const Error& error);
   /// Progress of the wire, deadlines, callbacks. The number of things done.
   std::size_t step();
