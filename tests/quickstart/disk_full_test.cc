@@ -1,5 +1,6 @@
 // A run whose disk fills up: a tmpfs of the test's own, and real processes.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -8,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "apps/run_files/checkpoint.h"
 #include "apps/run_files/metrics.h"

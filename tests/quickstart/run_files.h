@@ -1,22 +1,10 @@
 #pragma once
 
-#include <fmt/format.h>
-
-#include <filesystem>
-#include <string>
-
 #include "tests/support/real_processes.h"
 
 namespace weft::test {
 
 /// A small text, and the shipped run file, in the folder that the processes start in.
-inline void write_run_files(RealProcesses& processes) {
-  std::string text;
-  for (int i = 0; i < 3000; ++i)
-    text += fmt::format("the {} and the lord of {}\n", i * 7919 % 100, i * 104729 % 30);
-  processes.write("text.txt", text);
-  std::filesystem::copy_file(std::filesystem::path(WEFT_SOURCE_DIR) / "cluster.yaml",
-                             processes.directory() / "cluster.yaml");
-}
+void write_run_files(RealProcesses& processes);
 
 }  // namespace weft::test
