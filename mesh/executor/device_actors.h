@@ -18,7 +18,8 @@ namespace weft::mesh {
 /// The device actors of a run's meshes, one per rank, as the driver reaches them. They are numbered
 /// as a plan numbers them.
 ///
-/// Owned by the driver; one thread at a time, but for all() and names().
+/// Owned by the driver; one thread at a time, but for all(), names(), names_with_places() and
+/// report().
 class DeviceActors final {
  public:
   explicit DeviceActors(actors::Cluster& cluster) : cluster_(cluster) {}

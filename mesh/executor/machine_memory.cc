@@ -2,17 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/units.h"
 
 namespace weft::mesh {
 
 std::optional<std::string> short_of_memory(const std::map<std::string, MachineMemory>& machines) {
   for (const auto& [name, machine] : machines) {
-    if (!machine.free || machine.wanted <= *machine.free / 2) continue;
+    if (!machine.free) continue;
+    const std::uint64_t left = *machine.free - std::min(machine.needed, *machine.free);
+    if (machine.copies <= left / 2) continue;
     return fmt::format(
-        "copies of parameters and moments take {} on machine {}, more than half of the {} that it "
-        "has free",
-        format_bytes(machine.wanted), name, format_bytes(*machine.free));
+        "copies of parameters and moments take {} on machine {}, more than half of the {} that the "
+        "run leaves free there",
+        format_bytes(machine.copies), name, format_bytes(left));
   }
   return std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/machine.h"
 #include "mesh/executor/machine_memory.h"
 #include "mesh/plan/observed_network.h"
 
@@ -21,11 +22,6 @@ namespace {
 constexpr Nanoseconds kCauseWithin = std::chrono::milliseconds(500);
 /// How long a device that may be stuck is given to say where it stands.
 constexpr Nanoseconds kAnswerWithin = std::chrono::seconds(2);
-
-bool is_symptom(const Error& error) {
-  return error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kCancelled ||
-         error.code() == ErrorCode::kUnavailable;
-}
 
 /// Driver's clock minus the device's, from the quickest of a few round trips.
 std::int64_t measure_clock(const actors::ActorRef<DeviceActor>& actor) {
@@ -95,11 +91,10 @@ MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const
   });
 }
 
-/// Where the devices compute, if some are GPUs and may reach each other by themselves.
-std::vector<transfer::DevicePlace> MeshGroup::find_gpus(const LayoutConfig& layout) const {
+/// Where the devices compute, if some are GPUs.
+std::vector<transfer::DevicePlace> MeshGroup::find_gpus() const {
   const DeviceKind kind = options_.device.kind;
   if (kind != DeviceKind::kCuda && kind != DeviceKind::kAuto) return {};
-  if (layout.gpu_transfers == GpuTransfers::kHost) return {};
   std::vector<transfer::DevicePlace> places = ask_places(devices_.meshes());
   if (std::ranges::none_of(places, &transfer::DevicePlace::is_gpu)) return {};
   return places;
@@ -108,7 +103,7 @@ std::vector<transfer::DevicePlace> MeshGroup::find_gpus(const LayoutConfig& layo
 /// `planned`, if devices lie and compute where it supposes them, else another plan.
 TrainingPlan MeshGroup::plan_for(LayoutConfig layout, const DeviceNumbering& numbering,
                                  std::optional<TrainingPlan> planned) const {
-  layout.device_places = find_gpus(layout);
+  layout.device_places = find_gpus();
   if (planned && planned->hosts == numbering.hosts && planned->topology == numbering.topology &&
       planned->layout.device_places == layout.device_places)
     return std::move(*planned);
@@ -116,7 +111,7 @@ TrainingPlan MeshGroup::plan_for(LayoutConfig layout, const DeviceNumbering& num
 }
 
 /// Gives up copies for checkpoints where a machine has too little memory for those of all its
-/// devices.
+/// devices. Nothing of the run is allocated yet.
 void MeshGroup::leave_memory_free() {
   if (!plan_.copies_checkpoints()) return;
   std::map<std::string, MachineMemory> machines;
@@ -124,9 +119,13 @@ void MeshGroup::leave_memory_free() {
   for (std::uint32_t i = 0; i < free.size(); ++i) {
     const transfer::DeviceId device(i);
     MachineMemory& machine = machines[devices_.machine_of(device)];
-    machine.wanted += checkpoint_copy_bytes(plan_, device);
+    const std::uint64_t copies = checkpoint_copy_bytes(plan_, device);
+    machine.copies += copies;
+    machine.needed += host_memory(plan_, device) - copies;
     if (free[i]) machine.free = std::min(machine.free.value_or(*free[i]), *free[i]);
   }
+  if (const auto here = machines.find(machine_name()); here != machines.end())
+    here->second.needed += checkpoint_buffer_bytes(plan_.checkpoint);
   if (auto why = short_of_memory(machines)) drop_checkpoint_copies(plan_, std::move(*why));
 }
 
@@ -151,8 +150,8 @@ StepResult MeshGroup::run(StepRequest request) {
     request.run = ++runs_;
     const bool trains = request.program == kTrainProgram;
     const std::vector<Program>& programs = trains ? plan_.train.programs : plan_.validate.programs;
-    std::vector<StepReport> reports = watched(
-        start(request),
+    std::vector<StepReport> reports = run_step(
+        request,
         watch(request, fmt::format("step {} of '{}'", request.step, request.program), &programs));
     remember_traces(reports);
     StepResult result = combine(reports);
@@ -222,7 +221,7 @@ void MeshGroup::copy_state() {
     StepRequest request;
     request.program = plan_.checkpoint_copy.front().name;
     request.run = ++runs_;
-    watched(start(request), watch(request, "the copy for a checkpoint", &plan_.checkpoint_copy));
+    run_step(request, watch(request, "the copy for a checkpoint", &plan_.checkpoint_copy));
   });
 }
 
@@ -266,9 +265,20 @@ MeshGroup::Reports MeshGroup::start(const StepRequest& request) {
   return devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run>(request);
 }
 
+std::vector<StepReport> MeshGroup::run_step(const StepRequest& request, ProgressWatch watch) {
+  const struct Running {
+    explicit Running(std::atomic<bool>& flag) : runs(flag) { runs = true; }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    ~Running() { runs = false; }
+    std::atomic<bool>& runs;
+  } running(step_runs_);
+  return watched(start(request), std::move(watch));
+}
+
 /// Who looks after an execution; `programs` as ProgressWatch::Devices has them.
 ProgressWatch MeshGroup::watch(const StepRequest& request, std::string what,
-                               const std::vector<Program>* programs) {
+                               const std::vector<Program>* programs, bool with_driver) {
   ProgressWatch::Devices devices;
   devices.names = devices_.names_with_places();
   devices.names.emplace_back("the driver");
@@ -278,8 +288,7 @@ ProgressWatch MeshGroup::watch(const StepRequest& request, std::string what,
     const std::size_t named = device < devices_.size() ? device : 0;
     devices_.report(transfer::DeviceId(static_cast<std::uint32_t>(named)), "no progress", line);
   };
-  if (programs != nullptr && programs->size() > devices_.size())
-    devices.driver = [this] { return driver_->progress(); };
+  if (with_driver) devices.driver = [this] { return driver_->progress(); };
   return {options_.progress, request.run, std::move(what), std::move(devices), clock_};
 }
 
@@ -290,14 +299,14 @@ void MeshGroup::move(const std::vector<Program>& programs) {
     request.run = ++runs_;
     Reports reports = start(request);
     ProgressWatch progress =
-        watch(request, fmt::format("'{}' of a checkpoint", request.program), &programs);
+        watch(request, fmt::format("'{}' of a checkpoint", request.program), &programs, true);
     move_with_driver(request, std::move(reports), progress.interval(), [&] { progress.look(); });
   });
 }
 
-/// A gather while steps run. Uses nothing of the group that a step changes. Whether devices get on,
-/// the steps judge; only when nothing moves at all, not even a step, does it end by that, and a
-/// step that has failed is told by whoever runs it.
+/// A gather beside steps. Uses nothing of the group that a step changes. While a step runs, its own
+/// judge says whether devices get on, and a step that has failed is told by whoever runs it; while
+/// training waits, it is the gather that is judged.
 void MeshGroup::move_beside(const std::string& program, const std::stop_token& stop) {
   std::optional<Error> error;
   try {
@@ -305,19 +314,11 @@ void MeshGroup::move_beside(const std::string& program, const std::stop_token& s
     request.program = program;
     request.run = ++runs_;
     auto done = devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run_beside>(request);
-    ProgressWatch::Devices devices;
-    devices.names = devices_.names();
-    devices.programs = nullptr;
-    devices.names.emplace_back("the driver");
-    devices.ask = [this] { return devices_.all().within(kAnswerWithin).reports<DeviceProgress>(); };
-    devices.driver = [this] { return driver_->progress(); };
-    devices.on_still = [](std::size_t, const std::string&) {};
-    ProgressWatch progress(options_.progress, request.run,
-                           fmt::format("'{}' of a checkpoint", program), std::move(devices),
-                           clock_);
+    ProgressWatch progress =
+        watch(request, fmt::format("'{}' of a checkpoint", program), nullptr, true);
     const auto look = [&] {
       if (stop.stop_requested()) throw_error(ErrorCode::kCancelled, "the checkpoint was given up");
-      progress.look();
+      if (!step_runs_) progress.look();
     };
     move_with_driver(request, std::move(done),
                      std::min<Nanoseconds>(progress.interval(), std::chrono::milliseconds(100)),

@@ -70,7 +70,7 @@ class MeshGroup final : public TrainingEngine {
  private:
   using Reports = actors::Future<std::vector<StepReport>>;
 
-  std::vector<transfer::DevicePlace> find_gpus(const LayoutConfig& layout) const;
+  std::vector<transfer::DevicePlace> find_gpus() const;
   TrainingPlan plan_for(LayoutConfig layout, const DeviceNumbering& numbering,
                         std::optional<TrainingPlan> planned) const;
   void leave_memory_free();
@@ -84,9 +84,11 @@ class MeshGroup final : public TrainingEngine {
 
   Reports start(const StepRequest& request);
   ProgressWatch watch(const StepRequest& request, std::string what,
-                      const std::vector<Program>* programs);
+                      const std::vector<Program>* programs, bool with_driver = false);
   void move(const std::vector<Program>& programs);
   void move_beside(const std::string& program, const std::stop_token& stop);
+  /// Runs programs without the driver to their end; meanwhile a gather judges nobody.
+  std::vector<StepReport> run_step(const StepRequest& request, ProgressWatch watch);
   template <typename Done>
   void move_with_driver(const StepRequest& request, Done done, Nanoseconds interval,
                         const std::function<void()>& look);
@@ -105,6 +107,7 @@ class MeshGroup final : public TrainingEngine {
   std::vector<std::int64_t> clock_offsets_;  ///< By DeviceId.
   std::vector<DeviceTrace> traces_;
   std::atomic<std::uint64_t> runs_ = 0;  ///< Also counted by who gathers beside steps.
+  std::atomic<bool> step_runs_ = false;  ///< Looked at by who gathers beside steps.
   bool copies_ = false;                  ///< Checkpoints are gathered from copies.
   /// The plan may change between steps, but not in this.
   std::span<const CheckpointBatch> checkpoint_;

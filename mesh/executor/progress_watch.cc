@@ -53,7 +53,9 @@ std::string ProgressWatch::inside(std::size_t device) const {
   std::string op = at.handler;
   if (op.empty() && devices_.programs != nullptr)
     op = describe_instruction((*devices_.programs)[device], at.position.instruction);
-  return fmt::format("{} has been inside '{}' for {}", devices_.names[device], op,
+  const std::string what =
+      op.empty() ? fmt::format("an op of '{}'", at.position.program) : fmt::format("'{}'", op);
+  return fmt::format("{} has been inside {} for {}", devices_.names[device], what,
                      format_seconds(at.inside_seconds));
 }
 

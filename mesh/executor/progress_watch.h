@@ -23,7 +23,7 @@ class ProgressWatch final {
   struct Devices {
     /// "back[0,0] on worker1 device 0 (pid 4121)"; the driver, if it takes part, last.
     std::vector<std::string> names;
-    const std::vector<Program>* programs;  ///< Null: they are in a handler.
+    const std::vector<Program>* programs;  ///< Null: they are in no program, or beside one.
     std::function<Answers()> ask;
     /// Where it takes part.
     std::function<std::optional<DeviceProgress>()> driver = {};

@@ -96,9 +96,8 @@ bool fits_without_copies(TrainingPlan& plan) {
   std::uint64_t most = 0;
   for (const Program& program : plan.train.programs) {
     const std::uint64_t copies = checkpoint_copy_bytes(plan, program.device);
-    if (device_memory(plan, program.device) - (is_gpu(plan, program.device) ? 0 : copies) >
-        *plan.layout.memory)
-      return false;
+    const std::uint64_t counted = is_gpu(plan, program.device) ? 0 : copies;
+    if (device_memory(plan, program.device) - counted > *plan.layout.memory) return false;
     most = std::max(most, copies);
   }
   drop_checkpoint_copies(
@@ -247,6 +246,10 @@ std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device)
   std::uint64_t bytes = arena_bytes(plan, device) + staging_bytes(plan, device);
   for (const auto& [name, size] : blocks) bytes += size;
   return bytes;
+}
+
+std::uint64_t host_memory(const TrainingPlan& plan, transfer::DeviceId device) {
+  return is_gpu(plan, device) ? checkpoint_copy_bytes(plan, device) : device_memory(plan, device);
 }
 
 std::uint64_t checkpoint_copy_bytes(const TrainingPlan& plan, transfer::DeviceId device) {

@@ -95,6 +95,10 @@ std::string digest_of_steps(const TrainingPlan& plan);
 /// in the host's memory.
 std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device);
 
+/// Bytes of what a device holds that lie in its host's memory: all of them, or a GPU's copies for
+/// checkpoints.
+std::uint64_t host_memory(const TrainingPlan& plan, transfer::DeviceId device);
+
 /// Bytes of copies for checkpoints that a device keeps in its host's memory.
 std::uint64_t checkpoint_copy_bytes(const TrainingPlan& plan, transfer::DeviceId device);
 

@@ -82,8 +82,8 @@ class Interpreter final {
   /// Device collectives are under way: advance() is to be called again within a second or so, woken
   /// or not.
   bool wants_polling() const;
-  /// Ends the transfers under way, of other executions on the same engine too: of one that failed,
-  /// or stands at another that did. quiescent() follows by itself.
+  /// Ends the transfers under way: of an execution that failed, or whose peers did. quiescent()
+  /// follows by itself.
   void cancel(const Error& why);
   /// Blocks until quiescent(), at most so long; whether it is. Only with an engine that has its own
   /// thread.

@@ -125,7 +125,9 @@ bool HostTransfers::wait(std::uint32_t handle) {
 }
 
 void HostTransfers::cancel(const Error& why) {
-  engine_.cancel_all(Error(ErrorCode::kCancelled, "this step was given up: " + why.message()));
+  engine_.cancel(naming_.epoch, naming_.run,
+                 Error(ErrorCode::kCancelled,
+                       fmt::format("'{}' was given up: {}", program_.name, why.message())));
 }
 
 }  // namespace weft::mesh

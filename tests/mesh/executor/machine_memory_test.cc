@@ -8,16 +8,23 @@ namespace {
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-TEST(MachineMemory, CopiesMayTakeHalfOfWhatIsFree) {
-  EXPECT_EQ(short_of_memory({{"a", {2 * kGiB, 4 * kGiB}}, {"b", {0, 0}}}), std::nullopt);
+TEST(MachineMemory, CopiesMayTakeHalfOfWhatTheRunLeavesFree) {
+  EXPECT_EQ(short_of_memory({{"a", {4 * kGiB, 2 * kGiB, 8 * kGiB}}, {"b", {kGiB, 0, 0}}}),
+            std::nullopt);
   EXPECT_THAT(
-      short_of_memory({{"a", {kGiB, 4 * kGiB}}, {"b", {2 * kGiB + 1, 4 * kGiB}}}).value_or(""),
+      short_of_memory({{"a", {0, kGiB, 4 * kGiB}}, {"b", {4 * kGiB, 2 * kGiB + 1, 8 * kGiB}}})
+          .value_or(""),
       ::testing::HasSubstr(
-          "take 2 GiB on machine b, more than half of the 4 GiB that it has free"));
+          "take 2 GiB on machine b, more than half of the 4 GiB that the run leaves free there"));
+}
+
+TEST(MachineMemory, ARunThatNeedsMoreThanThereIsLeavesNothing) {
+  EXPECT_THAT(short_of_memory({{"a", {4 * kGiB, 1, 2 * kGiB}}}).value_or(""),
+              ::testing::HasSubstr("more than half of the 0 B that the run leaves free there"));
 }
 
 TEST(MachineMemory, WhoDoesNotTellIsTakenToHaveEnough) {
-  EXPECT_EQ(short_of_memory({{"a", {kGiB, std::nullopt}}}), std::nullopt);
+  EXPECT_EQ(short_of_memory({{"a", {kGiB, kGiB, std::nullopt}}}), std::nullopt);
 }
 
 }  // namespace
