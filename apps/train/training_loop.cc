@@ -143,12 +143,17 @@ class Loop {
       engine_.release();
       if (run_.show && summary_.outcome == "done") show(last);
     } catch (...) {
-      summary_.outcome = "failed: " + current_error().message();
-      progress_.finish();
-      if (const auto outcome = turns_.give_up(); outcome && !outcome->error)
+      Error error = current_error();
+      if (const auto outcome = turns_.give_up(); outcome && !outcome->error) {
         summary_.checkpoint_step = outcome->step;
+      } else if (outcome && !outcome->refused && is_symptom(error) &&
+                 !is_symptom(*outcome->error)) {
+        error = *outcome->error;
+      }
+      summary_.outcome = "failed: " + error.message();
+      progress_.finish();
       leave_what_can_be();
-      throw;
+      throw error;
     }
     leave_reports();
     return summary_;
@@ -276,7 +281,8 @@ class Loop {
 
   /// Begins it when the one before it is written; where training cannot go on meanwhile, writes it.
   void write_checkpoint(std::int64_t step, OldOnes old_ones) {
-    doing(fmt::format("writing the checkpoint of step {}", step));
+    doing(fmt::format("{}writing the checkpoint of step {}",
+                      turns_.under_way() ? "waiting for the checkpoint before, then " : "", step));
     const TimePoint begun = environment_.clock.now();
     if (const auto before = turns_.wait()) {
       const double waited = in_seconds(environment_.clock.now() - begun);

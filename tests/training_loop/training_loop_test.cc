@@ -371,6 +371,22 @@ TEST_F(LoopTest, AFailureMeanwhileLeavesTheCheckpointThatIsHandedOverAndNoHalfOn
   EXPECT_EQ(checkpoints("lost"), std::set<std::string>());
 }
 
+TEST_F(LoopTest, WhenACheckpointFailsOfACauseAndAStepOfItsSymptomTheCauseIsTold) {
+  std::promise<void> failed;
+  bool first = true;
+  during_gather_ = [&] {
+    if (std::exchange(first, false)) failed.set_value();
+    throw_error(ErrorCode::kDataLoss, "bytes from a device were damaged");
+  };
+  // Before the loop has looked at what has come of the checkpoint of step 4.
+  before_step_ = [&](std::int64_t step) {
+    if (step == 5) failed.get_future().wait();
+  };
+  fail_in_step_ = 5;
+  EXPECT_EQ(failure(root_ / "run"), "bytes from a device were damaged");
+  EXPECT_EQ(checkpoints("run"), std::set<std::string>());
+}
+
 TEST_F(LoopTest, AnInterruptedRunGoesOnBitForBitInPlaceAndElsewhere) {
   train_in(root_ / "whole");
   stop_in_step_ = 6;
