@@ -38,13 +38,12 @@ void Placement::remove_host(const std::string& name) {
 }
 
 std::vector<HostDevice> Placement::take(const MeshRequest& request, const MeshKey& key) {
-  const auto needed = static_cast<std::size_t>(request.shape.size());
+  const std::size_t needed = request.shape.size();
   const std::vector<std::string> wanted = request.hosts.empty() ? names() : request.hosts;
   std::vector<HostDevice> places;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const std::string& name = wanted[i];
-    if (std::find(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(i), name) !=
-        wanted.begin() + static_cast<std::ptrdiff_t>(i))
+    if (std::find(wanted.begin(), wanted.begin() + i, name) != wanted.begin() + i)
       throw_error(ErrorCode::kInvalidArgument, "mesh '{}' lists host '{}' twice", request.mesh,
                   name);
     const Host* host = find(name);

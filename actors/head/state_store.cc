@@ -43,8 +43,7 @@ class StateStore::Statement {
     return *this;
   }
   Statement& bind(const std::string& value) {
-    check(::sqlite3_bind_text(statement_, ++bound_, value.data(), static_cast<int>(value.size()),
-                              SQLITE_TRANSIENT));
+    check(::sqlite3_bind_text(statement_, ++bound_, value.data(), value.size(), SQLITE_TRANSIENT));
     return *this;
   }
   /// True while there is a row.
@@ -56,10 +55,8 @@ class StateStore::Statement {
   std::int64_t integer(int column) { return ::sqlite3_column_int64(statement_, column); }
   std::string text(int column) {
     const auto* bytes = reinterpret_cast<const char*>(::sqlite3_column_text(statement_, column));
-    return bytes == nullptr
-               ? std::string()
-               : std::string(bytes,
-                             static_cast<std::size_t>(::sqlite3_column_bytes(statement_, column)));
+    return bytes == nullptr ? std::string()
+                            : std::string(bytes, ::sqlite3_column_bytes(statement_, column));
   }
 
  private:
@@ -151,7 +148,7 @@ void StateStore::open() {
   execute("DELETE FROM cluster");
   Statement(database_.get(), "INSERT INTO cluster VALUES (?, ?)")
       .bind(cluster_id_)
-      .bind(static_cast<std::int64_t>(term_))
+      .bind(term_)
       .step();
   execute("COMMIT");
   open_ = true;
@@ -172,10 +169,10 @@ void StateStore::read() {
   Statement epochs(database_.get(), "SELECT mesh, epoch FROM mesh_epochs");
   while (epochs.step()) {
     std::uint64_t& epoch = epochs_[epochs.text(0)];
-    epoch = std::max(epoch, static_cast<std::uint64_t>(epochs.integer(1)));
+    epoch = std::max<std::uint64_t>(epoch, epochs.integer(1));
   }
   Statement events(database_.get(), "SELECT unix_ms, text FROM events ORDER BY rowid DESC LIMIT ?");
-  events.bind(static_cast<std::int64_t>(kEvents - events_.size()));
+  events.bind(kEvents - events_.size());
   std::deque<ClusterEvent> older;
   while (events.step()) older.push_front({events.integer(0), events.text(1)});
   events_.insert(events_.begin(), older.begin(), older.end());
@@ -211,11 +208,11 @@ void StateStore::save() {
 }
 
 void StateStore::write_rows() {
-  const auto term = static_cast<std::int64_t>(term_);
+  const std::int64_t term = term_;
   for (const std::string& mesh : unwritten_epochs_)
     Statement(database_.get(), "INSERT OR REPLACE INTO mesh_epochs VALUES (?, ?)")
         .bind(mesh)
-        .bind(static_cast<std::int64_t>(epochs_.at(mesh)))
+        .bind(epochs_.at(mesh))
         .step();
   for (std::size_t i = events_.size() - unwritten_events_; i < events_.size(); ++i)
     Statement(database_.get(), "INSERT INTO events VALUES (?, ?, ?)")
@@ -228,17 +225,17 @@ void StateStore::write_rows() {
     Statement(database_.get(), "INSERT OR REPLACE INTO incidents VALUES (?, ?, ?, ?)")
         .bind(term)
         .bind(row.mesh)
-        .bind(static_cast<std::int64_t>(row.epoch))
+        .bind(row.epoch)
         .bind(row.text)
         .step();
   }
   Statement(database_.get(),
             "DELETE FROM events WHERE rowid <= (SELECT max(rowid) FROM events) - ?")
-      .bind(static_cast<std::int64_t>(kEvents))
+      .bind(kEvents)
       .step();
   Statement(database_.get(),
             "DELETE FROM incidents WHERE rowid <= (SELECT max(rowid) FROM incidents) - ?")
-      .bind(static_cast<std::int64_t>(kIncidents))
+      .bind(kIncidents)
       .step();
 }
 
@@ -272,8 +269,7 @@ void StateStore::add_incident(const Incident& incident) {
 }
 
 std::vector<ClusterEvent> StateStore::last_events(std::size_t count) const {
-  return {events_.end() - static_cast<std::ptrdiff_t>(std::min(count, events_.size())),
-          events_.end()};
+  return {events_.end() - std::min(count, events_.size()), events_.end()};
 }
 
 std::vector<std::string> StateStore::incidents() const {

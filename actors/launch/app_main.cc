@@ -279,8 +279,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
   if (run.config.empty()) {
     hosts.clear();
     const std::uint64_t workers = arguments.has("workers") ? arguments.number("workers") : 2;
-    const auto devices =
-        static_cast<std::uint32_t>(arguments.has("devices") ? arguments.number("devices") : 1);
+    const std::uint32_t devices = arguments.has("devices") ? arguments.number("devices") : 1;
     for (std::uint64_t i = 0; i < workers; ++i)
       hosts.push_back({fmt::format("worker{}", i), devices});
   }

@@ -31,7 +31,7 @@ std::string LastWords::read() const {
   for (off_t at = 0;;) {
     const ssize_t got = ::pread(fd_, part.data(), part.size(), at);
     if (got <= 0) break;
-    text.append(part.data(), static_cast<std::size_t>(got));
+    text.append(part.data(), got);
     at += got;
   }
   while (text.ends_with('\n')) text.pop_back();
@@ -40,8 +40,7 @@ std::string LastWords::read() const {
 
 void leave_last_words(const std::string& path, const std::string& text) {
   const int fd = path.empty() ? -1 : ::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
-  const bool left =
-      fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool left = fd >= 0 && ::write(fd, text.data(), text.size()) == std::ssize(text);
   if (fd >= 0) ::close(fd);
   if (!left) say(stderr, "{}\n", text);
 }

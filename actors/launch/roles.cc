@@ -50,7 +50,7 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
   agent.head = Address::parse(given.get("head"));
   agent.token = inherited_token(given);
   agent.name = given.get("name");
-  agent.devices = static_cast<std::uint32_t>(given.number("devices"));
+  agent.devices = given.number("devices");
   agent.log_directory = given.get("logs");
   agent.has_parent = given.has("has-parent");
   agent.log_level = parse_log_level(given.get("log-level"));

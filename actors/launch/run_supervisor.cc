@@ -178,7 +178,7 @@ class RunSupervisor {
     const std::string who =
         event.kind == SupervisorEvent::Kind::kHeadDied ? "the head" : "the agent of " + event.host;
     if (!event.evidence.silence.empty()) {
-      launcher_.stop(static_cast<pid_t>(event.evidence.pid), Nanoseconds::zero());
+      launcher_.stop(event.evidence.pid, Nanoseconds::zero());
       throw_error(ErrorCode::kPeerDied, "{} (pid {}), while the cluster came up, {}{}", who,
                   event.evidence.pid, event.evidence.silence, event.evidence.log_note());
     }
@@ -272,8 +272,7 @@ class RunSupervisor {
 
   /// Whoever is stopped does not end by itself.
   void end_stopped(const ExitEvidence& evidence) {
-    if (!evidence.silence.empty())
-      launcher_.stop(static_cast<pid_t>(evidence.pid), Nanoseconds::zero());
+    if (!evidence.silence.empty()) launcher_.stop(evidence.pid, Nanoseconds::zero());
   }
 
   int driver_ended(const ExitEvidence& evidence, bool interrupted,

@@ -110,8 +110,7 @@ void write_token(const std::filesystem::path& state_directory, const Secret& tok
   ::unlink(part.c_str());
   const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   const std::string text = token.hexadecimal() + "\n";
-  const bool written =
-      file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool written = file >= 0 && ::write(file, text.data(), text.size()) == std::ssize(text);
   const int problem = errno;
   if (file >= 0) ::close(file);
   if (!written || ::rename(part.c_str(), path.c_str()) != 0)
@@ -157,13 +156,13 @@ Secret find_token(const Address& head, const std::filesystem::path& token_file,
 }
 
 Secret inherited_token(const RoleArguments& arguments) {
-  const int descriptor = static_cast<int>(arguments.number("token-fd"));
+  const int descriptor = arguments.number("token-fd");
   Secret::Bytes bytes{};
   std::size_t got = 0;
   while (got < bytes.size()) {
     const ssize_t count = ::read(descriptor, bytes.data() + got, bytes.size() - got);
     if (count <= 0) break;
-    got += static_cast<std::size_t>(count);
+    got += count;
   }
   ::close(descriptor);
   if (got != bytes.size())

@@ -115,7 +115,7 @@ void Mailbox::take_reports(std::vector<CreditReport>& into) {
 }
 
 Credit Mailbox::make_report(Sender& sender) {
-  const auto count = static_cast<std::uint32_t>(senders_.size());
+  const std::uint32_t count = senders_.size();
   sender.window_messages =
       std::min(limits_.messages, std::max(kLeastMessages, limits_.messages / count));
   sender.window_bytes = std::min(limits_.bytes, std::max(kLeastBytes, limits_.bytes / count));

@@ -67,7 +67,7 @@ void Connection::append(std::uint8_t kind, std::uint8_t flags, std::span<const s
   header.minor = kProtocolMinor;
   header.kind = kind;
   header.flags = flags;
-  header.length = static_cast<std::uint32_t>(body.size());
+  header.length = body.size();
   header.sequence = next_output_++;
   if (appended_.size() + writing_.size() - written_ + body.size() > kMaxUnsent) {
     // The read that is under way ends, and tells.
@@ -109,7 +109,7 @@ void Connection::flush() {
     const int problem = errno;
     lock.lock();
     if (sent >= 0) {
-      written_ += static_cast<std::size_t>(sent);
+      written_ += sent;
     } else if (problem == EAGAIN || problem == EWOULDBLOCK) {
       lock.unlock();
       wait_writable();  // keeps flushing_: the loop's thread goes on from here

@@ -73,8 +73,7 @@ std::optional<std::vector<std::string>> last_lines_of(const std::string& path, s
     if (line.size() > 400) line = line.substr(0, 397) + "...";
     found.push_back(std::move(line));
   }
-  if (found.size() > lines)
-    found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(lines));
+  if (found.size() > lines) found.erase(found.begin(), found.end() - lines);
   return found;
 }
 

@@ -251,7 +251,7 @@ void ForkLauncher::look_at(pid_t pid, Child& child, bool ended) {
   int wait_status = stat ? stat->wait_status : 0;
   if (ended) {
     siginfo_t dead{};
-    ::waitid(P_PID, static_cast<id_t>(pid), &dead, WEXITED | WNOHANG | WNOWAIT);
+    ::waitid(P_PID, pid, &dead, WEXITED | WNOHANG | WNOWAIT);
     wait_status = dead.si_code == CLD_EXITED
                       ? dead.si_status << 8
                       : dead.si_status | (dead.si_code == CLD_DUMPED ? 0x80 : 0);
@@ -306,7 +306,7 @@ void ForkLauncher::run() {
       Request& request = *std::exchange(request_, nullptr);
       try {
         request.pid = fork_and_exec(request.spec);
-        const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, request.pid, 0));
+        const int pidfd = ::syscall(SYS_pidfd_open, request.pid, 0);
         WEFT_CHECK(pidfd >= 0, "pidfd_open needs Linux 5.3: {}", ::strerror(errno));
         Child& child = children_[request.pid];
         child.pidfd = pidfd;

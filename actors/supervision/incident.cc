@@ -38,7 +38,7 @@ IncidentBook::Recorded IncidentBook::record(Casualty casualty) {
       return {incident, false};
     }
     incident.casualties.push_back(std::move(casualty));
-    const auto last = static_cast<std::uint32_t>(incident.casualties.size() - 1);
+    const std::uint32_t last = incident.casualties.size() - 1;
     const bool in_time = clock_.now() - began_[i] <= window_;
     if (in_time && strength(incident.casualties[last].evidence) >
                        strength(incident.casualties[incident.first_cause].evidence))

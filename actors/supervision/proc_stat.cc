@@ -55,17 +55,17 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   if (state.size() != 1) return std::nullopt;
   ProcStat stat;
   stat.state = state[0];
-  stat.parent = static_cast<pid_t>(words.number());  // 4
+  stat.parent = words.number();  // 4
   // 5 pgrp ... 8 tpgid
   words.skip(4);
   const std::uint64_t flags = words.number();  // 9
   // 10 minflt ... 23 vsize
   words.skip(14);
-  stat.rss_bytes = words.number() * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));  // 24
+  stat.rss_bytes = words.number() * ::sysconf(_SC_PAGESIZE);  // 24
   // 25 rsslim ... 51 env_end
   words.skip(27);
   stat.exiting = (flags & (kExiting | kSignaled)) != 0 || stat.state == 'Z' || stat.state == 'X';
-  if (stat.exiting) stat.wait_status = static_cast<int>(words.number());  // 52 exit_code
+  if (stat.exiting) stat.wait_status = words.number();  // 52 exit_code
   return stat;
 }
 

@@ -31,7 +31,7 @@ class MeshRef final {
 
   const std::string& name() const { return name_; }
   const MeshShape& shape() const { return shape_; }
-  std::int64_t size() const { return static_cast<std::int64_t>(actors_.size()); }
+  std::int64_t size() const { return actors_.size(); }
 
   /// The actors at a part of some axes. slice({{"data", 0}}) drops the axis; slice({{"data", 0,
   /// 2}}) keeps it.

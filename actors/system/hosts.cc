@@ -162,7 +162,7 @@ ActorAddress System::host_actor(Provider provider, const std::string& name,
 std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(
     const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
     const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments) {
-  if (static_cast<std::int64_t>(processes.size()) != shape.size())
+  if (std::ssize(processes) != shape.size())
     throw_error(ErrorCode::kInvalidArgument,
                 "mesh {}{} needs {} processes, one per rank, and {} are given", name,
                 to_string(shape), shape.size(), processes.size());

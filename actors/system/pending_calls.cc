@@ -17,7 +17,7 @@ bool PendingCalls::add(const std::shared_ptr<CallState>& call) {
     purge_at_ = std::max<std::size_t>(1024, 2 * (slots_.size() - free_.size()));
   }
   if (free_.empty()) {
-    free_.push_back(static_cast<std::uint32_t>(slots_.size()));
+    free_.push_back(slots_.size());
     slots_.emplace_back();
   }
   const std::uint32_t index = free_.back();
@@ -31,7 +31,7 @@ bool PendingCalls::add(const std::shared_ptr<CallState>& call) {
 
 std::shared_ptr<CallState> PendingCalls::take(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
-  const auto index = static_cast<std::uint32_t>(id);
+  const std::uint32_t index = id;
   if (index >= slots_.size() || slots_[index].generation != id >> 32 || !slots_[index].call)
     return nullptr;
   ++slots_[index].generation;

@@ -50,15 +50,14 @@ void draw_scale(Svg& svg, double top, double width, double low, double high,
 
 double legend_height(std::size_t names) {
   const std::size_t rows = (names + 1) / 2;
-  return kLegendLine * static_cast<double>(rows);
+  return kLegendLine * rows;
 }
 
 /// Two columns of coloured squares with names.
 void draw_legend(Svg& svg, double top, const std::vector<std::string>& names) {
   const std::size_t rows = (names.size() + 1) / 2;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const double x = i < rows ? kLeft : kLeft + kLegendColumn,
-                 y = top + kLegendLine * static_cast<double>(i % rows);
+    const double x = i < rows ? kLeft : kLeft + kLegendColumn, y = top + kLegendLine * (i % rows);
     svg.rect(x, y, 11, 11, fmt::format("fill='{}'", colour(i)));
     svg.text(x + 16, y + 10, names[i], Svg::Anchor::kStart, "font-size='12'");
   }
@@ -86,8 +85,8 @@ Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& t
     return static_cast<std::size_t>(std::find(names.begin(), names.end(), to_string(arm)) -
                                     names.begin());
   };
-  const double group = kBar * static_cast<double>(names.size()) + kGroupGap;
-  const double width = std::max(440.0, group * static_cast<double>(results.size()));
+  const double group = kBar * names.size() + kGroupGap;
+  const double width = std::max(440.0, group * results.size());
   const double top = kTop + legend_height(names.size()) + 14;
   double high = 1;
   for (const WorkloadResult& result : results) {
@@ -105,11 +104,11 @@ Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& t
   const auto y_of = [&](double speed) { return top + (high - speed) / high * kPlotHeight; };
   for (std::size_t w = 0; w < results.size(); ++w) {
     const WorkloadResult& result = results[w];
-    const double left = kLeft + group * static_cast<double>(w) + kGroupGap / 2;
+    const double left = kLeft + group * w + kGroupGap / 2;
     for (const ArmResult& arm : result.arms) {
       if (arm.arm.is_signal()) continue;
       const double speed = result.baseline()->median() / arm.median();
-      svg.rect(left + kBar * static_cast<double>(position(arm.arm)), y_of(speed), kBar - 2,
+      svg.rect(left + kBar * position(arm.arm), y_of(speed), kBar - 2,
                top + kPlotHeight - y_of(speed), fmt::format("fill='{}'", colour(position(arm.arm))),
                fmt::format("{}, {}: {:.2f}, step {:.1f} ms", result.name, to_string(arm.arm), speed,
                            1e3 * arm.median()));

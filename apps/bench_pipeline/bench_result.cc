@@ -50,8 +50,7 @@ std::vector<std::string> cells_of(const WorkloadResult& result, const ArmResult&
       result.signal() == nullptr ? "-" : fmt::format("{:.3f}", result.signal()->median() / median),
       signal ? "-" : percent(arm.hidden_share),
       percent(arm.bubble()),
-      format_bytes(static_cast<std::uint64_t>(
-          std::llround(static_cast<double>(arm.peak_bytes) * result.byte_scale))),
+      format_bytes(std::llround(arm.peak_bytes * result.byte_scale)),
       arm.note.empty() ? paper_name(arm.arm) : arm.note};
 }
 
@@ -60,8 +59,7 @@ std::string header_of(const WorkloadResult& result) {
                                  result.emulated ? " (emulated devices)" : "", result.description);
   text += fmt::format("  {} stages, {} microbatches", result.stages, result.microbatches);
   if (result.link_bits > 0)
-    text += fmt::format(", links of {:.4g} Mbit/s each way",
-                        static_cast<double>(result.link_bits) / 1e6);
+    text += fmt::format(", links of {:.4g} Mbit/s each way", result.link_bits / 1e6);
   if (result.transfer_ratio)
     text += fmt::format(", transfers of {:.2f} (F+B)", *result.transfer_ratio);
   if (result.time_scale != 1 || result.byte_scale != 1)
@@ -74,7 +72,7 @@ std::string dispatch_times(const WorkloadResult& result) {
   std::string text;
   for (const ArmResult& arm : result.arms)
     text += fmt::format("  {}: {:.1f} us an action\n", arm.arm.schedule,
-                        1e6 * arm.median() / static_cast<double>(arm.actions));
+                        1e6 * arm.median() / arm.actions);
   return text;
 }
 

@@ -52,7 +52,7 @@ std::vector<ForwardPiece> forward_pieces(const Graph& graph, ValueId output) {
     const bool crosses = type.shape.size() == kFeatureMapRank && last[made.value()] > node.block;
     if (!crosses && made != output) continue;
     open.elements = type.elements();
-    piece_of[made] = static_cast<int>(pieces.size());
+    piece_of[made] = pieces.size();
     pieces.push_back(std::exchange(open, {}));
     if (made == output) return pieces;
   }

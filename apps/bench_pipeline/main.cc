@@ -82,7 +82,7 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
     const PipelineModel model = make_pipeline_model(bench.model);
     cluster.hosts = std::max(cluster.hosts, model.hosts);
     cluster.devices_per_host =
-        std::max(cluster.devices_per_host, static_cast<std::uint32_t>(model.devices_per_host));
+        std::max<std::uint32_t>(cluster.devices_per_host, model.devices_per_host);
   }
   // With --json - the document alone stands on stdout.
   std::FILE* terminal = options.json == "-" ? stderr : stdout;

@@ -82,12 +82,11 @@ void PipelineBatches::read(std::string_view name, mesh::Split split, std::uint64
       (step << 33) | (std::uint64_t{split == mesh::Split::kValidation} << 32);
   std::byte* to = out.data();
   for (std::int64_t r = region[0].begin; r < region[0].end; ++r) {
-    RowNumbers numbers(key, first + static_cast<std::uint64_t>(microbatch * input->shape[0] + r));
+    RowNumbers numbers(key, first + (microbatch * input->shape[0] + r));
     for_each_place(*input, region, [&](std::int64_t place) {
-      const std::uint32_t word = numbers.at(static_cast<std::uint64_t>(place + input->shift));
+      const std::uint32_t word = numbers.at(place + input->shift);
       if (input->limit > 0) {
-        const auto number =
-            static_cast<std::int32_t>(word % static_cast<std::uint64_t>(input->limit));
+        const std::int32_t number = word % static_cast<std::uint64_t>(input->limit);
         std::memcpy(to, &number, sizeof number);
       } else {
         const float number = uniform_float(word);

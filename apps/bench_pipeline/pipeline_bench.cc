@@ -28,7 +28,7 @@ double boundary_bytes(const PipelineModel& model) {
   for (const mesh::PlannedEdge& planned : plan.train.edges) {
     if (planned.edge.pass != Pass::kForward) continue;
     bytes[{planned.edge.from_mesh, planned.edge.to_mesh}] +=
-        static_cast<double>(plan.partition.graph.value(planned.edge.value).type.bytes());
+        plan.partition.graph.value(planned.edge.value).type.bytes();
   }
   double most = 0;
   for (const auto& [meshes, sum] : bytes) most = std::max(most, sum);
@@ -63,8 +63,7 @@ std::uint64_t PipelineBench::link_for(const PipelineCase& bench, const PipelineM
                                     model.name, 1e3 * found->second));
   }
   const double seconds = *bench.transfer_ratio * found->second;
-  return static_cast<std::uint64_t>(
-      std::llround(boundary_bytes(model) * 8 / kLinkGoodput / seconds));
+  return std::llround(boundary_bytes(model) * 8 / kLinkGoodput / seconds);
 }
 
 std::vector<PeerResult> PipelineBench::run_peer(const PipelineCase& bench,
@@ -111,7 +110,7 @@ WorkloadResult PipelineBench::run(const PipelineCase& bench) {
   result.emulated = model.emulated;
   result.link_bits = shaped ? link : 0;
   result.transfer_ratio = bench.transfer_ratio;
-  result.stages = static_cast<int>(model.layout.stages.size());
+  result.stages = model.layout.stages.size();
   result.microbatches = model.layout.microbatches;
   result.rows_per_step = model.rows_per_step;
   result.flops_per_step = model.flops_per_step;

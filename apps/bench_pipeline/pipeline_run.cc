@@ -99,7 +99,7 @@ std::vector<mesh::StepResult> PipelineRun::take_steps(int count) {
     mesh::StepRequest request;
     request.program = mesh::kTrainProgram;
     request.step = ++step_;
-    request.optimizer.number = static_cast<std::int64_t>(step_);
+    request.optimizer.number = step_;
     request.optimizer.learning_rate = 1e-4;
     request.optimizer.clip_norm = 1;
     results.push_back(group_.run(request));
@@ -109,7 +109,7 @@ std::vector<mesh::StepResult> PipelineRun::take_steps(int count) {
 
 mesh::Schedule PipelineRun::named(const std::string& name, int microbatches) const {
   const std::vector<int> mesh_of_stage = model_.layout.mesh_of_stage();
-  const int meshes = static_cast<int>(model_.layout.meshes.size());
+  const int meshes = model_.layout.meshes.size();
   return mesh::make_schedule(
       {name, meshes, microbatches, static_cast<int>(mesh_of_stage.size()) / meshes, 0});
 }

@@ -43,7 +43,7 @@ transfer::ReshardCase make_case(const std::string& name, const BenchOptions& opt
   transfer::ReshardCase made =
       transfer::reshard_case(name == kKilledRelay ? "device-to-4x2" : name, {options.bytes, 0});
   made.name = name;
-  const auto most = static_cast<std::size_t>(options.hosts);
+  const std::size_t most = options.hosts;
   if (made.topology.num_hosts() > most && name.starts_with("layout-"))
     made = transfer::reshard_case(name, {options.bytes, options.hosts});
   return made;
@@ -56,13 +56,13 @@ std::uint64_t buffer_bytes(const transfer::ReshardCase& reshard) {
     for (std::uint32_t d = 0; d < reshard.topology.num_devices(); ++d)
       for (const transfer::ShardMap* map : {&task.source, &task.destination})
         if (const Region* region = map->region_of(transfer::DeviceId(d)))
-          sum += static_cast<std::uint64_t>(region->num_elements()) * size_of(task.type.dtype);
+          sum += region->num_elements() * size_of(task.type.dtype);
   return sum;
 }
 
 BenchCase case_of(const std::string& name, ReshardRequest request, std::uint64_t rate_bits) {
   const auto at_rate = [&](std::uint64_t bits) {
-    request.rate = fmt::format("{}mbit", static_cast<double>(bits) * 1e-6);
+    request.rate = fmt::format("{}mbit", bits * 1e-6);
     return parse_reshard_request(request);
   };
   ReshardProblem problem = at_rate(rate_bits != 0 ? rate_bits : rate_for(1));
@@ -73,7 +73,7 @@ BenchCase case_of(const std::string& name, ReshardRequest request, std::uint64_t
                 "makes at most {} hosts and {} devices",
                 request.from, request.to, hosts, devices, kMostHosts, kMostDevices);
   if (rate_bits == 0) {
-    rate_bits = rate_for(static_cast<double>(hosts));
+    rate_bits = rate_for(hosts);
     problem = at_rate(rate_bits);
   }
   BenchCase made{{name,
@@ -84,7 +84,7 @@ BenchCase case_of(const std::string& name, ReshardRequest request, std::uint64_t
                  rate_bits,
                  false};
   for (const transfer::Network::HostLinks& host : problem.network.hosts)
-    made.reshard.links.push_back({host.nics.at(0).ingress * 8 / static_cast<double>(rate_bits)});
+    made.reshard.links.push_back({host.nics.at(0).ingress * 8 / rate_bits});
   const std::uint64_t needed = buffer_bytes(made.reshard);
   if (const auto free = available_memory(); free && needed > *free)
     throw_error(ErrorCode::kInvalidArgument,
@@ -99,7 +99,7 @@ std::vector<BenchCase> random_cases(const RandomTasks& tasks, const BenchOptions
   std::mt19937_64 random(tasks.seed);
   for (std::size_t i = 0; i <= tasks.last; ++i) {
     std::mt19937_64 again = random;
-    const auto bytes = static_cast<std::int64_t>(options.bytes);
+    const std::int64_t bytes = options.bytes;
     std::uint64_t rate = options.rate_bits != 0 ? options.rate_bits : rate_for(1);
     ReshardRequest request = random_reshard_request(random, bytes, rate);
     if (i < tasks.first) continue;
@@ -107,7 +107,7 @@ std::vector<BenchCase> random_cases(const RandomTasks& tasks, const BenchOptions
       // The same task once more, where the rate depends on its links.
       double links = 0;
       for (const auto& host : parse_reshard_request(request).network.hosts)
-        links += host.ingress() * 8 / static_cast<double>(rate);
+        links += host.ingress() * 8 / rate;
       rate = rate_for(links);
       request = random_reshard_request(again, bytes, rate);
     }
@@ -125,8 +125,7 @@ std::size_t BenchCase::num_nics() const {
 }
 
 std::uint64_t BenchCase::link_bits(std::size_t host, std::size_t nic) const {
-  return static_cast<std::uint64_t>(
-      std::llround(reshard.links.at(host).at(nic) * static_cast<double>(rate_bits)));
+  return std::llround(reshard.links.at(host).at(nic) * rate_bits);
 }
 
 std::uint64_t rate_for(double links) {
@@ -154,7 +153,7 @@ std::vector<BenchCase> bench_cases(const BenchOptions& options) {
       throw_error(ErrorCode::kInvalidArgument, "case {} needs {} hosts: --hosts {}", name,
                   made.num_hosts(), made.num_hosts());
     }
-    if (made.rate_bits == 0) made.rate_bits = rate_for(static_cast<double>(made.num_hosts()));
+    if (made.rate_bits == 0) made.rate_bits = rate_for(made.num_hosts());
     cases.push_back(std::move(made));
   }
   if (options.task) cases.push_back(case_of("task", *options.task, options.rate_bits));

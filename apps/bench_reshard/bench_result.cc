@@ -39,7 +39,7 @@ double BenchResult::maximum() const { return *std::max_element(seconds.begin(), 
 double BenchResult::median() const { return weft::median(seconds); }
 
 double BenchResult::wire_over_minimum() const {
-  return minimum_bytes == 0 ? 0 : wire_bytes / static_cast<double>(minimum_bytes);
+  return minimum_bytes == 0 ? 0 : wire_bytes / minimum_bytes;
 }
 
 double BenchResult::cpu_seconds_per_gib() const {

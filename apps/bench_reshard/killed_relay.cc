@@ -107,7 +107,7 @@ BenchResult ReshardBench::run_with_death(const BenchCase& bench, const std::stri
     BenchResult planned = plan(bench, network, strategy);
     if (!result) result = planned;
     repeat(bench, 0, planned);  // connections are there, as they would be
-    const auto pattern = static_cast<std::uint32_t>(repetition);
+    const std::uint32_t pattern = repetition;
     for (std::size_t h = 0; h < bench.num_hosts(); ++h)
       cluster_.host(h).call<&ReshardHost::fill>(pattern).get();
 
@@ -119,7 +119,7 @@ BenchResult ReshardBench::run_with_death(const BenchCase& bench, const std::stri
     const std::int64_t last =
         run_repair(bench, repair, second, relay, deadline_with_death(planned));
     check_content(bench, strategy, pattern, relay.survivors);
-    result->seconds.push_back(1e-9 * static_cast<double>(last - start));
+    result->seconds.push_back(1e-9 * (last - start));
     options_.progress(fmt::format(
         "{} {}/{}: host {} killed half-way, done after {}, the repair moved {} between hosts",
         bench.reshard.name, repetition, options_.repeat, relay.host,

@@ -43,8 +43,8 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   cluster.executable = std::filesystem::read_symlink("/proc/self/exe");
   cluster.directory = options.out / "cluster";
   for (const BenchCase& bench : cases) {
-    cluster.hosts = std::max(cluster.hosts, static_cast<int>(bench.num_hosts()));
-    cluster.nics = std::max(cluster.nics, static_cast<int>(bench.num_nics()));
+    cluster.hosts = std::max<int>(cluster.hosts, bench.num_hosts());
+    cluster.nics = std::max<int>(cluster.nics, bench.num_nics());
   }
   // With --json - the document alone stands on stdout.
   std::FILE* terminal = options.json == "-" ? stderr : stdout;
@@ -55,7 +55,7 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   std::vector<BenchResult> results;
   {
     TestCluster processes(cluster);
-    BenchCluster hosts(processes, static_cast<std::size_t>(cluster.hosts));
+    BenchCluster hosts(processes, cluster.hosts);
     ReshardBench bench(hosts, {.strategies = strategies,
                                .repeat = options.repeat,
                                .once_beyond = options.quick ? 1.8 : 0,

@@ -21,8 +21,7 @@ void for_each_row(const Shape& shape, const Region& region, Body&& body) {
   for (std::size_t place = 0; place < static_cast<std::size_t>(region.num_elements());
        place += row) {
     std::uint64_t index = 0;
-    for (std::size_t d = 0; d < rank; ++d)
-      index = index * static_cast<std::uint64_t>(shape[d]) + static_cast<std::uint64_t>(at[d]);
+    for (std::size_t d = 0; d < rank; ++d) index = index * shape[d] + at[d];
     if (!body(index, place, row)) return;
     for (std::size_t d = rank < 2 ? 0 : rank - 1; d-- > 0;) {
       if (++at[d] < region[d].end) break;

@@ -36,8 +36,8 @@ Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title) {
   const auto cases = distinct(results, [](const BenchResult& result) { return result.case_name; });
   const auto strategies =
       distinct(results, [](const BenchResult& result) { return result.strategy; });
-  const double group = kBar * static_cast<double>(strategies.size()) + kGroupGap;
-  const double plot_width = std::max(360.0, group * static_cast<double>(cases.size()));
+  const double group = kBar * strategies.size() + kGroupGap;
+  const double plot_width = std::max(360.0, group * cases.size());
   const double width = kLeft + plot_width + kRight;
   Svg svg(width, kTop + kPlotHeight + kBottom);
   double high = 1.0;
@@ -53,7 +53,7 @@ Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title) {
   for (std::size_t s = 0; s < strategies.size(); ++s) {
     svg.rect(x, 36, 11, 11, fmt::format("fill='{}'", kColours[s % std::size(kColours)]));
     svg.text(x + 15, 46, strategies[s], Svg::Anchor::kStart, "font-size='12'");
-    x += 30 + 6.6 * static_cast<double>(strategies[s].size());
+    x += 30 + 6.6 * strategies[s].size();
   }
   const double spacing = high > 1.2 ? high / 5 : 0.2;
   for (const double tick :
@@ -66,14 +66,14 @@ Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title) {
   svg.text(16, kTop + kPlotHeight / 2, "limit / time", Svg::Anchor::kMiddle,
            fmt::format("font-size='12' transform='rotate(-90 16 {})'", kTop + kPlotHeight / 2));
   for (std::size_t c = 0; c < cases.size(); ++c) {
-    const double left = kLeft + group * static_cast<double>(c) + kGroupGap / 2;
+    const double left = kLeft + group * c + kGroupGap / 2;
     for (std::size_t s = 0; s < strategies.size(); ++s) {
       const auto found =
           std::find_if(results.begin(), results.end(), [&](const BenchResult& result) {
             return result.case_name == cases[c] && result.strategy == strategies[s];
           });
       if (found == results.end()) continue;
-      const double bar = left + kBar * static_cast<double>(s);
+      const double bar = left + kBar * s;
       const double top = y_of(found->ratio_to_limit());
       svg.rect(bar, top, kBar - 1, kTop + kPlotHeight - top,
                fmt::format("fill='{}'", kColours[s % std::size(kColours)]),
@@ -83,7 +83,7 @@ Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title) {
                y_of(found->limit_seconds / found->maximum()),
                "stroke='#222222' stroke-width='0.9'");
     }
-    const double middle = left + kBar * static_cast<double>(strategies.size()) / 2;
+    const double middle = left + kBar * strategies.size() / 2;
     svg.text(middle + 4, kTop + kPlotHeight + 14, cases[c], Svg::Anchor::kEnd,
              fmt::format("font-size='11' transform='rotate(-38 {} {})'", middle + 4,
                          kTop + kPlotHeight + 14));

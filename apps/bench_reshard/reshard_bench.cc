@@ -51,7 +51,7 @@ void ReshardBench::shape_links(const BenchCase& bench) {
       const std::uint64_t bits = bench.link_bits(host, nic);
       std::uint64_t& now = shaped_[{host, nic}];
       if (now == bits) continue;
-      cluster_.test_hosts()->limit(static_cast<int>(host), static_cast<int>(nic), bits);
+      cluster_.test_hosts()->limit(host, nic, bits);
       now = bits;
     }
   }
@@ -84,11 +84,10 @@ std::vector<std::vector<ReshardBench::LinkRates>> ReshardBench::probe_links(
     const std::int64_t start = nanoseconds_in(std::chrono::milliseconds(200));
     const auto rates = on_all<std::vector<double>>(hosts, [&](std::size_t h) {
       const auto& to = listening[(h + distance) % hosts];
-      return cluster_.host(h).call<&ReshardHost::probe>(ProbeRequest{
-          {to.begin(),
-           to.begin() + static_cast<std::ptrdiff_t>(std::min(to.size(), listening[h].size()))},
-          start,
-          kProbeSeconds});
+      return cluster_.host(h).call<&ReshardHost::probe>(
+          ProbeRequest{{to.begin(), to.begin() + std::min(to.size(), listening[h].size())},
+                       start,
+                       kProbeSeconds});
     });
     for (std::size_t h = 0; h < hosts; ++h) {
       const std::size_t from = (h + hosts - distance) % hosts;
@@ -113,7 +112,7 @@ transfer::Network ReshardBench::network_of(const BenchCase& bench, const LinkKin
         if (rate == 0) continue;
         const std::uint64_t bits = kinds[h][nic];
         rates_of_kind[bits].push_back(rate);
-        if (bits > 0) shares.push_back(rate / static_cast<double>(bits));
+        if (bits > 0) shares.push_back(rate / bits);
       }
     }
   }
@@ -126,9 +125,7 @@ transfer::Network ReshardBench::network_of(const BenchCase& bench, const LinkKin
   }
   // A link that no single neighbour can fill carries the part of its limit that the others do; a
   // host alone has nobody to ask.
-  const double share = shares.empty()
-                           ? bench.nominal_goodput() / static_cast<double>(bench.rate_bits)
-                           : median(shares);
+  const double share = shares.empty() ? bench.nominal_goodput() / bench.rate_bits : median(shares);
   transfer::Network network;
   for (const std::vector<std::uint64_t>& links : kinds) {
     auto& host = network.hosts.emplace_back();
@@ -136,9 +133,8 @@ transfer::Network ReshardBench::network_of(const BenchCase& bench, const LinkKin
       // Links of one kind are taken as equal, at their median: planners should not be led by a per
       // mille of noise.
       const auto known = rates_of_kind.find(bits);
-      const double rate = known == rates_of_kind.end()
-                              ? share * static_cast<double>(bits > 0 ? bits : bench.rate_bits)
-                              : known->second[known->second.size() / 2];
+      const double rate = known == rates_of_kind.end() ? share * (bits > 0 ? bits : bench.rate_bits)
+                                                       : known->second[known->second.size() / 2];
       host.nics.push_back({rate, rate});
     }
   }
@@ -161,12 +157,8 @@ HostTask ReshardBench::task_of(const BenchCase& bench, const transfer::Network& 
   std::string interfaces = cluster_.test_hosts() == nullptr ? "lo" : "eth0";
   for (std::size_t nic = 1; nic < bench.reshard.links[host].size(); ++nic)
     interfaces += fmt::format(",eth{}", nic);
-  return {bench.reshard.topology,
-          bench.reshard.tasks,
-          network,
-          transfer::HostId(static_cast<std::uint32_t>(host)),
-          interfaces,
-          secret_.bytes()};
+  return {bench.reshard.topology, bench.reshard.tasks, network,
+          transfer::HostId(host), interfaces,          secret_.bytes()};
 }
 
 void ReshardBench::load(const BenchCase& bench, const transfer::Network& network) {
@@ -231,16 +223,16 @@ void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, Benc
     last = std::max(last, reply.finished_ns);
     cpu += reply.cpu_seconds;
   }
-  result.seconds.push_back(1e-9 * static_cast<double>(last - first));
+  result.seconds.push_back(1e-9 * (last - first));
   // Means, kept up to date.
-  const double share = 1.0 / static_cast<double>(result.seconds.size());
+  const double share = 1.0 / result.seconds.size();
   result.cpu_seconds += (cpu - result.cpu_seconds) * share;
   if (cluster_.test_hosts() == nullptr) return;
-  const auto wire = static_cast<double>(after.received - before.received);
+  const double wire = after.received - before.received;
   result.wire_bytes += (wire - result.wire_bytes) * share;
   // Headers, acknowledgements and the driver's calls come on top; what is missing went through
   // shared memory.
-  const auto planned = static_cast<double>(result.plan_bytes);
+  const double planned = result.plan_bytes;
   if (wire < 0.99 * planned || wire > 1.1 * planned + 5e5)
     throw_error(ErrorCode::kDataLoss,
                 "case {}, strategy {}: the plan moves {:.0f} bytes between hosts, but the "
@@ -304,7 +296,7 @@ std::vector<BenchResult> ReshardBench::run(const BenchCase& bench) {
     std::string line;
     for (BenchResult& result : results) {
       if (left_out(result) || (repetition != 1 && only_once(result))) continue;
-      repeat(bench, static_cast<std::uint32_t>(repetition), result);
+      repeat(bench, repetition, result);
       if (repetition > 0)
         line += fmt::format("  {} {}", result.strategy, format_seconds(result.seconds.back()));
     }

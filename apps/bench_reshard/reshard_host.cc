@@ -28,9 +28,7 @@ Nanoseconds duration_of(double seconds) {
 double cpu_seconds() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
+  const auto seconds = [](const timeval& time) { return time.tv_sec + 1e-6 * time.tv_usec; };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -94,9 +92,7 @@ std::vector<EngineAddress> ReshardHost::load(HostTask task) {
                   {}};
     for (const transfer::ReshardTask& tensor : task_.tasks) {
       const auto bytes_of = [&](const Region* region) {
-        return region == nullptr
-                   ? 0
-                   : static_cast<std::size_t>(region->num_elements()) * size_of(tensor.type.dtype);
+        return region == nullptr ? 0 : (region->num_elements()) * size_of(tensor.type.dtype);
       };
       device.sources.emplace_back(bytes_of(tensor.source.region_of(id)));
       device.destinations.emplace_back(bytes_of(tensor.destination.region_of(id)));

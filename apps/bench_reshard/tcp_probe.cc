@@ -90,9 +90,9 @@ double receive_until(int listener, TimePoint from, TimePoint end) {
   while (ready(socket, POLLIN, end)) {
     const ssize_t got = ::recv(socket, buffer.data(), buffer.size(), 0);
     if (got == 0 || (got < 0 && errno != EAGAIN)) break;
-    if (got > 0 && SteadyClock().now() >= from) bytes += static_cast<std::uint64_t>(got);
+    if (got > 0 && SteadyClock().now() >= from) bytes += got;
   }
-  return static_cast<double>(bytes) / std::chrono::duration<double>(end - from).count();
+  return bytes / std::chrono::duration<double>(end - from).count();
 }
 
 }  // namespace

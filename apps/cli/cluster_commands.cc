@@ -148,8 +148,7 @@ std::string describe(const ClusterStatus& status) {
   if (status.meshes.empty()) line("  none\n");
   line("\nlast events\n");
   for (const auto& event : status.events)
-    line("  {:%H:%M:%S}  {}\n", fmt::localtime(static_cast<std::time_t>(event.unix_ms / 1000)),
-         event.text);
+    line("  {:%H:%M:%S}  {}\n", fmt::localtime(event.unix_ms / 1000), event.text);
   return text;
 }
 

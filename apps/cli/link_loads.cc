@@ -15,10 +15,9 @@ std::vector<LinkLoad> link_loads(const transfer::ReshardPlan& plan,
     }
   }
   for (std::size_t host = 0; host < loads.size(); ++host) {
-    const transfer::Network::HostLinks& links =
-        network.host(transfer::HostId(static_cast<std::uint32_t>(host)));
-    loads[host].seconds_out = static_cast<double>(loads[host].bytes_out) / links.egress();
-    loads[host].seconds_in = static_cast<double>(loads[host].bytes_in) / links.ingress();
+    const transfer::Network::HostLinks& links = network.host(transfer::HostId(host));
+    loads[host].seconds_out = loads[host].bytes_out / links.egress();
+    loads[host].seconds_in = loads[host].bytes_in / links.ingress();
   }
   return loads;
 }

@@ -123,7 +123,7 @@ Columns columns_of(const transfer::ReshardPlan& plan, const std::vector<Arrow>& 
       wanting.insert(plan.topology.host_of(shard.device));
   Columns columns;
   for (std::size_t host = 0; host < plan.topology.num_hosts(); ++host) {
-    const bool left = !wanting.contains(HostId(static_cast<std::uint32_t>(host)));
+    const bool left = !wanting.contains(HostId(host));
     columns.is_left.push_back(left);
     columns.any_left = columns.any_left || left;
   }
@@ -214,8 +214,8 @@ class Drawing {
       const double x = box.x + 8 + (at % devices_per_row()) * (kDevice + kDeviceGap),
                    y = box.y + 25 + row * (kDevice + kDeviceGap);
       ++at;
-      device_places_[DeviceId(static_cast<std::uint32_t>(device))] = {x, y};
-      const auto [holds, wants] = role(DeviceId(static_cast<std::uint32_t>(device)));
+      device_places_[DeviceId(device)] = {x, y};
+      const auto [holds, wants] = role(DeviceId(device));
       svg_.rect(x, y, kDevice, kDevice,
                 fmt::format("fill='{}' stroke='{}' rx='3'",
                             holds   ? "#dbe4ff"
@@ -260,7 +260,7 @@ class Drawing {
     std::uint64_t most = 1;
     for (const Arrow& each : arrows_) most = std::max(most, each.bytes);
     for (const Handover& each : drawn_.inside_hosts) most = std::max(most, each.bytes);
-    return 1.2 + 3.5 * static_cast<double>(bytes) / static_cast<double>(most);
+    return 1.2 + 3.5 * bytes / most;
   }
 
   /// What devices of a host pass on to each other: bows under their squares.
@@ -302,11 +302,11 @@ class Drawing {
     }
     std::sort(ends.begin(), ends.end());
     const double room = boxes_[host].height - 24,
-                 step = ends.empty() ? 0 : std::min(12.0, room / static_cast<double>(ends.size()));
+                 step = ends.empty() ? 0 : std::min(12.0, room / ends.size());
     std::map<std::size_t, double> heights;
     for (std::size_t place = 0; place < ends.size(); ++place) {
       if (std::get<2>(ends[place]) == starts)
-        heights[std::get<1>(ends[place])] = boxes_[host].y + 14 + step * static_cast<double>(place);
+        heights[std::get<1>(ends[place])] = boxes_[host].y + 14 + step * place;
     }
     return heights;
   }
@@ -356,7 +356,7 @@ class Drawing {
   void draw_labels(const std::vector<Curve>& curves) {
     std::vector<Rectangle> taken;
     for (std::size_t i = 0; i < curves.size(); ++i) {
-      const double half = 3.2 * static_cast<double>(curves[i].label.size()) + 3;
+      const double half = 3.2 * curves[i].label.size() + 3;
       Rectangle best;
       std::size_t least = std::string::npos;
       for (std::size_t at = 3; at <= 29; ++at) {

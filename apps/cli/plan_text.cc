@@ -83,8 +83,7 @@ std::string describe_plan(const ReshardProblem& problem, const transfer::Reshard
   std::vector<std::string> lines;
   for (const transfer::Slice& slice :
        transfer::cut_slices(problem.task.source, problem.task.destination)) {
-    const auto bytes =
-        static_cast<std::uint64_t>(slice.region.num_elements()) * size_of(problem.task.type.dtype);
+    const auto bytes = slice.region.num_elements() * size_of(problem.task.type.dtype);
     lines.push_back(fmt::format(
         "{:>10}  {}  held by {}, wanted by {}{}", format_bytes(bytes), to_string(slice.region),
         devices_text(slice.holders), devices_text(slice.receivers),

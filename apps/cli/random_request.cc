@@ -17,7 +17,7 @@ class RequestDraw {
  public:
   explicit RequestDraw(std::mt19937_64& random) : random_(random) {}
 
-  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
+  std::size_t below(std::size_t n) { return random_() % n; }
 
   /// The extents of a tensor of f32 with `bytes` to four times that.
   std::vector<std::int64_t> extents(std::int64_t bytes) {
@@ -74,8 +74,7 @@ class RequestDraw {
       // The last rate of a link counts: each is named once.
       std::erase_if(rates, [&](const std::string& earlier) { return earlier.starts_with(host); });
       rates.push_back(
-          fmt::format("{}{}mbit", host,
-                      static_cast<std::uint64_t>(share * static_cast<double>(rate_bits) / 1e6)));
+          fmt::format("{}{}mbit", host, static_cast<std::uint64_t>(share * rate_bits / 1e6)));
     }
     return rates;
   }

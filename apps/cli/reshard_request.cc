@@ -163,15 +163,14 @@ ReshardProblem parse_reshard_request(const ReshardRequest& request) {
   if (first >= kMaxDevices)
     throw_error(ErrorCode::kInvalidArgument, "--to-first-host {}: expected at most {}", first,
                 kMaxDevices);
-  const std::size_t hosts =
-      std::max(static_cast<std::size_t>(from.hosts), first + static_cast<std::size_t>(to.hosts));
+  const std::size_t hosts = std::max<std::size_t>(from.hosts, first + to.hosts);
   const std::int64_t per_host = std::max(from.devices, to.devices);
-  if (hosts * static_cast<std::size_t>(per_host) > kMaxDevices)
+  if (hosts * per_host > kMaxDevices)
     throw_error(ErrorCode::kInvalidArgument,
                 "--from {} --to {}: {} hosts of {} devices are too many to plan for one task; the "
                 "most are {} devices",
                 request.from, request.to, hosts, per_host, kMaxDevices);
-  problem.topology = transfer::Topology::dense(std::vector<int>(hosts, static_cast<int>(per_host)));
+  problem.topology = transfer::Topology::dense(std::vector<int>(hosts, per_host));
   problem.source = mesh_of("from", from, 0, per_host);
   problem.destination = mesh_of("to", to, first, per_host);
   problem.task.source = shard_map_of("--from", shape, from.spec, problem.source);

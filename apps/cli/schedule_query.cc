@@ -64,7 +64,7 @@ mesh::ScheduleCosts costs_of(const ScheduleQuery& request, int count) {
   const std::string times = "--times " + request.times, transfer = "--transfer " + request.transfer;
   std::vector<std::string> triples = split(request.times, ';');
   if (triples.size() == 1) triples.assign(count, triples.front());
-  if (triples.size() != static_cast<std::size_t>(count)) {
+  if (std::ssize(triples) != count) {
     throw_error(ErrorCode::kInvalidArgument,
                 "{}: {} triples for {} stages; give one for all, or one each", times,
                 triples.size(), count);
@@ -124,7 +124,7 @@ mesh::ScheduleLimits limits_of(const ScheduleQuery& request, int actors) {
   limits.memory_of_actor = numbers("--memory " + request.memory, request.memory);
   if (limits.memory_of_actor.size() == 1)
     limits.memory_of_actor.assign(actors, limits.memory_of_actor[0]);
-  if (limits.memory_of_actor.size() != static_cast<std::size_t>(actors)) {
+  if (std::ssize(limits.memory_of_actor) != actors) {
     throw_error(ErrorCode::kInvalidArgument,
                 "--memory {}: {} caps for {} actors; give one for all, or one each", request.memory,
                 limits.memory_of_actor.size(), actors);
@@ -192,8 +192,7 @@ ScheduleCase file_case(const ScheduleQuery& request, const std::string& path) {
     result.note += fmt::format("; {} transfers and parameter moves left out, as Weft infers them",
                                read.dropped);
   result.schedule = std::move(read.schedule);
-  const int actors = static_cast<int>(result.schedule.actors.size()),
-            stages = result.schedule.stages;
+  const int actors = result.schedule.actors.size(), stages = result.schedule.stages;
   // One triple is what an actor does, so that schedules with different numbers of stages compare; a
   // list is taken stage by stage.
   const bool by_actor = stages % actors == 0 && request.times.find(';') == std::string::npos;
@@ -241,7 +240,7 @@ std::vector<ScheduleCase> parse_schedule_query(const ScheduleQuery& request) {
   std::vector<ScheduleCase> cases;
   for (const std::string& name : request.schedules) {
     ScheduleCase one = case_of(request, name);
-    const int actors = static_cast<int>(one.schedule.actors.size());
+    const int actors = one.schedule.actors.size();
     one.label = name;
     one.settings = fmt::format("{} stage{} on {} actor{}, {} microbatches, F,I,W {}, transfer {}{}",
                                one.schedule.stages, one.schedule.stages == 1 ? "" : "s", actors,

@@ -43,7 +43,7 @@ std::vector<std::pair<std::string, double>> path_parts(const ScheduleSimulation&
   };
   double covered = 0;
   for (const ScheduleSimulation::PathStep& step : simulation.critical_path) {
-    const auto index = static_cast<std::size_t>(step.index);
+    const std::size_t index = step.index;
     if (step.transfer) {
       const mesh::SimulatedTransfer& one = simulation.transfers[index];
       add("transfers", one.end - std::max(covered, one.start));

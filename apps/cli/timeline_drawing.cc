@@ -46,7 +46,7 @@ class Drawing {
 
  private:
   static double panel_height(const mesh::ScheduleSimulation& simulation) {
-    const double rows = static_cast<double>(simulation.actors.size());
+    const double rows = simulation.actors.size();
     return kPanelHead + rows * (kRow + kTransfer + kGap) + 8 + rows * (kMemory + kGap);
   }
 
@@ -69,7 +69,7 @@ class Drawing {
       svg_.rect(at, 18, 12, 12, fmt::format("fill='{}'", colour_of(kind, true)));
       svg_.rect(at + 13, 18, 12, 12, fmt::format("fill='{}'", colour_of(kind, false)));
       svg_.text(at + 30, 28, name, Svg::Anchor::kStart, "font-size='12'");
-      at += 60 + 7.2 * static_cast<double>(std::string_view(name).size());
+      at += 60 + 7.2 * std::string_view(name).size();
     }
     svg_.rect(at, 22, 24, 3, "fill='#e03131'");
     svg_.text(at + 30, 28, "a tensor on its way to this actor", Svg::Anchor::kStart,
@@ -109,7 +109,7 @@ class Drawing {
                  std::size_t actor, double y) {
     svg_.text(kLeft - 8, y + 15, fmt::format("{}", actor), Svg::Anchor::kEnd, "font-size='12'");
     svg_.rect(kLeft, y, x(simulation.makespan) - kLeft, kRow, "fill='#f8f9fa'");
-    const int actors = static_cast<int>(simulation.actors.size());
+    const int actors = simulation.actors.size();
     for (const mesh::SimulatedAction& action : simulation.actors[actor].actions) {
       const double from = x(action.start), width = x(action.end) - from;
       if (width <= 0) continue;
@@ -121,7 +121,7 @@ class Drawing {
                             action.end));
       const std::string number =
           has_microbatch(action.action.kind) ? fmt::format("{}", action.action.microbatch) : "";
-      if (width > 6.5 * static_cast<double>(number.size()) + 1) {
+      if (width > 6.5 * number.size() + 1) {
         svg_.text(from + width / 2, y + 15, number, Svg::Anchor::kMiddle,
                   action.action.stage < actors ? "font-size='10' fill='#fff'"
                                                : "font-size='10' fill='#212529'");

@@ -55,7 +55,7 @@ class Timeline {
     const double fit = shortest > 0 ? room * shortest / simulation.makespan : 1;
     const double columns = fit >= 1 ? std::min(4.0, std::floor(fit)) : fit;
     scale_ = simulation.makespan > 0 ? columns / shortest : 0;
-    width_ = static_cast<int>(std::lround(simulation.makespan * scale_));
+    width_ = std::lround(simulation.makespan * scale_);
   }
 
   std::string draw() {
@@ -74,7 +74,7 @@ class Timeline {
   }
 
  private:
-  int column(double time) const { return static_cast<int>(std::lround(time * scale_)); }
+  int column(double time) const { return std::lround(time * scale_); }
   std::string label(std::size_t actor) const {
     return fmt::format("{:>{}}  ", actor, label_width_ - 2);
   }
@@ -97,7 +97,7 @@ class Timeline {
     int at = 0;
     for (const mesh::SimulatedAction& one : simulation_.actors[actor].actions) {
       const int from = std::max(at, column(one.start)), to = std::max(from, column(one.end));
-      text += std::string(static_cast<std::size_t>(from - at), ' ');
+      text += std::string(from - at, ' ');
       at = to;
       const int chunk = one.action.stage / static_cast<int>(one_.schedule.actors.size());
       const Look look = look_of(one.action.kind, chunk);
@@ -107,7 +107,7 @@ class Timeline {
       // Where letter and number do not fit, the fill or the colour tells the kind; in a single
       // column the letter does.
       const int room = to - from;
-      if (static_cast<int>(block.size()) >= room && has_microbatch(one.action.kind)) {
+      if (std::ssize(block) >= room && has_microbatch(one.action.kind)) {
         const std::string number = block.substr(1);
         const int needed = static_cast<int>(number.size()) + (style_.colour ? 0 : 1);
         block = room > 1 && needed <= room ? number : block.substr(0, 1);
@@ -116,7 +116,7 @@ class Timeline {
       block.resize(to - from, look.fill);
       text += style_.colour ? look.colour + block + "\x1b[0m" : block;
     }
-    return text + std::string(static_cast<std::size_t>(std::max(0, width_ - at)), ' ');
+    return text + std::string(std::max(0, width_ - at), ' ');
   }
 
   /// Most that is held in the time of each column.

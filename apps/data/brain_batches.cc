@@ -32,8 +32,7 @@ BrainDataset open_dataset(const BrainBatchesRecipe& recipe) {
 Augmentation Augmentation::draw(std::uint64_t seed, std::uint64_t step, std::int64_t row,
                                 bool may_mirror) {
   const std::uint64_t key = seed ^ fnv1a("augmentation", 12);
-  const auto a = philox(key, step, static_cast<std::uint64_t>(2 * row)),
-             b = philox(key, step, static_cast<std::uint64_t>(2 * row + 1));
+  const auto a = philox(key, step, 2 * row), b = philox(key, step, 2 * row + 1);
   const auto between = [](std::uint32_t word, double limit) {
     return limit * (2 * static_cast<double>(uniform_float(word)) - 1);
   };
@@ -58,16 +57,13 @@ void augment(const BrainSlice& from, const Augmentation& change, int height, int
   for (int i = 0; i < height; ++i) {
     for (int j = 0; j < width; ++j, ++at) {
       const double y = i - middle_row, x = (change.mirrored ? -1 : 1) * (j - middle_column);
-      const double row = std::clamp(middle_row + cosine * y + sine * x + change.down, 0.0,
-                                    static_cast<double>(height - 1));
-      const double column = std::clamp(middle_column + cosine * x - sine * y + change.right, 0.0,
-                                       static_cast<double>(width - 1));
+      const double row =
+          std::clamp<double>(middle_row + cosine * y + sine * x + change.down, 0.0, height - 1);
+      const double column =
+          std::clamp<double>(middle_column + cosine * x - sine * y + change.right, 0.0, width - 1);
       const int top = static_cast<int>(row), left = static_cast<int>(column);
       const int bottom = std::min(top + 1, height - 1), right = std::min(left + 1, width - 1);
-      const auto place = [&](int r, int c) {
-        return static_cast<std::size_t>(r) * static_cast<std::size_t>(width) +
-               static_cast<std::size_t>(c);
-      };
+      const auto place = [&](int r, int c) { return r * static_cast<std::size_t>(width) + c; };
       const auto pixel = [&](int r, int c) { return from.pixels[place(r, c)]; };
       const auto v = static_cast<float>(row - top), h = static_cast<float>(column - left);
       const float upper = pixel(top, left) * (1 - h) + pixel(top, right) * h;
@@ -86,15 +82,13 @@ BrainBatches::BrainBatches(const BrainBatchesRecipe& recipe, BrainDataset datase
 void BrainBatches::make_row(mesh::Split split, std::uint64_t step, std::int64_t row,
                             std::int64_t rows) {
   if (split == mesh::Split::kValidation) {
-    const auto index = (step * static_cast<std::uint64_t>(rows) + static_cast<std::uint64_t>(row)) %
-                       dataset_.held_out.size();
+    const auto index = (step * rows + row) % dataset_.held_out.size();
     picture_ = dataset_.held_out[index];
     return;
   }
   const std::uint64_t key = recipe_.seed ^ fnv1a("slices", 6);
-  const std::uint32_t word = philox(key, step, static_cast<std::uint64_t>(row))[0];
-  const BrainSlice& slice =
-      dataset_.train[static_cast<std::uint64_t>(word) * dataset_.train.size() >> 32];
+  const std::uint32_t word = philox(key, step, row)[0];
+  const BrainSlice& slice = dataset_.train[word * dataset_.train.size() >> 32];
   // front and back of a head are not alike
   const bool may_mirror = recipe_.data.plane != Plane::kSagittal;
   const Augmentation change = recipe_.data.augment
@@ -122,7 +116,7 @@ void BrainBatches::read(std::string_view input, mesh::Split split, std::uint64_t
              microbatches * recipe_.rows_per_microbatch);
     for (std::int64_t i = region[1].begin; i < region[1].end; ++i) {
       for (std::int64_t j = region[2].begin; j < region[2].end; ++j) {
-        const auto at = static_cast<std::size_t>(i * dataset_.width + j);
+        const std::size_t at = i * dataset_.width + j;
         if (pixels) {
           put(picture_.pixels[at]);
         } else if (targets) {

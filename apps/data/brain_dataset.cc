@@ -66,7 +66,7 @@ struct Volumes {
 BrainSlice cut_slice(const Volumes& volumes, const Cut& cut, std::int64_t number, int reduce,
                      int height, int width) {
   BrainSlice slice;
-  slice.number = static_cast<int>(number);
+  slice.number = number;
   const std::int64_t first_row = (cut.rows() - std::int64_t{height} * reduce) / 2;
   const std::int64_t first_column = (cut.columns() - std::int64_t{width} * reduce) / 2;
   for (int i = 0; i < height; ++i) {
@@ -82,7 +82,7 @@ BrainSlice cut_slice(const Volumes& volumes, const Cut& cut, std::int64_t number
           ++counts[inside ? volumes.region(cut, number, row, column) : 0];
         }
       }
-      slice.pixels.push_back(sum / static_cast<float>(reduce * reduce));
+      slice.pixels.push_back(sum / (reduce * reduce));
       slice.regions.push_back(most_frequent(counts));
     }
   }
@@ -109,14 +109,13 @@ enum class Part : std::uint8_t { kTrain, kHeldOut, kGap };
 std::vector<Part> split_slices(const BrainDataConfig& config, std::size_t count) {
   std::vector<Part> parts(count, Part::kTrain);
   const auto mark = [&](std::int64_t begin, std::int64_t end, Part part) {
-    for (std::int64_t i = std::max<std::int64_t>(0, begin);
-         i < std::min(end, static_cast<std::int64_t>(count)); ++i) {
+    for (std::int64_t i = std::max<std::int64_t>(0, begin); i < std::min<std::int64_t>(end, count);
+         ++i) {
       if (parts[i] != Part::kHeldOut) parts[i] = part;
     }
   };
   for (int k = 0; k < config.slabs; ++k) {
-    const auto middle =
-        static_cast<std::int64_t>((k + 0.5) * static_cast<double>(count) / config.slabs);
+    const auto middle = static_cast<std::int64_t>((k + 0.5) * count / config.slabs);
     const std::int64_t begin = middle - config.slab / 2, end = begin + config.slab;
     mark(begin, end, Part::kHeldOut);
     mark(begin - config.gap, begin, Part::kGap);
@@ -132,7 +131,7 @@ void normalise(BrainDataset& data) {
       sum += pixel;
       squares += static_cast<double>(pixel) * pixel;
     }
-    count += static_cast<double>(slice.pixels.size());
+    count += slice.pixels.size();
   }
   const double mean = sum / count,
                deviation = std::sqrt(std::max(1e-12, squares / count - mean * mean));
@@ -227,7 +226,7 @@ std::vector<double> BrainDataset::frequencies(const std::vector<BrainSlice>& sli
   double count = 0;
   for (const BrainSlice& slice : slices) {
     for (const std::uint8_t region : slice.regions) ++result[region];
-    count += static_cast<double>(slice.regions.size());
+    count += slice.regions.size();
   }
   for (double& f : result) f /= std::max(1.0, count);
   return result;

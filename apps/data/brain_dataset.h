@@ -28,9 +28,7 @@ struct BrainDataset {
   std::vector<float> class_weights;  ///< By region; a training pixel counts 1 on average.
   std::string digest;                ///< SHA-256 of all of the above.
 
-  std::size_t pixels() const {
-    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
-  }
+  std::size_t pixels() const { return height * static_cast<std::size_t>(width); }
 
   /// Reads ch2 (the head), ch2bet (the brain in it) and aal (the regions) of the package
   /// mricron-data. Pictures smaller than height x width are padded, larger ones cut, around their

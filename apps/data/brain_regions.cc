@@ -21,8 +21,7 @@ std::vector<std::uint8_t> read_region_table(const std::filesystem::path& path) {
     int code = 0;
     const bool read = static_cast<bool>(words >> label >> name >> code);
     const int lobe = code / 1000;
-    if (!read || label != regions.size() || lobe < 2 ||
-        lobe >= static_cast<int>(kBrainRegions.size()))
+    if (!read || label != regions.size() || lobe < 2 || lobe >= std::ssize(kBrainRegions))
       throw_error(ErrorCode::kDataLoss,
                   "{}:{} is not 'label name code' with label {} and a code of 2000 to 9999: {}",
                   path.string(), number, regions.size(), line);

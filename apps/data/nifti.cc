@@ -24,7 +24,7 @@ class Fields {
   template <typename T>
   T get(std::size_t offset) const {
     std::array<std::byte, sizeof(T)> raw;
-    std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), sizeof(T), raw.begin());
+    std::copy_n(bytes_.begin() + offset, sizeof(T), raw.begin());
     if (swapped_) std::ranges::reverse(raw);
     T value;
     std::memcpy(&value, raw.data(), sizeof value);
@@ -101,8 +101,8 @@ Volume parse_nifti(std::span<const std::byte> bytes, const std::string& name) {
                 "64 bits are read",
                 name, code);
   const float offset = fields.get<float>(108);
-  const std::size_t needed = static_cast<std::size_t>(count) * type->bytes;
-  if (!(offset >= static_cast<float>(kHeaderBytes)) || offset > static_cast<float>(bytes.size()) ||
+  const std::size_t needed = count * type->bytes;
+  if (!(offset >= kHeaderBytes) || offset > bytes.size() ||
       bytes.size() - static_cast<std::size_t>(offset) < needed) {
     throw_error(
         ErrorCode::kDataLoss,
@@ -123,7 +123,7 @@ Volume read_nifti(const std::filesystem::path& path) {
   std::vector<std::byte> bytes;
   std::vector<std::byte> piece(std::size_t{1} << 20);
   while (true) {
-    const int count = gzread(file.get(), piece.data(), static_cast<unsigned>(piece.size()));
+    const int count = gzread(file.get(), piece.data(), piece.size());
     if (count < 0)
       throw_error(ErrorCode::kDataLoss, "{} is damaged: gzip cannot unpack it", path.string());
     if (count == 0) break;

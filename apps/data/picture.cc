@@ -17,12 +17,10 @@ void append_big_endian(std::string& to, std::uint32_t value) {
 
 /// Length, kind, content, checksum of kind and content.
 void append_chunk(std::string& to, const std::string& kind, const std::string& content) {
-  append_big_endian(to, static_cast<std::uint32_t>(content.size()));
+  append_big_endian(to, content.size());
   const std::string body = kind + content;
   to += body;
-  append_big_endian(to,
-                    static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(body.data()),
-                                                     static_cast<uInt>(body.size()))));
+  append_big_endian(to, crc32(0, reinterpret_cast<const Bytef*>(body.data()), body.size()));
 }
 
 std::string deflated(const std::string& bytes) {
@@ -42,7 +40,7 @@ Picture::Picture(int width, int height, Colour background) : width_(width), heig
   if (width < 1 || height < 1)
     throw_error(ErrorCode::kInvalidArgument, "a picture cannot have the size {} x {}", width,
                 height);
-  pixels_.assign(static_cast<std::size_t>(width) * static_cast<std::size_t>(height), background);
+  pixels_.assign(width * static_cast<std::size_t>(height), background);
 }
 
 void Picture::paste(const Picture& other, int x, int y) {
@@ -62,8 +60,8 @@ Picture Picture::enlarged(int factor) const {
 
 std::string to_png(const Picture& picture) {
   std::string header;
-  append_big_endian(header, static_cast<std::uint32_t>(picture.width()));
-  append_big_endian(header, static_cast<std::uint32_t>(picture.height()));
+  append_big_endian(header, picture.width());
+  append_big_endian(header, picture.height());
   // 8 bits, red-green-blue, deflate, usual filters, not interlaced
   header += std::string("\x08\x02\x00\x00\x00", 5);
   std::string rows;

@@ -28,10 +28,7 @@ class Picture {
   Picture enlarged(int factor) const;
 
  private:
-  std::size_t index(int x, int y) const {
-    return static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) +
-           static_cast<std::size_t>(x);
-  }
+  std::size_t index(int x, int y) const { return y * static_cast<std::size_t>(width_) + x; }
 
   int width_;
   int height_;

@@ -32,7 +32,7 @@ TextBatches::TextBatches(const TextBatchesRecipe& recipe)
       dataset_(open_dataset(recipe)),
       train_(dataset_.train, recipe.sequence, recipe.seed),
       validation_(dataset_.validation, recipe.sequence, recipe.seed),
-      row_(static_cast<std::size_t>(recipe.sequence)) {}
+      row_(recipe.sequence) {}
 
 void TextBatches::read(std::string_view input, mesh::Split split, std::uint64_t step,
                        int microbatch, int microbatches, const Region& region,
@@ -43,7 +43,7 @@ void TextBatches::read(std::string_view input, mesh::Split split, std::uint64_t 
              "{} bytes", out.size());
   const std::size_t shift = input == "targets" ? 1 : 0;
   const TokenFile& file = split == mesh::Split::kTrain ? dataset_.train : dataset_.validation;
-  const std::size_t columns = static_cast<std::size_t>(region[1].size());
+  const std::size_t columns = region[1].size();
   std::byte* to = out.data();
   for (std::int64_t r = region[0].begin; r < region[0].end;
        ++r, to += columns * sizeof(std::int32_t)) {
@@ -51,9 +51,9 @@ void TextBatches::read(std::string_view input, mesh::Split split, std::uint64_t 
     const std::int64_t rows = microbatches * recipe_.rows_per_microbatch;
     const std::size_t offset =
         split == mesh::Split::kTrain
-            ? train_.training_offset(static_cast<std::int64_t>(step), row)
+            ? train_.training_offset(step, row)
             : validation_.validation_offset(static_cast<std::int64_t>(step) * rows + row);
-    file.read(offset + shift + static_cast<std::size_t>(region[1].begin), {row_.data(), columns});
+    file.read(offset + shift + region[1].begin, {row_.data(), columns});
     std::memcpy(to, row_.data(), columns * sizeof(std::int32_t));
   }
 }

@@ -36,7 +36,7 @@ void TokenFile::write(const std::filesystem::path& path, std::span<const std::in
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.id_bytes = vocabulary <= 65536 ? 2 : 4;
-  header.vocabulary = static_cast<std::uint32_t>(vocabulary);
+  header.vocabulary = vocabulary;
   header.count = ids.size();
   std::vector<std::byte> payload(ids.size() * header.id_bytes);
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -50,8 +50,7 @@ void TokenFile::write(const std::filesystem::path& path, std::span<const std::in
   temporary += ".tmp" + std::to_string(::getpid());
   std::ofstream out(temporary, std::ios::binary);
   out.write(reinterpret_cast<const char*>(&header), sizeof header);
-  out.write(reinterpret_cast<const char*>(payload.data()),
-            static_cast<std::streamsize>(payload.size()));
+  out.write(reinterpret_cast<const char*>(payload.data()), payload.size());
   out.close();
   if (!out)
     throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(),
@@ -87,8 +86,8 @@ TokenFile::TokenFile(const std::filesystem::path& path) : path_(path) {
                 path.string());
   }
   count_ = header.count;
-  id_bytes_ = static_cast<int>(header.id_bytes);
-  vocabulary_ = static_cast<int>(header.vocabulary);
+  id_bytes_ = header.id_bytes;
+  vocabulary_ = header.vocabulary;
   sha256_.assign(header.sha256, sizeof header.sha256);
 }
 

@@ -18,28 +18,24 @@ TokenWindows::TokenWindows(const TokenFile& file, int sequence, std::uint64_t se
                 sequence);
   // Multiples of the golden section, modulo 1, are spread as evenly as can be.
   const std::int64_t windows = num_disjoint_windows();
-  validation_stride_ =
-      std::max<std::int64_t>(1, std::llround(0.6180339887 * static_cast<double>(windows)));
+  validation_stride_ = std::max<std::int64_t>(1, std::llround(0.6180339887 * windows));
   while (std::gcd(validation_stride_, windows) != 1) ++validation_stride_;
 }
 
 std::size_t TokenWindows::training_offset(std::int64_t step, std::int64_t row) const {
-  const auto words =
-      philox(seed_, static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(row));
+  const auto words = philox(seed_, step, row);
   const std::uint64_t random = (std::uint64_t{words[0]} << 32) | words[1];
-  const std::uint64_t choices = file_.size() - static_cast<std::size_t>(sequence_);
-  return static_cast<std::size_t>(random % choices);  // 64 random bits: the bias is below 2^-32
+  const std::uint64_t choices = file_.size() - sequence_;
+  return random % choices;  // 64 random bits: the bias is below 2^-32
 }
 
-std::int64_t TokenWindows::num_disjoint_windows() const {
-  return static_cast<std::int64_t>((file_.size() - 1) / static_cast<std::size_t>(sequence_));
-}
+std::int64_t TokenWindows::num_disjoint_windows() const { return (file_.size() - 1) / sequence_; }
 
 std::size_t TokenWindows::validation_offset(std::int64_t row) const {
   WEFT_CHECK(row >= 0, "row {}", row);
   const std::int64_t window =
       row % num_disjoint_windows() * validation_stride_ % num_disjoint_windows();
-  return static_cast<std::size_t>(window) * static_cast<std::size_t>(sequence_);
+  return window * static_cast<std::size_t>(sequence_);
 }
 
 void TokenWindows::read(std::size_t offset, std::span<std::int32_t> inputs,

@@ -23,7 +23,7 @@ std::int32_t draw(std::span<const float> logits, double temperature, std::int64_
   for (std::int32_t id : order)
     sums.push_back(sum += std::exp((logits[id] - largest) / temperature));
   const auto chosen = std::upper_bound(sums.begin(), sums.end(), uniform * sum);
-  return order[std::min(static_cast<std::size_t>(chosen - sums.begin()), order.size() - 1)];
+  return order[std::min<std::size_t>(chosen - sums.begin(), order.size() - 1)];
 }
 
 std::string generate(Device& device, const GptShape& shape,
@@ -36,18 +36,18 @@ std::string generate(Device& device, const GptShape& shape,
   Evaluation evaluation(device, gpt.graph, {gpt.logits});
   set_parameters(evaluation, parameters);
   std::vector<std::int32_t> ids = tokenizer.encode(sample.prompt);
-  std::vector<std::int32_t> window(static_cast<std::size_t>(one.sequence));
-  const std::size_t vocabulary = static_cast<std::size_t>(shape.vocabulary);
+  std::vector<std::int32_t> window(one.sequence);
+  const std::size_t vocabulary = shape.vocabulary;
   PhiloxStream random(seed, fnv1a("sample", 6));
   for (std::int64_t i = 0; i < sample.tokens && !stop.stop_requested(); ++i) {
     const std::size_t used = std::min(ids.size(), window.size());
     std::ranges::fill(window, 0);  // later positions: the model does not look ahead
-    std::copy(ids.end() - static_cast<std::ptrdiff_t>(used), ids.end(), window.begin());
+    std::copy(ids.end() - used, ids.end(), window.begin());
     evaluation.write(gpt.tokens, window);
     evaluation.run();
     const auto logits =
         evaluation.read_part<float>(gpt.logits, (used - 1) * vocabulary, vocabulary);
-    const double uniform = static_cast<double>(random() >> 11) * 0x1p-53;
+    const double uniform = (random() >> 11) * 0x1p-53;
     ids.push_back(draw(logits, sample.temperature, sample.top_k, uniform));
   }
   return tokenizer.decode(ids);

@@ -28,14 +28,13 @@ ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, s
   sections.finish();
   shape_.batch = batch.rows_per_microbatch;
   shape_.vocabulary = data_.vocabulary;
-  const GptGraph gpt = gpt_graph(
-      shape_, 1.0 / static_cast<double>(batch.microbatches * shape_.batch * shape_.sequence));
+  const GptGraph gpt =
+      gpt_graph(shape_, 1.0 / (batch.microbatches * shape_.batch * shape_.sequence));
   return {.graphs = {differentiate(gpt.graph, gpt.loss), gpt.graph, gpt.loss},
           .text = fmt::format(
               "GPT: {} layers, width {}, {} heads, sequence {}, {:.2f} M parameters, {}",
               shape_.layers, shape_.width, shape_.heads, shape_.sequence,
-              static_cast<double>(gpt.graph.num_parameter_elements()) * 1e-6,
-              to_string(shape_.precision)),
+              gpt.graph.num_parameter_elements() * 1e-6, to_string(shape_.precision)),
           .data = fmt::format("{}, {}", data_.text == "kjv" ? "the King James Version" : data_.text,
                               data_.tokenizer == TextDataConfig::TokenizerKind::kBytes
                                   ? "byte values"
@@ -61,8 +60,7 @@ PreparedData GptApp::prepare() {
   return {.text = fmt::format(
               "{}: {} tokens to train on, {} held out; {} {}",
               data_.text == "kjv" ? "the King James Version" : data_.text,
-              with_thousands(static_cast<double>(dataset->train.size())),
-              with_thousands(static_cast<double>(dataset->validation.size())),
+              with_thousands(dataset->train.size()), with_thousands(dataset->validation.size()),
               dataset->train.vocabulary(),
               data_.tokenizer == TextDataConfig::TokenizerKind::kBytes ? "byte values" : "pieces"),
           .batches = encode(recipe),

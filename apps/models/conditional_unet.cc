@@ -89,7 +89,7 @@ class ConditionalUnetWriter {
                       std::int64_t stride = 1,
                       const std::pair<std::string, std::string>& axes = {"channels", "channels"}) {
     const auto scope = b_.scope(name);
-    const double deviation = std::sqrt(1.0 / static_cast<double>(kernel * kernel * last(x)));
+    const double deviation = std::sqrt(1.0 / (kernel * kernel * last(x)));
     const ValueId w = b_.parameter("weight", {kernel, kernel, last(x), out}, normal(deviation),
                                    {"kernel", "kernel", axes.first, axes.second});
     return b_.convolution(x, w, b_.parameter("bias", {out}, zeros(), {axes.second}, false), stride,
@@ -99,7 +99,7 @@ class ConditionalUnetWriter {
   ValueId linear(const std::string& name, ValueId x, std::int64_t out,
                  const std::pair<std::string, std::string>& axes, bool bias = true) {
     const auto scope = b_.scope(name);
-    const double deviation = std::sqrt(1.0 / static_cast<double>(last(x)));
+    const double deviation = std::sqrt(1.0 / last(x));
     const ValueId w =
         b_.parameter("weight", {last(x), out}, normal(deviation), {axes.first, axes.second});
     if (!bias) return b_.linear(x, w);

@@ -70,8 +70,7 @@ GptGraph gpt_graph(const GptShape& shape, double loss_scale) {
   check(shape);
   // Each layer adds twice to the residual stream; scaled so that its variance does not grow with
   // depth (as GPT-2 does).
-  const double residual_deviation =
-      kStandardDeviation / std::sqrt(2.0 * static_cast<double>(shape.layers));
+  const double residual_deviation = kStandardDeviation / std::sqrt(2.0 * shape.layers);
   GraphBuilder b(shape.precision);
   GptGraph result;
   result.tokens =
@@ -84,7 +83,7 @@ GptGraph gpt_graph(const GptShape& shape, double loss_scale) {
                                         normal(kStandardDeviation), {"sequence", "embed"});
   ValueId x = b.add(b.embedding(table, result.tokens), positions);
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    b.set_block(static_cast<int>(layer));
+    b.set_block(layer);
     const auto scope = b.scope("h" + std::to_string(layer));
     x = attention_part(b, shape, x, residual_deviation);
     x = mlp_part(b, shape, x, residual_deviation);

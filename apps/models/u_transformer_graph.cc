@@ -47,7 +47,7 @@ class UTransformerWriter {
 
   ValueId down(ValueId x) {
     for (std::int64_t level = 0; level < shape_.levels; ++level) {
-      b_.set_block(static_cast<int>(level));
+      b_.set_block(level);
       const auto scope = b_.scope("down" + std::to_string(level));
       x = double_convolution(x, channels(level));
       skips_.push_back(x);
@@ -57,7 +57,7 @@ class UTransformerWriter {
   }
 
   ValueId bottom(ValueId x) {
-    b_.set_block(static_cast<int>(shape_.levels));
+    b_.set_block(shape_.levels);
     const auto scope = b_.scope("bottom");
     x = double_convolution(x, channels(shape_.levels));
     const auto inner = b_.scope("attention");
@@ -71,7 +71,7 @@ class UTransformerWriter {
 
   ValueId up(ValueId x) {
     for (std::int64_t level = shape_.levels - 1; level >= 0; --level) {
-      b_.set_block(static_cast<int>(2 * shape_.levels - level));
+      b_.set_block(2 * shape_.levels - level);
       const auto scope = b_.scope("up" + std::to_string(level));
       ValueId skip = skips_[level];
       if (shape_.levels - level <= shape_.attended_skips) skip = gated(skip, x);
@@ -92,7 +92,7 @@ class UTransformerWriter {
                       std::int64_t stride, const std::pair<std::string, std::string>& axes) {
     const auto scope = b_.scope(name);
     const std::int64_t in = last(x);
-    const double deviation = std::sqrt(2.0 / static_cast<double>(kernel * kernel * in));
+    const double deviation = std::sqrt(2.0 / (kernel * kernel * in));
     const ValueId w = b_.parameter("weight", {kernel, kernel, in, out}, normal(deviation),
                                    {"kernel", "kernel", axes.first, axes.second});
     const ValueId bias = b_.parameter("bias", {out}, zeros(), {axes.second}, false);
@@ -123,13 +123,13 @@ class UTransformerWriter {
 
   ValueId linear(const std::string& name, ValueId x, std::int64_t out, const std::string& axis) {
     const auto scope = b_.scope(name);
-    const double deviation = std::sqrt(1.0 / static_cast<double>(last(x)));
+    const double deviation = std::sqrt(1.0 / last(x));
     const ValueId w = b_.parameter("weight", {last(x), out}, normal(deviation), {"channels", axis});
     return b_.linear(x, w, b_.parameter("bias", {out}, zeros(), {axis}, false));
   }
 
   ValueId projection(ValueId mixed, std::int64_t out) {
-    const double deviation = std::sqrt(1.0 / static_cast<double>(last(mixed)));
+    const double deviation = std::sqrt(1.0 / last(mixed));
     const ValueId w = b_.parameter("projection.weight", {last(mixed), out}, normal(deviation),
                                    {"heads", "channels"});
     return b_.linear(mixed, w,

@@ -247,7 +247,7 @@ fs::path CheckpointStore::write(const CheckpointHeading& heading,
 
 void CheckpointStore::remove_old() const {
   std::vector<fs::path> all = checkpoints_in(folder_);
-  for (std::size_t i = 0; i + static_cast<std::size_t>(keep_) < all.size(); ++i) {
+  for (std::size_t i = 0; i + keep_ < all.size(); ++i) {
     // Renamed first: half a checkpoint must not look like one.
     const fs::path doomed =
         folder_ / fmt::format("{}{}", kUnfinishedPrefix, all[i].filename().string());

@@ -28,7 +28,7 @@ Points smoothed(const Points& points) {
     const std::size_t end = std::min(i + reach, points.size() - 1);
     double sum = 0;
     for (std::size_t k = i - reach; k <= end; ++k) sum += points[k].second;
-    result.emplace_back(points[i].first, sum / static_cast<double>(end - (i - reach) + 1));
+    result.emplace_back(points[i].first, sum / (end - (i - reach) + 1));
   }
   return result;
 }
@@ -60,7 +60,7 @@ struct Curves {
 Curves curves_of(const std::vector<StepMetrics>& steps) {
   Curves curves;
   for (const StepMetrics& m : steps) {
-    const auto step = static_cast<double>(m.step);
+    const double step = m.step;
     if (std::isfinite(m.loss)) curves.train.emplace_back(step, m.loss);
     if (m.validation_loss && std::isfinite(*m.validation_loss))
       curves.validation.emplace_back(step, *m.validation_loss);
@@ -122,7 +122,7 @@ Scale scale_of(const Curves& curves, const Baseline& baseline, const std::vector
   scale.last_step = curves.train.empty() ? 1 : std::max(2.0, curves.train.back().first);
   std::size_t longest = 0;
   for (const Label& label : labels) longest = std::max(longest, label.text.size());
-  scale.right = kLossWidth - 24 - Svg::kBoldLetterWidth * static_cast<double>(longest);
+  scale.right = kLossWidth - 24 - Svg::kBoldLetterWidth * longest;
   return scale;
 }
 

@@ -57,7 +57,7 @@ void write_fully(int fd, const std::string& text, const fs::path& path) {
     if (written <= 0)
       throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(),
                   std::strerror(errno));
-    done += static_cast<std::size_t>(written);
+    done += written;
   }
 }
 
@@ -95,8 +95,7 @@ std::vector<StepMetrics> read_metrics(const fs::path& path) {
     if (end == std::string::npos) break;  // cut off by a crash
     ++line;
     try {
-      steps.push_back(parse(Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                        text.begin() + static_cast<std::ptrdiff_t>(end))));
+      steps.push_back(parse(Json::parse(text.begin() + begin, text.begin() + end)));
     } catch (const nlohmann::json::exception& error) {
       throw_error(ErrorCode::kDataLoss, "{}:{} is damaged: {}", path.string(), line, error.what());
     }
@@ -121,7 +120,7 @@ MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done)
     write_fully(fd_, text, temporary);
     flush_fully(fd_, temporary);
     fs::rename(temporary, path_);
-    size_ = static_cast<std::int64_t>(text.size());
+    size_ = text.size();
   } catch (...) {
     ::close(fd_);
     throw;
@@ -162,7 +161,7 @@ void MetricsFile::append(const StepMetrics& metrics) {
     [[maybe_unused]] const int cut = ::ftruncate(fd_, size_);
     throw;
   }
-  size_ += static_cast<std::int64_t>(unwritten_.size());
+  size_ += unwritten_.size();
   unwritten_.clear();
 }
 

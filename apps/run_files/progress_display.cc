@@ -56,7 +56,7 @@ std::string with_thousands(double value) {
 }
 
 std::string format_remaining(double seconds) {
-  const auto whole = static_cast<std::int64_t>(std::lround(std::max(0.0, seconds)));
+  const std::int64_t whole = std::lround(std::max(0.0, seconds));
   if (whole >= 3600)
     return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
@@ -71,7 +71,7 @@ ProgressDisplay::ProgressDisplay(const Screen& screen, const Clock& clock, std::
       last_shown_(clock.now()) {}
 
 double ProgressDisplay::seconds_left(std::int64_t step) const {
-  return static_cast<double>(total_steps_ - step) * seconds_per_step_;
+  return (total_steps_ - step) * seconds_per_step_;
 }
 
 std::string ProgressDisplay::line(const StepMetrics& m, bool with_bar) const {
@@ -85,12 +85,10 @@ std::string ProgressDisplay::line(const StepMetrics& m, bool with_bar) const {
   if (!with_bar) return head + tail;
   const int width =
       std::min(40, screen_.columns - 1 - static_cast<int>(head.size() + tail.size()) - 2);
-  if (width < 5)
-    return (head + tail).substr(0, static_cast<std::size_t>(std::max(1, screen_.columns - 1)));
+  if (width < 5) return (head + tail).substr(0, std::max(1, screen_.columns - 1));
   return head + "  " +
-         bar(static_cast<double>(m.step) /
-                 static_cast<double>(std::max<std::int64_t>(1, total_steps_)),
-             width, screen_.colour) +
+         bar(m.step / static_cast<double>(std::max<std::int64_t>(1, total_steps_)), width,
+             screen_.colour) +
          tail;
 }
 

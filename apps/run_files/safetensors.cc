@@ -50,7 +50,7 @@ std::optional<std::size_t> bytes_of(const Shape& shape, std::size_t element, std
     if (extent < 0) return std::nullopt;
     if (empty) continue;
     if (static_cast<std::size_t>(extent) > most / bytes) return std::nullopt;
-    bytes *= static_cast<std::size_t>(extent);
+    bytes *= extent;
   }
   return bytes;
 }
@@ -116,8 +116,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
   if (!metadata.empty()) header["__metadata__"] = metadata;
   for (const TensorPlace& tensor : tensors) {
     WEFT_CHECK(!header.contains(tensor.name), "two tensors are named {}", tensor.name);
-    const std::size_t end =
-        missing_ + static_cast<std::size_t>(num_elements(tensor.shape)) * sizeof(float);
+    const std::size_t end = missing_ + num_elements(tensor.shape) * sizeof(float);
     header[tensor.name] = {
         {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {missing_, end}}};
     begins_.push_back(std::exchange(missing_, end));
@@ -133,11 +132,9 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
   if (fd_ < 0) fail("create");
   try {
     // A disk that has not enough room says so now, where it can.
-    if (::fallocate(fd_, 0, 0, static_cast<off_t>(begins_.back())) != 0 && errno != EOPNOTSUPP &&
-        errno != ENOSYS)
+    if (::fallocate(fd_, 0, 0, begins_.back()) != 0 && errno != EOPNOTSUPP && errno != ENOSYS)
       fail("write");
-    if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-      fail("write");
+    if (::pwrite(fd_, text.data(), text.size(), 0) != std::ssize(text)) fail("write");
   } catch (...) {
     ::close(fd_);
     throw;
@@ -158,12 +155,12 @@ void SafetensorsWriter::write(std::size_t tensor, std::size_t first,
              values.size(), first, tensor);
   const char* from = reinterpret_cast<const char*>(values.data());
   for (std::size_t left = values.size_bytes(); left > 0;) {
-    const ssize_t written = ::pwrite(fd_, from, left, static_cast<off_t>(at));
+    const ssize_t written = ::pwrite(fd_, from, left, at);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) fail("write");
     from += written;
-    at += static_cast<std::size_t>(written);
-    left -= static_cast<std::size_t>(written);
+    at += written;
+    left -= written;
   }
   missing_ -= values.size_bytes();
 }
@@ -192,10 +189,9 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) {
     throw_error(ErrorCode::kNotFound, "cannot read {}: {}", path.string(), std::strerror(errno));
   struct stat status {};
   const bool known = ::fstat(fd, &status) == 0;
-  void* address =
-      known && status.st_size > 0
-          ? ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, fd, 0)
-          : MAP_FAILED;
+  void* address = known && status.st_size > 0
+                      ? ::mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
+                      : MAP_FAILED;
   ::close(fd);
   if (address == MAP_FAILED)
     throw_error(ErrorCode::kDataLoss, "{} is empty or cannot be mapped", path.string());
@@ -243,7 +239,7 @@ void SafetensorsFile::forget(std::span<const float> values) const {
   // Not of a copy: that would lose it.
   const auto* first = reinterpret_cast<const std::byte*>(values.data());
   if (first < mapped_.data() || first >= mapped_.data() + mapped_.size()) return;
-  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  static const std::uintptr_t page = ::sysconf(_SC_PAGESIZE);
   const auto begin = reinterpret_cast<std::uintptr_t>(values.data()) / page * page;
   const auto end = reinterpret_cast<std::uintptr_t>(values.data() + values.size()) / page * page;
   // Pages of a file that nobody writes to are read again when they are wanted.

@@ -28,8 +28,7 @@ constexpr const char* kNoMicrobatchColour = "#868e96";
 std::string colour_of(const TraceEvent& event) {
   if (event.kind == TraceKind::kUpdate) return kUpdateColour;
   if (event.microbatch == TraceEvent::kNoMicrobatch) return kNoMicrobatchColour;
-  return kMicrobatchColours[static_cast<std::size_t>(event.microbatch) %
-                            std::size(kMicrobatchColours)];
+  return kMicrobatchColours[event.microbatch % std::size(kMicrobatchColours)];
 }
 
 /// Fill and text colour of a kind of work in a microbatch's colour.
@@ -87,9 +86,8 @@ class Timeline {
   Timeline(Svg& svg, Span span, double left) : svg_(svg), span_(span), left_(left) {}
 
   double x_of(std::int64_t ns) const {
-    const double length = static_cast<double>(std::max<std::int64_t>(1, span_.end - span_.start));
-    return left_ + static_cast<double>(ns - span_.start) / length *
-                       (kTimelineWidth - left_ - kTimelineRight);
+    const double length = std::max<std::int64_t>(1, span_.end - span_.start);
+    return left_ + (ns - span_.start) / length * (kTimelineWidth - left_ - kTimelineRight);
   }
 
   /// Each group of events that overlap shares the lane's height.
@@ -121,8 +119,7 @@ class Timeline {
     const double width = std::max(0.6, x_of(event.end_ns) - x);
     const auto [style, text_colour] = style_of(event.kind, colour_of(event));
     std::string tooltip =
-        fmt::format("{}\n{}", label(event),
-                    format_seconds(static_cast<double>(event.end_ns - event.start_ns) * 1e-9));
+        fmt::format("{}\n{}", label(event), format_seconds((event.end_ns - event.start_ns) * 1e-9));
     if (event.bytes > 0) tooltip += ", " + format_bytes(event.bytes);
     svg_.rect(x, y, width, height,
               style + (width > 3 && style.find("stroke") == std::string::npos
@@ -133,8 +130,7 @@ class Timeline {
     if (event.kind == TraceKind::kUpdate) mark = "update";
     else if (event.kind != TraceKind::kWait && event.microbatch != TraceEvent::kNoMicrobatch)
       mark = fmt::format("{}", event.microbatch);
-    if (!mark.empty() && height >= 12 &&
-        width >= static_cast<double>(mark.size()) * kLetterWidth + 3)
+    if (!mark.empty() && height >= 12 && width >= mark.size() * kLetterWidth + 3)
       svg_.text(x + width / 2, y + height / 2 + 4, mark, Svg::Anchor::kMiddle,
                 fmt::format("fill='{}' font-size='{}' pointer-events='none'", text_colour,
                             height > 20 ? 12 : 10));
@@ -152,7 +148,7 @@ void draw_legend(Svg& svg, double left, const std::set<TraceKind>& shown,
   const auto entry = [&](const std::string& style, const std::string& text) {
     svg.rect(x, y, 14, 14, style);
     svg.text(x + 19, y + 11, text);
-    x += 19 + static_cast<double>(text.size()) * kLetterWidth + 16;
+    x += 19 + text.size() * kLetterWidth + 16;
   };
   const std::string neutral = kMicrobatchColours[0];
   const std::pair<TraceKind, const char*> kinds[] = {
@@ -171,10 +167,9 @@ void draw_legend(Svg& svg, double left, const std::set<TraceKind>& shown,
   x += 80;
   for (int m : microbatches) {
     if (x > kTimelineWidth - 60) break;
-    svg.rect(x, y + 21, 22, 14,
-             fmt::format(
-                 "fill='{}' rx='2'",
-                 kMicrobatchColours[static_cast<std::size_t>(m) % std::size(kMicrobatchColours)]));
+    svg.rect(
+        x, y + 21, 22, 14,
+        fmt::format("fill='{}' rx='2'", kMicrobatchColours[m % std::size(kMicrobatchColours)]));
     svg.text(x + 11, y + 32, fmt::format("{}", m), Svg::Anchor::kMiddle,
              "fill='white' font-size='11'");
     x += 27;
@@ -199,11 +194,10 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step,
   double left = 150;
   for (const DeviceTrace& device : devices)
     left = std::max(
-        left, 90 + Svg::kBoldLetterWidth *
-                       static_cast<double>(device.name.substr(0, device.name.find(" on ")).size()));
+        left, 90 + Svg::kBoldLetterWidth * device.name.substr(0, device.name.find(" on ")).size());
 
   constexpr double kDeviceHeight = kComputeHeight + 2 * (kTransferHeight + kLaneGap) + kDeviceGap;
-  const double rows_bottom = kTimelineTop + kDeviceHeight * static_cast<double>(devices.size());
+  const double rows_bottom = kTimelineTop + kDeviceHeight * devices.size();
   Svg svg(kTimelineWidth, rows_bottom + kTimelineBottom);
   svg.definitions(
       "<pattern id='hatch' width='5' height='5' patternUnits='userSpaceOnUse' "
@@ -214,7 +208,7 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step,
   draw_legend(svg, left, kinds, microbatches);
 
   Timeline timeline(svg, span, left);
-  const double milliseconds = static_cast<double>(span.end - span.start) * 1e-6;
+  const double milliseconds = (span.end - span.start) * 1e-6;
   const std::vector<double> ticks = round_ticks(0, milliseconds, 10);
   for (double tick : ticks) {
     const double x = timeline.x_of(span.start + static_cast<std::int64_t>(tick * 1e6));

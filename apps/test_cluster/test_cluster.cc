@@ -29,7 +29,7 @@ TestCluster::TestCluster(const Options& options) {
   local.directory = options.directory;
   std::vector<std::string> names;
   for (int i = 0; i < options.hosts; ++i) {
-    names.push_back(host_name(static_cast<std::size_t>(i)));
+    names.push_back(host_name(i));
     local.hosts.push_back({names.back(), options.devices_per_host});
   }
   if (test_hosts_) {
@@ -60,15 +60,14 @@ TestCluster::~TestCluster() {
 }
 
 std::string TestCluster::address(std::size_t host, std::size_t nic) const {
-  return test_hosts_ ? test_hosts_->address(static_cast<int>(host), static_cast<int>(nic))
-                     : "127.0.0.1";
+  return test_hosts_ ? test_hosts_->address(host, nic) : "127.0.0.1";
 }
 
 std::uint64_t parse_link_rate(const std::string& option, const std::string& text) {
   const auto rate = parse_rate(text);
   if (!rate)
     throw_error(ErrorCode::kInvalidArgument, "{} {}: write 250mbit or 1gbit", option, text);
-  return static_cast<std::uint64_t>(std::llround(*rate * 8));
+  return std::llround(*rate * 8);
 }
 
 }  // namespace weft::apps

@@ -83,7 +83,7 @@ TestHosts::TestHosts(Options options) : options_(std::move(options)) {
   while (text.find("ready:") == std::string::npos) {
     const ssize_t got = ::read(out[0], buffer, sizeof buffer);
     if (got <= 0) break;
-    text.append(buffer, static_cast<std::size_t>(got));
+    text.append(buffer, got);
   }
   ::close(out[0]);
   if (text.find("ready:") == std::string::npos) {

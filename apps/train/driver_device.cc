@@ -19,7 +19,7 @@ std::vector<DriverDevice> driver_devices(const DeviceConfig& config) {
         config.kind == DeviceKind::kCuda ? std::max<std::size_t>(found, 1) : found;
     for (std::size_t gpu = 0; gpu < listed; ++gpu) {
       CudaDeviceOptions options;
-      options.gpu = static_cast<int>(gpu);
+      options.gpu = gpu;
       options.deterministic = config.deterministic;
       devices.push_back(
           {fmt::format("GPU {}", gpu), [=] { return make_cuda_device(options, search); }});

@@ -24,7 +24,7 @@ std::vector<transfer::DevicePlace> expected_places(const DeviceConfig& device,
   if (device.kind != DeviceKind::kCuda || device.share_gpu) return places;
   for (const auto& mesh : meshes) {
     for (std::size_t rank = 0; rank < mesh.size(); ++rank) {
-      const auto id = static_cast<std::uint32_t>(places.size());
+      const std::uint32_t id = places.size();
       places.push_back(
           {transfer::DeviceId(id), true, fmt::format("GPU of device {}", id), "", "NCCL", ""});
     }

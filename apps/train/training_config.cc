@@ -47,12 +47,9 @@ CheckpointConfig parse_checkpoint(const ConfigNode& node) {
 }
 
 double learning_rate(const TrainingConfig& config, std::int64_t step) {
-  if (step <= config.warmup_steps)
-    return config.learning_rate * static_cast<double>(step) /
-           static_cast<double>(config.warmup_steps);
-  const double rest =
-      static_cast<double>(std::max<std::int64_t>(1, config.steps - config.warmup_steps));
-  const double done = std::min(1.0, static_cast<double>(step - config.warmup_steps) / rest);
+  if (step <= config.warmup_steps) return config.learning_rate * step / config.warmup_steps;
+  const double rest = std::max<std::int64_t>(1, config.steps - config.warmup_steps);
+  const double done = std::min(1.0, (step - config.warmup_steps) / rest);
   return config.min_learning_rate + 0.5 * (config.learning_rate - config.min_learning_rate) *
                                         (1 + std::cos(std::numbers::pi * done));
 }

@@ -165,7 +165,7 @@ class Loop {
         step >= std::min(first_ + kFirstTraced, run_.training.steps) && num_traced_ < kNumTraced;
     mesh::StepRequest request;
     request.program = mesh::kTrainProgram;
-    request.step = static_cast<std::uint64_t>(step);
+    request.step = step;
     request.trace = traced;
     request.optimizer = {.learning_rate = learning_rate(run_.training, step),
                          .beta1 = run_.training.beta1,
@@ -191,7 +191,7 @@ class Loop {
     m.checkpoint_seconds =
         in_seconds(turns_.paused() - std::exchange(paused_before_, turns_.paused()));
     m.unit = run_.unit;
-    m.units_per_second = m.seconds > 0 ? static_cast<double>(run_.units_per_step) / m.seconds : 0;
+    m.units_per_second = m.seconds > 0 ? run_.units_per_step / m.seconds : 0;
     m.transfer_seconds = result.transfer_seconds / result.devices;
     m.exposed_transfer_seconds = result.exposed_transfer_seconds / result.devices;
     m.resharded_bytes = result.reshard_bytes;
@@ -213,11 +213,11 @@ class Loop {
     for (std::int64_t batch = 0; batch < run_.training.validation_batches; ++batch) {
       mesh::StepRequest request;
       request.program = mesh::kValidateProgram;
-      request.step = static_cast<std::uint64_t>(batch);
+      request.step = batch;
       request.split = mesh::Split::kValidation;
       sum += engine_.run(request).loss;
     }
-    return sum / static_cast<double>(run_.training.validation_batches);
+    return sum / run_.training.validation_batches;
   }
 
   std::string name_of(std::optional<std::uint32_t> parameter) const {
@@ -395,7 +395,7 @@ class Loop {
   void show(const fs::path& file) {
     if (file.empty()) return;
     doing("the training is done and saved; showing what the model can do");
-    const std::uint64_t needed = static_cast<std::uint64_t>(run_.parameters) * sizeof(float);
+    const std::uint64_t needed = run_.parameters * sizeof(float);
     if (const auto free = available_memory(); free && needed > *free)
       return not_shown(fmt::format("its parameters take {}, and this machine has {} of memory free",
                                    format_bytes(needed), format_bytes(*free)));

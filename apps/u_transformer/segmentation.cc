@@ -38,8 +38,7 @@ Picture coloured(const BrainSlice& slice, const Segmentation& regions, int heigh
   Picture picture(width, height);
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
-      const auto at = static_cast<std::size_t>(y) * static_cast<std::size_t>(width) +
-                      static_cast<std::size_t>(x);
+      const auto at = y * static_cast<std::size_t>(width) + x;
       const std::uint8_t level = grey(slice.pixels[at]);
       Colour colour{level, level, level};
       if (regions[at] >= 2) {
@@ -77,7 +76,7 @@ std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape
     evaluation.run();
     const std::vector<float> all_logits = evaluation.read<float>(model.logits);
     const std::span<const float> logits = all_logits;
-    const auto classes = static_cast<std::size_t>(shape.classes);
+    const std::size_t classes = shape.classes;
     Segmentation& regions = result.emplace_back();
     for (std::size_t pixel = 0; pixel < slice.pixels.size(); ++pixel) {
       const auto row = logits.subspan(pixel * classes, classes);
@@ -99,7 +98,7 @@ void DiceCount::add(std::span<const std::uint8_t> first, std::span<const std::ui
 std::optional<double> DiceCount::of(std::size_t region) const {
   const std::int64_t all = first_[region] + second_[region];
   if (all == 0) return std::nullopt;
-  return 2.0 * static_cast<double>(both_[region]) / static_cast<double>(all);
+  return 2.0 * both_[region] / all;
 }
 
 double DiceCount::mean(std::size_t first_region) const {

@@ -97,26 +97,25 @@ ModelDescription UTransformerApp::read(const ConfigNode& root, const BatchShape&
   });
   sections.finish();
   shape_.batch = batch.rows_per_microbatch;
-  shape_.classes = static_cast<std::int64_t>(kBrainRegions.size());
-  const double pixels =
-      static_cast<double>(batch.microbatches * shape_.batch * shape_.height * shape_.width);
+  shape_.classes = kBrainRegions.size();
+  const double pixels = batch.microbatches * shape_.batch * shape_.height * shape_.width;
   const UTransformerGraph model = u_transformer_graph(shape_, 1.0 / pixels);
-  return {.graphs = {differentiate(model.graph, model.loss), model.graph, model.loss},
-          .text = fmt::format("U-Transformer: {} levels from {} channels, {} x {} pixels, {} of {} "
-                              "skips attended, {:.2f} M parameters, {}",
-                              shape_.levels, shape_.channels, shape_.height, shape_.width,
-                              shape_.attended_skips, shape_.levels,
-                              static_cast<double>(model.graph.num_parameter_elements()) * 1e-6,
-                              to_string(shape_.precision)),
-          .data = fmt::format("slices of the heads in {}", data_.templates),
-          .units_per_row = 1,
-          .unit = "slices"};
+  return {
+      .graphs = {differentiate(model.graph, model.loss), model.graph, model.loss},
+      .text = fmt::format("U-Transformer: {} levels from {} channels, {} x {} pixels, {} of {} "
+                          "skips attended, {:.2f} M parameters, {}",
+                          shape_.levels, shape_.channels, shape_.height, shape_.width,
+                          shape_.attended_skips, shape_.levels,
+                          model.graph.num_parameter_elements() * 1e-6, to_string(shape_.precision)),
+      .data = fmt::format("slices of the heads in {}", data_.templates),
+      .units_per_row = 1,
+      .unit = "slices"};
 }
 
 PreparedData UTransformerApp::prepare() {
   // Shared with what shows the model at the end.
-  const auto dataset = std::make_shared<const BrainDataset>(
-      BrainDataset::load(data_, static_cast<int>(shape_.height), static_cast<int>(shape_.width)));
+  const auto dataset =
+      std::make_shared<const BrainDataset>(BrainDataset::load(data_, shape_.height, shape_.width));
   const BrainBatchesRecipe recipe{.data = data_,
                                   .height = dataset->height,
                                   .width = dataset->width,

@@ -10,7 +10,7 @@ namespace weft {
 
 Secret Secret::random() {
   Bytes bytes{};
-  while (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+  while (::getrandom(bytes.data(), bytes.size(), 0) != std::ssize(bytes))
     if (errno != EINTR) throw_error(ErrorCode::kInternal, "getrandom: {}", ::strerror(errno));
   return Secret(bytes);
 }

@@ -53,8 +53,8 @@ std::string sha256_file(const std::filesystem::path& path) {
   Digest digest;
   std::vector<char> buffer(1 << 20);
   while (file) {
-    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    digest.update(buffer.data(), static_cast<std::size_t>(file.gcount()));
+    file.read(buffer.data(), buffer.size());
+    digest.update(buffer.data(), file.gcount());
   }
   return digest.finish();
 }

@@ -92,8 +92,7 @@ std::string wrap_lines(const std::string& text, int columns, int hang) {
   std::string result;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    result += wrap_line(std::string_view(text).substr(begin, end - begin),
-                        static_cast<std::size_t>(columns), static_cast<std::size_t>(hang));
+    result += wrap_line(std::string_view(text).substr(begin, end - begin), columns, hang);
     if (end == text.size()) break;
     result += '\n';
     begin = end + 1;

@@ -27,7 +27,7 @@ std::string format_seconds(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
   if (seconds < 120) return fmt::format("{:.1f} s", seconds);
-  const auto whole = static_cast<std::int64_t>(std::lround(seconds));
+  const std::int64_t whole = std::lround(seconds);
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
 }

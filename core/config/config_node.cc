@@ -225,7 +225,7 @@ std::uint64_t ConfigNode::as_bytes(Range<std::uint64_t> range) const {
   if (parsed) {
     for (const auto& [unit, factor] : kUnits) {
       if (parsed->second != unit || parsed->first * factor > 9e18) continue;
-      const auto result = static_cast<std::uint64_t>(std::llround(parsed->first * factor));
+      const std::uint64_t result = std::llround(parsed->first * factor);
       if (range.min && result < *range.min)
         mismatch(fmt::format("a size of at least {}", format_bytes(*range.min)));
       if (range.max && result > *range.max)
@@ -246,7 +246,7 @@ std::size_t ConfigNode::choice(const std::vector<std::string>& names) const {
   const std::string expected = fmt::format("one of {}", fmt::join(names, ", "));
   const auto& value = scalar(expected);
   const auto it = std::find(names.begin(), names.end(), value.text);
-  if (it != names.end()) return static_cast<std::size_t>(it - names.begin());
+  if (it != names.end()) return it - names.begin();
   throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}{}", where(), path(),
               expected, found(value), did_you_mean(value.text, names));
 }

@@ -51,7 +51,7 @@ std::vector<ConfigProblem> problems_of(const Error& error, const std::filesystem
       problem.line = std::stoi(match[2]);
       problem.column = std::stoi(match[3]);
       problem.message = match[4];
-      where = line.substr(0, static_cast<std::size_t>(match.position(4)) - 2);
+      where = line.substr(0, match.position(4) - 2);
     }
     if (document && !where.empty()) problem.key = key_of(document->keys_at(where), problem.message);
     if (std::regex_search(problem.message, match, kNearest)) problem.nearest = match[1];

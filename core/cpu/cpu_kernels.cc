@@ -57,8 +57,7 @@ void CpuKernels::run(const Op& op, std::span<const ConstTensorRef> inputs,
 
 void CpuKernels::add(std::span<const float> from, std::span<float> to) {
   WEFT_CHECK(from.size() == to.size());
-  context_->vector.add_row(to.data(), from.data(), to.data(), 1,
-                           static_cast<std::int64_t>(to.size()));
+  context_->vector.add_row(to.data(), from.data(), to.data(), 1, std::ssize(to));
 }
 
 void CpuKernels::adamw(const AdamW& step, const OptimizedParameter& parameter) {
@@ -75,7 +74,7 @@ void CpuKernels::adamw(const AdamW& step, const OptimizedParameter& parameter) {
 }
 
 double CpuKernels::sum_of_squares(std::span<const float> values) {
-  return context_->vector.sum_of_squares(values.data(), static_cast<std::int64_t>(values.size()));
+  return context_->vector.sum_of_squares(values.data(), std::ssize(values));
 }
 
 }  // namespace weft

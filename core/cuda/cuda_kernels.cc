@@ -107,7 +107,7 @@ class CudaKernels::Impl final : public cuda::Backend {
     cuda::check_cuda(
         cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, current_device()),
         "cudaDeviceGetAttribute");
-    shared_memory_ = static_cast<std::size_t>(bytes);
+    shared_memory_ = bytes;
     void* fault = nullptr;
     cuda::check_cuda(cudaHostAlloc(&fault, sizeof(std::uint64_t), cudaHostAllocMapped),
                      "cudaHostAlloc");
@@ -182,8 +182,8 @@ void CudaKernels::run(const Op& op, std::span<const ConstTensorRef> inputs,
 
 void CudaKernels::add(std::span<const float> from, std::span<float> to, CudaStreamHandle stream) {
   WEFT_CHECK(from.size() == to.size(), "{} and {} elements", from.size(), to.size());
-  cuda::map(stream, OpKind::kAdd, DType::kF32, to.data(), from.data(), to.data(),
-            static_cast<std::int64_t>(to.size()), 0, false);
+  cuda::map(stream, OpKind::kAdd, DType::kF32, to.data(), from.data(), to.data(), to.size(), 0,
+            false);
 }
 
 void CudaKernels::adamw(const AdamW& step, std::span<const OptimizedParameter> parameters,

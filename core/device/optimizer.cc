@@ -8,8 +8,8 @@
 namespace weft {
 
 AdamWConstants adamw_constants(const AdamW& step) {
-  const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
-  const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.step));
+  const double correction1 = 1 - std::pow(step.beta1, step.step);
+  const double correction2 = 1 - std::pow(step.beta2, step.step);
   return {.gradient_scale = static_cast<float>(step.gradient_scale),
           .beta1 = static_cast<float>(step.beta1),
           .beta2 = static_cast<float>(step.beta2),

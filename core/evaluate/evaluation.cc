@@ -191,7 +191,7 @@ void Evaluation::fill_parameters(std::uint64_t seed) {
 
 void Evaluation::set_parameter(ValueId parameter, std::span<const float> values) {
   const TensorRef to = tensor(parameter);
-  if (to.type.elements() != static_cast<std::int64_t>(values.size())) {
+  if (to.type.elements() != std::ssize(values)) {
     throw_error(ErrorCode::kInvalidArgument, "'{}' is {}, but {} values were given",
                 graph_.value(parameter).name, to_string(to.type), values.size());
   }

@@ -52,7 +52,7 @@ void OneDeviceTrainer::place_states(Device& device) {
   evaluation_.stream().fill_zero({memory_.data(), memory_.size()});
   float* at = reinterpret_cast<float*>(memory_.data());
   for (const Parameter& p : graph.parameters()) {
-    const auto size = static_cast<std::size_t>(graph.value(p.value).type.elements());
+    const std::size_t size = graph.value(p.value).type.elements();
     State& state = states_.emplace_back();
     state.first_moment = {std::exchange(at, at + size), size};
     state.second_moment = {std::exchange(at, at + size), size};
@@ -83,12 +83,11 @@ TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW 
                                       double clip_norm) {
   Stream& stream = evaluation_.stream();
   const std::size_t parameters = states_.size();
-  const std::size_t bytes =
-      parameters * sizeof(double) + static_cast<std::size_t>(microbatches) * sizeof(float);
+  const std::size_t bytes = parameters * sizeof(double) + microbatches * sizeof(float);
   if (results_.size() < bytes) results_ = evaluation_.device().allocate_staging(bytes);
   const std::span squares(reinterpret_cast<double*>(results_.data()), parameters);
   const std::span losses(reinterpret_cast<float*>(results_.data() + squares.size_bytes()),
-                         static_cast<std::size_t>(microbatches));
+                         microbatches);
   for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
     feed(microbatch, evaluation_);
     evaluation_.run(microbatch == 0 ? OutputMode::kWrite : OutputMode::kAccumulate);

@@ -40,7 +40,7 @@ void fill_normal_run(std::uint64_t key, std::uint64_t stream, std::uint64_t firs
 void fill_parameter(std::string_view name, const Shape& shape, const Region& region,
                     const Initializer& initializer, std::uint64_t seed, std::span<float> values) {
   if (region.rank() != shape.size() || !Region::whole(shape).contains(region) ||
-      region.num_elements() != static_cast<std::int64_t>(values.size())) {
+      region.num_elements() != std::ssize(values)) {
     throw_error(ErrorCode::kInvalidArgument, "cannot fill region {} of '{}' {} into {} values",
                 to_string(region), name, to_string(shape), values.size());
   }
@@ -59,8 +59,7 @@ void fill_parameter(std::string_view name, const Shape& shape, const Region& reg
   for (std::size_t done = 0; done < values.size(); done += run) {
     std::int64_t first = 0;
     for (std::size_t d = 0; d < rank; ++d) first += index[d] * strides[d];
-    fill_normal_run(seed, stream, static_cast<std::uint64_t>(first), initializer.standard_deviation,
-                    values.subspan(done, run));
+    fill_normal_run(seed, stream, first, initializer.standard_deviation, values.subspan(done, run));
     for (std::size_t d = rank - std::min<std::size_t>(rank, 1); d-- > 0;) {
       if (++index[d] < region[d].end) break;
       index[d] = region[d].begin;

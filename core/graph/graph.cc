@@ -34,7 +34,7 @@ void require_possible(const std::string& name, const TensorType& type) {
 ValueId Graph::add_input(std::string name, TensorType type, std::vector<std::string> axes) {
   WEFT_CHECK(axes.size() == type.shape.size(), "input {}", name);
   require_possible(name, type);
-  const ValueId id(static_cast<std::uint32_t>(values_.size()));
+  const ValueId id(values_.size());
   values_.push_back({std::move(name), std::move(type), std::nullopt});
   inputs_.push_back({id, std::move(axes)});
   return id;
@@ -52,7 +52,7 @@ ValueId Graph::add_parameter(std::string name, TensorType type, Initializer init
     if (value(other.value).name == name)
       throw_error(ErrorCode::kInvalidArgument, "two parameters are named '{}'", name);
   }
-  const ValueId id(static_cast<std::uint32_t>(values_.size()));
+  const ValueId id(values_.size());
   values_.push_back({std::move(name), std::move(type), std::nullopt});
   parameters_.push_back({id, initializer, std::move(axes), decay});
   return id;
@@ -64,11 +64,11 @@ NodeId Graph::add_node(Op op, std::vector<ValueId> inputs,
   WEFT_CHECK(output_types.size() == output_names.size());
   for (const ValueId input : inputs)
     WEFT_CHECK(input.value() < values_.size(), "input %{} is not a value yet", input);
-  const NodeId id(static_cast<std::uint32_t>(nodes_.size()));
+  const NodeId id(nodes_.size());
   Node node{std::move(op), std::move(inputs), {}, block, pass};
   for (std::size_t i = 0; i < output_types.size(); ++i) {
     require_possible(output_names[i], output_types[i]);
-    node.outputs.emplace_back(static_cast<std::uint32_t>(values_.size()));
+    node.outputs.emplace_back(values_.size());
     values_.push_back({output_names[i], output_types[i], id});
   }
   nodes_.push_back(std::move(node));

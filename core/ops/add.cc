@@ -40,7 +40,7 @@ void differentiate_add(GradientRule& rule) {
     rule.contribute(1, gradient);
     return;
   }
-  const auto leading = static_cast<std::int64_t>(a.size() - b.size());
+  const std::int64_t leading = a.size() - b.size();
   rule.contribute(1, rule.emit({OpKind::kSumLeading, {{"dimensions", leading}}}, {gradient},
                                rule.pass_of(1))[0]);
 }
@@ -49,13 +49,13 @@ std::vector<TensorType> infer_sum_leading(const Op& op, std::span<const TensorTy
   require_inputs(op, inputs, {Element::kReal});
   const std::int64_t dimensions = op.integer("dimensions");
   const Shape& x = inputs[0].shape;
-  require(dimensions >= 0 && dimensions <= static_cast<std::int64_t>(x.size()), op, inputs,
+  require(dimensions >= 0 && dimensions <= std::ssize(x), op, inputs,
           "cannot sum {} dimensions away", dimensions);
   return {{DType::kF32, Shape(x.begin() + dimensions, x.end())}};
 }
 
 FactorSignature sum_leading_signature(const Op& op, std::span<const TensorType> inputs) {
-  const auto summed = static_cast<std::size_t>(op.integer("dimensions"));
+  const std::size_t summed = op.integer("dimensions");
   const Shape& x = inputs[0].shape;
   FactorSignature signature;
   for (std::size_t d = 0; d < x.size(); ++d) {

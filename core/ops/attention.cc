@@ -47,8 +47,7 @@ std::vector<TensorType> infer_attention_grad(const Op& op, std::span<const Tenso
 
 /// One of the products of S*S/2 (causal) by D, per batch entry.
 double causal_product_flops(const Shape& qkv) {
-  return static_cast<double>(qkv[0]) * static_cast<double>(qkv[1]) *
-         static_cast<double>(qkv[1] + 1) * static_cast<double>(qkv[3]);
+  return qkv[0] * static_cast<double>(qkv[1]) * (qkv[1] + 1) * qkv[3];
 }
 double attention_flops(const Op&, std::span<const TensorType> inputs) {
   return 2 * causal_product_flops(inputs[0].shape);

@@ -39,7 +39,7 @@ FactorSignature concat_signature(const Op& op, std::span<const TensorType> input
     signature.factors.push_back({FactorKind::kParallel, inputs[0].shape[d]});
   const auto with_last = [&](std::int64_t size) {
     std::vector<int> dimensions = factor_range(0, leading);
-    dimensions.push_back(static_cast<int>(signature.factors.size()));
+    dimensions.push_back(signature.factors.size());
     signature.factors.push_back({FactorKind::kWhole, size});
     return dimensions;
   };

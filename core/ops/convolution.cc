@@ -75,8 +75,7 @@ std::vector<TensorType> infer_convolution_weight_grad(const Op& op,
 /// pairs.
 double convolution_product_flops(const Shape& y, std::int64_t kernel_height,
                                  std::int64_t kernel_width, std::int64_t channels) {
-  return 2.0 * static_cast<double>(num_elements(y)) *
-         static_cast<double>(kernel_height * kernel_width * channels);
+  return 2.0 * num_elements(y) * (kernel_height * kernel_width * channels);
 }
 double convolution_flops(const Op& op, std::span<const TensorType> inputs) {
   const Shape& w = inputs[1].shape;

@@ -56,9 +56,8 @@ std::vector<TensorType> infer_cross_attention_grad(const Op& op,
 /// One of the products of queries by keys by D, over the batch.
 double cross_product_flops(std::span<const TensorType> inputs) {
   const Shape& k = inputs[1].shape;
-  const double keys =
-      static_cast<double>(inputs[1].elements()) / static_cast<double>(k.front() * k.back());
-  return 2.0 * static_cast<double>(inputs[0].elements()) * keys;
+  const double keys = inputs[1].elements() / static_cast<double>(k.front() * k.back());
+  return 2.0 * inputs[0].elements() * keys;
 }
 double cross_attention_flops(const Op&, std::span<const TensorType> inputs) {
   return 2 * cross_product_flops(inputs);
@@ -75,7 +74,7 @@ FactorSignature cross_attention_signature(const Op& op, std::span<const TensorTy
   const auto dimensions = [&](const Shape& shape) {
     std::vector<int> result{kBatch};
     for (std::size_t d = 1; d + 1 < shape.size(); ++d) {
-      result.push_back(static_cast<int>(signature.factors.size()));
+      result.push_back(signature.factors.size());
       signature.factors.push_back({FactorKind::kWhole, shape[d]});
     }
     result.push_back(kWidth);

@@ -28,7 +28,7 @@ std::vector<TensorType> infer_embedding_grad(const Op& op, std::span<const Tenso
 }
 
 double embedding_grad_flops(const Op&, std::span<const TensorType> inputs) {
-  return static_cast<double>(inputs[1].elements());
+  return inputs[1].elements();
 }
 
 FactorSignature embedding_signature(const Op&, std::span<const TensorType> inputs) {

@@ -42,9 +42,9 @@ std::vector<TensorType> infer_emulated_block(const Op& op, std::span<const Tenso
 
 std::vector<TensorType> infer_emulated_input_grad(const Op& op,
                                                   std::span<const TensorType> inputs) {
-  const auto first = static_cast<std::size_t>(1 + op.integer("kept"));
+  const std::size_t first = 1 + op.integer("kept");
   require(inputs.size() > first, op, inputs, "it needs the gradient and at least one input");
-  return {inputs.begin() + static_cast<std::ptrdiff_t>(first), inputs.end()};
+  return {inputs.begin() + first, inputs.end()};
 }
 
 std::vector<TensorType> infer_emulated_weight_grad(const Op& op,
@@ -66,7 +66,7 @@ FactorSignature split_by_rows(std::span<const TensorType> inputs,
         factors.push_back(0);
         continue;
       }
-      factors.push_back(static_cast<int>(result.factors.size()));
+      factors.push_back(result.factors.size());
       result.factors.push_back({FactorKind::kWhole, type.shape[d]});
     }
     return factors;
@@ -97,7 +97,7 @@ void differentiate_emulated_block(GradientRule& rule) {
   const std::size_t weights = node.inputs.size() - 1;
   std::vector<ValueId> given{*rule.output_gradient()};
   if (node.outputs.size() > 1) given.push_back(node.outputs[1]);
-  const auto kept = static_cast<std::int64_t>(given.size()) - 1;
+  const auto kept = std::ssize(given) - 1;
   std::vector<ValueId> for_inputs = given, for_weights = given;
   std::vector<std::size_t> trained;
   for (std::size_t i = 0; i < weights; ++i) {
@@ -129,7 +129,7 @@ ValueId GraphBuilder::emulated_block(std::vector<ValueId> inputs, ValueId w,
          {"input_grad_seconds", block.input_grad_seconds},
          {"weight_grad_seconds", block.weight_grad_seconds},
          {"saved", block.saved_per_row},
-         {"rank", static_cast<std::int64_t>(block.features.size()) + 1}}};
+         {"rank", std::ssize(block.features) + 1}}};
   for (std::size_t d = 0; d < block.features.size(); ++d)
     op.attributes.emplace_back("d" + std::to_string(d + 1), block.features[d]);
   inputs.push_back(w);

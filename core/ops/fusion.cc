@@ -121,8 +121,7 @@ class Finder {
     for (const std::size_t first : uses_.at(dy)) {
       if (first >= second || !is(first, OpKind::kLinearWeightGrad) || list_[first].inputs[1] != dy)
         continue;
-      const auto tokens =
-          static_cast<std::int64_t>(tensors_.type(list_[first].inputs[0]).shape.size()) - 1;
+      const auto tokens = std::ssize(tensors_.type(list_[first].inputs[0]).shape) - 1;
       if (sum.op->integer("dimensions") != tokens || list_[first].accumulate != sum.accumulate ||
           !can_wait(first, second))
         continue;

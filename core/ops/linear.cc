@@ -63,16 +63,14 @@ std::vector<TensorType> infer_linear_weight_grad(const Op& op, std::span<const T
 /// x's elements times w's features, both multiplied and added. All three products have the same
 /// sizes.
 double linear_flops(const Op&, std::span<const TensorType> inputs) {
-  const double features =
-      static_cast<double>(inputs[1].elements()) / static_cast<double>(inputs[1].shape[0]);
-  return 2.0 * static_cast<double>(inputs[0].elements()) * features;
+  const double features = inputs[1].elements() / static_cast<double>(inputs[1].shape[0]);
+  return 2.0 * inputs[0].elements() * features;
 }
 double linear_input_grad_flops(const Op&, std::span<const TensorType> inputs) {
-  return 2.0 * static_cast<double>(inputs[0].elements()) * static_cast<double>(inputs[1].shape[0]);
+  return 2.0 * inputs[0].elements() * inputs[1].shape[0];
 }
 double linear_weight_grad_flops(const Op&, std::span<const TensorType> inputs) {
-  return 2.0 * static_cast<double>(inputs[1].elements()) *
-         static_cast<double>(inputs[0].shape.back());
+  return 2.0 * inputs[1].elements() * inputs[0].shape.back();
 }
 
 FactorSignature linear_signature(const Op&, std::span<const TensorType> inputs) {
@@ -117,7 +115,7 @@ void differentiate_linear(GradientRule& rule) {
         1, rule.emit({OpKind::kLinearWeightGrad, {}}, {inputs[0], dy}, rule.pass_of(1))[0]);
   }
   if (inputs.size() == 3 && rule.needs_gradient(2)) {
-    const auto tokens = static_cast<std::int64_t>(rule.type(inputs[0]).shape.size()) - 1;
+    const auto tokens = std::ssize(rule.type(inputs[0]).shape) - 1;
     rule.contribute(
         2, rule.emit({OpKind::kSumLeading, {{"dimensions", tokens}}}, {dy}, rule.pass_of(2))[0]);
   }

@@ -65,7 +65,7 @@ double linear_gelu_flops(const Op&, std::span<const TensorType> inputs) {
   return product_flops(OpKind::kLinear, inputs) + cost({OpKind::kGelu, {}}, {&h, 1}).flops;
 }
 double linear_add_flops(const Op&, std::span<const TensorType> inputs) {
-  return product_flops(OpKind::kLinear, inputs) + static_cast<double>(inputs[2].elements());
+  return product_flops(OpKind::kLinear, inputs) + inputs[2].elements();
 }
 double linear_input_grad_gelu_flops(const Op&, std::span<const TensorType> inputs) {
   const TensorType both[] = {inputs[2], inputs[2]};
@@ -73,8 +73,7 @@ double linear_input_grad_gelu_flops(const Op&, std::span<const TensorType> input
          cost({OpKind::kGeluGrad, {}}, both).flops;
 }
 double linear_weight_grad_sum_flops(const Op&, std::span<const TensorType> inputs) {
-  return product_flops(OpKind::kLinearWeightGrad, inputs) +
-         static_cast<double>(inputs[1].elements());
+  return product_flops(OpKind::kLinearWeightGrad, inputs) + inputs[1].elements();
 }
 
 LinearFactors forward_factors(std::span<const TensorType> inputs) {

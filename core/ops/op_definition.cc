@@ -20,9 +20,8 @@ std::vector<TensorType> infer_types(const Op& op, std::span<const TensorType> in
 
 Cost cost(const Op& op, std::span<const TensorType> inputs) {
   Cost result{definition(op.kind).flops(op, inputs), 0};
-  for (const TensorType& type : inputs) result.bytes += static_cast<double>(type.bytes());
-  for (const TensorType& type : infer_types(op, inputs))
-    result.bytes += static_cast<double>(type.bytes());
+  for (const TensorType& type : inputs) result.bytes += type.bytes();
+  for (const TensorType& type : infer_types(op, inputs)) result.bytes += type.bytes();
   return result;
 }
 

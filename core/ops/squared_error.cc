@@ -26,7 +26,7 @@ std::vector<TensorType> infer_squared_error_grad(const Op& op, std::span<const T
 }
 
 double squared_error_flops(const Op& op, std::span<const TensorType> inputs) {
-  return (op.kind == OpKind::kSquaredError ? 3.0 : 2.0) * static_cast<double>(inputs[0].elements());
+  return (op.kind == OpKind::kSquaredError ? 3.0 : 2.0) * inputs[0].elements();
 }
 
 FactorSignature squared_error_signature(const Op& op, std::span<const TensorType> inputs) {

@@ -34,7 +34,7 @@ std::vector<TensorType> infer_upsample_grad(const Op& op, std::span<const Tensor
 
 double upsample_flops(const Op& op, std::span<const TensorType> inputs) {
   // The gradient adds each element of the large side; forward only copies.
-  return op.kind == OpKind::kUpsample ? 0.0 : static_cast<double>(inputs[0].elements());
+  return op.kind == OpKind::kUpsample ? 0.0 : inputs[0].elements();
 }
 
 FactorSignature upsample_signature(const Op& op, std::span<const TensorType> inputs) {

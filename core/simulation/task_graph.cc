@@ -6,7 +6,7 @@
 namespace weft {
 
 TaskId TaskGraph::add(double seconds) {
-  const TaskId task(static_cast<std::uint32_t>(seconds_.size()));
+  const TaskId task(seconds_.size());
   seconds_.push_back(seconds);
   movement_of_.push_back(kNone);
   return task;
@@ -14,7 +14,7 @@ TaskId TaskGraph::add(double seconds) {
 
 TaskId TaskGraph::add(Movement movement) {
   const TaskId task = add(0.0);
-  movement_of_.back() = static_cast<std::uint32_t>(movements_.size());
+  movement_of_.back() = movements_.size();
   movements_.push_back(std::move(movement));
   return task;
 }
@@ -64,7 +64,7 @@ std::vector<TaskId> find_cycle(const TaskGraph& graph) {
     if (!is_over[arc.first.value()]) waits_for[arc.then.value()] = arc.first;
   }
   std::vector<bool> seen(graph.size(), false);
-  TaskId task(static_cast<std::uint32_t>(blocked - is_over.begin()));
+  TaskId task(blocked - is_over.begin());
   for (; !seen[task.value()]; task = waits_for[task.value()]) seen[task.value()] = true;
   std::vector<TaskId> cycle{task};
   for (TaskId next = waits_for[task.value()]; next != task; next = waits_for[next.value()])

@@ -124,11 +124,11 @@ void copy_region(const Region& region, std::size_t element_size, const Region& f
                          region[outer].size() != to_box[outer].size()))
       break;
   }
-  const std::size_t run_bytes = static_cast<std::size_t>(run) * element_size;
+  const std::size_t run_bytes = run * element_size;
   std::vector<std::int64_t> index(outer, 0);
   while (true) {
-    std::memcpy(to.data() + static_cast<std::size_t>(to_offset) * element_size,
-                from.data() + static_cast<std::size_t>(from_offset) * element_size, run_bytes);
+    std::memcpy(to.data() + to_offset * element_size, from.data() + from_offset * element_size,
+                run_bytes);
     std::size_t dimension = outer;
     while (dimension > 0) {
       --dimension;

@@ -27,7 +27,7 @@ std::vector<std::int64_t> row_major_strides(std::span<const std::int64_t> shape)
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
 bool TensorType::is_possible() const {
-  std::int64_t product = static_cast<std::int64_t>(size_of(dtype));
+  std::int64_t product = size_of(dtype);
   for (const std::int64_t extent : shape) {
     if (__builtin_mul_overflow(product, extent, &product)) return false;
   }
@@ -40,7 +40,7 @@ std::size_t TensorType::bytes() const {
                 "a tensor {} would take more than {}, the most that one may have", to_string(*this),
                 format_bytes(kMaxTensorBytes));
   }
-  return static_cast<std::size_t>(elements()) * size_of(dtype);
+  return elements() * size_of(dtype);
 }
 
 std::string to_string(const TensorType& type) {

@@ -51,7 +51,7 @@ std::vector<int> assign_tracks(const std::vector<TraceEvent>& events) {
     while (t < free_from.size() && free_from[t] > events[i].start_ns) ++t;
     if (t == free_from.size()) free_from.push_back(0);
     free_from[t] = std::max(events[i].end_ns, events[i].start_ns);
-    track[i] = static_cast<int>(t);
+    track[i] = t;
   }
   return track;
 }

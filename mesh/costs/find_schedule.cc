@@ -17,7 +17,7 @@ std::vector<MeasuredStage> stages_of(const TrainingPlan& plan,
   std::vector<MeasuredStage> stages(plan.layout.stages.size());
   std::vector<int> found(stages.size(), 0);
   for (const ActionTime& time : actions) {
-    const auto stage = static_cast<std::size_t>(time.stage);
+    const std::size_t stage = time.stage;
     const double seconds = time.seconds + time.collective_seconds;
     if (stage >= stages.size()) continue;
     if (time.kind == ActionKind::kForward) stages[stage].forward = seconds;
@@ -64,9 +64,9 @@ std::vector<double> uncounted_memory(const TrainingPlan& plan,
   for (std::size_t stage = 0; stage < actors.size(); ++stage) {
     double most = 0;
     for (const transfer::DeviceId device : plan.partition.meshes[meshes[stage]].devices()) {
-      most = std::max(most, static_cast<double>(device_memory(plan, device)));
+      most = std::max<double>(most, device_memory(plan, device));
     }
-    const auto actor = static_cast<std::size_t>(actors[stage]);
+    const std::size_t actor = actors[stage];
     result[actor] = most - simulation.actors[actor].peak;
   }
   return result;
@@ -122,8 +122,7 @@ class Finder {
       for (std::size_t actor = 0; actor < uncounted.size(); ++actor) {
         double cap = std::numeric_limits<double>::infinity();
         if (rung < kRungs - 1) cap = (rung + 1) * now_.actors[actor].peak;
-        if (plan_.layout.memory)
-          cap = std::min(cap, static_cast<double>(*plan_.layout.memory) - uncounted[actor]);
+        if (plan_.layout.memory) cap = std::min(cap, *plan_.layout.memory - uncounted[actor]);
         request.memory_of_actor.push_back(cap);
       }
       try {

@@ -25,16 +25,16 @@ class PlanCosts {
   PlanCosts(const TrainingPlan& plan, const OpSeconds& seconds)
       : plan_(plan), partition_(plan.partition) {
     for (std::size_t mesh = 0; mesh < partition_.meshes.size(); ++mesh) {
-      seconds_.push_back(step_seconds(plan, static_cast<int>(mesh), seconds));
+      seconds_.push_back(step_seconds(plan, mesh, seconds));
     }
-    for (int stage = 0; stage < static_cast<int>(partition_.mesh_of_stage.size()); ++stage) {
+    for (int stage = 0; stage < std::ssize(partition_.mesh_of_stage); ++stage) {
       forward_.push_back(stage_timeline(partition_, stage, true, seconds_[mesh_of(stage)]));
       backward_.push_back(stage_timeline(partition_, stage, false, seconds_[mesh_of(stage)]));
     }
   }
 
   ScheduleCosts run() {
-    for (int stage = 0; stage < static_cast<int>(forward_.size()); ++stage) add_stage(stage);
+    for (int stage = 0; stage < std::ssize(forward_); ++stage) add_stage(stage);
     add_crossings();
     add_handovers();
     add_interfaces();
@@ -43,12 +43,10 @@ class PlanCosts {
   }
 
  private:
-  std::size_t mesh_of(int stage) const {
-    return static_cast<std::size_t>(partition_.mesh_of_stage[stage]);
-  }
+  std::size_t mesh_of(int stage) const { return partition_.mesh_of_stage[stage]; }
 
   void add_stage(int stage) {
-    const auto s = static_cast<std::size_t>(stage);
+    const std::size_t s = stage;
     const StageMemory memory = stage_memory(partition_, stage);
     StageCosts costs;
     costs.forward = forward_[s].work;
@@ -77,15 +75,12 @@ class PlanCosts {
         if (!producer || partition_.stage_of_node[producer->value()] != stage ||
             !gradient.spec.is_partial())
           continue;
-        bytes[gradient.spec.partial] +=
-            local_bytes(partition_, static_cast<int>(mesh_of(stage)), term.gradient);
+        bytes[gradient.spec.partial] += local_bytes(partition_, mesh_of(stage), term.gradient);
       }
     }
     double seconds = 0;
     for (const auto& [axes, all] : bytes) {
-      const TensorType type{
-          DType::kF32,
-          {static_cast<std::int64_t>(all / static_cast<double>(size_of(DType::kF32)))}};
+      const TensorType type{DType::kF32, {static_cast<std::int64_t>(all / size_of(DType::kF32))}};
       seconds += all_reduce_seconds(plan_, partition_.meshes[mesh_of(stage)], axes, type);
     }
     return seconds;
@@ -179,7 +174,7 @@ class PlanCosts {
           said != 0
               ? said
               : transfer::EgressRule().streams_of_each(devices[plan_.topology.host_of(device)]);
-      most = std::max(most, static_cast<double>(count) / static_cast<double>(allowed));
+      most = std::max(most, count / static_cast<double>(allowed));
     }
     return std::min(most, 1.0);
   }
@@ -197,11 +192,11 @@ class PlanCosts {
     std::map<std::set<transfer::HostId>, int> interfaces;
     std::map<std::size_t, int> of_mesh;
     for (std::size_t stage = 0; stage < forward_.size(); ++stage) {
-      const std::size_t mesh = mesh_of(static_cast<int>(stage));
+      const std::size_t mesh = mesh_of(stage);
       std::set<transfer::HostId> hosts;
       for (const transfer::DeviceId device : partition_.meshes[mesh].devices())
         hosts.insert(plan_.topology.host_of(device));
-      const int next = static_cast<int>(interfaces.size());
+      const int next = interfaces.size();
       if (of_mesh.contains(mesh)) continue;
       of_mesh[mesh] = interfaces.try_emplace(hosts, next).first->second;
       if (!plan_.layout.own_schedule) costs_.nic_of_actor.push_back(of_mesh[mesh]);
@@ -210,7 +205,7 @@ class PlanCosts {
     const Schedule& own = *plan_.layout.own_schedule;
     costs_.nic_of_actor.assign(own.actors.size(), 0);
     for (std::size_t stage = 0; stage < forward_.size(); ++stage) {
-      costs_.nic_of_actor[own.actor_of_stage[stage]] = of_mesh[mesh_of(static_cast<int>(stage))];
+      costs_.nic_of_actor[own.actor_of_stage[stage]] = of_mesh[mesh_of(stage)];
     }
   }
 

@@ -23,7 +23,7 @@ std::size_t mesh_of(const TrainingPlan& plan, const Program& program) {
   const auto found = std::ranges::find_if(plan.partition.meshes, has);
   WEFT_CHECK(found != plan.partition.meshes.end(), "device {} is of no mesh",
              program.device.value());
-  return static_cast<std::size_t>(found - plan.partition.meshes.begin());
+  return found - plan.partition.meshes.begin();
 }
 
 /// What a Run of a program belongs to.

@@ -38,7 +38,7 @@ std::vector<ActionTime> action_times(const std::vector<StepResult>& results) {
 /// Of all actions of a step.
 double work_seconds(const std::vector<ActionTime>& times) {
   double work = 0;
-  for (const ActionTime& time : times) work += static_cast<double>(time.count) * time.seconds;
+  for (const ActionTime& time : times) work += time.count * time.seconds;
   return work;
 }
 

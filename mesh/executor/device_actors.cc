@@ -10,9 +10,7 @@ namespace weft::mesh {
 
 void DeviceActors::spawn(const LayoutConfig& layout, const std::vector<std::byte>& batches) {
   for (const MeshConfig& mesh : layout.meshes) {
-    std::vector<MeshAxis> shape;
-    for (const MeshAxis& axis : mesh.axes) shape.push_back({axis.name, axis.size});
-    meshes_.push_back(cluster_.spawn<DeviceActor>(mesh.name, MeshShape(std::move(shape)),
+    meshes_.push_back(cluster_.spawn<DeviceActor>(mesh.name, MeshShape(mesh.axes),
                                                   actors::OnHosts{mesh.hosts}, batches));
   }
   find_places();
@@ -101,7 +99,7 @@ actors::MeshRef<DeviceActor> DeviceActors::all() const {
     for (actors::ActorAddress& actor : mesh.addresses())
       addresses.push_back(std::make_shared<const actors::ActorAddress>(std::move(actor)));
   }
-  const auto size = static_cast<std::int64_t>(addresses.size());
+  const std::int64_t size = addresses.size();
   return {cluster_.system(), "devices", MeshShape{{"device", size}}, std::move(addresses)};
 }
 

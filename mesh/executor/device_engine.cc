@@ -134,7 +134,7 @@ std::unique_ptr<Interpreter> DeviceEngine::begin_beside(const StepRequest& reque
 
 std::vector<std::string> DeviceEngine::take_notes() {
   std::vector<std::string> notes = device_->notes();
-  notes.erase(notes.begin(), notes.begin() + static_cast<std::ptrdiff_t>(notes_taken_));
+  notes.erase(notes.begin(), notes.begin() + notes_taken_);
   notes_taken_ += notes.size();
   return notes;
 }

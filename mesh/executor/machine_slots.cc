@@ -8,7 +8,7 @@ std::map<std::string, int> first_slots(std::span<const actors::HostStatus> hosts
   for (const actors::HostStatus& host : hosts) {
     int& next = taken[host.offer.machine];
     slots[host.offer.name] = next;
-    next += static_cast<int>(host.offer.devices);
+    next += host.offer.devices;
   }
   return slots;
 }

@@ -59,7 +59,7 @@ DeviceLibrary open_library(const DeviceSetup& setup) {
 Hardware machine_hardware() { return {make_device, open_library}; }
 
 int gpu_for_slot(int slot, std::size_t gpus, bool share_gpu) {
-  const int count = static_cast<int>(gpus);
+  const int count = gpus;
   if (slot >= count && !share_gpu) {
     throw_error(ErrorCode::kFailedPrecondition,
                 "this is device {} of its machine, which has {} GPU{}: give the hosts there fewer "

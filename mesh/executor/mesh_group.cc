@@ -286,7 +286,7 @@ ProgressWatch MeshGroup::watch(const StepRequest& request, std::string what,
   devices.ask = [this] { return devices_.all().within(kAnswerWithin).reports<DeviceProgress>(); };
   devices.on_still = [this](std::size_t device, const std::string& line) {
     const std::size_t named = device < devices_.size() ? device : 0;
-    devices_.report(transfer::DeviceId(static_cast<std::uint32_t>(named)), "no progress", line);
+    devices_.report(transfer::DeviceId(named), "no progress", line);
   };
   if (with_driver) devices.driver = [this] { return driver_->progress(); };
   return {options_.progress, request.run, std::move(what), std::move(devices), clock_};

@@ -43,7 +43,7 @@ class Candidate {
   bool legal() const {
     for (std::size_t f = 0; f < signature_.factors.size(); ++f) {
       std::int64_t ways = 1;
-      for (const int axis : axes_of(static_cast<int>(f))) ways *= mesh_.axes()[axis].size;
+      for (const int axis : axes_of(f)) ways *= mesh_.axes()[axis].size;
       const Factor& factor = signature_.factors[f];
       if (ways > 1 &&
           (factor.kind == FactorKind::kWhole || factor.size / factor.granularity % ways != 0))
@@ -56,9 +56,9 @@ class Candidate {
     Assignment result;
     std::vector<int> passed;
     for (std::size_t axis = 0; axis < choice_.size(); ++axis) {
-      if (choice_[axis] == kPassPartial) passed.push_back(static_cast<int>(axis));
+      if (choice_[axis] == kPassPartial) passed.push_back(axis);
       if (choice_[axis] >= 0 && signature_.factors[choice_[axis]].kind == FactorKind::kReduction) {
-        result.reduced_axes.push_back(static_cast<int>(axis));
+        result.reduced_axes.push_back(axis);
       }
     }
     for (const auto& dims : signature_.inputs) {
@@ -87,13 +87,13 @@ class Candidate {
       const Spec& from = current_[i];
       const Spec& to = assignment.inputs[i];
       if (from == to) continue;
-      double local = static_cast<double>(types_[i].bytes());
+      double local = types_[i].bytes();
       for (const auto& axes : from.dims) {
         for (const int axis : axes) local /= mesh_.axes()[axis].size;
       }
       for (std::size_t axis = 0; axis < mesh_.axes().size(); ++axis) {
         const double n = mesh_.axes()[axis].size;
-        const int a = static_cast<int>(axis);
+        const int a = axis;
         if (from.is_partial_over(a) && !to.is_partial_over(a)) sum += 2 * (n - 1) / n * local;
         if (from.dim_of(a) >= 0 && to.dim_of(a) != from.dim_of(a)) {
           sum += (n - 1) * local;
@@ -126,7 +126,7 @@ std::vector<std::vector<int>> options_per_axis(const FactorSignature& signature,
         std::any_of(signature.linear_in.begin(), signature.linear_in.end(),
                     [&](const std::vector<int>& set) { return set.size() == current.size(); });
     for (std::size_t i = 0; i < current.size(); ++i) {
-      const int dim = current[i].dim_of(static_cast<int>(axis));
+      const int dim = current[i].dim_of(axis);
       if (dim >= 0) {
         const int f = signature.inputs[i][dim];
         const Factor& factor = signature.factors[f];
@@ -142,7 +142,7 @@ std::vector<std::vector<int>> options_per_axis(const FactorSignature& signature,
         }
         if (factor.kind != FactorKind::kWhole) seen.insert(f);
       }
-      all_partial = all_partial && current[i].is_partial_over(static_cast<int>(axis));
+      all_partial = all_partial && current[i].is_partial_over(axis);
     }
     options[axis].push_back(kNone);
     options[axis].insert(options[axis].end(), seen.begin(), seen.end());

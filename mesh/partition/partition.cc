@@ -34,7 +34,7 @@ class Partitioner {
     place_parameters();
     for (const Pass pass : {Pass::kForward, Pass::kInputGrad, Pass::kWeightGrad}) {
       for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
-        if (graph_.nodes()[i].pass == pass) lower(NodeId(static_cast<std::uint32_t>(i)));
+        if (graph_.nodes()[i].pass == pass) lower(NodeId(i));
       }
     }
     finish_loss();
@@ -53,7 +53,7 @@ class Partitioner {
   }
 
   void check_stages() const {
-    if (request_.stage_of_block.size() != static_cast<std::size_t>(graph_.num_blocks())) {
+    if (std::ssize(request_.stage_of_block) != graph_.num_blocks()) {
       throw_error(ErrorCode::kInvalidConfig, "the model has {} blocks but the stages cover {}",
                   graph_.num_blocks(), request_.stage_of_block.size());
     }
@@ -69,7 +69,7 @@ class Partitioner {
   /// there for everybody who needs the value at all.
   LocalId add_local(int mesh_index, ValueId value, Spec spec, LocalOrigin origin,
                     int for_stage = -1) {
-    const LocalId id(static_cast<std::uint32_t>(part(mesh_index).locals.size()));
+    const LocalId id(part(mesh_index).locals.size());
     known_[mesh_index][value].push_back({id, for_stage});
     part(mesh_index).locals.push_back({value, std::move(spec), origin});
     return id;
@@ -98,7 +98,7 @@ class Partitioner {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Node& node = graph_.nodes()[i];
       if (node.pass != Pass::kForward) continue;
-      const int mesh_index = mesh_of(NodeId(static_cast<std::uint32_t>(i)));
+      const int mesh_index = mesh_of(NodeId(i));
       for (const ValueId input : node.inputs) {
         if (graph_.value(input).producer) continue;
         std::vector<int>& meshes = homes[input];

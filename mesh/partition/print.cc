@@ -53,12 +53,9 @@ std::string to_string(const Partition& partition) {
     }
   }
   for (const MeshEdge& edge : partition.edges) {
-    text +=
-        fmt::format("edge {} {} of stage {} -> {} of stage {}\n", to_string(edge.pass),
-                    local_text(partition, static_cast<std::size_t>(edge.from_mesh), edge.source),
-                    edge.from_stage,
-                    local_text(partition, static_cast<std::size_t>(edge.to_mesh), edge.destination),
-                    edge.to_stage);
+    text += fmt::format("edge {} {} of stage {} -> {} of stage {}\n", to_string(edge.pass),
+                        local_text(partition, edge.from_mesh, edge.source), edge.from_stage,
+                        local_text(partition, edge.to_mesh, edge.destination), edge.to_stage);
   }
   return text;
 }

@@ -83,7 +83,7 @@ void parse_stages(const ConfigNode& node, LayoutConfig& layout) {
     if (found == names.end())
       stage.at("mesh").fail(
           fmt::format("there is no mesh '{}'{}", name, did_you_mean(name, names)));
-    config.mesh = static_cast<int>(found - names.begin());
+    config.mesh = found - names.begin();
     used[config.mesh] = true;
     stage.finish();
     layout.stages.push_back(config);
@@ -142,8 +142,7 @@ int LayoutConfig::num_layers() const {
 std::vector<int> LayoutConfig::stage_of_layer() const {
   std::vector<int> result;
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-    result.insert(result.end(), static_cast<std::size_t>(stages[stage].layers),
-                  static_cast<int>(stage));
+    result.insert(result.end(), stages[stage].layers, stage);
   }
   return result;
 }

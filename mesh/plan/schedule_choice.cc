@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -18,8 +17,7 @@ namespace {
 Schedule named_schedule_of(const LayoutConfig& layout) {
   const NamedSchedule& named = find_named_schedule(layout.schedule);
   const std::vector<int> mesh_of_stage = layout.mesh_of_stage();
-  const int meshes = static_cast<int>(layout.meshes.size()),
-            stages = static_cast<int>(mesh_of_stage.size());
+  const int meshes = layout.meshes.size(), stages = mesh_of_stage.size();
   const int chunks = named.any_chunks && stages % meshes == 0 ? stages / meshes : named.chunks;
   const std::vector<int> placed = place_stages(named.placement, meshes, chunks);
   if (placed != actor_of_stage(layout)) {
@@ -62,10 +60,10 @@ Schedule with_split_backwards(Schedule schedule) {
 Schedule one_after_the_other(const std::vector<int>& actor_of_stage, int microbatches) {
   Schedule schedule;
   schedule.name = "one microbatch after the other";
-  schedule.stages = static_cast<int>(actor_of_stage.size());
+  schedule.stages = actor_of_stage.size();
   schedule.microbatches = microbatches;
   schedule.actor_of_stage = actor_of_stage;
-  schedule.actors.resize(static_cast<std::size_t>(*std::ranges::max_element(actor_of_stage)) + 1);
+  schedule.actors.resize(num_actors(actor_of_stage));
   const auto actions = [&](int stage) -> std::vector<Action>& {
     return schedule.actors[actor_of_stage[stage]];
   };
@@ -84,8 +82,7 @@ Schedule one_after_the_other(const std::vector<int>& actor_of_stage, int microba
 std::vector<Schedule> schedules_to_measure(const LayoutConfig& layout,
                                            std::span<const StageEdge> edges) {
   const std::vector<int> placement = actor_of_stage(layout);
-  const int stages = static_cast<int>(placement.size()),
-            actors = static_cast<int>(layout.meshes.size());
+  const int stages = placement.size(), actors = layout.meshes.size();
   std::vector<Schedule> result;
   for (const char* name : {"zb-h1", "1f1b", "zb-v", "v-half", "v-min", "interleaved-1f1b"}) {
     const NamedSchedule& named = find_named_schedule(name);

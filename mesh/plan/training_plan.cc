@@ -202,12 +202,12 @@ DeviceNumbering number_devices(const LayoutConfig& layout, const MeshPlaces& pla
     for (const actors::HostDevice& place : places[m]) {
       auto host = std::find(hosts.begin(), hosts.end(), place.host);
       if (host == hosts.end()) host = hosts.insert(hosts.end(), place.host);
-      result.topology.host_of_device.emplace_back(static_cast<std::uint32_t>(host - hosts.begin()));
+      result.topology.host_of_device.emplace_back(host - hosts.begin());
       devices.emplace_back(next++);
     }
     result.meshes.emplace_back(layout.meshes[m].name, layout.meshes[m].axes, std::move(devices));
   }
-  result.topology.host_of_device.emplace_back(static_cast<std::uint32_t>(hosts.size()));
+  result.topology.host_of_device.emplace_back(hosts.size());
   hosts.emplace_back("driver");
   return result;
 }
@@ -406,7 +406,7 @@ std::string describe(const TrainingPlan& plan) {
                       plan.layout.microbatches);
   for (std::size_t stage = 0; stage < plan.layout.stages.size(); ++stage) {
     const StageConfig& config = plan.layout.stages[stage];
-    const std::set<ValueId> parameters = parameters_of(plan.partition, static_cast<int>(stage));
+    const std::set<ValueId> parameters = parameters_of(plan.partition, stage);
     std::int64_t elements = 0;
     for (const ValueId parameter : parameters)
       elements += plan.partition.graph.value(parameter).type.elements();
@@ -430,7 +430,7 @@ std::string describe(const TrainingPlan& plan) {
     const MeshEdge& edge = planned.edge;
     const Value& value = plan.partition.graph.value(edge.value);
     const auto side = [&](int mesh, LocalId local) {
-      const auto m = static_cast<std::size_t>(mesh);
+      const std::size_t m = mesh;
       return plan.partition.meshes[m].name() +
              to_string(plan.partition.per_mesh[m].locals[local.value()].spec,
                        plan.partition.meshes[m]);

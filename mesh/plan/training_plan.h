@@ -41,9 +41,7 @@ struct DeviceNumbering {
   std::vector<std::string> hosts;  ///< By HostId; the last is "driver".
   transfer::Topology topology;     ///< By DeviceId; the last is the driver.
 
-  transfer::DeviceId driver() const {
-    return transfer::DeviceId(static_cast<std::uint32_t>(topology.num_devices() - 1));
-  }
+  transfer::DeviceId driver() const { return transfer::DeviceId(topology.num_devices() - 1); }
 };
 DeviceNumbering number_devices(const LayoutConfig& layout, const MeshPlaces& places);
 
@@ -66,9 +64,7 @@ struct TrainingPlan {
   /// Copies were asked for, and memory does not allow them; else empty.
   std::string no_copies_because;
 
-  transfer::DeviceId driver() const {
-    return transfer::DeviceId(static_cast<std::uint32_t>(topology.num_devices() - 1));
-  }
+  transfer::DeviceId driver() const { return transfer::DeviceId(topology.num_devices() - 1); }
   /// Number of devices that compute.
   int num_devices() const { return static_cast<int>(topology.num_devices()) - 1; }
   bool copies_checkpoints() const { return layout.checkpoint_copies == CheckpointCopies::kYes; }

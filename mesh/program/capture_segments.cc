@@ -23,7 +23,7 @@ class WorkWriter {
     }
     for (const Op& op : program.ops) {
       const auto first = std::find(program.ops.begin(), program.ops.end(), op);
-      first_equal_op_.push_back(static_cast<std::uint64_t>(first - program.ops.begin()));
+      first_equal_op_.push_back(first - program.ops.begin());
     }
   }
 
@@ -61,8 +61,7 @@ std::vector<CaptureSegment> find_capture_segments(const Program& program) {
     std::size_t end = begin;
     while (end < size && writer.append(program.instructions[end], work)) ++end;
     if (end - begin < 2) continue;
-    const auto number =
-        known.try_emplace(std::move(work), static_cast<std::uint32_t>(known.size())).first->second;
+    const auto number = known.try_emplace(std::move(work), known.size()).first->second;
     segments.push_back({begin, end, number});
     begin = end;
   }

@@ -28,9 +28,7 @@ std::uint64_t aligned(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-std::uint64_t bytes_of(const CheckpointPiece& piece) {
-  return static_cast<std::uint64_t>(piece.count) * sizeof(float);
-}
+std::uint64_t bytes_of(const CheckpointPiece& piece) { return piece.count * sizeof(float); }
 
 /// Where a parameter lies on a mesh.
 struct Placed {
@@ -66,8 +64,7 @@ std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partitio
   std::uint64_t all = 0;
   for (std::uint32_t p = 0; p < partition.graph.parameters().size(); ++p) {
     const Value& value = value_of(partition, p);
-    all += static_cast<std::uint64_t>(value.type.elements()) * sizeof(float) *
-           checkpoint_blocks(value.name).size();
+    all += value.type.elements() * sizeof(float) * checkpoint_blocks(value.name).size();
   }
   const std::uint64_t buffer_bytes = std::max(asked_bytes, all / kMostParts);
   std::vector<std::vector<CheckpointPiece>> batches(1);
@@ -86,7 +83,7 @@ std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partitio
     const std::int64_t elements = value.type.elements(), row = row_elements(value.type.shape);
     const std::int64_t rows_that_fit =
         static_cast<std::int64_t>(buffer_bytes / sizeof(float)) / row;
-    const bool fits = static_cast<std::uint64_t>(elements) * sizeof(float) <= buffer_bytes;
+    const bool fits = elements * sizeof(float) <= buffer_bytes;
     const std::int64_t most =
         fits ? std::max<std::int64_t>(elements, 1) : std::max<std::int64_t>(rows_that_fit, 1) * row;
     for (std::uint32_t block = 0; block < checkpoint_blocks(value.name).size(); ++block) {
@@ -217,8 +214,8 @@ class BatchCompiler {
     const DeviceMesh& mesh = partition_.meshes[place.mesh];
     for (int rank = 0; rank < mesh.size(); ++rank) {
       const transfer::DeviceId device = mesh.devices()[rank];
-      const std::uint64_t shard_elements = static_cast<std::uint64_t>(
-          num_elements(local_shape(value.type.shape, place.local->spec, mesh, rank)));
+      const std::uint64_t shard_elements =
+          num_elements(local_shape(value.type.shape, place.local->spec, mesh, rank));
       Emitter& emitter = emitters_[emitter_of_.at(device)];
       const auto rows = planned.rows.find(device);
       if (rows == planned.rows.end()) continue;

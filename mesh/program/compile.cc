@@ -18,7 +18,7 @@ namespace {
 /// The actor of the schedule that each mesh is. Throws unless the stages of a mesh are those of an
 /// actor.
 std::vector<int> actors_of_meshes(const Partition& partition, const Schedule& schedule) {
-  if (schedule.stages != static_cast<int>(partition.mesh_of_stage.size())) {
+  if (schedule.stages != std::ssize(partition.mesh_of_stage)) {
     throw_error(ErrorCode::kInvalidConfig, "schedule '{}' is for {} stages, but there are {}",
                 schedule.name, schedule.stages, partition.mesh_of_stage.size());
   }
@@ -40,9 +40,8 @@ std::vector<int> actors_of_meshes(const Partition& partition, const Schedule& sc
     if (actor[mesh] < 0)
       throw_error(ErrorCode::kInvalidConfig, "mesh '{}' has no stage",
                   partition.meshes[mesh].name());
-    const auto other =
-        std::find(actor.begin(), actor.begin() + static_cast<std::ptrdiff_t>(mesh), actor[mesh]);
-    if (other == actor.begin() + static_cast<std::ptrdiff_t>(mesh)) continue;
+    const auto other = std::find(actor.begin(), actor.begin() + mesh, actor[mesh]);
+    if (other == actor.begin() + mesh) continue;
     throw_error(ErrorCode::kInvalidConfig,
                 "schedule '{}' runs stages on one actor ({}) that lie on two meshes, '{}' and '{}'",
                 schedule.name, actor[mesh], partition.meshes[other - actor.begin()].name(),
@@ -94,7 +93,7 @@ std::vector<transfer::DeviceId> all_devices(const Partition& partition) {
 /// Every device's row of norms to every device.
 transfer::ReshardPlan plan_norms(const std::vector<transfer::DeviceId>& devices,
                                  std::int64_t parameters, const transfer::Topology& topology) {
-  const auto rows = static_cast<std::int64_t>(devices.size());
+  const std::int64_t rows = devices.size();
   transfer::ReshardTask task{
       {DType::kF64, {rows, parameters}}, {{rows, parameters}, {}}, {{rows, parameters}, {}}};
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -235,8 +234,7 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
   Compiled compiled;
   TransferOps ops;
   for (const MeshEdge& edge : partition.edges) {
-    const auto from = static_cast<std::size_t>(edge.from_mesh),
-               to = static_cast<std::size_t>(edge.to_mesh);
+    const std::size_t from = edge.from_mesh, to = edge.to_mesh;
     const transfer::ReshardTask task = task_between(
         partition.graph.value(edge.value).type,
         partition.per_mesh[from].locals[edge.source.value()].spec, partition.meshes[from],
@@ -261,8 +259,7 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
     emit_lanes(compilers, schedule);
   }
   if (training) {
-    compiled.norms = plan_norms(
-        devices, static_cast<std::int64_t>(partition.graph.parameters().size()), topology);
+    compiled.norms = plan_norms(devices, partition.graph.parameters().size(), topology);
   }
   for (auto& compiler : compilers) {
     if (training) compiler->emit_update(compiled.terms, norm_op, compiled.norms, devices);

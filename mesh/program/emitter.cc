@@ -11,8 +11,7 @@ Emitter::Emitter(std::string program_name, transfer::DeviceId device, std::strin
 }
 
 std::int32_t Emitter::persistent(const std::string& name, std::uint64_t bytes, MemoryPlace place) {
-  const auto [at, inserted] =
-      persistent_index_.try_emplace(name, static_cast<std::int32_t>(program_.persistents.size()));
+  const auto [at, inserted] = persistent_index_.try_emplace(name, program_.persistents.size());
   if (inserted) program_.persistents.push_back({name, bytes, place});
   WEFT_CHECK(program_.persistents[at->second].bytes == bytes, "{} with two sizes", name);
   return at->second;
@@ -22,7 +21,7 @@ std::uint32_t Emitter::add_persistent_buffer(std::int32_t persistent, std::uint6
                                              TensorType type) {
   program_.buffers.push_back({std::move(type), persistent, offset});
   life_.emplace_back(-1, -1);
-  return static_cast<std::uint32_t>(program_.buffers.size() - 1);
+  return program_.buffers.size() - 1;
 }
 
 std::uint32_t Emitter::add_arena_buffer(TensorType type) {
@@ -31,12 +30,12 @@ std::uint32_t Emitter::add_arena_buffer(TensorType type) {
 
 std::uint32_t Emitter::add_transfer(Transfer transfer) {
   program_.transfers.push_back(std::move(transfer));
-  return static_cast<std::uint32_t>(program_.transfers.size() - 1);
+  return program_.transfers.size() - 1;
 }
 
 std::uint32_t Emitter::add_input(DataInput input) {
   program_.inputs.push_back(std::move(input));
-  return static_cast<std::uint32_t>(program_.inputs.size() - 1);
+  return program_.inputs.size() - 1;
 }
 
 void Emitter::append(Instruction instruction) {
@@ -44,7 +43,7 @@ void Emitter::append(Instruction instruction) {
 }
 
 void Emitter::use(std::uint32_t buffer) {
-  const auto now = static_cast<std::int64_t>(program_.instructions.size());
+  const std::int64_t now = program_.instructions.size();
   auto& [first, last] = life_[buffer];
   if (first < 0) first = now;
   last = now;

@@ -29,7 +29,7 @@ class Emitter {
   void add_parameter(ProgramParameter parameter) {
     program_.parameters.push_back(std::move(parameter));
   }
-  void set_losses(std::uint32_t buffer) { program_.losses = static_cast<std::int32_t>(buffer); }
+  void set_losses(std::uint32_t buffer) { program_.losses = buffer; }
 
   void begin(int stage, ActionKind kind, int microbatch);
   /// Waits for what the inputs and outputs still wait for, then runs.

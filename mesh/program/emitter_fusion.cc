@@ -22,9 +22,8 @@ struct Touched {
   ListedOp operator()(const Read& read) const { return {nullptr, {}, {read.buffer}}; }
   ListedOp operator()(const Start& start) const {
     ListedOp listed;
-    if (start.source >= 0) listed.inputs.push_back(static_cast<std::uint32_t>(start.source));
-    if (start.destination >= 0)
-      listed.outputs.push_back(static_cast<std::uint32_t>(start.destination));
+    if (start.source >= 0) listed.inputs.push_back(start.source);
+    if (start.destination >= 0) listed.outputs.push_back(start.destination);
     return listed;
   }
   ListedOp operator()(const Wait&) const { return {}; }
@@ -78,7 +77,7 @@ void Emitter::fuse_action(std::size_t begin, std::size_t end, const std::vector<
       },
   };
   for (Fusion& fusion : find_fusions(list, tensors)) {
-    const auto second = static_cast<std::int64_t>(begin + fusion.second);
+    const std::int64_t second = begin + fusion.second;
     // What the first reads is needed until the second runs; what it alone would have made is not
     // needed at all.
     for (const std::uint32_t buffer : fusion.inputs)

@@ -42,8 +42,8 @@ std::vector<Lane> plan_lanes(const Partition& partition, const Schedule& schedul
   std::vector<Lane> lanes;
   for (const MeshEdge& edge : partition.edges) {
     Lane lane;
-    const auto receiver = static_cast<std::size_t>(actor_of_mesh[edge.to_mesh]);
-    const auto sender = static_cast<std::size_t>(actor_of_mesh[edge.from_mesh]);
+    const std::size_t receiver = actor_of_mesh[edge.to_mesh];
+    const std::size_t sender = actor_of_mesh[edge.from_mesh];
     const auto uses = [&](const Action& action) {
       return std::any_of(kPasses.begin(), kPasses.end(), [&](Pass pass) {
         const auto& of_mesh = reads[edge.to_mesh];
@@ -53,11 +53,11 @@ std::vector<Lane> plan_lanes(const Partition& partition, const Schedule& schedul
       });
     };
     lane.arrived_before.assign(schedule.microbatches, schedule.actors[sender].size());
-    std::vector<bool> seen(static_cast<std::size_t>(schedule.microbatches), false);
+    std::vector<bool> seen(schedule.microbatches, false);
     for (std::size_t i = 0; i < schedule.actors[receiver].size(); ++i) {
       const Action& action = schedule.actors[receiver][i];
       if (!uses(action) || seen[action.microbatch]) continue;
-      const auto microbatch = static_cast<std::size_t>(action.microbatch);
+      const std::size_t microbatch = action.microbatch;
       seen[microbatch] = true;
       lane.uses.push_back({action.microbatch, i});
       lane.arrived_before[microbatch] = history.first_after({receiver, i}, sender);

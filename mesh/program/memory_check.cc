@@ -87,18 +87,18 @@ class MemoryCheck {
       for (const std::uint32_t buffer :
            {parameter.gradient, parameter.value, parameter.first_moment, parameter.second_moment})
         write(buffer);
-      if (parameter.working >= 0) write(static_cast<std::uint32_t>(parameter.working));
+      if (parameter.working >= 0) write(parameter.working);
     }
   }
   void visit(const Start& start) {
     Transferring transferring{{}, {}, start.transfer};
     if (start.source >= 0) {
-      read(static_cast<std::uint32_t>(start.source));
-      transferring.source = place(static_cast<std::uint32_t>(start.source));
+      read(start.source);
+      transferring.source = place(start.source);
     }
     if (start.destination >= 0) {
-      write(static_cast<std::uint32_t>(start.destination));
-      transferring.destination = place(static_cast<std::uint32_t>(start.destination));
+      write(start.destination);
+      transferring.destination = place(start.destination);
     }
     if (transferring.source) sources_.add(*transferring.source, start.handle);
     if (transferring.destination) destinations_.add(*transferring.destination, start.handle);

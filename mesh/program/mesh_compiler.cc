@@ -17,7 +17,7 @@ MeshCompiler::MeshCompiler(const Partition& partition, int mesh, const Schedule&
     : partition_(partition),
       mesh_index_(mesh),
       schedule_(schedule),
-      actor_(static_cast<std::size_t>(actor)),
+      actor_(actor),
       mesh_(partition.meshes[mesh]),
       part_(partition.per_mesh[mesh]),
       edges_(edges),
@@ -134,7 +134,7 @@ void MeshCompiler::make_gradient_sums() {
 
 void MeshCompiler::make_inputs() {
   for (std::size_t i = 0; i < part_.locals.size(); ++i) {
-    const LocalId id(static_cast<std::uint32_t>(i));
+    const LocalId id(i);
     if (local(id).origin != LocalOrigin::kInput) continue;
     const Value& value = partition_.graph.value(local(id).value);
     for (int rank = 0; rank < num_ranks(); ++rank) {
@@ -155,7 +155,7 @@ void MeshCompiler::make_ends() {
                                          partition_.meshes[edge.from_mesh].name(),
                                          partition_.meshes[edge.to_mesh].name());
     for (Emitter& emitter : emitters_) {
-      const auto rank = static_cast<std::size_t>(&emitter - emitters_.data());
+      const std::size_t rank = &emitter - emitters_.data();
       const transfer::DevicePart part = edges_[e].plan.device_part(mesh_.devices()[rank]);
       end.transfer.push_back(part.empty()
                                  ? std::nullopt
@@ -181,7 +181,7 @@ void MeshCompiler::make_losses() {
 
 void MeshCompiler::post_first_receives() {
   for (End& end : ends_) {
-    if (!end.sends) post_receives(end, static_cast<std::size_t>(options_.credits));
+    if (!end.sends) post_receives(end, options_.credits);
   }
 }
 
@@ -209,8 +209,7 @@ void MeshCompiler::emit_action(std::size_t index) {
       return candidate.action == index;
     });
     if (use == uses.end()) continue;
-    post_receives(end, static_cast<std::size_t>(use - uses.begin()) + 1 +
-                           static_cast<std::size_t>(options_.credits));
+    post_receives(end, use - uses.begin() + 1 + options_.credits);
   }
   // What has arrived by now need not be kept. A device's program waits in the order in which it has
   // sent.
@@ -247,7 +246,7 @@ void MeshCompiler::post_receives(End& end, std::size_t up_to) {
     const int microbatch = uses[end.posted].microbatch;
     const LocalId destination = edges_[end.edge].edge.destination;
     for (int rank = 0; rank < num_ranks(); ++rank) {
-      const auto r = static_cast<std::size_t>(rank);
+      const std::size_t r = rank;
       if (!end.transfer[r]) continue;
       const std::uint32_t buffer = emitters_[r].add_arena_buffer(local_type(destination, rank));
       instances_[r][{destination, microbatch}] = buffer;
@@ -283,7 +282,7 @@ void MeshCompiler::transfer_now(const OutgoingTensor& outgoing) {
   WEFT_CHECK(end != ends_.end(), "edge {}", outgoing.edge);
   const LocalId destination = edges_[outgoing.edge].edge.destination;
   for (int rank = 0; rank < num_ranks(); ++rank) {
-    const auto r = static_cast<std::size_t>(rank);
+    const std::size_t r = rank;
     if (!end->transfer[r]) continue;
     std::optional<std::uint32_t> source, target;
     if (end->sends) {
@@ -296,7 +295,7 @@ void MeshCompiler::transfer_now(const OutgoingTensor& outgoing) {
 }
 
 std::uint32_t MeshCompiler::instance(LocalId id, int microbatch, int rank) {
-  const auto r = static_cast<std::size_t>(rank);
+  const std::size_t r = rank;
   if (const auto found = parameters_[r].find(id); found != parameters_[r].end())
     return found->second;
   const auto found = instances_[r].find({id, microbatch});
@@ -318,7 +317,7 @@ void MeshCompiler::emit_step(std::size_t index, int microbatch, Round round) {
     const auto& transfers =
         round == Round::kFirst ? step_transfer_[index] : step_transfer_again_[index];
     for (int rank = 0; rank < num_ranks(); ++rank) {
-      const auto r = static_cast<std::size_t>(rank);
+      const std::size_t r = rank;
       const std::uint32_t source = instance(input, microbatch, rank);
       const std::uint32_t handle = emitters_[r].start(transfers[r], microbatch, source,
                                                       instance(outputs.front(), microbatch, rank));
@@ -339,7 +338,7 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round r
   const bool direct = gradient != gradients_of_.end() && sums_[gradient->second.front()].direct;
   const bool accumulate = direct && sums_[gradient->second.front()].started;
   for (int rank = 0; rank < num_ranks(); ++rank) {
-    const auto r = static_cast<std::size_t>(rank);
+    const std::size_t r = rank;
     const Coordinate coordinate = mesh_.coordinate(rank);
     const bool applies_once = std::all_of(step.once_axes.begin(), step.once_axes.end(),
                                           [&](int axis) { return coordinate[axis] == 0; });
@@ -380,7 +379,7 @@ void MeshCompiler::add_gradient(LocalId id, int microbatch) {
     GradientSum& sum = sums_[index];
     if (sum.direct) continue;
     for (int rank = 0; rank < num_ranks(); ++rank) {
-      const auto r = static_cast<std::size_t>(rank);
+      const std::size_t r = rank;
       emitters_[r].accumulate(instance(id, microbatch, rank), sum.buffers[r], !sum.started);
     }
     sum.started = true;

@@ -23,7 +23,7 @@ class TransferOps {
     in_mesh_.push_back({next_, plan});
     return next_++;
   }
-  int count() const { return static_cast<int>(next_); }
+  int count() const { return next_; }
   std::vector<InMeshTransfer> take_in_mesh() { return std::exchange(in_mesh_, {}); }
 
  private:

@@ -8,7 +8,7 @@ void MeshCompiler::make_recomputations() {
   const bool training = std::any_of(part_.steps.begin(), part_.steps.end(),
                                     [](const Step& step) { return step.pass != Pass::kForward; });
   for (int stage = 0; stage < schedule_.stages && training; ++stage) {
-    const auto s = static_cast<std::size_t>(stage);
+    const std::size_t s = stage;
     const auto& actions = schedule_.actors[actor_];
     const bool scheduled = std::any_of(actions.begin(), actions.end(), [&](const Action& action) {
       return action.kind == ActionKind::kRecompute && action.stage == stage;

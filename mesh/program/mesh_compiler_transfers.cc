@@ -117,7 +117,7 @@ std::vector<std::uint32_t> MeshCompiler::final_term(std::size_t index) {
       {DType::kF32, partition_.graph.value(local(parameter.value).value).type.shape}, spec, wanted);
   std::vector<std::uint32_t> buffers;
   for (std::size_t r = 0; r < emitters_.size(); ++r) {
-    const TensorType type = state_type(parameter.value, static_cast<int>(r));
+    const TensorType type = state_type(parameter.value, r);
     const std::int32_t block =
         emitters_[r].persistent(term_block(sum.parameter, sum.term.index), type.bytes());
     buffers.push_back(emitters_[r].add_persistent_buffer(block, 0, type));
@@ -138,7 +138,7 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(
     const auto at = std::find_if(
         part_.parameters.begin(), part_.parameters.end(),
         [&](const LocalParameter& parameter) { return parameter.parameter == transfer.parameter; });
-    const auto index = static_cast<std::size_t>(at - part_.parameters.begin());
+    const std::size_t index = at - part_.parameters.begin();
     std::vector<std::uint32_t>& buffers = terms[index][transfer.term];
     const std::string name = fmt::format("gradient of {} {}->{}", value_name(at->value),
                                          partition_.meshes[transfer.from_mesh].name(),
@@ -146,7 +146,7 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
       Emitter& emitter = emitters_[r];
       if (!sends) {
-        const TensorType type = state_type(at->value, static_cast<int>(r));
+        const TensorType type = state_type(at->value, r);
         const std::int32_t block =
             emitter.persistent(term_block(index, transfer.term), type.bytes());
         buffers.push_back(emitter.add_persistent_buffer(block, 0, type));
@@ -170,7 +170,7 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(
     }
     gradients.emplace_back();
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
-      const TensorType type = state_type(part_.parameters[i].value, static_cast<int>(r));
+      const TensorType type = state_type(part_.parameters[i].value, r);
       const std::int32_t block = emitters_[r].persistent(
           "gradient/" + value_name(part_.parameters[i].value), type.bytes());
       const std::uint32_t sum = emitters_[r].add_persistent_buffer(block, 0, type);
@@ -194,7 +194,7 @@ void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint
     const Value& value = partition_.graph.value(logical.value);
     const Spec& spec = local(parameter.value).spec;
     for (int rank = 0; rank < num_ranks(); ++rank) {
-      const auto r = static_cast<std::size_t>(rank);
+      const std::size_t r = rank;
       const TensorType type = state_type(parameter.value, rank);
       const std::vector<std::string> blocks = checkpoint_blocks(value.name);
       const auto state = [&](std::size_t block) {
@@ -215,8 +215,8 @@ void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint
   for (std::size_t r = 0; r < emitters_.size(); ++r) {
     Emitter& emitter = emitters_[r];
     emitter.wait_for_all();
-    const auto rows = static_cast<std::int64_t>(all_devices.size());
-    const auto columns = static_cast<std::int64_t>(partition_.graph.parameters().size());
+    const std::int64_t rows = all_devices.size();
+    const std::int64_t columns = partition_.graph.parameters().size();
     const TensorType row{DType::kF64, {1, columns}}, table{DType::kF64, {rows, columns}};
     const auto on_host = [&](const std::string& name, const TensorType& type) {
       return emitter.add_persistent_buffer(

@@ -184,8 +184,7 @@ class ProgramTasks {
   }
 
   double places_in(const Traffic::Movement::Queue& queue) const {
-    return static_cast<double>(queue.places != 0 ? queue.places
-                                                 : traffic_.queue_places.at(queue.index));
+    return queue.places != 0 ? queue.places : traffic_.queue_places.at(queue.index);
   }
 
   TaskId start_of(const Part& part) const { return devices_[part.program].starts[part.handle]; }
@@ -201,8 +200,7 @@ class ProgramTasks {
 
   /// What `to` keeps of `from`'s.
   std::uint32_t buffer(transfer::DeviceId from, transfer::DeviceId to) {
-    const auto [at, is_new] =
-        buffers_.try_emplace({from, to}, static_cast<std::uint32_t>(buffers_.size()));
+    const auto [at, is_new] = buffers_.try_emplace({from, to}, buffers_.size());
     if (is_new) tasks_.links.buffers.push_back(traffic_.eager_budget);
     return at->second;
   }

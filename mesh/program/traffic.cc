@@ -135,7 +135,7 @@ class TrafficMaker {
     };
     if (*sender == flow.root && flow.chunk_bytes <= kEagerChunk &&
         std::ranges::all_of(flow.edges, straight))
-      result.eager_chunk = static_cast<double>(flow.chunk_bytes);
+      result.eager_chunk = flow.chunk_bytes;
     part_devices(flow, result);
     return result;
   }
@@ -194,8 +194,8 @@ double busiest_link_seconds(const std::vector<Program>& programs,
       const auto count = [&](transfer::DeviceId to, std::uint64_t bytes) {
         const transfer::HostId there = topology.host_of(to);
         if (there == here) return;
-        egress.at(here.value()) += static_cast<double>(bytes);
-        ingress.at(there.value()) += static_cast<double>(bytes);
+        egress.at(here.value()) += bytes;
+        ingress.at(there.value()) += bytes;
       };
       const Transfer& transfer = program.transfers.at(start->transfer);
       if (const transfer::DevicePart* const part = transfer.part()) {

@@ -58,7 +58,7 @@ struct Traffic {
   /// Bytes that a device keeps at most of another one's transfers that it has not started. A
   /// message beyond that stays with its sender, with all that follow in its flow, until the
   /// transfer is started.
-  double eager_budget = static_cast<double>(transfer::Wire::kEagerBudget);
+  double eager_budget = transfer::Wire::kEagerBudget;
 };
 
 /// What is not known of a network by measurement.

@@ -106,7 +106,7 @@ class Numbering {
     std::uint32_t next = 0;
     for (const Compiled* step : steps) {
       first_.push_back(next);
-      next += static_cast<std::uint32_t>(step->num_transfer_ops);
+      next += step->num_transfer_ops;
     }
   }
   std::uint32_t number(std::size_t step, std::uint32_t op) const { return first_[step] + op; }

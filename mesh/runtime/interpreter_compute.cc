@@ -67,8 +67,7 @@ bool Interpreter::execute(const Update& update) {
   // Added by parameter, then by device: an order that does not depend on how the model is cut into
   // stages.
   const TensorRef& norms = tensors_[update.norms];
-  const auto devices = static_cast<std::size_t>(norms.type.shape[0]),
-             parameters = static_cast<std::size_t>(norms.type.shape[1]);
+  const std::size_t devices = norms.type.shape[0], parameters = norms.type.shape[1];
   const auto squares = norms.as<double>();
   double sum = 0;
   for (std::size_t p = 0; p < parameters; ++p) {

@@ -35,7 +35,7 @@ void combine(const std::vector<EdgeTime>& times, std::vector<EdgeTime>& result) 
 
 StepResult combine(const std::vector<StepReport>& reports) {
   StepResult result;
-  result.devices = std::max(1, static_cast<int>(reports.size()));
+  result.devices = std::max<int>(1, reports.size());
   std::size_t microbatches = 0;
   for (const StepReport& report : reports) {
     microbatches = std::max(microbatches, report.losses.size());

@@ -54,7 +54,7 @@ void StepTimeline::begin(const Begin& begin, TimePoint now) {
   if (time == times.end())
     time = times.insert(times.end(), ActionTime{.stage = begin.stage, .kind = begin.kind});
   ++time->count;
-  action_time_ = static_cast<std::size_t>(time - times.begin());
+  action_time_ = time - times.begin();
 }
 
 void StepTimeline::leave_actions(TimePoint now) {

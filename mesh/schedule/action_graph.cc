@@ -12,12 +12,12 @@ ActionGraph::ActionGraph(const Schedule& schedule, std::span<const StageEdge> ed
     : schedule_(schedule) {
   for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
     first_.push_back(size());
-    actor_.resize(actor_.size() + schedule.actors[actor].size(), static_cast<int>(actor));
+    actor_.resize(actor_.size() + schedule.actors[actor].size(), actor);
   }
   first_.push_back(size());
   for (int node = 0; node < size(); ++node) place(node);
 
-  const auto stages = static_cast<std::size_t>(schedule.stages);
+  const std::size_t stages = schedule.stages;
   std::vector<std::vector<int>> into(stages), out_of(stages);
   for (std::size_t e = 0; e < edges.size(); ++e) {
     const StageEdge& edge = edges[e];
@@ -27,26 +27,23 @@ ActionGraph::ActionGraph(const Schedule& schedule, std::span<const StageEdge> ed
                   "schedule '{}' has stages 0 to {}: there can be no edge {} -> {}", schedule.name,
                   schedule.stages - 1, edge.from, edge.to);
     }
-    into[edge.to].push_back(static_cast<int>(e));
-    out_of[edge.from].push_back(static_cast<int>(e));
+    into[edge.to].push_back(e);
+    out_of[edge.from].push_back(e);
   }
   needs_.reserve(static_cast<std::size_t>(size()) * 2);
-  need_begin_.reserve(static_cast<std::size_t>(size()) + 1);
+  need_begin_.reserve(size() + 1);
   for (int node = 0; node < size(); ++node) {
-    need_begin_.push_back(static_cast<int>(needs_.size()));
+    need_begin_.push_back(needs_.size());
     add_needs(node, into, out_of, edges);
   }
-  need_begin_.push_back(static_cast<int>(needs_.size()));
+  need_begin_.push_back(needs_.size());
 }
 
 int& ActionGraph::slot(ActionKind kind, int stage, int microbatch) {
   std::vector<int>& nodes = nodes_[static_cast<std::size_t>(kind)];
   if (nodes.empty())
-    nodes.assign(static_cast<std::size_t>(schedule_.stages) *
-                     static_cast<std::size_t>(schedule_.microbatches),
-                 -1);
-  return nodes[static_cast<std::size_t>(stage) * static_cast<std::size_t>(schedule_.microbatches) +
-               static_cast<std::size_t>(std::max(microbatch, 0))];
+    nodes.assign(schedule_.stages * static_cast<std::size_t>(schedule_.microbatches), -1);
+  return nodes[stage * static_cast<std::size_t>(schedule_.microbatches) + std::max(microbatch, 0)];
 }
 
 void ActionGraph::place(int node) {
@@ -76,8 +73,7 @@ void ActionGraph::place(int node) {
 int ActionGraph::lookup(ActionKind kind, int stage, int microbatch) const {
   const std::vector<int>& nodes = nodes_[static_cast<std::size_t>(kind)];
   if (nodes.empty()) return -1;
-  return nodes[static_cast<std::size_t>(stage) * static_cast<std::size_t>(schedule_.microbatches) +
-               static_cast<std::size_t>(std::max(microbatch, 0))];
+  return nodes[stage * static_cast<std::size_t>(schedule_.microbatches) + std::max(microbatch, 0)];
 }
 
 std::optional<int> ActionGraph::find(ActionKind kind, int stage, int microbatch) const {
@@ -122,7 +118,7 @@ void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into,
                             std::span<const std::vector<int>> out_of,
                             std::span<const StageEdge> edges) {
   const Action& one = action(node);
-  const auto stage = static_cast<std::size_t>(one.stage);
+  const std::size_t stage = one.stage;
   switch (one.kind) {
     case ActionKind::kForward:
       for (const int edge : into[stage]) {
@@ -155,7 +151,7 @@ void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into,
 }
 
 namespace {
-TaskId task(int node) { return TaskId(static_cast<std::uint32_t>(node)); }
+TaskId task(int node) { return TaskId(node); }
 }  // namespace
 
 TaskGraph ActionGraph::tasks(double seconds) const {
@@ -172,7 +168,7 @@ TaskGraph ActionGraph::tasks(double seconds) const {
 
 std::vector<int> ActionGraph::order() const {
   std::vector<int> order;
-  for (const TaskId done : order_of(tasks())) order.push_back(static_cast<int>(done.value()));
+  for (const TaskId done : order_of(tasks())) order.push_back(done.value());
   return order;
 }
 
@@ -188,7 +184,7 @@ std::vector<int> ActionGraph::find_cycle() const {
     for (auto one = all.rbegin(); one != all.rend(); ++one) waits.wait(task(node), task(one->node));
   }
   std::vector<int> cycle;
-  for (const TaskId id : weft::find_cycle(waits)) cycle.push_back(static_cast<int>(id.value()));
+  for (const TaskId id : weft::find_cycle(waits)) cycle.push_back(id.value());
   // Where several stand behind each other, the first and the last say it.
   std::vector<int> told;
   for (std::size_t i = 0; i < cycle.size(); ++i) {

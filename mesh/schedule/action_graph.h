@@ -33,7 +33,7 @@ class ActionGraph {
   /// there twice.
   ActionGraph(const Schedule& schedule, std::span<const StageEdge> edges);
 
-  int size() const { return static_cast<int>(actor_.size()); }
+  int size() const { return actor_.size(); }
   const Action& action(int node) const {
     const int actor = actor_[node];
     return schedule_.actors[actor][node - first_[actor]];
@@ -41,12 +41,12 @@ class ActionGraph {
   int actor(int node) const { return actor_[node]; }
   /// The nodes of an actor are first(actor) .. first(actor + 1).
   int first(int actor) const { return first_[actor]; }
-  int num_actors() const { return static_cast<int>(schedule_.actors.size()); }
+  int num_actors() const { return schedule_.actors.size(); }
   /// Stands before `node` on its actor, or -1.
   int previous(int node) const { return node == first(actor(node)) ? -1 : node - 1; }
   std::span<const Need> needs(int node) const {
-    const auto from = need_begin_[node], to = need_begin_[static_cast<std::size_t>(node) + 1];
-    return std::span(needs_).subspan(from, static_cast<std::size_t>(to - from));
+    const auto from = need_begin_[node], to = need_begin_[node + 1];
+    return std::span(needs_).subspan(from, to - from);
   }
   /// The node that runs a kind for (stage, microbatch), if there is one. B answers to kInputGrad
   /// and kWeightGrad too.

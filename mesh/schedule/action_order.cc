@@ -19,7 +19,7 @@ ActionPlace place_of(const ActionGraph& graph, int node) {
 }
 
 int node_at(const ActionGraph& graph, std::size_t actor, std::size_t index) {
-  return graph.first(static_cast<int>(actor)) + static_cast<int>(index);
+  return graph.first(actor) + static_cast<int>(index);
 }
 
 }  // namespace
@@ -77,13 +77,13 @@ ActionHistory::ActionHistory(const Schedule& schedule, std::span<const StageEdge
     const auto [actor, index] = ordered.place;
     std::vector<std::uint32_t> over =
         index == 0 ? std::vector<std::uint32_t>(actors, 0) : over_[actor][index - 1];
-    over[actor] = static_cast<std::uint32_t>(index);
+    over[actor] = index;
     for (const ActionGraph::Need& need : graph.needs(node_at(graph, actor, index))) {
       const ActionPlace place = place_of(graph, need.node);
       const std::vector<std::uint32_t>& theirs = over_[place.actor][place.index];
       for (std::size_t other = 0; other < actors; ++other)
         over[other] = std::max(over[other], theirs[other]);
-      over[place.actor] = std::max(over[place.actor], static_cast<std::uint32_t>(place.index + 1));
+      over[place.actor] = std::max<std::uint32_t>(over[place.actor], place.index + 1);
     }
     over_[actor].push_back(std::move(over));
   }
@@ -94,7 +94,7 @@ std::size_t ActionHistory::first_after(const ActionPlace& past, std::size_t acto
   const auto found = std::partition_point(
       actions.begin(), actions.end(),
       [&](const std::vector<std::uint32_t>& over) { return over[past.actor] <= past.index; });
-  return static_cast<std::size_t>(found - actions.begin());
+  return found - actions.begin();
 }
 
 }  // namespace weft::mesh

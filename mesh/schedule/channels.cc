@@ -35,7 +35,7 @@ class Waits {
   Waits(const LoweredSchedule& lowered, ChannelModel model, int buffers) : lowered_(lowered) {
     add_tasks(buffers == 0);
     for (std::size_t actor = 0; actor < lowered.size(); ++actor) chain(actor, model);
-    if (buffers > 0) bound(static_cast<std::size_t>(buffers));
+    if (buffers > 0) bound(buffers);
   }
 
   std::string cycle() const {

@@ -62,8 +62,7 @@ class Checker {
     const LoweredSchedule lowered = lower(schedule_, edges_, TransferOrder::kBeforeUse);
     std::size_t transfers = 0;
     for (const auto& list : lowered) {
-      transfers += static_cast<std::size_t>(
-          std::ranges::count(list, Operation::What::kSend, &Operation::what));
+      transfers += std::ranges::count(list, Operation::What::kSend, &Operation::what);
     }
     found(ScheduleProperty::kMatched, find_unmatched(lowered),
           fmt::format("{} transfers", transfers));
@@ -134,10 +133,7 @@ bool ScheduleReport::holds() const {
 
 ScheduleReport check_schedule(const Schedule& schedule, const ScheduleCosts& costs,
                               const ScheduleLimits& limits) {
-  if (costs.stages.size() != static_cast<std::size_t>(schedule.stages)) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages, but {} have times",
-                schedule.name, schedule.stages, costs.stages.size());
-  }
+  require_stage_costs(schedule, costs);
   if (!limits.memory_of_actor.empty() && limits.memory_of_actor.size() != schedule.actors.size()) {
     throw_error(ErrorCode::kInvalidArgument,
                 "schedule '{}' has {} actors, but {} have a memory cap", schedule.name,

@@ -60,7 +60,7 @@ ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
           &share.activations, &share.for_weight_grad, &share.kept_for_recompute}) {
       *value *= part;
     }
-    result.stages.insert(result.stages.end(), static_cast<std::size_t>(chunks), share);
+    result.stages.insert(result.stages.end(), chunks, share);
   }
   result.edges.clear();
   EdgeCosts chain;
@@ -77,11 +77,20 @@ ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
     chain.forward = std::max(chain.forward, one.forward);
     chain.backward = std::max(chain.backward, one.backward);
   }
-  for (const StageEdge& edge :
-       chain_edges(static_cast<int>(result.stages.size()), chain.edge.bytes)) {
+  for (const StageEdge& edge : chain_edges(result.stages.size(), chain.edge.bytes)) {
     result.edges.push_back({edge, chain.forward, chain.backward});
   }
   return result;
+}
+
+int ScheduleCosts::num_nics() const {
+  return nic_of_actor.empty() ? 0 : *std::ranges::max_element(nic_of_actor) + 1;
+}
+
+void require_stage_costs(const Schedule& schedule, const ScheduleCosts& costs) {
+  if (std::ssize(costs.stages) == schedule.stages) return;
+  throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages, but {} have times",
+              schedule.name, schedule.stages, costs.stages.size());
 }
 
 ScheduleCosts uniform_costs(int stages, const StageCosts& stage, double transfer) {

@@ -76,6 +76,8 @@ struct ScheduleCosts {
   /// Actors with the same number share a network interface; empty: transfers of different edges do
   /// not slow each other down.
   std::vector<int> nic_of_actor;
+  /// They are numbered from 0; 0 where none are named.
+  int num_nics() const;
   /// A compound takes this times the sum of its actions, as one; 0: its actions run one after the
   /// other.
   double pair_time = 0;
@@ -100,6 +102,9 @@ double time_until(const StageCosts& stage, ActionKind kind, double work, double 
 /// on the placement between which actors they lie; a skip edge leaves the last part of its stage
 /// and enters the first part of the other. Throws Error(kInvalidArgument) if chunks < 1.
 ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks);
+
+/// Throws Error(kInvalidArgument) unless each stage has costs.
+void require_stage_costs(const Schedule& schedule, const ScheduleCosts& costs);
 
 /// All stages alike, a chain of edges that take `transfer` each way.
 ScheduleCosts uniform_costs(int stages, const StageCosts& stage, double transfer = 0);

@@ -113,7 +113,7 @@ Schedule make_zb_h1(const ScheduleRequest& request) {
     // W of the i-th backward stands behind the input gradient of the (i + actor)-th: every actor
     // holds the same number of microbatches, and what an actor lets wait fills its bubble at the
     // end.
-    const auto behind = static_cast<std::size_t>(actor);
+    const std::size_t behind = actor;
     const int warm_up = request.actors - 1 - actor + (request.chunks - 1) * order.group;
     std::size_t weights = 0;
     alternate(order, static_cast<std::size_t>(warm_up), add, [&](std::size_t i) {

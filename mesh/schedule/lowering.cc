@@ -46,8 +46,7 @@ std::vector<Transfer> transfers_to(const ActionGraph& graph, int node) {
 /// The operations of all actors as they are written down.
 class OperationLists {
  public:
-  explicit OperationLists(const ActionGraph& graph)
-      : graph_(graph), lists_(static_cast<std::size_t>(graph.num_actors())) {}
+  explicit OperationLists(const ActionGraph& graph) : graph_(graph), lists_(graph.num_actors()) {}
 
   void run(int node) { list_of(node).push_back({Operation::What::kRun, graph_.action(node)}); }
   void send(const Transfer& one) {
@@ -87,7 +86,7 @@ LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges
     throw_error(ErrorCode::kInvalidArgument, "schedule '{}' cannot finish: {}", schedule.name,
                 describe_cycle(graph, cycle));
   }
-  std::vector<std::vector<Transfer>> made_by(static_cast<std::size_t>(graph.size()));
+  std::vector<std::vector<Transfer>> made_by(graph.size());
   for (int node = 0; node < graph.size(); ++node) {
     for (const Transfer& one : transfers_to(graph, node)) made_by[one.producer].push_back(one);
   }
@@ -141,7 +140,7 @@ std::string find_unmatched(const LoweredSchedule& lowered) {
       if (own >= 0)
         return fmt::format("actor {}: {} of edge {} stands there twice", actor,
                            to_string(operation), operation.edge);
-      own = static_cast<int>(actor);
+      own = actor;
     }
   }
   for (std::size_t actor = 0; actor < lowered.size(); ++actor) {

@@ -8,10 +8,7 @@ namespace {
 class Sweep {
  public:
   Sweep(const ScheduleCosts& costs, const ActionGraph& graph, const MemoryTimes& times)
-      : costs_(costs),
-        graph_(graph),
-        times_(times),
-        actors_(static_cast<std::size_t>(graph.num_actors())) {
+      : costs_(costs), graph_(graph), times_(times), actors_(graph.num_actors()) {
     for (int node = 0; node < graph.size(); ++node) hold_activations(node);
     hold_tensors();
   }
@@ -30,7 +27,7 @@ class Sweep {
   void hold_activations(int node) {
     const Action& action = graph_.action(node);
     const StageCosts& stage = costs_.stages[action.stage];
-    const auto n = static_cast<std::size_t>(node);
+    const std::size_t n = node;
     const double dropped = stage.activations - stage.kept_for_recompute;
     const bool again = graph_.has(ActionKind::kRecompute, action.stage, action.microbatch);
     switch (action.kind) {
@@ -55,7 +52,7 @@ class Sweep {
 
   void hold_tensors() {
     for (const MemoryTimes::Transfer& one : times_.transfers) {
-      const auto bytes = static_cast<double>(costs_.edges[one.edge].edge.bytes);
+      const double bytes = costs_.edges[one.edge].edge.bytes;
       memory_of(one.producer).hold(one.made, one.end, bytes);
       memory_of(one.consumer).hold(one.start, times_.action_end[one.consumer], bytes);
     }
@@ -64,7 +61,7 @@ class Sweep {
       for (const ActionGraph::Need& need : graph_.needs(node)) {
         if (need.edge < 0 || graph_.actor(need.node) != graph_.actor(node)) continue;
         memory_of(node).hold(times_.action_end[need.node], times_.action_end[node],
-                             static_cast<double>(costs_.edges[need.edge].edge.bytes));
+                             costs_.edges[need.edge].edge.bytes);
       }
     }
   }

@@ -31,6 +31,10 @@ std::vector<StageEdge> chain_edges(int stages, std::uint64_t bytes) {
   return edges;
 }
 
+int num_actors(std::span<const int> actor_of_stage) {
+  return *std::ranges::max_element(actor_of_stage) + 1;
+}
+
 Schedule make_task_schedule(std::string name, std::vector<int> actor_of_stage, int microbatches,
                             const TaskFunction& tasks) {
   if (actor_of_stage.empty() || microbatches < 1 || *std::ranges::min_element(actor_of_stage) < 0) {
@@ -44,7 +48,7 @@ Schedule make_task_schedule(std::string name, std::vector<int> actor_of_stage, i
                     std::move(actor_of_stage),
                     {},
                     0};
-  const int actors = *std::ranges::max_element(schedule.actor_of_stage) + 1;
+  const int actors = num_actors(schedule.actor_of_stage);
   for (int actor = 0; actor < actors; ++actor) {
     schedule.actors.emplace_back();
     for (const std::optional<Action>& action : tasks(actor, microbatches)) {

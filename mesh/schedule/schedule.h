@@ -25,6 +25,9 @@ struct Schedule {
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
+/// Stages lie on actors 0, 1, ...: how many there are. Not of an empty placement.
+int num_actors(std::span<const int> actor_of_stage);
+
 /// One line per actor: "actor 0: 0F0 0F1 0B0 ...". Compounds stand in brackets: "(0F7;7B3)".
 std::string to_string(const Schedule& schedule);
 

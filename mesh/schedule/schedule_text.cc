@@ -235,11 +235,10 @@ class Reader {
       schedule.actors[one.actor].push_back(action);
       schedule.stages = std::max(schedule.stages, one.stage + 1);
       schedule.microbatches = std::max(schedule.microbatches, one.microbatch + 1);
-      row_of_stage.resize(std::max(row_of_stage.size(), static_cast<std::size_t>(schedule.stages)),
-                          {-1, {}});
+      row_of_stage.resize(std::max<std::size_t>(row_of_stage.size(), schedule.stages), {-1, {}});
       auto& [actor, place] = row_of_stage[one.stage];
       if (actor < 0) {
-        actor = static_cast<int>(one.actor);
+        actor = one.actor;
         place = one.piece;
       } else if (actor != static_cast<int>(one.actor)) {
         fail(one.piece,
@@ -275,7 +274,7 @@ class Reader {
       fail(*placement_, fmt::format("{} stages are placed, but stage {} has actions",
                                     schedule.actor_of_stage.size(), schedule.stages - 1));
     }
-    schedule.stages = static_cast<int>(schedule.actor_of_stage.size());
+    schedule.stages = schedule.actor_of_stage.size();
     for (std::size_t stage = 0; stage < row_of_stage.size(); ++stage) {
       const auto& [actor, place] = row_of_stage[stage];
       if (actor >= 0 && actor != schedule.actor_of_stage[stage]) {
@@ -284,7 +283,7 @@ class Reader {
       }
     }
     for (const int actor : schedule.actor_of_stage) {
-      if (actor >= static_cast<int>(schedule.actors.size())) {
+      if (actor >= std::ssize(schedule.actors)) {
         fail(*placement_, fmt::format("a stage is placed on actor {}, but there are {} rows", actor,
                                       schedule.actors.size()));
       }

@@ -36,7 +36,7 @@ class Reporter {
       busiest = std::max(busiest, actor.work);
       simulation.span_bubble =
           std::max(simulation.span_bubble, actor.end - actor.start - actor.work);
-      simulation.exposed += actor.exposed / static_cast<double>(simulation.actors.size());
+      simulation.exposed += actor.exposed / simulation.actors.size();
     }
     simulation.makespan_bubble = simulation.makespan - busiest;
     for (int action = 0; action < actions_.size(); ++action)
@@ -106,14 +106,12 @@ class Reporter {
     const std::size_t actors = simulation.actors.size();
     std::vector<double> computed, sent(actors, 0), reduce(actors, 0), optimizer(actors, 0);
     for (std::size_t actor = 0; actor < actors; ++actor) {
-      const auto [reduced, then] = reductions(static_cast<int>(actor));
+      const auto [reduced, then] = reductions(actor);
       computed.push_back(std::max(simulation.actors[actor].end, reduced + then));
     }
     for (std::size_t stage = 0; stage < costs_.stages.size(); ++stage) {
-      const std::size_t actor = actor_of_stage(static_cast<int>(stage));
-      const auto lacks = [&](ActionKind kind) {
-        return !actions_.has(kind, static_cast<int>(stage), kNoMicrobatch);
-      };
+      const std::size_t actor = actor_of_stage(stage);
+      const auto lacks = [&](ActionKind kind) { return !actions_.has(kind, stage, kNoMicrobatch); };
       if (lacks(ActionKind::kReduceGrad)) reduce[actor] += costs_.stages[stage].reduce_grad;
       if (lacks(ActionKind::kOptimizer)) optimizer[actor] += costs_.stages[stage].optimizer;
     }
@@ -155,7 +153,7 @@ class Reporter {
     std::vector<ScheduleSimulation::PathStep> path;
     std::optional<TaskId> node;
     for (int action = 0; action < actions_.size(); ++action) {
-      const TaskId last(static_cast<std::uint32_t>(graph_.last_piece(action)));
+      const TaskId last(graph_.last_piece(action));
       if (!node || end_[last.value()] > end_[node->value()]) node = last;
     }
     for (; node; node = times_.held_up_by[node->value()]) {
@@ -208,10 +206,7 @@ ScheduleCosts fit(const Schedule& schedule, const ScheduleCosts& costs) {
 }
 
 void check(const Schedule& schedule, const ScheduleCosts& costs, const ActionGraph& graph) {
-  if (static_cast<int>(costs.stages.size()) != schedule.stages) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages, but {} have times",
-                schedule.name, schedule.stages, costs.stages.size());
-  }
+  require_stage_costs(schedule, costs);
   if (!costs.nic_of_actor.empty() && costs.nic_of_actor.size() != schedule.actors.size()) {
     throw_error(ErrorCode::kInvalidArgument,
                 "schedule '{}' has {} actors, but {} have a network interface", schedule.name,
@@ -251,7 +246,7 @@ ScheduleSimulation simulate(const Schedule& schedule, const ScheduleCosts& given
                 given.pair_time > 0 ? " and compounds that run as one" : "");
   };
   // The one order of everything exists only where everything can finish.
-  if (options.blocking && static_cast<int>(actions.order().size()) < actions.size()) fail();
+  if (options.blocking && std::ssize(actions.order()) < actions.size()) fail();
   const ScheduleCosts costs = fit(schedule, given);
   const StepGraph graph(costs, options, schedule, actions);
   const TaskTimes times = play(graph.tasks());

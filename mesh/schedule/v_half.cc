@@ -44,12 +44,12 @@ struct Timetable {
 
 /// What an actor does at each tick: a kind of Task, kWeight or kIdle.
 constexpr int kIdle = -1;
-constexpr int kWeight = static_cast<int>(kTasks);
+constexpr int kWeight = kTasks;
 
 std::vector<int> ticks_of(const Timetable& table) {
-  std::vector<int> line(static_cast<std::size_t>(table.last()) + 1, kIdle);
+  std::vector<int> line(table.last() + 1, kIdle);
   for (std::size_t task = 0; task < kTasks; ++task) {
-    for (const int tick : table.tasks[task]) line[tick] = static_cast<int>(task);
+    for (const int tick : table.tasks[task]) line[tick] = task;
   }
   for (const int tick : table.weights) line[tick] = kWeight;
   return line;
@@ -61,7 +61,7 @@ void fill_weights(Timetable& table) {
   table.weights.clear();
   const std::vector<int> line = ticks_of(table);
   int waiting = 0, tick = 0;
-  for (; tick < static_cast<int>(line.size()); ++tick) {
+  for (; tick < std::ssize(line); ++tick) {
     const int task = line[tick];
     if (task == kI1 || task == kI0) {
       ++waiting;
@@ -162,7 +162,7 @@ class VPipeline {
     const auto run_weight = [&] {
       for (const int chunk : {1, 0}) {
         const std::size_t input = chunk == 1 ? kI1 : kI0;
-        const auto c = static_cast<std::size_t>(chunk);
+        const std::size_t c = chunk;
         if (weights_done[c] == next[input]) continue;
         result.push_back({stages[chunk], ActionKind::kWeightGrad, weights_done[c]++});
         return true;
@@ -174,7 +174,7 @@ class VPipeline {
         run_weight();
         continue;
       }
-      const auto t = static_cast<std::size_t>(task);
+      const std::size_t t = task;
       const int chunk = t == kF1 || t == kI1 ? 1 : 0;
       result.push_back({stages[chunk],
                         t == kF0 || t == kF1 ? ActionKind::kForward : ActionKind::kInputGrad,
@@ -195,8 +195,7 @@ class VPipeline {
         for (std::size_t i = 0; i < ticks.size(); ++i)
           result.push_back({ticks[i], static_cast<int>(actor), task, static_cast<int>(i)});
       };
-      for (std::size_t task = 0; task < kTasks; ++task)
-        add(static_cast<int>(task), tables_[actor].tasks[task]);
+      for (std::size_t task = 0; task < kTasks; ++task) add(task, tables_[actor].tasks[task]);
       add(kWeight, tables_[actor].weights);
     }
     std::ranges::sort(result);
@@ -215,7 +214,7 @@ class VPipeline {
     const auto after = [&](int actor, int task, int index) {
       last = std::max(last, tick(actor, task, index));
     };
-    const int end = static_cast<int>(tables_.size()) - 1;
+    const int end = std::ssize(tables_) - 1;
     if ((place.task == kF0 || place.task == kI1) && place.actor > 0)
       after(place.actor - 1, place.task, place.index);
     if ((place.task == kF1 || place.task == kI0) && place.actor < end)

@@ -8,7 +8,7 @@ namespace weft::mesh {
 namespace {
 
 void check_placement(const Schedule& schedule) {
-  if (schedule.actor_of_stage.size() != static_cast<std::size_t>(schedule.stages)) {
+  if (std::ssize(schedule.actor_of_stage) != schedule.stages) {
     throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages but places {}",
                 schedule.name, schedule.stages, schedule.actor_of_stage.size());
   }
@@ -55,7 +55,7 @@ void check_counts(const Schedule& schedule, const ActionGraph& graph, bool train
 
 /// Where every actor that cannot go on stands.
 std::string stuck_actors(const Schedule& schedule, const ActionGraph& graph) {
-  std::vector<bool> runs(static_cast<std::size_t>(graph.size()), false);
+  std::vector<bool> runs(graph.size(), false);
   for (const int node : graph.order()) runs[node] = true;
   std::string text;
   for (int actor = 0; actor < graph.num_actors(); ++actor) {
@@ -82,7 +82,7 @@ void check_complete(const Schedule& schedule, std::span<const StageEdge> edges, 
 
 std::string find_unordered_sum(const Schedule& schedule) {
   for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
-    std::vector<int> last_of_stage(static_cast<std::size_t>(schedule.stages), -1);
+    std::vector<int> last_of_stage(schedule.stages, -1);
     for (const Action& action : schedule.actors[actor]) {
       if (!gives_weight_grad(action.kind)) continue;
       int& last = last_of_stage[action.stage];

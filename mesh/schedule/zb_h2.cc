@@ -15,13 +15,13 @@ Schedule make_zb_h2(const ScheduleRequest& request) {
   struct Progress {
     int forwards = 0, inputs = 0, weights = 0;
   };
-  std::vector<Progress> now(static_cast<std::size_t>(p));
+  std::vector<Progress> now(p);
   for (bool busy = true; busy;) {
     busy = false;
     // what the neighbours had finished when the tick began
     const std::vector<Progress> before = now;
     for (int actor = 0; actor < p; ++actor) {
-      const auto a = static_cast<std::size_t>(actor);
+      const std::size_t a = actor;
       Progress& own = now[a];
       const int sent_up = actor == 0 ? m : before[a - 1].forwards;
       const int sent_down = actor == p - 1 ? own.forwards : before[a + 1].inputs;

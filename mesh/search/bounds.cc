@@ -51,7 +51,7 @@ class Bounds {
         stages_(request.actor_of_stage.size()),
         into_(stages_),
         out_of_(stages_),
-        stages_of_(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1),
+        stages_of_(num_actors(request.actor_of_stage)),
         reduce_(stages_of_.size(), 0) {
     std::vector<double> optimizer(stages_of_.size(), 0);
     for (std::size_t s = 0; s < stages_; ++s) {
@@ -93,9 +93,7 @@ class Bounds {
     double input_ends = 0;
   };
 
-  std::size_t actor_of(std::size_t stage) const {
-    return static_cast<std::size_t>(request_.actor_of_stage[stage]);
-  }
+  std::size_t actor_of(std::size_t stage) const { return request_.actor_of_stage[stage]; }
 
   double forward_seconds(std::size_t s, double part) const {
     return part == 0 ? 0 : costs_.per_action + part * costs_.stages[s].forward;
@@ -113,7 +111,7 @@ class Bounds {
     for (std::size_t s = source; s < stages_; ++s) {
       if (s == source || (all && into_[s].empty())) alone[s].arrive(0, 0);
       for (const EdgeCosts* edge : into_[s]) {
-        const auto from = static_cast<std::size_t>(edge->edge.from);
+        const std::size_t from = edge->edge.from;
         const TensorTiming& timing = edge->forward_timing;
         if (actor_of(from) == actor_of(s)) {
           alone[s].arrive(alone[from].reaches(forward_[from]), 0);
@@ -157,7 +155,7 @@ class Bounds {
     for (std::size_t s = stages_; s-- > source;) {
       back[s].arrive(there[s].reaches(forward_[s]), 0);
       for (const EdgeCosts* edge : out_of_[s]) {
-        const auto from = static_cast<std::size_t>(edge->edge.to);
+        const std::size_t from = edge->edge.to;
         const TensorTiming& timing = edge->backward_timing;
         if (actor_of(from) == actor_of(s)) {
           back[s].arrive(back[from].reaches(input_[from]), 0);
@@ -178,7 +176,7 @@ class Bounds {
     for (std::size_t s = source + 1; s-- > 0;) {
       for (const EdgeCosts* edge : out_of_[s]) {
         const TensorTiming& timing = edge->backward_timing;
-        const bool local = actor_of(static_cast<std::size_t>(edge->edge.to)) == actor_of(s);
+        const bool local = actor_of(edge->edge.to) == actor_of(s);
         const bool whole =
             timing.exists && timing.made == 1 && timing.needed == 0 && !timing.for_weights_only;
         if (!local && !whole) continue;
@@ -196,13 +194,12 @@ class Bounds {
     const double forward = forward_[s], backward = input_[s] + weight_[s];
     const double taken = stage.activations, kept = stage.for_weight_grad;
     const Way way = way_from(s);
-    const auto microbatches = static_cast<std::size_t>(request_.microbatches);
+    const std::size_t microbatches = request_.microbatches;
     std::size_t most = microbatches;  // between F and I
-    if (taken > 0 && memory / taken < static_cast<double>(microbatches))
-      most = static_cast<std::size_t>(memory / taken);
+    if (taken > 0 && memory / taken < microbatches) most = static_cast<std::size_t>(memory / taken);
     if (most < 1) return 0;
     const bool holds_all = taken > 0 && kept >= taken * (1 - 1e-12);  // until W is over
-    const double idle = std::max(0.0, way.input_begins - static_cast<double>(most) * forward);
+    const double idle = std::max(0.0, way.input_begins - most * forward);
     // The most backward work that can be left when one more forward begins behind `before` others.
     const auto can_be_left = [&](double before) {
       const double in_flight = std::min(before, static_cast<double>(most) - 1);
@@ -222,7 +219,7 @@ class Bounds {
     };
     std::vector<double> begins(microbatches, 0);
     for (std::size_t i = 1; i < microbatches; ++i) {
-      const auto before = static_cast<double>(i);
+      const double before = i;
       begins[i] =
           std::max(begins[i - 1] + forward,
                    before * (forward + backward) - can_be_left(before) + (i >= most ? idle : 0));
@@ -230,8 +227,7 @@ class Bounds {
         begins[i] =
             std::max(begins[i], begins[i - most] + way.input_ends + (holds_all ? weight_[s] : 0));
     }
-    const double all =
-        idle + static_cast<double>(microbatches) * (forward + backward) + reduce_[actor_of(s)];
+    const double all = idle + microbatches * (forward + backward) + reduce_[actor_of(s)];
     return std::max(all, begins.back() + way.input_ends + rest_after(s));
   }
 

@@ -43,8 +43,7 @@ void SearchEvaluator::sweep_tensors(const Schedule& schedule, Outcome& outcome) 
     for (std::size_t i = 0; i < schedule.actors[actor].size(); ++i) {
       const Action& action = schedule.actors[actor][i];
       const auto [start, end] = span(actor, i);
-      const std::size_t at = static_cast<std::size_t>(action.stage) * microbatches_ +
-                             static_cast<std::size_t>(action.microbatch);
+      const std::size_t at = action.stage * microbatches_ + action.microbatch;
       const StageCosts& stage = request_.costs.stages[action.stage];
       const double dropped = stage.recomputes ? stage.activations - stage.kept_for_recompute : 0;
       if (action.kind == ActionKind::kForward) {
@@ -66,14 +65,14 @@ void SearchEvaluator::sweep_tensors(const Schedule& schedule, Outcome& outcome) 
     const Lane& lane = lanes_[l];
     for (std::size_t i = 0; i < microbatches_; ++i) {
       if (lane.exists) {
-        const Tensor& one = tensor(static_cast<int>(l), i);
+        const Tensor& one = tensor(l, i);
         memory_of(lane.from_actor).hold(one.made, one.end, lane.bytes);
         memory_of(lane.to_actor).hold(one.start, one.used, lane.bytes);
       } else if (lane.from_actor == lane.to_actor) {
         const std::vector<double>& end = l % 2 == 0 ? forward_end : input_end;
         memory_of(lane.to_actor)
-            .hold(end[static_cast<std::size_t>(lane.from_stage) * microbatches_ + i],
-                  end[static_cast<std::size_t>(lane.to_stage) * microbatches_ + i], lane.bytes);
+            .hold(end[lane.from_stage * microbatches_ + i], end[lane.to_stage * microbatches_ + i],
+                  lane.bytes);
       }
     }
   }

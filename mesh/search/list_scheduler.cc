@@ -15,19 +15,16 @@ constexpr double kUnknown = std::numeric_limits<double>::infinity();
 class ListScheduler {
  public:
   ListScheduler(const SearchRequest& request, const ListPolicy& policy)
-      : request_(request),
-        policy_(policy),
-        microbatches_(static_cast<std::size_t>(request.microbatches)) {
+      : request_(request), policy_(policy), microbatches_(request.microbatches) {
     const std::size_t stages = request.actor_of_stage.size();
-    schedule_.stages = static_cast<int>(stages);
+    schedule_.stages = stages;
     schedule_.microbatches = request.microbatches;
     schedule_.actor_of_stage = request.actor_of_stage;
-    schedule_.actors.resize(
-        static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1);
+    schedule_.actors.resize(num_actors(request.actor_of_stage));
     actors_.resize(schedule_.actors.size());
     stages_.resize(stages);
     for (std::size_t s = 0; s < stages; ++s) {
-      actors_[request.actor_of_stage[s]].stages.push_back(static_cast<int>(s));
+      actors_[request.actor_of_stage[s]].stages.push_back(s);
       stages_[s].forward_ready.assign(microbatches_, 0);
       stages_[s].input_ready.assign(microbatches_, 0);
       stages_[s].missing_forward.assign(microbatches_, 0);
@@ -44,8 +41,7 @@ class ListScheduler {
     }
     for (std::size_t e = 0; e < request.costs.edges.size(); ++e) {
       const EdgeCosts& edge = request.costs.edges[e];
-      const auto from = static_cast<std::size_t>(edge.edge.from),
-                 to = static_cast<std::size_t>(edge.edge.to);
+      const std::size_t from = edge.edge.from, to = edge.edge.to;
       stages_[from].leaving.push_back(e);
       stages_[to].coming.push_back(e);
       for (int& count : stages_[to].missing_forward) ++count;
@@ -55,8 +51,7 @@ class ListScheduler {
     for (Stage& stage : stages_) {
       for (int& count : stage.missing_input) ++count;
     }
-    for (std::size_t s = 0; s < stages; ++s)
-      stages_[s].limit = static_cast<std::size_t>(policy.in_flight[s]);
+    for (std::size_t s = 0; s < stages; ++s) stages_[s].limit = policy.in_flight[s];
   }
 
   std::optional<Schedule> run() {
@@ -105,11 +100,11 @@ class ListScheduler {
   };
 
   void add_lane(const EdgeCosts& edge, bool backward) {
-    const auto from = static_cast<std::size_t>(backward ? edge.edge.to : edge.edge.from);
+    const std::size_t from = backward ? edge.edge.to : edge.edge.from;
     const TensorTiming& timing = backward ? edge.backward_timing : edge.forward_timing;
     Lane lane;
-    lane.receiver = static_cast<std::size_t>(backward ? edge.edge.from : edge.edge.to);
-    lane.actor = static_cast<std::size_t>(request_.actor_of_stage[lane.receiver]);
+    lane.receiver = backward ? edge.edge.from : edge.edge.to;
+    lane.actor = request_.actor_of_stage[lane.receiver];
     lane.holds_up = static_cast<int>(lane.actor) != request_.actor_of_stage[from] &&
                     timing.exists && !timing.for_weights_only;
     lane.seconds = backward ? edge.backward : edge.forward;
@@ -135,7 +130,7 @@ class ListScheduler {
   /// anything back.
   bool has_memory(int s) const {
     if (request_.memory_of_actor.empty()) return true;
-    const auto actor = static_cast<std::size_t>(request_.actor_of_stage[s]);
+    const std::size_t actor = request_.actor_of_stage[s];
     double needed = actors_[actor].held + costs(s).activations;
     for (const int later : actors_[actor].stages) {
       const Stage& other = stages_[later];
@@ -165,8 +160,7 @@ class ListScheduler {
     std::size_t count = 0;
     const auto add = [&](int s, std::size_t pass, ActionKind kind, std::size_t microbatch,
                          double ready) {
-      const double due = policy_.pattern->starts[s][pass] +
-                         static_cast<double>(microbatch) * policy_.pattern->period;
+      const double due = policy_.pattern->starts[s][pass] + microbatch * policy_.pattern->period;
       if (count < next.size())
         next[count++] = {due, ready, {s, kind, static_cast<int>(microbatch)}};
     };
@@ -260,7 +254,7 @@ class ListScheduler {
     const double end = time + seconds(action);
     own.free_at = end;
     schedule_.actors[actor].push_back(action);
-    const auto microbatch = static_cast<std::size_t>(action.microbatch);
+    const std::size_t microbatch = action.microbatch;
     switch (action.kind) {
       case ActionKind::kForward:
         ++one.forwards;
@@ -289,7 +283,7 @@ class ListScheduler {
 
   void deliver(const Action& action, double end) {
     const bool forward = action.kind == ActionKind::kForward;
-    const auto microbatch = static_cast<std::size_t>(action.microbatch);
+    const std::size_t microbatch = action.microbatch;
     for (const std::size_t e : forward ? stage(action.stage).leaving : stage(action.stage).coming) {
       Lane& lane = lanes_[2 * e + (forward ? 0 : 1)];
       double arrival = end;
@@ -321,8 +315,7 @@ class ListScheduler {
 ListPolicy uniform_policy(const SearchRequest& request, double fullness,
                           ListPolicy::Weights weights) {
   const std::size_t stages = request.actor_of_stage.size();
-  std::vector<double> work(
-      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, 0);
+  std::vector<double> work(num_actors(request.actor_of_stage), 0);
   for (std::size_t s = 0; s < stages; ++s) {
     const StageCosts& one = request.costs.stages[s];
     work[request.actor_of_stage[s]] += one.forward + one.input_grad + one.weight_grad;
@@ -351,11 +344,10 @@ ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& p
   const std::size_t stages = request.actor_of_stage.size();
   ListPolicy policy;
   policy.pattern = pattern;
-  policy.weights.assign(
-      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, weights);
+  policy.weights.assign(num_actors(request.actor_of_stage), weights);
   std::vector<double> held(policy.weights.size(), 0);
   for (std::size_t s = 0; s < stages; ++s) {
-    const auto actor = static_cast<std::size_t>(request.actor_of_stage[s]);
+    const std::size_t actor = request.actor_of_stage[s];
     const double life = pattern.starts[s][2] - pattern.starts[s][0];
     held[actor] += std::ceil(life / pattern.period) * request.costs.stages[s].activations;
     const double until_input = pattern.starts[s][1] - pattern.starts[s][0];
@@ -364,7 +356,7 @@ ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& p
   }
   std::vector<bool> seen(held.size(), false);
   for (std::size_t s = 0; s < stages; ++s) {
-    const auto actor = static_cast<std::size_t>(request.actor_of_stage[s]);
+    const std::size_t actor = request.actor_of_stage[s];
     if (seen[actor]) continue;
     seen[actor] = true;
     const double left = request.memory_of_actor.empty()

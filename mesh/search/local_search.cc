@@ -22,7 +22,7 @@ bool keep_order(const Action& a, const Action& b) {
 
 std::int64_t count_actions(const Schedule& schedule) {
   std::int64_t count = 0;
-  for (const auto& actions : schedule.actors) count += static_cast<std::int64_t>(actions.size());
+  for (const auto& actions : schedule.actors) count += actions.size();
   return count;
 }
 
@@ -38,7 +38,7 @@ bool in_compound(const std::vector<Action>& actions, std::size_t at) {
 }
 
 bool allowed(const std::vector<Action>& actions, const Move& move) {
-  const auto from = static_cast<std::size_t>(move.from), to = static_cast<std::size_t>(move.to);
+  const std::size_t from = move.from, to = move.to;
   if (in_compound(actions, from)) return false;
   for (std::size_t i = std::min(from, to); i <= std::max(from, to); ++i) {
     if (i != from && keep_order(actions[i], actions[from])) return false;
@@ -64,7 +64,7 @@ std::vector<Move> moves_of(const Judge::Look& look) {
     for (const int distance : {1, 2, 3, 5, 8, 13}) {
       if (at - distance >= 0) moves.push_back({actor, at, at - distance});
     }
-    const int last = static_cast<int>(look.spans[actor].size()) - 1;
+    const int last = std::ssize(look.spans[actor]) - 1;
     for (const int distance : {2, 3, 5, 8, 13}) {
       if (at - 1 + distance <= last) moves.push_back({actor, at - 1, at - 1 + distance});
     }
@@ -77,7 +77,7 @@ std::vector<Move> moves_of(const Judge::Look& look) {
 std::vector<Move> moves_into_gaps(const Judge::Look& look) {
   std::vector<Move> moves;
   for (std::size_t actor = 0; actor < look.spans.size(); ++actor) {
-    const int count = static_cast<int>(look.spans[actor].size());
+    const int count = look.spans[actor].size();
     double free_from = 0;
     for (int at = 0; at < count; ++at) {
       const auto [start, end] = look.spans[actor][at];
@@ -213,16 +213,15 @@ Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions) {
     Move move = moves[below(moves.size())];
     if (move.from < 0) {
       // Any action of this actor, a little earlier or later.
-      const int count = static_cast<int>(schedule.actors[move.actor].size());
-      move.from = below(static_cast<std::size_t>(count));
+      const int count = schedule.actors[move.actor].size();
+      move.from = below(count);
       move.to = std::clamp(move.from + below(9) - 4, 0, count - 1);
     }
     std::vector<Action>& order = schedule.actors[move.actor];
     if (move.from == move.to || !allowed(order, move)) continue;
     perform(order, move);
     const Judge::Verdict verdict = judge.judge(schedule);
-    const double left =
-        static_cast<double>(until - judge.simulated()) / static_cast<double>(actions);
+    const double left = (until - judge.simulated()) / static_cast<double>(actions);
     const double threshold = 0.004 * best_score.step * std::max(0.0, left) * std::max(0.0, left);
     if (!verdict.finishes || !verdict.fits || value(verdict.score) > now + threshold) {
       perform(order, inverse(move));

@@ -31,8 +31,7 @@ class PatternSearch {
       : request_(request),
         period_(period),
         near_(1e-9 * period),
-        stages_of_(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) +
-                   1) {
+        stages_of_(num_actors(request.actor_of_stage)) {
     for (std::size_t s = 0; s < request.actor_of_stage.size(); ++s) {
       stages_of_[actor_of(s)].push_back(s);
       seconds_.push_back(
@@ -56,16 +55,14 @@ class PatternSearch {
   using Starts = std::vector<std::array<double, 3>>;
   static constexpr std::size_t kPlaces = 800;  ///< Stages times partial patterns that are kept.
 
-  std::size_t actor_of(std::size_t stage) const {
-    return static_cast<std::size_t>(request_.actor_of_stage[stage]);
-  }
+  std::size_t actor_of(std::size_t stage) const { return request_.actor_of_stage[stage]; }
 
   /// When a pass of the first microbatch may begin, for what comes to it by one edge; 0 if nothing
   /// does, or its other end is not placed yet.
   double ready_by(const Starts& starts, const EdgeCosts& edge, std::size_t stage, Pass pass) const {
     const bool forward = pass == kF;
-    const auto from = static_cast<std::size_t>(forward ? edge.edge.from : edge.edge.to),
-               to = static_cast<std::size_t>(forward ? edge.edge.to : edge.edge.from);
+    const std::size_t from = forward ? edge.edge.from : edge.edge.to,
+                      to = forward ? edge.edge.to : edge.edge.from;
     if (to != stage || starts[from][pass] == kUnplaced) return 0;
     const double end = starts[from][pass] + seconds_[from][pass];
     if (actor_of(from) == actor_of(stage)) return end;
@@ -138,8 +135,7 @@ class PatternSearch {
     for (std::size_t i = 0; i < gaps.size(); ++i) {
       const double length = gaps[i].length;
       const auto same = [&](const Gap& other) { return std::abs(other.length - length) <= near_; };
-      if (length < left.front() - near_ ||
-          std::any_of(gaps.begin(), gaps.begin() + static_cast<std::ptrdiff_t>(i), same))
+      if (length < left.front() - near_ || std::any_of(gaps.begin(), gaps.begin() + i, same))
         continue;
       gaps[i].length -= left.front();
       const bool fits = pack(left.subspan(1), gaps, tries);
@@ -249,8 +245,7 @@ class PatternSearch {
 }  // namespace
 
 double shortest_period(const SearchRequest& request) {
-  std::vector<double> work(
-      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, 0);
+  std::vector<double> work(num_actors(request.actor_of_stage), 0);
   for (std::size_t s = 0; s < request.actor_of_stage.size(); ++s) {
     for (const Pass pass : {kF, kI, kW})
       work[request.actor_of_stage[s]] += seconds_of(request, s, pass);
@@ -276,7 +271,7 @@ bool fits_in_memory(const SearchRequest& request, const PeriodicPattern& pattern
   std::vector<MemorySweep> memory(request.memory_of_actor.size());
   std::vector<double> held(request.memory_of_actor.size(), 0);
   for (std::size_t s = 0; s < pattern.starts.size(); ++s) {
-    const auto actor = static_cast<std::size_t>(request.actor_of_stage[s]);
+    const std::size_t actor = request.actor_of_stage[s];
     const StageCosts& costs = request.costs.stages[s];
     const double taken = pattern.starts[s][kF];
     const auto change = [&](double time, double amount) {
@@ -306,11 +301,10 @@ bool fits_in_memory(const SearchRequest& request, const PeriodicPattern& pattern
 Schedule unroll(const SearchRequest& request, const PeriodicPattern& pattern) {
   Schedule schedule;
   schedule.name = "auto";
-  schedule.stages = static_cast<int>(request.actor_of_stage.size());
+  schedule.stages = request.actor_of_stage.size();
   schedule.microbatches = request.microbatches;
   schedule.actor_of_stage = request.actor_of_stage;
-  schedule.actors.resize(
-      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1);
+  schedule.actors.resize(num_actors(request.actor_of_stage));
   struct Timed {
     double start = 0;
     std::size_t pass = 0;

@@ -205,12 +205,11 @@ std::vector<Listed> try_uniform_policies(Judge& judge) {
   };
   // Where no actor has several stages there is no later one.
   std::vector<bool> deep{true};
-  if (static_cast<int>(request.actor_of_stage.size()) >
-      *std::ranges::max_element(request.actor_of_stage) + 1) {
+  if (std::ssize(request.actor_of_stage) > num_actors(request.actor_of_stage)) {
     deep.push_back(false);
   }
   const std::initializer_list<double> fullnesses{1.0, 1.5, 0.0, 1.25, 2.0, 0.75, 3.0, 0.5};
-  const std::int64_t all = static_cast<std::int64_t>(6 * fullnesses.size() * deep.size());
+  const std::int64_t all = 6 * fullnesses.size() * deep.size();
   if (all * num_actions(request.actor_of_stage.size(), request.microbatches) <=
       request.budget / 4) {
     for (const double fullness : fullnesses) {

@@ -35,8 +35,8 @@ constexpr std::size_t kAnnealed = 2;     // and of these the best, by random mov
 /// The named schedules that put their stages where the request wants them.
 std::vector<Schedule> named_of_placement(const SearchRequest& request) {
   std::vector<Schedule> result;
-  const int stages = static_cast<int>(request.actor_of_stage.size());
-  const int actors = *std::ranges::max_element(request.actor_of_stage) + 1;
+  const int stages = request.actor_of_stage.size();
+  const int actors = num_actors(request.actor_of_stage);
   if (stages % actors != 0) return result;
   const int chunks = stages / actors;
   for (const NamedSchedule& named : named_schedules()) {
@@ -75,8 +75,7 @@ void check(const SearchRequest& request) {
     throw_error(ErrorCode::kInvalidArgument, "there are {} stages, but {} have times",
                 request.actor_of_stage.size(), request.costs.stages.size());
   }
-  const auto actors =
-      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1;
+  const std::size_t actors = num_actors(request.actor_of_stage);
   if (!request.memory_of_actor.empty() && request.memory_of_actor.size() != actors) {
     throw_error(ErrorCode::kInvalidArgument, "there are {} actors, but {} have a memory cap",
                 actors, request.memory_of_actor.size());
@@ -153,10 +152,8 @@ class Search {
     const std::int64_t left_to_try =
         (request_.budget - judge_.simulated()) /
         num_actions(request_.actor_of_stage.size(), request_.microbatches);
-    const auto tuned_policies =
-        static_cast<std::size_t>(std::clamp<std::int64_t>(left_to_try / 40, 1, kTuned));
-    if (listed.size() > tuned_policies)
-      listed.erase(listed.begin() + static_cast<std::ptrdiff_t>(tuned_policies), listed.end());
+    const std::size_t tuned_policies = std::clamp<std::int64_t>(left_to_try / 40, 1, kTuned);
+    if (listed.size() > tuned_policies) listed.erase(listed.begin() + tuned_policies, listed.end());
     for (std::size_t i = 0; i < listed.size() && !settled(); ++i) {
       if (!is_least(listed[i].score)) {
         // An equal share of half of the effort that is left; the other half is for single moves, of

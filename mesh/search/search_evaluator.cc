@@ -16,17 +16,16 @@ bool SearchEvaluator::knows(const SearchRequest& request) {
 }
 
 SearchEvaluator::SearchEvaluator(const SearchRequest& request)
-    : request_(request), microbatches_(static_cast<std::size_t>(request.microbatches)) {
+    : request_(request), microbatches_(request.microbatches) {
   const std::size_t stages = request.actor_of_stage.size();
-  const auto actors =
-      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1;
+  const std::size_t actors = num_actors(request.actor_of_stage);
   add_lanes();
   add_programs();
   reduce_.assign(actors, 0);
   work_of_stages_.assign(actors, 0);
   std::vector<double> optimizer(actors, 0);
   for (std::size_t s = 0; s < stages; ++s) {
-    const auto actor = static_cast<std::size_t>(request.actor_of_stage[s]);
+    const std::size_t actor = request.actor_of_stage[s];
     const StageCosts& costs = request.costs.stages[s];
     reduce_[actor] += costs.reduce_grad;
     optimizer[actor] += costs.optimizer;
@@ -43,10 +42,10 @@ SearchEvaluator::SearchEvaluator(const SearchRequest& request)
   takes_turns_ = !request.costs.nic_of_actor.empty();
   if (!takes_turns_) return;
   for (Lane& lane : lanes_) {
-    lane.out = static_cast<std::size_t>(request.costs.nic_of_actor[lane.from_actor]);
-    lane.in = static_cast<std::size_t>(request.costs.nic_of_actor[lane.to_actor]);
+    lane.out = request.costs.nic_of_actor[lane.from_actor];
+    lane.in = request.costs.nic_of_actor[lane.to_actor];
   }
-  out_.resize(static_cast<std::size_t>(*std::ranges::max_element(request.costs.nic_of_actor)) + 1);
+  out_.resize(request.costs.num_nics());
   in_.resize(out_.size());
 }
 
@@ -62,14 +61,14 @@ void SearchEvaluator::add_lanes() {
       lane.exists = lane.from_actor != lane.to_actor &&
                     (backward ? edge.backward_timing : edge.forward_timing).exists;
       lane.seconds = backward ? edge.backward : edge.forward;
-      lane.bytes = static_cast<double>(edge.edge.bytes);
+      lane.bytes = edge.edge.bytes;
       lanes_.push_back(lane);
     }
   }
 }
 
 void SearchEvaluator::add_programs() {
-  for (int stage = 0; stage < static_cast<int>(request_.actor_of_stage.size()); ++stage) {
+  for (int stage = 0; stage < std::ssize(request_.actor_of_stage); ++stage) {
     for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward,
                                   ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
       add_program(stage, kind);
@@ -176,7 +175,7 @@ void SearchEvaluator::score(Outcome& outcome) const {
   }
   outcome.step = outcome.step + request_.costs.exchange + optimizer_;
   for (const Played& one : played_) outcome.mean_end += one.end;
-  outcome.mean_end /= static_cast<double>(played_.size());
+  outcome.mean_end /= played_.size();
 }
 
 SearchEvaluator::Outcome SearchEvaluator::play(const Schedule& schedule, double longest_step,
@@ -212,7 +211,7 @@ SearchEvaluator::Outcome SearchEvaluator::play(const Schedule& schedule, double 
 
 /// Whether the orders of the actor's own stages allow it.
 bool SearchEvaluator::begin(const Action& action, const Program& program) const {
-  const auto microbatch = static_cast<std::size_t>(action.microbatch);
+  const std::size_t microbatch = action.microbatch;
   const Stage& own = stages_[action.stage];
   switch (action.kind) {
     case ActionKind::kForward:
@@ -237,14 +236,14 @@ void SearchEvaluator::end(const Action& action, const Program& program, double t
   own.weights += gives_weight_grad(action.kind) ? 1U : 0U;
   for (std::size_t e = program.first; e < program.past; ++e) {
     if (events_[e].makes) continue;
-    tensor(events_[e].lane, static_cast<std::size_t>(action.microbatch)).used = time;
+    tensor(events_[e].lane, action.microbatch).used = time;
     ++lanes_[events_[e].lane].used;
     if (takes_turns_) queue_transfer(events_[e].lane);
   }
 }
 
 void SearchEvaluator::wake_receiver(int l) {
-  const auto receiver = static_cast<std::size_t>(lanes_[l].to_actor);
+  const std::size_t receiver = lanes_[l].to_actor;
   Cursor& cursor = cursors_[receiver];
   if (cursor.blocked_on != l || cursor.queued) return;
   cursor.blocked_on = -1;
@@ -262,7 +261,7 @@ double SearchEvaluator::ready_to_move(int l, std::size_t microbatch) {
     moved.start = lane_free;
     moved.held_up = HeldUp::kByLane;
   }
-  const auto credits = static_cast<std::size_t>(request_.simulation.credits);
+  const std::size_t credits = request_.simulation.credits;
   if (credits > 0 && microbatch >= credits && tensor(l, microbatch - credits).used > moved.start) {
     moved.start = tensor(l, microbatch - credits).used;
     moved.held_up = HeldUp::kByCredit;
@@ -279,7 +278,7 @@ void SearchEvaluator::move(int l, std::size_t microbatch) {
 /// Lines up the lane's next tensor if all is known that it waits for.
 void SearchEvaluator::queue_transfer(int l) {
   Lane& lane = lanes_[l];
-  const auto credits = static_cast<std::size_t>(request_.simulation.credits);
+  const std::size_t credits = request_.simulation.credits;
   if (lane.queued || lane.moved == lane.made || (credits > 0 && lane.moved >= lane.used + credits))
     return;
   lane.queued = true;
@@ -317,14 +316,13 @@ SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::si
                                                double longest) {
   Cursor& cursor = cursors_[actor];
   const std::vector<Action>& actions = schedule.actors[actor];
-  const double work = work_of_stages_[actor] +
-                      request_.costs.per_action * static_cast<double>(actions.size()) +
+  const double work = work_of_stages_[actor] + request_.costs.per_action * actions.size() +
                       reduce_[actor] + request_.costs.exchange + optimizer_;
   double time = cursor.time;
   for (; cursor.index < actions.size(); ++cursor.index) {
     const Action& action = actions[cursor.index];
     const Program& program = programs_[program_of(action)];
-    const auto microbatch = static_cast<std::size_t>(action.microbatch);
+    const std::size_t microbatch = action.microbatch;
     if (!cursor.begun) {
       if (!begin(action, program)) return Progress::kImpossible;
       cursor.begun = true;
@@ -375,8 +373,7 @@ std::vector<std::pair<int, int>> SearchEvaluator::held_up_by_order(const Schedul
   for (std::size_t a = 0; a < cursors_.size(); ++a) {
     for (std::size_t i = 0; i < schedule.actors[a].size(); ++i) {
       const Action& action = schedule.actors[a][i];
-      place[program_of(action) * microbatches_ + static_cast<std::size_t>(action.microbatch)] =
-          static_cast<int>(i);
+      place[program_of(action) * microbatches_ + action.microbatch] = i;
     }
     if (cursors_[a].time > cursors_[actor].time) actor = a;
   }
@@ -389,16 +386,15 @@ std::vector<std::pair<int, int>> SearchEvaluator::held_up_by_order(const Schedul
     return std::max(at(ActionKind::kInputGrad), at(ActionKind::kBackward));
   };
   std::vector<std::pair<int, int>> found;
-  int index = static_cast<int>(schedule.actors[actor].size()) - 1;
+  int index = std::ssize(schedule.actors[actor]) - 1;
   while (index >= 0) {
-    const Played& one = played_[first_[actor] + static_cast<std::size_t>(index)];
+    const Played& one = played_[first_[actor] + index];
     if (one.lane < 0) {
-      if (index > 0) found.emplace_back(static_cast<int>(actor), index);
+      if (index > 0) found.emplace_back(actor, index);
       --index;
       continue;
     }
-    auto at = static_cast<std::size_t>(one.lane) * microbatches_ +
-              static_cast<std::size_t>(schedule.actors[actor][index].microbatch);
+    auto at = one.lane * microbatches_ + schedule.actors[actor][index].microbatch;
     for (;
          tensors_[at].held_up == HeldUp::kByLane || tensors_[at].held_up == HeldUp::kByInterface;) {
       at = tensors_[at].held_up == HeldUp::kByLane ? at - 1
@@ -408,11 +404,10 @@ std::vector<std::pair<int, int>> SearchEvaluator::held_up_by_order(const Schedul
     const bool backward = at / microbatches_ % 2 == 1;
     const std::size_t microbatch = at % microbatches_;
     if (tensors_[at].held_up == HeldUp::kByCredit) {
-      actor = static_cast<std::size_t>(lane.to_actor);
-      index = place_of(lane.to_stage, backward,
-                       microbatch - static_cast<std::size_t>(request_.simulation.credits));
+      actor = lane.to_actor;
+      index = place_of(lane.to_stage, backward, microbatch - request_.simulation.credits);
     } else {
-      actor = static_cast<std::size_t>(lane.from_actor);
+      actor = lane.from_actor;
       index = place_of(lane.from_stage, backward, microbatch);
     }
   }

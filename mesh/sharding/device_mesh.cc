@@ -13,7 +13,7 @@ namespace weft::mesh {
 DeviceMesh::DeviceMesh(std::string name, std::vector<MeshAxis> axes,
                        std::vector<transfer::DeviceId> devices)
     : name_(std::move(name)), shape_(std::move(axes)), devices_(std::move(devices)) {
-  if (static_cast<std::size_t>(shape_.size()) != devices_.size()) {
+  if (shape_.size() != std::ssize(devices_)) {
     throw_error(ErrorCode::kInvalidArgument, "mesh '{}' has {} coordinates but {} devices", name_,
                 shape_.size(), devices_.size());
   }

@@ -29,11 +29,11 @@ class DeviceMesh {
   const MeshShape& shape() const { return shape_; }
   const std::vector<MeshAxis>& axes() const { return shape_.axes(); }
   const std::vector<transfer::DeviceId>& devices() const { return devices_; }
-  int size() const { return static_cast<int>(devices_.size()); }
+  int size() const { return devices_.size(); }
   /// Index of the axis with this name.
   std::optional<int> axis(std::string_view name) const;
   Coordinate coordinate(int rank) const { return shape_.coordinates(rank); }
-  int rank(const Coordinate& coordinate) const { return static_cast<int>(shape_.rank(coordinate)); }
+  int rank(const Coordinate& coordinate) const { return shape_.rank(coordinate); }
   /// The rank of `device` in this mesh.
   std::optional<int> rank_of(transfer::DeviceId device) const;
   /// Ranks that differ from `rank` only along `axis`, ordered by their index on it.

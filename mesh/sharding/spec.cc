@@ -9,8 +9,7 @@ namespace weft::mesh {
 
 int Spec::dim_of(int axis) const {
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (std::find(dims[i].begin(), dims[i].end(), axis) != dims[i].end())
-      return static_cast<int>(i);
+    if (std::find(dims[i].begin(), dims[i].end(), axis) != dims[i].end()) return i;
   }
   return -1;
 }
@@ -76,7 +75,7 @@ transfer::ShardMap shard_map(const Shape& shape, const Spec& spec, const DeviceM
 bool is_first_replica(const Spec& spec, const DeviceMesh& mesh, int rank) {
   const Coordinate coordinate = mesh.coordinate(rank);
   for (std::size_t axis = 0; axis < coordinate.size(); ++axis) {
-    if (spec.is_replicated_over(static_cast<int>(axis)) && coordinate[axis] != 0) return false;
+    if (spec.is_replicated_over(axis) && coordinate[axis] != 0) return false;
   }
   return true;
 }

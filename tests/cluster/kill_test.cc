@@ -14,8 +14,7 @@ using ::testing::HasSubstr;
 
 void expect_told(const std::string& who, const std::optional<std::int64_t>& latency) {
   ASSERT_TRUE(latency.has_value()) << who << ": the caller was never told";
-  fmt::print("  {} killed: the caller had its error after {:.1f} ms\n", who,
-             static_cast<double>(*latency) / 1e6);
+  fmt::print("  {} killed: the caller had its error after {:.1f} ms\n", who, *latency / 1e6);
 }
 
 std::string last_words(const std::string& text) {
@@ -87,7 +86,7 @@ TEST(KillDriver, EndsTheRunAndItsMeshes) {
   ::kill(run.driver(), SIGKILL);
   EXPECT_EQ(run.run().wait(), 1);
   fmt::print("  driver killed: the run had ended after {:.1f} ms\n",
-             static_cast<double>(monotonic_ns() - killed) / 1e6);
+             (monotonic_ns() - killed) / 1e6);
   EXPECT_THAT(
       last_words(run.run().text()),
       HasSubstr(fmt::format("its driver cluster_app (pid {}) died: SIGKILL", run.driver())));

@@ -55,8 +55,8 @@ void expect_told_and_ended(KillableRun& run, std::int64_t stopped, const std::st
   ASSERT_TRUE(told) << who;
   EXPECT_EQ(run.run().wait(), 1);
   const std::int64_t ended_after = monotonic_ns() - stopped;
-  fmt::print("  {} stopped: told after {:.1f} s, ended after {:.1f} s\n", who,
-             static_cast<double>(told_after) / 1e9, static_cast<double>(ended_after) / 1e9);
+  fmt::print("  {} stopped: told after {:.1f} s, ended after {:.1f} s\n", who, told_after / 1e9,
+             ended_after / 1e9);
 }
 
 // Front waits for gradients and back for activations, and nothing carries them: a deadlock as the
@@ -70,7 +70,7 @@ TEST(Deadlock, DevicesThatWaitForEachOtherEndTheRunAndItSaysWhoWaitsForWhom) {
   if (!traced.stopped()) GTEST_SKIP() << "this machine does not let a process trace another";
   EXPECT_EQ(run.run().wait(), 1);
   const std::int64_t ended_after = monotonic_ns() - stopped;
-  fmt::print("  ended after {:.1f} s\n", static_cast<double>(ended_after) / 1e9);
+  fmt::print("  ended after {:.1f} s\n", ended_after / 1e9);
   EXPECT_THAT(
       run.run().text(),
       AllOf(
@@ -207,7 +207,7 @@ void expect_second_interrupt_ends(KillableRun& run) {
   const std::int64_t second = monotonic_ns();
   ::kill(run.run().pid, SIGINT);
   EXPECT_EQ(run.run().wait(), 130);
-  const auto took = static_cast<double>(monotonic_ns() - second) / 1e9;
+  const auto took = (monotonic_ns() - second) / 1e9;
   fmt::print("  the second Ctrl-C ended the run within {:.2f} s\n", took);
   EXPECT_THAT(run.run().text(), HasSubstr("run 'killable' was interrupted"));
   EXPECT_TRUE(run.processes().none_left());

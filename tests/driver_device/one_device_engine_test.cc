@@ -28,8 +28,7 @@ GptGraph small_gpt(DType precision) {
 test::OneDeviceEngine engine_on(Device& device, const Clock& clock, const GptGraph& gpt) {
   const auto feed = [gpt](bool validation, std::int64_t step, int microbatch,
                           Evaluation& evaluation) {
-    PhiloxStream random(static_cast<std::uint64_t>(step * kMicrobatches + microbatch),
-                        validation ? 1 : 0);
+    PhiloxStream random(step * kMicrobatches + microbatch, validation ? 1 : 0);
     std::vector<std::int32_t> tokens(16), targets(16);
     for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(random.below(16));
     for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = (tokens[i] + 5) % 16;

@@ -22,7 +22,7 @@ std::vector<ParameterState> some_parameters(const Graph& graph) {
   std::vector<ParameterState> parameters;
   for (const Parameter& parameter : graph.parameters()) {
     const Value& value = graph.value(parameter.value);
-    std::vector<float> values(static_cast<std::size_t>(value.type.elements()));
+    std::vector<float> values(value.type.elements());
     fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape),
                    parameter.initializer, 1, values);
     if (value.type.shape.size() > 1) {
@@ -70,7 +70,7 @@ TEST_P(TrainedModel, SeesTheSameRegions) {
   const std::vector<ParameterState> parameters =
       some_parameters(u_transformer_graph(shape, 1.0).graph);
   std::vector<BrainSlice> slices(3);
-  const auto pixels = static_cast<std::size_t>(shape.height * shape.width);
+  const std::size_t pixels = shape.height * shape.width;
   for (std::size_t i = 0; i < slices.size() * pixels; ++i)
     slices[i / pixels].pixels.push_back(2 * std::sin(static_cast<float>(i * i % 1009)));
   CpuDevice cpu;

@@ -21,14 +21,13 @@ namespace fs = std::filesystem;
 std::vector<std::byte> content(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::vector<std::byte> bytes(fs::file_size(path));
-  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  in.read(reinterpret_cast<char*>(bytes.data()), bytes.size());
   return bytes;
 }
 
 void replace(const fs::path& path, std::span<const std::byte> bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc)
-      .write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
+      .write(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
 class FileFuzz : public ::testing::Test {
@@ -101,7 +100,7 @@ TEST_F(FileFuzz, ADamagedCheckpointIsNeverTakenForASoundOne) {
 TEST_F(FileFuzz, ADamagedTokenFileIsRefusedOrReadWithinItsBounds) {
   const fs::path path = folder_ / "tokens";
   std::vector<std::int32_t> ids(100);
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 50);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = i % 50;
   TokenFile::write(path, ids, 50);
   survives_damage(path, 1'000, 96, [&] {
     const TokenFile file(path);

@@ -42,8 +42,8 @@ class Mutator final {
     const std::size_t at = below(bytes.size());
     const std::size_t length =
         std::min<std::size_t>(1 + below(below(4) == 0 ? 64 : 8), bytes.size() - at);
-    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(at);
-    const auto end = begin + static_cast<std::ptrdiff_t>(length);
+    const auto begin = bytes.begin() + at;
+    const auto end = begin + length;
     switch (below(7)) {
       case 0: bytes[at] ^= std::byte(1u << below(8)); break;
       case 1: bytes[at] = std::byte(below(256)); break;
@@ -52,8 +52,7 @@ class Mutator final {
       case 4: bytes.erase(begin, end); break;
       case 5: {
         const std::vector<std::byte> piece(begin, end);
-        bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(below(bytes.size() + 1)),
-                     piece.begin(), piece.end());
+        bytes.insert(bytes.begin() + below(bytes.size() + 1), piece.begin(), piece.end());
         break;
       }
       default: std::generate(begin, end, [this] { return std::byte(below(256)); }); break;

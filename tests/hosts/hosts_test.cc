@@ -106,7 +106,7 @@ class Sink {
     ssize_t got = -1;
     while (readable(connection, within) &&
            (got = ::read(connection, buffer.data(), buffer.size())) > 0)
-      total += static_cast<std::uint64_t>(got);
+      total += got;
     ::close(connection);
     return got == 0 ? std::optional(total) : std::nullopt;
   }
@@ -114,7 +114,7 @@ class Sink {
  private:
   static bool readable(int socket, std::chrono::milliseconds within) {
     pollfd waiting{socket, POLLIN, 0};
-    return ::poll(&waiting, 1, static_cast<int>(within.count())) == 1;
+    return ::poll(&waiting, 1, within.count()) == 1;
   }
 
   int socket_;

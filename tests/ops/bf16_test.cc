@@ -89,7 +89,7 @@ struct FloatTensor {
   explicit FloatTensor(TensorType t) : type(std::move(t)), bytes(type.bytes()) {}
   TensorRef ref() { return {type, bytes.data()}; }
   std::vector<float> floats() {
-    std::vector<float> values(static_cast<std::size_t>(type.elements()));
+    std::vector<float> values(type.elements());
     if (type.dtype == DType::kBF16) convert(ref().as<BFloat16>(), values);
     if (type.dtype == DType::kF32) std::ranges::copy(ref().as<float>(), values.begin());
     return values;
@@ -110,8 +110,7 @@ std::vector<FloatTensor> random_float_tensors(const OpCase& c, PhiloxStream& ran
       values.push_back(static_cast<float>(
           BFloat16(4 * uniform_float(static_cast<std::uint32_t>(random())) - 2)));
       if (type.dtype == DType::kI32) {
-        tensor.ref().as<std::int32_t>()[i] =
-            static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(c.ids_below)));
+        tensor.ref().as<std::int32_t>()[i] = static_cast<std::int32_t>(random.below(c.ids_below));
       }
     }
     tensor.set(values);
@@ -136,8 +135,7 @@ std::vector<FloatTensor> run_converted(const Op& op, const std::vector<TensorTyp
   for (FloatTensor& tensor : converted) in.push_back(tensor.ref());
   std::vector<FloatTensor> outputs;
   for (const TensorType& type : infer_types(op, types)) {
-    outputs.emplace_back(type).set(
-        std::vector<float>(static_cast<std::size_t>(type.elements()), 1.0f));
+    outputs.emplace_back(type).set(std::vector<float>(type.elements(), 1.0f));
   }
   std::vector<TensorRef> out;
   for (FloatTensor& tensor : outputs) out.push_back(tensor.ref());

@@ -106,8 +106,7 @@ struct Fixture {
         values[input.value] = Numbers(span.begin(), span.end());
         continue;
       }
-      const auto bound =
-          static_cast<std::uint64_t>(input.value == targets ? shape.back() : c.ids_below);
+      const std::uint64_t bound = input.value == targets ? shape.back() : c.ids_below;
       for (std::int32_t& id : evaluation->data<std::int32_t>(input.value))
         id = static_cast<std::int32_t>(random.below(bound));
       const auto span = evaluation->data<std::int32_t>(input.value);

@@ -30,7 +30,7 @@ Tensor random_tensor(const TensorType& type, std::int64_t ids_below, PhiloxStrea
   for (std::int64_t i = 0; i < type.elements(); ++i) {
     if (type.dtype == DType::kI32) {
       reinterpret_cast<std::int32_t*>(tensor.bytes.data())[i] =
-          static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(ids_below)));
+          static_cast<std::int32_t>(random.below(ids_below));
     } else {
       tensor.floats()[i] = 4 * uniform_float(static_cast<std::uint32_t>(random())) - 2;
     }
@@ -61,7 +61,7 @@ std::vector<Tensor> random_inputs(const OpCase& c, PhiloxStream& random) {
   for (const TensorType& type : c.types())
     inputs.push_back(random_tensor(type, c.ids_below, random));
   if (c.kept) {
-    const auto forward = inputs.begin() + static_cast<std::ptrdiff_t>(c.kept->inputs);
+    const auto forward = inputs.begin() + c.kept->inputs;
     std::ranges::move(run(c.kept->op, {inputs.begin(), forward}), forward);
   }
   return inputs;
@@ -114,7 +114,7 @@ void expect_near(const Tensor& actual, const Tensor& expected, double size,
 
 void check_factor(const OpCase& c, const FactorSignature& signature, int factor, std::int64_t parts,
                   const std::vector<Tensor>& inputs, const std::vector<Tensor>& whole) {
-  const Factor& f = signature.factors[static_cast<std::size_t>(factor)];
+  const Factor& f = signature.factors[factor];
   const std::string where =
       fmt::format("{} {} factor {} in {}", to_string(c), to_string(signature), factor, parts);
   std::vector<Tensor> combined;
@@ -154,7 +154,7 @@ TEST(Signature, EveryFactorThatMayBeSplitGivesTheWholeResult) {
     for (std::size_t factor = 0; factor < signature.factors.size(); ++factor) {
       if (signature.factors[factor].kind == FactorKind::kWhole) continue;
       for (const std::int64_t parts : {2, 3})
-        check_factor(c, signature, static_cast<int>(factor), parts, inputs, whole);
+        check_factor(c, signature, factor, parts, inputs, whole);
     }
   }
 }
@@ -169,7 +169,7 @@ TEST(Signature, FactorsHaveTheSizesOfTheirDimensions) {
       for (std::size_t t = 0; t < types.size(); ++t) {
         ASSERT_EQ(tensors[t].size(), types[t].shape.size()) << to_string(c);
         for (std::size_t d = 0; d < tensors[t].size(); ++d) {
-          const Factor& factor = signature.factors[static_cast<std::size_t>(tensors[t][d])];
+          const Factor& factor = signature.factors[tensors[t][d]];
           EXPECT_TRUE(factor.size == types[t].shape[d] ||
                       factor.size == factor.granularity * types[t].shape[d])
               << to_string(c);

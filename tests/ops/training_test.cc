@@ -24,14 +24,13 @@ constexpr AdamW kOptimizer{.learning_rate = 3e-3, .weight_decay = 0.1};
 /// every second step by twos.
 void feed_counting(const apps::GptGraph& gpt, std::int64_t step, int microbatch,
                    Evaluation& evaluation) {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(kShape.batch * kShape.sequence)),
-      targets = tokens;
+  std::vector<std::int32_t> tokens(kShape.batch * kShape.sequence), targets = tokens;
   for (std::int64_t row = 0; row < kShape.batch; ++row) {
     for (std::int64_t s = 0; s < kShape.sequence; ++s) {
       const std::int64_t start = 3 * step + 5 * microbatch + row, stride = 1 + row % 2;
-      const auto at = static_cast<std::size_t>(row * kShape.sequence + s);
-      tokens[at] = static_cast<std::int32_t>((start + stride * s) % kShape.vocabulary);
-      targets[at] = static_cast<std::int32_t>((start + stride * (s + 1)) % kShape.vocabulary);
+      const std::size_t at = row * kShape.sequence + s;
+      tokens[at] = (start + stride * s) % kShape.vocabulary;
+      targets[at] = (start + stride * (s + 1)) % kShape.vocabulary;
     }
   }
   evaluation.write(gpt.tokens, tokens);
@@ -40,7 +39,7 @@ void feed_counting(const apps::GptGraph& gpt, std::int64_t step, int microbatch,
 
 std::vector<double> train(Device& device, int steps, int microbatches,
                           DType precision = DType::kF32) {
-  const double tokens = static_cast<double>(kShape.batch * kShape.sequence * microbatches);
+  const double tokens = kShape.batch * kShape.sequence * microbatches;
   apps::GptShape shape = kShape;
   shape.precision = precision;
   const apps::GptGraph gpt = apps::gpt_graph(shape, 1 / tokens);

@@ -117,7 +117,7 @@ class DetachedDevice final : public Device {
     auto block = blocks_.upper_bound(data);
     if (block == blocks_.begin()) return nullptr;
     --block;
-    const auto offset = static_cast<std::size_t>(data - block->first);
+    const std::size_t offset = data - block->first;
     if (offset >= std::max<std::size_t>(block->second.size, 1)) return nullptr;
     WEFT_CHECK(offset + size <= block->second.size, "{} bytes at {} of a block of {}", size, offset,
                block->second.size);

@@ -20,12 +20,12 @@ namespace weft::test {
 /// 4-byte tensor differs from all others.
 inline std::vector<std::byte> box_of_indices(const Region& box, const Shape& shape,
                                              std::size_t element_size) {
-  std::vector<std::byte> whole(static_cast<std::size_t>(num_elements(shape)) * element_size);
+  std::vector<std::byte> whole(num_elements(shape) * element_size);
   for (std::size_t i = 0; i < whole.size() / element_size; ++i) {
     const std::uint64_t value = i * 0x9e3779b97f4a7c15ull + 1;
     std::memcpy(whole.data() + i * element_size, &value, element_size);
   }
-  std::vector<std::byte> bytes(static_cast<std::size_t>(box.num_elements()) * element_size);
+  std::vector<std::byte> bytes(box.num_elements() * element_size);
   copy_region(box, element_size, Region::whole(shape), whole, box, bytes);
   return bytes;
 }

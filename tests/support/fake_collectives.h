@@ -259,25 +259,24 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
  public:
   Communicator(FakeWorld& world, std::shared_ptr<Group> group, int rank, std::uint32_t device)
       : world_(world), group_(std::move(group)), rank_(rank), device_(device) {
-    group_->device_of_rank.at(static_cast<std::size_t>(rank)) = static_cast<int>(device);
+    group_->device_of_rank.at(rank) = device;
     ++world_.created_;
   }
   ~Communicator() override {
     const std::lock_guard lock(world_.mutex_);
-    if (static_cast<int>(group_->finalized.size()) != group_->size) let_go();
+    if (std::ssize(group_->finalized) != group_->size) let_go();
   }
 
   State poll() override {
     const std::lock_guard lock(world_.mutex_);
     world_.progress();
     if (!world_.error_.empty()) throw_error(ErrorCode::kInternal, "{}", world_.error_);
-    if (group_->aborted[static_cast<std::size_t>(rank_)]) return State::kReady;
-    bool busy = finalizing_ && static_cast<int>(group_->finalized.size()) != group_->size;
+    if (group_->aborted[rank_]) return State::kReady;
+    bool busy = finalizing_ && std::ssize(group_->finalized) != group_->size;
     for (std::size_t rank = 0; rank < group_->device_of_rank.size(); ++rank) {
       const int device = group_->device_of_rank[rank];
       busy = busy || device < 0;
-      if (world_.options_.sees_death && device >= 0 &&
-          world_.dead_.contains(static_cast<std::uint32_t>(device)))
+      if (world_.options_.sees_death && device >= 0 && world_.dead_.contains(device))
         throw_error(ErrorCode::kPeerDied, "rank {} of the communicator has died", rank);
     }
     busy = busy || (world_.options_.connects_lazily && connecting());
@@ -302,7 +301,7 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
     world_.perform(stream, device_, what,
                    [&world = world_, group = group_, rank = rank_, posted = std::move(posted),
                     real = memory_of(stream), begun = false]() mutable {
-                     if (group->aborted[static_cast<std::size_t>(rank)]) return true;
+                     if (group->aborted[rank]) return true;
                      if (!begun) {
                        begun = true;
                        for (const PostedCall& call : posted) {
@@ -332,7 +331,7 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
     std::string& id = group_->shrunk[{excluded.begin(), excluded.end()}];
     if (id.empty()) id = fmt::format("shrunk {}", ++world_.ids_);
     auto& rest = world_.groups_[id];
-    if (rest == nullptr) rest = make_group(group_->size - static_cast<int>(excluded.size()));
+    if (rest == nullptr) rest = make_group(group_->size - std::ssize(excluded));
     const auto before =
         std::count_if(excluded.begin(), excluded.end(), [&](int rank) { return rank < rank_; });
     return std::make_unique<Communicator>(world_, rest, rank_ - static_cast<int>(before), device_);
@@ -341,17 +340,16 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
   static std::shared_ptr<Group> make_group(int size) {
     auto group = std::make_shared<Group>();
     group->size = size;
-    group->device_of_rank.assign(static_cast<std::size_t>(size), -1);
-    group->aborted.assign(static_cast<std::size_t>(size), false);
-    group->collectives.resize(static_cast<std::size_t>(size));
+    group->device_of_rank.assign(size, -1);
+    group->aborted.assign(size, false);
+    group->collectives.resize(size);
     return group;
   }
 
  private:
   static void locate(transfer::DeviceCall& call, int size,
                      const std::function<std::byte*(const std::byte*, std::size_t)>& real) {
-    const std::size_t bytes = call.count * size_of(call.dtype),
-                      all = bytes * static_cast<std::size_t>(size);
+    const std::size_t bytes = call.count * size_of(call.dtype), all = bytes * size;
     if (call.from != nullptr)
       call.from = real(call.from, call.kind == transfer::CallKind::kReduceScatter ? all : bytes);
     if (call.to != nullptr)
@@ -359,13 +357,13 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
   }
   /// Some peer of an operation of this rank has not come to one with it yet.
   bool connecting() const {
-    return (group_->used.contains(rank_) && static_cast<int>(group_->used.size()) < group_->size) ||
+    return (group_->used.contains(rank_) && std::ssize(group_->used) < group_->size) ||
            std::any_of(group_->met.begin(), group_->met.end(), [&](const auto& pair) {
              return pair.first == rank_ && !group_->met.contains({pair.second, rank_});
            });
   }
   void let_go() {
-    group_->aborted[static_cast<std::size_t>(rank_)] = true;
+    group_->aborted[rank_] = true;
     world_.changed_.notify_all();
     world_.progress();
   }
@@ -508,7 +506,7 @@ inline void FakeWorld::post(Group& group, int rank, const PostedCall& call) {
     }
     return;
   }
-  auto& own = group.collectives[static_cast<std::size_t>(rank)];
+  auto& own = group.collectives[rank];
   own.push_back(call);
   complete_collective(group, own.size() - 1);
 }
@@ -535,7 +533,7 @@ inline void FakeWorld::complete_collective(Group& group, std::size_t index) {
   // Into a copy first: outputs may lie on inputs.
   std::vector<std::byte> result;
   if (first.kind == CallKind::kBroadcast) {
-    const std::byte* root = ranks[static_cast<std::size_t>(first.peer)]->call.from;
+    const std::byte* root = ranks[first.peer]->call.from;
     result.assign(root, root + size);
   } else if (first.kind == CallKind::kAllGather) {
     for (const Posted* rank : ranks)

@@ -59,12 +59,10 @@ class KillableRun final {
   const std::string& head_address() const { return head_; }
   pid_t driver() const { return driver_; }
   pid_t head() const { return status_["pid"]; }
-  pid_t agent(int host) const {
-    return status_["hosts"][static_cast<std::size_t>(host)]["agent_pid"];
-  }
+  pid_t agent(int host) const { return status_["hosts"][host]["agent_pid"]; }
   /// Of a training: the device of `front` (0) or of `back` (1).
   pid_t device_on(int host) const {
-    const std::string user = status_["hosts"][static_cast<std::size_t>(host)]["device_users"][0];
+    const std::string user = status_["hosts"][host]["device_users"][0];
     return std::stoi(user.substr(user.find(" pid ") + 5));
   }
   /// The lines of OUT/events.jsonl so far.

@@ -22,7 +22,7 @@ std::vector<std::byte> nifti_bytes(std::array<std::int16_t, 3> size, std::int16_
   put(40, std::int16_t{3});
   for (std::size_t d = 0; d < 3; ++d) {
     put(42 + 2 * d, size[d]);
-    put(80 + 4 * d, 0.5f * static_cast<float>(d + 1));
+    put(80 + 4 * d, 0.5f * (d + 1));
   }
   put(70, code);
   put(72, static_cast<std::int16_t>(8 * sizeof(T)));

@@ -27,7 +27,7 @@ OneDeviceEngine::OneDeviceEngine(Device& device, const Clock& clock, TrainingGra
       trace_{.name = "device on this host"} {}
 
 mesh::StepResult OneDeviceEngine::run(mesh::StepRequest request) {
-  const auto step = static_cast<std::int64_t>(request.step);
+  const std::int64_t step = request.step;
   mesh::StepResult result;
   if (request.split == mesh::Split::kValidation) {
     result.loss = validate(step);

@@ -32,7 +32,7 @@ using ByteCounts = std::map<std::pair<std::uint32_t, std::int64_t>, int>;
 inline void count_segment(const transfer::ReshardPlan& plan, const transfer::Segment& segment,
                           ByteCounts& counts) {
   const TensorType& type = plan.tasks.at(segment.tensor).type;
-  const auto size = static_cast<std::uint64_t>(size_of(type.dtype));
+  const std::uint64_t size = size_of(type.dtype);
   const std::vector<std::int64_t> elements = elements_of(segment.region, type.shape);
   for (std::uint64_t byte = segment.begin; byte < segment.begin + segment.bytes; ++byte) {
     const std::int64_t at = elements.at(byte / size) * static_cast<std::int64_t>(size) +

@@ -28,7 +28,7 @@ inline PlayedFlows play_flows(std::span<const transfer::Flow> flows,
   if (places.empty()) {
     for (const transfer::HostId host : topology.host_of_device) {
       const transfer::EgressRule rule;
-      places.push_back(static_cast<std::uint32_t>(rule.streams_of_each(devices[host.value()])));
+      places.push_back(rule.streams_of_each(devices[host.value()]));
     }
   }
   TaskGraph graph;
@@ -53,7 +53,7 @@ inline PlayedFlows play_flows(std::span<const transfer::Flow> flows,
       std::vector<TaskId> chunks;
       for (std::uint64_t begin = 0; begin < flow.bytes; begin += chunk) {
         Movement movement;
-        movement.amount = static_cast<double>(std::min(chunk, flow.bytes - begin));
+        movement.amount = std::min(chunk, flow.bytes - begin);
         movement.crossings = {{2 * from.value()}, {2 * to.value() + 1}};
         movement.latency = relays ? 0 : network.hop_seconds;
         if (feeder.empty()) {

@@ -80,7 +80,7 @@ inline transfer::ReshardPlan random_plan(std::mt19937_64& random,
   std::shuffle(pieces.begin(), pieces.end(), random);
   while (!pieces.empty()) {
     Flow flow;
-    flow.id = FlowId(static_cast<std::uint32_t>(plan.flows.size()));
+    flow.id = FlowId(plan.flows.size());
     flow.root = pieces.back().root;
     std::vector<DeviceId> receivers = pieces.back().receivers;
     const bool bundle = random() % 2 == 0;

@@ -25,9 +25,8 @@ struct RandomSharding {
       std::vector<std::int64_t> coordinate(mesh_shape.size());
       std::size_t rest = rank;
       for (std::size_t axis = mesh_shape.size(); axis-- > 0;) {
-        coordinate[axis] =
-            static_cast<std::int64_t>(rest % static_cast<std::size_t>(mesh_shape[axis]));
-        rest /= static_cast<std::size_t>(mesh_shape[axis]);
+        coordinate[axis] = rest % mesh_shape[axis];
+        rest /= mesh_shape[axis];
       }
       std::vector<Interval> intervals;
       for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -68,13 +67,13 @@ inline RandomSharding random_sharding(std::mt19937_64& random, const Shape& shap
   const std::size_t axes = 1 + pick(3);
   for (std::size_t axis = 0; axis < axes; ++axis) {
     const std::size_t extent = 1 + pick(std::min<std::size_t>(4, num_devices / size));
-    result.mesh_shape.push_back(static_cast<int>(extent));
+    result.mesh_shape.push_back(extent);
     size *= extent;
   }
   std::vector<transfer::DeviceId> all;
   for (std::uint32_t i = 0; i < num_devices; ++i) all.emplace_back(i);
   std::shuffle(all.begin(), all.end(), random);
-  result.devices.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(size));
+  result.devices.assign(all.begin(), all.begin() + size);
   result.spec.resize(shape.size());
   std::vector<std::int64_t> parts(shape.size(), 1);
   for (std::size_t axis = 0; axis < axes; ++axis) {
@@ -91,8 +90,7 @@ inline RandomSharding random_sharding(std::mt19937_64& random, const Shape& shap
 
 inline Shape random_shape(std::mt19937_64& random, std::int64_t max_extent) {
   Shape shape(random() % 5);
-  for (std::int64_t& extent : shape)
-    extent = 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(max_extent));
+  for (std::int64_t& extent : shape) extent = 1 + static_cast<std::int64_t>(random() % max_extent);
   return shape;
 }
 

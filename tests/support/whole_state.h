@@ -16,7 +16,7 @@ namespace weft::test {
 inline std::vector<apps::ParameterState> whole_state(mesh::TrainingEngine& engine) {
   std::vector<apps::ParameterState> states;
   for (const auto& [name, shape] : apps::parameter_list(engine.graph())) {
-    const std::vector<float> none(static_cast<std::size_t>(num_elements(shape)));
+    const std::vector<float> none(num_elements(shape));
     states.push_back({name, shape, none, none, none});
   }
   if (engine.copies()) engine.copy_state();
@@ -25,8 +25,7 @@ inline std::vector<apps::ParameterState> whole_state(mesh::TrainingEngine& engin
     auto& block = piece.block == StateBlock::kValue         ? state.values
                   : piece.block == StateBlock::kFirstMoment ? state.first_moment
                                                             : state.second_moment;
-    std::copy(values.begin(), values.end(),
-              block.begin() + static_cast<std::ptrdiff_t>(piece.first));
+    std::copy(values.begin(), values.end(), block.begin() + piece.first);
   });
   return states;
 }
@@ -41,8 +40,7 @@ inline void restore_whole(mesh::TrainingEngine& engine,
         const auto& block = piece.block == StateBlock::kValue         ? state.values
                             : piece.block == StateBlock::kFirstMoment ? state.first_moment
                                                                       : state.second_moment;
-        std::copy_n(block.begin() + static_cast<std::ptrdiff_t>(piece.first), values.size(),
-                    values.begin());
+        std::copy_n(block.begin() + piece.first, values.size(), values.begin());
       },
       steps_done);
 }

@@ -25,10 +25,9 @@ mesh::LayoutConfig auto_layout(const std::vector<int>& mesh_of_stage) {
   c.layers.assign(c.meshes.size(), 1);
   mesh::LayoutConfig layout = layout_of(c, "auto", transfer::Strategy::kWeft);
   layout.stages.clear();
-  const int stages = static_cast<int>(mesh_of_stage.size());
+  const int stages = mesh_of_stage.size();
   for (int stage = 0; stage < stages; ++stage) {
-    layout.stages.push_back(
-        {mesh_of_stage[static_cast<std::size_t>(stage)], stage == 0 ? 5 - stages : 1});
+    layout.stages.push_back({mesh_of_stage[stage], stage == 0 ? 5 - stages : 1});
   }
   return layout;
 }
@@ -45,7 +44,7 @@ mesh::StepResult made_up(const mesh::TrainingPlan& plan, double step_seconds,
                          double transfer_ms = 1.5) {
   mesh::StepResult result;
   result.seconds = step_seconds;
-  for (int stage = 0; stage < static_cast<int>(plan.layout.stages.size()); ++stage) {
+  for (int stage = 0; stage < std::ssize(plan.layout.stages); ++stage) {
     for (const auto& [kind, ms] :
          {std::pair(mesh::ActionKind::kForward, 1.0), std::pair(mesh::ActionKind::kInputGrad, 1.2),
           std::pair(mesh::ActionKind::kWeightGrad, 0.8)}) {
@@ -64,8 +63,7 @@ std::vector<mesh::StepResult> reference(int steps) {
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, 7);
   std::vector<mesh::StepResult> results;
-  for (int step = 0; step < steps; ++step)
-    results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
+  for (int step = 0; step < steps; ++step) results.push_back(training.run(train_step(step)));
   return results;
 }
 
@@ -103,7 +101,7 @@ TEST_P(AutoSchedule, ChangesBetweenStepsAndLeavesLossesAsTheyAre) {
   mesh::ScheduleTuner tuner;
   int notes = 0;
   for (int step = 0; step < kSteps; ++step) {
-    mesh::StepResult result = training.run(train_step(static_cast<std::uint64_t>(step)));
+    mesh::StepResult result = training.run(train_step(step));
     EXPECT_EQ(result.loss, expected[static_cast<std::size_t>(step)].loss) << "step " << step;
     EXPECT_EQ(result.grad_norm, expected[static_cast<std::size_t>(step)].grad_norm)
         << "step " << step;

@@ -24,8 +24,8 @@ inline Blocks gather(mesh::TrainingEngine& training) {
   training.gather([&](const StatePiece& piece, std::span<const float> part) {
     const Value& value = graph.value(graph.parameters()[piece.parameter].value);
     std::vector<float>& block = blocks[block_name(value, piece)];
-    block.resize(static_cast<std::size_t>(value.type.elements()));
-    std::ranges::copy(part, block.begin() + static_cast<std::ptrdiff_t>(piece.first));
+    block.resize(value.type.elements());
+    std::ranges::copy(part, block.begin() + piece.first);
   });
   return blocks;
 }

@@ -168,8 +168,7 @@ TEST(CheckpointCopies, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAnyth
     most_pausing = std::max(most_pausing, mesh::device_memory(pausing, program.device));
   }
   for (const Parameter& parameter : pausing.partition.graph.parameters())
-    elements +=
-        static_cast<std::uint64_t>(pausing.partition.graph.value(parameter.value).type.elements());
+    elements += pausing.partition.graph.value(parameter.value).type.elements();
   EXPECT_EQ(copies, 12 * elements) << "one replica of each shard, with both moments";
   EXPECT_THAT(mesh::describe(copying),
               testing::HasSubstr("training goes on while one is written, from copies of up to "));

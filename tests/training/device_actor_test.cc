@@ -172,7 +172,7 @@ mesh::ModelGraphs emulated_u() {
     b.set_block(block);
     const auto scope = b.scope("block" + std::to_string(block));
     std::vector<ValueId> inputs{x};
-    if (block >= 2) inputs.push_back(skips[static_cast<std::size_t>(3 - block)]);
+    if (block >= 2) inputs.push_back(skips[3 - block]);
     x = b.emulated_block(inputs, weights("w"), {{kSequence, 16}, 1e-4, 1e-4, 1e-4, 32});
     if (block < 2) skips.push_back(b.emulated_block({x}, weights("skip"), {{40}, 0, 0, 0, 0}));
   }

@@ -15,7 +15,7 @@ inline mesh::Schedule schedule_from(std::string name, std::vector<int> actor_of_
                                     const std::vector<std::string>& actors, int microbatches = 4) {
   mesh::Schedule schedule;
   schedule.name = std::move(name);
-  schedule.stages = static_cast<int>(actor_of_stage.size());
+  schedule.stages = actor_of_stage.size();
   schedule.microbatches = microbatches;
   schedule.actor_of_stage = std::move(actor_of_stage);
   for (const std::string& text : actors) {

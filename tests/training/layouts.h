@@ -41,7 +41,7 @@ inline mesh::ModelGraphs small_gpt(std::int64_t layers = 3, bool tied_embeddings
                                    DType precision = DType::kF32) {
   const apps::GptShape shape{layers,          16,       2, kSequence, kRows, kVocabulary,
                              tied_embeddings, precision};
-  const double scale = 1.0 / static_cast<double>(kRows * kSequence * kMicrobatches);
+  const double scale = 1.0 / (kRows * kSequence * kMicrobatches);
   const apps::GptGraph model = apps::gpt_graph(shape, scale);
   return {differentiate(model.graph, model.loss), model.graph, model.loss};
 }
@@ -54,8 +54,8 @@ inline mesh::MeshPlaces places_of(const Case& c) {
     places.emplace_back();
     for (int d = 0; d < c.meshes[m].first; ++d) {
       for (int t = 0; t < c.meshes[m].second; ++t) {
-        places.back().push_back({"host" + std::to_string(2 * m + static_cast<std::size_t>(d)),
-                                 static_cast<std::uint32_t>(t)});
+        places.back().push_back(
+            {"host" + std::to_string(2 * m + d), static_cast<std::uint32_t>(t)});
       }
     }
   }

@@ -26,8 +26,7 @@ std::vector<mesh::StepResult> train_gpt(const Case& c, const std::string& schedu
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, kSeed, options);
   std::vector<mesh::StepResult> results;
-  for (int step = 0; step < kMasterSteps; ++step)
-    results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
+  for (int step = 0; step < kMasterSteps; ++step) results.push_back(training.run(train_step(step)));
   return results;
 }
 

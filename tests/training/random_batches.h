@@ -56,14 +56,14 @@ class RandomBatches final : public mesh::BatchSource {
  private:
   std::int32_t token(mesh::Split split, std::uint64_t step, std::int64_t sequence,
                      std::int64_t position) const {
-    const std::uint64_t stream = (step * 1000003 + static_cast<std::uint64_t>(sequence)) * 2 +
-                                 (split == mesh::Split::kTrain ? 0 : 1);
+    const std::uint64_t stream =
+        (step * 1000003 + sequence) * 2 + (split == mesh::Split::kTrain ? 0 : 1);
     std::int64_t value = 0;
     for (std::int64_t i = 0; i <= position; ++i) {
-      const std::uint32_t word = philox(seed_, stream, static_cast<std::uint64_t>(i))[0];
+      const std::uint32_t word = philox(seed_, stream, i)[0];
       value = word % 4 == 0 ? word / 4 % vocabulary_ : (value * 3 + 1) % vocabulary_;
     }
-    return static_cast<std::int32_t>(value);
+    return value;
   }
 
   const std::int64_t sequences_;

@@ -25,17 +25,13 @@ class RandomPictures final : public mesh::BatchSource {
       to += sizeof value;
     };
     for (std::int64_t row = region[0].begin; row < region[0].end; ++row) {
-      const std::uint64_t picture =
-          (step * 1000003 + static_cast<std::uint64_t>(microbatch * rows_ + row)) * 2 +
-          (split == mesh::Split::kTrain ? 0 : 1);
+      const std::uint64_t picture = (step * 1000003 + (microbatch * rows_ + row)) * 2 +
+                                    (split == mesh::Split::kTrain ? 0 : 1);
       const std::int64_t corner = philox(seed_, picture, 0)[0] % 4;
       for (std::int64_t i = region[1].begin; i < region[1].end; ++i) {
         for (std::int64_t j = region[2].begin; j < region[2].end; ++j) {
           const bool in_square = i >= corner && i < corner + 3 && j >= corner && j < corner + 3;
-          const float noise =
-              uniform_float(
-                  philox(seed_, picture, static_cast<std::uint64_t>(1 + i * 1000 + j))[0]) -
-              0.5f;
+          const float noise = uniform_float(philox(seed_, picture, 1 + i * 1000 + j)[0]) - 0.5f;
           const bool bright = noise > 0.2f;
           if (input == "pixels") {
             put(in_square ? 3 + noise : noise);

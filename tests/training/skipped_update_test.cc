@@ -40,8 +40,8 @@ class SpoiltPictures final : public mesh::BatchSource {
 };
 
 mesh::ModelGraphs picture_graphs(DType precision) {
-  const double pixels = static_cast<double>(kMicrobatches * kSmallUTransformer.batch *
-                                            kSmallUTransformer.height * kSmallUTransformer.width);
+  const double pixels = kMicrobatches * kSmallUTransformer.batch * kSmallUTransformer.height *
+                        kSmallUTransformer.width;
   apps::UTransformerShape shape = kSmallUTransformer;
   shape.precision = precision;
   const apps::UTransformerGraph model = apps::u_transformer_graph(shape, 1 / pixels);

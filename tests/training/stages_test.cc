@@ -40,7 +40,7 @@ mesh::ModelGraphs u_shaped() {
   for (int block = 0; block < 4; ++block) {
     b.set_block(block);
     const auto scope = b.scope("block" + std::to_string(block));
-    if (block >= 2) x = b.add(x, skips[static_cast<std::size_t>(3 - block)]);
+    if (block >= 2) x = b.add(x, skips[3 - block]);
     const ValueId gamma = b.parameter("gamma", {kWidth}, ones(), {"embed"}, false);
     const ValueId beta = b.parameter("beta", {kWidth}, zeros(), {"embed"}, false);
     const ValueId wide = b.linear(b.layer_norm(x, gamma, beta),
@@ -51,8 +51,7 @@ mesh::ModelGraphs u_shaped() {
   }
   const ValueId logits =
       b.linear(x, b.parameter("head", {kWidth, kVocabulary}, normal(0.2), {"embed", "vocab"}));
-  const ValueId loss = b.cross_entropy(
-      logits, targets, 1.0 / static_cast<double>(kRows * kSequence * kMicrobatches));
+  const ValueId loss = b.cross_entropy(logits, targets, 1.0 / (kRows * kSequence * kMicrobatches));
   const Graph graph = std::move(b).finish();
   return {differentiate(graph, loss), graph, loss};
 }
@@ -455,9 +454,9 @@ TEST(Recomputation, ShrinksTheArenaAndRunsOnlyWhatTheBackwardNeeds) {
   };
   EXPECT_GT(runs(after[0]), runs(before[0]));
   // The last op of the stage makes what was sent: its backward does not need that.
-  const auto forwards = static_cast<std::ptrdiff_t>(
+  const std::ptrdiff_t forwards =
       std::count_if(model.validate.nodes().begin(), model.validate.nodes().end(),
-                    [](const Node& node) { return node.block < 2; }));
+                    [](const Node& node) { return node.block < 2; });
   EXPECT_LT(runs(after[0]), runs(before[0]) + kMicrobatches * forwards);
 }
 

@@ -75,8 +75,7 @@ TEST(StepGraphs, HoldAlmostAllThatIsComputed) {
       return std::holds_alternative<mesh::Run>(instruction) ||
              std::holds_alternative<mesh::Accumulate>(instruction);
     };
-    const auto computing =
-        static_cast<std::size_t>(std::ranges::count_if(program.instructions, computes));
+    const std::size_t computing = std::ranges::count_if(program.instructions, computes);
     EXPECT_GE(count_segments(program).instructions * 20, computing * 19) << program.device_name;
   }
 }

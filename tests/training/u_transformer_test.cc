@@ -46,8 +46,7 @@ std::vector<Cut> cuts() {
 }
 
 mesh::ModelGraphs small_u_transformer(DType precision = DType::kF32) {
-  const double pixels =
-      static_cast<double>(kMicrobatches * kShape.batch * kShape.height * kShape.width);
+  const double pixels = kMicrobatches * kShape.batch * kShape.height * kShape.width;
   apps::UTransformerShape shape = kShape;
   shape.precision = precision;
   const apps::UTransformerGraph model = apps::u_transformer_graph(shape, 1 / pixels);
@@ -83,7 +82,7 @@ std::vector<mesh::StepResult> train_u_transformer(const Case& c, const mesh::Lay
   mesh::InProcessTraining training(plan, pictures, 7, options);
   std::vector<mesh::StepResult> results;
   for (int step = 0; step < kPictureSteps; ++step)
-    results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
+    results.push_back(training.run(train_step(step)));
   return results;
 }
 

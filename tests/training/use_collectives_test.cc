@@ -23,7 +23,7 @@ constexpr Path kCollectives = Path::kCollectives;
 
 std::size_t devices_of(const test::Case& c) {
   std::size_t devices = 0;
-  for (const auto& [data, tensor] : c.meshes) devices += static_cast<std::size_t>(data * tensor);
+  for (const auto& [data, tensor] : c.meshes) devices += data * tensor;
   return devices;
 }
 

@@ -52,7 +52,7 @@ class Peer {
     for (std::size_t at = 0; at < size;) {
       const ssize_t n = ::write(kRankSocket, bytes + at, size - at);
       if (n <= 0) throw_error(ErrorCode::kUnavailable, "the other rank is gone");
-      at += static_cast<std::size_t>(n);
+      at += n;
     }
   }
   static void read_all(void* data, std::size_t size) {
@@ -60,7 +60,7 @@ class Peer {
     for (std::size_t at = 0; at < size;) {
       const ssize_t n = ::read(kRankSocket, bytes + at, size - at);
       if (n <= 0) throw_error(ErrorCode::kUnavailable, "the other rank is gone");
-      at += static_cast<std::size_t>(n);
+      at += n;
     }
   }
 };
@@ -137,7 +137,7 @@ class Rank {
     const transfer::DeviceId device(self);
     mesh::DeviceSetup setup{device, plan.topology.host_of(device), epoch, "lo"};
     setup.config = {.kind = kind, .share_gpu = true};
-    setup.slot = static_cast<int>(self);
+    setup.slot = self;
     setup.secret = test::cluster_token().bytes();
     return setup;
   }
@@ -231,7 +231,7 @@ TEST(TrainingRank, DISABLED_Work) {
              *device = std::getenv("WEFT_TRAINING_DEVICE");
   if (number == nullptr || device == nullptr) GTEST_SKIP() << "only as a child of TwoProcesses";
   ::alarm(200);  // Ends what hangs.
-  const auto self = static_cast<std::uint32_t>(std::atoi(number));
+  const std::uint32_t self = std::atoi(number);
   Peer peer;
   try {
     if (std::string(device) == "cpu") return train_on_cpus(self, peer);

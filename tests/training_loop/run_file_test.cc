@@ -156,9 +156,7 @@ TEST_F(RunFileTest, AShardingRuleForAnAxisThatNoTensorHasIsRefusedAtItsPlace) {
   std::string text(std::istreambuf_iterator<char>(shipped_file), {});
   text.replace(text.find("  batch: data"), 13, "  bathc: data");
   std::ofstream(file) << text;
-  const auto line =
-      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find("  bathc")),
-                     '\n');
+  const auto line = 1 + std::count(text.begin(), text.begin() + text.find("  bathc"), '\n');
   GptApp app;
   try {
     plan_run(ConfigDocument::load(file, small()), app);

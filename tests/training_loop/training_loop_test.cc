@@ -88,7 +88,7 @@ class SpoiltEngine final : public mesh::TrainingEngine {
   const Graph& graph() const override { return engine_.graph(); }
   mesh::StepResult run(mesh::StepRequest request) override {
     if (request.split == mesh::Split::kValidation) return engine_.run(request);
-    step_ = static_cast<std::int64_t>(request.step);
+    step_ = request.step;
     if (before_step_) before_step_(step_);
     mesh::StepResult result = engine_.run(request);
     if (skipped_.contains(step_)) {

@@ -36,7 +36,7 @@ void write_config(const std::filesystem::path& path, const ProcessCase& c,
     const auto [data, tensor] = layout.meshes[m];
     std::string hosts;
     for (int d = 0; d < data; ++d) {
-      const std::string host = fmt::format("host{}", 2 * m + static_cast<std::size_t>(d));
+      const std::string host = fmt::format("host{}", 2 * m + d);
       out << fmt::format("    - {{name: {}, devices: {}}}\n", host, tensor);
       hosts += (d == 0 ? "" : ", ") + host;
     }

@@ -11,7 +11,7 @@ void RateMeter::completed(std::uint64_t bytes, bool busy, TimePoint now) {
     const Nanoseconds passed = now - window_->began;
     if (passed >= kWindow) {
       seen_[num_seen_++ % kRemembered] =
-          static_cast<double>(window_->bytes) / std::chrono::duration<double>(passed).count();
+          window_->bytes / std::chrono::duration<double>(passed).count();
       window_ = Window{now, 0};
     }
   } else {

@@ -37,11 +37,11 @@ std::string describe(const Reduction& reduction) {
 }  // namespace
 
 std::size_t TensorPart::source_bytes() const {
-  return source ? static_cast<std::size_t>(source->num_elements()) * size_of(dtype) : 0;
+  return source ? (source->num_elements()) * size_of(dtype) : 0;
 }
 
 std::size_t TensorPart::destination_bytes() const {
-  return destination ? static_cast<std::size_t>(destination->num_elements()) * size_of(dtype) : 0;
+  return destination ? (destination->num_elements()) * size_of(dtype) : 0;
 }
 
 bool DevicePart::has_buffers() const {

@@ -27,9 +27,7 @@ struct FlowRole {
   /// kContribution: the rank whose term this is.
   std::uint32_t rank = 0;
 
-  std::uint32_t num_chunks() const {
-    return static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes);
-  }
+  std::uint32_t num_chunks() const { return (bytes + chunk_bytes - 1) / chunk_bytes; }
   friend bool operator==(const FlowRole&, const FlowRole&) = default;
   static constexpr auto fields =
       weft::fields(&FlowRole::flow, &FlowRole::kind, &FlowRole::segments, &FlowRole::parent,
@@ -51,9 +49,7 @@ struct Reduction {
   std::uint64_t chunk_bytes = 0;
   std::uint32_t window = 0;
 
-  std::uint32_t num_chunks() const {
-    return static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes);
-  }
+  std::uint32_t num_chunks() const { return (bytes + chunk_bytes - 1) / chunk_bytes; }
   friend bool operator==(const Reduction&, const Reduction&) = default;
   static constexpr auto fields =
       weft::fields(&Reduction::region, &Reduction::op, &Reduction::num_ranks, &Reduction::own_rank,

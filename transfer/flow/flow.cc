@@ -26,15 +26,14 @@ std::uint64_t row_bytes(const Region& region, std::size_t element_size) {
   std::size_t outer = 0;
   while (outer < region.rank() && region[outer].size() == 1) ++outer;
   std::uint64_t row = element_size;
-  for (std::size_t i = outer + 1; i < region.rank(); ++i)
-    row *= static_cast<std::uint64_t>(region[i].size());
+  for (std::size_t i = outer + 1; i < region.rank(); ++i) row *= region[i].size();
   return row;
 }
 
 }  // namespace
 
 Segment Segment::whole(std::uint32_t tensor, const Region& region, std::size_t element_size) {
-  return {tensor, region, 0, static_cast<std::uint64_t>(region.num_elements()) * element_size};
+  return {tensor, region, 0, region.num_elements() * element_size};
 }
 
 std::string to_string(const Segment& segment) {

@@ -22,7 +22,7 @@ struct LandedChunks {
   bool has(std::uint32_t chunk) const { return (words.at(chunk / 64) >> chunk % 64 & 1) != 0; }
   std::uint32_t count() const {
     std::uint32_t sum = 0;
-    for (const std::uint64_t word : words) sum += static_cast<std::uint32_t>(std::popcount(word));
+    for (const std::uint64_t word : words) sum += std::popcount(word);
     return sum;
   }
   bool complete() const { return count() == num_chunks; }

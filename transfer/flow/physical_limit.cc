@@ -33,8 +33,7 @@ void check_datum(std::size_t k, const Datum& datum, const Network& network,
 Limit ingress_limit(std::span<const Datum> data, const Network& network) {
   std::vector<double> wanted(network.num_hosts());
   for (const Datum& datum : data) {
-    for (const HostId host : datum.receivers)
-      wanted[host.value()] += static_cast<double>(datum.bytes);
+    for (const HostId host : datum.receivers) wanted[host.value()] += datum.bytes;
   }
   Limit limit;
   for (std::size_t h = 0; h < wanted.size(); ++h) {
@@ -44,8 +43,7 @@ Limit ingress_limit(std::span<const Datum> data, const Network& network) {
   if (limit.seconds <= 0) return limit;
   limit.bound = LimitBound::kIngress;
   for (std::size_t h = 0; h < wanted.size(); ++h) {
-    if (wanted[h] >= limit.seconds * (1 - 1e-9))
-      limit.bottleneck.push_back(HostId(static_cast<std::uint32_t>(h)));
+    if (wanted[h] >= limit.seconds * (1 - 1e-9)) limit.bottleneck.push_back(HostId(h));
   }
   return limit;
 }
@@ -62,7 +60,7 @@ void raise_to_egress(internal::SendAssignment& sends, Limit& limit) {
     if (ratio <= limit.seconds * (1 + kTolerance)) return false;
     limit = {ratio, LimitBound::kEgress, {}};
     for (std::size_t h = 0; h < hosts.size(); ++h) {
-      if (hosts[h]) limit.bottleneck.push_back(HostId(static_cast<std::uint32_t>(h)));
+      if (hosts[h]) limit.bottleneck.push_back(HostId(h));
     }
     return true;
   };
@@ -91,14 +89,14 @@ struct Sends {
     std::vector<std::uint32_t> hosts;
     for (std::size_t k = 0; k < data.size(); ++k) {
       if (data[k].bytes == 0 || data[k].receivers.empty()) continue;
-      const auto bytes = static_cast<double>(data[k].bytes);
+      const double bytes = data[k].bytes;
       hosts.clear();
       for (const HostId host : data[k].holders) hosts.push_back(host.value());
       const std::size_t lead = assignment.add(bytes, hosts);
       std::size_t forward = lead;
       if (data[k].receivers.size() > 1) {
         for (const HostId host : data[k].receivers) hosts.push_back(host.value());
-        forward = assignment.add(bytes * static_cast<double>(data[k].receivers.size() - 1), hosts);
+        forward = assignment.add(bytes * (data[k].receivers.size() - 1), hosts);
       }
       demands.push_back({k, lead, forward});
     }
@@ -123,8 +121,8 @@ struct Sends {
       const auto senders = assignment.hosts(d.forward);
       std::vector<double> lead(assignment.hosts(d.lead).size()), forward(senders.size());
       for (const SendShare& share : shares[d.datum]) {
-        const auto i = static_cast<std::size_t>(
-            std::find(senders.begin(), senders.end(), share.host.value()) - senders.begin());
+        const std::size_t i =
+            std::find(senders.begin(), senders.end(), share.host.value()) - senders.begin();
         if (i < lead.size()) lead[i] += share.lead;
         if (i < forward.size()) forward[i] += share.forward;
       }

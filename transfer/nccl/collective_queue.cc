@@ -41,8 +41,8 @@ void CollectiveQueue::open(std::uint64_t epoch, const CommunicatorChanges& chang
 
 void CollectiveQueue::exchange_bytes(const CommunicatorGroup& group) {
   constexpr std::size_t kApart = 256;
-  const auto size = static_cast<std::size_t>(group.size());
-  const auto self = static_cast<std::size_t>(*group.rank_of(self_));
+  const std::size_t size = group.size();
+  const std::size_t self = *group.rank_of(self_);
   reserve_staging((size + 1) * kApart + size);
   std::byte* const own = staging_.data();
   const auto received = [&](std::size_t peer) { return own + (peer + 1) * kApart; };
@@ -54,7 +54,7 @@ void CollectiveQueue::exchange_bytes(const CommunicatorGroup& group) {
   std::vector<DeviceCall> calls;
   for (std::size_t peer = 0; peer < size; ++peer) {
     if (peer == self) continue;
-    const int rank = static_cast<int>(peer);
+    const int rank = peer;
     calls.push_back({CallKind::kSend, DType::kU8, ReduceOp::kSum, rank, 1, own, nullptr});
     calls.push_back(
         {CallKind::kReceive, DType::kU8, ReduceOp::kSum, rank, 1, nullptr, received(peer)});

@@ -17,7 +17,7 @@ struct CommunicatorGroup {
   /// Sorted, each device once.
   static CommunicatorGroup of(std::vector<DeviceId> devices);
 
-  int size() const { return static_cast<int>(devices.size()); }
+  int size() const { return devices.size(); }
   /// The rank of `device`, or nothing if it is not a member.
   std::optional<int> rank_of(DeviceId device) const;
   bool contains(DeviceId device) const { return rank_of(device).has_value(); }

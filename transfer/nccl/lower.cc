@@ -130,7 +130,7 @@ class ReshardLowering {
 
   void add_broadcasts(const CommunicatorGroup& group, const std::vector<const Flow*>& flows) {
     for (const Flow* flow : flows) {
-      const auto root = static_cast<std::uint32_t>(*group.rank_of(flow->root));
+      const std::uint32_t root = *group.rank_of(flow->root);
       for (const DeviceId device : group.devices) {
         CollectiveCall call{
             CallKind::kBroadcast, DType::kU8, ReduceOp::kSum, root, flow->bytes, {}, {}};
@@ -200,7 +200,7 @@ class ReshardLowering {
                   "device {} sends or receives, but is not in the communicator {} for that", device,
                   to_string(point_to_point_));
     }
-    return static_cast<std::uint32_t>(*rank);
+    return *rank;
   }
 
   const ReshardPlan& plan_;

@@ -28,7 +28,7 @@ class CollectiveLowering {
                          [&](const CollectivePlan::Rank& rank) { return rank.device == device; }));
     }
     for (const CollectivePlan::Rank& rank : plan.ranks)
-      term_order_.push_back(static_cast<std::size_t>(*group_.rank_of(rank.device)));
+      term_order_.push_back(*group_.rank_of(rank.device));
   }
 
   LoweredTransfer run() && {
@@ -59,9 +59,7 @@ class CollectiveLowering {
   PlacedBox destination(std::size_t rank) const {
     return {{BufferKind::kDestination, 0, 0}, ranks_[rank]->destination};
   }
-  static std::uint64_t elements(const Region& region) {
-    return static_cast<std::uint64_t>(region.num_elements());
-  }
+  static std::uint64_t elements(const Region& region) { return region.num_elements(); }
   BufferPlace at(BufferPlace place, std::uint64_t element) const {
     place.offset += element * size_;
     return place;

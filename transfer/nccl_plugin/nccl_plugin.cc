@@ -54,7 +54,7 @@ class NcclCollectives final : public DeviceCollectives {
       throw_error(ErrorCode::kInvalidArgument, "a sum of {} terms; it has 1 to {}",
                   sum.terms.size(), SumTerms::kMost);
     SumTerms terms;
-    terms.count = static_cast<std::uint32_t>(sum.terms.size());
+    terms.count = sum.terms.size();
     std::copy(sum.terms.begin(), sum.terms.end(), terms.term);
     launch_sum(sum.dtype, terms, sum.count, sum.to, stream.native_handle());
   }
@@ -69,8 +69,7 @@ class NcclPlugin final : public CollectivesPlugin {
 
   std::string processor(int gpu) const override {
     std::array<char, 32> bus_id{};
-    if (const cudaError_t status =
-            cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), gpu);
+    if (const cudaError_t status = cudaDeviceGetPCIBusId(bus_id.data(), bus_id.size(), gpu);
         status != cudaSuccess)
       throw_error(ErrorCode::kFailedPrecondition, "GPU {} has no PCI bus id: {}", gpu,
                   cudaGetErrorString(status));

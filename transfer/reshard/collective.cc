@@ -43,7 +43,7 @@ class Flows {
   /// `like`: take its chunks, so that chunk i of both is the same bytes.
   const Flow& add(FlowKind kind, const Region& region, DeviceId root, std::vector<FlowEdge> edges,
                   const Flow* like = nullptr) {
-    Flow flow{FlowId(static_cast<std::uint32_t>(plan_.flows.size())),
+    Flow flow{FlowId(plan_.flows.size()),
               kind,
               {Segment::whole(0, region, size_of(plan_.dtype))},
               root,
@@ -91,17 +91,14 @@ Reduction reduction_of(const Flow& flow, ReduceOp op, std::size_t num_ranks, std
 
 /// A reduction that no message is needed for: the group is one device.
 Reduction reduction_alone(const Region& region, ReduceOp op, std::size_t element_size) {
-  const std::uint64_t bytes = static_cast<std::uint64_t>(region.num_elements()) * element_size;
+  const std::uint64_t bytes = region.num_elements() * element_size;
   return {region, op, 1, 0, bytes, bytes, 1};
 }
 
 /// Piece i of n of a flat tensor, cut at multiples of 16 elements.
 Region flat_piece(std::int64_t elements, std::size_t i, std::size_t n) {
   const auto cut = [&](std::size_t k) {
-    return k == n ? elements
-                  : part_of(elements, static_cast<std::int64_t>(k), static_cast<std::int64_t>(n))
-                            .begin /
-                        16 * 16;
+    return k == n ? elements : part_of(elements, k, n).begin / 16 * 16;
   };
   return Region({{cut(i), cut(i + 1)}});
 }
@@ -124,7 +121,7 @@ CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector
   for (const DeviceId device : ranks) shards.push_back({device, box});
   check_group("all_reduce", dtype, true, box, shards, topology);
   const std::int64_t elements = box.num_elements();
-  const std::uint64_t bytes = static_cast<std::uint64_t>(elements) * size_of(dtype);
+  const std::uint64_t bytes = elements * size_of(dtype);
   const Region flat({{0, elements}});
   const std::size_t n = ranks.size();
   CollectivePlan plan{CollectiveKind::kAllReduce, dtype, {}, {}};
@@ -208,7 +205,7 @@ CollectivePlan plan_all_gather(DType dtype, const Region& box, const std::vector
   if (ranks.size() == 1) return plan;
   Flows flows(plan, topology, options);
   for (const Shard& shard : ranks) {
-    const auto bytes = static_cast<std::uint64_t>(shard.region.num_elements()) * size_of(dtype);
+    const auto bytes = shard.region.num_elements() * size_of(dtype);
     flows.add(FlowKind::kDeliver, shard.region, shard.device,
               flows.edges_to_others(shard.device, bytes));
   }
@@ -240,7 +237,7 @@ DevicePart CollectivePlan::device_part(DeviceId device) const {
                                         });
     WEFT_CHECK(reduction != part.reductions.end(), "flow {} has no reduction on device {}",
                stream.flow, device);
-    stream.reduction = static_cast<std::uint32_t>(reduction - part.reductions.begin());
+    stream.reduction = reduction - part.reductions.begin();
   }
   return part;
 }

@@ -80,7 +80,7 @@ void Repair::add(const ReshardPlan& plan, std::span<const DeviceLanded> landed) 
         const std::uint64_t begin = first * flow.chunk_bytes,
                             end = std::min(flow.bytes, last * flow.chunk_bytes);
         for (const Segment& segment : internal::cut(flow.segments, begin, end - begin)) {
-          const auto tensor = static_cast<std::uint32_t>(segment.tensor % tasks_.size());
+          const std::uint32_t tensor = segment.tensor % tasks_.size();
           insert(cargos_[Key{tensor, segment.region}].landed[report.device],
                  {segment.begin, segment.begin + segment.bytes});
         }
@@ -206,8 +206,7 @@ ReshardPlan Repair::plan(std::span<const DeviceId> dead, const Network& network,
   for (Flow& flow : plan.flows) {
     for (Segment& segment : flow.segments) {
       const Region* held = tasks_[segment.tensor].source.region_of(flow.root);
-      if (held == nullptr || !held->contains(segment.region))
-        segment.tensor += static_cast<std::uint32_t>(tasks_.size());
+      if (held == nullptr || !held->contains(segment.region)) segment.tensor += tasks_.size();
     }
   }
   return plan;

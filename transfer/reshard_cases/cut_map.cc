@@ -10,8 +10,8 @@ ShardMap cut_map(const Shape& shape, const MeshCut& cut) {
   ShardMap map{shape, {}};
   for (int device = 0; device < devices; ++device) {
     std::vector<int> coordinate(cut.extents.size());
-    for (int axis = static_cast<int>(cut.extents.size()) - 1, rest = device; axis >= 0; --axis) {
-      const auto a = static_cast<std::size_t>(axis);
+    for (int axis = std::ssize(cut.extents) - 1, rest = device; axis >= 0; --axis) {
+      const std::size_t a = axis;
       coordinate[a] = rest % cut.extents[a];
       rest /= cut.extents[a];
     }
@@ -31,8 +31,7 @@ ShardMap cut_map(const Shape& shape, const MeshCut& cut) {
       }
       intervals.push_back(part_of(shape[d], part, parts));
     }
-    map.shards.push_back({DeviceId(cut.first_device + static_cast<std::uint32_t>(device)),
-                          Region(std::move(intervals))});
+    map.shards.push_back({DeviceId(cut.first_device + device), Region(std::move(intervals))});
   }
   return map;
 }

@@ -23,8 +23,8 @@ struct Side {
 };
 
 Topology topology_of(const Side& source, const Side& destination) {
-  std::vector<int> devices(static_cast<std::size_t>(source.hosts), source.devices);
-  devices.insert(devices.end(), static_cast<std::size_t>(destination.hosts), destination.devices);
+  std::vector<int> devices(source.hosts, source.devices);
+  devices.insert(devices.end(), destination.hosts, destination.devices);
   return Topology::dense(devices);
 }
 
@@ -51,7 +51,7 @@ ReshardCase case_of(std::string_view name, std::string description, const Shape&
 
 /// About `bytes` of i32 whose outer dimensions keep the proportions of the paper's tensors.
 Shape block(std::uint64_t bytes, std::int64_t lead) {
-  const auto elements = static_cast<std::int64_t>(bytes / 4);
+  const std::int64_t elements = bytes / 4;
   const std::int64_t side = elements >= (16 << 20) ? 1024 : elements >= (1 << 20) ? 256 : 32;
   return {lead * side, side, std::max<std::int64_t>(2, elements / (lead * side * side))};
 }
@@ -102,9 +102,9 @@ std::pair<int, int> share_hosts(int hosts, int from, int to, int unit = 1) {
 /// About `bytes` of i32, nearly square, with a row and a column for every device of `parts`.
 Shape plane(std::uint64_t bytes, int parts) {
   const std::uint64_t elements = std::max<std::uint64_t>(bytes / 4, 1);
-  const auto rows = std::max<std::uint64_t>(
-      std::bit_ceil(static_cast<std::uint64_t>(std::sqrt(static_cast<double>(elements)))),
-      std::bit_ceil(static_cast<std::uint64_t>(parts)));
+  const auto rows =
+      std::max<std::uint64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::sqrt(elements))),
+                              std::bit_ceil(static_cast<std::uint64_t>(parts)));
   const auto columns =
       std::max<std::uint64_t>({elements / rows, static_cast<std::uint64_t>(parts), 1});
   return {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)};
@@ -152,8 +152,7 @@ ReshardCase layout(std::string_view name, std::uint64_t bytes, int number, int h
     }
     default: {
       const auto [from, to] = share_hosts(hosts, 3, 5);
-      const auto side =
-          std::int64_t{std::lround(std::sqrt(static_cast<double>(bytes) / 4.0) / 1000.0)} * 1000;
+      const auto side = std::int64_t{std::lround(std::sqrt(bytes / 4.0) / 1000.0)} * 1000;
       const std::int64_t extent = std::max<std::int64_t>({1000, side, 4 * std::max(from, to)});
       return case_of(name, fmt::format("rows to columns, {} to {} hosts", from, to),
                      {extent, extent}, {from, 4, rows}, {to, 4, columns});
@@ -162,7 +161,7 @@ ReshardCase layout(std::string_view name, std::uint64_t bytes, int number, int h
 }
 
 ReshardCase uneven(std::string_view name, std::uint64_t bytes) {
-  const auto columns = std::max<std::int64_t>(13, static_cast<std::int64_t>(bytes / 4 / 1013 / 7));
+  const auto columns = std::max<std::int64_t>(13, bytes / 4 / 1013 / 7);
   return case_of(name, "3x2 with S01 on 1013 rows to 3x3 cut S1 by S0", {1013, 7, columns},
                  {3, 2, {{0, 1}, {}, {}}}, {3, 3, {{}, {1}, {0}}});
 }
@@ -172,10 +171,10 @@ ReshardCase uneven(std::string_view name, std::uint64_t bytes) {
 /// inference host; vectors are replicated there.
 ReshardCase gpt2(std::string_view name, std::uint64_t bytes) {
   constexpr std::uint64_t kLayerBytes = 28351488;  // at width 768
-  const auto layers = static_cast<int>(std::clamp<std::uint64_t>(bytes / (497759232 / 12), 1, 96));
-  const std::uint64_t others = static_cast<std::uint64_t>(layers) * kLayerBytes + 1026 * 768 * 4;
-  const auto vocabulary = static_cast<std::int64_t>(
-      std::max<std::uint64_t>(64, (std::max(bytes, others) - others) / (768 * 4)));
+  const int layers = std::clamp<std::uint64_t>(bytes / (497759232 / 12), 1, 96);
+  const std::uint64_t others = layers * kLayerBytes + 1026 * 768 * 4;
+  const std::int64_t vocabulary =
+      std::max<std::uint64_t>(64, (std::max(bytes, others) - others) / (768 * 4));
   constexpr std::int64_t kWidth = 768;
   const Side trainer_matrix{2, 4, {{0, 1}, {}}}, trainer_vector{2, 4, {{0, 1}}};
   const Side columns{4, 2, {{}, {1}}}, rows{4, 2, {{1}, {}}}, whole{4, 2, {{}}};

@@ -25,7 +25,7 @@ Topology Topology::dense(const std::vector<int>& devices_per_host) {
   Topology topology;
   for (std::size_t host = 0; host < devices_per_host.size(); ++host) {
     for (int i = 0; i < devices_per_host[host]; ++i)
-      topology.host_of_device.push_back(HostId(static_cast<std::uint32_t>(host)));
+      topology.host_of_device.push_back(HostId(host));
   }
   return topology;
 }

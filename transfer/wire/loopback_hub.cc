@@ -140,7 +140,7 @@ class LoopbackWire final : public Wire {
       const auto ready = std::count_if(station_.inbox.begin(), station_.inbox.end(),
                                        [](const auto& event) { return event.delay == 0; });
       if (ready == 0) return std::nullopt;
-      auto skip = hub_.random_.below(static_cast<std::uint64_t>(ready));
+      auto skip = hub_.random_.below(ready);
       while (chosen->delay != 0 || skip-- != 0) ++chosen;
     }
     LoopbackHub::Event event = std::move(*chosen);

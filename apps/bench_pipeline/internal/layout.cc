@@ -63,7 +63,7 @@ std::vector<int> equal_stages(const PipelineModelRequest& request, int meshes, i
                 "the {} layers of {} cannot be cut in {} equal stages; ask for other chunks",
                 layers, request.name, stages);
   }
-  return std::vector<int>(static_cast<std::size_t>(stages), layers / stages);
+  return std::vector<int>(stages, layers / stages);
 }
 
 double PaperScale::link_rate_bits() const { return kPaperLinkBits * time_scale / byte_scale; }

@@ -39,7 +39,7 @@ PipelineModel paper_gpt(const PipelineModelRequest& request) {
   const GptSuite& suite = *std::ranges::find(kGptSuites, request.name, &GptSuite::name);
   const PaperScale scale = scale_of(request, suite.usual);
   const int microbatches = request.microbatches > 0 ? request.microbatches : suite.microbatches;
-  const double rows = static_cast<double>(suite.rows), width = static_cast<double>(suite.width);
+  const double rows = suite.rows, width = suite.width;
   // forward
   const double layer_flops = 24 * rows * kSequence * width * width * (1 + kSequence / (6 * width));
   const double head_flops = 2 * rows * kSequence * width * kVocabulary;
@@ -78,8 +78,7 @@ PipelineModel paper_gpt(const PipelineModelRequest& request) {
       "boundary; time / {:g}, bytes / {:g}, links {:.1f} Mbit/s for 10 Gbit/s",
       suite.layers, suite.width, model.flops_per_step / microbatches * 1e-12, suite.meshes.count,
       suite.meshes.data, suite.meshes.tensor, microbatches, suite.rows, kSequence,
-      scale.device_flops * 1e-12,
-      static_cast<double>(features) * rows * sizeof(float) * scale.byte_scale / (1 << 20),
+      scale.device_flops * 1e-12, features * rows * sizeof(float) * scale.byte_scale / (1 << 20),
       scale.time_scale, scale.byte_scale, model.link_rate_bits * 1e-6);
   return model;
 }

@@ -57,7 +57,7 @@ PipelineModel paper_u_transformer(const PipelineModelRequest& request) {
     crosses.push_back(false);
     if (piece.block < suite.first_layers) continue;
     for (const int input : piece.inputs) {
-      const auto i = static_cast<std::size_t>(input);
+      const std::size_t i = input;
       if (pieces[i].block >= suite.first_layers || crosses[i]) continue;
       crosses[i] = true;
       crossing_bytes +=
@@ -74,7 +74,7 @@ PipelineModel paper_u_transformer(const PipelineModelRequest& request) {
   model.hosts = 2;
   model.devices_per_host = suite.devices;
   model.link_rate_bits = scale.link_rate_bits();
-  model.rows_per_step = static_cast<double>(kRows * microbatches);
+  model.rows_per_step = kRows * microbatches;
   model.flops_per_step = 4 * sample_flops * model.rows_per_step;
   model.time_scale = scale.time_scale;
   model.byte_scale = scale.byte_scale;
@@ -84,8 +84,8 @@ PipelineModel paper_u_transformer(const PipelineModelRequest& request) {
       "({}), {} microbatches of {} samples; emulated: {:.1f} TFLOP/s a device, forward repeated "
       "for the backward, {:.1f} MB a "
       "microbatch each way; time / {:g}, bytes / {:g}, links {:.1f} Mbit/s for 10 Gbit/s",
-      suite.channels, static_cast<double>(real.graph.num_parameter_elements()) * 1e-9,
-      sample_flops * 1e-9, suite.first_layers, suite.second_layers, suite.devices,
+      suite.channels, real.graph.num_parameter_elements() * 1e-9, sample_flops * 1e-9,
+      suite.first_layers, suite.second_layers, suite.devices,
       split ? "activations split by batch" : "weights split, activations replicated", microbatches,
       kRows, scale.device_flops * 1e-12, crossing_bytes * 1e-6, scale.time_scale, scale.byte_scale,
       model.link_rate_bits * 1e-6);

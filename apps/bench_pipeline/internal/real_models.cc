@@ -21,15 +21,13 @@ void complete(PipelineModel& model, const Graph& graph, ValueId loss, std::int64
   model.batches = pipeline_batches(graph, limit);
   model.hosts = kTwoDevices.count;
   model.devices_per_host = 1;
-  model.rows_per_step = static_cast<double>(rows * model.layout.microbatches);
+  model.rows_per_step = rows * model.layout.microbatches;
   for (const Node& node : model.graphs.train.graph.nodes()) {
     model.flops_per_step += cost(model.graphs.train.graph, node).flops * model.layout.microbatches;
   }
 }
 
-double millions(const Graph& graph) {
-  return static_cast<double>(graph.num_parameter_elements()) * 1e-6;
-}
+double millions(const Graph& graph) { return graph.num_parameter_elements() * 1e-6; }
 
 }  // namespace
 
@@ -42,10 +40,8 @@ PipelineModel real_gpt(const PipelineModelRequest& request) {
   PipelineModel model;
   model.name = request.name;
   model.layout = layout_of(request, kTwoDevices,
-                           equal_stages(request, kTwoDevices.count, static_cast<int>(shape.layers)),
-                           microbatches);
-  const GptGraph gpt =
-      gpt_graph(shape, 1.0 / static_cast<double>(microbatches * shape.batch * shape.sequence));
+                           equal_stages(request, kTwoDevices.count, shape.layers), microbatches);
+  const GptGraph gpt = gpt_graph(shape, 1.0 / (microbatches * shape.batch * shape.sequence));
   complete(model, gpt.graph, gpt.loss, shape.batch, shape.vocabulary);
   model.description = fmt::format(
       "GPT, {} layers of width {} in {} stages, {} heads, vocabulary {}, {:.2f} M parameters, two "
@@ -72,8 +68,7 @@ PipelineModel real_u_transformer(const PipelineModelRequest& request) {
   // Three levels down and the bottom; three levels up.
   const std::vector<int> layers{static_cast<int>(shape.levels) + 1, static_cast<int>(shape.levels)};
   model.layout = layout_of(request, kTwoDevices, layers, microbatches);
-  const double pixels =
-      static_cast<double>(microbatches * shape.batch * shape.height * shape.width);
+  const double pixels = microbatches * shape.batch * shape.height * shape.width;
   const UTransformerGraph unet = u_transformer_graph(shape, 1.0 / pixels);
   complete(model, unet.graph, unet.loss, shape.batch, shape.classes);
   model.description = fmt::format(

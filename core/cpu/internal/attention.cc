@@ -28,7 +28,7 @@ void set_scale_and_workspace(CpuKernels::Context& context, const OpRun& run, Att
   head.scale = 1.0f / std::sqrt(static_cast<float>(head.head_dim));
   const std::int64_t floats =
       context.vector.attention_workspace(head.queries, head.keys, head.head_dim);
-  head.workspace = context.workspace.floats(static_cast<std::size_t>(floats));
+  head.workspace = context.workspace.floats(floats);
 }
 
 /// All of a head but its addresses.

@@ -19,16 +19,14 @@ void run_embedding(CpuKernels::Context&, const OpRun& run) {
   for (std::int64_t t = 0; t < tokens; ++t) {
     const std::int32_t id = run.ids(1)[t];
     check_id(run.op, id, t, rows);
-    std::memcpy(run.out_floats() + t * width, run.floats(0) + id * width,
-                static_cast<std::size_t>(width) * sizeof(float));
+    std::memcpy(run.out_floats() + t * width, run.floats(0) + id * width, width * sizeof(float));
   }
 }
 
 void run_embedding_grad(CpuKernels::Context& context, const OpRun& run) {
   const std::int64_t rows = run.op.integer("rows"), tokens = run.size(0), width = run.columns(1);
   float* table = run.out_floats();
-  if (!run.accumulate[0])
-    std::memset(table, 0, static_cast<std::size_t>(rows * width) * sizeof(float));
+  if (!run.accumulate[0]) std::memset(table, 0, rows * width * sizeof(float));
   for (std::int64_t t = 0; t < tokens; ++t) {
     const std::int32_t id = run.ids(0)[t];
     check_id(run.op, id, t, rows);

@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-std::size_t bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
+std::size_t bytes(std::int64_t floats) { return floats * sizeof(float); }
 
 void run_upsample(CpuKernels::Context&, const OpRun& run) {
   const Shape& x = run.shape(0);

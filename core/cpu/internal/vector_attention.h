@@ -107,7 +107,7 @@ void attention_head(const AttentionHead& h) {
   transpose(h.k, h.kv_row, h.keys, h.head_dim, keys, row);
   for (std::int64_t first = 0; first < h.queries; first += kTileRows) {
     const std::int64_t last = smaller(first + kTileRows, h.queries), end = h.causal ? last : h.keys;
-    const int rows = static_cast<int>(last - first);
+    const int rows = last - first;
     const std::int64_t columns = round_up_to_lanes(end);
     float inverse_sums[kTileRows];
     scores(h, keys, row, first, rows, columns, p);
@@ -134,7 +134,7 @@ void attention_head_grad(const AttentionHead& h, const AttentionHeadGrad& d) {
       const std::int64_t last = smaller(first + kTileRows, block_end),
                          end = h.causal ? last : h.keys;
       const std::int64_t columns = round_up_to_lanes(end);
-      const int rows = static_cast<int>(last - first);
+      const int rows = last - first;
       float* p_rows = p + (first - block) * row;
       float* ds_rows = ds + (first - block) * row;
       float deltas[kTileRows];
@@ -152,7 +152,7 @@ void attention_head_grad(const AttentionHead& h, const AttentionHeadGrad& d) {
     const bool accumulate = block != last_block;
     const std::int64_t seen = h.causal ? block_end : h.keys;
     for (std::int64_t key = 0; key < seen; key += kTileRows) {
-      const int rows = static_cast<int>(smaller(kTileRows, seen - key));
+      const int rows = smaller(kTileRows, seen - key);
       // The first query that sees this group, or a masked one of its group.
       const std::int64_t from = h.causal && key > block ? key : block;
       const std::int64_t depth = block_end - from, at = (from - block) * row + key;

@@ -52,7 +52,7 @@ WEFT_INLINE void spread_over_groups(const GroupNormSample& s, const float* in, f
 }
 
 WEFT_INLINE float inverse_count(const GroupNormSample& s) {
-  return 1.0f / (static_cast<float>(s.positions) * static_cast<float>(s.group_size));
+  return 1.0f / (s.positions * static_cast<float>(s.group_size));
 }
 
 /// Fills rows 0 and 1 of the workspace.

@@ -25,7 +25,7 @@ void add_row(const float* a, const float* b, float* y, std::int64_t rows, std::i
 /// first-level cache.
 void sum_rows(const float* x, std::int64_t rows, std::int64_t columns, float* y, bool accumulate) {
   constexpr std::int64_t kUnroll = 8;
-  if (!accumulate) std::memset(y, 0, static_cast<std::size_t>(columns) * sizeof(float));
+  if (!accumulate) std::memset(y, 0, columns * sizeof(float));
   std::int64_t r = 0;
   for (; r + kUnroll <= rows; r += kUnroll) {
     const float* xr = x + r * columns;

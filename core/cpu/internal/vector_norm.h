@@ -27,7 +27,7 @@ struct RowStatistics {
 };
 
 WEFT_INLINE RowStatistics row_statistics(const float* x, std::int64_t columns, float epsilon) {
-  const float inverse_columns = 1.0f / static_cast<float>(columns);
+  const float inverse_columns = 1.0f / columns;
   const float mean =
       sum_row(columns, [&](std::int64_t c, std::int64_t n) { return load_up_to(x + c, n); }) *
       inverse_columns;
@@ -53,7 +53,7 @@ void layer_norm(const float* x, const float* gamma, const float* beta, float* y,
 /// deviation.
 void layer_norm_input_grad(const float* x, const float* gamma, const float* dy, float* dx,
                            std::int64_t rows, std::int64_t columns, float epsilon) {
-  const float inverse_columns = 1.0f / static_cast<float>(columns);
+  const float inverse_columns = 1.0f / columns;
   for (std::int64_t r = 0; r < rows; ++r, x += columns, dy += columns, dx += columns) {
     const RowStatistics s = row_statistics(x, columns, epsilon);
     const float mean_g = inverse_columns * sum_row(columns, [&](std::int64_t c, std::int64_t n) {

@@ -28,8 +28,7 @@ struct AttentionTile {
   /// Bytes of shared memory for `tiles` tiles, `scores` score tiles and `vectors` numbers per row.
   static __host__ __device__ std::size_t bytes(std::int64_t head_dim, int tiles, int scores,
                                                int vectors) {
-    return sizeof(float) *
-           static_cast<std::size_t>(tiles * R * (head_dim + 1) + scores * kScores + vectors * R);
+    return sizeof(float) * (tiles * R * (head_dim + 1) + scores * kScores + vectors * R);
   }
 };
 
@@ -50,7 +49,7 @@ __device__ __forceinline__ Head<T> head_of(T* tensor, const Attention& shape,
 template <int R, typename T>
 __device__ __forceinline__ void load_tile(const Head<const T>& head, std::int64_t first,
                                           int head_dim, float* tile) {
-  for (int e = static_cast<int>(threadIdx.x); e < R * head_dim; e += AttentionTile<R>::kThreads) {
+  for (int e = threadIdx.x; e < R * head_dim; e += AttentionTile<R>::kThreads) {
     const int row = e / head_dim, d = e % head_dim;
     const bool inside = first + row < head.rows;
     tile[row * AttentionTile<R>::row(head_dim) + d] =
@@ -61,7 +60,7 @@ __device__ __forceinline__ void load_tile(const Head<const T>& head, std::int64_
 template <int R, typename T>
 __device__ __forceinline__ void store_tile(const float* tile, const Head<T>& head,
                                            std::int64_t first, int head_dim, float factor) {
-  for (int e = static_cast<int>(threadIdx.x); e < R * head_dim; e += AttentionTile<R>::kThreads) {
+  for (int e = threadIdx.x; e < R * head_dim; e += AttentionTile<R>::kThreads) {
     const int row = e / head_dim, d = e % head_dim;
     if (first + row >= head.rows) continue;
     head.base[(first + row) * head.stride + d] =
@@ -106,7 +105,7 @@ template <int R, typename Weights, typename Factors>
 __device__ __forceinline__ void add_weighted_rows(float* sums, const float* values, int head_dim,
                                                   Weights weights, Factors factors) {
   const int stride = AttentionTile<R>::row(head_dim);
-  for (int e = static_cast<int>(threadIdx.x); e < R * head_dim; e += AttentionTile<R>::kThreads) {
+  for (int e = threadIdx.x; e < R * head_dim; e += AttentionTile<R>::kThreads) {
     const int row = e / head_dim, d = e % head_dim;
     float sum = sums[row * stride + d] * factors(row);
 #pragma unroll 8
@@ -117,7 +116,7 @@ __device__ __forceinline__ void add_weighted_rows(float* sums, const float* valu
 
 template <int R>
 __device__ __forceinline__ void zero_tile(float* tile, int head_dim) {
-  for (int e = static_cast<int>(threadIdx.x); e < R * AttentionTile<R>::row(head_dim);
+  for (int e = threadIdx.x; e < R * AttentionTile<R>::row(head_dim);
        e += AttentionTile<R>::kThreads)
     tile[e] = 0;
 }
@@ -133,7 +132,7 @@ __device__ __forceinline__ std::int64_t keys_for(const Attention& shape, std::in
 
 /// Where a row's numbers lie in [batch, heads, queries].
 __device__ __forceinline__ std::int64_t statistics_begin(const Attention& shape) {
-  return (static_cast<std::int64_t>(blockIdx.z) * shape.heads + blockIdx.y) * shape.queries;
+  return (blockIdx.z * shape.heads + blockIdx.y) * shape.queries;
 }
 
 template <typename T, int R>
@@ -141,7 +140,7 @@ __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
     attention_kernel(Attention shape, float scale, const T* q, const T* k, const T* v, T* y,
                      float* log_sums) {
   using Tile = AttentionTile<R>;
-  const int head_dim = static_cast<int>(shape.head_dim), stride = Tile::row(head_dim);
+  const int head_dim = shape.head_dim, stride = Tile::row(head_dim);
   float* const qs = dynamic_shared<float>();
   float *const ks = qs + R * stride, *const vs = ks + R * stride, *const ys = vs + R * stride,
                *const scores = ys + R * stride;
@@ -150,7 +149,7 @@ __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
   const auto k_head = head_of(k, shape, shape.k_batch, shape.k_row, shape.keys);
   const auto v_head = head_of(v, shape, shape.k_batch, shape.k_row, shape.keys);
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * R;
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % static_cast<int>(kWarp),
+  const int thread = threadIdx.x, lane = thread % static_cast<int>(kWarp),
             warp = thread / static_cast<int>(kWarp);
 
   load_tile<R>(q_head, first, head_dim, qs);
@@ -251,7 +250,7 @@ template <int R>
 __device__ __forceinline__ void load_statistics(const Attention& shape, std::int64_t first,
                                                 const float* log_sums, const float* deltas,
                                                 float* tile_log_sums, float* tile_deltas) {
-  const int row = static_cast<int>(threadIdx.x);
+  const int row = threadIdx.x;
   if (row >= R) return;
   const bool inside = first + row < shape.queries;
   tile_log_sums[row] = inside ? log_sums[statistics_begin(shape) + first + row] : 0.0f;
@@ -263,7 +262,7 @@ __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
     attention_query_grad_kernel(Attention shape, float scale, const T* q, const T* k, const T* v,
                                 const T* dy, const float* log_sums, const float* deltas, T* dq) {
   using Tile = AttentionTile<R>;
-  const int head_dim = static_cast<int>(shape.head_dim), stride = Tile::row(head_dim);
+  const int head_dim = shape.head_dim, stride = Tile::row(head_dim);
   float* const qs = dynamic_shared<float>();
   float *const dys = qs + R * stride, *const ks = dys + R * stride, *const vs = ks + R * stride,
                *const dqs = vs + R * stride;
@@ -301,7 +300,7 @@ __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
                               const T* dy, const float* log_sums, const float* deltas, T* dk,
                               T* dv) {
   using Tile = AttentionTile<R>;
-  const int head_dim = static_cast<int>(shape.head_dim), stride = Tile::row(head_dim);
+  const int head_dim = shape.head_dim, stride = Tile::row(head_dim);
   float* const ks = dynamic_shared<float>();
   float *const vs = ks + R * stride, *const qs = vs + R * stride, *const dys = qs + R * stride,
                *const dks = dys + R * stride, *const dvs = dks + R * stride;
@@ -365,9 +364,7 @@ void with_attention_tile(DType type, std::int64_t head_dim, std::size_t shared_b
 template <int R>
 LaunchShape attention_launch(const Attention& shape, std::int64_t rows, int tiles, int scores,
                              int vectors) {
-  return {dim3(blocks_for(rows, R), static_cast<unsigned>(shape.heads),
-               static_cast<unsigned>(shape.batch)),
-          AttentionTile<R>::kThreads,
+  return {dim3(blocks_for(rows, R), shape.heads, shape.batch), AttentionTile<R>::kThreads,
           AttentionTile<R>::bytes(shape.head_dim, tiles, scores, vectors)};
 }
 
@@ -400,7 +397,7 @@ void attention_grad(StreamHandle stream, DType type, const Attention& shape,
                       *const v = static_cast<const T*>(tensors.v),
                       *const dy = static_cast<const T*>(tensors.dy);
     const dim3 delta_blocks(blocks_for(shape.queries, kDeltaThreads / static_cast<int>(kWarp)),
-                            static_cast<unsigned>(shape.heads), static_cast<unsigned>(shape.batch));
+                            shape.heads, shape.batch);
     launch(stream, "attention_grad: deltas", LaunchShape{delta_blocks, kDeltaThreads, 0},
            attention_delta_kernel<T>, shape, static_cast<const T*>(tensors.y), dy, deltas);
     launch(stream, "attention_grad: queries", attention_launch<kR>(shape, shape.queries, 5, 1, 2),

@@ -48,7 +48,7 @@ class Backend {
 
   template <typename T>
   T* allocate_of(std::int64_t count) {
-    return static_cast<T*>(allocate(static_cast<std::size_t>(count) * sizeof(T)));
+    return static_cast<T*>(allocate(count * sizeof(T)));
   }
 };
 

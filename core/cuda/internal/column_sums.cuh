@@ -97,7 +97,7 @@ __global__ void finish_sums_kernel(const float* partial, std::int64_t batches, s
                                    std::int64_t columns, SumOutputs<Out, Sums> outputs) {
   __shared__ float shared[kSumWarps * kWarp];
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kWarp + threadIdx.x;
-  const int sum = static_cast<int>(blockIdx.y);
+  const int sum = blockIdx.y;
   for (std::int64_t batch = blockIdx.z; batch < batches; batch += gridDim.z) {
     float sums[1][1] = {};
     if (column < columns) {
@@ -122,10 +122,9 @@ void column_sums(StreamHandle stream, const char* name, const Terms& terms, std:
                  const SumOutputs<Out, Terms::kSums>& outputs, float* workspace) {
   const Splits splits(batch, rows, columns);
   // The most blocks along z.
-  const auto layers = static_cast<unsigned>(batch < 65535 ? batch : 65535);
+  const unsigned layers = batch < 65535 ? batch : 65535;
   launch(stream, name,
-         {dim3(blocks_for(columns, kWarp * N), static_cast<unsigned>(splits.count), layers),
-          dim3(kWarp, kSumWarps)},
+         {dim3(blocks_for(columns, kWarp * N), splits.count, layers), dim3(kWarp, kSumWarps)},
          column_sums_kernel<Terms, N>, terms, batch, rows, columns, splits.rows, workspace);
   launch(stream, name,
          {dim3(blocks_for(columns, kWarp), Terms::kSums, layers), dim3(kWarp, kSumWarps)},

@@ -208,9 +208,7 @@ class CublasLtProducts::Impl {
     if (p.gelu_input != nullptr) set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
     set_pointers(plan->operation, p);
     const auto layout = [](Layout& to, DType type, std::int64_t rows, std::int64_t columns) {
-      check_cublas(cublasLtMatrixLayoutCreate(to.address(), cuda_type(type),
-                                              static_cast<std::uint64_t>(rows),
-                                              static_cast<std::uint64_t>(columns), rows),
+      check_cublas(cublasLtMatrixLayoutCreate(to.address(), cuda_type(type), rows, columns, rows),
                    "cublasLtMatrixLayoutCreate");
     };
     layout(plan->a, p.in, p.transpose_b ? p.k : p.n, p.transpose_b ? p.n : p.k);

@@ -65,8 +65,7 @@ class Lengths {
  public:
   Lengths() = default;
   Lengths(const Attention& s, StreamHandle stream) : stride_((s.batch + 63) / 64 * 64) {
-    std::vector<std::int32_t> values(static_cast<std::size_t>(2 * stride_),
-                                     static_cast<std::int32_t>(s.keys));
+    std::vector<std::int32_t> values(2 * stride_, s.keys);
     std::fill_n(values.begin(), stride_, static_cast<std::int32_t>(s.queries));
     const std::size_t bytes = values.size() * sizeof(std::int32_t);
     void* memory = nullptr;
@@ -407,8 +406,7 @@ class CudnnGraphs::Impl {
         status != CUDNN_STATUS_SUCCESS) {
       throw_error(ErrorCode::kInternal, "cudnnSetStream: {}", cudnnGetErrorString(status));
     }
-    void* const workspace =
-        plan.workspace > 0 ? backend.allocate(static_cast<std::size_t>(plan.workspace)) : nullptr;
+    void* const workspace = plan.workspace > 0 ? backend.allocate(plan.workspace) : nullptr;
     if (fe::error_t status = plan.graph->execute(handle_, pointers, workspace); !status.is_good()) {
       throw_error(ErrorCode::kInternal, "cuDNN: {}", status.get_message());
     }

@@ -73,8 +73,8 @@ template <typename Key>
 __global__ void __launch_bounds__(kSortThreads)
     sort_in_block_kernel(Key* keys, std::int64_t first_length, std::int64_t last_length) {
   __shared__ Key shared[kSortBlock];
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kSortBlock;
-  const int thread = static_cast<int>(threadIdx.x);
+  const std::int64_t begin = blockIdx.x * kSortBlock;
+  const int thread = threadIdx.x;
   shared[thread] = keys[begin + thread];
   shared[thread + kSortThreads] = keys[begin + thread + kSortThreads];
   for (std::int64_t length = first_length; length <= last_length; length *= 2) {
@@ -125,7 +125,7 @@ __global__ void embedding_grad_kernel(const std::uint64_t* keys, const T* dy, fl
   const std::int64_t begin = blockIdx.x;
   const std::uint64_t key = keys[begin];
   if (key == kNoToken) return;
-  const auto id = static_cast<std::int64_t>(key >> 32);
+  const std::int64_t id = key >> 32;
   if (begin > 0 && static_cast<std::int64_t>(keys[begin - 1] >> 32) == id) return;
   const std::int64_t end = end_of_run(keys, begin, tokens);
   for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * N; c < columns;
@@ -133,7 +133,7 @@ __global__ void embedding_grad_kernel(const std::uint64_t* keys, const T* dy, fl
     float sums[N] = {};
 #pragma unroll 8
     for (std::int64_t i = begin; i < end; ++i) {
-      const auto token = static_cast<std::int64_t>(keys[i] & 0xffffffffu);
+      const std::int64_t token = keys[i] & 0xffffffffu;
       const Pack<T, N> values = load<N>(dy + token * columns + c);
       for (int n = 0; n < N; ++n) sums[n] += values[n];
     }

@@ -87,13 +87,13 @@ template <typename T>
 __global__ void group_statistics_kernel(const T* x, GroupNorm shape, GroupRows rows) {
   const std::int64_t begin = first_channel_of_warp(shape);
   if (begin < 0) return;
-  const double positions = static_cast<double>(shape.positions);
+  const double positions = shape.positions;
   const std::int64_t batch = begin / shape.channels, channel = begin % shape.channels;
   const T* const first = x + batch * shape.positions * shape.channels + channel;
   double sum = 0;
   for (std::int64_t c = threadIdx.x; c < shape.group_size; c += kWarp)
     sum += to_float(first[c]) + rows.sum0[begin + c] / positions;
-  const double mean = sum_lanes(sum) / static_cast<double>(shape.group_size);
+  const double mean = sum_lanes(sum) / shape.group_size;
   double squares = 0;  // Within channels, and between them.
   for (std::int64_t c = threadIdx.x; c < shape.group_size; c += kWarp) {
     const double of_differences = rows.sum0[begin + c],
@@ -101,9 +101,9 @@ __global__ void group_statistics_kernel(const T* x, GroupNorm shape, GroupRows r
     squares += rows.sum1[begin + c] - of_differences * of_differences / positions +
                positions * (channel_mean - mean) * (channel_mean - mean);
   }
-  const double variance = sum_lanes(squares) / (positions * static_cast<double>(shape.group_size));
-  const auto inverse = static_cast<float>(
-      1.0 / sqrt((variance > 0 ? variance : 0) + static_cast<double>(shape.epsilon)));
+  const double variance = sum_lanes(squares) / (positions * shape.group_size);
+  const auto inverse =
+      static_cast<float>(1.0 / sqrt((variance > 0 ? variance : 0) + shape.epsilon));
   for (std::int64_t c = threadIdx.x; c < shape.group_size; c += kWarp) {
     rows.mean[begin + c] = static_cast<float>(mean);
     rows.inverse[begin + c] = inverse;
@@ -124,8 +124,7 @@ __global__ void group_coefficients_kernel(const T* gamma, GroupNorm shape, Group
     sum_g += g * rows.sum0[begin + c];
     sum_gh += g * inverse * rows.sum1[begin + c];
   }
-  const float inverse_count =
-      1.0f / (static_cast<float>(shape.positions) * static_cast<float>(shape.group_size));
+  const float inverse_count = 1.0f / (shape.positions * static_cast<float>(shape.group_size));
   const float constant = sum_lanes(sum_g) * inverse_count * inverse;
   const float slope = sum_lanes(sum_gh) * inverse_count * inverse * inverse;
   for (std::int64_t c = threadIdx.x; c < shape.group_size; c += kWarp) {

@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
       sum_gh += g * (v[n] - s.mean);
     }
   });
-  const float inverse_columns = 1.0f / static_cast<float>(columns);
+  const float inverse_columns = 1.0f / columns;
   const float mean_g = sum_lanes(sum_g) * inverse_columns;
   const float mean_gh = sum_lanes(sum_gh) * inverse_columns * s.inverse_deviation;
   for_packs(xs, dys, [&](std::int64_t c, const Pack<T, N>& v, const Pack<T, N>& d) {

@@ -59,8 +59,7 @@ template <typename T>
 __device__ __forceinline__ std::int64_t elements_before_packs(const T* row, std::int64_t columns,
                                                               bool wide) {
   if (!wide) return columns;
-  const auto misaligned =
-      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(T));
+  const std::int64_t misaligned = reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(T);
   const std::int64_t before = misaligned == 0 ? 0 : kWide<T> - misaligned;
   return before < columns ? before : columns;
 }
@@ -197,11 +196,11 @@ template <typename T>
 __global__ void __launch_bounds__(kLossThreads)
     squared_error_kernel(const T* x, const float* target, std::int64_t size, double* partial) {
   __shared__ double shared[kLossWarps];
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kErrorsPerBlock;
+  const std::int64_t begin = blockIdx.x * kErrorsPerBlock;
   const std::int64_t end = begin + kErrorsPerBlock < size ? begin + kErrorsPerBlock : size;
   double sum = 0;
   for (std::int64_t i = begin + threadIdx.x; i < end; i += kLossThreads) {
-    const double difference = static_cast<double>(to_float(x[i])) - static_cast<double>(target[i]);
+    const double difference = static_cast<double>(to_float(x[i])) - target[i];
     sum += difference * difference;
   }
   const double total = sum_block(sum, shared);

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kProductSide* kProductSide)
                           bool accumulate) {
   __shared__ float as[kProductTile][kProductTile + 1];
   __shared__ float bs[kProductTile][kProductTile + 1];
-  const int tx = static_cast<int>(threadIdx.x), ty = static_cast<int>(threadIdx.y);
+  const int tx = threadIdx.x, ty = threadIdx.y;
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kProductTile,
                      column_step = std::int64_t{gridDim.y} * kProductTile;
   for (std::int64_t column = static_cast<std::int64_t>(blockIdx.y) * kProductTile; column < n;
@@ -62,9 +62,8 @@ __global__ void __launch_bounds__(kProductSide* kProductSide)
 
 void matrix_product(StreamHandle stream, const MatrixProduct& p) {
   const std::int64_t tiles = (p.n + kProductTile - 1) / kProductTile;
-  const LaunchShape shape{
-      dim3(blocks_for(p.m, kProductTile), static_cast<unsigned>(tiles < 65535 ? tiles : 65535)),
-      dim3(kProductSide, kProductSide)};
+  const LaunchShape shape{dim3(blocks_for(p.m, kProductTile), tiles < 65535 ? tiles : 65535),
+                          dim3(kProductSide, kProductSide)};
   with_type(p.in, [&](auto in) {
     with_type(p.out, [&](auto out) {
       using In = decltype(in);

@@ -157,11 +157,10 @@ __global__ void __launch_bounds__(kOptimizerThreads)
 #pragma unroll 4
   for (std::int64_t i = begin + threadIdx.x * 4; i < packs_end; i += kOptimizerThreads * 4) {
     const Pack<float, 4> values = load<4>(tensor.values + i);
-    for (int n = 0; n < 4; ++n)
-      sum += static_cast<double>(values[n]) * static_cast<double>(values[n]);
+    for (int n = 0; n < 4; ++n) sum += values[n] * static_cast<double>(values[n]);
   }
   for (std::int64_t i = packs_end + threadIdx.x; i < end; i += kOptimizerThreads) {
-    sum += static_cast<double>(tensor.values[i]) * static_cast<double>(tensor.values[i]);
+    sum += tensor.values[i] * static_cast<double>(tensor.values[i]);
   }
   const double total = sum_optimizer_block(sum, shared);
   if (threadIdx.x == 0) partial[blockIdx.x] = total;
@@ -185,7 +184,7 @@ __global__ void __launch_bounds__(kOptimizerThreads)
 std::int64_t sums_of_squares_workspace(std::span<const std::span<const float>> tensors) {
   std::int64_t blocks = 0;
   for (const std::span<const float> tensor : tensors)
-    blocks += blocks_for(static_cast<std::int64_t>(tensor.size()), kSquaresPerBlock);
+    blocks += blocks_for(tensor.size(), kSquaresPerBlock);
   return blocks;
 }
 

@@ -56,7 +56,7 @@ inline bool aligned(const void* pointer) {
 }
 
 inline unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
-  return static_cast<unsigned>((work + per_block - 1) / per_block);
+  return (work + per_block - 1) / per_block;
 }
 
 /// f(T()) of the element type.
@@ -89,7 +89,7 @@ struct Quotient {
 /// Of numbers that are not negative. 32-bit division where it suffices: it costs a fifth.
 __device__ __forceinline__ Quotient divide(std::int64_t number, std::int64_t by) {
   if (number < (std::int64_t{1} << 31) && by < (std::int64_t{1} << 31)) {
-    const auto small = static_cast<std::uint32_t>(number), divisor = static_cast<std::uint32_t>(by);
+    const std::uint32_t small = number, divisor = by;
     return {small / divisor, small % divisor};
   }
   return {number / by, number % by};

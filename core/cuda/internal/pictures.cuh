@@ -136,7 +136,7 @@ template <typename In, typename Out>
 __global__ void transpose_kernel(const In* from, Out* to, std::int64_t rows, std::int64_t columns,
                                  bool accumulate) {
   __shared__ float tile[kTransposeTile][kTransposeTile + 1];
-  const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
+  const int x = threadIdx.x, y = threadIdx.y;
   const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x) * kTransposeTile;
   for (std::int64_t first = std::int64_t{blockIdx.y} * kTransposeTile; first < columns;
        first += std::int64_t{gridDim.y} * kTransposeTile) {
@@ -157,9 +157,8 @@ __global__ void transpose_kernel(const In* from, Out* to, std::int64_t rows, std
 void transpose(StreamHandle stream, DType in, DType out, const void* from, void* to,
                std::int64_t rows, std::int64_t columns, bool accumulate) {
   const std::int64_t tiles = (columns + kTransposeTile - 1) / kTransposeTile;
-  const LaunchShape shape{
-      dim3(blocks_for(rows, kTransposeTile), static_cast<unsigned>(tiles < 65535 ? tiles : 65535)),
-      dim3(kTransposeTile, kTransposeWarps)};
+  const LaunchShape shape{dim3(blocks_for(rows, kTransposeTile), tiles < 65535 ? tiles : 65535),
+                          dim3(kTransposeTile, kTransposeWarps)};
   with_type(in, [&](auto from_type) {
     with_type(out, [&](auto to_type) {
       using In = decltype(from_type);

@@ -42,9 +42,7 @@ void convolve_by_product(Backend& backend, const Convolution& c) {
   // Columns of gradients are f32: several are added up for an element of dx.
   const DType column_type = c.pass == ConvolutionPass::kInputGrad ? DType::kF32 : c.type;
   void* const columns =
-      pointwise
-          ? nullptr
-          : backend.allocate(static_cast<std::size_t>(part * places * row) * size_of(column_type));
+      pointwise ? nullptr : backend.allocate(part * places * row * size_of(column_type));
   for (std::int64_t begin = 0; begin < whole.x.batch; begin += part) {
     Window window = whole;
     window.x.batch = std::min(part, whole.x.batch - begin);

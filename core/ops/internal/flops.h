@@ -12,7 +12,7 @@ inline double no_flops(const Op&, std::span<const TensorType>) { return 0; }
 /// `PerElement` for each element of the first input.
 template <int PerElement>
 double flops_per_element(const Op&, std::span<const TensorType> inputs) {
-  return static_cast<double>(PerElement) * static_cast<double>(inputs[0].elements());
+  return PerElement * static_cast<double>(inputs[0].elements());
 }
 
 }  // namespace weft

@@ -9,12 +9,11 @@ namespace weft::mesh {
 namespace {
 
 double bytes_on(const Partition& partition, int mesh, LocalId local, int rank) {
-  const auto m = static_cast<std::size_t>(mesh);
+  const std::size_t m = mesh;
   const LocalValue& value = partition.per_mesh[m].locals[local.value()];
   const TensorType& type = partition.graph.value(value.value).type;
-  return static_cast<double>(
-      TensorType{type.dtype, local_shape(type.shape, value.spec, partition.meshes[m], rank)}
-          .bytes());
+  return TensorType{type.dtype, local_shape(type.shape, value.spec, partition.meshes[m], rank)}
+      .bytes();
 }
 
 /// What the backward of a stage reads, but for parameters; and what its weight gradients do.

@@ -68,7 +68,7 @@ double all_reduce_seconds(const TrainingPlan& plan, const DeviceMesh& mesh,
     const transfer::CollectivePlan collective = transfer::plan_all_reduce(
         type.dtype, Region::whole(type.shape), devices_at(mesh, group), plan.topology);
     for (transfer::Flow flow : collective.flows) {
-      flow.id = transfer::FlowId(static_cast<std::uint32_t>(flows.size()));
+      flow.id = transfer::FlowId(flows.size());
       flows.push_back(std::move(flow));
     }
   }

@@ -78,7 +78,7 @@ std::vector<StepGraph::Event> StepGraph::find_events() const {
                        return is_whole(edge.forward_timing) && is_whole(edge.backward_timing);
                      });
   if (whole || options_.blocking) return events;
-  std::vector<bool> is_cut(static_cast<std::size_t>(actions_.size()), false);
+  std::vector<bool> is_cut(actions_.size(), false);
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
     const Transfer& one = transfers_[t];
     const TensorTiming& when = timing(one);
@@ -89,7 +89,7 @@ std::vector<StepGraph::Event> StepGraph::find_events() const {
     events.push_back({one.consumer, needed, when.needed_step, false, t, needed > 0});
   }
   for (const Event& event : events) {
-    const auto action = static_cast<std::size_t>(event.action);
+    const std::size_t action = event.action;
     is_cut[action] = is_cut[action] || event.cuts;
   }
   std::erase_if(events, [&](const Event& event) {
@@ -122,8 +122,8 @@ void StepGraph::cut_actions() {
   for (const Event& one : events) done[2 * one.transfer + (one.makes ? 1 : 0)] = true;
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
     Transfer& one = transfers_[t];
-    if (!done[2 * t]) one.needed_by = static_cast<int>(first_piece(head(one.consumer)));
-    if (!done[2 * t + 1]) one.made_by = static_cast<int>(last_piece(one.producer));
+    if (!done[2 * t]) one.needed_by = first_piece(head(one.consumer));
+    if (!done[2 * t + 1]) one.made_by = last_piece(one.producer);
   }
 }
 
@@ -146,7 +146,7 @@ void StepGraph::cut(int action, std::vector<Event>::const_iterator begin,
     if (event->makes) {
       // A piece of no length in which nothing is waited for adds nothing to the one before it.
       const bool before = !is_open && !waits && duration_.size() - 1 > first;
-      one.made_by = static_cast<int>(duration_.size()) - (before ? 2 : 1);
+      one.made_by = std::ssize(duration_) - (before ? 2 : 1);
       if (before) continue;
       duration_.push_back(0);
       is_open = waits = false;
@@ -155,7 +155,7 @@ void StepGraph::cut(int action, std::vector<Event>::const_iterator begin,
         duration_.push_back(0);
         is_open = false;
       }
-      one.needed_by = static_cast<int>(duration_.size()) - 1;
+      one.needed_by = std::ssize(duration_) - 1;
       waits = true;
     }
   }
@@ -165,10 +165,10 @@ void StepGraph::cut(int action, std::vector<Event>::const_iterator begin,
 
 /// A compound is one action: its first member takes the time of all, and the others end with it.
 void StepGraph::join_pairs() {
-  const auto actions = static_cast<std::size_t>(actions_.size());
+  const std::size_t actions = actions_.size();
   head_.resize(actions);
   for (std::size_t action = 0; action < actions; ++action) {
-    const int node = static_cast<int>(action);
+    const int node = action;
     const bool joins = actions_.action(node).joins_previous && actions_.previous(node) >= 0;
     head_[action] = joins ? head_[action - 1] : node;
     if (!joins) continue;
@@ -180,14 +180,13 @@ void StepGraph::join_pairs() {
       duration_[first_piece(head_[action])] *= costs_.pair_time;
   }
   for (Transfer& one : transfers_) {
-    if (!stands_alone(one.consumer))
-      one.needed_by = static_cast<int>(first_piece(head(one.consumer)));
+    if (!stands_alone(one.consumer)) one.needed_by = first_piece(head(one.consumer));
   }
 }
 
 /// As Lowering::kSafe does.
 void StepGraph::order_everything(const Schedule& schedule) {
-  std::vector<std::vector<std::size_t>> made(static_cast<std::size_t>(actions_.size()));
+  std::vector<std::vector<std::size_t>> made(actions_.size());
   for (std::size_t t = 0; t < transfers_.size(); ++t) made[transfers_[t].producer].push_back(t);
   for (std::vector<std::size_t>& tensors : made) {
     std::ranges::sort(tensors, {}, [&](std::size_t t) {
@@ -198,8 +197,7 @@ void StepGraph::order_everything(const Schedule& schedule) {
   }
   lists_.resize(actions_.num_actors());
   const auto run = [&](const ActionPlace& place) {
-    const int action =
-        actions_.first(static_cast<int>(place.actor)) + static_cast<int>(place.index);
+    const int action = actions_.first(place.actor) + static_cast<int>(place.index);
     lists_[place.actor].push_back(first_piece(action));
     return made[action];
   };
@@ -219,9 +217,8 @@ void StepGraph::find_releases(const Schedule& schedule) {
   const ActionHistory history(schedule, edges, order_actions(schedule, edges));
   for (const Transfer& one : transfers_) {
     const int from = actions_.actor(one.producer), to = actions_.actor(one.consumer);
-    const auto index = static_cast<std::size_t>(one.consumer - actions_.first(to));
-    const std::size_t action =
-        history.first_after({static_cast<std::size_t>(to), index}, static_cast<std::size_t>(from));
+    const std::size_t index = one.consumer - actions_.first(to);
+    const std::size_t action = history.first_after({static_cast<std::size_t>(to), index}, from);
     const int next = actions_.first(from) + static_cast<int>(action) + 1;
     releases_.push_back(next < actions_.first(from + 1) ? next : -1);
   }
@@ -231,8 +228,7 @@ void StepGraph::add_tasks() {
   tasks_.links.sharing = costs_.sharing == InterfaceSharing::kFair ? SharedLinks::Sharing::kFair
                                                                    : SharedLinks::Sharing::kInTurn;
   if (!costs_.nic_of_actor.empty()) {
-    const auto interfaces =
-        static_cast<std::size_t>(*std::ranges::max_element(costs_.nic_of_actor)) + 1;
+    const std::size_t interfaces = costs_.num_nics();
     tasks_.links.rates.assign(2 * interfaces, 1);  // Out of interface i: 2i, into it: 2i + 1.
     tasks_.links.queues = interfaces;
   }
@@ -287,11 +283,11 @@ void StepGraph::add_arcs_of_actions() {
 }
 
 void StepGraph::add_arcs_of_transfers() {
-  const auto credits = static_cast<std::size_t>(options_.credits);
+  const std::size_t credits = options_.credits;
   const bool in_turn = costs_.nic_of_actor.empty() || costs_.sharing == InterfaceSharing::kInTurn;
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
-    wait(static_cast<std::size_t>(transfers_[t].made_by), node_of(t));
-    wait(node_of(t), static_cast<std::size_t>(transfers_[t].needed_by));
+    wait(transfers_[t].made_by, node_of(t));
+    wait(node_of(t), transfers_[t].needed_by);
     if (!releases_.empty() && releases_[t] >= 0) wait(node_of(t), first_piece(releases_[t]));
     if (in_turn && t > 0 && same_lane(t - 1, t)) wait(node_of(t - 1), node_of(t));
     if (credits > 0 && t >= credits && same_lane(t - credits, t))

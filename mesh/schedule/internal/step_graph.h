@@ -50,9 +50,7 @@ class StepGraph {
   int action_of(std::size_t piece) const { return action_of_[piece]; }
   /// The pieces of an action.
   std::size_t first_piece(int action) const { return first_piece_[action]; }
-  std::size_t last_piece(int action) const {
-    return first_piece_[static_cast<std::size_t>(action) + 1] - 1;
-  }
+  std::size_t last_piece(int action) const { return first_piece_[action + 1] - 1; }
   /// The first action of its compound, where compounds run as one; else itself.
   int head(int action) const { return head_.empty() ? action : head_[action]; }
 
@@ -84,10 +82,7 @@ class StepGraph {
   void order_everything(const Schedule& schedule);
   void find_releases(const Schedule& schedule);
   void add_tasks();
-  void wait(std::size_t first, std::size_t then) {
-    tasks_.wait(TaskId(static_cast<std::uint32_t>(then)),
-                TaskId(static_cast<std::uint32_t>(first)));
-  }
+  void wait(std::size_t first, std::size_t then) { tasks_.wait(TaskId(then), TaskId(first)); }
   void add_arcs();
   void add_arcs_of_actions();
   void add_arcs_of_transfers();

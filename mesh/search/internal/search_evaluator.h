@@ -117,13 +117,13 @@ class SearchEvaluator {
 
   static constexpr std::size_t kKinds = 4;
   std::size_t program_of(const Action& action) const {
-    return static_cast<std::size_t>(action.stage) * kKinds + static_cast<std::size_t>(action.kind);
+    return action.stage * kKinds + static_cast<std::size_t>(action.kind);
   }
   Tensor& tensor(int lane, std::size_t microbatch) {
-    return tensors_[static_cast<std::size_t>(lane) * microbatches_ + microbatch];
+    return tensors_[lane * microbatches_ + microbatch];
   }
   const Tensor& tensor(int lane, std::size_t microbatch) const {
-    return tensors_[static_cast<std::size_t>(lane) * microbatches_ + microbatch];
+    return tensors_[lane * microbatches_ + microbatch];
   }
 
   /// Lanes lie in pairs: the activations of an edge, then their gradients.

@@ -136,7 +136,7 @@ FrameHeader frame(MessageKind kind, std::size_t length, bool more) {
   FrameHeader header;
   header.kind = static_cast<std::uint8_t>(kind);
   header.flags = more ? 1 : 0;
-  header.length = static_cast<std::uint32_t>(length);
+  header.length = length;
   return header;
 }
 

@@ -55,7 +55,7 @@ class Oracle final {
 class OtherOracle final {
  public:
   explicit OtherOracle(Context&) {}
-  int answer(std::string question) const { return static_cast<int>(question.size()); }
+  int answer(std::string question) const { return question.size(); }
   static constexpr auto endpoints = interface<"test.oracle", 1>(on<&OtherOracle::answer>("answer"));
 };
 
@@ -113,7 +113,7 @@ class Proxy final {
   static bool pass(int from, int to) {
     char bytes[65536];
     const ssize_t count = ::recv(from, bytes, sizeof(bytes), 0);
-    return count > 0 && ::send(to, bytes, static_cast<std::size_t>(count), MSG_NOSIGNAL) == count;
+    return count > 0 && ::send(to, bytes, count, MSG_NOSIGNAL) == count;
   }
 
   int listener_;

@@ -48,8 +48,7 @@ double crossing_bytes(const PipelineModel& model, Pass pass) {
   double bytes = 0;
   for (const mesh::PlannedEdge& planned : plan_of(model).train.edges) {
     if (planned.edge.pass != pass) continue;
-    bytes += static_cast<double>(model.graphs.train.graph.value(planned.edge.value).type.bytes()) *
-             model.byte_scale;
+    bytes += model.graphs.train.graph.value(planned.edge.value).type.bytes() * model.byte_scale;
   }
   return bytes;
 }
@@ -268,8 +267,7 @@ TEST(PipelineModel, AChainsReplicasLieOnHostsOfTheirOwnAndHaveGradientsToSum) {
   const mesh::TrainingPlan plan = plan_of(model);
   double sent = 0;
   for (const mesh::Transfer& transfer : plan.train.programs[0].transfers) {
-    if (transfer.kind == mesh::TransferKind::kAllReduce)
-      sent += static_cast<double>(transfer.bytes_sent());
+    if (transfer.kind == mesh::TransferKind::kAllReduce) sent += transfer.bytes_sent();
   }
   EXPECT_NEAR(sent / (model.link_rate_bits / 8 * kLinkGoodput), 1.5 * 0.06, 1e-3);
 }

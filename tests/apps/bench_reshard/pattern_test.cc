@@ -13,7 +13,7 @@ const TensorType kType = {DType::kF32, {5, 3, 7}};
 const Region kBox({{1, 4}, {0, 2}, {2, 7}});
 
 std::vector<std::byte> filled(const Pattern& pattern, const TensorType& type = kType) {
-  std::vector<std::byte> box(size_of(type.dtype) * static_cast<std::size_t>(kBox.num_elements()));
+  std::vector<std::byte> box(size_of(type.dtype) * kBox.num_elements());
   fill_pattern(pattern, type, kBox, box);
   return box;
 }

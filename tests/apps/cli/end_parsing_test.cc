@@ -45,7 +45,7 @@ TEST(EndParsing, HelpKeepsToTheWidthOfTheTerminal) {
   ::close(slave);
   ::close(master);
   ASSERT_GT(got, 0);
-  text.resize(static_cast<std::size_t>(got));
+  text.resize(got);
   std::erase(text, '\r');
   EXPECT_NE(text.find("--cases"), std::string::npos) << text;
   std::istringstream lines(text);

@@ -104,8 +104,7 @@ TEST(ReshardRequest, SizesAtTheEdgesOfIntegersAreRefusedByTheirOptionOrPlannedIn
       const transfer::PlanStats stats = transfer::plan_stats(plan);
       std::uint64_t wanted = 0, received = stats.bytes_copied;
       for (const transfer::Shard& shard : problem.task.destination.shards)
-        wanted += static_cast<std::uint64_t>(shard.region.num_elements()) *
-                  size_of(problem.task.type.dtype);
+        wanted += shard.region.num_elements() * size_of(problem.task.type.dtype);
       for (const std::uint64_t bytes : stats.received_by_device) received += bytes;
       EXPECT_GE(received, wanted);  // what passes through a device that does not want it counts too
       EXPECT_LE(received, problem.task.type.bytes() * problem.topology.num_devices());

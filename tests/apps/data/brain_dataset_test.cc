@@ -26,7 +26,7 @@ struct MadeUp {
       for (std::int64_t y = 0; y < 50; ++y) {
         for (std::int64_t x = 0; x < 40; ++x) {
           const bool inside = x >= 5 && x < 35 && y >= 5 && y < 45 && z >= 5 && z < 55;
-          head.voxels.push_back(inside ? static_cast<float>(50 + z) : 10.0f);
+          head.voxels.push_back(inside ? (50 + z) : 10.0f);
           brain.voxels.push_back(inside ? 1.0f : 0.0f);
           labels.voxels.push_back(!inside || y < 10 ? 0.0f : y < 30 ? 1.0f : 2.0f);
         }
@@ -54,7 +54,7 @@ TEST(BrainDataset, PicturesShowTheFrontOfTheHeadAboveAndRegionsWhereTheLabelsAre
       MadeUp().dataset({.reduce = 2, .slabs = 2, .slab = 6, .gap = 3}, 24, 24);
   const BrainSlice& slice = data.train.front();
   const auto region = [&](int row, int column) {
-    return static_cast<int>(slice.regions[static_cast<std::size_t>(row * 24 + column)]);
+    return static_cast<int>(slice.regions[row * 24 + column]);
   };
   // Rows of pixels, from the front: y = 48, 47 | 46, 45 | ...; 9 (label 2) lies in front of 2
   // (label 1).
@@ -70,7 +70,7 @@ TEST(BrainDataset, PicturesShowTheFrontOfTheHeadAboveAndRegionsWhereTheLabelsAre
       squares += static_cast<double>(pixel) * pixel;
     }
   }
-  const auto count = static_cast<double>(data.train.size() * data.pixels());
+  const double count = data.train.size() * data.pixels();
   EXPECT_NEAR(sum / count, 0, 1e-4);
   EXPECT_NEAR(squares / count, 1, 1e-4);
 }

@@ -55,8 +55,7 @@ TEST(Nifti, ScalesBySlopeAndInterceptAndReadsOtherTypes) {
 TEST(Nifti, ReadsTheOtherByteOrder) {
   std::vector<std::byte> bytes = sound();
   const auto swap = [&](std::size_t offset, std::size_t size) {
-    std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(offset),
-                 bytes.begin() + static_cast<std::ptrdiff_t>(offset + size));
+    std::reverse(bytes.begin() + offset, bytes.begin() + (offset + size));
   };
   swap(0, 4);
   for (const std::size_t at : {40, 42, 44, 46, 70, 72}) swap(at, 2);
@@ -89,10 +88,9 @@ TEST(Nifti, ReadsFilesCompressedOrNotAndRefusesCutOffOnes) {
   const std::vector<std::byte> bytes = sound();
   const fs::path plain = folder.path() / "v.nii", packed = folder.path() / "v.nii.gz";
   std::ofstream(plain, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
+      .write(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   gzFile file = gzopen(packed.c_str(), "wb");
-  gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+  gzwrite(file, bytes.data(), bytes.size());
   gzclose(file);
   EXPECT_EQ(read_nifti(plain).voxels, read_nifti(packed).voxels);
   fs::resize_file(packed, fs::file_size(packed) - 10);

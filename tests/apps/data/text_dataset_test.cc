@@ -111,7 +111,7 @@ TEST_F(DatasetTest, DamagedTokenFilesAreRefused) {
 
 TEST_F(DatasetTest, WindowsAreAFunctionOfSeedStepAndRow) {
   std::vector<std::int32_t> ids(1000);
-  for (int i = 0; i < 1000; ++i) ids[static_cast<std::size_t>(i)] = i;
+  for (int i = 0; i < 1000; ++i) ids[i] = i;
   const TokenFile file = tokens(ids, 1000);
   const TokenWindows a(file, 16, 1);
   const TokenWindows b(file, 16, 1);

@@ -119,9 +119,8 @@ TEST_F(GptTrainingTest, EveryDeviceReadsJustItsRegionOfTheSameBatch) {
   const auto part = app.open_batches(data.batches);
   const auto read = [](mesh::BatchSource& source, const char* input, mesh::Split split, int step,
                        int microbatch, Region region) {
-    std::vector<std::int32_t> ids(static_cast<std::size_t>(region.num_elements()));
-    source.read(input, split, static_cast<std::uint64_t>(step), microbatch, 3, region,
-                std::as_writable_bytes(std::span(ids)));
+    std::vector<std::int32_t> ids(region.num_elements());
+    source.read(input, split, step, microbatch, 3, region, std::as_writable_bytes(std::span(ids)));
     return ids;
   };
   std::set<std::vector<std::int32_t>> distinct;
@@ -180,7 +179,7 @@ TEST(Generate, ContinuesThePromptDeterministicallyBeyondTheWindow) {
   std::vector<ParameterState> parameters;
   for (std::size_t i = 0; i < graph.parameters().size(); ++i) {
     const Value& value = graph.value(graph.parameters()[i].value);
-    std::vector<float> values(static_cast<std::size_t>(value.type.elements()));
+    std::vector<float> values(value.type.elements());
     for (std::size_t k = 0; k < values.size(); ++k)
       values[k] = 0.3f * std::sin(static_cast<float>(k * (i + 1)));
     parameters.push_back({.name = value.name, .shape = value.type.shape, .values = values});

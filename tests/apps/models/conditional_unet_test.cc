@@ -42,7 +42,7 @@ std::int64_t crossing_elements(const Graph& graph, int split) {
   return elements;
 }
 
-double billions(std::int64_t count) { return std::round(static_cast<double>(count) * 1e-6) * 1e-3; }
+double billions(std::int64_t count) { return std::round(count * 1e-6) * 1e-3; }
 
 double gigaflops(const Graph& graph, int from, int to) {
   double flops = 0;

@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 class CheckpointTest : public ::testing::Test {
  protected:
   static Checkpoint at_step(std::int64_t step) {
-    const float x = static_cast<float>(step);
+    const float x = step;
     return {.step = step,
             .seed = ~std::uint64_t{0},
             .model_digest = "d1",

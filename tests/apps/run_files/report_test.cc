@@ -27,7 +27,7 @@ using ::testing::Not;
 StepMetrics metrics(std::int64_t step) {
   StepMetrics m;
   m.step = step;
-  m.loss = 7.0 - 0.01 * static_cast<double>(step) + 1e-16;
+  m.loss = 7.0 - 0.01 * step + 1e-16;
   m.grad_norm = 0.1 + 0.2;
   m.update_skipped = true;
   m.learning_rate = 1e-3;
@@ -114,7 +114,7 @@ std::string shown(bool terminal, int steps, int columns = 100) {
       display.step(metrics(step));
     }
   }
-  std::string text(static_cast<std::size_t>(std::ftell(out)), '\0');
+  std::string text(std::ftell(out), '\0');
   std::rewind(out);
   EXPECT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());
   std::fclose(out);

@@ -86,12 +86,12 @@ template <typename Call>
 Latency time_calls(int calls, Call call) {
   const SteadyClock clock;
   std::vector<double> times;
-  times.reserve(static_cast<std::size_t>(calls));
+  times.reserve(calls);
   for (int i = 0; i < calls / 10; ++i) call();
   for (int i = 0; i < calls; ++i) {
     const TimePoint begin = clock.now();
     call();
-    times.push_back(static_cast<double>((clock.now() - begin).count()) / 1e3);
+    times.push_back((clock.now() - begin).count() / 1e3);
   }
   std::sort(times.begin(), times.end());
   return {times[times.size() / 2], times[times.size() * 99 / 100]};
@@ -102,7 +102,7 @@ double pipelined_per_second(const actors::ActorRef<Echo>& echo, int calls, int w
   std::deque<actors::Future<Payload>> under_way;
   const TimePoint begin = clock.now();
   for (int i = 0; i < calls; ++i) {
-    if (static_cast<int>(under_way.size()) == window) {
+    if (std::ssize(under_way) == window) {
       (void)under_way.front().get();
       under_way.pop_front();
     }

@@ -25,7 +25,7 @@ bool read_message(int socket, Message& message) {
   while (have < message.size()) {
     const ssize_t count = ::recv(socket, message.data() + have, message.size() - have, 0);
     if (count <= 0) return false;
-    have += static_cast<std::size_t>(count);
+    have += count;
   }
   return true;
 }

@@ -17,7 +17,7 @@ namespace {
 
 struct Times {
   std::vector<double> ms;
-  void add(std::int64_t nanoseconds) { ms.push_back(static_cast<double>(nanoseconds) / 1e6); }
+  void add(std::int64_t nanoseconds) { ms.push_back(nanoseconds / 1e6); }
   std::string summary() {
     std::sort(ms.begin(), ms.end());
     return fmt::format("median {:7.1f} ms, worst {:7.1f} ms", ms[ms.size() / 2], ms.back());

@@ -17,7 +17,7 @@ void write_all(int fd, std::span<const std::byte> bytes) {
     if (put <= 0)
       throw_error(ErrorCode::kUnavailable, "the other side does not listen any more: {}",
                   std::strerror(errno));
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
+    bytes = bytes.subspan(put);
   }
 }
 
@@ -26,7 +26,7 @@ void read_all(int fd, std::span<std::byte> bytes) {
     const ssize_t got = ::read(fd, bytes.data(), bytes.size());
     if (got <= 0)
       throw_error(ErrorCode::kUnavailable, "the other side has ended; see what it wrote to stderr");
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
+    bytes = bytes.subspan(got);
   }
 }
 

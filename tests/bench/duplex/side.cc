@@ -53,7 +53,7 @@ class Side final {
  private:
   /// `single`: also one tensor at a time.
   void all_cases(const char* carrier_name, Carrier& carrier, std::uint64_t bytes, bool single) {
-    const double wire_seconds = static_cast<double>(bytes) / options_.bytes_per_second;
+    const double wire_seconds = bytes / options_.bytes_per_second;
     const auto count =
         static_cast<std::uint32_t>(std::max(2.0, std::ceil(options_.seconds / wire_seconds)));
     const Stream none{bytes, 0, 2}, full{bytes, count, 2},
@@ -80,12 +80,11 @@ class Side final {
         if (stream.count == 0) continue;
         const auto& started = (way == 0 ? zero : one).started;
         const auto& ended = (way == 0 ? one : zero).ended;
-        const double wire_seconds = static_cast<double>(stream.bytes) / options_.bytes_per_second;
+        const double wire_seconds = stream.bytes / options_.bytes_per_second;
         utilisations[way].push_back(wire_seconds * stream.count /
-                                    (1e-9 * static_cast<double>(ended.back() - started.front())));
+                                    (1e-9 * (ended.back() - started.front())));
         double sum = 0;
-        for (std::size_t k = 0; k < ended.size(); ++k)
-          sum += 1e-9 * static_cast<double>(ended[k] - started[k]);
+        for (std::size_t k = 0; k < ended.size(); ++k) sum += 1e-9 * (ended[k] - started[k]);
         slownesses[way].push_back(sum / stream.count / wire_seconds);
       }
     }

@@ -50,7 +50,7 @@ mesh::TrainingPlan plan_of(const apps::PipelineModel& model, const nlohmann::jso
   layout.resharding = transfer::parse_strategy(arm.at("resharding").get<std::string>());
   for (const auto& [host, devices] : hosts_of(model))
     layout.links[host] = model.link_rate_bits / 8 * apps::kLinkGoodput;
-  const int meshes = static_cast<int>(layout.meshes.size());
+  const int meshes = layout.meshes.size();
   const int chunks = static_cast<int>(layout.mesh_of_stage().size()) / meshes;
   layout.own_schedule = mesh::make_schedule(
       {arm.at("schedule").get<std::string>(), meshes, layout.microbatches, chunks, 0});
@@ -91,7 +91,7 @@ Errors errors_of(const std::vector<const MeasuredArm*>& arms, std::size_t share)
   Errors errors;
   for (const MeasuredArm* arm : arms) {
     const double size = std::abs(arm->error(share));
-    errors.mean += size / static_cast<double>(arms.size());
+    errors.mean += size / arms.size();
     errors.worst = std::max(errors.worst, size);
     if (size > 0.05) ++errors.beyond;
   }

@@ -90,8 +90,7 @@ std::vector<ReshardTask> model(int count, int hosts) {
 nlohmann::json planning_times(bool small) {
   const int hosts = small ? 4 : 128, tensors = small ? 20 : 1000;
   const std::vector<ReshardTask> tasks = model(tensors, hosts);
-  const Topology topology =
-      Topology::dense(std::vector<int>(static_cast<std::size_t>(2 * hosts), 8));
+  const Topology topology = Topology::dense(std::vector<int>(2 * hosts, 8));
   const Network network = Network::uniform(topology.num_hosts(), kRate);
   auto start = std::chrono::steady_clock::now();
   const ReshardPlan plan = plan_reshard(tasks, topology, network, Strategy::kWeft);

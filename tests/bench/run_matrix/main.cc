@@ -25,8 +25,7 @@ struct Measured {
 };
 
 double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
+  std::nth_element(values.begin(), values.begin() + (values.size() / 2), values.end());
   return values[values.size() / 2];
 }
 
@@ -63,7 +62,7 @@ void measure(const std::string& schedule, const std::string& strategy, int steps
   };
   const bool begins = eventually([&] { return lines() > 0; }, std::chrono::minutes(2));
   measured.first_step_seconds =
-      std::min(measured.first_step_seconds, static_cast<double>(monotonic_ns() - begun) * 1e-9);
+      std::min(measured.first_step_seconds, (monotonic_ns() - begun) * 1e-9);
   eventually([&] { return lines() > steps / 2; }, std::chrono::minutes(5));
   look_at_memory(processes, peak_bytes);
   if (!begins || run.wait(std::chrono::minutes(5)) != 0) {

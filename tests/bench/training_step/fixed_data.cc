@@ -10,8 +10,7 @@ namespace weft::test {
 namespace {
 
 void write(std::ofstream& file, std::span<const std::byte> bytes) {
-  file.write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
+  file.write(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
 }  // namespace
@@ -27,7 +26,7 @@ void write_fixed_data(const std::filesystem::path& folder, const StepModel& mode
   for (const Parameter& parameter : model.graph.parameters()) {
     const Value& value = model.graph.value(parameter.value);
     const Shape& shape = value.type.shape;
-    values.resize(static_cast<std::size_t>(value.type.elements()));
+    values.resize(value.type.elements());
     fill_parameter(value.name, shape, Region::whole(shape), parameter.initializer, seed, values);
     write(weights, std::as_bytes(std::span(values)));
     parameters.push_back({{"name", value.name}, {"shape", shape}, {"offset", offset}});

@@ -68,14 +68,14 @@ const std::map<std::string, apps::UTransformerShape> kUTransformers{
 StepModel gpt(apps::GptShape shape, std::int64_t batch, DType precision) {
   shape.precision = precision;
   if (batch > 0) shape.batch = batch;
-  const auto tokens = static_cast<double>(shape.batch * shape.sequence);
+  const double tokens = shape.batch * shape.sequence;
   apps::GptGraph gpt = apps::gpt_graph(shape, 1 / tokens);
   return {.graph = std::move(gpt.graph),
           .loss = gpt.loss,
           .inputs = {gpt.tokens, gpt.targets},
           .items = tokens,
           .item = "tokens",
-          .largest_loss = 2 * std::log(static_cast<double>(shape.vocabulary))};
+          .largest_loss = 2 * std::log(shape.vocabulary)};
 }
 
 StepModel u_transformer(apps::UTransformerShape shape, std::int64_t batch, DType precision) {
@@ -88,7 +88,7 @@ StepModel u_transformer(apps::UTransformerShape shape, std::int64_t batch, DType
           .inputs = {u.pixels, u.targets, u.weights},
           .items = static_cast<double>(shape.batch),
           .item = "pictures",
-          .largest_loss = 10 * std::log(static_cast<double>(shape.classes))};
+          .largest_loss = 10 * std::log(shape.classes)};
 }
 
 template <typename T>
@@ -106,9 +106,9 @@ void write_text(PhiloxStream& random, std::uint64_t vocabulary, std::size_t leng
   for (std::size_t begin = 0; begin < tokens.size(); begin += length) {
     std::uint64_t token = random.below(vocabulary);
     for (std::size_t i = begin; i < begin + length; ++i) {
-      tokens[i] = static_cast<std::int32_t>(token);
+      tokens[i] = token;
       token = random.below(4) == 0 ? random.below(vocabulary) : (token * 31 + 7) % vocabulary;
-      targets[i] = static_cast<std::int32_t>(token);
+      targets[i] = token;
     }
   }
 }
@@ -122,12 +122,10 @@ void write_pictures(PhiloxStream& random, const Shape& shape, std::int64_t class
     const double phase = 6.28 * uniform(random), slope = 1 + 3 * uniform(random);
     for (std::int64_t y = 0; y < shape[1]; ++y) {
       for (std::int64_t x = 0; x < shape[2]; ++x, ++at) {
-        const double wave = std::sin(phase + slope * static_cast<double>(x) / 8) *
-                            std::cos(static_cast<double>(y) / 9);
+        const double wave = std::sin(phase + slope * x / 8) * std::cos(static_cast<double>(y) / 9);
         pixels[at] = static_cast<float>(wave + 0.2 * (uniform(random) - 0.5));
         targets[at] = static_cast<std::int32_t>(
-            std::min<double>(static_cast<double>(classes - 1),
-                             std::floor((wave + 1) / 2 * static_cast<double>(classes))));
+            std::min<double>(classes - 1, std::floor((wave + 1) / 2 * classes)));
         weights[at] = x % 2 == 0 ? 1.0f : 0.5f;
       }
     }
@@ -158,15 +156,15 @@ StepModel make_step_model(const std::string& name, std::int64_t batch, DType pre
 
 std::vector<std::vector<std::byte>> step_inputs(const StepModel& model, std::uint64_t seed,
                                                 int step) {
-  PhiloxStream random(seed * 1'000'003 + static_cast<std::uint64_t>(step));
+  PhiloxStream random(seed * 1'000'003 + step);
   std::vector<std::vector<std::byte>> contents;
   for (const ValueId input : model.inputs)
     contents.emplace_back(model.graph.value(input).type.bytes());
   const Shape& shape = model.graph.value(model.inputs[0]).type.shape;
   if (model.inputs.size() == 2) {
-    const auto vocabulary = static_cast<std::uint64_t>(kGpts.at(model.name).vocabulary);
-    write_text(random, vocabulary, static_cast<std::size_t>(shape[1]),
-               typed<std::int32_t>(contents[0]), typed<std::int32_t>(contents[1]));
+    const std::uint64_t vocabulary = kGpts.at(model.name).vocabulary;
+    write_text(random, vocabulary, shape[1], typed<std::int32_t>(contents[0]),
+               typed<std::int32_t>(contents[1]));
   } else {
     write_pictures(random, shape, kUTransformers.at(model.name).classes, typed<float>(contents[0]),
                    typed<std::int32_t>(contents[1]), typed<float>(contents[2]));

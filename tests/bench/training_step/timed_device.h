@@ -76,14 +76,13 @@ class TimedDevice final : public Device {
     void fill_zero(std::span<std::byte> memory) override { stream_->fill_zero(memory); }
     void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {
       double elements = 0;
-      for (const OptimizedParameter& parameter : parameters)
-        elements += static_cast<double>(parameter.value.size());
+      for (const OptimizedParameter& parameter : parameters) elements += parameter.value.size();
       timed("adamw", {0, 28 * elements}, [&] { stream_->adamw(step, parameters); });
     }
     void sums_of_squares(std::span<const std::span<const float>> tensors,
                          std::span<double> results) override {
       double elements = 0;
-      for (const auto& tensor : tensors) elements += static_cast<double>(tensor.size());
+      for (const auto& tensor : tensors) elements += tensor.size();
       timed("sum of squares", {0, 4 * elements},
             [&] { stream_->sums_of_squares(tensors, results); });
     }

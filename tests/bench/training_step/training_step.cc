@@ -45,7 +45,7 @@ double seconds_of(const Clock& clock, const auto& work) {
 double cpu_seconds() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  return time.tv_sec + 1e-9 * time.tv_nsec;
 }
 
 /// The rate of the device's own product of two square matrices: the best of several. Their numbers
@@ -183,8 +183,8 @@ int time_steps(const test::StepModel& model, const Options& options) {
         model.name, to_string(options.precision), device->description(), time * 1e3, options.steps,
         model.items / time, model.item, achieved * 1e-9, achieved / rate, rate * 1e-9);
     fmt::print("memory: {:.1f} MiB persistent, {:.1f} MiB temporary\n",
-               static_cast<double>(trainer.evaluation().persistent_bytes()) / 0x1p20,
-               static_cast<double>(trainer.evaluation().temporary_bytes()) / 0x1p20);
+               trainer.evaluation().persistent_bytes() / 0x1p20,
+               trainer.evaluation().temporary_bytes() / 0x1p20);
     for (const std::string& note : device->notes()) fmt::print("note: {}\n", note);
   }
   if (options.per_op) timed.print(options.steps);

@@ -44,7 +44,7 @@ void write_all(int fd, const void* data, std::size_t size) {
     const ssize_t n = ::write(fd, at, size);
     WEFT_CHECK(n > 0);
     at += n;
-    size -= static_cast<std::size_t>(n);
+    size -= n;
   }
 }
 void read_all(int fd, void* data, std::size_t size) {
@@ -52,7 +52,7 @@ void read_all(int fd, void* data, std::size_t size) {
     const ssize_t n = ::read(fd, at, size);
     WEFT_CHECK(n > 0);
     at += n;
-    size -= static_cast<std::size_t>(n);
+    size -= n;
   }
 }
 
@@ -79,8 +79,7 @@ class Rounds {
     const auto started = std::chrono::steady_clock::now();
     begin_(*this, 0);
     done_.get_future().wait();
-    return Seconds(std::chrono::steady_clock::now() - started).count() /
-           static_cast<double>(count_);
+    return Seconds(std::chrono::steady_clock::now() - started).count() / count_;
   }
   /// Part of round `round`; `last`: its end is the round's end.
   void start(const DevicePart& part, std::uint32_t op, std::uint64_t round,
@@ -223,8 +222,7 @@ std::vector<Figure> measure_socket(std::uint32_t self, int socket, bool small) {
         read_all(connection, buffer.data(), bytes);
         if (self == 1) write_all(connection, buffer.data(), bytes);
       }
-      return Seconds(std::chrono::steady_clock::now() - started).count() /
-             static_cast<double>(rounds) / 2;
+      return Seconds(std::chrono::steady_clock::now() - started).count() / rounds / 2;
     };
     figures.push_back({"ping", "plain socket", bytes, best_of(small, trial)});
   }
@@ -244,8 +242,7 @@ std::vector<Figure> measure_memcpy(bool small) {
         std::memcpy(to.data(), from.data(), bytes);
         asm volatile("" : : "r"(to.data()) : "memory");
       }
-      return Seconds(std::chrono::steady_clock::now() - started).count() /
-             static_cast<double>(rounds);
+      return Seconds(std::chrono::steady_clock::now() - started).count() / rounds;
     };
     figures.push_back({"copy", "memcpy", bytes, best_of(small, trial)});
   }
@@ -272,7 +269,7 @@ int run(bool small, bool json) {
   int status = 0;
   ::waitpid(child, &status, 0);
   for (const Figure& figure : figures) {
-    const double mib_per_second = static_cast<double>(figure.bytes) / figure.seconds / (1 << 20);
+    const double mib_per_second = figure.bytes / figure.seconds / (1 << 20);
     if (json) {
       fmt::print(
           "{{\"what\":\"{}\",\"path\":\"{}\",\"bytes\":{},\"seconds\":{:.9f},\"mib_per_second\":{:."

@@ -24,7 +24,7 @@ class Worker final {
     co_await context_.sleep(std::chrono::seconds(seconds));
   }
   /// As a kernel does: keeps the actor's thread.
-  void compute(std::int64_t seconds) { ::poll(nullptr, 0, static_cast<int>(seconds * 1000)); }
+  void compute(std::int64_t seconds) { ::poll(nullptr, 0, seconds * 1000); }
   /// Holds that much memory, touched.
   void hold(std::uint64_t bytes) { held_.assign(bytes, std::byte{1}); }
   void fail(std::string text) { throw Error(ErrorCode::kInvalidArgument, std::move(text)); }

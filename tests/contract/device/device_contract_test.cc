@@ -45,7 +45,7 @@ struct Floats {
 class NormGradient {
  public:
   NormGradient(Device& device, std::int64_t rows)
-      : x(device, static_cast<std::size_t>(rows * kColumns)),
+      : x(device, rows * kColumns),
         dy(device, x.span().size()),
         gamma(device, kColumns),
         beta(device, kColumns),

@@ -143,11 +143,9 @@ struct Problem {
 
   bool a_is_transposed() const { return op.transpose_a != CUBLAS_OP_N; }
   bool b_is_transposed() const { return op.transpose_b != CUBLAS_OP_N; }
-  std::int64_t m() const { return static_cast<std::int64_t>(d.rows); }
-  std::int64_t n() const { return static_cast<std::int64_t>(d.columns); }
-  std::int64_t k() const {
-    return static_cast<std::int64_t>(a_is_transposed() ? a.rows : a.columns);
-  }
+  std::int64_t m() const { return d.rows; }
+  std::int64_t n() const { return d.columns; }
+  std::int64_t k() const { return a_is_transposed() ? a.rows : a.columns; }
   float op_a(const void* matrix, std::int64_t i, std::int64_t l) const {
     return factor(matrix, a.type, a_is_transposed() ? l + i * a.ld : i + l * a.ld);
   }

@@ -195,9 +195,7 @@ class Buffer {
  private:
   static constexpr std::size_t kGap = 512;
   static constexpr unsigned char kMark = 0xa5;
-  std::size_t bytes(std::int64_t elements) const {
-    return static_cast<std::size_t>(elements) * size_of(type_);
-  }
+  std::size_t bytes(std::int64_t elements) const { return elements * size_of(type_); }
 
   DType type_;
   std::int64_t size_;
@@ -217,7 +215,7 @@ class CublasLtProducts : public testing::Test {
   }
   bool one_of(int n) { return between(1, n) == 1; }
   std::unique_ptr<Buffer> numbers(DType type, std::int64_t size) {
-    const std::size_t offsets[] = {0, 0, 16, static_cast<std::size_t>(size_of(type))};
+    const std::size_t offsets[] = {0, 0, 16, size_of(type)};
     auto buffer = std::make_unique<Buffer>(type, size, offsets[between(0, 3)]);
     std::normal_distribution<float> normal;
     for (std::int64_t i = 0; i < size; ++i) buffer->set(i, normal(random_));
@@ -296,7 +294,7 @@ TEST_F(CublasLtProducts, AreWhatTheyAreDefinedToBe) {
         for (std::int64_t l = 0; l < p.k; ++l)
           sum += double{a->get(p.transpose_a ? l * p.m + i : i * p.k + l)} *
                  b->get(p.transpose_b ? j * p.k + l : l * p.n + j);
-        if (p.accumulate) sum += old[static_cast<std::size_t>(at)];
+        if (p.accumulate) sum += old[at];
         if (p.addend != nullptr) sum += addend->get(at);
         double should = sum;
         if (p.epilogue == Epilogue::kGelu) {

@@ -144,7 +144,7 @@ void run_grid(const char* kernel, Dim3 grid, Dim3 block_size, std::size_t shared
       HostThread& thread = block.fibers[t]->thread;
       thread.block_size = block_size;
       thread.grid_size = grid;
-      const auto small = static_cast<unsigned>(t);
+      const unsigned small = t;
       thread.thread = {small % block_size.x, small / block_size.x % block_size.y,
                        small / block_size.x / block_size.y};
       thread.block = {static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x % grid.y),

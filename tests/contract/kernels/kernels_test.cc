@@ -34,14 +34,14 @@ struct HostTensor {
   TensorRef ref() { return {type, data()}; }
 
   double get(std::int64_t i) {
-    const std::byte* const at = data() + static_cast<std::size_t>(i) * size_of(type.dtype);
+    const std::byte* const at = data() + i * size_of(type.dtype);
     if (type.dtype == DType::kBF16)
       return static_cast<float>(*reinterpret_cast<const BFloat16*>(at));
     if (type.dtype == DType::kI32) return *reinterpret_cast<const std::int32_t*>(at);
     return *reinterpret_cast<const float*>(at);
   }
   void set(std::int64_t i, double value) {
-    std::byte* const at = data() + static_cast<std::size_t>(i) * size_of(type.dtype);
+    std::byte* const at = data() + i * size_of(type.dtype);
     if (type.dtype == DType::kBF16) {
       *reinterpret_cast<BFloat16*>(at) = BFloat16(static_cast<float>(value));
     } else if (type.dtype == DType::kI32) {
@@ -56,7 +56,7 @@ std::vector<HostTensor> make_inputs(const OpCase& c, DType real, std::size_t off
                                     const std::function<double()>& normal) {
   std::vector<HostTensor> inputs;
   const std::vector<TensorType> types = c.types(real);
-  const auto ids = static_cast<double>(c.ids_below);
+  const double ids = c.ids_below;
   for (std::size_t i = 0; i < types.size(); ++i) {
     const Holds holds = c.inputs[i].holds;
     HostTensor& tensor = inputs.emplace_back(types[i], holds == Holds::kReal ? offset : 0);
@@ -158,7 +158,7 @@ class KernelContract : public testing::TestWithParam<KindOfRunner> {
     }
     HostTensor* first_output = outputs.data();
     if (in_place) {
-      const auto shared = static_cast<std::size_t>(definition(c.op.kind).in_place_input);
+      const std::size_t shared = definition(c.op.kind).in_place_input;
       first_output = &inputs[shared];
       out_refs[0].data = inputs[shared].data();
     }
@@ -174,8 +174,7 @@ class KernelContract : public testing::TestWithParam<KindOfRunner> {
                            (real == DType::kBF16 && c.op.kind == OpKind::kConvolutionWeightGrad);
       int wrong = 0;
       for (std::int64_t e = 0; e < output.type.elements() && wrong < 3; ++e) {
-        const double is = output.get(e), old = before[i][static_cast<std::size_t>(e)],
-                     should = expected[i].get(e) + old;
+        const double is = output.get(e), old = before[i][e], should = expected[i].get(e) + old;
         // bf16 has 8 bits of mantissa.
         const double allowed = library + 3e-5 * c.size + 1e-4 * std::abs(should) +
                                (rounded ? std::abs(should) / 256 : 0);
@@ -374,7 +373,7 @@ TEST_P(KernelContract, SumsOfSquaresAndAdd) {
   HostTensor from({DType::kF32, {1003}}, 0), to({DType::kF32, {1003}}, 1);
   for (std::int64_t e = 0; e < 1003; ++e) {
     from.set(e, normal(random));
-    to.set(e, static_cast<double>(e));
+    to.set(e, e);
   }
   runner->add(from.ref().as<float>(), to.ref().as<float>());
   for (std::int64_t e = 0; e < 1003; ++e)

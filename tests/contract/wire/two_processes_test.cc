@@ -29,7 +29,7 @@ void write_all(int fd, const void* data, std::size_t size) {
     const ssize_t n = ::write(fd, at, size);
     ASSERT_GT(n, 0);
     at += n;
-    size -= static_cast<std::size_t>(n);
+    size -= n;
   }
 }
 
@@ -39,13 +39,13 @@ bool read_all(int fd, void* data, std::size_t size) {
     const ssize_t n = ::read(fd, at, size);
     if (n <= 0) return false;
     at += n;
-    size -= static_cast<std::size_t>(n);
+    size -= n;
   }
   return true;
 }
 
 void send_address(int fd, const std::vector<std::byte>& address) {
-  const std::uint32_t size = static_cast<std::uint32_t>(address.size());
+  const std::uint32_t size = address.size();
   write_all(fd, &size, sizeof(size));
   write_all(fd, address.data(), address.size());
 }
@@ -62,7 +62,7 @@ std::vector<std::byte> receive_address(int fd) {
 TEST(WireChild, DISABLED_Echo) {
   const char* host = std::getenv("WEFT_WIRE_CHILD");
   if (host == nullptr) GTEST_SKIP() << "only as the child of TwoProcesses";
-  test::Recorder own(make_ucx_wire(DeviceId(1), HostId(static_cast<std::uint32_t>(std::atoi(host))),
+  test::Recorder own(make_ucx_wire(DeviceId(1), HostId(std::atoi(host)),
                                    {.secret = test::cluster_token(), .interfaces = "lo"}));
   send_address(kChildSocket, own.wire->address());
   const auto address = receive_address(kChildSocket);

@@ -38,7 +38,7 @@ class WireContract : public ::testing::TestWithParam<WireKind> {
 
   Recorder& end(std::size_t i) { return *ends_[i]; }
   void join(std::size_t from, std::size_t to) {
-    const DeviceId peer(static_cast<std::uint32_t>(to));
+    const DeviceId peer(to);
     end(from).wire->connect(peer, world_->host_of(peer), end(to).wire->address());
   }
   bool until(const std::function<bool()>& done) {
@@ -201,7 +201,7 @@ TEST_P(WireContract, EverythingUnderLoadEndsExactlyOnceWithTheRightBytes) {
   std::vector<std::vector<std::byte>> payloads;
   for (Token token = 0; token < kCount; ++token) {
     const std::size_t size = std::array<std::size_t, 5>{0, 1, 700, 90000, 200000}[random() % 5];
-    payloads.push_back(pattern(size, static_cast<std::uint32_t>(token)));
+    payloads.push_back(pattern(size, token));
   }
   std::map<Token, std::vector<std::byte>> got[2];
   for (std::size_t i = 0; i < 2; ++i) {
@@ -216,8 +216,8 @@ TEST_P(WireContract, EverythingUnderLoadEndsExactlyOnceWithTheRightBytes) {
   }
   for (Token token = 0; token < kCount; ++token) {
     for (std::size_t i = 0; i < 2; ++i) {
-      end(i).wire->send(DeviceId(static_cast<std::uint32_t>(1 - i)),
-                        std::as_bytes(std::span(&token, 1)), payloads[token], token);
+      end(i).wire->send(DeviceId(1 - i), std::as_bytes(std::span(&token, 1)), payloads[token],
+                        token);
     }
     if (token % 8 == 0) end(token % 2).wire->progress();
   }

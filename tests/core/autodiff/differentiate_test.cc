@@ -54,7 +54,7 @@ TEST(Differentiate, AParameterThatTwoBlocksUseHasATermFromEach) {
   const TrainingGraph training = differentiate(model.graph, model.loss);
   ASSERT_EQ(training.gradients.size(), 3u);
   for (const int term : {1, 2}) {
-    const Gradient& gradient = training.gradients[static_cast<std::size_t>(term)];
+    const Gradient& gradient = training.gradients[term];
     EXPECT_EQ(gradient.parameter, model.w);
     const Node& node = training.graph.node(*training.graph.value(gradient.gradient).producer);
     EXPECT_EQ(node.op.kind, OpKind::kLinearWeightGrad);

@@ -38,15 +38,14 @@ TEST_P(OptimizerKernels, ThreeAdamWStepsEqualTheFormulaInDouble) {
              .weight_decay = 0.1,
              .gradient_scale = 0.5};
   for (step.step = 1; step.step <= 3; ++step.step) {
-    const std::vector<float> gradients =
-        random_values(kSize, 10 + static_cast<std::uint64_t>(step.step));
+    const std::vector<float> gradients = random_values(kSize, 10 + step.step);
     kernels.adamw(step, {gradients, parameters, first, second});
     for (std::size_t i = 0; i < kSize; ++i) {
-      const double g = step.gradient_scale * static_cast<double>(gradients[i]);
+      const double g = step.gradient_scale * gradients[i];
       m[i] = step.beta1 * m[i] + (1 - step.beta1) * g;
       v[i] = step.beta2 * v[i] + (1 - step.beta2) * g * g;
-      const double mean = m[i] / (1 - std::pow(step.beta1, static_cast<double>(step.step)));
-      const double square = v[i] / (1 - std::pow(step.beta2, static_cast<double>(step.step)));
+      const double mean = m[i] / (1 - std::pow(step.beta1, step.step));
+      const double square = v[i] / (1 - std::pow(step.beta2, step.step));
       p[i] -= step.learning_rate *
               (mean / (std::sqrt(square) + step.epsilon) + step.weight_decay * p[i]);
       ASSERT_NEAR(parameters[i], p[i], 2e-6) << "element " << i << " step " << step.step;

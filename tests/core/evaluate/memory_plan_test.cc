@@ -59,15 +59,14 @@ TEST(MemoryPlan, ValuesThatAreNeededTogetherNeverShareBytes) {
       const std::size_t at = *plan.offsets[node.outputs[0].value()];
       const int in_place = definition(node.op.kind).in_place_input;
       for (const ValueId input : node.inputs) {
-        const bool may_share =
-            in_place >= 0 && node.inputs[static_cast<std::size_t>(in_place)] == input;
+        const bool may_share = in_place >= 0 && node.inputs[in_place] == input;
         if (!may_share && !elsewhere[input.value()]) {
           ASSERT_NE(*plan.offsets[input.value()], at);
         }
       }
       for (std::size_t byte = at; byte < at + graph.value(node.outputs[0]).type.bytes();
            byte += 64) {
-        owner[byte / 64] = static_cast<int>(node.outputs[0].value());
+        owner[byte / 64] = node.outputs[0].value();
       }
     }
   }

@@ -15,7 +15,7 @@ constexpr Initializer kNormal{Initializer::Kind::kNormal, 0.5};
 std::vector<float> fill(const Shape& shape, const Region& region,
                         const Initializer& initializer = kNormal, std::uint64_t seed = 7,
                         std::string_view name = "w") {
-  std::vector<float> values(static_cast<std::size_t>(region.num_elements()));
+  std::vector<float> values(region.num_elements());
   fill_parameter(name, shape, region, initializer, seed, values);
   return values;
 }
@@ -24,7 +24,7 @@ TEST(FillParameter, AnyRegionHasTheValuesOfTheWhole) {
   const Shape shape{5, 3, 7};
   const auto whole = fill(shape, Region::whole(shape));
   const Region part({{1, 4}, {0, 3}, {2, 7}});
-  std::vector<float> expected(static_cast<std::size_t>(part.num_elements()));
+  std::vector<float> expected(part.num_elements());
   copy_region(part, sizeof(float), Region::whole(shape), std::as_bytes(std::span(whole)), part,
               std::as_writable_bytes(std::span(expected)));
   EXPECT_EQ(fill(shape, part), expected);
@@ -39,7 +39,7 @@ TEST(FillParameter, NormalNumbersHaveTheMomentsAskedFor) {
     squares += x * x;
     fourth += x * x * x * x;
   }
-  const auto n = static_cast<double>(values.size());
+  const double n = values.size();
   EXPECT_NEAR(sum / n, 0, 0.006);
   EXPECT_NEAR(squares / n, 0.25, 0.005);
   EXPECT_NEAR(fourth / n, 3 * 0.0625, 0.01);  // a normal distribution has kurtosis 3

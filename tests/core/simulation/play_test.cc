@@ -168,7 +168,7 @@ TEST(MaxMinShares, EveryShareIsHeldDownByAFullLinkWhereNobodyHasMore) {
     for (std::uint32_t user = 0; user < uses.size(); ++user) {
       for (std::uint32_t link = 0; link < capacities.size(); ++link) {
         if (random.below(2) == 0) continue;
-        uses[user].push_back({link, 0.5 + 0.25 * static_cast<double>(random.below(7))});
+        uses[user].push_back({link, 0.5 + 0.25 * random.below(7)});
         shares.use(user, link, uses[user].back().second);
       }
     }

@@ -48,7 +48,7 @@ TEST(Region, CopyEqualsElementwiseCopyOnRandomBoxes) {
     std::vector<Interval> region, from_box, to_box;
     for (std::size_t i = 0; i < rank; ++i) {
       const auto pick = [&](std::int64_t bound) {
-        return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(bound));
+        return static_cast<std::int64_t>(random() % bound);
       };
       const std::int64_t begin = 3 + pick(3), end = begin + 1 + pick(4);
       region.push_back({begin, end});
@@ -56,8 +56,7 @@ TEST(Region, CopyEqualsElementwiseCopyOnRandomBoxes) {
       to_box.push_back({begin - pick(2), end + pick(3)});
     }
     const Region r(region), f(from_box), t(to_box);
-    std::vector<std::int32_t> from(static_cast<std::size_t>(f.num_elements())),
-        to(static_cast<std::size_t>(t.num_elements()), -1);
+    std::vector<std::int32_t> from(f.num_elements()), to(t.num_elements(), -1);
     std::iota(from.begin(), from.end(), 0);
     auto expected = to;
     const auto fs = row_major_strides(f.shape()), ts = row_major_strides(t.shape());
@@ -69,7 +68,7 @@ TEST(Region, CopyEqualsElementwiseCopyOnRandomBoxes) {
         fo += (index[i] - f[i].begin) * fs[i];
         to_offset += (index[i] - t[i].begin) * ts[i];
       }
-      expected[static_cast<std::size_t>(to_offset)] = from[static_cast<std::size_t>(fo)];
+      expected[to_offset] = from[fo];
       std::size_t d = rank;
       while (d > 0 && ++index[d - 1] == r[d - 1].end) {
         index[d - 1] = r[d - 1].begin;

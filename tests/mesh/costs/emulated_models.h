@@ -50,7 +50,7 @@ inline mesh::ModelGraphs emulated_model(const std::vector<BlockSeconds>& blocks,
     x = b.embedding(b.parameter("table", {kWords, kWidth}, zeros(), {"vocab", "embed"}), tokens);
   std::vector<ValueId> skip_values;
   for (std::size_t block = 0; block < blocks.size(); ++block) {
-    b.set_block(static_cast<int>(block));
+    b.set_block(block);
     const auto scope = b.scope("block" + std::to_string(block));
     std::vector<ValueId> inputs{x};
     for (std::size_t s = 0; s < skips.size(); ++s) {

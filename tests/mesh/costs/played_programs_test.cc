@@ -38,7 +38,7 @@ Layout random_layout(const mesh::NamedSchedule& schedule, std::mt19937& random) 
       blocks.push_back({seconds(), seconds(), seconds()});
   }
   std::vector<Skip> skips;
-  const int last = static_cast<int>(blocks.size()) - 1;
+  const int last = std::ssize(blocks) - 1;
   for (int from = 0; from < last; ++from) {
     if (number(0, 2) > 0) continue;
     Skip skip{from, number(from + 1, last), number(1, 9), number(0, 1) * seconds()};
@@ -80,7 +80,7 @@ double seconds_of(const mesh::TrainingPlan& plan, const mesh::ScheduleCosts& cos
       return costs.stages[stage].reduce_grad;
     if (plan.partition.mesh_of_stage[stage] != mesh) continue;
     // A mesh with a single stage does not name it.
-    const bool is_named = has_reduction(plan.schedule, static_cast<int>(stage));
+    const bool is_named = has_reduction(plan.schedule, stage);
     if (!is_named || std::ranges::count(plan.partition.mesh_of_stage, mesh) == 1)
       rest += costs.stages[stage].reduce_grad;
   }
@@ -100,7 +100,7 @@ mesh::Traffic as_the_simulator_sees_it(const mesh::TrainingPlan& plan,
   };
   for (const mesh::Program& program : plan.train.programs) {
     int mesh = 0;
-    while (!plan.partition.meshes[static_cast<std::size_t>(mesh)].rank_of(program.device)) ++mesh;
+    while (!plan.partition.meshes[mesh].rank_of(program.device)) ++mesh;
     for (const mesh::Transfer& transfer : program.transfers) {
       auto& movements = traffic.movements[transfer.op];
       if (movements.empty()) {
@@ -126,7 +126,7 @@ mesh::Schedule with_reductions(mesh::Schedule schedule, std::mt19937& random) {
       if (!mesh::gives_weight_grad(action.kind) || action.microbatch + 1 < schedule.microbatches ||
           random() % 2 == 0)
         continue;
-      actions.insert(actions.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+      actions.insert(actions.begin() + i + 1,
                      {action.stage, mesh::ActionKind::kReduceGrad, mesh::kNoMicrobatch});
     }
   }

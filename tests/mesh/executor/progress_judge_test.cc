@@ -53,7 +53,7 @@ TEST(ProgressJudge, AStepOfElevenMinutesInWhichInstructionsEndNowAndThenIsFine) 
 TEST(ProgressJudge, ATransferThatTakesManyTimesTheLimitButMovesIsFine) {
   ProgressJudge judge({}, kRun);
   const auto [kind, at] = first_verdict(judge, 3600, [](int s) {
-    return ProgressJudge::Reports{waits(10, static_cast<std::uint64_t>(s / 59)), waits()};
+    return ProgressJudge::Reports{waits(10, s / 59), waits()};
   });
   EXPECT_EQ(kind, Kind::kFine);
 }
@@ -75,7 +75,7 @@ TEST(ProgressJudge, AnOpThatTakesLongIsToldAgainAndAgainAndEndsNothing) {
 TEST(ProgressJudge, AnOpThatTakesLongerThanTheLongestEndsTheRunAlsoWhileOthersMove) {
   ProgressJudge judge({.longest_op = 100s}, kRun);
   const auto [kind, at] = first_verdict(judge, 200, [](int s) {
-    return ProgressJudge::Reports{waits(10, static_cast<std::uint64_t>(s)), works(s)};
+    return ProgressJudge::Reports{waits(10, s), works(s)};
   });
   EXPECT_EQ(kind, Kind::kOpTooLong);
   EXPECT_EQ(at, 100);
@@ -106,7 +106,7 @@ TEST(ProgressJudge, SignsOfLifeAreNoProgressHoweverManySendThem) {
     ProgressJudge judge({}, kRun);
     const auto [kind, at] = first_verdict(judge, 200, [&](int s) {
       DeviceProgress beats = waits();
-      beats.network_bytes = 5 * devices * static_cast<std::uint64_t>(s / 20);
+      beats.network_bytes = 5 * devices * (s / 20);
       return ProgressJudge::Reports(devices, beats);
     });
     EXPECT_EQ(kind, Kind::kDeadlock) << devices;

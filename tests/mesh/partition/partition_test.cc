@@ -39,14 +39,14 @@ TrainingGraph small_model(std::int64_t batch = 4, std::int64_t width = 8) {
 
 DeviceMesh make_mesh(const std::string& name, int data, int tensor, unsigned first) {
   std::vector<transfer::DeviceId> devices;
-  for (int i = 0; i < data * tensor; ++i) devices.emplace_back(first + static_cast<unsigned>(i));
+  for (int i = 0; i < data * tensor; ++i) devices.emplace_back(first + i);
   return DeviceMesh(name, {{"data", data}, {"tensor", tensor}}, devices);
 }
 
 PartitionRequest request(const TrainingGraph& model, std::vector<DeviceMesh> meshes,
                          std::vector<int> stage_of_block) {
   std::vector<int> mesh_of_stage;
-  for (std::size_t i = 0; i < meshes.size(); ++i) mesh_of_stage.push_back(static_cast<int>(i));
+  for (std::size_t i = 0; i < meshes.size(); ++i) mesh_of_stage.push_back(i);
   return {model.graph,
           model.loss,
           model.gradients,

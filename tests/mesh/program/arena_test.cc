@@ -27,7 +27,7 @@ TEST(Arena, PiecesAliveTogetherNeverOverlapAndTheArenaIsAtMostTheirSum) {
     std::vector<Lifetime> lives;
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < 1 + random() % 60; ++i) {
-      const auto first = static_cast<std::int64_t>(random() % 40);
+      const std::int64_t first = random() % 40;
       lives.push_back({random() % 5000, first, first + static_cast<std::int64_t>(random() % 20)});
       sum += (lives.back().bytes + 63) / 64 * 64;
     }
@@ -76,7 +76,7 @@ TEST(Arena, EachPieceLiesAtTheLowestFreeOffsetLargestFirst) {
     const std::uint64_t largest = 1 + random() % 2000;
     const std::size_t count = 1 + random() % 120;
     for (std::size_t i = 0; i < count; ++i) {
-      const auto first = static_cast<std::int64_t>(random() % times);
+      const std::int64_t first = random() % times;
       // Some are needed to the end, as what has been sent without an answer; some are empty.
       const auto last = random() % 5 == 0 ? static_cast<std::int64_t>(times)
                                           : first + static_cast<std::int64_t>(random() % 20);

@@ -19,7 +19,7 @@ Program one_of_two(bool first) {
   program.num_handles = 4;
   const std::uint32_t mine = first ? 0 : 1, theirs = first ? 1 : 0;
   for (int i = 0; i < 2; ++i) {
-    const auto handle = static_cast<std::uint32_t>(i);
+    const std::uint32_t handle = i;
     program.instructions.push_back(Begin{first ? 0 : 1, ActionKind::kForward, i});
     program.instructions.push_back(Start{theirs, i, -1, -1, handle});
     program.instructions.push_back(Wait{handle});

@@ -120,7 +120,7 @@ std::string clash_by_definition(const Program& program) {
     }
   };
   const auto bytes_of = [&](std::int64_t buffer) {
-    const Buffer& b = program.buffers[static_cast<std::size_t>(buffer)];
+    const Buffer& b = program.buffers[buffer];
     return Bytes{b.persistent, b.offset, b.offset + b.type.bytes()};
   };
   std::map<std::uint32_t, Start> under_way;
@@ -171,7 +171,7 @@ Program random_program(std::mt19937_64& random) {
   std::vector<std::uint32_t> open;
   const auto wait = [&](std::size_t at) {
     program.instructions.emplace_back(Wait{open[at]});
-    open.erase(open.begin() + static_cast<std::ptrdiff_t>(at));
+    open.erase(open.begin() + at);
   };
   for (int i = 0; i < 60; ++i) {
     const auto any = [&] { return static_cast<std::int32_t>(below(program.buffers.size())); };
@@ -189,7 +189,7 @@ Program random_program(std::mt19937_64& random) {
           Start{handle, 0, ends == 0 ? -1 : any(), ends == 1 ? -1 : any(), handle});
       open.push_back(handle);
     } else {
-      wait(static_cast<std::size_t>(below(open.size())));
+      wait(below(open.size()));
     }
   }
   while (!open.empty()) wait(0);

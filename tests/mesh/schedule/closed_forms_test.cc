@@ -43,7 +43,7 @@ TEST(ClosedForms, InterleavingDividesTheBubble) {
 TEST(ClosedForms, PeaksAreThoseOfTheWarmUps) {
   for (const auto& [p, m] : kSizes) {
     const auto peak = [&, p = p, m = m](const char* name, int actor) {
-      return play({name, p, m, 0, 0}, {1, 1, 1}).actors[static_cast<std::size_t>(actor)].peak;
+      return play({name, p, m, 0, 0}, {1, 1, 1}).actors[actor].peak;
     };
     for (int i = 0; i < p; ++i) {
       EXPECT_DOUBLE_EQ(peak("gpipe", i), m);

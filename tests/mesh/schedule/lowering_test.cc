@@ -92,9 +92,9 @@ LoweredSchedule lower_rows(const std::vector<std::vector<std::optional<Action>>>
           const bool backward = graph.action(user).kind != ActionKind::kForward;
           lowered[actor].push_back({Operation::What::kSend, *cell, need.edge, backward,
                                     cell->microbatch, graph.actor(user)});
-          lowered[static_cast<std::size_t>(graph.actor(user))].push_back(
-              {Operation::What::kReceive, graph.action(user), need.edge, backward, cell->microbatch,
-               static_cast<int>(actor)});
+          lowered[graph.actor(user)].push_back({Operation::What::kReceive, graph.action(user),
+                                                need.edge, backward, cell->microbatch,
+                                                static_cast<int>(actor)});
         }
       }
     }

@@ -41,8 +41,8 @@ TEST(NamedSchedules, OneForwardOneBackwardWarmsUpByTheDistanceToTheEnd) {
 /// An actor's order by chunks, forwards positive and backwards negative, counted from 1.
 std::vector<int> signed_chunks(const Schedule& schedule, int actor) {
   std::vector<int> result;
-  const int actors = static_cast<int>(schedule.actors.size());
-  for (const Action& action : schedule.actors[static_cast<std::size_t>(actor)]) {
+  const int actors = schedule.actors.size();
+  for (const Action& action : schedule.actors[actor]) {
     const int chunk = action.stage / actors + 1;
     result.push_back(action.kind == ActionKind::kForward ? chunk : -chunk);
   }
@@ -62,11 +62,11 @@ TEST(NamedSchedules, InterleavedNeverRunsABackwardOfAChunkBeforeItsForward) {
       for (const int v : {1, 2, 4, 8}) {
         const Schedule schedule = make_schedule({"interleaved-1f1b", p, m, v, g});
         for (int actor = 0; actor < p; ++actor) {
-          std::vector<int> open(static_cast<std::size_t>(v), 0);
+          std::vector<int> open(v, 0);
           const std::vector<int> order = signed_chunks(schedule, actor);
           EXPECT_EQ(order.size(), static_cast<std::size_t>(2 * m * v));
           for (const int chunk : order) {
-            int& count = open[static_cast<std::size_t>(std::abs(chunk)) - 1];
+            int& count = open[std::abs(chunk) - 1];
             count += chunk > 0 ? 1 : -1;
             EXPECT_GE(count, 0);
           }

@@ -39,9 +39,7 @@ TEST_P(ReferenceTable, IsMetExactly) {
   EXPECT_DOUBLE_EQ(simulation.exposed, 0);
 }
 
-std::vector<double> each(int actors, double peak) {
-  return std::vector<double>(static_cast<std::size_t>(actors), peak);
-}
+std::vector<double> each(int actors, double peak) { return std::vector<double>(actors, peak); }
 
 INSTANTIATE_TEST_SUITE_P(
     All, ReferenceTable,

@@ -42,14 +42,12 @@ TEST(Simulate, CriticalPathLeadsFromTheStartToTheEndWithoutAGap) {
   const ScheduleSimulation simulation = simulate(schedule, uniform_costs(4, {}, 0.75));
   double at = 0;
   for (const ScheduleSimulation::PathStep& step : simulation.critical_path) {
-    const auto index = static_cast<std::size_t>(step.index);
-    const double start =
-        step.transfer
-            ? simulation.transfers[index].start
-            : simulation.actors[static_cast<std::size_t>(step.actor)].actions[index].start;
+    const std::size_t index = step.index;
+    const double start = step.transfer ? simulation.transfers[index].start
+                                       : simulation.actors[step.actor].actions[index].start;
     EXPECT_DOUBLE_EQ(start, at);
     at = step.transfer ? simulation.transfers[index].end
-                       : simulation.actors[static_cast<std::size_t>(step.actor)].actions[index].end;
+                       : simulation.actors[step.actor].actions[index].end;
   }
   EXPECT_DOUBLE_EQ(at, simulation.makespan);
 }

@@ -20,7 +20,7 @@ SearchRequest request_of(StagePlacement placement, int p, int m, double transfer
   request.actor_of_stage = place_stages(placement, p, chunks);
   request.microbatches = m;
   request.costs = cut_in_chunks(uniform_costs(p, {}, transfer), chunks);
-  if (memory > 0) request.memory_of_actor.assign(static_cast<std::size_t>(p), memory);
+  if (memory > 0) request.memory_of_actor.assign(p, memory);
   return request;
 }
 
@@ -28,7 +28,7 @@ SearchRequest request_of(StagePlacement placement, int p, int m, double transfer
 void add_orders(const std::vector<int>& stages, int microbatches,
                 std::vector<std::array<int, 3>>& done, std::vector<Action>& order,
                 std::vector<std::vector<Action>>& all) {
-  if (order.size() == 3 * stages.size() * static_cast<std::size_t>(microbatches)) {
+  if (order.size() == 3 * stages.size() * microbatches) {
     all.push_back(order);
     return;
   }
@@ -49,17 +49,15 @@ void add_orders(const std::vector<int>& stages, int microbatches,
 double least_of_all(const SearchRequest& request) {
   SearchEvaluator evaluator(request);
   Schedule schedule = make_schedule("1f1b", 1, 1);
-  schedule.stages = static_cast<int>(request.actor_of_stage.size());
+  schedule.stages = request.actor_of_stage.size();
   schedule.microbatches = request.microbatches;
   schedule.actor_of_stage = request.actor_of_stage;
-  schedule.actors.assign(
-      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, {});
+  schedule.actors.assign(num_actors(request.actor_of_stage), {});
   std::vector<std::vector<std::vector<Action>>> orders(schedule.actors.size());
   for (std::size_t actor = 0; actor < orders.size(); ++actor) {
     std::vector<int> stages;
     for (int s = 0; s < schedule.stages; ++s) {
-      if (request.actor_of_stage[static_cast<std::size_t>(s)] == static_cast<int>(actor))
-        stages.push_back(s);
+      if (request.actor_of_stage[s] == static_cast<int>(actor)) stages.push_back(s);
     }
     std::vector<std::array<int, 3>> done(stages.size(), {0, 0, 0});
     std::vector<Action> order;
@@ -85,9 +83,7 @@ double least_of_all(const SearchRequest& request) {
 TEST(Bounds, NoScheduleOfAllIsFasterAndTheSearchFindsTheFastest) {
   const unsigned seed = 31;
   std::mt19937 random(seed);
-  const auto below = [&](double most) {
-    return most * static_cast<double>(random() % 1000) / 1000;
-  };
+  const auto below = [&](double most) { return most * (random() % 1000) / 1000; };
   const std::array sizes{std::tuple(StagePlacement::kOnePerActor, 2, 2),
                          std::tuple(StagePlacement::kOnePerActor, 2, 3),
                          std::tuple(StagePlacement::kOnePerActor, 3, 2),
@@ -98,7 +94,7 @@ TEST(Bounds, NoScheduleOfAllIsFasterAndTheSearchFindsTheFastest) {
   int reached = 0;
   for (int round = 0; round < 21; ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << " round " << round);
-    const auto [placement, p, m] = sizes[static_cast<std::size_t>(round) % sizes.size()];
+    const auto [placement, p, m] = sizes[round % sizes.size()];
     SearchRequest request = request_of(placement, p, m, 0, round % 3 == 0 ? 0 : 1 + below(2));
     const bool alike = round % 2 == 0, parts = round % 5 == 0;
     for (StageCosts& stage : request.costs.stages) {

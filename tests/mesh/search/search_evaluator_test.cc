@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <optional>
 #include <random>
 
@@ -12,9 +11,7 @@
 namespace weft::mesh {
 namespace {
 
-double below(std::mt19937& random, double most) {
-  return most * static_cast<double>(random() % 1000) / 1000;
-}
+double below(std::mt19937& random, double most) { return most * (random() % 1000) / 1000; }
 
 TensorTiming random_timing(std::mt19937& random) {
   TensorTiming timing;
@@ -31,7 +28,7 @@ SearchRequest random_request(std::mt19937& random, const std::vector<int>& actor
   SearchRequest request;
   request.actor_of_stage = actor_of_stage;
   request.microbatches = microbatches;
-  const int stages = static_cast<int>(actor_of_stage.size());
+  const int stages = actor_of_stage.size();
   request.costs = uniform_costs(stages, {});
   const bool parts = random() % 2 == 0, bytes = random() % 2 == 0, recomputes = random() % 4 == 0;
   for (StageCosts& stage : request.costs.stages) {
@@ -58,8 +55,7 @@ SearchRequest random_request(std::mt19937& random, const std::vector<int>& actor
   request.costs.exchange = below(random, 1);
   request.simulation.credits = static_cast<int>(random() % 4);
   if (random() % 2 == 0) {
-    const std::size_t actors =
-        static_cast<std::size_t>(*std::ranges::max_element(actor_of_stage)) + 1;
+    const std::size_t actors = num_actors(actor_of_stage);
     for (std::size_t actor = 0; actor < actors; ++actor) {
       request.costs.nic_of_actor.push_back(static_cast<int>(random() % 3 == 0 ? 0 : actor));
     }
@@ -87,8 +83,7 @@ TEST(SearchEvaluator, SaysWhatTheSimulatorSays) {
   int finished = 0;
   for (int round = 0; round < 400; ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << " round " << round);
-    const NamedSchedule& named =
-        named_schedules()[static_cast<std::size_t>(round) % named_schedules().size()];
+    const NamedSchedule& named = named_schedules()[round % named_schedules().size()];
     const int p = 2 + static_cast<int>(random() % 3), m = 2 + static_cast<int>(random() % 6);
     Schedule schedule = make_schedule({std::string(named.name), p, m, 0, 0});
     const SearchRequest request = random_request(random, schedule.actor_of_stage, m);
@@ -118,7 +113,7 @@ TEST(SearchEvaluator, SaysWhatTheSimulatorSays) {
           }
         }
         for (const auto& [actor, at] : evaluator.held_up_by_order(schedule)) {
-          const auto& actions = expected->actors[static_cast<std::size_t>(actor)].actions;
+          const auto& actions = expected->actors[actor].actions;
           ASSERT_NEAR(actions[static_cast<std::size_t>(at)].start,
                       actions[static_cast<std::size_t>(at) - 1].end, near);
         }

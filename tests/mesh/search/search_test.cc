@@ -20,7 +20,7 @@ SearchRequest request_of(int p, int m, const StageCosts& stage, double transfer,
   request.actor_of_stage = place_stages(StagePlacement::kOnePerActor, p, 1);
   request.microbatches = m;
   request.costs = uniform_costs(p, stage, transfer);
-  if (memory > 0) request.memory_of_actor.assign(static_cast<std::size_t>(p), memory);
+  if (memory > 0) request.memory_of_actor.assign(p, memory);
   request.budget = 300'000;
   return request;
 }

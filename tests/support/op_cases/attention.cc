@@ -22,7 +22,7 @@ void attend(const Heads& h, double* y, std::size_t y_row) {
     for (std::size_t j = 0; j < keys; ++j) {
       double score = 0;
       for (std::size_t c = 0; c < h.head; ++c) score += h.q[i * h.q_row + c] * h.k[j * h.k_row + c];
-      weights.push_back(std::exp(score / std::sqrt(static_cast<double>(h.head))));
+      weights.push_back(std::exp(score / std::sqrt(h.head)));
       sum += weights.back();
     }
     for (std::size_t j = 0; j < keys; ++j) {
@@ -33,8 +33,7 @@ void attend(const Heads& h, double* y, std::size_t y_row) {
 }
 
 Numbers reference_attention(const ReferenceRun& run) {
-  const auto sequence = static_cast<std::size_t>(run.shapes[0][1]),
-             head = static_cast<std::size_t>(run.op.integer("head_dim"));
+  const std::size_t sequence = run.shapes[0][1], head = run.op.integer("head_dim");
   const std::size_t width = run.last(0);
   Numbers y(run.batch() * sequence * width, 0.0);
   for (std::size_t b = 0; b < run.batch(); ++b) {
@@ -48,7 +47,7 @@ Numbers reference_attention(const ReferenceRun& run) {
 }
 
 Numbers reference_cross_attention(const ReferenceRun& run) {
-  const auto head = static_cast<std::size_t>(run.op.integer("head_dim"));
+  const std::size_t head = run.op.integer("head_dim");
   const std::size_t width = run.last(0), queries = run.in(0).size() / (run.batch() * width),
                     keys = run.in(1).size() / (run.batch() * width);
   Numbers y(run.in(0).size(), 0.0);

@@ -20,7 +20,7 @@ Numbers reference_linear(const ReferenceRun& run) {
 
 Numbers reference_linear_input_grad(const ReferenceRun& run) {
   const Numbers &dy = run.in(0), &w = run.in(1);
-  const auto k = static_cast<std::size_t>(run.shapes[1].front());
+  const std::size_t k = run.shapes[1].front();
   const std::size_t n = w.size() / k, m = dy.size() / n;
   Numbers dx(m * k, 0.0);
   for (std::size_t i = 0; i < m; ++i) {

@@ -9,7 +9,7 @@ namespace {
 Numbers reference_layer_norm(const ReferenceRun& run) {
   const Numbers &x = run.in(0), &gamma = run.in(1), &beta = run.in(2);
   const std::size_t h = gamma.size();
-  const auto count = static_cast<double>(h);
+  const double count = h;
   Numbers y(x.size());
   for (std::size_t row = 0; row < x.size(); row += h) {
     double mean = 0, variance = 0;
@@ -26,11 +26,11 @@ Numbers reference_layer_norm(const ReferenceRun& run) {
 Numbers reference_group_norm(const ReferenceRun& run) {
   const Numbers &x = run.in(0), &gamma = run.in(1), &beta = run.in(2);
   const std::size_t channels = gamma.size(), positions = x.size() / (run.batch() * channels);
-  const auto group_size = static_cast<std::size_t>(run.op.integer("group_size"));
+  const std::size_t group_size = run.op.integer("group_size");
   Numbers y(x.size());
   for (std::size_t b = 0; b < run.batch(); ++b) {
     for (std::size_t group = 0; group < channels; group += group_size) {
-      const auto count = static_cast<double>(positions * group_size);
+      const double count = positions * group_size;
       const auto for_elements = [&](auto body) {
         for (std::size_t p = 0; p < positions; ++p)
           for (std::size_t c = group; c < group + group_size; ++c)

@@ -66,8 +66,8 @@ struct ReferenceRun {
   const Numbers* optional_in(std::size_t i) const {
     return i < inputs.size() ? inputs[i] : nullptr;
   }
-  std::size_t batch() const { return static_cast<std::size_t>(shapes[0].front()); }
-  std::size_t last(std::size_t i) const { return static_cast<std::size_t>(shapes[i].back()); }
+  std::size_t batch() const { return shapes[0].front(); }
+  std::size_t last(std::size_t i) const { return shapes[i].back(); }
 };
 using Reference = Numbers (*)(const ReferenceRun& run);
 

@@ -40,7 +40,7 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
       changed.resharding = transfer::Strategy::kSendRecv;
       group.use_layout(changed);
     }
-    const mesh::StepResult result = group.run(train_step(static_cast<std::uint64_t>(step)));
+    const mesh::StepResult result = group.run(train_step(step));
     if (step < 3) {
       fmt::print("step {}\n", step);
       std::fflush(stdout);

@@ -25,8 +25,8 @@ template <typename T>
 std::vector<T> random_values(std::mt19937_64& random, std::size_t count) {
   std::vector<T> values(count);
   for (T& value : values)
-    value = static_cast<T>(std::ldexp(static_cast<double>(random() % 2000001) - 1e6,
-                                      static_cast<int>(random() % 40) - 20));
+    value =
+        static_cast<T>(std::ldexp(random() % 2000001 - 1e6, static_cast<int>(random() % 40) - 20));
   return values;
 }
 
@@ -170,11 +170,11 @@ std::pair<Region, std::vector<Shard>> random_cut(std::mt19937_64& random,
                                                  const std::vector<DeviceId>& group) {
   std::vector<Interval> box(1 + random() % 3);
   for (Interval& interval : box) {
-    interval.begin = static_cast<std::int64_t>(random() % 5);
+    interval.begin = random() % 5;
     interval.end = interval.begin + 1 + static_cast<std::int64_t>(random() % 7);
   }
   const std::size_t dimension = random() % box.size();
-  const auto n = static_cast<std::int64_t>(group.size());
+  const std::int64_t n = group.size();
   const std::int64_t size = n + static_cast<std::int64_t>(random() % 9);
   box[dimension].end = box[dimension].begin + size;
   std::vector<Shard> shards;
@@ -182,7 +182,7 @@ std::pair<Region, std::vector<Shard>> random_cut(std::mt19937_64& random,
     auto piece = box;
     piece[dimension] = {box[dimension].begin + size * i / n,
                         box[dimension].begin + size * (i + 1) / n};
-    shards.push_back({group[static_cast<std::size_t>(i)], Region(piece)});
+    shards.push_back({group[i], Region(piece)});
   }
   return {Region(box), shards};
 }
@@ -199,7 +199,7 @@ TEST(CollectiveProperty, ReduceScatterGivesEachRankItsOwnRegionOfTheSum) {
     std::vector<std::vector<float>> terms;
     std::vector<std::vector<std::byte>> sources;
     for (std::size_t rank = 0; rank < shards.size(); ++rank) {
-      terms.push_back(random_values<float>(random, static_cast<std::size_t>(box.num_elements())));
+      terms.push_back(random_values<float>(random, box.num_elements()));
       sources.push_back(to_bytes(terms.back()));
     }
     const auto sum = to_bytes(reduce_in_order(terms, ReduceOp::kSum));
@@ -220,8 +220,7 @@ TEST(CollectiveProperty, AllGatherGivesEveryRankTheWholeBox) {
     const auto [box, shards] =
         random_cut(random, random_group(random, setting.topology.num_devices()));
     const auto plan = plan_all_gather(DType::kF64, box, shards, setting.topology, setting.options);
-    const auto whole =
-        to_bytes(random_values<double>(random, static_cast<std::size_t>(box.num_elements())));
+    const auto whole = to_bytes(random_values<double>(random, box.num_elements()));
     std::vector<std::vector<std::byte>> sources;
     for (const Shard& shard : shards) {
       auto& source =

@@ -85,12 +85,12 @@ class EgressOfOne : public ::testing::Test {
         Topology::dense({1, 1}), Strategy::kSendRecv, {1024, 1024, 2});
   }
   void start(int transfer, std::uint32_t device, const TransferLimits& limits = {}) {
-    transfers[static_cast<std::size_t>(transfer)]
+    transfers[transfer]
         .at(DeviceId(device))
         ->start(*cluster.engines[device], {1, 1, static_cast<std::uint32_t>(transfer), 1}, limits);
   }
   bool ended(int transfer) {
-    const auto& participants = transfers[static_cast<std::size_t>(transfer)];
+    const auto& participants = transfers[transfer];
     return std::all_of(participants.begin(), participants.end(),
                        [](const auto& p) { return p.second->report.has_value(); });
   }

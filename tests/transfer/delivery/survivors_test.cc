@@ -28,10 +28,10 @@ std::vector<std::byte> payload_in(std::span<const std::byte> buffer, const Regio
                                   const Flow& flow, std::size_t element) {
   std::vector<std::byte> payload;
   for (const Segment& segment : flow.segments) {
-    std::vector<std::byte> dense(static_cast<std::size_t>(segment.region.num_elements()) * element);
+    std::vector<std::byte> dense(segment.region.num_elements() * element);
     copy_region(segment.region, element, box, buffer, segment.region, dense);
-    const auto begin = dense.begin() + static_cast<std::ptrdiff_t>(segment.begin);
-    payload.insert(payload.end(), begin, begin + static_cast<std::ptrdiff_t>(segment.bytes));
+    const auto begin = dense.begin() + segment.begin;
+    payload.insert(payload.end(), begin, begin + segment.bytes);
   }
   return payload;
 }
@@ -97,9 +97,9 @@ TEST(Survivors, ReportWhatHasLandedAndKeepTheirConnections) {
         partial += landed.count() > 0 && !landed.complete() ? 1 : 0;
         for (std::uint32_t chunk = 0; chunk < landed.num_chunks; ++chunk) {
           if (!landed.has(chunk)) continue;
-          const auto begin = static_cast<std::ptrdiff_t>(chunk * flow.chunk_bytes);
-          const auto end = static_cast<std::ptrdiff_t>(
-              std::min<std::uint64_t>((chunk + 1) * flow.chunk_bytes, flow.bytes));
+          const std::ptrdiff_t begin = chunk * flow.chunk_bytes;
+          const std::ptrdiff_t end =
+              std::min<std::uint64_t>((chunk + 1) * flow.chunk_bytes, flow.bytes);
           ASSERT_TRUE(
               std::equal(there.begin() + begin, there.begin() + end, expected.begin() + begin))
               << "chunk " << chunk << " of " << to_string(flow) << " at device " << device.value();

@@ -138,9 +138,8 @@ TEST_F(DataPlaneFuzz, DamagedChunkHeadersLeaveTheEngineSound) {
     // Also of transfers before and after this one, of other flows, beyond the last chunk, and
     // twice.
     const TransferId of{id.epoch, id.step + 20 * mutator.below(3) - 20, id.op, id.microbatch};
-    const auto header =
-        ChunkHeader::of(magic, mutator.below(4) == 0 ? of : id, mutator.below(8) == 0 ? 1 : 0,
-                        static_cast<std::uint32_t>(mutator.below(kChunks + 1)));
+    const auto header = ChunkHeader::of(magic, mutator.below(4) == 0 ? of : id,
+                                        mutator.below(8) == 0 ? 1 : 0, mutator.below(kChunks + 1));
     const auto sound = bytes_of(header);
     std::vector<std::byte> payload(
         kSizes[mutator.below(mutator.below(2) == 0 ? std::size(kSizes) : 5)]);

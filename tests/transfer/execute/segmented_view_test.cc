@@ -58,19 +58,17 @@ TEST(SegmentedView, EveryRangeEqualsThatOfTheConcatenation) {
     for (Segment& segment : segments) {
       segment.tensor = static_cast<std::uint32_t>(random() % tensors.size());
       const TensorPart& tensor = tensors[segment.tensor];
-      const auto rows = static_cast<std::uint64_t>((*tensor.source)[0].size());
-      const auto row = static_cast<std::int64_t>(random() % rows);
-      segment.region = Region({{row, row + 1 +
-                                         static_cast<std::int64_t>(
-                                             random() % (rows - static_cast<std::uint64_t>(row)))},
+      const std::uint64_t rows = (*tensor.source)[0].size();
+      const std::int64_t row = random() % rows;
+      segment.region = Region({{row, row + 1 + static_cast<std::int64_t>(random() % (rows - row))},
                                {random() % 2 == 0 ? 0 : 1, (*tensor.source)[1].end}});
       std::vector<std::byte> dense(Segment::whole(0, segment.region, size_of(tensor.dtype)).bytes);
       copy_region(segment.region, size_of(tensor.dtype), *tensor.source, memory[segment.tensor],
                   segment.region, dense);
       segment.begin = random() % dense.size();
       segment.bytes = 1 + random() % (dense.size() - segment.begin);
-      const auto begin = dense.begin() + static_cast<std::ptrdiff_t>(segment.begin);
-      payload.insert(payload.end(), begin, begin + static_cast<std::ptrdiff_t>(segment.bytes));
+      const auto begin = dense.begin() + segment.begin;
+      payload.insert(payload.end(), begin, begin + segment.bytes);
     }
     const SegmentedView view(segments, tensors, kSource);
     ASSERT_EQ(view.bytes(), payload.size());
@@ -78,9 +76,8 @@ TEST(SegmentedView, EveryRangeEqualsThatOfTheConcatenation) {
     for (int range = 0; range < 10; ++range) {
       const std::size_t begin = random() % payload.size(),
                         count = 1 + random() % (payload.size() - begin);
-      const std::vector<std::byte> expected(
-          payload.begin() + static_cast<std::ptrdiff_t>(begin),
-          payload.begin() + static_cast<std::ptrdiff_t>(begin + count));
+      const std::vector<std::byte> expected(payload.begin() + begin,
+                                            payload.begin() + (begin + count));
       std::vector<std::byte> got(count);
       view.gather(buffers, begin, got);
       ASSERT_EQ(got, expected);

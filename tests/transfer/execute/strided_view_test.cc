@@ -33,19 +33,18 @@ TEST(StridedView, EveryRangeEqualsThatOfTheCopiedRegion) {
     std::vector<Interval> box(random() % 5), region;
     for (Interval& interval : box) {
       interval = {2, 3 + static_cast<std::int64_t>(random() % 6)};
-      const auto size = static_cast<std::uint64_t>(interval.size());
-      const auto begin = static_cast<std::int64_t>(random() % size);
+      const std::uint64_t size = interval.size();
+      const std::int64_t begin = random() % size;
       // Often full, so that runs join.
       if (random() % 2 == 0) region.push_back(interval);
       else
         region.push_back(
             {interval.begin + begin,
-             interval.begin + begin + 1 +
-                 static_cast<std::int64_t>(random() % (size - static_cast<std::uint64_t>(begin)))});
+             interval.begin + begin + 1 + static_cast<std::int64_t>(random() % (size - begin))});
     }
     const std::size_t element = std::array<std::size_t, 3>{1, 4, 8}[random() % 3];
     const Region r(region), b(box);
-    std::vector<std::byte> memory(static_cast<std::size_t>(b.num_elements()) * element);
+    std::vector<std::byte> memory(b.num_elements() * element);
     for (std::byte& byte : memory) byte = static_cast<std::byte>(random());
     const StridedView view(r, b, element);
     std::vector<std::byte> dense(view.bytes());
@@ -62,7 +61,7 @@ TEST(StridedView, EveryRangeEqualsThatOfTheCopiedRegion) {
       }
       std::vector<std::byte> target(memory.size()), expected(memory.size()), part(dense.size());
       view.scatter(got, begin, target.data());
-      std::copy(got.begin(), got.end(), part.begin() + static_cast<std::ptrdiff_t>(begin));
+      std::copy(got.begin(), got.end(), part.begin() + begin);
       copy_region(r, element, r, part, b, expected);
       ASSERT_EQ(target, expected);
     }

@@ -38,9 +38,9 @@ double by_brute_force(const std::vector<Datum>& data, const Network& network) {
     double bytes = 0, egress = 0;
     for (const Datum& datum : data) {
       if (datum.receivers.empty() || (mask_of(datum.holders) & ~set) != 0) continue;
-      bytes += static_cast<double>(datum.bytes);
+      bytes += datum.bytes;
       if ((mask_of(datum.receivers) & ~set) == 0)
-        bytes += static_cast<double>(datum.bytes) * static_cast<double>(datum.receivers.size() - 1);
+        bytes += datum.bytes * static_cast<double>(datum.receivers.size() - 1);
     }
     for (std::size_t h = 0; h < network.num_hosts(); ++h)
       egress += (set >> h & 1) != 0 ? network.hosts[h].egress() : 0;
@@ -85,8 +85,8 @@ TEST(PhysicalLimit, EqualsBruteForceOverAllHostSets) {
     Network network;
     for (std::size_t h = 0; h < n; ++h) {
       const bool equal = round % 3 == 0;
-      network.hosts.push_back({{Nic{equal ? 100.0 : static_cast<double>(10 + random() % 200),
-                                    equal ? 100.0 : static_cast<double>(10 + random() % 400)}}});
+      network.hosts.push_back(
+          {{Nic{equal ? 100.0 : (10 + random() % 200), equal ? 100.0 : (10 + random() % 400)}}});
     }
     std::vector<Datum> data(1 + random() % 6);
     for (Datum& datum : data) {

@@ -15,12 +15,12 @@ TEST(SendAssignment, FitFindsSharesExactlyWhenTheTimeSuffices) {
     SCOPED_TRACE(fmt::format("seed {} round {}", seed, round));
     const std::size_t n = 1 + random() % 6;
     std::vector<double> egress(n);
-    for (double& e : egress) e = static_cast<double>(1 + random() % 20);
+    for (double& e : egress) e = 1 + random() % 20;
     SendAssignment sends(egress);
     const std::size_t demands = 1 + random() % 6;
     std::vector<double> bytes(demands);
     for (double& b : bytes) {
-      b = static_cast<double>(1 + random() % 100);
+      b = 1 + random() % 100;
       std::vector<std::uint32_t> hosts;
       for (std::uint32_t h = 0; h < n; ++h) {
         if (random() % 2 == 0) hosts.push_back(h);

@@ -30,12 +30,10 @@ Flow flow(std::uint32_t id, const Edges& edges, std::uint64_t bytes = kSize) {
 }
 
 /// One device per host.
-Topology one_each(int hosts) {
-  return Topology::dense(std::vector<int>(static_cast<std::size_t>(hosts), 1));
-}
+Topology one_each(int hosts) { return Topology::dense(std::vector<int>(hosts, 1)); }
 
 Network network_of(int hosts, double hop = 0) {
-  Network network = Network::uniform(static_cast<std::size_t>(hosts), kRate);
+  Network network = Network::uniform(hosts, kRate);
   network.hop_seconds = hop;
   return network;
 }
@@ -61,12 +59,11 @@ TEST(Simulate, AStarTakesOneTimePerReceiver) {
 
 TEST(Simulate, AChainAddsOneWindowAndOneLatencyPerHop) {
   for (const std::uint32_t hosts : {3u, 4u, 8u, 32u}) {
-    const double fill = (hosts - 2) * static_cast<double>(kChunk) / static_cast<double>(kSize);
+    const double fill = (hosts - 2) * static_cast<double>(kChunk) / kSize;
     EXPECT_NEAR(seconds({flow(0, chain(hosts))}, static_cast<int>(hosts)), 1.0 + fill, 1e-6)
         << hosts;
     const FlowSimulation late =
-        simulate(std::vector{flow(0, chain(hosts))}, one_each(static_cast<int>(hosts)),
-                 network_of(static_cast<int>(hosts), 1e-3));
+        simulate(std::vector{flow(0, chain(hosts))}, one_each(hosts), network_of(hosts, 1e-3));
     EXPECT_NEAR(late.seconds, 1.0 + fill + (hosts - 1) * 1e-3, 1e-6) << hosts;
   }
 }
@@ -168,10 +165,10 @@ TEST(Simulate, FlowsWithoutRelaysTakeAsLongAsThePlayerSays) {
   std::mt19937_64 random(20261123);
   for (int round = 0; round < 100; ++round) {
     const Topology topology = Topology::dense({2, 1, 3, 1, 2});
-    Network network = network_of(5, 1e-3 * static_cast<double>(random() % 3));
+    Network network = network_of(5, 1e-3 * (random() % 3));
     for (Network::HostLinks& host : network.hosts) {
-      host.nics[0].egress *= 0.25 * static_cast<double>(1 + random() % 4);
-      host.nics[0].ingress *= 0.25 * static_cast<double>(1 + random() % 4);
+      host.nics[0].egress *= 0.25 * (1 + random() % 4);
+      host.nics[0].ingress *= 0.25 * (1 + random() % 4);
     }
     std::vector<std::uint32_t> places;
     for (std::size_t i = 0; i < topology.num_devices(); ++i)
@@ -180,7 +177,7 @@ TEST(Simulate, FlowsWithoutRelaysTakeAsLongAsThePlayerSays) {
     for (std::uint32_t i = 0; i < 60; ++i) {
       const auto from = static_cast<std::uint32_t>(random() % topology.num_devices());
       const auto apart = static_cast<std::uint32_t>(1 + random() % (topology.num_devices() - 1));
-      const auto to = static_cast<std::uint32_t>((from + apart) % topology.num_devices());
+      const std::uint32_t to = (from + apart) % topology.num_devices();
       flows.push_back(flow(i, {{from, to}}, 1000 + random() % kSize));
     }
     const FlowSimulation fluid = simulate(flows, topology, network, {.places = places});

@@ -20,10 +20,10 @@ CommunicatorGroup group(std::initializer_list<std::uint32_t> devices) {
 ReshardPlan gather(const std::vector<std::uint32_t>& from, const std::vector<std::uint32_t>& to) {
   const Shape shape = {8, 4};
   ReshardTask task{{DType::kF32, shape}, {shape, {}}, {shape, {}}};
-  const auto n = static_cast<std::int64_t>(from.size());
+  const std::int64_t n = from.size();
   for (std::int64_t i = 0; i < n; ++i)
-    task.source.shards.push_back({DeviceId(from[static_cast<std::size_t>(i)]),
-                                  Region({{8 * i / n, 8 * (i + 1) / n}, {0, 4}})});
+    task.source.shards.push_back(
+        {DeviceId(from[i]), Region({{8 * i / n, 8 * (i + 1) / n}, {0, 4}})});
   for (const std::uint32_t device : to)
     task.destination.shards.push_back({DeviceId(device), Region::whole(shape)});
   return plan_reshard(task, Topology::dense({4, 4}), Strategy::kBroadcast);

@@ -82,7 +82,7 @@ std::vector<DeviceId> random_group(std::mt19937_64& random, std::size_t num_devi
 std::vector<float> random_floats(std::mt19937_64& random, std::size_t count, bool whole) {
   std::vector<float> values(count);
   for (float& value : values) {
-    value = whole ? static_cast<float>(random() % 100)
+    value = whole ? (random() % 100)
                   : std::ldexp(static_cast<float>(random() % 10007) - 5000,
                                static_cast<int>(random() % 20));
   }
@@ -103,7 +103,7 @@ std::vector<std::byte> part_of(const Region& region, const Region& box,
 
 Planned random_collective(std::mt19937_64& random, const Topology& topology, bool whole) {
   const auto group = random_group(random, topology.num_devices());
-  const auto n = static_cast<std::int64_t>(group.size());
+  const std::int64_t n = group.size();
   const auto kind = static_cast<CollectiveKind>(random() % 3);
   const std::int64_t rows = n + static_cast<std::int64_t>(random() % 9),
                      columns = 1 + static_cast<std::int64_t>(random() % 40);
@@ -113,10 +113,9 @@ Planned random_collective(std::mt19937_64& random, const Topology& topology, boo
   std::vector<Shard> shards;
   for (std::int64_t i = 0; i < n; ++i) {
     const Interval cut{rows * i / n, rows * (i + 1) / n};
-    shards.push_back({group[static_cast<std::size_t>(i)],
-                      by_rows ? Region({cut, box[1]}) : Region({box[0], cut})});
+    shards.push_back({group[i], by_rows ? Region({cut, box[1]}) : Region({box[0], cut})});
   }
-  const auto count = static_cast<std::size_t>(box.num_elements());
+  const std::size_t count = box.num_elements();
   std::vector<std::vector<float>> terms;
   for (std::size_t i = 0; i < group.size(); ++i)
     terms.push_back(random_floats(random, count, whole));

@@ -28,8 +28,7 @@ void run(const StridedCopy& copy, const std::byte* from, std::byte* to) {
 std::pair<Region, Region> random_boxes(std::mt19937_64& random) {
   std::vector<Interval> inner, outer;
   for (std::size_t d = 0, rank = random() % 5; d < rank; ++d) {
-    const auto begin = static_cast<std::int64_t>(random() % 4),
-               size = 1 + static_cast<std::int64_t>(random() % 5);
+    const std::int64_t begin = random() % 4, size = 1 + static_cast<std::int64_t>(random() % 5);
     inner.push_back({begin, begin + size});
     outer.push_back(random() % 2 == 0 ? inner.back()
                                       : Interval{begin - static_cast<std::int64_t>(random() % 3),
@@ -44,9 +43,9 @@ TEST(StridedCopies, GatherAndScatterAnyRangeOfARegion) {
     SCOPED_TRACE(round);
     const auto [region, box] = random_boxes(random);
     const std::size_t size = 1u << (random() % 4);
-    std::vector<std::byte> memory(static_cast<std::size_t>(box.num_elements()) * size);
+    std::vector<std::byte> memory(box.num_elements() * size);
     for (std::byte& byte : memory) byte = static_cast<std::byte>(random());
-    std::vector<std::byte> dense(static_cast<std::size_t>(region.num_elements()) * size);
+    std::vector<std::byte> dense(region.num_elements() * size);
     copy_region(region, size, box, memory, region, dense);
     const std::uint64_t begin = random() % dense.size(),
                         bytes = 1 + random() % (dense.size() - begin);
@@ -60,8 +59,7 @@ TEST(StridedCopies, GatherAndScatterAnyRangeOfARegion) {
 
     std::vector<std::byte> expected(memory.size(), std::byte{0x11}), written = expected;
     std::vector<std::byte> marked(dense.size(), std::byte{0x11});
-    std::copy_n(dense.begin() + static_cast<std::ptrdiff_t>(begin), bytes,
-                marked.begin() + static_cast<std::ptrdiff_t>(begin));
+    std::copy_n(dense.begin() + begin, bytes, marked.begin() + begin);
     copy_region(region, size, region, marked, box, expected);
     for (const StridedCopy& copy : scatter_copies(region, size, begin, bytes, staging, placed))
       run(copy, out.data(), written.data());

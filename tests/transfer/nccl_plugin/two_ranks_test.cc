@@ -57,7 +57,7 @@ class Rank {
       for (std::size_t at = 0; at < id.size();) {
         const ssize_t n = ::read(test::kRankSocket, id.data() + at, id.size() - at);
         ASSERT_GT(n, 0) << "rank 0 is gone";
-        at += static_cast<std::size_t>(n);
+        at += n;
       }
       ids.push_back({group(), id});
     }
@@ -176,17 +176,17 @@ void reshards(Rank& rank) {
       for (std::int64_t i = 0; i < kRanks; ++i) {
         std::vector<Interval> box = {{0, shape[0]}, {0, shape[1]}, {0, shape[2]}};
         box[dimension] = {shape[dimension] * i / kRanks, shape[dimension] * (i + 1) / kRanks};
-        result.shards.push_back({DeviceId(static_cast<std::uint32_t>(i)), Region(box)});
+        result.shards.push_back({DeviceId(i), Region(box)});
       }
       return result;
     };
     const ReshardTask task{{dtype, shape}, map(2), map(0)};
     const std::size_t size = size_of(dtype);
-    Bytes whole(static_cast<std::size_t>(num_elements(shape)) * size);
+    Bytes whole(num_elements(shape) * size);
     std::mt19937_64 random(3);
     for (std::byte& byte : whole) byte = static_cast<std::byte>(random());
     const auto part_of = [&](const Region& region) {
-      Bytes bytes(static_cast<std::size_t>(region.num_elements()) * size);
+      Bytes bytes(region.num_elements() * size);
       copy_region(region, size, Region::whole(shape), whole, region, bytes);
       return bytes;
     };
@@ -262,7 +262,7 @@ TEST(NcclRank, DISABLED_Work) {
   const char* number = std::getenv("WEFT_NCCL_RANK");
   if (number == nullptr) GTEST_SKIP() << "only as a child of TwoRanksOnOneGpu";
   ::alarm(150);  // Ends what hangs.
-  Rank rank(static_cast<std::uint32_t>(std::atoi(number)));
+  Rank rank(std::atoi(number));
   const auto step = [&](const char* name, void (*work)(Rank&)) {
     if (::testing::Test::HasFailure()) return;
     std::printf("rank %u: %s\n", rank.self(), name);

@@ -80,8 +80,8 @@ TEST(Cases, HoldersSendAllThatTheyHaveTimeForBeforeOthersPassDataOn) {
       for (const FlowEdge& edge : flow.edges) {
         const HostId from = gpt2.topology.host_of(edge.parent);
         if (from == gpt2.topology.host_of(edge.child)) continue;
-        all += static_cast<double>(flow.bytes);
-        if (from != gpt2.topology.host_of(flow.root)) passed_on += static_cast<double>(flow.bytes);
+        all += flow.bytes;
+        if (from != gpt2.topology.host_of(flow.root)) passed_on += flow.bytes;
       }
     }
     // Two holders can send half of what four hosts want.

@@ -29,7 +29,7 @@ Case random_case(std::mt19937_64& random, std::int64_t max_extent, std::size_t m
   for (std::size_t host = 0; host < devices.size(); ++host) {
     Network::HostLinks links;
     for (std::size_t nic = 0; nic < 1 + (equal ? 0 : random() % 2); ++nic) {
-      const auto speed = [&] { return equal ? 1e8 : 2e7 * static_cast<double>(1 + random() % 8); };
+      const auto speed = [&] { return equal ? 1e8 : 2e7 * (1 + random() % 8); };
       links.nics.push_back({speed(), speed()});
     }
     result.network.hosts.push_back(links);

@@ -24,8 +24,8 @@ ShardMap whole_on(const Shape& shape, std::initializer_list<std::uint32_t> devic
 
 /// Every chunk up to `chunks` of a flow.
 LandedChunks first_chunks(const Flow& flow, std::uint32_t chunks) {
-  LandedChunks landed = LandedChunks::none(
-      flow.id, static_cast<std::uint32_t>((flow.bytes + flow.chunk_bytes - 1) / flow.chunk_bytes));
+  LandedChunks landed =
+      LandedChunks::none(flow.id, (flow.bytes + flow.chunk_bytes - 1) / flow.chunk_bytes);
   for (std::uint32_t i = 0; i < chunks; ++i) landed.set(i);
   return landed;
 }
@@ -129,7 +129,7 @@ TEST(RepairProperty, EveryLiveDeviceEndsWithEveryByteFromADeviceThatHasIt) {
               test::random_sharding(random, shape, topology.num_devices()).map(shape),
               test::random_sharding(random, shape, topology.num_devices()).map(shape)};
     }
-    const auto n = static_cast<std::uint32_t>(tasks.size());
+    const std::uint32_t n = tasks.size();
     const Network network = Network::uniform(hosts.size(), 1e8);
     PlanOptions options;
     options.chunks = ChunkOptions{64, 128, 2};
@@ -151,8 +151,7 @@ TEST(RepairProperty, EveryLiveDeviceEndsWithEveryByteFromADeviceThatHasIt) {
       std::vector<DeviceLanded> landed;
       for (const DeviceId device : plan.devices()) landed.push_back({device, {}});
       for (const Flow& flow : plan.flows) {
-        const auto chunks =
-            static_cast<std::uint32_t>((flow.bytes + flow.chunk_bytes - 1) / flow.chunk_bytes);
+        const std::uint32_t chunks = (flow.bytes + flow.chunk_bytes - 1) / flow.chunk_bytes;
         std::map<DeviceId, LandedChunks> of = {{flow.root, first_chunks(flow, chunks)}};
         for (const FlowEdge& edge : flow.edges) {
           LandedChunks mine = LandedChunks::none(flow.id, chunks);

@@ -33,8 +33,7 @@ TEST(Pieces, SampledDegreesAreWholeAverageToWhatWasAskedAndRootAtAHolder) {
     for (std::size_t i = 0; i < weight.size(); ++i) (i < holders ? lead : all) += weight[i];
     all += lead;
     for (std::size_t i = 0; i < weight.size(); ++i)
-      degrees[i] = (i < holders ? weight[i] / lead : 0) +
-                   weight[i] / all * static_cast<double>(receivers - 1);
+      degrees[i] = (i < holders ? weight[i] / lead : 0) + weight[i] / all * (receivers - 1);
     const std::size_t together = 1 + random() % 2;
     const std::vector<Fraction> fractions = sample(degrees, holders, together, 0);
     ASSERT_LE(fractions.size(), degrees.size());

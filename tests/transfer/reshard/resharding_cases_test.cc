@@ -28,8 +28,7 @@ ShardMap map_of(const Side& side, const Shape& shape) {
         intervals.push_back(
             {shape[d] * part[d] / side.parts[d], shape[d] * (part[d] + 1) / side.parts[d]});
       }
-      map.shards.push_back({DeviceId(static_cast<std::uint32_t>(side.first + host * 4 + place)),
-                            Region(std::move(intervals))});
+      map.shards.push_back({DeviceId(side.first + host * 4 + place), Region(std::move(intervals))});
     }
   }
   return map;
@@ -110,7 +109,7 @@ TEST(ReshardingCases, BytesOverTheBusiestWireAreThoseThatCountingGives) {
         {DType::kI32, shape}, map_of(c.source, shape), map_of(c.destination, shape)};
     const auto busiest = [&](Strategy strategy) {
       const PlanStats stats = plan_stats(plan_reshard(task, topology, strategy));
-      return static_cast<double>(std::max(stats.busiest_host_egress, stats.busiest_host_ingress)) /
+      return std::max(stats.busiest_host_egress, stats.busiest_host_ingress) /
              static_cast<double>(task.type.bytes());
     };
     EXPECT_NEAR(busiest(Strategy::kSendRecv), c.send_recv, 1e-9);

@@ -60,8 +60,7 @@ ActiveTransfer::ActiveTransfer(const TransferContext& context, const DevicePart&
           {child, context.orders_network && context.peers.is_over_network(child)});
     }
     remaining_ += std::uint64_t{stream.num_chunks()} * (stream.children.size() + (root ? 0 : 1));
-    if (staged)
-      reductions_.at(stream.reduction).term_streams.at(stream.rank) = static_cast<std::uint32_t>(i);
+    if (staged) reductions_.at(stream.reduction).term_streams.at(stream.rank) = i;
     if (root && stream.kind == FlowKind::kResult)
       reductions_.at(stream.reduction).result_stream = static_cast<std::uint32_t>(i);
   }
@@ -101,8 +100,7 @@ bool ActiveTransfer::in_place(std::uint32_t tensor) const {
 }
 
 std::size_t ActiveTransfer::chunk_size(const FlowRole& stream, std::uint32_t chunk) const {
-  return static_cast<std::size_t>(
-      std::min(stream.chunk_bytes, stream.bytes - chunk * stream.chunk_bytes));
+  return std::min(stream.chunk_bytes, stream.bytes - chunk * stream.chunk_bytes);
 }
 
 std::optional<std::uint32_t> ActiveTransfer::find_stream(std::uint32_t flow) const {
@@ -137,7 +135,7 @@ std::span<const std::byte> ActiveTransfer::chunk_bytes(StreamState& state, std::
 void ActiveTransfer::pack(StreamState& state, std::uint32_t chunk) {
   ChunkState& at_chunk = state.chunks[chunk];
   at_chunk.slot = context_.slots.take(chunk_size(*state.stream, chunk));
-  at_chunk.users = static_cast<std::uint32_t>(state.children.size());
+  at_chunk.users = state.children.size();
   ++state.slots_in_use;
   state.view.gather(sent_from(state), chunk * state.stream->chunk_bytes, at_chunk.slot.bytes());
 }

@@ -173,8 +173,7 @@ void ActiveTransfer::reduce(std::uint32_t index, std::uint32_t chunk) {
   ReductionState& state = reductions_[index];
   const Reduction& reduction = *state.reduction;
   const std::size_t offset = chunk * reduction.chunk_bytes;
-  const auto bytes =
-      static_cast<std::size_t>(std::min(reduction.chunk_bytes, reduction.bytes - offset));
+  const std::size_t bytes = std::min(reduction.chunk_bytes, reduction.bytes - offset);
   SlotPool::Slot own_slot, out_slot;
   std::vector<const std::byte*> terms(reduction.num_ranks);
   for (std::uint32_t rank = 0; rank < reduction.num_ranks; ++rank) {
@@ -230,7 +229,7 @@ void ActiveTransfer::take_held(std::uint32_t index) {
       ++i;
       continue;
     }
-    state.held.erase(state.held.begin() + static_cast<std::ptrdiff_t>(i));
+    state.held.erase(state.held.begin() + i);
     take(index, held.chunk, held.message, {});
     i = 0;
   }

@@ -22,8 +22,7 @@ SegmentedView::SegmentedView(std::span<const Segment> segments, std::span<const 
       refuse(side == Side::kSource ? "this device holds nothing of it"
                                    : "this device wants nothing of it");
     StridedView view(segment.region, *box, size_of(tensor.dtype));
-    const auto begin = static_cast<std::size_t>(segment.begin),
-               bytes = static_cast<std::size_t>(segment.bytes);
+    const std::size_t begin = segment.begin, bytes = segment.bytes;
     if (begin > view.bytes() || bytes > view.bytes() - begin || bytes == 0)
       refuse("the region has not so many bytes");
     pieces_.push_back({std::move(view), segment.tensor, at, begin, bytes});

@@ -13,14 +13,13 @@ StridedView::StridedView(const Region& region, const Region& box, std::size_t el
     throw_error(ErrorCode::kInvalidArgument, "region {} is not inside the buffer's box {}",
                 to_string(region), to_string(box));
   }
-  bytes_ = static_cast<std::size_t>(region.num_elements()) * element_size;
+  bytes_ = region.num_elements() * element_size;
   run_bytes_ = element_size;
   std::size_t stride = element_size;
   bool dense = true;
   for (std::size_t i = region.rank(); i-- > 0;) {
-    const auto size = static_cast<std::size_t>(region[i].size()),
-               extent = static_cast<std::size_t>(box[i].size());
-    base_ += static_cast<std::size_t>(region[i].begin - box[i].begin) * stride;
+    const std::size_t size = region[i].size(), extent = box[i].size();
+    base_ += (region[i].begin - box[i].begin) * stride;
     if (dense) {
       run_bytes_ *= size;
       dense = size == extent;

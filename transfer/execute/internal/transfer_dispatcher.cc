@@ -252,7 +252,7 @@ void TransferDispatcher::remember_failed(const TransferId& id) {
 Token TransferDispatcher::new_operation(Operation operation) {
   std::uint32_t index;
   if (free_operations_.empty()) {
-    index = static_cast<std::uint32_t>(operations_.size());
+    index = operations_.size();
     operations_.push_back(std::move(operation));
   } else {
     index = free_operations_.back();
@@ -268,7 +268,7 @@ TransferDispatcher::Operation TransferDispatcher::take_operation(Token token) {
              "token {}", token);
   Operation operation = std::move(operations_[token]);
   operations_[token].kind = Operation::Kind::kFree;
-  free_operations_.push_back(static_cast<std::uint32_t>(token));
+  free_operations_.push_back(token);
   --pending_;
   return operation;
 }

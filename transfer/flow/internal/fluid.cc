@@ -53,8 +53,7 @@ void Fluid::add_flow(std::uint32_t index, const Flow& flow, const Topology& topo
     if (topology.host_of(edge.parent) == topology.host_of(edge.child)) return;
     Device& device = devices_[edge.parent.value()];
     device.streams.emplace_back();
-    add_edge(index, flow, edge, topology, FluidEdge::kNone,
-             static_cast<std::uint32_t>(device.streams.size() - 1));
+    add_edge(index, flow, edge, topology, FluidEdge::kNone, device.streams.size() - 1);
     return;
   }
   std::unordered_map<std::uint32_t, std::uint32_t> feeder = {{flow.root.value(), FluidEdge::kNone}};
@@ -67,11 +66,10 @@ void Fluid::add_flow(std::uint32_t index, const Flow& flow, const Topology& topo
       continue;
     }
     Device& device = devices_[edge.parent.value()];
-    const auto [stream, fresh] =
-        stream_of.emplace(edge.parent.value(), static_cast<std::uint32_t>(device.streams.size()));
+    const auto [stream, fresh] = stream_of.emplace(edge.parent.value(), device.streams.size());
     if (fresh) device.streams.emplace_back();
     const std::uint32_t by = fed->second;
-    feeder.emplace(edge.child.value(), static_cast<std::uint32_t>(edges_.size()));
+    feeder.emplace(edge.child.value(), edges_.size());
     add_edge(index, flow, edge, topology, by, stream->second);
   }
 }
@@ -81,11 +79,10 @@ void Fluid::add_edge(std::uint32_t index, const Flow& flow, const FlowEdge& edge
   FluidEdge fluid{index, topology.host_of(edge.parent).value(),
                   topology.host_of(edge.child).value(), feeder, static_cast<double>(flow.bytes)};
   const bool fills = options_.fill == SimulateOptions::Fill::kExact;
-  fluid.lag = fills ? std::min(static_cast<double>(flow.chunk_bytes), fluid.bytes) : 0;
+  fluid.lag = fills ? std::min<double>(flow.chunk_bytes, fluid.bytes) : 0;
   result_.egress_bytes[fluid.from] += fluid.bytes;
   result_.ingress_bytes[fluid.to] += fluid.bytes;
-  devices_[edge.parent.value()].streams[stream].edges.push_back(
-      static_cast<std::uint32_t>(edges_.size()));
+  devices_[edge.parent.value()].streams[stream].edges.push_back(edges_.size());
   sender_of_.push_back({edge.parent.value(), stream});
   edges_.push_back(fluid);
 }

@@ -46,8 +46,7 @@ RunChooser::RunChooser(std::span<const Flow> flows, std::span<const std::vector<
     }
     const double weight = 1 + options.depth_weight * (deepest - 1);
     for (const DeviceId device : roots[i]) ++count[device.value()];
-    const auto [kind, fresh] =
-        kinds.try_emplace({roots[i], links}, static_cast<std::uint32_t>(kinds_.size()));
+    const auto [kind, fresh] = kinds.try_emplace({roots[i], links}, kinds_.size());
     if (fresh) {
       for (const DeviceId device : roots[i]) kinds_of_[device.value()].push_back(kind->second);
       kinds_.push_back({{links.begin(), links.end()}, {}, weight});

@@ -36,7 +36,7 @@ void OperationsBuilder::call(DeviceId device, const CommunicatorGroup& group, st
   DeviceOperations& part = parts_.at(device);
   auto at = std::find(part.groups.begin(), part.groups.end(), group);
   if (at == part.groups.end()) at = part.groups.insert(at, group);
-  const auto index = static_cast<std::uint32_t>(at - part.groups.begin());
+  const std::uint32_t index = at - part.groups.begin();
   auto* last = part.steps.empty() ? nullptr : std::get_if<RoundStep>(&part.steps.back());
   if (last == nullptr || last->number != round) {
     part.steps.emplace_back(RoundStep{index, round, {}});

@@ -22,11 +22,11 @@ class RegionBytes {
     dimensions_.push_back({element_size, 1, 1});
     std::uint64_t from_stride = element_size, to_stride = element_size;
     for (std::size_t d = region.rank(); d-- > 0;) {
-      from_.offset += static_cast<std::uint64_t>(region[d].begin - from.box[d].begin) * from_stride;
-      to_.offset += static_cast<std::uint64_t>(region[d].begin - to.box[d].begin) * to_stride;
+      from_.offset += (region[d].begin - from.box[d].begin) * from_stride;
+      to_.offset += (region[d].begin - to.box[d].begin) * to_stride;
       add_outer({static_cast<std::uint64_t>(region[d].size()), from_stride, to_stride});
-      from_stride *= static_cast<std::uint64_t>(from.box[d].size());
-      to_stride *= static_cast<std::uint64_t>(to.box[d].size());
+      from_stride *= from.box[d].size();
+      to_stride *= to.box[d].size();
     }
   }
 
@@ -68,8 +68,7 @@ class RegionBytes {
     } else {
       if (last - first > 1)
         copy.outer.push_back({last - first, dimension.from_stride, dimension.to_stride});
-      copy.outer.insert(copy.outer.end(), dimensions_.begin() + static_cast<std::ptrdiff_t>(d) + 1,
-                        dimensions_.end() - 1);
+      copy.outer.insert(copy.outer.end(), dimensions_.begin() + d + 1, dimensions_.end() - 1);
       copy.run_bytes = dimensions_.back().count;
     }
     copies.push_back(std::move(copy));

@@ -49,8 +49,8 @@ NcclCommunicator::NcclCommunicator(const NcclCommunicator& parent, Slot slot,
       made_(std::move(slot)) {
   use_gpu(gpu_);
   std::vector<int> excluded(excluded_ranks.begin(), excluded_ranks.end());
-  check_nccl(ncclCommShrink(parent_, excluded.data(), static_cast<int>(excluded.size()),
-                            made_.get(), nullptr, NCCL_SHRINK_DEFAULT),
+  check_nccl(ncclCommShrink(parent_, excluded.data(), excluded.size(), made_.get(), nullptr,
+                            NCCL_SHRINK_DEFAULT),
              fmt::format("making '{}'", name_), parent_);
 }
 

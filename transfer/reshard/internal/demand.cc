@@ -39,7 +39,7 @@ class Gatherer {
       if (slice.receivers.empty()) continue;
       std::uint32_t& open = open_[cut.keys[i]];
       if (open == kNone || demand_.bundles[open].bytes >= bundle_bytes_) {
-        open = static_cast<std::uint32_t>(demand_.bundles.size());
+        open = demand_.bundles.size();
         demand_.bundles.push_back({slice.holders, slice.receivers, {}, 0, element});
       }
       Bundle& bundle = demand_.bundles[open];
@@ -75,8 +75,7 @@ class Gatherer {
     check_task(task, topology_);
     Cut cut{&task, cut_slices(task.source, task.destination), {}};
     for (const Slice& slice : cut.slices) {
-      const auto [key, fresh] = keys_.try_emplace({slice.holders, slice.receivers},
-                                                  static_cast<std::uint32_t>(open_.size()));
+      const auto [key, fresh] = keys_.try_emplace({slice.holders, slice.receivers}, open_.size());
       if (fresh) open_.push_back(kNone);
       cut.keys.push_back(key->second);
     }
@@ -98,8 +97,7 @@ class Gatherer {
 Demand gather(std::span<const ReshardTask> tasks, const Topology& topology,
               std::uint64_t bundle_bytes) {
   Gatherer gatherer(topology, bundle_bytes);
-  for (std::size_t i = 0; i < tasks.size(); ++i)
-    gatherer.add(static_cast<std::uint32_t>(i), tasks[i]);
+  for (std::size_t i = 0; i < tasks.size(); ++i) gatherer.add(i, tasks[i]);
   return gatherer.finish();
 }
 
@@ -113,8 +111,8 @@ void merge_data(Demand& demand, const Topology& topology) {
       return std::binary_search(holders.begin(), holders.end(), host);
     });
     if (receivers.empty()) continue;
-    const auto [datum, fresh] = data.try_emplace({std::move(holders), std::move(receivers)},
-                                                 static_cast<std::uint32_t>(demand.data.size()));
+    const auto [datum, fresh] =
+        data.try_emplace({std::move(holders), std::move(receivers)}, demand.data.size());
     bundle.datum = datum->second;
     if (fresh) {
       demand.data.push_back({0, datum->first.first, datum->first.second});

@@ -110,7 +110,7 @@ void Draft::add_chain(const Bundle& bundle, HostId sender) {
 std::vector<Flow> Draft::finish(double limit_seconds) {
   const std::vector<std::uint32_t> streams = streams_of_hosts();
   for (std::size_t i = 0; i < flows_.size(); ++i) {
-    flows_[i].id = FlowId(static_cast<std::uint32_t>(i));
+    flows_[i].id = FlowId(i);
     choose_chunks(flows_[i], element_sizes_[i], limit_seconds, streams);
   }
   return std::move(flows_);
@@ -145,8 +145,8 @@ std::vector<std::uint32_t> Draft::streams_of_hosts() const {
   for (const HostId host : topology_.host_of_device) ++devices[host.value()];
   for (std::uint32_t device = 0; device < by_device.size(); ++device) {
     const std::uint32_t host = topology_.host_of(DeviceId(device)).value();
-    by_host[host] += std::min(
-        by_device[device], static_cast<std::uint32_t>(EgressRule().streams_of_each(devices[host])));
+    by_host[host] +=
+        std::min<std::uint32_t>(by_device[device], EgressRule().streams_of_each(devices[host]));
   }
   return by_host;
 }
@@ -178,7 +178,7 @@ void Draft::choose_chunks(Flow& flow, std::size_t element_size, double limit_sec
       std::clamp(slowest * 1.5e-3, depth > 1 ? 64.0 * 1024 : 128.0 * 1024, 4.0 * 1024 * 1024);
   if (depth > 1) {
     // Of n flows that share a link each lags by its window: what is left at the end is n windows.
-    const double seconds = std::max(limit_seconds, static_cast<double>(flow.bytes) / slowest);
+    const double seconds = std::max(limit_seconds, flow.bytes / slowest);
     chunk = std::min(chunk, 0.012 * seconds * slowest /
                                 (chunks.window * (depth - 1) * std::max(1u, most_streams / 2)));
   }

@@ -62,7 +62,7 @@ std::vector<Flow> reordered(std::vector<Flow> flows, std::span<const std::uint32
   result.reserve(flows.size());
   for (const std::uint32_t i : order) {
     result.push_back(std::move(flows[i]));
-    result.back().id = FlowId(static_cast<std::uint32_t>(result.size() - 1));
+    result.back().id = FlowId(result.size() - 1);
   }
   return result;
 }

@@ -14,12 +14,10 @@ double unevenness(std::vector<std::uint64_t> loads, const std::vector<Unit>& uni
                   const std::vector<HostAssignment>& set) {
   for (const HostAssignment& placement : set)
     loads[placement.sender] += units[placement.unit].bytes;
-  const double mean =
-      static_cast<double>(std::accumulate(loads.begin(), loads.end(), std::uint64_t{0})) /
-      static_cast<double>(loads.size());
+  const double mean = std::accumulate(loads.begin(), loads.end(), std::uint64_t{0}) /
+                      static_cast<double>(loads.size());
   double sum = 0;
-  for (const std::uint64_t load : loads)
-    sum += (static_cast<double>(load) - mean) * (static_cast<double>(load) - mean);
+  for (const std::uint64_t load : loads) sum += (load - mean) * (load - mean);
   return sum;
 }
 

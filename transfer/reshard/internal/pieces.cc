@@ -20,7 +20,7 @@ HostId host_at(const Datum& datum, std::size_t i) {
 void place(const Datum& datum, const Network& network, SendPreference preference, double seconds,
            std::size_t turn, TreeShape shape, std::vector<double>& load, Piece& piece) {
   const std::size_t holders = datum.holders.size(), hosts = holders + datum.receivers.size();
-  const auto bytes = static_cast<double>(piece.bytes);
+  const double bytes = piece.bytes;
   piece.degrees.assign(hosts, 0);
   const auto send = [&](std::size_t i, std::uint32_t copies) {
     piece.degrees[i] += copies;
@@ -47,8 +47,8 @@ void place(const Datum& datum, const Network& network, SendPreference preference
     if (key(i, 1) < key(leader, 1)) leader = i;
   }
   send(leader, 1);
-  auto left = static_cast<std::uint32_t>(datum.receivers.size() - 1);
-  const auto step = static_cast<std::uint32_t>(shape.together(datum.receivers.size()));
+  std::uint32_t left = datum.receivers.size() - 1;
+  const std::uint32_t step = shape.together(datum.receivers.size());
   std::priority_queue<Key, std::vector<Key>, std::greater<>> queue;
   for (std::size_t i = 0; i < hosts; ++i) queue.push(key(i, step));
   while (left > 0) {
@@ -63,7 +63,7 @@ void place(const Datum& datum, const Network& network, SendPreference preference
 
 /// Where a piece of a datum may begin.
 std::uint64_t at(const Datum& datum, double fraction) {
-  return static_cast<std::uint64_t>(fraction * static_cast<double>(datum.bytes)) / 64 * 64;
+  return static_cast<std::uint64_t>(fraction * datum.bytes) / 64 * 64;
 }
 
 /// The holder that has least room, but enough for `least` bytes; if none has, the one that has
@@ -80,11 +80,11 @@ std::size_t tightest_holder(const Datum& datum, const std::vector<double>& room,
 /// How many of the `left` bytes of a piece a holder with that room sends: what it has time for, but
 /// all of them where less than `smallest` would stay behind and it is not far too much.
 std::uint64_t bytes_of_step(std::uint64_t left, double room, std::uint64_t smallest) {
-  const bool has_room = room >= static_cast<double>(std::min(smallest, left));
+  const bool has_room = room >= std::min(smallest, left);
   std::uint64_t bytes = left;
-  if (has_room && room < static_cast<double>(left))
+  if (has_room && room < left)
     bytes = std::max<std::uint64_t>(static_cast<std::uint64_t>(room) / 64 * 64, 64);
-  const bool too_much = has_room && static_cast<double>(left) > room * 1.01;
+  const bool too_much = has_room && left > room * 1.01;
   return left - bytes < smallest && !too_much ? left : bytes;
 }
 
@@ -93,13 +93,12 @@ void add_staircase(const Datum& datum, const Piece& piece, std::uint64_t smalles
                    std::vector<double>& room, std::vector<Piece>& result) {
   for (std::uint64_t begin = piece.begin, end = piece.begin + piece.bytes; begin < end;) {
     const std::uint64_t left = end - begin;
-    const std::size_t holder =
-        tightest_holder(datum, room, static_cast<double>(std::min(smallest, left)));
+    const std::size_t holder = tightest_holder(datum, room, std::min(smallest, left));
     double& own = room[datum.holders[holder].value()];
     const std::uint64_t bytes = bytes_of_step(left, own, smallest);
     Piece step{piece.datum, begin, bytes, std::vector<std::uint32_t>(piece.degrees.size())};
     step.degrees[holder] = 1;
-    own -= static_cast<double>(bytes);
+    own -= bytes;
     begin += bytes;
     result.push_back(std::move(step));
   }
@@ -117,7 +116,7 @@ std::vector<Stratum> strata_of(std::size_t length, std::size_t together) {
   std::vector<Stratum> strata = {{0, 1}};
   if (const std::size_t odd = (length - 1) % together; odd > 0)
     strata.push_back({1, static_cast<double>(odd)});
-  while (strata.back().begin + strata.back().length < static_cast<double>(length) - 0.5)
+  while (strata.back().begin + strata.back().length < length - 0.5)
     strata.push_back({strata.back().begin + strata.back().length, static_cast<double>(together)});
   return strata;
 }
@@ -163,7 +162,7 @@ void merge_short(std::vector<Fraction>& fractions, double tolerance) {
     } else if (shortest + 1 < fractions.size()) {
       fractions[shortest + 1].begin -= length(shortest) / 2;
     }
-    fractions.erase(fractions.begin() + static_cast<std::ptrdiff_t>(shortest));
+    fractions.erase(fractions.begin() + shortest);
   }
 }
 
@@ -174,8 +173,7 @@ std::vector<std::vector<double>> mean_degrees(std::span<const Datum> data,
   for (const Piece& piece : pieces) {
     std::vector<double>& sum = degrees[piece.datum];
     sum.resize(piece.degrees.size());
-    const double share =
-        static_cast<double>(piece.bytes) / static_cast<double>(data[piece.datum].bytes);
+    const double share = piece.bytes / static_cast<double>(data[piece.datum].bytes);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += share * piece.degrees[i];
   }
   return degrees;
@@ -192,7 +190,7 @@ Loads loads_of(std::span<const Datum> data, const Network& network,
   loads.shares.resize(data.size());
   std::vector<double> load(network.num_hosts());
   for (std::size_t k = 0; k < data.size(); ++k) {
-    const auto bytes = static_cast<double>(data[k].bytes);
+    const double bytes = data[k].bytes;
     double lead = 1;
     for (std::size_t i = 0; i < degrees[k].size(); ++i) {
       const double leads = i < data[k].holders.size() ? std::min(lead, degrees[k][i]) : 0;
@@ -213,7 +211,7 @@ std::vector<double> degrees_of(const Datum& datum, const std::vector<SendShare>&
   for (const SendShare& share : shares) {
     std::size_t i = 0;
     while (host_at(datum, i) != share.host) ++i;
-    degrees[i] = share.bytes() / static_cast<double>(datum.bytes);
+    degrees[i] = share.bytes() / datum.bytes;
   }
   return degrees;
 }
@@ -260,8 +258,7 @@ std::vector<Piece> whole_pieces(std::span<const Datum> data,
   std::vector<double> load(network.num_hosts());
   const auto reserve = [&](const Piece& piece, double sign) {
     const Datum& datum = data[piece.datum];
-    const double share =
-        sign * static_cast<double>(piece.bytes) / static_cast<double>(datum.holders.size());
+    const double share = sign * piece.bytes / datum.holders.size();
     for (const HostId host : datum.holders) load[host.value()] += share;
   };
   for (const Piece& piece : pieces) reserve(piece, 1);
@@ -319,7 +316,7 @@ std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_ho
   const std::vector<Stratum> strata = strata_of(n, together);
   std::vector<double> ends(degrees.size());
   std::partial_sum(degrees.begin(), degrees.end(), ends.begin());
-  const double scale = static_cast<double>(n) / ends.back();
+  const double scale = n / ends.back();
   for (double& end : ends) end *= scale;
   const std::vector<double> cuts = cuts_of(ends, strata);
   std::vector<Fraction> fractions;
@@ -350,9 +347,8 @@ std::vector<Piece> fitted_pieces(std::span<const Datum> data, const Network& net
                            [&](const Piece& piece) { return piece.datum == k; });
       continue;
     }
-    const auto bytes = static_cast<double>(datum.bytes);
-    const double tolerance =
-        std::max({0.01, static_cast<double>(smallest) / bytes, 0.01 * loads.busiest / bytes});
+    const double bytes = datum.bytes;
+    const double tolerance = std::max({0.01, smallest / bytes, 0.01 * loads.busiest / bytes});
     const std::vector<Fraction> fractions =
         sample(wanted, datum.holders.size(), shape.together(datum.receivers.size()), tolerance);
     for (std::size_t i = 0; i < fractions.size(); ++i) {

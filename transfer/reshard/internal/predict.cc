@@ -14,8 +14,8 @@ double predict_by_load(std::span<const Flow> flows, const Topology& topology,
       const HostId from = topology.host_of(flow.root),
                    to = topology.host_of(flow.edges.front().child);
       if (from == to) continue;
-      egress[from.value()] += static_cast<double>(flow.bytes);
-      ingress[to.value()] += static_cast<double>(flow.bytes);
+      egress[from.value()] += flow.bytes;
+      ingress[to.value()] += flow.bytes;
       fill = std::max(fill, network.hop_seconds);
       continue;
     }
@@ -28,13 +28,13 @@ double predict_by_load(std::span<const Flow> flows, const Topology& topology,
       hops = depth.at(edge.parent.value());
       if (from == to) continue;
       deepest = std::max(deepest, ++hops);
-      egress[from.value()] += static_cast<double>(flow.bytes);
-      ingress[to.value()] += static_cast<double>(flow.bytes);
+      egress[from.value()] += flow.bytes;
+      ingress[to.value()] += flow.bytes;
       slowest =
           std::max({slowest, 1 / network.host(from).egress(), 1 / network.host(to).ingress()});
     }
     if (deepest == 0) continue;
-    const double lag = static_cast<double>(std::min(flow.chunk_bytes, flow.bytes));
+    const double lag = std::min(flow.chunk_bytes, flow.bytes);
     fill = std::max(fill, (deepest - 1) * lag * slowest + deepest * network.hop_seconds);
   }
   double busiest = 0;
@@ -70,8 +70,7 @@ double predict(std::span<const Flow> flows, const Topology& topology, const Netw
   options.places = places;
   // Finer than what a device sends at a time, or all would seem to be late.
   options.resolution_seconds =
-      by_load / static_cast<double>(
-                    edges > 2000 ? std::clamp<std::size_t>(8 * most_of_one, 150, 2000) : 2000);
+      by_load / (edges > 2000 ? std::clamp<std::size_t>(8 * most_of_one, 150, 2000) : 2000);
   const FlowSimulation simulation = simulate(flows, topology, network, options);
   if (steps != nullptr) *steps += simulation.steps;
   return simulation.seconds;

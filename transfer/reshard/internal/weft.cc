@@ -170,7 +170,7 @@ class LoadBalancedPlanner {
     for (const Network::HostLinks& host : network_.hosts)
       slowest = std::min(slowest, host.egress());
     // Half a chain of chunks for each of the flows that a host has under way at a time.
-    const double fill = 0.5 * static_cast<double>(longest) * 64 * 1024 * kFlowsUnderWay;
+    const double fill = 0.5 * longest * 64 * 1024 * kFlowsUnderWay;
     if (pieces * 2 >= longest && fill <= 0.04 * limit_.seconds * slowest)
       shape.longest_chain = longest;
     return shape;
@@ -230,7 +230,7 @@ class LoadBalancedPlanner {
     double all = 0, held = 0;
     for (const Piece& piece : pieces) {
       const Datum& datum = demand_.data[piece.datum];
-      const auto bytes = static_cast<double>(piece.bytes);
+      const double bytes = piece.bytes;
       for (std::size_t i = 0; i < piece.degrees.size(); ++i) {
         const bool holds = i < datum.holders.size();
         const HostId host = holds ? datum.holders[i] : datum.receivers[i - datum.holders.size()];
@@ -330,7 +330,7 @@ class LoadBalancedPlanner {
     }
     return {.steps = static_cast<double>(24 + random_.below(80)),
             .sharpness = static_cast<double>(3 + random_.below(30)),
-            .depth_weight = 0.05 * static_cast<double>(random_.below(8)),
+            .depth_weight = 0.05 * random_.below(8),
             .smallest_run = kSmallestRun * (1 + random_.below(4)) / 2,
             .yield = random_.below(2) == 0,
             .one_at_a_time = random_.below(3) == 0,
@@ -403,7 +403,7 @@ class LoadBalancedPlanner {
     for (const FlowPart& part : parts) {
       const Flow& whole = flows[part.flow];
       Flow flow = whole;
-      flow.id = FlowId(static_cast<std::uint32_t>(result.size()));
+      flow.id = FlowId(result.size());
       flow.bytes = part.end - part.begin;
       for (FlowEdge& edge : flow.edges)
         if (edge.parent == whole.root) edge.parent = part.root;
@@ -456,7 +456,7 @@ class LoadBalancedPlanner {
       if (yield && needed <= 1 && candidate.busy[host] < kTimeToSpare) count = 1;
       if (yield && is_urgent(candidate, HostId(host)))
         count = std::max(count, std::min(rule.host_streams, 2 * count));
-      places.push_back(static_cast<std::uint32_t>(count));
+      places.push_back(count);
     }
     return places;
   }

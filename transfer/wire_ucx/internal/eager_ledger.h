@@ -42,7 +42,7 @@ class EagerLedger final {
   /// A message of `bytes` is handed to the network. Returns its end, counted from the first byte
   /// ever sent.
   std::uint64_t send(std::size_t bytes) { return sent_ += bytes; }
-  std::size_t untaken() const { return static_cast<std::size_t>(sent_ - taken_); }
+  std::size_t untaken() const { return sent_ - taken_; }
   bool is_far_ahead(std::uint64_t end) const { return end > arrived_ + kFarAhead; }
   /// The send that ends there is over, but for being told; in the order of their ends.
   void wait_for(std::uint64_t end, Token token) { waiting_.push_back({token, end}); }

@@ -88,7 +88,7 @@ struct Peer {
     const auto load = [](const Way& way) { return way.eager.untaken() + way.at_sender; };
     const auto least = std::min_element(
         ways.begin(), ways.end(), [&](const Way& a, const Way& b) { return load(a) < load(b); });
-    return static_cast<std::size_t>(least - ways.begin());
+    return least - ways.begin();
   }
   /// Makes its endpoints: over shared memory if `path` says so, else on as many rails as both
   /// devices have. `on_error` is called with this peer.

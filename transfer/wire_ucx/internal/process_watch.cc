@@ -10,7 +10,7 @@ namespace weft::transfer {
 
 ProcessWatch::ProcessWatch(pid_t pid) : pid_(pid) {
   if (pid == ::getpid()) return;
-  fd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  fd_ = ::syscall(SYS_pidfd_open, pid, 0);
   was_gone_ = fd_ < 0 && errno == ESRCH;
 }
 

@@ -15,8 +15,7 @@ std::uint64_t check_of(const UcxAddress& address) {
     return fnv1a(reinterpret_cast<const char*>(bytes.data()), bytes.size(), from);
   };
   std::uint64_t check =
-      mix_fingerprint(mix_fingerprint(address.device.value(), address.host.value()),
-                      static_cast<std::uint64_t>(address.pid));
+      mix_fingerprint(mix_fingerprint(address.device.value(), address.host.value()), address.pid);
   for (const UcxAddress::Rail& rail : address.tcp)
     check = hash(rail.receiving, hash(rail.sending, check));
   return hash(address.shm, check);

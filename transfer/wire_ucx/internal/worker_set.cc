@@ -62,7 +62,7 @@ bool WorkerSet::wait(std::vector<pollfd>& more, Nanoseconds timeout) {
   }
   const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(
       std::clamp<Nanoseconds>(timeout, Nanoseconds(0), std::chrono::hours(1)));
-  if (::poll(more.data(), more.size(), static_cast<int>(milliseconds.count())) <= 0) {
+  if (::poll(more.data(), more.size(), milliseconds.count()) <= 0) {
     for (pollfd& fd : more) fd.revents = 0;
   }
   more.resize(first);
