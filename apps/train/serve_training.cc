@@ -24,6 +24,8 @@
 #include "core/config/nearest.h"
 #include "core/cuda_support/cuda_support.h"
 #include "mesh/executor/mesh_group.h"
+#include "mesh/plan/plan_memory.h"
+#include "mesh/plan/plan_text.h"
 
 namespace weft::apps {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "mesh/costs/plan_costs.h"
+#include "mesh/plan/plan_memory.h"
 #include "mesh/search/search.h"
 
 namespace weft::mesh {

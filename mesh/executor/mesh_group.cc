@@ -14,6 +14,7 @@
 #include "core/base/machine.h"
 #include "mesh/executor/machine_memory.h"
 #include "mesh/plan/observed_network.h"
+#include "mesh/plan/plan_memory.h"
 
 namespace weft::mesh {
 namespace {

@@ -86,36 +86,11 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
 /// do not count.
 std::string digest_of_steps(const TrainingPlan& plan);
 
-/// Bytes that a device holds under the plan: parameters, gradients, moments, activations, staging
-/// of what it exchanges with other GPUs, and, unless it is a GPU, copies for checkpoints, which lie
-/// in the host's memory.
-std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device);
-
-/// Bytes of what a device holds that lie in its host's memory: all of them, or a GPU's copies for
-/// checkpoints.
-std::uint64_t host_memory(const TrainingPlan& plan, transfer::DeviceId device);
-
-/// Bytes of copies for checkpoints that a device keeps in its host's memory.
-std::uint64_t checkpoint_copy_bytes(const TrainingPlan& plan, transfer::DeviceId device);
-
 /// Gives up copies for checkpoints, in a plan none of whose programs is installed.
 void drop_checkpoint_copies(TrainingPlan& plan, std::string because);
-
-/// A device that would hold more than the layout's memory, if there is one.
-std::optional<transfer::DeviceId> find_short_of_memory(const TrainingPlan& plan);
 
 /// Whether a running job of one layout can go on with programs of the other: parameters, gradients
 /// and data lie at the same places. Throws Error(kInvalidArgument) that names what differs.
 void check_same_places(const LayoutConfig& running, const LayoutConfig& other);
-
-/// The way that a transfer of a training step takes, by its number in `train`.
-transfer::PathChoice path_of(const TrainingPlan& plan, std::uint32_t op);
-
-/// What `weft plan` prints: meshes, stages, specs of the boundary tensors, resharding tasks with
-/// bytes and flows.
-std::string describe(const TrainingPlan& plan);
-
-/// How tensors go from GPU to GPU in a training step, in a line; empty where none does.
-std::string describe_gpu_transfers(const TrainingPlan& plan);
 
 }  // namespace weft::mesh

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "mesh/costs/schedule_tuner.h"
 #include "mesh/plan/observed_network.h"
+#include "mesh/plan/plan_memory.h"
 #include "mesh/runtime/in_process_training.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"

@@ -8,6 +8,8 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "mesh/plan/plan_memory.h"
+#include "mesh/plan/plan_text.h"
 #include "mesh/runtime/in_process_training.h"
 #include "tests/training/checkpoint_blocks.h"
 #include "tests/training/layouts.h"

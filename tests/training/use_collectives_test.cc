@@ -1,4 +1,6 @@
 #include "mesh/program/use_collectives.h"
+#include "mesh/plan/plan_memory.h"
+#include "mesh/plan/plan_text.h"
 
 #include <gtest/gtest.h>
 

@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/cuda_support/cuda_support.h"
 #include "mesh/executor/device_engine.h"
+#include "mesh/plan/plan_text.h"
 #include "mesh/runtime/in_process_training.h"
 #include "mesh/runtime/step_result.h"
 #include "tests/support/cluster_token.h"
