@@ -16,7 +16,6 @@
 #include <string>
 #include <utility>
 
-#include "apps/run_files/branch.h"
 #include "apps/run_files/checkpoint.h"
 #include "apps/run_files/loss_plot.h"
 #include "apps/run_files/metrics.h"
@@ -24,6 +23,7 @@
 #include "apps/run_files/timeline_plot.h"
 #include "apps/train/checkpoint_turns.h"
 #include "apps/train/model_parameters.h"
+#include "apps/train/resume.h"
 #include "core/base/error.h"
 #include "core/base/memory.h"
 #include "core/base/terminal.h"
@@ -41,38 +41,6 @@ constexpr std::int64_t kFirstTraced = 4;
 constexpr std::int64_t kNumTraced = 5;
 /// Seconds that training waits for a checkpoint.
 constexpr double kWorthTelling = 0.1;
-
-/// The run owns its folder from the checkpoint's step on: what came after it moves aside, and
-/// metrics are those that lead to it. Gives where things went, if any did.
-std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
-                                  const RunDirectory& directory) {
-  const fs::path own = directory.metrics();
-  const fs::path theirs = checkpoint.parent_path().parent_path() / own.filename();
-  const bool same = fs::exists(own) && fs::exists(theirs) && fs::equivalent(own, theirs);
-  const std::vector<StepMetrics> steps = read_metrics(own);
-  return begin_branch({.folder = directory.checkpoints(),
-                       .from = checkpoint,
-                       .aside = directory.next_abandoned(),
-                       .metrics_differ = !steps.empty() && (!same || steps.back().step > step),
-                       .keep_metrics =
-                           [&](const fs::path& aside) {
-                             // What a call that a crash ended has copied is whole, and older than
-                             // what it then wrote here.
-                             if (!fs::exists(aside / own.filename()))
-                               copy_metrics(own, aside / own.filename());
-                           },
-                       .take_over_metrics =
-                           [&] {
-                             if (!same && fs::exists(theirs)) copy_metrics(theirs, own);
-                             MetricsFile(own, step);  // drops the lines after it
-                           }});
-}
-
-bool same_parameters(const ParameterList& a, const ParameterList& b) {
-  return std::ranges::equal(a, b, [](const TensorPlace& x, const TensorPlace& y) {
-    return x.name == y.name && x.shape == y.shape;
-  });
-}
 
 /// Throws Error(kUnavailable) if the disk does not take it all.
 void write_text(const fs::path& path, const std::string& text) {
@@ -470,41 +438,6 @@ class Loop {
   std::optional<TimePoint> told_;  ///< Last time somebody else was told how far it is.
   RunSummary summary_;
 };
-
-struct Resumed {
-  std::int64_t steps_done = 0;
-  std::optional<fs::path> from = {};
-};
-
-Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
-               const LoopEnvironment& environment) {
-  if (!run.checkpoint.resume) return {};
-  const fs::path path = find_checkpoint(*run.checkpoint.resume);
-  const StoredCheckpoint stored(path);
-  const CheckpointHeading& checkpoint = stored.heading();
-  if (checkpoint.model_digest != run.model_digest)
-    throw_error(ErrorCode::kIncompatible,
-                "the checkpoint {} is of another model, data set or seed; resume with the "
-                "`model:`, `data:` and `seed:` that made it",
-                path.string());
-  if (checkpoint.step >= run.training.steps)
-    throw_error(ErrorCode::kFailedPrecondition,
-                "the checkpoint {} has all {} steps done; ask for more with --set training.steps=N",
-                path.string(), checkpoint.step);
-  if (!same_parameters(checkpoint.parameters, parameter_list(engine.graph())))
-    throw_error(ErrorCode::kIncompatible,
-                "the checkpoint's parameters are not those of this model");
-  engine.restore(
-      [&](const StatePiece& piece, std::span<float> values) { stored.read(piece, values); },
-      checkpoint.step);
-  const auto aside = take_over(path, checkpoint.step, environment.directory);
-  say(environment.screen.out, "  resumed from {}, after step {}\n", path.string(), checkpoint.step);
-  if (aside)
-    say(environment.screen.out, "  what this run had after step {} has moved to {}\n",
-        checkpoint.step, aside->string());
-  std::fflush(environment.screen.out);
-  return {checkpoint.step, path};
-}
 
 }  // namespace
 

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "apps/train/training_loop.h"
+
+namespace weft::apps {
+
+/// Where a run begins.
+struct Resumed {
+  std::int64_t steps_done = 0;
+  std::optional<std::filesystem::path> from = {};  ///< The checkpoint, if there is one.
+};
+
+/// Gives the engine the checkpoint that the run resumes from, if it does, and makes the run's folder
+/// its own from that step on. Says on the screen what it did. Throws Error(kIncompatible) where the
+/// checkpoint is of another model, Error(kFailedPrecondition) where it has all steps done, and as
+/// find_checkpoint() does.
+Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
+               const LoopEnvironment& environment);
+
+}  // namespace weft::apps
