@@ -14,10 +14,10 @@ struct Resumed {
   std::optional<std::filesystem::path> from = {};  ///< The checkpoint, if there is one.
 };
 
-/// Gives the engine the checkpoint that the run resumes from, if it does, and makes the run's folder
-/// its own from that step on. Says on the screen what it did. Throws Error(kIncompatible) where the
-/// checkpoint is of another model, Error(kFailedPrecondition) where it has all steps done, and as
-/// find_checkpoint() does.
+/// Gives the engine the checkpoint that the run resumes from, if it does, and makes the run's
+/// folder its own from that step on. Says on the screen what it did. Throws Error(kIncompatible)
+/// where the checkpoint is of another model, Error(kFailedPrecondition) where it has all steps
+/// done, and as find_checkpoint() does.
 Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
                const LoopEnvironment& environment);
 
