@@ -41,7 +41,7 @@ ChunkOptions random_chunks(std::mt19937_64& random) {
 TEST(ReshardProperty, EveryReceiverGetsEveryElementExactlyOnceFromADeviceThatHasIt) {
   const std::uint64_t seed = 20261121;
   std::mt19937_64 random(seed);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 200 / WEFT_FEWER_ROUNDS; ++round) {
     const Case c = random_case(random, 9);
     SCOPED_TRACE(fmt::format("seed {} round {}: {}", seed, round, c.text));
     for (const Strategy strategy : kStrategies) {
@@ -93,7 +93,7 @@ TEST(ReshardProperty, SlicesEqualBruteForce) {
 TEST(ReshardProperty, EveryStrategyDeliversTheRightBytesOverAReorderingWire) {
   const std::uint64_t seed = 42;
   std::mt19937_64 random(seed);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 300 / WEFT_FEWER_ROUNDS; ++round) {
     const Case c = random_case(random, 12);
     SCOPED_TRACE(fmt::format("seed {} round {}: {}", seed, round, c.text));
     LoopbackOptions wire;
