@@ -31,7 +31,7 @@ bool PendingCalls::add(const std::shared_ptr<CallState>& call) {
 
 std::shared_ptr<CallState> PendingCalls::take(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
-  const std::uint32_t index = id;
+  const auto index = static_cast<std::uint32_t>(id);
   if (index >= slots_.size() || slots_[index].generation != id >> 32 || !slots_[index].call)
     return nullptr;
   ++slots_[index].generation;
