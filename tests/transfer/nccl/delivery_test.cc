@@ -82,7 +82,7 @@ std::vector<DeviceId> random_group(std::mt19937_64& random, std::size_t num_devi
 std::vector<float> random_floats(std::mt19937_64& random, std::size_t count, bool whole) {
   std::vector<float> values(count);
   for (float& value : values) {
-    value = whole ? (random() % 100)
+    value = whole ? random() % 100
                   : std::ldexp(static_cast<float>(random() % 10007) - 5000,
                                static_cast<int>(random() % 20));
   }
