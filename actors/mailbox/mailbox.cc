@@ -82,6 +82,9 @@ Mailbox::Item Mailbox::next(bool ordinary) {
       Envelope envelope = std::move(queue->front());
       queue->pop_front();
       if (queue == &ordinary_) consumed(envelope);
+      last_route_ = envelope.route.get();
+      last_call_ = envelope.call.id;
+      last_cancelled_.store(false, std::memory_order_relaxed);
       queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(),
                          std::memory_order_relaxed);
       return envelope;
@@ -148,6 +151,8 @@ std::optional<Envelope> Mailbox::cancel(const ReturnRoute* route, std::uint64_t 
     if (queue == &ordinary_) consumed(envelope);
     return envelope;
   }
+  if (route == last_route_ && call_id == last_call_)
+    last_cancelled_.store(true, std::memory_order_relaxed);
   return std::nullopt;
 }
 

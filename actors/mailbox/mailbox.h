@@ -89,6 +89,9 @@ class Mailbox final {
 
   /// Takes a waiting call out; nothing if it is not waiting here. Any thread.
   std::optional<Envelope> cancel(const ReturnRoute* route, std::uint64_t call_id);
+  /// Whether cancel() has come for the call that next() returned last: for the moment in which that
+  /// call waits no more and is not yet known to run. The actor's thread.
+  bool last_was_cancelled() const { return last_cancelled_.load(std::memory_order_relaxed); }
   /// Forgets a sender whose connection is gone and drops what waits of it.
   void drop_route(const ReturnRoute* route);
   /// Takes no more; returns what waited.
@@ -126,6 +129,10 @@ class Mailbox final {
   std::deque<Envelope> ordinary_;
   std::size_t ordinary_bytes_ = 0;
   std::map<const ReturnRoute*, Sender> senders_;
+  // the call that next() returned last; the route may be gone, and is only compared
+  const ReturnRoute* last_route_ = nullptr;
+  std::uint64_t last_call_ = 0;
+  std::atomic<bool> last_cancelled_{false};
   std::atomic<bool> reports_due_{false};
   std::atomic<std::size_t> queued_hint_{0};  // entries in all three queues
 };

@@ -170,7 +170,8 @@ void ActorHost::begin(Envelope envelope) {
     running_.push_back(frame);
     stopping = stopping_;
   }
-  if (stopping) frame->cancel();
+  // A cancel() that came before this found the call neither waiting nor running.
+  if (stopping || mailbox_->last_was_cancelled()) frame->cancel();
   current_ = frame.get();
   try {
     method.invoke(object_.get(), *frame);

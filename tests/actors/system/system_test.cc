@@ -259,6 +259,19 @@ TEST(System, ACancelledCallEndsAtOnceAndItsHandlerStops) {
   EXPECT_TRUE(eventually([] { return !Clerk::holding.load(); }));
 }
 
+// In whatever moment the cancellation finds it: held back, on its way, waiting, taken, begun.
+TEST(System, ACallCancelledAtOnceNeverGoesOn) {
+  Cluster cluster;
+  (void)cluster.first.host<Clerk>("clerk", "hi");
+  const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
+  for (int round = 0; round < 5000; ++round) {
+    auto waiting = clerk.call<&Clerk::wait_at_gate>();
+    if (round % 2 == 1) (void)clerk.call<&Clerk::is_waiting>().get();
+    waiting.cancel();
+    ASSERT_EQ(clerk.within(5s).call<&Clerk::greet>("you").get(), "hi you") << "round " << round;
+  }
+}
+
 TEST(System, ACallThatNobodyAnswersCancelsTheCallsItsHandlerAwaits) {
   Cluster cluster;
   Clerk::released = false;
