@@ -24,7 +24,7 @@ constexpr int kPeerSeconds = 3600;
 double boundary_bytes(const PipelineModel& model) {
   const mesh::TrainingPlan plan = mesh::make_training_plan(
       model.layout, model.graphs, mesh::plan_places(model.layout, hosts_of(model)));
-  std::map<std::pair<int, int>, double> bytes;
+  std::map<std::pair<mesh::MeshId, mesh::MeshId>, double> bytes;
   for (const mesh::PlannedEdge& planned : plan.train.edges) {
     if (planned.edge.pass != Pass::kForward) continue;
     bytes[{planned.edge.from_mesh, planned.edge.to_mesh}] +=

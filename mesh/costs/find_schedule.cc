@@ -59,15 +59,15 @@ std::uint64_t most_memory(const TrainingPlan& plan) {
 /// By actor: what its fullest device holds that the simulation does not count.
 std::vector<double> uncounted_memory(const TrainingPlan& plan,
                                      const ScheduleSimulation& simulation) {
-  const std::vector<int> actors = plan.schedule.actor_of_stage,
-                         meshes = plan.layout.mesh_of_stage();
   std::vector<double> result(simulation.actors.size(), 0);
-  for (std::size_t stage = 0; stage < actors.size(); ++stage) {
+  const Partition& partition = plan.partition;
+  for (const StageId stage : partition.mesh_of_stage.ids()) {
     double most = 0;
-    for (const transfer::DeviceId device : plan.partition.meshes[meshes[stage]].devices()) {
+    for (const transfer::DeviceId device :
+         partition.meshes[partition.mesh_of_stage[stage]].devices()) {
       most = std::max<double>(most, device_memory(plan, device));
     }
-    const std::size_t actor = actors[stage];
+    const std::size_t actor = plan.schedule.actor_of_stage[stage.value()];
     result[actor] = most - simulation.actors[actor].peak;
   }
   return result;

@@ -24,17 +24,16 @@ class PlanCosts {
  public:
   PlanCosts(const TrainingPlan& plan, const OpSeconds& seconds)
       : plan_(plan), partition_(plan.partition) {
-    for (std::size_t mesh = 0; mesh < partition_.meshes.size(); ++mesh) {
+    for (const MeshId mesh : partition_.meshes.ids())
       seconds_.push_back(step_seconds(plan, mesh, seconds));
-    }
-    for (int stage = 0; stage < std::ssize(partition_.mesh_of_stage); ++stage) {
+    for (const StageId stage : partition_.mesh_of_stage.ids()) {
       forward_.push_back(stage_timeline(partition_, stage, true, seconds_[mesh_of(stage)]));
       backward_.push_back(stage_timeline(partition_, stage, false, seconds_[mesh_of(stage)]));
     }
   }
 
   ScheduleCosts run() {
-    for (int stage = 0; stage < std::ssize(forward_); ++stage) add_stage(stage);
+    for (const StageId stage : forward_.ids()) add_stage(stage);
     add_crossings();
     add_handovers();
     add_interfaces();
@@ -43,20 +42,19 @@ class PlanCosts {
   }
 
  private:
-  std::size_t mesh_of(int stage) const { return partition_.mesh_of_stage[stage]; }
+  MeshId mesh_of(StageId stage) const { return partition_.mesh_of_stage[stage]; }
 
-  void add_stage(int stage) {
-    const std::size_t s = stage;
+  void add_stage(StageId stage) {
     const StageMemory memory = stage_memory(partition_, stage);
     StageCosts costs;
-    costs.forward = forward_[s].work;
-    costs.input_grad = backward_[s].work;
-    costs.weight_grad = backward_[s].weights;
+    costs.forward = forward_[stage].work;
+    costs.input_grad = backward_[stage].work;
+    costs.weight_grad = backward_[stage].weights;
     for (const std::size_t step :
          recomputed_steps(partition_.per_mesh[mesh_of(stage)], stage).steps) {
       costs.recompute += seconds_[mesh_of(stage)][step];
     }
-    costs.recomputes = plan_.layout.stages[s].recompute;
+    costs.recomputes = plan_.layout.stages[stage.value()].recompute;
     costs.activations = memory.activations;
     costs.for_weight_grad = memory.for_weight_grad;
     costs.kept_for_recompute = memory.kept_for_recompute;
@@ -65,14 +63,14 @@ class PlanCosts {
   }
 
   /// Of the stage's gradients that are partial over axes of its mesh.
-  double reduction_seconds(int stage) const {
+  double reduction_seconds(StageId stage) const {
     const MeshPartition& part = partition_.per_mesh[mesh_of(stage)];
     std::map<std::vector<int>, double> bytes;
     for (const LocalParameter& parameter : part.parameters) {
       for (const GradientTerm& term : parameter.terms) {
-        const LocalValue& gradient = part.locals[term.gradient.value()];
+        const LocalValue& gradient = part.locals[term.gradient];
         const auto producer = partition_.graph.value(gradient.value).producer;
-        if (!producer || partition_.stage_of_node[producer->value()] != stage ||
+        if (!producer || partition_.stage_of_node[*producer] != stage ||
             !gradient.spec.is_partial())
           continue;
         bytes[gradient.spec.partial] += local_bytes(partition_, mesh_of(stage), term.gradient);
@@ -90,7 +88,7 @@ class PlanCosts {
   /// there are such, share an edge.
   void add_crossings() {
     // By (earlier stage, later stage).
-    std::map<std::pair<int, int>, std::vector<std::size_t>> forth, back;
+    std::map<std::pair<StageId, StageId>, std::vector<std::size_t>> forth, back;
     for (std::size_t e = 0; e < partition_.edges.size(); ++e) {
       const MeshEdge& edge = partition_.edges[e];
       const auto ends = std::minmax(edge.from_stage, edge.to_stage);
@@ -99,7 +97,7 @@ class PlanCosts {
     for (const auto& [ends, tensors] : forth) {
       std::vector<std::size_t>& gradients = back[ends];
       for (const std::size_t tensor : tensors) {
-        EdgeCosts costs{{ends.first, ends.second, bytes_of(tensor)}};
+        EdgeCosts costs{{ends.first.value(), ends.second.value(), bytes_of(tensor)}};
         costs.backward_timing.exists = false;
         add_direction(costs, tensor);
         const auto twin = std::ranges::find_if(
@@ -113,7 +111,7 @@ class PlanCosts {
     }
     for (const auto& [ends, gradients] : back) {
       for (const std::size_t gradient : gradients) {
-        EdgeCosts costs{{ends.first, ends.second, bytes_of(gradient)}};
+        EdgeCosts costs{{ends.first.value(), ends.second.value(), bytes_of(gradient)}};
         costs.forward_timing.exists = false;
         add_direction(costs, gradient);
         costs_.edges.push_back(costs);
@@ -182,7 +180,7 @@ class PlanCosts {
   /// Between stages of one mesh values stay where they are.
   void add_handovers() {
     for (const StageEdge& edge : stage_edges(partition_)) {
-      if (mesh_of(edge.from) == mesh_of(edge.to)) costs_.edges.push_back({edge});
+      if (mesh_of(StageId(edge.from)) == mesh_of(StageId(edge.to))) costs_.edges.push_back({edge});
     }
   }
 
@@ -190,9 +188,9 @@ class PlanCosts {
   void add_interfaces() {
     costs_.sharing = InterfaceSharing::kFair;
     std::map<std::set<transfer::HostId>, int> interfaces;
-    std::map<std::size_t, int> of_mesh;
-    for (std::size_t stage = 0; stage < forward_.size(); ++stage) {
-      const std::size_t mesh = mesh_of(stage);
+    std::map<MeshId, int> of_mesh;
+    for (const StageId stage : forward_.ids()) {
+      const MeshId mesh = mesh_of(stage);
       std::set<transfer::HostId> hosts;
       for (const transfer::DeviceId device : partition_.meshes[mesh].devices())
         hosts.insert(plan_.topology.host_of(device));
@@ -204,13 +202,12 @@ class PlanCosts {
     if (!plan_.layout.own_schedule) return;
     const Schedule& own = *plan_.layout.own_schedule;
     costs_.nic_of_actor.assign(own.actors.size(), 0);
-    for (std::size_t stage = 0; stage < forward_.size(); ++stage) {
-      costs_.nic_of_actor[own.actor_of_stage[stage]] = of_mesh[mesh_of(stage)];
-    }
+    for (const StageId stage : forward_.ids())
+      costs_.nic_of_actor[own.actor_of_stage[stage.value()]] = of_mesh[mesh_of(stage)];
   }
 
   void add_exchange() {
-    std::vector<double> terms(partition_.meshes.size(), 0);
+    IndexedVector<MeshId, double> terms(partition_.meshes.size(), 0);
     for (const TermTransfer& term : plan_.train.terms) {
       terms[term.from_mesh] += term.plan.predicted_seconds;
     }
@@ -221,8 +218,8 @@ class PlanCosts {
 
   const TrainingPlan& plan_;
   const Partition& partition_;
-  std::vector<std::vector<double>> seconds_;  ///< By mesh, by step.
-  std::vector<StageTimeline> forward_, backward_;
+  IndexedVector<MeshId, std::vector<double>> seconds_;  ///< By step.
+  IndexedVector<StageId, StageTimeline> forward_, backward_;
   ScheduleCosts costs_;
 };
 

@@ -7,7 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/ops/fusion.h"
-#include "mesh/costs/internal/step_order.h"
+#include "mesh/program/step_order.h"
 
 namespace weft::mesh {
 namespace {
@@ -18,12 +18,12 @@ double op_seconds(const Program& program, const Run& run, const OpSeconds& secon
   return seconds(program.ops[run.op], inputs);
 }
 
-std::size_t mesh_of(const TrainingPlan& plan, const Program& program) {
+MeshId mesh_of(const TrainingPlan& plan, const Program& program) {
   const auto has = [&](const DeviceMesh& mesh) { return mesh.rank_of(program.device).has_value(); };
   const auto found = std::ranges::find_if(plan.partition.meshes, has);
   WEFT_CHECK(found != plan.partition.meshes.end(), "device {} is of no mesh",
              program.device.value());
-  return found - plan.partition.meshes.begin();
+  return MeshId(found - plan.partition.meshes.begin());
 }
 
 /// What a Run of a program belongs to.
@@ -68,15 +68,16 @@ class RunPlaces {
         plan_.layout.stages[action.stage].recompute && gives_input_grad(action.kind);
     const bool again =
         scheduled_.contains(action.stage) ? action.kind == ActionKind::kRecompute : begins_again;
-    if (again) add(action.stage, steps_again(part_, action.stage), true);
-    add(action.stage, steps_of(part_, action.stage, action.kind), false);
+    const StageId stage(action.stage);
+    if (again) add(stage, steps_again(part_, stage), true);
+    add(stage, steps_of(part_, stage, action.kind), false);
   }
 
-  void add(int stage, const std::vector<std::size_t>& steps, bool again) {
+  void add(StageId stage, const std::vector<std::size_t>& steps, bool again) {
     for (const std::size_t step : steps) {
       const auto* compute = std::get_if<ComputeStep>(&part_.steps[step].what);
       if (compute == nullptr) continue;
-      current_->push_back({plan_.partition.graph.node(compute->node).op.kind, stage,
+      current_->push_back({plan_.partition.graph.node(compute->node).op.kind, stage.value(),
                            part_.steps[step].pass, again});
     }
   }

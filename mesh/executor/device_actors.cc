@@ -66,7 +66,7 @@ std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& num
   };
   std::vector<PeerAddress> addresses;
   for (std::size_t m = 0; m < meshes_.size(); ++m) {
-    const DeviceMesh& mesh = numbering.meshes[m];
+    const DeviceMesh& mesh = numbering.meshes[MeshId(m)];
     std::vector<DeviceSetup> setups;
     for (int rank = 0; rank < mesh.size(); ++rank) {
       setups.push_back(setup_for(mesh.devices()[rank]));

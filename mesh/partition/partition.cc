@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/base/check.h"
@@ -39,17 +40,16 @@ class Partitioner {
     }
     finish_loss();
     attach_gradients();
-    result_.stage_of_node = stage_of_node_;
     return std::move(result_);
   }
 
  private:
-  int stage_of(NodeId node) const { return stage_of_node_[node.value()]; }
-  int mesh_of(NodeId node) const { return request_.mesh_of_stage[stage_of(node)]; }
-  const DeviceMesh& mesh(int index) const { return request_.meshes[index]; }
-  MeshPartition& part(int index) { return result_.per_mesh[index]; }
-  const LocalValue& local(int index, LocalId id) const {
-    return result_.per_mesh[index].locals[id.value()];
+  StageId stage_of(NodeId node) const { return result_.stage_of_node[node]; }
+  MeshId mesh_of(NodeId node) const { return request_.mesh_of_stage[stage_of(node)]; }
+  const DeviceMesh& device_mesh(MeshId mesh) const { return request_.meshes[mesh]; }
+  MeshPartition& part(MeshId mesh) { return result_.per_mesh[mesh]; }
+  const LocalValue& local(MeshId mesh, LocalId id) const {
+    return result_.per_mesh[mesh].locals[id];
   }
 
   void check_stages() const {
@@ -57,7 +57,7 @@ class Partitioner {
       throw_error(ErrorCode::kInvalidConfig, "the model has {} blocks but the stages cover {}",
                   graph_.num_blocks(), request_.stage_of_block.size());
     }
-    std::set<int> stages(request_.stage_of_block.begin(), request_.stage_of_block.end());
+    const std::set<StageId> stages(request_.stage_of_block.begin(), request_.stage_of_block.end());
     if (stages.size() != request_.mesh_of_stage.size()) {
       throw_error(ErrorCode::kInvalidConfig,
                   "there are {} stages but {} of them have a part of the model",
@@ -65,13 +65,12 @@ class Partitioner {
     }
   }
 
-  /// `for_stage`: a copy that a stage makes for its own use, which others cannot count on; -1:
-  /// there for everybody who needs the value at all.
-  LocalId add_local(int mesh_index, ValueId value, Spec spec, LocalOrigin origin,
-                    int for_stage = -1) {
-    const LocalId id(part(mesh_index).locals.size());
-    known_[mesh_index][value].push_back({id, for_stage});
-    part(mesh_index).locals.push_back({value, std::move(spec), origin});
+  /// `for_stage`: a copy that a stage makes for its own use, which others cannot count on; else it
+  /// is there for everybody who needs the value at all.
+  LocalId add_local(MeshId mesh, ValueId value, Spec spec, LocalOrigin origin,
+                    std::optional<StageId> for_stage = {}) {
+    const LocalId id = part(mesh).locals.push_back({value, std::move(spec), origin});
+    known_[mesh][value].push_back({id, for_stage});
     return id;
   }
 
@@ -79,31 +78,30 @@ class Partitioner {
   /// one other stage, they are added there, so that one tensor travels and not each term.
   void place_nodes() {
     for (const Node& node : graph_.nodes()) {
-      int stage = request_.stage_of_block[node.block];
+      StageId stage = request_.stage_of_block[node.block];
       if (node.op.kind == OpKind::kAdd && node.pass == Pass::kInputGrad) {
-        std::set<int> terms;
+        std::set<StageId> terms;
         for (const ValueId input : node.inputs) {
           const auto producer = graph_.value(input).producer;
           terms.insert(producer ? stage_of(*producer) : stage);
         }
         if (terms.size() == 1) stage = *terms.begin();
       }
-      stage_of_node_.push_back(stage);
+      result_.stage_of_node.push_back(stage);
     }
   }
 
   /// A parameter lives on the meshes whose forward nodes read it.
   void place_parameters() {
-    std::map<ValueId, std::vector<int>> homes;
+    std::map<ValueId, std::vector<MeshId>> homes;
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Node& node = graph_.nodes()[i];
       if (node.pass != Pass::kForward) continue;
-      const int mesh_index = mesh_of(NodeId(i));
+      const MeshId mesh = mesh_of(NodeId(i));
       for (const ValueId input : node.inputs) {
         if (graph_.value(input).producer) continue;
-        std::vector<int>& meshes = homes[input];
-        if (std::find(meshes.begin(), meshes.end(), mesh_index) == meshes.end())
-          meshes.push_back(mesh_index);
+        std::vector<MeshId>& meshes = homes[input];
+        if (std::find(meshes.begin(), meshes.end(), mesh) == meshes.end()) meshes.push_back(mesh);
       }
     }
     for (std::size_t i = 0; i < graph_.parameters().size(); ++i) {
@@ -112,105 +110,102 @@ class Partitioner {
       const auto at = homes.find(parameter.value);
       if (at == homes.end())
         throw_error(ErrorCode::kInvalidConfig, "parameter '{}' is used by no op", value.name);
-      for (const int mesh_index : at->second) {
-        const Spec spec = spec_for(parameter.axes, request_.rules, mesh(mesh_index));
+      for (const MeshId mesh : at->second) {
+        const Spec spec = spec_for(parameter.axes, request_.rules, device_mesh(mesh));
         check_divides("parameter '" + value.name + "'", value.type.shape, parameter.axes, spec,
-                      mesh(mesh_index));
-        const LocalId id = add_local(mesh_index, parameter.value, spec, LocalOrigin::kParameter);
-        part(mesh_index)
-            .parameters.push_back({static_cast<int>(i), id, mesh_index == at->second.front(), {}});
+                      device_mesh(mesh));
+        const LocalId id = add_local(mesh, parameter.value, spec, LocalOrigin::kParameter);
+        part(mesh).parameters.push_back({static_cast<int>(i), id, mesh == at->second.front(), {}});
       }
     }
   }
 
   /// The value on this mesh in the spec it first got there; received or read when it is not there
   /// yet.
-  LocalId on_mesh(int mesh_index, ValueId id, int stage) {
-    auto& known = known_[mesh_index];
+  LocalId on_mesh(MeshId mesh, ValueId id, StageId stage) {
+    auto& known = known_[mesh];
     if (const auto found = known.find(id); found != known.end()) return found->second.front().id;
     const Value& value = graph_.value(id);
-    const Spec spec = spec_for(labels_[id.value()], request_.rules, mesh(mesh_index));
+    const Spec spec = spec_for(labels_[id.value()], request_.rules, device_mesh(mesh));
     check_divides("'" + value.name + "'", value.type.shape, labels_[id.value()], spec,
-                  mesh(mesh_index));
-    if (!value.producer) return add_local(mesh_index, id, spec, LocalOrigin::kInput);
+                  device_mesh(mesh));
+    if (!value.producer) return add_local(mesh, id, spec, LocalOrigin::kInput);
     const Pass pass = graph_.node(*value.producer).pass;
-    const int from = mesh_of(*value.producer), from_stage = stage_of(*value.producer);
-    WEFT_CHECK(from != mesh_index, "'{}' is used before it is computed", value.name);
+    const MeshId from = mesh_of(*value.producer);
+    WEFT_CHECK(from != mesh, "'{}' is used before it is computed", value.name);
     const LocalId source = whole(from, known_[from].at(id).front().id);
-    const LocalId destination = add_local(mesh_index, id, spec, LocalOrigin::kReceived);
-    result_.edges.push_back({id, from, mesh_index, from_stage, stage, pass, source, destination});
+    const LocalId destination = add_local(mesh, id, spec, LocalOrigin::kReceived);
+    result_.edges.push_back(
+        {id, from, mesh, stage_of(*value.producer), stage, pass, source, destination});
     return destination;
   }
 
-  double order_after(int mesh_index, LocalId id) const {
-    const LocalValue& value = local(mesh_index, id);
+  double order_after(MeshId mesh, LocalId id) const {
+    const LocalValue& value = local(mesh, id);
     const auto producer = graph_.value(value.value).producer;
     // A value from elsewhere is there before the first step of the action.
     return value.origin == LocalOrigin::kComputed && producer ? producer->value() + 0.5 : -1.0;
   }
 
   /// The value without partial sums. It is summed where it is computed, for all who need it.
-  LocalId whole(int mesh_index, LocalId id) {
-    const LocalValue from = local(mesh_index, id);
+  LocalId whole(MeshId mesh, LocalId id) {
+    const LocalValue from = local(mesh, id);
     if (!from.spec.is_partial()) return id;
-    for (const auto& [other, for_stage] : known_[mesh_index][from.value]) {
-      if (!local(mesh_index, other).spec.is_partial() && for_stage < 0) return other;
+    for (const auto& [other, for_stage] : known_[mesh][from.value]) {
+      if (!local(mesh, other).spec.is_partial() && !for_stage) return other;
     }
     const auto producer = graph_.value(from.value).producer;
     WEFT_CHECK(producer.has_value(), "'{}' is partial but not computed",
                graph_.value(from.value).name);
     Spec spec = from.spec;
     spec.partial.clear();
-    const LocalId output = add_local(mesh_index, from.value, spec, LocalOrigin::kComputed);
-    part(mesh_index)
-        .steps.push_back({AllReduceStep{id, output, from.spec.partial}, stage_of(*producer),
-                          graph_.node(*producer).pass, order_after(mesh_index, id)});
+    const LocalId output = add_local(mesh, from.value, spec, LocalOrigin::kComputed);
+    part(mesh).steps.push_back({AllReduceStep{id, output, from.spec.partial}, stage_of(*producer),
+                                graph_.node(*producer).pass, order_after(mesh, id)});
     return output;
   }
 
   /// The value in exactly this spec, with the communication it takes.
-  LocalId in_spec(int mesh_index, ValueId value, const Spec& spec, int stage, Pass pass) {
-    LocalId from = on_mesh(mesh_index, value, stage);
-    for (const auto& [other, for_stage] : known_[mesh_index][value]) {
-      if (local(mesh_index, other).spec == spec && (for_stage < 0 || for_stage == stage))
-        return other;
+  LocalId in_spec(MeshId mesh, ValueId value, const Spec& spec, StageId stage, Pass pass) {
+    LocalId from = on_mesh(mesh, value, stage);
+    for (const auto& [other, for_stage] : known_[mesh][value]) {
+      if (local(mesh, other).spec == spec && (!for_stage || for_stage == stage)) return other;
     }
-    from = whole(mesh_index, from);
-    if (local(mesh_index, from).spec == spec) return from;
-    const LocalId output = add_local(mesh_index, value, spec, LocalOrigin::kComputed, stage);
-    part(mesh_index)
-        .steps.push_back(
-            {ReshardStep{from, output}, stage, pass, order_after(mesh_index, from) + 0.1});
+    from = whole(mesh, from);
+    if (local(mesh, from).spec == spec) return from;
+    const LocalId output = add_local(mesh, value, spec, LocalOrigin::kComputed, stage);
+    part(mesh).steps.push_back(
+        {ReshardStep{from, output}, stage, pass, order_after(mesh, from) + 0.1});
     return output;
   }
 
   void lower(NodeId id) {
     const Node& node = graph_.node(id);
-    const int mesh_index = mesh_of(id), stage = stage_of(id);
+    const MeshId mesh = mesh_of(id);
+    const StageId stage = stage_of(id);
     std::vector<Spec> current;
     std::vector<TensorType> types;
     for (const ValueId input : node.inputs) {
-      current.push_back(local(mesh_index, on_mesh(mesh_index, input, stage)).spec);
+      current.push_back(local(mesh, on_mesh(mesh, input, stage)).spec);
       types.push_back(graph_.value(input).type);
     }
     const FactorSignature signature = factor_signature(graph_, node);
-    const Assignment assignment = choose_assignment(signature, types, current, mesh(mesh_index),
+    const Assignment assignment = choose_assignment(signature, types, current, device_mesh(mesh),
                                                     std::string(to_string(node.op.kind)));
     ComputeStep step{id, {}, {}, {}, {}};
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      step.inputs.push_back(
-          in_spec(mesh_index, node.inputs[i], assignment.inputs[i], stage, node.pass));
+      step.inputs.push_back(in_spec(mesh, node.inputs[i], assignment.inputs[i], stage, node.pass));
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       step.outputs.push_back(
-          add_local(mesh_index, node.outputs[i], assignment.outputs[i], LocalOrigin::kComputed));
+          add_local(mesh, node.outputs[i], assignment.outputs[i], LocalOrigin::kComputed));
     }
     if (!assignment.reduced_axes.empty()) {
       step.once_inputs = signature.once_inputs;
       step.once_axes = assignment.reduced_axes;
     }
-    part(mesh_index)
-        .steps.push_back({std::move(step), stage, node.pass, static_cast<double>(id.value())});
+    part(mesh).steps.push_back(
+        {std::move(step), stage, node.pass, static_cast<double>(id.value())});
   }
 
   void finish_loss() {
@@ -224,30 +219,29 @@ class Partitioner {
     std::map<ValueId, int> terms;
     for (const Gradient& gradient : request_.gradients) {
       const int index = terms[gradient.parameter]++;
-      const int mesh_index = mesh_of(*graph_.value(gradient.gradient).producer);
-      auto& parameters = part(mesh_index).parameters;
+      const MeshId mesh = mesh_of(*graph_.value(gradient.gradient).producer);
+      auto& parameters = part(mesh).parameters;
       const auto at =
           std::find_if(parameters.begin(), parameters.end(), [&](const LocalParameter& parameter) {
             return graph_.parameters()[parameter.parameter].value == gradient.parameter;
           });
       WEFT_CHECK(at != parameters.end(), "the gradient of '{}' is computed on another mesh",
                  graph_.value(gradient.parameter).name);
-      at->terms.push_back({index, known_[mesh_index].at(gradient.gradient).front().id});
+      at->terms.push_back({index, known_[mesh].at(gradient.gradient).front().id});
     }
   }
 
   struct Known {
     LocalId id;
-    int for_stage = -1;
+    std::optional<StageId> for_stage;
   };
 
   const PartitionRequest& request_;
   const Graph& graph_;
   Partition result_;
   std::vector<Labels> labels_;
-  std::vector<int> stage_of_node_;
-  /// Per mesh; the first is how the value came into being.
-  std::vector<std::map<ValueId, std::vector<Known>>> known_;
+  /// The first is how the value came into being.
+  IndexedVector<MeshId, std::map<ValueId, std::vector<Known>>> known_;
 };
 
 }  // namespace

@@ -4,10 +4,16 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/indexed_vector.h"
 #include "core/graph/graph.h"
 #include "mesh/partition/rules.h"
 
 namespace weft::mesh {
+
+/// A stage of a model, in the order of its blocks; schedules count them alike.
+using StageId = StrongId<struct StageTag, int>;
+/// A mesh, in the order of the run file.
+using MeshId = StrongId<struct MeshTag, int>;
 
 /// A value on one mesh in one spec. A logical value has several of them when different ops need it
 /// sharded differently.
@@ -49,7 +55,7 @@ struct ReshardStep {
 /// One step of a mesh's program for one microbatch.
 struct Step {
   std::variant<ComputeStep, AllReduceStep, ReshardStep> what;
-  int stage = 0;
+  StageId stage;
   Pass pass = Pass::kForward;
   /// Steps of an action run in ascending order; communication comes right after what it waits for.
   double order = 0;
@@ -63,10 +69,10 @@ std::vector<LocalId> outputs_of(const Step& step);
 /// A value that crosses from one mesh to another, per microbatch.
 struct MeshEdge {
   ValueId value;
-  int from_mesh = 0;
-  int to_mesh = 0;
-  int from_stage = 0;
-  int to_stage = 0;  ///< A stage that uses it: the first in the graph's order.
+  MeshId from_mesh;
+  MeshId to_mesh;
+  StageId from_stage;
+  StageId to_stage;  ///< A stage that uses it: the first in the graph's order.
   Pass pass = Pass::kForward;
   LocalId source;       ///< On from_mesh; never partial.
   LocalId destination;  ///< On to_mesh.
@@ -91,7 +97,7 @@ struct LocalParameter {
 
 /// The part of the graph that one mesh computes: values, then steps.
 struct MeshPartition {
-  std::vector<LocalValue> locals;
+  IndexedVector<LocalId, LocalValue> locals;
   /// In an order that satisfies dependencies: all F, then all I, then all W.
   std::vector<Step> steps;
   std::vector<LocalParameter> parameters;
@@ -100,16 +106,16 @@ struct MeshPartition {
 /// The graph cut into stages and sharded: what the compiler turns into programs. Pure data.
 struct Partition {
   Graph graph;
-  std::vector<DeviceMesh> meshes;
+  IndexedVector<MeshId, DeviceMesh> meshes;
   /// Several stages may lie on one mesh; between them values are handed over without a message.
-  std::vector<int> mesh_of_stage;
-  std::vector<int> stage_of_block;
-  std::vector<int> stage_of_node;  ///< By node of the graph.
-  std::vector<MeshPartition> per_mesh;
+  IndexedVector<StageId, MeshId> mesh_of_stage;
+  std::vector<StageId> stage_of_block;
+  IndexedVector<NodeId, StageId> stage_of_node;
+  IndexedVector<MeshId, MeshPartition> per_mesh;
   std::vector<MeshEdge> edges;
   ValueId loss;
   LocalId loss_local;  ///< On the mesh of the loss; may be partial over data axes.
-  int loss_mesh = 0;
+  MeshId loss_mesh;
 };
 
 /// What to partition, and how.
@@ -117,9 +123,9 @@ struct PartitionRequest {
   Graph graph;
   ValueId loss;
   std::vector<Gradient> gradients;  ///< Empty for a forward-only graph.
-  std::vector<DeviceMesh> meshes;
-  std::vector<int> mesh_of_stage;
-  std::vector<int> stage_of_block;  ///< Ascending; one entry per block.
+  IndexedVector<MeshId, DeviceMesh> meshes;
+  IndexedVector<StageId, MeshId> mesh_of_stage;
+  std::vector<StageId> stage_of_block;  ///< Ascending; one entry per block.
   ShardingRules rules;
 };
 

@@ -5,15 +5,14 @@
 namespace weft::mesh {
 namespace {
 
-std::string local_text(const Partition& partition, std::size_t mesh, LocalId id) {
-  const LocalValue& local = partition.per_mesh[mesh].locals[id.value()];
+std::string local_text(const Partition& partition, MeshId mesh, LocalId id) {
+  const LocalValue& local = partition.per_mesh[mesh].locals[id];
   const Value& value = partition.graph.value(local.value);
   return fmt::format("{} {}{}", value.name, to_string(value.type),
                      to_string(local.spec, partition.meshes[mesh]));
 }
 
-std::string locals_text(const Partition& partition, std::size_t mesh,
-                        const std::vector<LocalId>& ids) {
+std::string locals_text(const Partition& partition, MeshId mesh, const std::vector<LocalId>& ids) {
   std::string text;
   for (const LocalId id : ids) text += (text.empty() ? "" : ", ") + local_text(partition, mesh, id);
   return text;
@@ -25,7 +24,7 @@ std::string axes_text(const DeviceMesh& mesh, const std::vector<int>& axes) {
   return text;
 }
 
-std::string step_text(const Partition& partition, std::size_t mesh, const Step& step) {
+std::string step_text(const Partition& partition, MeshId mesh, const Step& step) {
   if (const auto* compute = std::get_if<ComputeStep>(&step.what)) {
     return fmt::format("{} = {}({})", locals_text(partition, mesh, compute->outputs),
                        to_string(partition.graph.node(compute->node).op),
@@ -45,7 +44,7 @@ std::string step_text(const Partition& partition, std::size_t mesh, const Step& 
 
 std::string to_string(const Partition& partition) {
   std::string text;
-  for (std::size_t mesh = 0; mesh < partition.meshes.size(); ++mesh) {
+  for (const MeshId mesh : partition.meshes.ids()) {
     text += fmt::format("mesh {}\n", to_string(partition.meshes[mesh]));
     for (const Step& step : partition.per_mesh[mesh].steps) {
       text += fmt::format("  stage {} {} {}\n", step.stage, to_string(step.pass),

@@ -12,12 +12,12 @@ namespace weft::mesh {
 namespace {
 
 /// The parameters that the stage's forward reads.
-std::set<ValueId> parameters_of(const Partition& partition, int stage) {
+std::set<ValueId> parameters_of(const Partition& partition, StageId stage) {
   std::set<ValueId> all, read;
   for (const Parameter& parameter : partition.graph.parameters()) all.insert(parameter.value);
-  for (std::size_t i = 0; i < partition.graph.nodes().size(); ++i) {
-    const Node& node = partition.graph.nodes()[i];
-    if (node.pass != Pass::kForward || partition.stage_of_node[i] != stage) continue;
+  for (const NodeId id : partition.stage_of_node.ids()) {
+    const Node& node = partition.graph.node(id);
+    if (node.pass != Pass::kForward || partition.stage_of_node[id] != stage) continue;
     for (const ValueId input : node.inputs) {
       if (all.contains(input)) read.insert(input);
     }
@@ -98,24 +98,25 @@ std::string meshes_text(const TrainingPlan& plan) {
 std::string stages_text(const TrainingPlan& plan) {
   std::string text = fmt::format("\nstages (schedule {}, {} microbatches)\n", schedule_text(plan),
                                  plan.layout.microbatches);
-  for (std::size_t stage = 0; stage < plan.layout.stages.size(); ++stage) {
-    const StageConfig& config = plan.layout.stages[stage];
+  for (const StageId stage : plan.partition.mesh_of_stage.ids()) {
+    const StageConfig& config = plan.layout.stages[stage.value()];
     const std::set<ValueId> parameters = parameters_of(plan.partition, stage);
     std::int64_t elements = 0;
     for (const ValueId parameter : parameters)
       elements += plan.partition.graph.value(parameter).type.elements();
-    text += fmt::format("  {}: {} layers on {}, {} parameters in {} tensors{}\n", stage,
-                        config.layers, plan.partition.meshes[config.mesh].name(), elements,
-                        parameters.size(), config.recompute ? ", activations computed twice" : "");
+    text +=
+        fmt::format("  {}: {} layers on {}, {} parameters in {} tensors{}\n", stage, config.layers,
+                    plan.partition.meshes[plan.partition.mesh_of_stage[stage]].name(), elements,
+                    parameters.size(), config.recompute ? ", activations computed twice" : "");
   }
   return text;
 }
 
 std::string parameters_text(const Partition& partition) {
   std::string text = "\nparameters\n";
-  for (std::size_t m = 0; m < partition.meshes.size(); ++m) {
+  for (const MeshId m : partition.meshes.ids()) {
     for (const LocalParameter& parameter : partition.per_mesh[m].parameters) {
-      const LocalValue& local = partition.per_mesh[m].locals[parameter.value.value()];
+      const LocalValue& local = partition.per_mesh[m].locals[parameter.value];
       const Value& value = partition.graph.value(local.value);
       text += fmt::format("  {:<32} {:<18} {} {}\n", value.name, to_string(value.type),
                           partition.meshes[m].name(), to_string(local.spec, partition.meshes[m]));
@@ -127,10 +128,9 @@ std::string parameters_text(const Partition& partition) {
 std::string edge_text(const TrainingPlan& plan, const PlannedEdge& planned) {
   const MeshEdge& edge = planned.edge;
   const Value& value = plan.partition.graph.value(edge.value);
-  const auto side = [&](std::size_t mesh, LocalId local) {
+  const auto side = [&](MeshId mesh, LocalId local) {
     return plan.partition.meshes[mesh].name() +
-           to_string(plan.partition.per_mesh[mesh].locals[local.value()].spec,
-                     plan.partition.meshes[mesh]);
+           to_string(plan.partition.per_mesh[mesh].locals[local].spec, plan.partition.meshes[mesh]);
   };
   std::uint64_t sent = 0;
   for (const Program& program : plan.train.programs)

@@ -92,8 +92,8 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
   plan.hosts = std::move(numbering.hosts);
   plan.topology = std::move(numbering.topology);
   plan.network = network != nullptr ? *network : network_of(layout, plan.hosts);
-  request.mesh_of_stage = layout.mesh_of_stage();
-  request.stage_of_block = layout.stage_of_layer();
+  for (const int mesh : layout.mesh_of_stage()) request.mesh_of_stage.push_back(MeshId(mesh));
+  for (const int stage : layout.stage_of_layer()) request.stage_of_block.emplace_back(stage);
   request.rules = layout.sharding;
   request.graph = model.train.graph;
   request.loss = model.train.loss;
@@ -177,7 +177,8 @@ DeviceNumbering number_devices(const LayoutConfig& layout, const MeshPlaces& pla
       result.topology.host_of_device.emplace_back(host - hosts.begin());
       devices.emplace_back(next++);
     }
-    result.meshes.emplace_back(layout.meshes[m].name, layout.meshes[m].axes, std::move(devices));
+    result.meshes.push_back(
+        DeviceMesh(layout.meshes[m].name, layout.meshes[m].axes, std::move(devices)));
   }
   result.topology.host_of_device.emplace_back(hosts.size());
   hosts.emplace_back("driver");

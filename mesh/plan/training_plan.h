@@ -37,7 +37,7 @@ MeshPlaces plan_places(const LayoutConfig& layout,
 /// Devices and hosts as a plan numbers them: mesh by mesh, rank by rank; the driver is the last
 /// device, on a host of its own. A value.
 struct DeviceNumbering {
-  std::vector<DeviceMesh> meshes;
+  IndexedVector<MeshId, DeviceMesh> meshes;
   std::vector<std::string> hosts;  ///< By HostId; the last is "driver".
   transfer::Topology topology;     ///< By DeviceId; the last is the driver.
 

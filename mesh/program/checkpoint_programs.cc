@@ -32,7 +32,7 @@ std::uint64_t bytes_of(const CheckpointPiece& piece) { return piece.count * size
 
 /// Where a parameter lies on a mesh.
 struct Placed {
-  std::size_t mesh = 0;
+  MeshId mesh;
   bool is_home = false;
   const LocalValue* local = nullptr;
 };
@@ -40,10 +40,10 @@ struct Placed {
 /// By parameter: the meshes that have it.
 std::vector<std::vector<Placed>> places_of_parameters(const Partition& partition) {
   std::vector<std::vector<Placed>> places(partition.graph.parameters().size());
-  for (std::size_t m = 0; m < partition.meshes.size(); ++m) {
-    for (const LocalParameter& parameter : partition.per_mesh[m].parameters) {
+  for (const MeshId mesh : partition.meshes.ids()) {
+    for (const LocalParameter& parameter : partition.per_mesh[mesh].parameters) {
       places[parameter.parameter].push_back(
-          {m, parameter.is_home, &partition.per_mesh[m].locals[parameter.value.value()]});
+          {mesh, parameter.is_home, &partition.per_mesh[mesh].locals[parameter.value]});
     }
   }
   return places;
@@ -176,7 +176,7 @@ class PiecePlans {
   }
 
  private:
-  using Key = std::tuple<std::uint32_t, std::size_t, std::int64_t, std::int64_t>;
+  using Key = std::tuple<std::uint32_t, MeshId, std::int64_t, std::int64_t>;
   const Partition& partition_;
   const Direction direction_;
   const transfer::DeviceId driver_;

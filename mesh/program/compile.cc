@@ -17,16 +17,17 @@ namespace {
 
 /// The actor of the schedule that each mesh is. Throws unless the stages of a mesh are those of an
 /// actor.
-std::vector<int> actors_of_meshes(const Partition& partition, const Schedule& schedule) {
+IndexedVector<MeshId, int> actors_of_meshes(const Partition& partition, const Schedule& schedule) {
   if (schedule.stages != std::ssize(partition.mesh_of_stage)) {
     throw_error(ErrorCode::kInvalidConfig, "schedule '{}' is for {} stages, but there are {}",
                 schedule.name, schedule.stages, partition.mesh_of_stage.size());
   }
-  std::vector<int> actor(partition.meshes.size(), -1);
-  for (std::size_t stage = 0; stage < partition.mesh_of_stage.size(); ++stage) {
-    int& known = actor[partition.mesh_of_stage[stage]];
-    const int wanted = schedule.actor_of_stage[stage];
-    const std::string& name = partition.meshes[partition.mesh_of_stage[stage]].name();
+  IndexedVector<MeshId, int> actor(partition.meshes.size(), -1);
+  for (const StageId stage : partition.mesh_of_stage.ids()) {
+    const MeshId mesh = partition.mesh_of_stage[stage];
+    int& known = actor[mesh];
+    const int wanted = schedule.actor_of_stage[stage.value()];
+    const std::string& name = partition.meshes[mesh].name();
     if (known >= 0 && known != wanted) {
       throw_error(ErrorCode::kInvalidConfig,
                   "schedule '{}' runs stages on actors {} and {} that both lie on mesh '{}'; give "
@@ -36,15 +37,16 @@ std::vector<int> actors_of_meshes(const Partition& partition, const Schedule& sc
     }
     known = wanted;
   }
-  for (std::size_t mesh = 0; mesh < actor.size(); ++mesh) {
+  std::map<int, MeshId> mesh_of_actor;
+  for (const MeshId mesh : actor.ids()) {
     if (actor[mesh] < 0)
       throw_error(ErrorCode::kInvalidConfig, "mesh '{}' has no stage",
                   partition.meshes[mesh].name());
-    const auto other = std::find(actor.begin(), actor.begin() + mesh, actor[mesh]);
-    if (other == actor.begin() + mesh) continue;
+    const auto [other, is_new] = mesh_of_actor.try_emplace(actor[mesh], mesh);
+    if (is_new) continue;
     throw_error(ErrorCode::kInvalidConfig,
                 "schedule '{}' runs stages on one actor ({}) that lie on two meshes, '{}' and '{}'",
-                schedule.name, actor[mesh], partition.meshes[other - actor.begin()].name(),
+                schedule.name, actor[mesh], partition.meshes[other->second].name(),
                 partition.meshes[mesh].name());
   }
   return actor;
@@ -134,17 +136,17 @@ transfer::ReshardTask task_between(const TensorType& type, const Spec& from,
 std::vector<TermTransfer> plan_terms(const Partition& partition, const transfer::Topology& topology,
                                      const CompileOptions& options, TransferOps& ops) {
   struct Holder {
-    int mesh = 0;
+    MeshId mesh;
     const LocalParameter* parameter = nullptr;
   };
   std::map<int, std::vector<Holder>> holders;
-  for (std::size_t mesh = 0; mesh < partition.per_mesh.size(); ++mesh) {
+  for (const MeshId mesh : partition.per_mesh.ids()) {
     for (const LocalParameter& parameter : partition.per_mesh[mesh].parameters) {
-      holders[parameter.parameter].push_back({static_cast<int>(mesh), &parameter});
+      holders[parameter.parameter].push_back({mesh, &parameter});
     }
   }
   const auto spec_of = [&](const Holder& holder) {
-    return partition.per_mesh[holder.mesh].locals[holder.parameter->value.value()].spec;
+    return partition.per_mesh[holder.mesh].locals[holder.parameter->value].spec;
   };
   const auto mesh_of = [&](const Holder& holder) { return partition.meshes[holder.mesh]; };
   std::vector<TermTransfer> transfers;
@@ -166,8 +168,10 @@ std::vector<TermTransfer> plan_terms(const Partition& partition, const transfer:
   return transfers;
 }
 
+using MeshCompilers = IndexedVector<MeshId, std::unique_ptr<MeshCompiler>>;
+
 /// Runs every actor's list by itself: nothing but first uses ties them together.
-void emit_lanes(std::vector<std::unique_ptr<MeshCompiler>>& compilers, const Schedule& schedule) {
+void emit_lanes(MeshCompilers& compilers, const Schedule& schedule) {
   for (auto& compiler : compilers) {
     compiler->post_first_receives();
     for (std::size_t i = 0; i < schedule.actors[compiler->actor()].size(); ++i)
@@ -176,8 +180,8 @@ void emit_lanes(std::vector<std::unique_ptr<MeshCompiler>>& compilers, const Sch
 }
 
 /// Walks one order of all actions and transfers.
-void emit_safe(std::vector<std::unique_ptr<MeshCompiler>>& compilers,
-               const std::vector<PlannedEdge>& edges, const std::vector<OrderedAction>& order) {
+void emit_safe(MeshCompilers& compilers, const std::vector<PlannedEdge>& edges,
+               const std::vector<OrderedAction>& order) {
   const auto run = [&](const ActionPlace& place) {
     const auto compiler =
         std::find_if(compilers.begin(), compilers.end(),
@@ -197,14 +201,14 @@ void emit_safe(std::vector<std::unique_ptr<MeshCompiler>>& compilers,
 
 std::vector<StageEdge> stage_edges(const Partition& partition) {
   const Graph& graph = partition.graph;
-  std::map<std::pair<int, int>, std::set<ValueId>> values;  // By (from, to): what crosses.
-  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-    const Node& node = graph.nodes()[i];
+  std::map<std::pair<StageId, StageId>, std::set<ValueId>> values;  // By (from, to): what crosses.
+  for (const NodeId id : partition.stage_of_node.ids()) {
+    const Node& node = graph.node(id);
     if (node.pass != Pass::kForward) continue;
     for (const ValueId input : node.inputs) {
       const auto producer = graph.value(input).producer;
       if (!producer) continue;
-      const int from = partition.stage_of_node[producer->value()], to = partition.stage_of_node[i];
+      const StageId from = partition.stage_of_node[*producer], to = partition.stage_of_node[id];
       if (from != to) values[{from, to}].insert(input);
     }
   }
@@ -212,7 +216,7 @@ std::vector<StageEdge> stage_edges(const Partition& partition) {
   for (const auto& [ends, carried] : values) {
     std::uint64_t bytes = 0;
     for (const ValueId value : carried) bytes += graph.value(value).type.bytes();
-    edges.push_back({ends.first, ends.second, bytes});
+    edges.push_back({ends.first.value(), ends.second.value(), bytes});
   }
   return edges;
 }
@@ -220,7 +224,7 @@ std::vector<StageEdge> stage_edges(const Partition& partition) {
 Compiled compile(const Partition& partition, const Schedule& schedule,
                  const transfer::Topology& topology, const CompileOptions& options) {
   const std::vector<transfer::DeviceId> devices = all_devices(partition);
-  const std::vector<int> actor_of_mesh = actors_of_meshes(partition, schedule);
+  const IndexedVector<MeshId, int> actor_of_mesh = actors_of_meshes(partition, schedule);
   const bool training = std::any_of(
       partition.per_mesh.begin(), partition.per_mesh.end(), [](const MeshPartition& part) {
         return std::any_of(
@@ -234,12 +238,11 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
   Compiled compiled;
   TransferOps ops;
   for (const MeshEdge& edge : partition.edges) {
-    const std::size_t from = edge.from_mesh, to = edge.to_mesh;
+    const MeshId from = edge.from_mesh, to = edge.to_mesh;
     const transfer::ReshardTask task = task_between(
-        partition.graph.value(edge.value).type,
-        partition.per_mesh[from].locals[edge.source.value()].spec, partition.meshes[from],
-        partition.per_mesh[to].locals[edge.destination.value()].spec, partition.meshes[to],
-        options.payload);
+        partition.graph.value(edge.value).type, partition.per_mesh[from].locals[edge.source].spec,
+        partition.meshes[from], partition.per_mesh[to].locals[edge.destination].spec,
+        partition.meshes[to], options.payload);
     compiled.edges.push_back({edge, plan_between(task, topology, options), ops.next()});
   }
   const std::uint32_t norm_op = ops.next();
@@ -247,9 +250,9 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
   const std::vector<OrderedAction> order = order_actions(schedule, data);
   const std::vector<Lane> lanes =
       plan_lanes(partition, schedule, actor_of_mesh, ActionHistory(schedule, data, order));
-  std::vector<std::unique_ptr<MeshCompiler>> compilers;
-  for (std::size_t mesh = 0; mesh < partition.meshes.size(); ++mesh) {
-    compilers.push_back(std::make_unique<MeshCompiler>(partition, static_cast<int>(mesh), schedule,
+  MeshCompilers compilers;
+  for (const MeshId mesh : partition.meshes.ids()) {
+    compilers.push_back(std::make_unique<MeshCompiler>(partition, mesh, schedule,
                                                        actor_of_mesh[mesh], compiled.edges, lanes,
                                                        topology, options, ops));
   }

@@ -65,8 +65,8 @@ struct PlannedEdge {
 struct TermTransfer {
   int parameter = 0;  ///< Index into graph.parameters().
   int term = 0;       ///< See GradientTerm::index.
-  int from_mesh = 0;
-  int to_mesh = 0;
+  MeshId from_mesh;
+  MeshId to_mesh;
   std::uint32_t op = 0;
   transfer::ReshardPlan plan;
 };

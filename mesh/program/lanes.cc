@@ -14,8 +14,8 @@ namespace {
 constexpr std::array kPasses{Pass::kForward, Pass::kInputGrad, Pass::kWeightGrad};
 
 /// What the steps of each (stage, pass) of a mesh read.
-std::map<std::pair<int, Pass>, std::set<LocalId>> reads_of(const MeshPartition& part) {
-  std::map<std::pair<int, Pass>, std::set<LocalId>> reads;
+std::map<std::pair<StageId, Pass>, std::set<LocalId>> reads_of(const MeshPartition& part) {
+  std::map<std::pair<StageId, Pass>, std::set<LocalId>> reads;
   for (const Step& step : part.steps) {
     for (const LocalId input : inputs_of(step)) reads[{step.stage, step.pass}].insert(input);
   }
@@ -36,8 +36,9 @@ bool runs(ActionKind kind, Pass pass) {
 }
 
 std::vector<Lane> plan_lanes(const Partition& partition, const Schedule& schedule,
-                             const std::vector<int>& actor_of_mesh, const ActionHistory& history) {
-  std::vector<std::map<std::pair<int, Pass>, std::set<LocalId>>> reads;
+                             const IndexedVector<MeshId, int>& actor_of_mesh,
+                             const ActionHistory& history) {
+  IndexedVector<MeshId, std::map<std::pair<StageId, Pass>, std::set<LocalId>>> reads;
   for (const MeshPartition& part : partition.per_mesh) reads.push_back(reads_of(part));
   std::vector<Lane> lanes;
   for (const MeshEdge& edge : partition.edges) {
@@ -47,7 +48,7 @@ std::vector<Lane> plan_lanes(const Partition& partition, const Schedule& schedul
     const auto uses = [&](const Action& action) {
       return std::any_of(kPasses.begin(), kPasses.end(), [&](Pass pass) {
         const auto& of_mesh = reads[edge.to_mesh];
-        const auto found = of_mesh.find({action.stage, pass});
+        const auto found = of_mesh.find({StageId(action.stage), pass});
         return found != of_mesh.end() && runs(action.kind, pass) &&
                found->second.contains(edge.destination);
       });

@@ -31,6 +31,7 @@ bool runs(ActionKind kind, Pass pass);
 /// One lane per edge of the partition. `actor_of_mesh` says which actor of the schedule each mesh
 /// is.
 std::vector<Lane> plan_lanes(const Partition& partition, const Schedule& schedule,
-                             const std::vector<int>& actor_of_mesh, const ActionHistory& history);
+                             const IndexedVector<MeshId, int>& actor_of_mesh,
+                             const ActionHistory& history);
 
 }  // namespace weft::mesh

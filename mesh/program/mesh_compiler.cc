@@ -7,15 +7,16 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "mesh/program/parameter_blocks.h"
+#include "mesh/program/step_order.h"
 
 namespace weft::mesh {
 
-MeshCompiler::MeshCompiler(const Partition& partition, int mesh, const Schedule& schedule,
+MeshCompiler::MeshCompiler(const Partition& partition, MeshId mesh, const Schedule& schedule,
                            int actor, const std::vector<PlannedEdge>& edges,
                            const std::vector<Lane>& lanes, const transfer::Topology& topology,
                            const CompileOptions& options, TransferOps& ops)
     : partition_(partition),
-      mesh_index_(mesh),
+      mesh_id_(mesh),
       schedule_(schedule),
       actor_(actor),
       mesh_(partition.meshes[mesh]),
@@ -79,20 +80,20 @@ bool MeshCompiler::only_gradients(const ComputeStep& step) const {
       }
     }
     return std::none_of(edges_.begin(), edges_.end(), [&](const PlannedEdge& planned) {
-      return planned.edge.from_mesh == mesh_index_ && planned.edge.source == output;
+      return planned.edge.from_mesh == mesh_id_ && planned.edge.source == output;
     });
   });
 }
 
 void MeshCompiler::make_gradient_sums() {
-  std::map<LocalId, int> stage_of;
+  std::map<LocalId, StageId> stage_of;
   for (const Step& step : part_.steps) {
     for (const LocalId output : outputs_of(step)) stage_of[output] = step.stage;
   }
   for (std::size_t i = 0; i < part_.parameters.size(); ++i) {
     for (const GradientTerm& term : part_.parameters[i].terms) {
       gradients_of_[term.gradient].push_back(sums_.size());
-      const int stage = stage_of.at(term.gradient);
+      const StageId stage = stage_of.at(term.gradient);
       unreduced_.insert(stage);
       sums_.push_back({i, term, {}, false, false, stage, local(term.gradient).spec.partial});
     }
@@ -105,7 +106,7 @@ void MeshCompiler::make_gradient_sums() {
     for (const LocalId output : compute->outputs) direct[output] = all;
   }
   std::vector<std::uint64_t> offsets(sums_.size(), 0);
-  for (const int stage : unreduced_) {
+  for (const StageId stage : unreduced_) {
     for (std::size_t i = 0; i < sums_.size(); ++i) {
       if (sums_[i].stage != stage) continue;
       const LocalId gradient = sums_[i].term.gradient;
@@ -133,8 +134,7 @@ void MeshCompiler::make_gradient_sums() {
 }
 
 void MeshCompiler::make_inputs() {
-  for (std::size_t i = 0; i < part_.locals.size(); ++i) {
-    const LocalId id(i);
+  for (const LocalId id : part_.locals.ids()) {
     if (local(id).origin != LocalOrigin::kInput) continue;
     const Value& value = partition_.graph.value(local(id).value);
     for (int rank = 0; rank < num_ranks(); ++rank) {
@@ -147,10 +147,10 @@ void MeshCompiler::make_inputs() {
 void MeshCompiler::make_ends() {
   for (std::size_t e = 0; e < edges_.size(); ++e) {
     const MeshEdge& edge = edges_[e].edge;
-    if (edge.from_mesh != mesh_index_ && edge.to_mesh != mesh_index_) continue;
+    if (edge.from_mesh != mesh_id_ && edge.to_mesh != mesh_id_) continue;
     End end;
     end.edge = e;
-    end.sends = edge.from_mesh == mesh_index_;
+    end.sends = edge.from_mesh == mesh_id_;
     const std::string name = fmt::format("{} {}->{}", partition_.graph.value(edge.value).name,
                                          partition_.meshes[edge.from_mesh].name(),
                                          partition_.meshes[edge.to_mesh].name());
@@ -168,7 +168,7 @@ void MeshCompiler::make_ends() {
 
 void MeshCompiler::make_losses() {
   losses_.assign(emitters_.size(), -1);
-  if (partition_.loss_mesh != mesh_index_) return;
+  if (partition_.loss_mesh != mesh_id_) return;
   for (int rank = 0; rank < num_ranks(); ++rank) {
     Emitter& emitter = emitters_[rank];
     const TensorType type{DType::kF32, {schedule_.microbatches}};
@@ -187,14 +187,15 @@ void MeshCompiler::post_first_receives() {
 
 void MeshCompiler::emit_action(std::size_t index) {
   const Action& action = schedule_.actors[actor_][index];
+  const StageId stage(action.stage);
   for (Emitter& emitter : emitters_) emitter.begin(action.stage, action.kind, action.microbatch);
-  if (const auto again = recomputations_.find(action.stage);
+  if (const auto again = recomputations_.find(stage);
       again != recomputations_.end() && again->second.before(action.kind)) {
     emit_recomputation(again->second, action.microbatch);
   }
-  if (action.kind == ActionKind::kReduceGrad) start_reduction({action.stage});
-  emit_steps(action.stage, action.kind, action.microbatch);
-  if (const auto again = recomputations_.find(action.stage);
+  if (action.kind == ActionKind::kReduceGrad) start_reduction({stage});
+  emit_steps(stage, action.kind, action.microbatch);
+  if (const auto again = recomputations_.find(stage);
       again != recomputations_.end() && runs(action.kind, Pass::kForward)) {
     for (auto& instances : instances_) {
       for (const LocalId id : again->second.what.dropped) instances.erase({id, action.microbatch});
@@ -221,23 +222,12 @@ void MeshCompiler::emit_action(std::size_t index) {
   for (const Unfinished& send : arrived) emitters_[send.rank].wait(send.handle);
 }
 
-void MeshCompiler::emit_steps(int stage, ActionKind kind, int microbatch) {
-  std::vector<std::size_t> steps;
-  for (std::size_t i = 0; i < part_.steps.size(); ++i) {
-    if (part_.steps[i].stage == stage && runs(kind, part_.steps[i].pass)) steps.push_back(i);
-  }
-  std::stable_sort(steps.begin(), steps.end(), [&](std::size_t a, std::size_t b) {
-    return part_.steps[a].order < part_.steps[b].order;
-  });
-  for (const std::size_t step : steps) emit_step(step, microbatch);
+void MeshCompiler::emit_steps(StageId stage, ActionKind kind, int microbatch) {
+  for (const std::size_t step : steps_of(part_, stage, kind)) emit_step(step, microbatch);
 }
 
 void MeshCompiler::emit_recomputation(const Recomputation& recomputation, int microbatch) {
-  std::vector<std::size_t> steps(recomputation.what.steps.begin(), recomputation.what.steps.end());
-  std::stable_sort(steps.begin(), steps.end(), [&](std::size_t a, std::size_t b) {
-    return part_.steps[a].order < part_.steps[b].order;
-  });
-  for (const std::size_t step : steps) emit_step(step, microbatch, Round::kAgain);
+  for (const std::size_t step : recomputation.order) emit_step(step, microbatch, Round::kAgain);
 }
 
 void MeshCompiler::post_receives(End& end, std::size_t up_to) {
@@ -352,7 +342,7 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round r
     for (const LocalId output : step.outputs) {
       if (direct) {
         outputs.push_back(sums_[gradients_of_.at(output).front()].buffers[r]);
-      } else if (partition_.loss_mesh == mesh_index_ && output == partition_.loss_local) {
+      } else if (partition_.loss_mesh == mesh_id_ && output == partition_.loss_local) {
         const std::uint32_t loss = emitters_[r].add_persistent_buffer(
             losses_[r], static_cast<std::uint64_t>(microbatch) * 4, {DType::kF32, {}});
         instances_[r][{output, microbatch}] = loss;

@@ -43,7 +43,7 @@ struct OutgoingTensor {
 class MeshCompiler {
  public:
   /// `lanes`: by edge.
-  MeshCompiler(const Partition& partition, int mesh, const Schedule& schedule, int actor,
+  MeshCompiler(const Partition& partition, MeshId mesh, const Schedule& schedule, int actor,
                const std::vector<PlannedEdge>& edges, const std::vector<Lane>& lanes,
                const transfer::Topology& topology, const CompileOptions& options, TransferOps& ops);
 
@@ -82,6 +82,7 @@ class MeshCompiler {
   /// its backward.
   struct Recomputation {
     RecomputedSteps what;
+    std::vector<std::size_t> order;  ///< Of `what.steps`.
     bool scheduled = false;  ///< The schedule says when; else it is the beginning of the backward.
     bool before(ActionKind kind) const {
       return scheduled ? kind == ActionKind::kRecompute : gives_input_grad(kind);
@@ -93,8 +94,8 @@ class MeshCompiler {
   struct SumBlock {
     std::string name;
     std::uint64_t bytes = 0;
-    /// Stage -> begin and end in the block.
-    std::map<int, std::pair<std::uint64_t, std::uint64_t>> stages;
+    /// Begin and end in the block.
+    std::map<StageId, std::pair<std::uint64_t, std::uint64_t>> stages;
   };
   /// Where a term of a parameter's gradient is summed, on every rank.
   struct GradientSum {
@@ -103,12 +104,12 @@ class MeshCompiler {
     std::vector<std::uint32_t> buffers;  ///< By rank.
     bool direct = false;                 ///< The op that computes it adds it there itself.
     bool started = false;                ///< The first microbatch has written.
-    int stage = 0;                       ///< Computes it.
+    StageId stage;                       ///< Computes it.
     std::vector<int> axes;               ///< Over which it is still partial at the end of the step.
   };
 
   int num_ranks() const { return mesh_.size(); }
-  const LocalValue& local(LocalId id) const { return part_.locals[id.value()]; }
+  const LocalValue& local(LocalId id) const { return part_.locals[id]; }
   TensorType local_type(LocalId id, int rank) const;
   /// Of the parameter's value in the optimizer, its moments and its gradient: f32, in the
   /// parameter's spec.
@@ -124,7 +125,7 @@ class MeshCompiler {
   void make_losses();
   void make_recomputations();
 
-  void emit_steps(int stage, ActionKind kind, int microbatch);
+  void emit_steps(StageId stage, ActionKind kind, int microbatch);
   void emit_recomputation(const Recomputation& recomputation, int microbatch);
   void emit_step(std::size_t step, int microbatch, Round round = Round::kFirst);
   void emit_compute(const ComputeStep& step, int microbatch, Round round);
@@ -141,7 +142,7 @@ class MeshCompiler {
   /// Of a step that communicates; nothing for one that computes.
   std::vector<std::uint32_t> add_step_transfer(const Step& step, const std::string& suffix);
   /// Starts the reduction of the gradients of these stages.
-  void start_reduction(const std::set<int>& stages);
+  void start_reduction(const std::set<StageId>& stages);
   /// Where the whole of a term lies, in the parameter's spec.
   std::vector<std::uint32_t> final_term(std::size_t sum);
   /// Where the gradients of part_.parameters lie: their terms, of which those of other meshes
@@ -150,7 +151,7 @@ class MeshCompiler {
   std::string term_block(std::size_t parameter, int term) const;
 
   const Partition& partition_;
-  const int mesh_index_;
+  const MeshId mesh_id_;
   const Schedule& schedule_;
   const std::size_t actor_;
   const DeviceMesh& mesh_;
@@ -172,7 +173,7 @@ class MeshCompiler {
   /// By the action that need not wait for it long, nor those after it.
   std::multimap<std::size_t, Unfinished> unfinished_;
   std::vector<OutgoingTensor> outgoing_;
-  std::map<int, Recomputation> recomputations_;  ///< By stage.
+  std::map<StageId, Recomputation> recomputations_;
   /// As step_transfer_, for the second round.
   std::vector<std::vector<std::uint32_t>> step_transfer_again_;
   /// Per step, per rank; empty for computing steps.
@@ -184,7 +185,7 @@ class MeshCompiler {
   /// By the axes over which they are partial.
   std::map<std::vector<int>, SumBlock> sum_blocks_;
   /// Stages of this mesh whose gradients are still partial.
-  std::set<int> unreduced_;
+  std::set<StageId> unreduced_;
   /// Per rank: persistent block, or -1.
   std::vector<std::int32_t> losses_;
 };

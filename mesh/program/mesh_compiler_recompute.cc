@@ -1,21 +1,25 @@
 #include <algorithm>
 
 #include "mesh/program/mesh_compiler.h"
+#include "mesh/program/step_order.h"
 
 namespace weft::mesh {
 
 void MeshCompiler::make_recomputations() {
   const bool training = std::any_of(part_.steps.begin(), part_.steps.end(),
                                     [](const Step& step) { return step.pass != Pass::kForward; });
-  for (int stage = 0; stage < schedule_.stages && training; ++stage) {
-    const std::size_t s = stage;
+  if (!training) return;
+  for (const StageId stage : partition_.mesh_of_stage.ids()) {
+    if (partition_.mesh_of_stage[stage] != mesh_id_) continue;
+    const std::size_t s = stage.value();
     const auto& actions = schedule_.actors[actor_];
     const bool scheduled = std::any_of(actions.begin(), actions.end(), [&](const Action& action) {
-      return action.kind == ActionKind::kRecompute && action.stage == stage;
+      return action.kind == ActionKind::kRecompute && action.stage == stage.value();
     });
     const bool wanted = scheduled || (s < options_.recompute.size() && options_.recompute[s]);
-    if (partition_.mesh_of_stage[s] != mesh_index_ || !wanted) continue;
-    recomputations_[stage] = {recomputed_steps(part_, stage), scheduled};
+    if (wanted)
+      recomputations_[stage] = {recomputed_steps(part_, stage), steps_again(part_, stage),
+                                scheduled};
   }
 }
 

@@ -68,8 +68,8 @@ void MeshCompiler::make_step_transfers() {
   }
 }
 
-void MeshCompiler::start_reduction(const std::set<int>& stages) {
-  for (const int stage : stages) unreduced_.erase(stage);
+void MeshCompiler::start_reduction(const std::set<StageId>& stages) {
+  for (const StageId stage : stages) unreduced_.erase(stage);
   for (const auto& [axes, block] : sum_blocks_) {
     if (axes.empty()) continue;
     // Pieces that lie side by side go together.
@@ -133,8 +133,8 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(
   for (std::size_t i = 0; i < sums_.size(); ++i)
     terms[sums_[i].parameter][sums_[i].term.index] = final_term(i);
   for (const TermTransfer& transfer : transfers) {
-    const bool sends = transfer.from_mesh == mesh_index_;
-    if (!sends && transfer.to_mesh != mesh_index_) continue;
+    const bool sends = transfer.from_mesh == mesh_id_;
+    if (!sends && transfer.to_mesh != mesh_id_) continue;
     const auto at = std::find_if(
         part_.parameters.begin(), part_.parameters.end(),
         [&](const LocalParameter& parameter) { return parameter.parameter == transfer.parameter; });
@@ -185,7 +185,7 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(
 void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint32_t norm_op,
                                const transfer::ReshardPlan& norm_plan,
                                const std::vector<transfer::DeviceId>& all_devices) {
-  start_reduction(std::set<int>(unreduced_));
+  start_reduction(std::set<StageId>(unreduced_));
   for (Emitter& emitter : emitters_) emitter.wait_for_all();
   const std::vector<std::vector<std::uint32_t>> gradients = final_gradients(terms);
   for (std::size_t i = 0; i < part_.parameters.size(); ++i) {

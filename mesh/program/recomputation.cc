@@ -7,7 +7,7 @@ namespace weft::mesh {
 namespace {
 
 /// What the stage's forward makes and no other stage uses, and the step that makes it.
-std::map<LocalId, std::size_t> own_activations(const MeshPartition& part, int stage) {
+std::map<LocalId, std::size_t> own_activations(const MeshPartition& part, StageId stage) {
   std::map<LocalId, std::size_t> made_by;
   for (std::size_t i = 0; i < part.steps.size(); ++i) {
     if (part.steps[i].stage != stage || part.steps[i].pass != Pass::kForward) continue;
@@ -20,7 +20,7 @@ std::map<LocalId, std::size_t> own_activations(const MeshPartition& part, int st
   return made_by;
 }
 
-std::vector<LocalId> backward_inputs(const MeshPartition& part, int stage) {
+std::vector<LocalId> backward_inputs(const MeshPartition& part, StageId stage) {
   std::vector<LocalId> inputs;
   for (const Step& step : part.steps) {
     if (step.stage != stage || step.pass == Pass::kForward) continue;
@@ -31,7 +31,7 @@ std::vector<LocalId> backward_inputs(const MeshPartition& part, int stage) {
 
 }  // namespace
 
-RecomputedSteps recomputed_steps(const MeshPartition& part, int stage) {
+RecomputedSteps recomputed_steps(const MeshPartition& part, StageId stage) {
   const std::map<LocalId, std::size_t> made_by = own_activations(part, stage);
   RecomputedSteps result;
   for (const auto& [id, step] : made_by) result.dropped.insert(id);

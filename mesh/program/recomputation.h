@@ -14,6 +14,6 @@ struct RecomputedSteps {
   std::set<std::size_t> steps;
 };
 
-RecomputedSteps recomputed_steps(const MeshPartition& part, int stage);
+RecomputedSteps recomputed_steps(const MeshPartition& part, StageId stage);
 
 }  // namespace weft::mesh

@@ -59,7 +59,7 @@ class ActorTraining {
     mesh::open_communicators(meshes_, plan, ledger_);
     for (const mesh::Program& program : plan.train.programs) {
       for (std::size_t m = 0; m < meshes_.size(); ++m) {
-        if (const auto rank = plan.partition.meshes[m].rank_of(program.device))
+        if (const auto rank = plan.partition.meshes[mesh::MeshId(m)].rank_of(program.device))
           meshes_[m].rank(*rank).call<&mesh::DeviceActor::install>(program).get();
       }
     }

@@ -345,9 +345,9 @@ TEST(SharedWeights, EachTermCrossesOncePerStepAndTheCheckpointHoldsTheParameterO
   const mesh::TrainingPlan plan =
       plan_of_stages(three, graphs_of(Model::kTied), mesh::Lowering::kLanes, 2);
   ASSERT_EQ(plan.train.terms.size(), 2u);
-  EXPECT_EQ(plan.train.terms[0].from_mesh, 0);
-  EXPECT_EQ(plan.train.terms[0].to_mesh, 2);
-  EXPECT_EQ(plan.train.terms[1].from_mesh, 2);
+  EXPECT_EQ(plan.train.terms[0].from_mesh, mesh::MeshId(0));
+  EXPECT_EQ(plan.train.terms[0].to_mesh, mesh::MeshId(2));
+  EXPECT_EQ(plan.train.terms[1].from_mesh, mesh::MeshId(2));
   std::map<std::string, int> crossings;
   for (const mesh::Program& program : plan.train.programs) {
     for (const mesh::Instruction& instruction : program.instructions) {

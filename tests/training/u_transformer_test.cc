@@ -212,8 +212,8 @@ TEST(UTransformerPlan, ASkipGoesStraightToTheMeshThatUsesIt) {
   int straight = 0;
   for (const mesh::MeshEdge& edge : plan.partition.edges) {
     if (edge.pass != Pass::kForward) continue;
-    if (edge.from_stage == 0 && edge.to_stage == 2) ++straight;
-    if (edge.to_stage != 1) continue;
+    if (edge.from_stage == mesh::StageId(0) && edge.to_stage == mesh::StageId(2)) ++straight;
+    if (edge.to_stage != mesh::StageId(1)) continue;
     // Nothing goes through the middle mesh that it does not use.
     EXPECT_EQ(plan.partition.graph.value(edge.value).name, "down1.shrink.convolution");
   }

@@ -124,7 +124,7 @@ TEST(UseCollectives, ACpuAmongTheDevicesKeepsItsTransfersInHostMemory) {
   places[4].is_gpu = false;
   const TrainingPlan plan = plan_on(c, "eager-1f1b", places);
   for (const PlannedEdge& edge : plan.train.edges) {
-    const bool touches_cpu = edge.edge.from_mesh == 2 || edge.edge.to_mesh == 2;
+    const bool touches_cpu = edge.edge.from_mesh == MeshId(2) || edge.edge.to_mesh == MeshId(2);
     const auto staged = plan.collectives.staged[0].find(edge.op);
     EXPECT_EQ(staged != plan.collectives.staged[0].end(), touches_cpu);
     if (touches_cpu) {

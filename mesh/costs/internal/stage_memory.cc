@@ -8,11 +8,10 @@
 namespace weft::mesh {
 namespace {
 
-double bytes_on(const Partition& partition, int mesh, LocalId local, int rank) {
-  const std::size_t m = mesh;
-  const LocalValue& value = partition.per_mesh[m].locals[local.value()];
+double bytes_on(const Partition& partition, MeshId mesh, LocalId local, int rank) {
+  const LocalValue& value = partition.per_mesh[mesh].locals[local];
   const TensorType& type = partition.graph.value(value.value).type;
-  return TensorType{type.dtype, local_shape(type.shape, value.spec, partition.meshes[m], rank)}
+  return TensorType{type.dtype, local_shape(type.shape, value.spec, partition.meshes[mesh], rank)}
       .bytes();
 }
 
@@ -21,12 +20,12 @@ struct BackwardReads {
   std::set<LocalId> all, by_weight_grads;
 };
 
-BackwardReads backward_reads(const MeshPartition& part, int stage) {
+BackwardReads backward_reads(const MeshPartition& part, StageId stage) {
   BackwardReads reads;
   for (const Step& step : part.steps) {
     if (step.stage != stage || step.pass == Pass::kForward) continue;
     for (const LocalId input : inputs_of(step)) {
-      if (part.locals[input.value()].origin == LocalOrigin::kParameter) continue;
+      if (part.locals[input].origin == LocalOrigin::kParameter) continue;
       reads.all.insert(input);
       if (step.pass == Pass::kWeightGrad) reads.by_weight_grads.insert(input);
     }
@@ -36,7 +35,7 @@ BackwardReads backward_reads(const MeshPartition& part, int stage) {
 
 }  // namespace
 
-double local_bytes(const Partition& partition, int mesh, LocalId local) {
+double local_bytes(const Partition& partition, MeshId mesh, LocalId local) {
   double most = 0;
   for (int rank = 0; rank < partition.meshes[mesh].size(); ++rank) {
     most = std::max(most, bytes_on(partition, mesh, local, rank));
@@ -44,13 +43,13 @@ double local_bytes(const Partition& partition, int mesh, LocalId local) {
   return most;
 }
 
-StageMemory stage_memory(const Partition& partition, int stage) {
-  const int mesh = partition.mesh_of_stage[stage];
+StageMemory stage_memory(const Partition& partition, StageId stage) {
+  const MeshId mesh = partition.mesh_of_stage[stage];
   const MeshPartition& part = partition.per_mesh[mesh];
   const BackwardReads reads = backward_reads(part, stage);
   const std::set<LocalId> dropped = recomputed_steps(part, stage).dropped;
   const auto made_by = [&](LocalId local) {
-    const auto producer = partition.graph.value(part.locals[local.value()].value).producer;
+    const auto producer = partition.graph.value(part.locals[local].value).producer;
     return producer ? partition.graph.node(*producer).pass : Pass::kForward;
   };
   StageMemory most;

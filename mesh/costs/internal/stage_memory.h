@@ -11,9 +11,9 @@ struct StageMemory {
   double kept_for_recompute = 0;  ///< Of `activations` what stays where the rest is computed again.
 };
 
-StageMemory stage_memory(const Partition& partition, int stage);
+StageMemory stage_memory(const Partition& partition, StageId stage);
 
 /// Bytes of a value on the device that has most of it.
-double local_bytes(const Partition& partition, int mesh, LocalId local);
+double local_bytes(const Partition& partition, MeshId mesh, LocalId local);
 
 }  // namespace weft::mesh

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "mesh/costs/internal/step_order.h"
+#include "mesh/program/step_order.h"
 #include "mesh/sharding/axis_groups.h"
 #include "transfer/flow/simulate.h"
 #include "transfer/reshard/collective.h"
@@ -12,7 +12,7 @@ namespace {
 
 class StepTimer {
  public:
-  StepTimer(const TrainingPlan& plan, int mesh, const OpSeconds& seconds)
+  StepTimer(const TrainingPlan& plan, MeshId mesh, const OpSeconds& seconds)
       : plan_(plan),
         mesh_(plan.partition.meshes[mesh]),
         part_(plan.partition.per_mesh[mesh]),
@@ -33,7 +33,7 @@ class StepTimer {
   }
 
  private:
-  const LocalValue& local(LocalId id) const { return part_.locals[id.value()]; }
+  const LocalValue& local(LocalId id) const { return part_.locals[id]; }
 
   TensorType local_type(LocalId id, int rank) const {
     const TensorType& type = plan_.partition.graph.value(local(id).value).type;
@@ -75,16 +75,16 @@ double all_reduce_seconds(const TrainingPlan& plan, const DeviceMesh& mesh,
   return transfer::simulate(flows, plan.topology, plan.network).seconds;
 }
 
-std::vector<double> step_seconds(const TrainingPlan& plan, int mesh, const OpSeconds& seconds) {
+std::vector<double> step_seconds(const TrainingPlan& plan, MeshId mesh, const OpSeconds& seconds) {
   const StepTimer timer(plan, mesh, seconds);
   std::vector<double> result;
   for (const Step& step : plan.partition.per_mesh[mesh].steps) result.push_back(timer(step));
   return result;
 }
 
-StageTimeline stage_timeline(const Partition& partition, int stage, bool forward,
+StageTimeline stage_timeline(const Partition& partition, StageId stage, bool forward,
                              const std::vector<double>& seconds) {
-  const int mesh = partition.mesh_of_stage[stage];
+  const MeshId mesh = partition.mesh_of_stage[stage];
   const MeshPartition& part = partition.per_mesh[mesh];
   StageTimeline line;
   int happened = 0;

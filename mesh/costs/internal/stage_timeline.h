@@ -29,10 +29,10 @@ struct StageTimeline {
 
 /// Seconds of each of a mesh's steps on the slowest of its devices; collectives as planned on the
 /// network.
-std::vector<double> step_seconds(const TrainingPlan& plan, int mesh, const OpSeconds& seconds);
+std::vector<double> step_seconds(const TrainingPlan& plan, MeshId mesh, const OpSeconds& seconds);
 
 /// `forward`: F, else I and W. `seconds`: of the mesh's steps.
-StageTimeline stage_timeline(const Partition& partition, int stage, bool forward,
+StageTimeline stage_timeline(const Partition& partition, StageId stage, bool forward,
                              const std::vector<double>& seconds);
 
 /// What all groups of the mesh over these axes take to sum so many bytes each, at the same time.

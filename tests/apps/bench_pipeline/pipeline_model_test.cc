@@ -165,7 +165,7 @@ TEST(PipelineModel, DevicesThatSplitWeightsRunInStep) {
         const auto* reduce = std::get_if<mesh::AllReduceStep>(&step.what);
         ASSERT_TRUE(reduce != nullptr) << name;
         // One element a row: it costs a message, not bandwidth.
-        const Value& value = plan.partition.graph.value(part.locals[reduce->input.value()].value);
+        const Value& value = plan.partition.graph.value(part.locals[reduce->input].value);
         EXPECT_EQ(value.type.elements(), value.type.shape[0]) << name;
         ++collectives[step.pass];
       }
@@ -195,8 +195,8 @@ TEST(PipelineModel, SkipsAndBatchesLieAsTheirNamesSay) {
   const auto split = [](const std::string& name) {
     const mesh::TrainingPlan plan = plan_of(model_of(name));
     const mesh::MeshEdge& edge = plan.train.edges.front().edge;
-    return to_string(plan.partition.per_mesh[0].locals[edge.source.value()].spec,
-                     plan.partition.meshes[0]);
+    return to_string(plan.partition.per_mesh[mesh::MeshId(0)].locals[edge.source].spec,
+                     plan.partition.meshes[mesh::MeshId(0)]);
   };
   // the hidden tensor and three skips, there and back
   EXPECT_EQ(plan_of(model_of("u-transformer-2b")).train.edges.size(), 8u);

@@ -70,15 +70,16 @@ bool has_reduction(const mesh::Schedule& schedule, int stage) {
 
 /// What a transfer takes, whoever takes part in it.
 double seconds_of(const mesh::TrainingPlan& plan, const mesh::ScheduleCosts& costs,
-                  const mesh::Transfer& transfer, int mesh) {
+                  const mesh::Transfer& transfer, mesh::MeshId mesh) {
   if (transfer.kind == mesh::TransferKind::kReshard)
     return plan.train.edges[transfer.op].plan.predicted_seconds;
   if (transfer.kind == mesh::TransferKind::kNorm) return costs.exchange;
   double rest = 0;
-  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+  for (const mesh::StageId id : plan.partition.mesh_of_stage.ids()) {
+    const int stage = id.value();
     if (transfer.name.ends_with(fmt::format(" of stage {}", stage)))
       return costs.stages[stage].reduce_grad;
-    if (plan.partition.mesh_of_stage[stage] != mesh) continue;
+    if (plan.partition.mesh_of_stage[id] != mesh) continue;
     // A mesh with a single stage does not name it.
     const bool is_named = has_reduction(plan.schedule, stage);
     if (!is_named || std::ranges::count(plan.partition.mesh_of_stage, mesh) == 1)
@@ -92,15 +93,18 @@ double seconds_of(const mesh::TrainingPlan& plan, const mesh::ScheduleCosts& cos
 mesh::Traffic as_the_simulator_sees_it(const mesh::TrainingPlan& plan,
                                        const mesh::ScheduleCosts& costs) {
   mesh::Traffic traffic;
-  std::map<int, std::uint32_t> link_of_mesh;
+  std::map<mesh::MeshId, std::uint32_t> link_of_mesh;
   const auto add_link = [&] {
     traffic.link_rates.push_back(1);
     traffic.queue_places.push_back(1);
     return static_cast<std::uint32_t>(traffic.link_rates.size() - 1);
   };
   for (const mesh::Program& program : plan.train.programs) {
-    int mesh = 0;
-    while (!plan.partition.meshes[mesh].rank_of(program.device)) ++mesh;
+    const mesh::MeshId mesh(std::ranges::find_if(plan.partition.meshes,
+                                                 [&](const mesh::DeviceMesh& one) {
+                                                   return one.rank_of(program.device).has_value();
+                                                 }) -
+                            plan.partition.meshes.begin());
     for (const mesh::Transfer& transfer : program.transfers) {
       auto& movements = traffic.movements[transfer.op];
       if (movements.empty()) {

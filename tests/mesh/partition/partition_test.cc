@@ -44,15 +44,16 @@ DeviceMesh make_mesh(const std::string& name, int data, int tensor, unsigned fir
 }
 
 PartitionRequest request(const TrainingGraph& model, std::vector<DeviceMesh> meshes,
-                         std::vector<int> stage_of_block) {
-  std::vector<int> mesh_of_stage;
-  for (std::size_t i = 0; i < meshes.size(); ++i) mesh_of_stage.push_back(i);
+                         const std::vector<int>& stage_of_block) {
+  IndexedVector<MeshId, DeviceMesh> indexed(std::move(meshes));
+  IndexedVector<StageId, MeshId> mesh_of_stage;
+  for (const MeshId mesh : indexed.ids()) mesh_of_stage.push_back(mesh);
   return {model.graph,
           model.loss,
           model.gradients,
-          std::move(meshes),
+          std::move(indexed),
           mesh_of_stage,
-          std::move(stage_of_block),
+          {stage_of_block.begin(), stage_of_block.end()},
           {{{"batch", {"data"}}, {"heads", {"tensor"}}, {"mlp", {"tensor"}}}}};
 }
 
@@ -66,8 +67,8 @@ int count(const MeshPartition& part) {
 TEST(Partition, OneDeviceNeedsNoCommunication) {
   const Partition result =
       partition(request(small_model(), {make_mesh("all", 1, 1, 0)}, {0, 0, 0}));
-  EXPECT_EQ(count<AllReduceStep>(result.per_mesh[0]), 0);
-  EXPECT_EQ(count<ReshardStep>(result.per_mesh[0]), 0);
+  EXPECT_EQ(count<AllReduceStep>(result.per_mesh[MeshId(0)]), 0);
+  EXPECT_EQ(count<ReshardStep>(result.per_mesh[MeshId(0)]), 0);
   EXPECT_TRUE(result.edges.empty());
 }
 
@@ -77,19 +78,19 @@ TEST(Partition, TensorParallelAttentionTakesOneAllReduceEachWay) {
   const Partition result =
       partition(request(small_model(), {make_mesh("all", 1, 2, 0)}, {0, 0, 0}));
   SCOPED_TRACE(to_string(result));
-  EXPECT_EQ(count<AllReduceStep>(result.per_mesh[0]), 2);
-  EXPECT_EQ(count<ReshardStep>(result.per_mesh[0]), 0);
+  EXPECT_EQ(count<AllReduceStep>(result.per_mesh[MeshId(0)]), 2);
+  EXPECT_EQ(count<ReshardStep>(result.per_mesh[MeshId(0)]), 0);
 }
 
 TEST(Partition, DataParallelLeavesPartialGradientsAndLoss) {
   const Partition result =
       partition(request(small_model(), {make_mesh("all", 2, 1, 0)}, {0, 0, 0}));
   SCOPED_TRACE(to_string(result));
-  EXPECT_EQ(count<AllReduceStep>(result.per_mesh[0]), 0);
-  EXPECT_EQ(result.per_mesh[0].locals[result.loss_local.value()].spec.partial, std::vector<int>{0});
-  for (const LocalParameter& parameter : result.per_mesh[0].parameters) {
+  EXPECT_EQ(count<AllReduceStep>(result.per_mesh[MeshId(0)]), 0);
+  EXPECT_EQ(result.per_mesh[MeshId(0)].locals[result.loss_local].spec.partial, std::vector<int>{0});
+  for (const LocalParameter& parameter : result.per_mesh[MeshId(0)].parameters) {
     ASSERT_EQ(parameter.terms.size(), 1u);
-    EXPECT_EQ(result.per_mesh[0].locals[parameter.terms[0].gradient.value()].spec.partial,
+    EXPECT_EQ(result.per_mesh[MeshId(0)].locals[parameter.terms[0].gradient].spec.partial,
               std::vector<int>{0});
   }
 }
@@ -101,8 +102,8 @@ TEST(Partition, StagesExchangeActivationsAndTheirGradients) {
   ASSERT_EQ(result.edges.size(), 2u);
   EXPECT_EQ(result.edges[0].pass, Pass::kForward);
   EXPECT_EQ(result.edges[1].pass, Pass::kInputGrad);
-  EXPECT_EQ(result.edges[1].from_mesh, 1);
-  const LocalValue& received = result.per_mesh[1].locals[result.edges[0].destination.value()];
+  EXPECT_EQ(result.edges[1].from_mesh, MeshId(1));
+  const LocalValue& received = result.per_mesh[MeshId(1)].locals[result.edges[0].destination];
   EXPECT_EQ(received.spec.dims[0], std::vector<int>{0});
 }
 

@@ -1,4 +1,4 @@
-#include "mesh/costs/internal/step_order.h"
+#include "mesh/program/step_order.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ void sort(std::vector<std::size_t>& steps, const MeshPartition& part) {
 
 }  // namespace
 
-std::vector<std::size_t> steps_of(const MeshPartition& part, int stage, ActionKind kind) {
+std::vector<std::size_t> steps_of(const MeshPartition& part, StageId stage, ActionKind kind) {
   std::vector<std::size_t> steps;
   for (std::size_t i = 0; i < part.steps.size(); ++i) {
     if (part.steps[i].stage == stage && runs(kind, part.steps[i].pass)) steps.push_back(i);
@@ -23,7 +23,7 @@ std::vector<std::size_t> steps_of(const MeshPartition& part, int stage, ActionKi
   return steps;
 }
 
-std::vector<std::size_t> steps_again(const MeshPartition& part, int stage) {
+std::vector<std::size_t> steps_again(const MeshPartition& part, StageId stage) {
   const RecomputedSteps what = recomputed_steps(part, stage);
   std::vector<std::size_t> steps(what.steps.begin(), what.steps.end());
   sort(steps, part);
