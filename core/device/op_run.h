@@ -24,6 +24,12 @@ struct OpRun {
   DType type(std::size_t input) const { return inputs[input].type.dtype; }
   std::int64_t size(std::size_t input) const { return inputs[input].type.elements(); }
   std::int64_t columns(std::size_t input) const { return shape(input).back(); }
+  /// Elements that lie side by side in memory for one index of `dim`.
+  std::int64_t stride(std::size_t input, std::int64_t dim) const {
+    std::int64_t elements = 1;
+    for (std::size_t d = dim + 1; d < shape(input).size(); ++d) elements *= shape(input)[d];
+    return elements;
+  }
   /// All dimensions but the last together.
   std::int64_t rows(std::size_t input) const { return size(input) / columns(input); }
 

@@ -1,6 +1,6 @@
 // concat(a[..., A], b[..., B]) -> y[..., A + B]: side by side along the last dimension.
-// slice(x; begin, size) -> x[..., begin : begin + size]; the gradient of concat by each of its
-// inputs.
+// slice(x; dim, begin, size) -> x[..., begin : begin + size, ...]; along the last dimension the
+// gradient of concat by each of its inputs.
 // The last dimension is not split: a device would need parts of both sides.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
@@ -23,10 +23,12 @@ std::vector<TensorType> infer_concat(const Op& op, std::span<const TensorType> i
 std::vector<TensorType> infer_slice(const Op& op, std::span<const TensorType> inputs) {
   const DType real = require_inputs(op, inputs, {Element::kReal});
   Shape x = inputs[0].shape;
-  const std::int64_t begin = op.integer("begin"), size = op.integer("size");
-  require(!x.empty() && begin >= 0 && size >= 1 && begin + size <= x.back(), op, inputs,
-          "the last dimension has no elements {} to {}", begin, begin + size);
-  x.back() = size;
+  const std::int64_t dim = op.integer("dim"), begin = op.integer("begin"),
+                     size = op.integer("size");
+  require(dim >= 0 && dim < std::ssize(x), op, inputs, "there is no dimension {}", dim);
+  require(begin >= 0 && size >= 1 && begin + size <= x[dim], op, inputs,
+          "dimension {} has no elements {} to {}", dim, begin, begin + size);
+  x[dim] = size;
   return {{real, x}};
 }
 
@@ -49,13 +51,30 @@ FactorSignature concat_signature(const Op& op, std::span<const TensorType> input
   return signature;
 }
 
+/// The dimension that is cut is whole on both sides; the others are parallel.
+FactorSignature slice_signature(const Op& op, std::span<const TensorType> inputs) {
+  FactorSignature signature;
+  const Shape& x = inputs[0].shape;
+  const std::size_t dim = op.integer("dim");
+  for (std::size_t d = 0; d < x.size(); ++d)
+    signature.factors.push_back({d == dim ? FactorKind::kWhole : FactorKind::kParallel, x[d]});
+  signature.factors.push_back({FactorKind::kWhole, op.integer("size")});
+  std::vector<int> dimensions = factor_range(0, x.size());
+  signature.inputs = {dimensions};
+  dimensions[dim] = x.size();
+  signature.outputs = {std::move(dimensions)};
+  signature.linear_in = {{0}};
+  return signature;
+}
+
 void differentiate_concat(GradientRule& rule) {
   std::int64_t begin = 0;
   const std::vector<ValueId> inputs = rule.node().inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::int64_t size = rule.type(inputs[i]).shape.back();
     if (rule.needs_gradient(i)) {
-      const Op op{OpKind::kSlice, {{"begin", begin}, {"size", size}}};
+      const std::int64_t dim = std::ssize(rule.type(inputs[i]).shape) - 1;
+      const Op op{OpKind::kSlice, {{"dim", dim}, {"begin", begin}, {"size", size}}};
       rule.contribute(i, rule.emit(op, {*rule.output_gradient()}, rule.pass_of(i))[0]);
     }
     begin += size;
@@ -68,6 +87,6 @@ ValueId GraphBuilder::concat(ValueId a, ValueId b) { return append({OpKind::kCon
 
 const OpDefinition kConcatDefinition{infer_concat, no_flops, concat_signature,
                                      differentiate_concat};
-const OpDefinition kSliceDefinition{infer_slice, no_flops, concat_signature, nullptr};
+const OpDefinition kSliceDefinition{infer_slice, no_flops, slice_signature, nullptr};
 
 }  // namespace weft

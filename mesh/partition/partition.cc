@@ -65,12 +65,19 @@ class Partitioner {
     }
   }
 
-  /// `for_stage`: a copy that a stage makes for its own use, which others cannot count on; else it
-  /// is there for everybody who needs the value at all.
+  /// A value as it is on a mesh.
+  struct Known {
+    LocalId id;
+    /// Who has made it for its own use, so that others cannot count on it; else it is there for
+    /// everybody who needs the value at all.
+    std::optional<StageId> for_stage;
+    int moves = 0;  ///< Between this and how the value came into being.
+  };
+
   LocalId add_local(MeshId mesh, ValueId value, Spec spec, LocalOrigin origin,
-                    std::optional<StageId> for_stage = {}) {
+                    std::optional<StageId> for_stage = {}, int moves = 0) {
     const LocalId id = part(mesh).locals.push_back({value, std::move(spec), origin});
-    known_[mesh][value].push_back({id, for_stage});
+    known_[mesh][value].push_back({id, for_stage, moves});
     return id;
   }
 
@@ -140,43 +147,84 @@ class Partitioner {
     return destination;
   }
 
-  double order_after(MeshId mesh, LocalId id) const {
-    const LocalValue& value = local(mesh, id);
-    const auto producer = graph_.value(value.value).producer;
-    // A value from elsewhere is there before the first step of the action.
-    return value.origin == LocalOrigin::kComputed && producer ? producer->value() + 0.5 : -1.0;
-  }
-
   /// The value without partial sums. It is summed where it is computed, for all who need it.
   LocalId whole(MeshId mesh, LocalId id) {
-    const LocalValue from = local(mesh, id);
+    const LocalValue& from = local(mesh, id);
     if (!from.spec.is_partial()) return id;
-    for (const auto& [other, for_stage] : known_[mesh][from.value]) {
-      if (!local(mesh, other).spec.is_partial() && !for_stage) return other;
+    for (const Known& known : known_[mesh][from.value]) {
+      if (!local(mesh, known.id).spec.is_partial() && !known.for_stage) return known.id;
     }
+    Spec spec = from.spec;
+    spec.partial.clear();
     const auto producer = graph_.value(from.value).producer;
     WEFT_CHECK(producer.has_value(), "'{}' is partial but not computed",
                graph_.value(from.value).name);
-    Spec spec = from.spec;
-    spec.partial.clear();
-    const LocalId output = add_local(mesh, from.value, spec, LocalOrigin::kComputed);
-    part(mesh).steps.push_back({AllReduceStep{id, output, from.spec.partial}, stage_of(*producer),
-                                graph_.node(*producer).pass, order_after(mesh, id)});
-    return output;
+    return in_spec(mesh, from.value, spec, stage_of(*producer), graph_.node(*producer).pass);
   }
 
-  /// The value in exactly this spec, with the communication it takes.
+  /// The value in exactly this spec: as it is there, or brought into it from where that takes the
+  /// least.
   LocalId in_spec(MeshId mesh, ValueId value, const Spec& spec, StageId stage, Pass pass) {
-    LocalId from = on_mesh(mesh, value, stage);
-    for (const auto& [other, for_stage] : known_[mesh][value]) {
-      if (local(mesh, other).spec == spec && (!for_stage || for_stage == stage)) return other;
+    const LocalId first = on_mesh(mesh, value, stage);
+    const Shape& shape = graph_.value(value).type.shape;
+    std::optional<Known> source;
+    std::vector<Move> moves;
+    for (const Known& known : known_[mesh][value]) {
+      if (known.for_stage && known.for_stage != stage) continue;
+      const Spec& held = local(mesh, known.id).spec;
+      if (held == spec) return known.id;
+      // Sums are there for all, so they are made of what is.
+      const bool sums = held.partial != spec.partial;
+      if (sums && (known.for_stage || !std::includes(held.partial.begin(), held.partial.end(),
+                                                     spec.partial.begin(), spec.partial.end())))
+        continue;
+      std::vector<Move> candidate = plan_moves(shape, held, spec, device_mesh(mesh));
+      if (source && received(shape, candidate, mesh) >= received(shape, moves, mesh)) continue;
+      source = known;
+      moves = std::move(candidate);
     }
-    from = whole(mesh, from);
-    if (local(mesh, from).spec == spec) return from;
-    const LocalId output = add_local(mesh, value, spec, LocalOrigin::kComputed, stage);
-    part(mesh).steps.push_back(
-        {ReshardStep{from, output}, stage, pass, order_after(mesh, from) + 0.1});
-    return output;
+    // Every device reads the data that it needs itself.
+    if (local(mesh, first).origin == LocalOrigin::kInput)
+      return add_local(mesh, value, spec, LocalOrigin::kInput);
+    WEFT_CHECK(source.has_value(), "'{}' cannot be brought into {}", graph_.value(value).name,
+               to_string(spec, device_mesh(mesh)));
+    return add_moves(mesh, *source, moves, stage, pass);
+  }
+
+  std::int64_t received(const Shape& shape, const std::vector<Move>& moves, MeshId mesh) const {
+    std::int64_t elements = 0;
+    for (const Move& move : moves) elements += received_elements(shape, move, device_mesh(mesh));
+    return elements;
+  }
+
+  /// What sums, and what comes before that, belongs to the stage and the pass that compute the
+  /// value; its result is there for all. The rest belongs to who wants it.
+  LocalId add_moves(MeshId mesh, Known from, const std::vector<Move>& moves, StageId stage,
+                    Pass pass) {
+    const ValueId value = local(mesh, from.id).value;
+    const auto producer = graph_.value(value).producer;
+    std::size_t sums = 0;
+    for (std::size_t i = 0; i < moves.size(); ++i)
+      if (moves[i].to.partial != moves[i].from.partial) sums = i + 1;
+    for (std::size_t i = 0; i < moves.size(); ++i) {
+      const bool for_all = i < sums;
+      const LocalId output =
+          add_local(mesh, value, moves[i].to, LocalOrigin::kComputed,
+                    for_all ? std::nullopt : std::optional(stage), from.moves + 1);
+      // Communication comes right after what it waits for; a value from elsewhere is there before
+      // the first step of the action.
+      const double made = is_computed(mesh, value) ? producer->value() + 0.5 : -1.0;
+      part(mesh).steps.push_back(
+          {MoveStep{from.id, output, moves[i]}, for_all ? stage_of(*producer) : stage,
+           for_all ? graph_.node(*producer).pass : pass, made + 0.01 * from.moves});
+      from = {output, {}, from.moves + 1};
+    }
+    return from.id;
+  }
+
+  /// Here, not on another mesh.
+  bool is_computed(MeshId mesh, ValueId value) {
+    return local(mesh, known_[mesh].at(value).front().id).origin == LocalOrigin::kComputed;
   }
 
   void lower(NodeId id) {
@@ -231,11 +279,6 @@ class Partitioner {
     }
   }
 
-  struct Known {
-    LocalId id;
-    std::optional<StageId> for_stage;
-  };
-
   const PartitionRequest& request_;
   const Graph& graph_;
   Partition result_;
@@ -248,14 +291,12 @@ class Partitioner {
 
 std::vector<LocalId> inputs_of(const Step& step) {
   if (const auto* compute = std::get_if<ComputeStep>(&step.what)) return compute->inputs;
-  if (const auto* reduce = std::get_if<AllReduceStep>(&step.what)) return {reduce->input};
-  return {std::get<ReshardStep>(step.what).input};
+  return {std::get<MoveStep>(step.what).input};
 }
 
 std::vector<LocalId> outputs_of(const Step& step) {
   if (const auto* compute = std::get_if<ComputeStep>(&step.what)) return compute->outputs;
-  if (const auto* reduce = std::get_if<AllReduceStep>(&step.what)) return {reduce->output};
-  return {std::get<ReshardStep>(step.what).output};
+  return {std::get<MoveStep>(step.what).output};
 }
 
 Partition partition(const PartitionRequest& request) { return Partitioner(request).run(); }

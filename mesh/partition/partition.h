@@ -7,6 +7,7 @@
 #include "core/base/indexed_vector.h"
 #include "core/graph/graph.h"
 #include "mesh/partition/rules.h"
+#include "mesh/sharding/move.h"
 
 namespace weft::mesh {
 
@@ -39,22 +40,16 @@ struct ComputeStep {
   std::vector<int> once_axes;
 };
 
-/// Sums a partial value over mesh axes; the result is whole on each of the devices.
-struct AllReduceStep {
+/// Brings a value into another spec on its own mesh.
+struct MoveStep {
   LocalId input;
   LocalId output;
-  std::vector<int> axes;
-};
-
-/// Changes how a value lies on its own mesh: slices, all-gathers, all-to-alls.
-struct ReshardStep {
-  LocalId input;
-  LocalId output;
+  Move move;
 };
 
 /// One step of a mesh's program for one microbatch.
 struct Step {
-  std::variant<ComputeStep, AllReduceStep, ReshardStep> what;
+  std::variant<ComputeStep, MoveStep> what;
   StageId stage;
   Pass pass = Pass::kForward;
   /// Steps of an action run in ascending order; communication comes right after what it waits for.

@@ -18,26 +18,16 @@ std::string locals_text(const Partition& partition, MeshId mesh, const std::vect
   return text;
 }
 
-std::string axes_text(const DeviceMesh& mesh, const std::vector<int>& axes) {
-  std::string text;
-  for (const int axis : axes) text += (text.empty() ? "" : ",") + mesh.axes()[axis].name;
-  return text;
-}
-
 std::string step_text(const Partition& partition, MeshId mesh, const Step& step) {
   if (const auto* compute = std::get_if<ComputeStep>(&step.what)) {
     return fmt::format("{} = {}({})", locals_text(partition, mesh, compute->outputs),
                        to_string(partition.graph.node(compute->node).op),
                        locals_text(partition, mesh, compute->inputs));
   }
-  if (const auto* reduce = std::get_if<AllReduceStep>(&step.what)) {
-    return fmt::format("{} = all_reduce<{}>({})", local_text(partition, mesh, reduce->output),
-                       axes_text(partition.meshes[mesh], reduce->axes),
-                       local_text(partition, mesh, reduce->input));
-  }
-  const auto& reshard = std::get<ReshardStep>(step.what);
-  return fmt::format("{} = reshard({})", local_text(partition, mesh, reshard.output),
-                     local_text(partition, mesh, reshard.input));
+  const auto& [input, output, move] = std::get<MoveStep>(step.what);
+  return fmt::format("{} = {}<{}>({})", local_text(partition, mesh, output), to_string(move.kind),
+                     axes_text(move.axes, partition.meshes[mesh]),
+                     local_text(partition, mesh, input));
 }
 
 }  // namespace

@@ -71,13 +71,7 @@ bool MeshCompiler::only_gradients(const ComputeStep& step) const {
     if (found == gradients_of_.end() || found->second.size() != 1) return false;
     const auto reads = [&](LocalId id) { return id == output; };
     for (const Step& other : part_.steps) {
-      if (const auto* compute = std::get_if<ComputeStep>(&other.what)) {
-        if (std::any_of(compute->inputs.begin(), compute->inputs.end(), reads)) return false;
-      } else if (const auto* reduce = std::get_if<AllReduceStep>(&other.what)) {
-        if (reads(reduce->input)) return false;
-      } else if (reads(std::get<ReshardStep>(other.what).input)) {
-        return false;
-      }
+      if (std::ranges::any_of(inputs_of(other), reads)) return false;
     }
     return std::none_of(edges_.begin(), edges_.end(), [&](const PlannedEdge& planned) {
       return planned.edge.from_mesh == mesh_id_ && planned.edge.source == output;
@@ -303,22 +297,31 @@ void MeshCompiler::emit_step(std::size_t index, int microbatch, Round round) {
   if (const auto* compute = std::get_if<ComputeStep>(&step.what)) {
     emit_compute(*compute, microbatch, round);
   } else {
-    const LocalId input = inputs_of(step).front();
-    const auto& transfers =
-        round == Round::kFirst ? step_transfer_[index] : step_transfer_again_[index];
-    for (int rank = 0; rank < num_ranks(); ++rank) {
-      const std::size_t r = rank;
-      const std::uint32_t source = instance(input, microbatch, rank);
-      const std::uint32_t handle = emitters_[r].start(transfers[r], microbatch, source,
-                                                      instance(outputs.front(), microbatch, rank));
-      if (options_.lowering == Lowering::kSafe) emitters_[r].wait(handle);
-    }
+    emit_move(index, microbatch, round);
   }
   // The first round has sent it and, of a gradient, there is none in a forward.
   if (round == Round::kAgain) return;
   for (const LocalId output : outputs) {
     add_gradient(output, microbatch);
     send(output, microbatch);
+  }
+}
+
+void MeshCompiler::emit_move(std::size_t index, int microbatch, Round round) {
+  const auto& [input, output, move] = std::get<MoveStep>(part_.steps[index].what);
+  std::vector<std::uint32_t> sources, destinations;
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    sources.push_back(instance(input, microbatch, rank));
+    destinations.push_back(instance(output, microbatch, rank));
+  }
+  if (move.kind == MoveKind::kSlice)
+    return slice(partition_.graph.value(local(input).value).type, move, sources, destinations);
+  const auto& transfers =
+      round == Round::kFirst ? step_transfer_[index] : step_transfer_again_[index];
+  for (std::size_t r = 0; r < emitters_.size(); ++r) {
+    const std::uint32_t handle =
+        emitters_[r].start(transfers[r], microbatch, sources[r], destinations[r]);
+    if (options_.lowering == Lowering::kSafe) emitters_[r].wait(handle);
   }
 }
 

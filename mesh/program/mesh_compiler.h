@@ -9,6 +9,7 @@
 #include "mesh/program/compile.h"
 #include "mesh/program/emitter.h"
 #include "mesh/program/lanes.h"
+#include "mesh/program/move_plans.h"
 #include "mesh/program/recomputation.h"
 
 namespace weft::mesh {
@@ -129,18 +130,23 @@ class MeshCompiler {
   void emit_recomputation(const Recomputation& recomputation, int microbatch);
   void emit_step(std::size_t step, int microbatch, Round round = Round::kFirst);
   void emit_compute(const ComputeStep& step, int microbatch, Round round);
+  void emit_move(std::size_t step, int microbatch, Round round);
   void send(LocalId local, int microbatch);
   void post_receives(End& end, std::size_t up_to);
   void add_gradient(LocalId local, int microbatch);
   std::uint32_t instance(LocalId local, int microbatch, int rank);
 
   // Communication within the mesh. Each gives the transfer by rank.
-  std::vector<std::uint32_t> add_all_reduce(const std::string& name, const std::vector<int>& axes,
-                                            const std::vector<TensorType>& types);
-  std::vector<std::uint32_t> add_reshard(const std::string& name, const TensorType& type,
-                                         const Spec& from, const Spec& to);
+  std::vector<std::uint32_t> add_group_plans(const std::string& name, TransferKind kind,
+                                             const std::vector<GroupPlan>& plans);
+  /// Of a tensor of `type`; not of a slice.
+  std::vector<std::uint32_t> add_move(const std::string& name, const TensorType& type,
+                                      const Move& move);
   /// Of a step that communicates; nothing for one that computes.
   std::vector<std::uint32_t> add_step_transfer(const Step& step, const std::string& suffix);
+  /// Copies what each device keeps. Buffers by rank.
+  void slice(const TensorType& type, const Move& move, const std::vector<std::uint32_t>& sources,
+             const std::vector<std::uint32_t>& destinations);
   /// Starts the reduction of the gradients of these stages.
   void start_reduction(const std::set<StageId>& stages);
   /// Where the whole of a term lies, in the parameter's spec.

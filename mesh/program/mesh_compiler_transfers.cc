@@ -3,57 +3,55 @@
 #include "core/base/check.h"
 #include "mesh/program/mesh_compiler.h"
 #include "mesh/program/parameter_blocks.h"
-#include "mesh/sharding/axis_groups.h"
-#include "transfer/reshard/collective.h"
 
 namespace weft::mesh {
 
-std::vector<std::uint32_t> MeshCompiler::add_all_reduce(const std::string& name,
-                                                        const std::vector<int>& axes,
-                                                        const std::vector<TensorType>& types) {
+std::vector<std::uint32_t> MeshCompiler::add_group_plans(const std::string& name, TransferKind kind,
+                                                         const std::vector<GroupPlan>& plans) {
   std::vector<std::uint32_t> transfers(emitters_.size());
-  for (const std::vector<int>& group : groups_over(mesh_, axes)) {
-    const TensorType& type = types[group.front()];
-    const transfer::CollectivePlan plan = transfer::plan_all_reduce(
-        type.dtype, Region::whole(type.shape), devices_at(mesh_, group), topology_);
-    const std::uint32_t op = ops_.add_in_mesh(plan);
-    for (const int rank : group) {
-      transfers[rank] = emitters_[rank].add_transfer(
-          {name, TransferKind::kAllReduce, op, plan.device_part(mesh_.devices()[rank])});
+  for (const GroupPlan& group : plans) {
+    const std::uint32_t op = ops_.add_in_mesh(group.plan);
+    for (const int rank : group.ranks) {
+      const transfer::DevicePart part = std::visit(
+          [&](const auto& plan) { return plan.device_part(mesh_.devices()[rank]); }, group.plan);
+      transfers[rank] = emitters_[rank].add_transfer({name, kind, op, part});
     }
   }
   return transfers;
 }
 
-std::vector<std::uint32_t> MeshCompiler::add_reshard(const std::string& name,
-                                                     const TensorType& type, const Spec& from,
-                                                     const Spec& to) {
-  const transfer::ReshardTask task{type, shard_map(type.shape, from, mesh_),
-                                   shard_map(type.shape, to, mesh_)};
-  const transfer::ReshardPlan plan =
-      transfer::plan_reshard(task, topology_, transfer::Strategy::kWeft);
-  const std::uint32_t op = ops_.add_in_mesh(plan);
-  std::vector<std::uint32_t> transfers;
-  for (int rank = 0; rank < num_ranks(); ++rank) {
-    transfers.push_back(emitters_[rank].add_transfer(
-        {name, TransferKind::kInMesh, op, plan.device_part(mesh_.devices()[rank])}));
-  }
-  return transfers;
+std::vector<std::uint32_t> MeshCompiler::add_move(const std::string& name, const TensorType& type,
+                                                  const Move& move) {
+  return add_group_plans(
+      name, move.kind == MoveKind::kAllReduce ? TransferKind::kAllReduce : TransferKind::kInMesh,
+      plan_move(type, move, mesh_, topology_));
 }
 
 std::vector<std::uint32_t> MeshCompiler::add_step_transfer(const Step& step,
                                                            const std::string& suffix) {
-  if (const auto* reduce = std::get_if<AllReduceStep>(&step.what)) {
-    std::vector<TensorType> types;
-    for (int rank = 0; rank < num_ranks(); ++rank) types.push_back(local_type(reduce->input, rank));
-    return add_all_reduce("all-reduce " + value_name(reduce->input) + suffix, reduce->axes, types);
+  const auto* move = std::get_if<MoveStep>(&step.what);
+  if (move == nullptr || move->move.kind == MoveKind::kSlice) return {};
+  return add_move(
+      fmt::format("{} {}{}", to_string(move->move.kind), value_name(move->input), suffix),
+      partition_.graph.value(local(move->input).value).type, move->move);
+}
+
+void MeshCompiler::slice(const TensorType& type, const Move& move,
+                         const std::vector<std::uint32_t>& sources,
+                         const std::vector<std::uint32_t>& destinations) {
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    const Region held = region_of(type.shape, move.from, mesh_, rank);
+    const Region kept = region_of(type.shape, move.to, mesh_, rank);
+    for (std::size_t d = 0; d < type.shape.size(); ++d) {
+      const Interval whole = held.intervals()[d], part = kept.intervals()[d];
+      if (whole == part) continue;
+      emitters_[rank].run({OpKind::kSlice,
+                           {{"dim", static_cast<std::int64_t>(d)},
+                            {"begin", part.begin - whole.begin},
+                            {"size", part.end - part.begin}}},
+                          {sources[rank]}, {destinations[rank]}, false);
+    }
   }
-  if (const auto* reshard = std::get_if<ReshardStep>(&step.what)) {
-    return add_reshard("reshard " + value_name(reshard->input) + suffix,
-                       partition_.graph.value(local(reshard->input).value).type,
-                       local(reshard->input).spec, local(reshard->output).spec);
-  }
-  return {};
 }
 
 void MeshCompiler::make_step_transfers() {
@@ -87,8 +85,8 @@ void MeshCompiler::start_reduction(const std::set<StageId>& stages) {
     for (const auto& [begin, end] : pieces) {
       const TensorType type{DType::kF32,
                             {static_cast<std::int64_t>((end - begin) / size_of(DType::kF32))}};
-      const auto transfers =
-          add_all_reduce(name, axes, std::vector<TensorType>(emitters_.size(), type));
+      const auto transfers = add_group_plans(name, TransferKind::kAllReduce,
+                                             plan_all_reduce(type, axes, mesh_, topology_));
       for (std::size_t r = 0; r < emitters_.size(); ++r) {
         const std::int32_t persistent = emitters_[r].persistent(block.name, block.bytes);
         const std::uint32_t piece = emitters_[r].add_persistent_buffer(persistent, begin, type);
@@ -112,16 +110,32 @@ std::vector<std::uint32_t> MeshCompiler::final_term(std::size_t index) {
   if (spec == wanted) return sum.buffers;
   // The gradient came out split otherwise than the parameter: bring it into the parameter's place,
   // once per step.
-  const auto transfers = add_reshard(
-      "reshard gradient of " + value_name(parameter.value),
-      {DType::kF32, partition_.graph.value(local(parameter.value).value).type.shape}, spec, wanted);
-  std::vector<std::uint32_t> buffers;
-  for (std::size_t r = 0; r < emitters_.size(); ++r) {
-    const TensorType type = state_type(parameter.value, r);
-    const std::int32_t block =
-        emitters_[r].persistent(term_block(sum.parameter, sum.term.index), type.bytes());
-    buffers.push_back(emitters_[r].add_persistent_buffer(block, 0, type));
-    emitters_[r].start(transfers[r], -1, sum.buffers[r], buffers.back());
+  const TensorType type{DType::kF32,
+                        partition_.graph.value(local(parameter.value).value).type.shape};
+  const std::vector<Move> moves = plan_moves(type.shape, spec, wanted, mesh_);
+  std::vector<std::uint32_t> buffers = sum.buffers;
+  for (const Move& move : moves) {
+    std::vector<std::uint32_t> moved;
+    for (int rank = 0; rank < num_ranks(); ++rank) {
+      Emitter& emitter = emitters_[rank];
+      const TensorType part{DType::kF32, local_shape(type.shape, move.to, mesh_, rank)};
+      moved.push_back(
+          move.to == wanted
+              ? emitter.add_persistent_buffer(
+                    emitter.persistent(term_block(sum.parameter, sum.term.index), part.bytes()), 0,
+                    part)
+              : emitter.add_arena_buffer(part));
+    }
+    if (move.kind == MoveKind::kSlice) {
+      slice(type, move, buffers, moved);
+    } else {
+      const auto transfers = add_move(
+          fmt::format("{} gradient of {}", to_string(move.kind), value_name(parameter.value)), type,
+          move);
+      for (std::size_t r = 0; r < emitters_.size(); ++r)
+        emitters_[r].start(transfers[r], -1, buffers[r], moved[r]);
+    }
+    buffers = std::move(moved);
   }
   return buffers;
 }

@@ -18,22 +18,20 @@ bool Spec::is_partial_over(int axis) const {
   return std::find(partial.begin(), partial.end(), axis) != partial.end();
 }
 
-namespace {
-std::string axis_names(const std::vector<int>& axes, const DeviceMesh& mesh) {
+std::string axes_text(const std::vector<int>& axes, const DeviceMesh& mesh) {
   std::string text;
   for (const int axis : axes) text += (text.empty() ? "" : "+") + mesh.axes()[axis].name;
   return text;
 }
-}  // namespace
 
 std::string to_string(const Spec& spec, const DeviceMesh& mesh) {
   std::string text = "[";
   for (std::size_t i = 0; i < spec.dims.size(); ++i) {
     text += (i == 0 ? "" : ",") +
-            (spec.dims[i].empty() ? std::string("-") : axis_names(spec.dims[i], mesh));
+            (spec.dims[i].empty() ? std::string("-") : axes_text(spec.dims[i], mesh));
   }
   text += "]";
-  if (spec.is_partial()) text += " partial(" + axis_names(spec.partial, mesh) + ")";
+  if (spec.is_partial()) text += " partial(" + axes_text(spec.partial, mesh) + ")";
   return text;
 }
 

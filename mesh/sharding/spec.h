@@ -27,6 +27,8 @@ struct Spec {
   friend auto operator<=>(const Spec&, const Spec&) = default;
 };
 
+/// "data+tensor".
+std::string axes_text(const std::vector<int>& axes, const DeviceMesh& mesh);
 /// "[data,-,tensor]", "[data,-] partial(tensor)".
 std::string to_string(const Spec& spec, const DeviceMesh& mesh);
 

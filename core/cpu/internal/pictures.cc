@@ -45,9 +45,10 @@ void run_concat(CpuKernels::Context&, const OpRun& run) {
 }
 
 void run_slice(CpuKernels::Context&, const OpRun& run) {
-  const std::int64_t columns = run.columns(0), begin = run.op.integer("begin"),
-                     size = run.op.integer("size");
-  const std::int64_t rows = run.rows(0);
+  const std::int64_t dim = run.op.integer("dim"), stride = run.stride(0, dim);
+  const std::int64_t columns = run.shape(0)[dim] * stride, rows = run.size(0) / columns;
+  const std::int64_t begin = run.op.integer("begin") * stride,
+                     size = run.op.integer("size") * stride;
   for (std::int64_t r = 0; r < rows; ++r)
     std::memcpy(run.out_floats() + r * size, run.floats(0) + r * columns + begin, bytes(size));
 }

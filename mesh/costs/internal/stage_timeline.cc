@@ -2,13 +2,26 @@
 
 #include <algorithm>
 
+#include "mesh/program/move_plans.h"
 #include "mesh/program/step_order.h"
-#include "mesh/sharding/axis_groups.h"
 #include "transfer/flow/simulate.h"
-#include "transfer/reshard/collective.h"
 
 namespace weft::mesh {
 namespace {
+
+/// Of all groups at the same time.
+double simulated_seconds(const TrainingPlan& plan, const std::vector<GroupPlan>& groups) {
+  std::vector<transfer::Flow> flows;
+  for (const GroupPlan& group : groups) {
+    const auto& own = std::visit(
+        [](const auto& of) -> const std::vector<transfer::Flow>& { return of.flows; }, group.plan);
+    for (transfer::Flow flow : own) {
+      flow.id = transfer::FlowId(flows.size());
+      flows.push_back(std::move(flow));
+    }
+  }
+  return transfer::simulate(flows, plan.topology, plan.network).seconds;
+}
 
 class StepTimer {
  public:
@@ -21,15 +34,9 @@ class StepTimer {
   double operator()(const Step& step) const {
     if (const auto* compute = std::get_if<ComputeStep>(&step.what))
       return compute_seconds(*compute);
-    if (const auto* reduce = std::get_if<AllReduceStep>(&step.what)) {
-      return all_reduce_seconds(plan_, mesh_, reduce->axes, local_type(reduce->input, 0));
-    }
-    const auto& reshard = std::get<ReshardStep>(step.what);
-    const TensorType& type = plan_.partition.graph.value(local(reshard.input).value).type;
-    const transfer::ReshardTask task{type, shard_map(type.shape, local(reshard.input).spec, mesh_),
-                                     shard_map(type.shape, local(reshard.output).spec, mesh_)};
-    return transfer::plan_reshard(task, plan_.topology, plan_.network, transfer::Strategy::kWeft)
-        .predicted_seconds;
+    const auto& [input, output, move] = std::get<MoveStep>(step.what);
+    const TensorType& type = plan_.partition.graph.value(local(input).value).type;
+    return simulated_seconds(plan_, plan_move(type, move, mesh_, plan_.topology));
   }
 
  private:
@@ -63,16 +70,7 @@ class StepTimer {
 
 double all_reduce_seconds(const TrainingPlan& plan, const DeviceMesh& mesh,
                           const std::vector<int>& axes, const TensorType& type) {
-  std::vector<transfer::Flow> flows;
-  for (const std::vector<int>& group : groups_over(mesh, axes)) {
-    const transfer::CollectivePlan collective = transfer::plan_all_reduce(
-        type.dtype, Region::whole(type.shape), devices_at(mesh, group), plan.topology);
-    for (transfer::Flow flow : collective.flows) {
-      flow.id = transfer::FlowId(flows.size());
-      flows.push_back(std::move(flow));
-    }
-  }
-  return transfer::simulate(flows, plan.topology, plan.network).seconds;
+  return simulated_seconds(plan, plan_all_reduce(type, axes, mesh, plan.topology));
 }
 
 std::vector<double> step_seconds(const TrainingPlan& plan, MeshId mesh, const OpSeconds& seconds) {

@@ -162,10 +162,10 @@ TEST(PipelineModel, DevicesThatSplitWeightsRunInStep) {
     for (const mesh::MeshPartition& part : plan.partition.per_mesh) {
       for (const mesh::Step& step : part.steps) {
         if (std::holds_alternative<mesh::ComputeStep>(step.what)) continue;
-        const auto* reduce = std::get_if<mesh::AllReduceStep>(&step.what);
-        ASSERT_TRUE(reduce != nullptr) << name;
+        const auto& move = std::get<mesh::MoveStep>(step.what);
+        ASSERT_EQ(move.move.kind, mesh::MoveKind::kAllReduce) << name;
         // One element a row: it costs a message, not bandwidth.
-        const Value& value = plan.partition.graph.value(part.locals[reduce->input].value);
+        const Value& value = plan.partition.graph.value(part.locals[move.input].value);
         EXPECT_EQ(value.type.elements(), value.type.shape[0]) << name;
         ++collectives[step.pass];
       }

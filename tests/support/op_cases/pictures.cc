@@ -44,7 +44,9 @@ void add_picture_cases(OpCases& to) {
   }
   for (const Shape& s : {Shape{3, 5, 7}, Shape{4, 9, 64}}) {
     to.add({.op = {OpKind::kConcat, {}}, .inputs = {{s}, {{s[0], s[1], s[2] / 2}}}});
-    to.add({.op = {OpKind::kSlice, {{"begin", s[2] / 4}, {"size", s[2] / 2}}}, .inputs = {{s}}});
+    for (const std::int64_t dim : {0, 1, 2})
+      to.add({.op = {OpKind::kSlice, {{"dim", dim}, {"begin", s[dim] / 4}, {"size", s[dim] / 2}}},
+              .inputs = {{s}}});
   }
   to.add({.op = {OpKind::kConcat, {}}, .inputs = {{{2, 3, 5, 7}}, {{2, 3, 5, 19}}}});
 }
