@@ -20,6 +20,7 @@ class Differentiation final : public GradientRule {
   TrainingGraph run() {
     for (std::size_t i = num_forward_nodes_; i-- > 0;) {
       current_ = forward_node(i);
+      current_id_ = NodeId(i);
       const ValueId output = current_.outputs[0];
       if (!trained_[output.value()]) continue;
       output_gradient_ = output == loss_ ? std::nullopt : sum_of(output);
@@ -61,17 +62,19 @@ class Differentiation final : public GradientRule {
 
   std::vector<ValueId> emit(Op op, std::vector<ValueId> inputs, Pass pass) override {
     return append(std::move(op), std::move(inputs), current_.block, pass,
-                  graph_.value(current_.outputs[0]).name);
+                  graph_.value(current_.outputs[0]).name, current_id_);
   }
 
   void contribute(std::size_t input, ValueId gradient) override {
     const ValueId value = current_.inputs[input];
     WEFT_CHECK(type(gradient).shape == type(value).shape, "gradient of %{} {} is {}", value,
                to_string(type(value)), to_string(type(gradient)));
+    graph_.mark_gradient(gradient, value);
     const DType dtype = is_parameter_[value.value()] ? DType::kF32 : type(value).dtype;
     if (type(gradient).dtype != dtype) {
       gradient = emit({dtype == DType::kF32 ? OpKind::kToF32 : OpKind::kToBF16, {}}, {gradient},
                       pass_of(input))[0];
+      graph_.mark_gradient(gradient, value);
     }
     contributions_[value].push_back({gradient, current_.block});
   }
@@ -84,14 +87,14 @@ class Differentiation final : public GradientRule {
   }
 
   std::vector<ValueId> append(Op op, std::vector<ValueId> inputs, int block, Pass pass,
-                              const std::string& of) {
+                              const std::string& of, std::optional<NodeId> forward) {
     std::vector<TensorType> types;
     types.reserve(inputs.size());
     for (const ValueId input : inputs) types.push_back(type(input));
     const std::vector<TensorType> outputs = infer_types(op, types);
     std::vector<std::string> names(outputs.size(), of + "." + std::string(to_string(op.kind)));
     const NodeId id =
-        graph_.add_node(std::move(op), std::move(inputs), outputs, names, block, pass);
+        graph_.add_node(std::move(op), std::move(inputs), outputs, names, block, pass, forward);
     return graph_.node(id).outputs;
   }
 
@@ -115,8 +118,10 @@ class Differentiation final : public GradientRule {
   ValueId add_up(const std::vector<ValueId>& gradients, int block, Pass pass, ValueId of) {
     const std::string name = graph_.value(of).name;
     ValueId sum = gradients[0];
-    for (std::size_t i = 1; i < gradients.size(); ++i)
-      sum = append({OpKind::kAdd, {}}, {sum, gradients[i]}, block, pass, name)[0];
+    for (std::size_t i = 1; i < gradients.size(); ++i) {
+      sum = append({OpKind::kAdd, {}}, {sum, gradients[i]}, block, pass, name, std::nullopt)[0];
+      graph_.mark_gradient(sum, of);
+    }
     return sum;
   }
 
@@ -148,6 +153,7 @@ class Differentiation final : public GradientRule {
   std::vector<bool> is_parameter_;  ///< By forward value.
   std::map<ValueId, std::vector<Contribution>> contributions_;
   Node current_;  ///< A copy: appending nodes moves the originals.
+  NodeId current_id_;
   std::optional<ValueId> output_gradient_;
 };
 

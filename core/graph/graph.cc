@@ -60,12 +60,13 @@ ValueId Graph::add_parameter(std::string name, TensorType type, Initializer init
 
 NodeId Graph::add_node(Op op, std::vector<ValueId> inputs,
                        const std::vector<TensorType>& output_types,
-                       const std::vector<std::string>& output_names, int block, Pass pass) {
+                       const std::vector<std::string>& output_names, int block, Pass pass,
+                       std::optional<NodeId> forward) {
   WEFT_CHECK(output_types.size() == output_names.size());
   for (const ValueId input : inputs)
     WEFT_CHECK(input.value() < values_.size(), "input %{} is not a value yet", input);
   const NodeId id(nodes_.size());
-  Node node{std::move(op), std::move(inputs), {}, block, pass};
+  Node node{std::move(op), std::move(inputs), {}, block, pass, forward};
   for (std::size_t i = 0; i < output_types.size(); ++i) {
     require_possible(output_names[i], output_types[i]);
     node.outputs.emplace_back(values_.size());
@@ -73,6 +74,12 @@ NodeId Graph::add_node(Op op, std::vector<ValueId> inputs,
   }
   nodes_.push_back(std::move(node));
   return id;
+}
+
+void Graph::mark_gradient(ValueId gradient, ValueId of) {
+  WEFT_CHECK(gradient.value() < values_.size() && of < gradient, "%{} of %{}", gradient, of);
+  auto& known = values_[gradient.value()].gradient_of;
+  if (!known) known = of;
 }
 
 int Graph::num_blocks() const {

@@ -30,6 +30,8 @@ struct Value {
   std::string name;
   TensorType type;
   std::optional<NodeId> producer;  ///< None for inputs and parameters.
+  /// Of a gradient, or a term of one: the value by which the loss is differentiated.
+  std::optional<ValueId> gradient_of = {};
 };
 
 /// One operation. Outputs are new values; nothing is overwritten.
@@ -41,6 +43,9 @@ struct Node {
   /// node's block.
   int block = 0;
   Pass pass = Pass::kForward;
+  /// The forward node whose gradient rule has made this one; none of forward nodes and of those
+  /// that add up gradients.
+  std::optional<NodeId> forward = {};
 };
 
 /// How a parameter starts.
@@ -80,7 +85,11 @@ class Graph {
   /// Appends a node whose outputs are new values of the given types. core/ops infers the types;
   /// apps do not call this.
   NodeId add_node(Op op, std::vector<ValueId> inputs, const std::vector<TensorType>& output_types,
-                  const std::vector<std::string>& output_names, int block, Pass pass);
+                  const std::vector<std::string>& output_names, int block, Pass pass,
+                  std::optional<NodeId> forward = {});
+  /// Says that a value is a gradient of another one, or a term of it. What is the gradient of
+  /// several (of a sum and of its terms) keeps the first.
+  void mark_gradient(ValueId gradient, ValueId of);
 
   const Value& value(ValueId id) const { return values_[id.value()]; }
   const Node& node(NodeId id) const { return nodes_[id.value()]; }

@@ -59,7 +59,20 @@ namespace weft {
   OP(kLinearGelu, "linear_gelu")                                                       \
   OP(kLinearAdd, "linear_add")                                                         \
   OP(kLinearInputGradGelu, "linear_input_grad_gelu")                                   \
-  OP(kLinearWeightGradSum, "linear_weight_grad_sum")
+  OP(kLinearWeightGradSum, "linear_weight_grad_sum")                                   \
+  /* Parts of ops whose normalised dimension is split: mesh/layouts puts them in. */   \
+  OP(kLayerNormMoments, "layer_norm_moments")                                          \
+  OP(kLayerNormStatistics, "layer_norm_statistics")                                    \
+  OP(kLayerNormApply, "layer_norm_apply")                                              \
+  OP(kLayerNormGradientSums, "layer_norm_gradient_sums")                               \
+  OP(kLayerNormApplyInputGrad, "layer_norm_apply_input_grad")                          \
+  OP(kLayerNormApplyWeightGrad, "layer_norm_apply_weight_grad")                        \
+  OP(kCrossEntropyMoments, "cross_entropy_moments")                                    \
+  OP(kCrossEntropyStatistics, "cross_entropy_statistics")                              \
+  OP(kCrossEntropyOfStatistics, "cross_entropy_of_statistics")                         \
+  OP(kCrossEntropyApplyGrad, "cross_entropy_apply_grad")                               \
+  OP(kEmbeddingSlice, "embedding_slice")                                               \
+  OP(kEmbeddingSliceGrad, "embedding_slice_grad")
 
 /// The closed set of operators.
 enum class OpKind : std::uint8_t {

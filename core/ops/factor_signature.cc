@@ -2,6 +2,14 @@
 
 namespace weft {
 
+Op op_of_slice(Op op, std::int64_t first, std::int64_t count) {
+  for (auto& [name, value] : op.attributes) {
+    if (name == "first") value = first;
+    if (name == "count") value = count;
+  }
+  return op;
+}
+
 std::string to_string(const FactorSignature& signature) {
   const auto write = [&](const std::vector<std::vector<int>>& tensors) {
     std::string text;

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "core/graph/op.h"
+
 namespace weft {
 
 /// What happens when the dimension that a factor stands for is split among devices.
@@ -42,7 +44,13 @@ struct FactorSignature {
   /// mesh axis, and no other input is, then the outputs are partial over it. add: {{0,1}}. gelu:
   /// none.
   std::vector<std::vector<int>> linear_in;
+  /// The factor of whose whole range the op's attributes `first` and `count` say the slice that it
+  /// does; -1: none. On a shard the op is op_of_slice() of the shard's range.
+  int located_factor = -1;
 };
+
+/// The op with other attributes `first` and `count`.
+Op op_of_slice(Op op, std::int64_t first, std::int64_t count);
 
 /// "(B,S,K)(K,N)(N)->(B,S,N)" with letters a, b, c ... for factors, upper case where whole and "+"
 /// after a reduction factor.

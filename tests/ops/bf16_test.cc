@@ -107,8 +107,8 @@ std::vector<FloatTensor> random_float_tensors(const OpCase& c, PhiloxStream& ran
     FloatTensor& tensor = tensors.emplace_back(type);
     std::vector<float> values;
     for (std::int64_t i = 0; i < type.elements(); ++i) {
-      values.push_back(static_cast<float>(
-          BFloat16(4 * uniform_float(static_cast<std::uint32_t>(random())) - 2)));
+      const float number = 4 * uniform_float(static_cast<std::uint32_t>(random())) - 2;
+      values.push_back(static_cast<float>(BFloat16(c.positive ? std::abs(number) : number)));
       if (type.dtype == DType::kI32) {
         tensor.ref().as<std::int32_t>()[i] = static_cast<std::int32_t>(random.below(c.ids_below));
       }

@@ -1,5 +1,6 @@
 // Layer norm, row by row, and group norm, sample by sample. Gradients of the parameters are added
 // to what is there.
+#include <cmath>
 #include <cstring>
 
 #include "core/cpu/internal/op_kernels.h"
@@ -31,6 +32,59 @@ void run_layer_norm_weight_grad(CpuKernels::Context& context, const OpRun& run) 
   context.vector.layer_norm_weight_grad(run.floats(0), run.floats(1), run.out_floats(0),
                                         run.out_floats(1), run.rows(0), run.columns(0),
                                         epsilon(run));
+}
+
+// Rows that are split over devices: core/ops/split_layer_norm.cc.
+
+void run_row_moments(CpuKernels::Context& context, const OpRun& run) {
+  const std::int64_t width = run.op.integer("slice_width");
+  context.vector.layer_norm_moments(run.floats(0), run.out_floats(), run.size(0) / width, width);
+}
+
+/// In double: a handful of numbers per row.
+void run_row_statistics(CpuKernels::Context&, const OpRun& run) {
+  const double width = static_cast<double>(run.op.integer("slice_width"));
+  const double epsilon = run.op.real("epsilon");
+  const std::int64_t slices = run.shape(0)[run.shape(0).size() - 2];
+  const std::int64_t rows = run.size(0) / (2 * slices);
+  const float* moments = run.floats(0);
+  float* out = run.out_floats();
+  for (std::int64_t r = 0; r < rows; ++r, moments += 2 * slices, out += 2) {
+    double count = width, mean = moments[0], squares = moments[1];
+    for (std::int64_t i = 1; i < slices; ++i) {
+      const double difference = moments[2 * i] - mean;
+      const double all = count + width;
+      mean += difference * width / all;
+      squares += moments[2 * i + 1] + difference * difference * count * width / all;
+      count = all;
+    }
+    out[0] = static_cast<float>(mean);
+    out[1] = static_cast<float>(1 / std::sqrt(squares / count + epsilon));
+  }
+}
+
+void run_row_apply(CpuKernels::Context& context, const OpRun& run) {
+  context.vector.layer_norm_apply(run.floats(0), run.floats(1), run.floats(2), run.floats(3),
+                                  run.out_floats(), run.rows(0), run.columns(0));
+}
+
+void run_row_gradient_sums(CpuKernels::Context& context, const OpRun& run) {
+  context.vector.layer_norm_gradient_sums(run.floats(0), run.floats(1), run.floats(2),
+                                          run.floats(3), run.out_floats(), run.rows(0),
+                                          run.columns(0));
+}
+
+void run_row_apply_input_grad(CpuKernels::Context& context, const OpRun& run) {
+  context.vector.layer_norm_apply_input_grad(run.floats(0), run.floats(1), run.floats(2),
+                                             run.floats(3), run.floats(4), run.out_floats(),
+                                             run.rows(0), run.columns(0), run.op.integer("width"));
+}
+
+void run_row_apply_weight_grad(CpuKernels::Context& context, const OpRun& run) {
+  zero_unless_accumulated(run);
+  context.vector.layer_norm_apply_weight_grad(run.floats(0), run.floats(1), run.floats(2),
+                                              run.out_floats(0), run.out_floats(1), run.rows(0),
+                                              run.columns(0));
 }
 
 /// Calls body(sample, offset of the sample's first element) for each sample of input 0.
@@ -77,6 +131,13 @@ const CpuOpKernel kLayerNormKernel{run_layer_norm};
 const CpuOpKernel kLayerNormInputGradKernel{run_layer_norm_input_grad};
 const CpuOpKernel kLayerNormWeightGradKernel{.run = run_layer_norm_weight_grad,
                                              .accumulates = true};
+const CpuOpKernel kLayerNormMomentsKernel{run_row_moments};
+const CpuOpKernel kLayerNormStatisticsKernel{run_row_statistics};
+const CpuOpKernel kLayerNormApplyKernel{run_row_apply};
+const CpuOpKernel kLayerNormGradientSumsKernel{run_row_gradient_sums};
+const CpuOpKernel kLayerNormApplyInputGradKernel{run_row_apply_input_grad};
+const CpuOpKernel kLayerNormApplyWeightGradKernel{.run = run_row_apply_weight_grad,
+                                                  .accumulates = true};
 const CpuOpKernel kGroupNormKernel{run_group_norm};
 const CpuOpKernel kGroupNormInputGradKernel{run_group_norm_input_grad};
 const CpuOpKernel kGroupNormWeightGradKernel{.run = run_group_norm_weight_grad,

@@ -70,6 +70,20 @@ struct VectorKernels {
                                 std::int64_t rows, std::int64_t columns, float epsilon);
   void (*layer_norm_weight_grad)(const float* x, const float* dy, float* dgamma, float* dbeta,
                                  std::int64_t rows, std::int64_t columns, float epsilon);
+  /// Parts of a layer norm: core/ops/split_layer_norm.cc. The last adds.
+  void (*layer_norm_moments)(const float* x, float* moments, std::int64_t slices,
+                             std::int64_t width);
+  void (*layer_norm_apply)(const float* x, const float* statistics, const float* gamma,
+                           const float* beta, float* y, std::int64_t rows, std::int64_t columns);
+  void (*layer_norm_gradient_sums)(const float* x, const float* statistics, const float* gamma,
+                                   const float* dy, float* sums, std::int64_t rows,
+                                   std::int64_t columns);
+  void (*layer_norm_apply_input_grad)(const float* x, const float* statistics, const float* gamma,
+                                      const float* dy, const float* sums, float* dx,
+                                      std::int64_t rows, std::int64_t columns, std::int64_t width);
+  void (*layer_norm_apply_weight_grad)(const float* x, const float* statistics, const float* dy,
+                                       float* dgamma, float* dbeta, std::int64_t rows,
+                                       std::int64_t columns);
   /// Attention of one head, and its gradient.
   void (*attention_head)(const AttentionHead& head);
   void (*attention_head_grad)(const AttentionHead& head, const AttentionHeadGrad& gradient);
@@ -83,6 +97,10 @@ struct VectorKernels {
   /// dx[r] = scale * weights[r] * (softmax(x[r]) - onehot(targets[r])); dx may be x.
   void (*cross_entropy_grad)(const float* x, const std::int32_t* targets, const float* weights,
                              float* dx, std::int64_t rows, std::int64_t columns, float scale);
+  /// moments[0] = max(x), moments[1] = sum of exp(x - max).
+  void (*slice_maximum_and_sum)(const float* x, std::int64_t columns, float* moments);
+  /// y = scale * exp(x - shift); y may be x.
+  void (*scaled_exp)(const float* x, float* y, std::int64_t columns, float shift, float scale);
   /// Sum of (a[i] - b[i])^2, in double in a fixed order.
   double (*squared_error)(const float* a, const float* b, std::int64_t size);
   /// y[i] = scale * (a[i] - b[i]); y may be a.

@@ -27,15 +27,20 @@ WEFT_INLINE float exp_row(const float* x, float* y, std::int64_t columns, float 
   });
 }
 
+/// Sum of exp(x - top).
+WEFT_INLINE float exp_sum(const float* x, std::int64_t columns, float top) {
+  return sum_row(columns, [&](std::int64_t c, std::int64_t n) {
+    const Vector e = exp(load_up_to(x + c, n, kLowest) - top);
+    return n == kLanes ? e : first_lanes(e, n, 0);
+  });
+}
+
 double cross_entropy(const float* x, const std::int32_t* targets, const float* weights,
                      std::int64_t rows, std::int64_t columns) {
   double total = 0;
   for (std::int64_t r = 0; r < rows; ++r, x += columns) {
     const float top = max_row(x, columns);
-    const float sum = sum_row(columns, [&](std::int64_t c, std::int64_t n) {
-      const Vector e = exp(load_up_to(x + c, n, kLowest) - top);
-      return n == kLanes ? e : first_lanes(e, n, 0);
-    });
+    const float sum = exp_sum(x, columns, top);
     const double loss =
         static_cast<double>(top) - x[targets[r]] + __builtin_log(static_cast<double>(sum));
     total += weights == nullptr ? loss : weights[r] * loss;
@@ -53,6 +58,19 @@ void cross_entropy_grad(const float* x, const std::int32_t* targets, const float
     });
     dx[targets[r]] -= row_scale;
   }
+}
+
+// Rows that are split over devices: core/ops/split_cross_entropy.cc.
+
+void slice_maximum_and_sum(const float* x, std::int64_t columns, float* moments) {
+  moments[0] = max_row(x, columns);
+  moments[1] = exp_sum(x, columns, moments[0]);
+}
+
+void scaled_exp(const float* x, float* y, std::int64_t columns, float shift, float scale) {
+  for_vectors(columns, [&](std::int64_t c, std::int64_t n) {
+    store_up_to(y + c, exp(load_up_to(x + c, n, kLowest) - shift) * scale, n);
+  });
 }
 
 }  // namespace

@@ -19,34 +19,37 @@ inline constexpr std::uint64_t kNoToken = ~std::uint64_t{0};
 
 template <typename T, int N>
 __global__ void embedding_kernel(const T* table, const std::int32_t* ids, T* y, std::int64_t tokens,
-                                 std::int64_t rows, std::int64_t columns, std::uint64_t fault_word,
-                                 Fault* fault) {
+                                 TableSlice slice, std::uint64_t fault_word, Fault* fault) {
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * kTokensPerBlock + threadIdx.y;
   if (token >= tokens) return;
   const std::int32_t id = ids[token];
-  const bool known = id >= 0 && id < rows;
+  const bool known = id >= 0 && id < slice.real;
   if (!known && threadIdx.x == 0) *fault = fault_word | static_cast<std::uint32_t>(id);
-  for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * N; c < columns; c += kWarp * N) {
+  const std::int64_t at = id - slice.first;
+  const bool here = known && at >= 0 && at < slice.count;
+  for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * N; c < slice.columns;
+       c += kWarp * N) {
     Pack<T, N> row{};
-    if (known) row = load<N>(table + id * columns + c);
-    store<N>(y + token * columns + c, row);
+    if (here) row = load<N>(table + at * slice.columns + c);
+    store<N>(y + token * slice.columns + c, row);
   }
 }
 
 /// Templates, as all kernels here, so that every source may include this file.
 template <typename Id>
 __global__ void make_keys_kernel(const Id* ids, std::uint64_t* keys, std::int64_t tokens,
-                                 std::int64_t padded, std::int64_t rows, std::uint64_t fault_word,
+                                 std::int64_t padded, TableSlice slice, std::uint64_t fault_word,
                                  Fault* fault) {
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * kSortThreads + threadIdx.x;
   if (token >= padded) return;
   std::uint64_t key = kNoToken;
   if (token < tokens) {
     const Id id = ids[token];
-    if (id >= 0 && id < rows) {
-      key = static_cast<std::uint64_t>(id) << 32 | static_cast<std::uint64_t>(token);
-    } else {
+    const std::int64_t at = id - slice.first;
+    if (id < 0 || id >= slice.real) {
       *fault = fault_word | static_cast<std::uint32_t>(id);
+    } else if (at >= 0 && at < slice.count) {
+      key = static_cast<std::uint64_t>(at) << 32 | static_cast<std::uint64_t>(token);
     }
   }
   keys[token] = key;
@@ -144,15 +147,15 @@ __global__ void embedding_grad_kernel(const std::uint64_t* keys, const T* dy, fl
 }
 
 void embedding(StreamHandle stream, DType type, const void* table, const std::int32_t* ids, void* y,
-               std::int64_t tokens, std::int64_t rows, std::int64_t columns,
-               std::uint64_t fault_word, Fault* fault) {
+               std::int64_t tokens, const TableSlice& slice, std::uint64_t fault_word,
+               Fault* fault) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    with_pack<T>(columns % kWide<T> == 0 && aligned(table) && aligned(y), [&](auto n) {
+    with_pack<T>(slice.columns % kWide<T> == 0 && aligned(table) && aligned(y), [&](auto n) {
       launch(stream, "embedding",
              {blocks_for(tokens, kTokensPerBlock), dim3(kWarp, kTokensPerBlock)},
              embedding_kernel<T, decltype(n)::value>, static_cast<const T*>(table), ids,
-             static_cast<T*>(y), tokens, rows, columns, fault_word, fault);
+             static_cast<T*>(y), tokens, slice, fault_word, fault);
     });
   });
 }
@@ -164,14 +167,14 @@ std::int64_t embedding_grad_workspace(std::int64_t tokens) {
 }
 
 void embedding_grad(StreamHandle stream, DType type, const std::int32_t* ids, const void* dy,
-                    float* dtable, std::int64_t tokens, std::int64_t rows, std::int64_t columns,
+                    float* dtable, std::int64_t tokens, const TableSlice& slice,
                     std::uint64_t* workspace, std::uint64_t fault_word, Fault* fault) {
   const char* const name = "embedding_grad";
   const std::int64_t padded = embedding_grad_workspace(tokens);
   std::uint64_t* const keys = workspace;
   const LaunchShape sort_blocks{static_cast<unsigned>(padded / kSortBlock), kSortThreads};
   launch(stream, name, {blocks_for(padded, kSortThreads), kSortThreads},
-         make_keys_kernel<std::int32_t>, ids, keys, tokens, padded, rows, fault_word, fault);
+         make_keys_kernel<std::int32_t>, ids, keys, tokens, padded, slice, fault_word, fault);
   launch(stream, name, sort_blocks, sort_in_block_kernel<std::uint64_t>, keys, std::int64_t{2},
          kSortBlock);
   for (std::int64_t length = 2 * kSortBlock; length <= padded; length *= 2) {
@@ -182,10 +185,10 @@ void embedding_grad(StreamHandle stream, DType type, const std::int32_t* ids, co
   }
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    with_pack<T>(columns % kWide<T> == 0 && aligned(dy) && aligned(dtable), [&](auto n) {
+    with_pack<T>(slice.columns % kWide<T> == 0 && aligned(dy) && aligned(dtable), [&](auto n) {
       launch(stream, name, {static_cast<unsigned>(tokens), kRowThreads},
              embedding_grad_kernel<T, decltype(n)::value>, keys, static_cast<const T*>(dy), dtable,
-             tokens, columns);
+             tokens, slice.columns);
     });
   });
 }

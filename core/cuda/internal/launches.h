@@ -87,11 +87,38 @@ void layer_norm(StreamHandle stream, DType type, const void* x, const void* gamm
 void layer_norm_input_grad(StreamHandle stream, DType type, const void* x, const void* gamma,
                            const void* dy, void* dx, std::int64_t rows, std::int64_t columns,
                            float epsilon);
+/// Where the gradients of a norm's parameters go.
+struct WeightGradients {
+  float* gamma = nullptr;
+  float* beta = nullptr;
+  bool add_to_gamma = false;
+  bool add_to_beta = false;
+};
 /// Work space: 2 * rows + column_sums_workspace(1, rows, columns, 2) floats.
 void layer_norm_weight_grad(StreamHandle stream, DType type, const void* x, const void* dy,
-                            float* dgamma, float* dbeta, std::int64_t rows, std::int64_t columns,
-                            float epsilon, bool accumulate_gamma, bool accumulate_beta,
-                            float* workspace);
+                            const WeightGradients& to, std::int64_t rows, std::int64_t columns,
+                            float epsilon, float* workspace);
+// In parts: core/ops/split_layer_norm.cc.
+void layer_norm_moments(StreamHandle stream, DType type, const void* x, float* moments,
+                        std::int64_t slices, std::int64_t width);
+void layer_norm_statistics(StreamHandle stream, const float* moments, float* statistics,
+                           std::int64_t rows, std::int64_t slices, std::int64_t width,
+                           double epsilon);
+void layer_norm_apply(StreamHandle stream, DType type, const void* x, const float* statistics,
+                      const void* gamma, const void* beta, void* y, std::int64_t rows,
+                      std::int64_t columns);
+void layer_norm_gradient_sums(StreamHandle stream, DType type, const void* x,
+                              const float* statistics, const void* gamma, const void* dy,
+                              float* sums, std::int64_t rows, std::int64_t columns);
+void layer_norm_apply_input_grad(StreamHandle stream, DType type, const void* x,
+                                 const float* statistics, const void* gamma, const void* dy,
+                                 const float* sums, void* dx, std::int64_t rows,
+                                 std::int64_t columns, std::int64_t width);
+/// Work space: column_sums_workspace(1, rows, columns, 2) floats.
+void layer_norm_apply_weight_grad(StreamHandle stream, DType type, const void* x,
+                                  const float* statistics, const void* dy,
+                                  const WeightGradients& to, std::int64_t rows,
+                                  std::int64_t columns, float* workspace);
 
 struct GroupNorm {
   std::int64_t batch = 0, positions = 0, channels = 0, group_size = 1;
@@ -121,6 +148,26 @@ void cross_entropy_grad(StreamHandle stream, DType type, const void* logits,
                         const std::int32_t* targets, const float* weights, void* dlogits,
                         std::int64_t rows, std::int64_t columns, float scale,
                         std::uint64_t fault_word, Fault* fault);
+/// Columns of a vocabulary that are here, in parts: core/ops/split_cross_entropy.cc.
+struct LogitSlice {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;  ///< That are here.
+  std::int64_t first = 0;    ///< Of the whole vocabulary.
+  std::int64_t real = 0;     ///< Of the whole vocabulary: what comes after is padding.
+};
+void cross_entropy_moments(StreamHandle stream, DType type, const void* logits,
+                           const std::int32_t* targets, float* moments, const LogitSlice& slice,
+                           std::int64_t width, std::uint64_t fault_word, Fault* fault);
+void cross_entropy_statistics(StreamHandle stream, const float* moments, float* statistics,
+                              std::int64_t rows, std::int64_t slices);
+/// Work space: `rows` doubles.
+void cross_entropy_of_statistics(StreamHandle stream, const float* statistics, const float* weights,
+                                 float* loss, std::int64_t rows, double scale, bool accumulate,
+                                 double* workspace);
+void cross_entropy_apply_grad(StreamHandle stream, DType type, const void* logits,
+                              const std::int32_t* targets, const float* statistics,
+                              const float* weights, void* dlogits, const LogitSlice& slice,
+                              float scale, std::uint64_t fault_word, Fault* fault);
 /// Doubles of work space that squared_error takes.
 std::int64_t squared_error_workspace(std::int64_t size);
 void squared_error(StreamHandle stream, DType type, const void* x, const float* target, float* loss,
@@ -128,15 +175,23 @@ void squared_error(StreamHandle stream, DType type, const void* x, const float* 
 
 // --- embedding ---
 
+/// The rows of a table that are here: [first, first + count) of `real`, and padding.
+struct TableSlice {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::int64_t real = 0;
+  std::int64_t columns = 0;
+};
+/// Zeros for ids whose rows are elsewhere.
 void embedding(StreamHandle stream, DType type, const void* table, const std::int32_t* ids, void* y,
-               std::int64_t tokens, std::int64_t rows, std::int64_t columns,
-               std::uint64_t fault_word, Fault* fault);
+               std::int64_t tokens, const TableSlice& slice, std::uint64_t fault_word,
+               Fault* fault);
 /// 64-bit words of work space.
 std::int64_t embedding_grad_workspace(std::int64_t tokens);
-/// Adds every row of dy[tokens, columns] to the row of its id, in the order of the tokens. The
-/// table holds zeros, or what to add to.
+/// Adds every row of dy[tokens, columns] to the row of its id, where that is here, in the order of
+/// the tokens. The table holds zeros, or what to add to.
 void embedding_grad(StreamHandle stream, DType type, const std::int32_t* ids, const void* dy,
-                    float* dtable, std::int64_t tokens, std::int64_t rows, std::int64_t columns,
+                    float* dtable, std::int64_t tokens, const TableSlice& slice,
                     std::uint64_t* workspace, std::uint64_t fault_word, Fault* fault);
 
 // --- products ---

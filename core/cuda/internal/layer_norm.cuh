@@ -47,35 +47,60 @@ struct RowStatistics {
   float mean, inverse_deviation;
 };
 
+/// Mean and sum of squared deviations from it.
+struct RowMoments {
+  float mean, squares;
+};
+
 template <typename T, int N>
-__device__ __forceinline__ RowStatistics row_statistics(const RowPacks<T, N>& x, float epsilon) {
-  const float inverse_columns = 1.0f / static_cast<float>(x.columns);
+__device__ __forceinline__ RowMoments row_moments(const RowPacks<T, N>& x) {
   float sum = 0;
   for_packs(x, x, [&](std::int64_t, const Pack<T, N>& v, const Pack<T, N>&) {
     for (int n = 0; n < N; ++n) sum += v[n];
   });
-  const float mean = sum_lanes(sum) * inverse_columns;
+  const float mean = sum_lanes(sum) * (1.0f / static_cast<float>(x.columns));
   float squares = 0;
   for_packs(x, x, [&](std::int64_t, const Pack<T, N>& v, const Pack<T, N>&) {
     for (int n = 0; n < N; ++n) squares += (v[n] - mean) * (v[n] - mean);
   });
-  const float variance = sum_lanes(squares) * inverse_columns;
-  return {mean, 1.0f / sqrtf(variance + epsilon)};
+  return {mean, sum_lanes(squares)};
 }
+
+/// Of the row itself.
+struct OwnStatistics {
+  float epsilon;
+
+  template <typename T, int N>
+  __device__ __forceinline__ RowStatistics of(const RowPacks<T, N>& x, std::int64_t) const {
+    const RowMoments moments = row_moments(x);
+    const float variance = moments.squares * (1.0f / static_cast<float>(x.columns));
+    return {moments.mean, 1.0f / sqrtf(variance + epsilon)};
+  }
+};
+
+/// Of a row of which only a part is here: [rows, 2].
+struct GivenStatistics {
+  const float* statistics;
+
+  template <typename T, int N>
+  __device__ __forceinline__ RowStatistics of(const RowPacks<T, N>&, std::int64_t row) const {
+    return {statistics[2 * row], statistics[2 * row + 1]};
+  }
+};
 
 /// This warp's row; at least `rows` if there is none.
 __device__ __forceinline__ std::int64_t row_of_warp() {
   return static_cast<std::int64_t>(blockIdx.x) * kRowsPerBlock + threadIdx.y;
 }
 
-template <typename T, int N>
+template <typename T, int N, typename Statistics>
 __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
     layer_norm_kernel(const T* x, const T* gamma, const T* beta, T* y, std::int64_t rows,
-                      std::int64_t columns, float epsilon) {
+                      std::int64_t columns, Statistics statistics) {
   const std::int64_t row = row_of_warp();
   if (row >= rows) return;
   const RowPacks<T, N> xs(x + row * columns, columns);
-  const RowStatistics s = row_statistics(xs, epsilon);
+  const RowStatistics s = statistics.of(xs, row);
   for_packs(xs, xs, [&](std::int64_t c, const Pack<T, N>& v, const Pack<T, N>&) {
     const Pack<T, N> g = load<N>(gamma + c), b = load<N>(beta + c);
     Pack<T, N> result;
@@ -84,28 +109,62 @@ __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
   });
 }
 
-/// With h = (x - mean) / deviation and g = dy * gamma: dx = (g - mean(g) - h * mean(g * h)) /
-/// deviation.
+/// The row's sums of g and of g * (x - mean), where g = dy * gamma.
+struct RowGradientSums {
+  float g, centred;
+};
+
 template <typename T, int N>
-__global__ void __launch_bounds__(kWarp* kRowsPerBlock)
-    layer_norm_input_grad_kernel(const T* x, const T* gamma, const T* dy, T* dx, std::int64_t rows,
-                                 std::int64_t columns, float epsilon) {
-  const std::int64_t row = row_of_warp();
-  if (row >= rows) return;
-  const RowPacks<T, N> xs(x + row * columns, columns), dys(dy + row * columns, columns);
-  const RowStatistics s = row_statistics(xs, epsilon);
-  float sum_g = 0, sum_gh = 0;
-  for_packs(xs, dys, [&](std::int64_t c, const Pack<T, N>& v, const Pack<T, N>& d) {
+__device__ __forceinline__ RowGradientSums gradient_sums(const RowPacks<T, N>& x,
+                                                         const RowPacks<T, N>& dy, const T* gamma,
+                                                         float mean) {
+  RowGradientSums sums{0, 0};
+  for_packs(x, dy, [&](std::int64_t c, const Pack<T, N>& v, const Pack<T, N>& d) {
     const Pack<T, N> gammas = load<N>(gamma + c);
     for (int n = 0; n < N; ++n) {
       const float g = d[n] * gammas[n];
-      sum_g += g;
-      sum_gh += g * (v[n] - s.mean);
+      sums.g += g;
+      sums.centred += g * (v[n] - mean);
     }
   });
-  const float inverse_columns = 1.0f / columns;
-  const float mean_g = sum_lanes(sum_g) * inverse_columns;
-  const float mean_gh = sum_lanes(sum_gh) * inverse_columns * s.inverse_deviation;
+  return {sum_lanes(sums.g), sum_lanes(sums.centred)};
+}
+
+/// Those of a row that is all here.
+struct OwnSums {
+  template <typename T, int N>
+  __device__ __forceinline__ RowGradientSums of(const RowPacks<T, N>& x, const RowPacks<T, N>& dy,
+                                                const T* gamma, float mean, std::int64_t) const {
+    return gradient_sums(x, dy, gamma, mean);
+  }
+};
+
+/// Of a row of which only a part is here: [rows, 2].
+struct GivenSums {
+  const float* sums;
+
+  template <typename T, int N>
+  __device__ __forceinline__ RowGradientSums of(const RowPacks<T, N>&, const RowPacks<T, N>&,
+                                                const T*, float, std::int64_t row) const {
+    return {sums[2 * row], sums[2 * row + 1]};
+  }
+};
+
+/// With h = (x - mean) / deviation and g = dy * gamma: dx = (g - mean(g) - h * mean(g * h)) /
+/// deviation. Means are over the whole row, of `width`.
+template <typename T, int N, typename Statistics, typename Sums>
+__global__ void __launch_bounds__(kWarp* kRowsPerBlock)
+    layer_norm_input_grad_kernel(const T* x, const T* gamma, const T* dy, T* dx, std::int64_t rows,
+                                 std::int64_t columns, std::int64_t width, Statistics statistics,
+                                 Sums row_sums) {
+  const std::int64_t row = row_of_warp();
+  if (row >= rows) return;
+  const RowPacks<T, N> xs(x + row * columns, columns), dys(dy + row * columns, columns);
+  const RowStatistics s = statistics.of(xs, row);
+  const RowGradientSums sums = row_sums.of(xs, dys, gamma, s.mean, row);
+  const float inverse_width = 1.0f / width;
+  const float mean_g = sums.g * inverse_width;
+  const float mean_gh = sums.centred * inverse_width * s.inverse_deviation;
   for_packs(xs, dys, [&](std::int64_t c, const Pack<T, N>& v, const Pack<T, N>& d) {
     const Pack<T, N> gammas = load<N>(gamma + c);
     Pack<T, N> result;
@@ -120,13 +179,14 @@ __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
 template <typename T, int N>
 __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
     row_statistics_kernel(const T* x, std::int64_t rows, std::int64_t columns, float epsilon,
-                          float* means, float* inverse_deviations) {
+                          float* statistics) {
   const std::int64_t row = row_of_warp();
   if (row >= rows) return;
-  const RowStatistics s = row_statistics(RowPacks<T, N>(x + row * columns, columns), epsilon);
+  const RowStatistics s =
+      OwnStatistics{epsilon}.of(RowPacks<T, N>(x + row * columns, columns), row);
   if (threadIdx.x != 0) return;
-  means[row] = s.mean;
-  inverse_deviations[row] = s.inverse_deviation;
+  statistics[2 * row] = s.mean;
+  statistics[2 * row + 1] = s.inverse_deviation;
 }
 
 /// dy * h and dy, for dgamma and dbeta.
@@ -134,7 +194,7 @@ template <typename T>
 struct LayerNormTerms {
   static constexpr int kSums = 2;
   const T *x, *dy;
-  const float *means, *inverse_deviations;
+  const float* statistics;  ///< [rows, 2]
   std::int64_t columns;
 
   template <int N>
@@ -142,7 +202,7 @@ struct LayerNormTerms {
                                       float (&sums)[2][N]) const {
     const Pack<T, N> v = load<N>(x + row * columns + column),
                      d = load<N>(dy + row * columns + column);
-    const float mean = means[row], inverse_deviation = inverse_deviations[row];
+    const float mean = statistics[2 * row], inverse_deviation = statistics[2 * row + 1];
     for (int n = 0; n < N; ++n) {
       sums[0][n] += d[n] * ((v[n] - mean) * inverse_deviation);
       sums[1][n] += d[n];
@@ -154,55 +214,89 @@ inline LaunchShape warp_per_row(std::int64_t rows) {
   return {blocks_for(rows, kRowsPerBlock), dim3(kWarp, kRowsPerBlock)};
 }
 
-void layer_norm(StreamHandle stream, DType type, const void* x, const void* gamma, const void* beta,
-                void* y, std::int64_t rows, std::int64_t columns, float epsilon) {
+/// Rows of one type that are read and written with packs where all begin at multiples of 16 bytes.
+template <typename T, typename F, typename... Pointers>
+void with_rows(std::int64_t columns, F f, Pointers... pointers) {
+  with_pack<T>(columns % kWide<T> == 0 && (aligned(pointers) && ...), f);
+}
+
+template <typename Statistics>
+void layer_norm_with(StreamHandle stream, const char* name, DType type, const void* x,
+                     const void* gamma, const void* beta, void* y, std::int64_t rows,
+                     std::int64_t columns, Statistics statistics) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    const bool wide =
-        columns % kWide<T> == 0 && aligned(x) && aligned(gamma) && aligned(beta) && aligned(y);
-    with_pack<T>(wide, [&](auto n) {
-      launch(stream, "layer_norm", warp_per_row(rows), layer_norm_kernel<T, decltype(n)::value>,
-             static_cast<const T*>(x), static_cast<const T*>(gamma), static_cast<const T*>(beta),
-             static_cast<T*>(y), rows, columns, epsilon);
-    });
+    with_rows<T>(
+        columns,
+        [&](auto n) {
+          launch(stream, name, warp_per_row(rows),
+                 layer_norm_kernel<T, decltype(n)::value, Statistics>, static_cast<const T*>(x),
+                 static_cast<const T*>(gamma), static_cast<const T*>(beta), static_cast<T*>(y),
+                 rows, columns, statistics);
+        },
+        x, gamma, beta, y);
   });
+}
+
+template <typename Statistics, typename Sums>
+void layer_norm_input_grad_with(StreamHandle stream, const char* name, DType type, const void* x,
+                                const void* gamma, const void* dy, void* dx, std::int64_t rows,
+                                std::int64_t columns, std::int64_t width, Statistics statistics,
+                                Sums sums) {
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    with_rows<T>(
+        columns,
+        [&](auto n) {
+          launch(stream, name, warp_per_row(rows),
+                 layer_norm_input_grad_kernel<T, decltype(n)::value, Statistics, Sums>,
+                 static_cast<const T*>(x), static_cast<const T*>(gamma), static_cast<const T*>(dy),
+                 static_cast<T*>(dx), rows, columns, width, statistics, sums);
+        },
+        x, gamma, dy, dx);
+  });
+}
+
+template <typename T, int N>
+void add_weight_gradients(StreamHandle stream, const char* name, const T* x,
+                          const float* statistics, const T* dy, const WeightGradients& to,
+                          std::int64_t rows, std::int64_t columns, float* workspace) {
+  column_sums<N>(stream, name, LayerNormTerms<T>{x, dy, statistics, columns}, 1, rows, columns,
+                 SumOutputs<float, 2>{{to.gamma, to.beta}, {to.add_to_gamma, to.add_to_beta}},
+                 workspace);
+}
+
+void layer_norm(StreamHandle stream, DType type, const void* x, const void* gamma, const void* beta,
+                void* y, std::int64_t rows, std::int64_t columns, float epsilon) {
+  layer_norm_with(stream, "layer_norm", type, x, gamma, beta, y, rows, columns,
+                  OwnStatistics{epsilon});
 }
 
 void layer_norm_input_grad(StreamHandle stream, DType type, const void* x, const void* gamma,
                            const void* dy, void* dx, std::int64_t rows, std::int64_t columns,
                            float epsilon) {
-  with_type(type, [&](auto t) {
-    using T = decltype(t);
-    const bool wide =
-        columns % kWide<T> == 0 && aligned(x) && aligned(gamma) && aligned(dy) && aligned(dx);
-    with_pack<T>(wide, [&](auto n) {
-      launch(stream, "layer_norm_input_grad", warp_per_row(rows),
-             layer_norm_input_grad_kernel<T, decltype(n)::value>, static_cast<const T*>(x),
-             static_cast<const T*>(gamma), static_cast<const T*>(dy), static_cast<T*>(dx), rows,
-             columns, epsilon);
-    });
-  });
+  layer_norm_input_grad_with(stream, "layer_norm_input_grad", type, x, gamma, dy, dx, rows, columns,
+                             columns, OwnStatistics{epsilon}, OwnSums());
 }
 
 void layer_norm_weight_grad(StreamHandle stream, DType type, const void* x, const void* dy,
-                            float* dgamma, float* dbeta, std::int64_t rows, std::int64_t columns,
-                            float epsilon, bool accumulate_gamma, bool accumulate_beta,
-                            float* workspace) {
-  float *const means = workspace, *const inverse_deviations = means + rows,
-               *const partial = inverse_deviations + rows;
+                            const WeightGradients& to, std::int64_t rows, std::int64_t columns,
+                            float epsilon, float* workspace) {
+  const char* const name = "layer_norm_weight_grad";
+  float* const statistics = workspace;
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    with_pack<T>(columns % kWide<T> == 0 && aligned(x) && aligned(dy), [&](auto n) {
-      constexpr int kN = decltype(n)::value;
-      launch(stream, "layer_norm_weight_grad", warp_per_row(rows), row_statistics_kernel<T, kN>,
-             static_cast<const T*>(x), rows, columns, epsilon, means, inverse_deviations);
-      column_sums<kN>(stream, "layer_norm_weight_grad",
-                      LayerNormTerms<T>{static_cast<const T*>(x), static_cast<const T*>(dy), means,
-                                        inverse_deviations, columns},
-                      1, rows, columns,
-                      SumOutputs<float, 2>{{dgamma, dbeta}, {accumulate_gamma, accumulate_beta}},
-                      partial);
-    });
+    const T *const xs = static_cast<const T*>(x), *const dys = static_cast<const T*>(dy);
+    with_rows<T>(
+        columns,
+        [&](auto n) {
+          constexpr int kN = decltype(n)::value;
+          launch(stream, name, warp_per_row(rows), row_statistics_kernel<T, kN>, xs, rows, columns,
+                 epsilon, statistics);
+          add_weight_gradients<T, kN>(stream, name, xs, statistics, dys, to, rows, columns,
+                                      statistics + 2 * rows);
+        },
+        x, dy);
   });
 }
 

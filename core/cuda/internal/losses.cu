@@ -3,3 +3,4 @@
 
 #include "core/cuda/internal/embedding.cuh"
 #include "core/cuda/internal/losses.cuh"
+#include "core/cuda/internal/split_losses.cuh"

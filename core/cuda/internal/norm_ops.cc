@@ -16,13 +16,54 @@ void run_layer_norm_input_grad(Backend& backend, const OpRun& run) {
                         run.rows(0), run.columns(0), epsilon_of(run));
 }
 
+WeightGradients weight_gradients(const OpRun& run) {
+  return {run.out_floats(0), run.out_floats(1), run.accumulate[0], run.accumulate[1]};
+}
+
 void run_layer_norm_weight_grad(Backend& backend, const OpRun& run) {
   const std::int64_t rows = run.rows(0), columns = run.columns(0);
   auto* const workspace =
       backend.allocate_of<float>(2 * rows + column_sums_workspace(1, rows, columns, 2));
-  layer_norm_weight_grad(backend.stream(), run.type(0), run.in(0), run.in(1), run.out_floats(0),
-                         run.out_floats(1), rows, columns, epsilon_of(run), run.accumulate[0],
-                         run.accumulate[1], workspace);
+  layer_norm_weight_grad(backend.stream(), run.type(0), run.in(0), run.in(1), weight_gradients(run),
+                         rows, columns, epsilon_of(run), workspace);
+}
+
+// Rows that are split over devices: core/ops/split_layer_norm.cc.
+
+void run_row_moments(Backend& backend, const OpRun& run) {
+  const std::int64_t width = run.op.integer("slice_width");
+  layer_norm_moments(backend.stream(), run.type(0), run.in(0), run.out_floats(),
+                     run.size(0) / width, width);
+}
+
+void run_row_statistics(Backend& backend, const OpRun& run) {
+  const std::int64_t slices = run.shape(0)[run.shape(0).size() - 2];
+  layer_norm_statistics(backend.stream(), run.floats(0), run.out_floats(),
+                        run.size(0) / (2 * slices), slices, run.op.integer("slice_width"),
+                        run.op.real("epsilon"));
+}
+
+void run_row_apply(Backend& backend, const OpRun& run) {
+  layer_norm_apply(backend.stream(), run.type(0), run.in(0), run.floats(1), run.in(2), run.in(3),
+                   run.out(), run.rows(0), run.columns(0));
+}
+
+void run_row_gradient_sums(Backend& backend, const OpRun& run) {
+  layer_norm_gradient_sums(backend.stream(), run.type(0), run.in(0), run.floats(1), run.in(2),
+                           run.in(3), run.out_floats(), run.rows(0), run.columns(0));
+}
+
+void run_row_apply_input_grad(Backend& backend, const OpRun& run) {
+  layer_norm_apply_input_grad(backend.stream(), run.type(0), run.in(0), run.floats(1), run.in(2),
+                              run.in(3), run.floats(4), run.out(), run.rows(0), run.columns(0),
+                              run.op.integer("width"));
+}
+
+void run_row_apply_weight_grad(Backend& backend, const OpRun& run) {
+  const std::int64_t rows = run.rows(0), columns = run.columns(0);
+  layer_norm_apply_weight_grad(
+      backend.stream(), run.type(0), run.in(0), run.floats(1), run.in(2), weight_gradients(run),
+      rows, columns, backend.allocate_of<float>(column_sums_workspace(1, rows, columns, 2)));
 }
 
 GroupNorm group_norm_shape(const OpRun& run) {
@@ -55,6 +96,13 @@ void run_group_norm_weight_grad(Backend& backend, const OpRun& run) {
 const OpKernel kLayerNormKernel{run_layer_norm};
 const OpKernel kLayerNormInputGradKernel{run_layer_norm_input_grad};
 const OpKernel kLayerNormWeightGradKernel{.run = run_layer_norm_weight_grad, .accumulates = true};
+const OpKernel kLayerNormMomentsKernel{run_row_moments};
+const OpKernel kLayerNormStatisticsKernel{run_row_statistics};
+const OpKernel kLayerNormApplyKernel{run_row_apply};
+const OpKernel kLayerNormGradientSumsKernel{run_row_gradient_sums};
+const OpKernel kLayerNormApplyInputGradKernel{run_row_apply_input_grad};
+const OpKernel kLayerNormApplyWeightGradKernel{.run = run_row_apply_weight_grad,
+                                               .accumulates = true};
 const OpKernel kGroupNormKernel{run_group_norm};
 const OpKernel kGroupNormInputGradKernel{run_group_norm_input_grad};
 const OpKernel kGroupNormWeightGradKernel{.run = run_group_norm_weight_grad, .accumulates = true};

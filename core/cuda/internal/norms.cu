@@ -4,3 +4,4 @@
 #include "core/cuda/internal/column_sums.cuh"
 #include "core/cuda/internal/group_norm.cuh"
 #include "core/cuda/internal/layer_norm.cuh"
+#include "core/cuda/internal/split_layer_norm.cuh"

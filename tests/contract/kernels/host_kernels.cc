@@ -11,3 +11,5 @@
 #include "core/cuda/internal/matrix_product.cuh"
 #include "core/cuda/internal/optimizer.cuh"
 #include "core/cuda/internal/pictures.cuh"
+#include "core/cuda/internal/split_layer_norm.cuh"
+#include "core/cuda/internal/split_losses.cuh"

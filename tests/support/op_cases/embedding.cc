@@ -29,6 +29,22 @@ void add_embedding_cases(OpCases& to) {
             .size = 6,
             .f32_outputs = {0}});
   }
+  // Rows in slices; the last one is padding.
+  const auto slice = [](OpKind kind) {
+    return Op{
+        kind,
+        {{"first", std::int64_t{0}}, {"count", std::int64_t{12}}, {"rows", std::int64_t{11}}}};
+  };
+  for (const std::int64_t columns : {7, 16, 328}) {
+    to.add({.op = slice(OpKind::kEmbeddingSlice),
+            .inputs = {{{12, columns}}, {{3, 5}, Holds::kIds}},
+            .ids_below = 11});
+    to.add({.op = slice(OpKind::kEmbeddingSliceGrad),
+            .inputs = {{{3, 15}, Holds::kIds}, {{3, 15, columns}}},
+            .ids_below = 11,
+            .size = 6,
+            .f32_outputs = {0}});
+  }
   // More tokens than one block sorts.
   to.add({.op = grad(300),
           .inputs = {{{1030}, Holds::kIds}, {{1030, 3}}},

@@ -49,6 +49,54 @@ void add_loss_cases(OpCases& to) {
     add(OpKind::kCrossEntropyGrad, {{logits}, targets}, 3, {});
     add(OpKind::kCrossEntropyGrad, {{logits}, targets, weights}, 0, {});
   }
+  // Rows in slices, with padding: within a slice, and one that is padding only.
+  struct Slices {
+    Shape logits;
+    std::int64_t width, columns;
+  };
+  for (const auto& [logits, width, columns] :
+       {Slices{{3, 1, 6}, 2, 6}, Slices{{3, 2, 1008}, 336, 1001}, Slices{{3, 5, 12}, 4, 7}}) {
+    const Shape tokens{logits[0], logits[1]};
+    const InputCase targets{tokens, Holds::kIds}, weights{tokens, Holds::kF32};
+    const InputCase kept{{tokens[0], tokens[1], 3}, Holds::kF32};
+    const auto with = [&, columns = columns, count = logits.back()](std::string name,
+                                                                    Attribute value) {
+      return std::vector<std::pair<std::string, Attribute>>{{"first", std::int64_t{0}},
+                                                            {"count", count},
+                                                            {"columns", columns},
+                                                            {std::move(name), value}};
+    };
+    to.add({.op = {OpKind::kCrossEntropyMoments, with("slice_width", width)},
+            .inputs = {{logits}, targets},
+            .ids_below = columns,
+            .size = static_cast<double>(width),
+            .f32_outputs = {0}});
+    to.add({.op = {OpKind::kCrossEntropyStatistics, {}},
+            .inputs = {{{tokens[0], tokens[1], logits.back() / width, 3}, Holds::kF32}},
+            .size = 8,
+            .positive = true,
+            .f32_outputs = {0}});
+    to.add({.op = {OpKind::kCrossEntropyOfStatistics, {{"scale", 0.25}}},
+            .inputs = {kept},
+            .size = 4,
+            .positive = true,
+            .f32_outputs = {0}});
+    to.add({.op = {OpKind::kCrossEntropyOfStatistics, {{"scale", 0.25}}},
+            .inputs = {kept, weights},
+            .size = 4,
+            .positive = true,
+            .f32_outputs = {0}});
+    to.add({.op = {OpKind::kCrossEntropyApplyGrad, with("scale", 0.25)},
+            .inputs = {{logits}, targets, kept},
+            .ids_below = columns,
+            .size = 8,
+            .positive = true});
+    to.add({.op = {OpKind::kCrossEntropyApplyGrad, with("scale", 0.25)},
+            .inputs = {{logits}, targets, kept, weights},
+            .ids_below = columns,
+            .size = 8,
+            .positive = true});
+  }
   for (const Shape& s : {Shape{3, 5, 7}, Shape{4, 9, 64}}) {
     const InputCase target{s, Holds::kF32};
     to.add({.op = {OpKind::kSquaredError, {{"scale", 0.01}}},

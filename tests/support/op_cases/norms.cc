@@ -73,6 +73,41 @@ void add_norm_cases(OpCases& to) {
           .size = 20,
           .f32_outputs = {0, 1}});
 
+  // Rows in slices.
+  for (const auto& [x, width] : {std::pair{Shape{3, 12}, 4},
+                                 {Shape{3, 128}, 64},
+                                 {Shape{2, 3, 111}, 37},
+                                 {Shape{4, 5, 2104}, 1052}}) {
+    const Shape row{x.back()};
+    Shape statistics(x.begin(), x.end() - 1), moments = statistics;
+    statistics.push_back(2);
+    moments.insert(moments.end(), {x.back() / width, 2});
+    const InputCase kept{statistics, Holds::kF32};
+    const Attribute slice_width = std::int64_t{width};
+    to.add({.op = {OpKind::kLayerNormMoments, {{"slice_width", slice_width}}},
+            .inputs = {{x}},
+            .size = static_cast<double>(width),
+            .shift = 2,
+            .f32_outputs = {0}});
+    to.add({.op = {OpKind::kLayerNormStatistics, {{"slice_width", slice_width}, {"epsilon", 1e-5}}},
+            .inputs = {{moments, Holds::kF32}},
+            .size = 4,
+            .positive = true,
+            .f32_outputs = {0}});
+    to.add({.op = {OpKind::kLayerNormApply, {}}, .inputs = {{x}, kept, {row}, {row}}, .size = 4});
+    to.add({.op = {OpKind::kLayerNormGradientSums, {}},
+            .inputs = {{x}, kept, {row}, {x}},
+            .size = static_cast<double>(x.back()),
+            .f32_outputs = {0}});
+    to.add({.op = {OpKind::kLayerNormApplyInputGrad, {{"width", x.back()}}},
+            .inputs = {{x}, kept, {row}, {x}, kept},
+            .size = 8});
+    to.add({.op = {OpKind::kLayerNormApplyWeightGrad, {}},
+            .inputs = {{x}, kept, {x}},
+            .size = 16,
+            .f32_outputs = {0, 1}});
+  }
+
   struct Groups {
     Shape x;
     std::int64_t size;

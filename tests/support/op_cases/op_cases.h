@@ -39,6 +39,8 @@ struct OpCase {
   std::int64_t ids_below = 0;
   /// Of the results, for errors that are not relative to each of them.
   double size = 1;
+  /// Numbers without their sign: sums of squares, of exponentials.
+  bool positive = false;
   /// Added to the numbers of input 0 where kernels are compared.
   double shift = 0;
   /// Outputs that are f32 in a bf16 model too: gradients of parameters, losses, statistics.
