@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/config/nearest.h"
-#include "mesh/partition/rules.h"
+#include "mesh/layouts/labels.h"
 
 namespace weft::apps {
 namespace {

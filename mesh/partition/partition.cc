@@ -10,7 +10,6 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/ops/op_definition.h"
-#include "mesh/partition/assignment.h"
 
 namespace weft::mesh {
 namespace {
@@ -21,18 +20,21 @@ class Partitioner {
   explicit Partitioner(const PartitionRequest& request) : request_(request), graph_(request.graph) {
     result_.graph = request.graph;
     result_.meshes = request.meshes;
-    result_.mesh_of_stage = request.mesh_of_stage;
-    result_.stage_of_block = request.stage_of_block;
+    result_.mesh_of_stage = request.cut.mesh_of_stage;
+    result_.stage_of_block = request.cut.stage_of_block;
+    result_.stage_of_node = place_nodes(graph_, request.cut);
     result_.per_mesh.resize(request.meshes.size());
     result_.loss = request.loss;
-    labels_ = propagate_labels(graph_);
     known_.resize(request.meshes.size());
   }
 
   Partition run() {
-    check_stages();
-    place_nodes();
     place_parameters();
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (is_product(node.op.kind))
+        products_[{stage_of(NodeId(i)), node.pass == Pass::kForward}].push_back(NodeId(i));
+    }
     for (const Pass pass : {Pass::kForward, Pass::kInputGrad, Pass::kWeightGrad}) {
       for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
         if (graph_.nodes()[i].pass == pass) lower(NodeId(i));
@@ -45,24 +47,19 @@ class Partitioner {
 
  private:
   StageId stage_of(NodeId node) const { return result_.stage_of_node[node]; }
-  MeshId mesh_of(NodeId node) const { return request_.mesh_of_stage[stage_of(node)]; }
+  MeshId mesh_of(NodeId node) const { return request_.cut.mesh_of_stage[stage_of(node)]; }
   const DeviceMesh& device_mesh(MeshId mesh) const { return request_.meshes[mesh]; }
   MeshPartition& part(MeshId mesh) { return result_.per_mesh[mesh]; }
   const LocalValue& local(MeshId mesh, LocalId id) const {
     return result_.per_mesh[mesh].locals[id];
   }
 
-  void check_stages() const {
-    if (std::ssize(request_.stage_of_block) != graph_.num_blocks()) {
-      throw_error(ErrorCode::kInvalidConfig, "the model has {} blocks but the stages cover {}",
-                  graph_.num_blocks(), request_.stage_of_block.size());
-    }
-    const std::set<StageId> stages(request_.stage_of_block.begin(), request_.stage_of_block.end());
-    if (stages.size() != request_.mesh_of_stage.size()) {
-      throw_error(ErrorCode::kInvalidConfig,
-                  "there are {} stages but {} of them have a part of the model",
-                  request_.mesh_of_stage.size(), stages.size());
-    }
+  const Spec& home(MeshId mesh, ValueId value) const {
+    const auto& homes = request_.strategies[mesh].homes;
+    const auto found = homes.find(value);
+    WEFT_CHECK(found != homes.end(), "'{}' has no home on mesh {}", graph_.value(value).name,
+               device_mesh(mesh).name());
+    return found->second;
   }
 
   /// A value as it is on a mesh.
@@ -71,31 +68,30 @@ class Partitioner {
     /// Who has made it for its own use, so that others cannot count on it; else it is there for
     /// everybody who needs the value at all.
     std::optional<StageId> for_stage;
-    int moves = 0;  ///< Between this and how the value came into being.
+    int moves = 0;           ///< Between this and how the value came into being.
+    bool in_forward = true;  ///< Made in a forward.
+    double order = -2;       ///< Step::order of what makes it; -2: it is there before all steps.
   };
 
-  LocalId add_local(MeshId mesh, ValueId value, Spec spec, LocalOrigin origin,
-                    std::optional<StageId> for_stage = {}, int moves = 0) {
-    const LocalId id = part(mesh).locals.push_back({value, std::move(spec), origin});
-    known_[mesh][value].push_back({id, for_stage, moves});
-    return id;
+  LocalId add_local(MeshId mesh, ValueId value, Spec spec, LocalOrigin origin) {
+    return add_local(mesh, value, std::move(spec), origin, Known());
+  }
+  LocalId add_local(MeshId mesh, ValueId value, Spec spec, LocalOrigin origin, Known known) {
+    known.id = part(mesh).locals.push_back({value, std::move(spec), origin});
+    known_[mesh][value].push_back(known);
+    return known.id;
   }
 
-  /// A node belongs to the stage of its block. But where all terms of a gradient's sum come from
-  /// one other stage, they are added there, so that one tensor travels and not each term.
-  void place_nodes() {
-    for (const Node& node : graph_.nodes()) {
-      StageId stage = request_.stage_of_block[node.block];
-      if (node.op.kind == OpKind::kAdd && node.pass == Pass::kInputGrad) {
-        std::set<StageId> terms;
-        for (const ValueId input : node.inputs) {
-          const auto producer = graph_.value(input).producer;
-          terms.insert(producer ? stage_of(*producer) : stage);
-        }
-        if (terms.size() == 1) stage = *terms.begin();
-      }
-      result_.stage_of_node.push_back(stage);
-    }
+  /// Whether it is there in this pass: a strategy may keep nothing but homes from a forward to its
+  /// backward.
+  bool is_there(MeshId mesh, const Known& known, Pass pass) const {
+    const bool same_direction = known.in_forward == (pass == Pass::kForward);
+    if (same_direction && known.order > static_cast<double>(lowering_.value())) return false;
+    const ShardingStrategy& strategy = request_.strategies[mesh];
+    if (strategy.gather != Gather::kUse || !known.in_forward || pass == Pass::kForward) return true;
+    const LocalValue& value = local(mesh, known.id);
+    const auto home = strategy.homes.find(value.value);
+    return home == strategy.homes.end() || home->second == value.spec;
   }
 
   /// A parameter lives on the meshes whose forward nodes read it.
@@ -118,24 +114,19 @@ class Partitioner {
       if (at == homes.end())
         throw_error(ErrorCode::kInvalidConfig, "parameter '{}' is used by no op", value.name);
       for (const MeshId mesh : at->second) {
-        const Spec spec = spec_for(parameter.axes, request_.rules, device_mesh(mesh));
-        check_divides("parameter '" + value.name + "'", value.type.shape, parameter.axes, spec,
-                      device_mesh(mesh));
-        const LocalId id = add_local(mesh, parameter.value, spec, LocalOrigin::kParameter);
+        const LocalId id =
+            add_local(mesh, parameter.value, home(mesh, parameter.value), LocalOrigin::kParameter);
         part(mesh).parameters.push_back({static_cast<int>(i), id, mesh == at->second.front(), {}});
       }
     }
   }
 
-  /// The value on this mesh in the spec it first got there; received or read when it is not there
-  /// yet.
+  /// The value on this mesh as it first got there; received or read when it is not there yet.
   LocalId on_mesh(MeshId mesh, ValueId id, StageId stage) {
     auto& known = known_[mesh];
     if (const auto found = known.find(id); found != known.end()) return found->second.front().id;
     const Value& value = graph_.value(id);
-    const Spec spec = spec_for(labels_[id.value()], request_.rules, device_mesh(mesh));
-    check_divides("'" + value.name + "'", value.type.shape, labels_[id.value()], spec,
-                  device_mesh(mesh));
+    const Spec& spec = home(mesh, id);
     if (!value.producer) return add_local(mesh, id, spec, LocalOrigin::kInput);
     const Pass pass = graph_.node(*value.producer).pass;
     const MeshId from = mesh_of(*value.producer);
@@ -171,6 +162,7 @@ class Partitioner {
     std::vector<Move> moves;
     for (const Known& known : known_[mesh][value]) {
       if (known.for_stage && known.for_stage != stage) continue;
+      if (!is_there(mesh, known, pass)) continue;
       const Spec& held = local(mesh, known.id).spec;
       if (held == spec) return known.id;
       // Sums are there for all, so they are made of what is.
@@ -198,62 +190,97 @@ class Partitioner {
   }
 
   /// What sums, and what comes before that, belongs to the stage and the pass that compute the
-  /// value; its result is there for all. The rest belongs to who wants it.
-  LocalId add_moves(MeshId mesh, Known from, const std::vector<Move>& moves, StageId stage,
-                    Pass pass) {
+  /// value; its result is there for all. The rest belongs to the stage that wants it, or is for all
+  /// too.
+  LocalId add_moves(MeshId mesh, Known from, const std::vector<Move>& moves,
+                    std::optional<StageId> stage, Pass pass) {
     const ValueId value = local(mesh, from.id).value;
     const auto producer = graph_.value(value).producer;
-    std::size_t sums = 0;
+    std::size_t sums = stage ? 0 : moves.size();
     for (std::size_t i = 0; i < moves.size(); ++i)
-      if (moves[i].to.partial != moves[i].from.partial) sums = i + 1;
+      if (moves[i].to.partial != moves[i].from.partial) sums = std::max(sums, i + 1);
+    const bool gathers_parameter = local(mesh, from.id).origin == LocalOrigin::kParameter;
+    const bool once = gathers_parameter && request_.strategies[mesh].gather == Gather::kStep;
     for (std::size_t i = 0; i < moves.size(); ++i) {
       const bool for_all = i < sums;
-      const LocalId output =
-          add_local(mesh, value, moves[i].to, LocalOrigin::kComputed,
-                    for_all ? std::nullopt : std::optional(stage), from.moves + 1);
-      // Communication comes right after what it waits for; a value from elsewhere is there before
-      // the first step of the action.
-      const double made = is_computed(mesh, value) ? producer->value() + 0.5 : -1.0;
+      const StageId of_stage = for_all ? stage_of(*producer) : *stage;
+      const Pass in_pass = for_all ? graph_.node(*producer).pass : pass;
+      Known made{{},
+                 for_all ? std::nullopt : stage,
+                 from.moves + 1,
+                 in_pass == Pass::kForward,
+                 std::max(order_of_move(mesh, value, of_stage, in_pass), from.order + 0.01)};
+      made.id = add_local(mesh, value, moves[i].to, LocalOrigin::kComputed, made);
+      part(mesh).locals[made.id].once_per_step = once;
       part(mesh).steps.push_back(
-          {MoveStep{from.id, output, moves[i]}, for_all ? stage_of(*producer) : stage,
-           for_all ? graph_.node(*producer).pass : pass, made + 0.01 * from.moves});
-      from = {output, {}, from.moves + 1};
+          {MoveStep{from.id, made.id, moves[i]}, of_stage, in_pass, made.order});
+      from = made;
     }
     return from.id;
   }
 
-  /// Here, not on another mesh.
-  bool is_computed(MeshId mesh, ValueId value) {
-    return local(mesh, known_[mesh].at(value).front().id).origin == LocalOrigin::kComputed;
+  /// Communication comes right after what it waits for, if that is of the same action. What is
+  /// there already is fetched one product ahead of its use, so that the product hides it and no
+  /// more lies in memory than that takes; what comes from elsewhere as soon as it is there.
+  double order_of_move(MeshId mesh, ValueId value, StageId stage, Pass pass) {
+    const LocalOrigin origin = local(mesh, known_[mesh].at(value).front().id).origin;
+    const auto producer = graph_.value(value).producer;
+    if (origin == LocalOrigin::kReceived) return -1;
+    if (origin == LocalOrigin::kComputed && stage_of(*producer) == stage &&
+        (graph_.node(*producer).pass == Pass::kForward) == (pass == Pass::kForward))
+      return static_cast<double>(producer->value()) + 0.5;
+    const auto products = products_.find({stage, pass == Pass::kForward});
+    if (products == products_.end()) return -1;
+    const auto here = std::ranges::lower_bound(products->second, lowering_);
+    return here == products->second.begin() ? -1
+                                            : static_cast<double>(std::prev(here)->value()) - 0.5;
+  }
+
+  static bool is_product(OpKind kind) {
+    return kind == OpKind::kLinear || kind == OpKind::kLinearInputGrad ||
+           kind == OpKind::kLinearWeightGrad || kind == OpKind::kConvolution ||
+           kind == OpKind::kConvolutionInputGrad || kind == OpKind::kConvolutionWeightGrad;
   }
 
   void lower(NodeId id) {
     const Node& node = graph_.node(id);
     const MeshId mesh = mesh_of(id);
     const StageId stage = stage_of(id);
-    std::vector<Spec> current;
-    std::vector<TensorType> types;
-    for (const ValueId input : node.inputs) {
-      current.push_back(local(mesh, on_mesh(mesh, input, stage)).spec);
-      types.push_back(graph_.value(input).type);
-    }
+    lowering_ = id;
+    const ShardingStrategy& strategy = request_.strategies[mesh];
+    const auto sharding = strategy.ops.find(id);
+    WEFT_CHECK(sharding != strategy.ops.end(), "node {} has no sharding on mesh {}", id,
+               device_mesh(mesh).name());
     const FactorSignature signature = factor_signature(graph_, node);
-    const Assignment assignment = choose_assignment(signature, types, current, device_mesh(mesh),
-                                                    std::string(to_string(node.op.kind)));
+    const OpSpecs specs = specs_of(signature, sharding->second);
     ComputeStep step{id, {}, {}, {}, {}};
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      step.inputs.push_back(in_spec(mesh, node.inputs[i], assignment.inputs[i], stage, node.pass));
-    }
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      step.inputs.push_back(in_spec(mesh, node.inputs[i], specs.inputs[i], stage, node.pass));
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       step.outputs.push_back(
-          add_local(mesh, node.outputs[i], assignment.outputs[i], LocalOrigin::kComputed));
+          add_local(mesh, node.outputs[i], specs.outputs[i], LocalOrigin::kComputed,
+                    {{}, {}, 0, node.pass == Pass::kForward, static_cast<double>(id.value())}));
     }
-    if (!assignment.reduced_axes.empty()) {
+    if (!specs.reduced_axes.empty()) {
       step.once_inputs = signature.once_inputs;
-      step.once_axes = assignment.reduced_axes;
+      step.once_axes = specs.reduced_axes;
     }
     part(mesh).steps.push_back(
         {std::move(step), stage, node.pass, static_cast<double>(id.value())});
+    for (const ValueId output : node.outputs) {
+      const auto kept = strategy.homes.find(output);
+      if (kept != strategy.homes.end()) go_home(mesh, output, kept->second);
+    }
+  }
+
+  /// Brings what an op has made to where it is kept, for all who need it.
+  void go_home(MeshId mesh, ValueId value, const Spec& home) {
+    const Known made = known_[mesh].at(value).front();
+    const Spec& spec = local(mesh, made.id).spec;
+    if (spec == home) return;
+    const NodeId producer = *graph_.value(value).producer;
+    add_moves(mesh, made, plan_moves(graph_.value(value).type.shape, spec, home, device_mesh(mesh)),
+              std::nullopt, graph_.node(producer).pass);
   }
 
   void finish_loss() {
@@ -261,6 +288,18 @@ class Partitioner {
     WEFT_CHECK(producer.has_value());
     result_.loss_mesh = mesh_of(*producer);
     result_.loss_local = known_[result_.loss_mesh].at(request_.loss).front().id;
+  }
+
+  /// The value at home, if it has one; else as it was made.
+  LocalId as_kept(MeshId mesh, ValueId value) const {
+    const auto& known = known_[mesh].at(value);
+    const auto& homes = request_.strategies[mesh].homes;
+    const auto home = homes.find(value);
+    if (home != homes.end()) {
+      for (const Known& candidate : known)
+        if (local(mesh, candidate.id).spec == home->second) return candidate.id;
+    }
+    return known.front().id;
   }
 
   void attach_gradients() {
@@ -275,16 +314,18 @@ class Partitioner {
           });
       WEFT_CHECK(at != parameters.end(), "the gradient of '{}' is computed on another mesh",
                  graph_.value(gradient.parameter).name);
-      at->terms.push_back({index, known_[mesh].at(gradient.gradient).front().id});
+      at->terms.push_back({index, as_kept(mesh, gradient.gradient)});
     }
   }
 
   const PartitionRequest& request_;
   const Graph& graph_;
   Partition result_;
-  std::vector<Labels> labels_;
   /// The first is how the value came into being.
   IndexedVector<MeshId, std::map<ValueId, std::vector<Known>>> known_;
+  /// By stage and whether they are in its forward; ascending.
+  std::map<std::pair<StageId, bool>, std::vector<NodeId>> products_;
+  NodeId lowering_;
 };
 
 }  // namespace

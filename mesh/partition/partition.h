@@ -6,15 +6,11 @@
 
 #include "core/base/indexed_vector.h"
 #include "core/graph/graph.h"
-#include "mesh/partition/rules.h"
+#include "mesh/partition/placement.h"
 #include "mesh/sharding/move.h"
+#include "mesh/strategy/strategy.h"
 
 namespace weft::mesh {
-
-/// A stage of a model, in the order of its blocks; schedules count them alike.
-using StageId = StrongId<struct StageTag, int>;
-/// A mesh, in the order of the run file.
-using MeshId = StrongId<struct MeshTag, int>;
 
 /// A value on one mesh in one spec. A logical value has several of them when different ops need it
 /// sharded differently.
@@ -27,6 +23,8 @@ struct LocalValue {
   ValueId value;
   Spec spec;
   LocalOrigin origin = LocalOrigin::kComputed;
+  /// Made for the first microbatch that needs it, and kept for the others: a gathered parameter.
+  bool once_per_step = false;
 };
 
 /// An op on every device of the mesh, each on its own shard.
@@ -119,16 +117,14 @@ struct PartitionRequest {
   ValueId loss;
   std::vector<Gradient> gradients;  ///< Empty for a forward-only graph.
   IndexedVector<MeshId, DeviceMesh> meshes;
-  IndexedVector<StageId, MeshId> mesh_of_stage;
-  std::vector<StageId> stage_of_block;  ///< Ascending; one entry per block.
-  ShardingRules rules;
+  StageCut cut;
+  IndexedVector<MeshId, ShardingStrategy> strategies;
 };
 
-/// Cuts the graph into stages, gives every value a spec on its mesh and inserts the communication
-/// that specs require (the SPMD partitioner). For each op it considers, per mesh axis, the ways
-/// that the op's factor signature allows and that an input already has, and takes the one that
-/// moves the fewest bytes; partial sums are resolved where an op is not linear in them. Throws
-/// Error(kInvalidConfig) when a shape does not divide or a stage is empty.
+/// Cuts the graph into stages, runs every op as its mesh's strategy says and inserts the
+/// communication that specs require (the SPMD partitioner): what an op reads is brought into the
+/// spec that it needs from where that takes the least, what it makes goes home. Throws
+/// Error(kInvalidConfig) when a stage is empty.
 Partition partition(const PartitionRequest& request);
 
 /// A line per step and per edge between meshes, with specs.

@@ -19,6 +19,33 @@ namespace {
 
 constexpr std::int64_t kMaxDevices = 1 << 16;
 
+/// `layout: 3d`, or `layout: {name: 3d, weight: i, input: j, output: l}`.
+std::optional<LayoutChoice> parse_layout_choice(const ConfigNode& node) {
+  LayoutChoice choice;
+  const ConfigNode name = node.kind() == ConfigNode::Kind::kMap ? node.at("name") : node;
+  choice.name = name.as<std::string>();
+  std::vector<std::string> names = layout_names();
+  names.emplace_back("rules");
+  if (std::ranges::find(names, choice.name) == names.end())
+    name.fail(fmt::format("{}: there is no layout '{}', only {}{}", node.path(), choice.name,
+                          fmt::join(names, ", "), did_you_mean(choice.name, names)));
+  if (node.kind() == ConfigNode::Kind::kMap) {
+    node.read("shard_data", choice.shard_data);
+    EnumNames<Gather> gathers;
+    for (const Gather gather : {Gather::kStep, Gather::kMicrobatch, Gather::kUse})
+      gathers.emplace_back(std::string(to_string(gather)), gather);
+    Gather gather = Gather::kMicrobatch;
+    if (node.read_enum("gather", gather, gathers)) choice.gather = gather;
+    for (const Role role : all_roles()) {
+      std::string axis;
+      if (node.read(std::string(to_string(role)), axis)) choice.roles[role] = axis;
+    }
+    node.finish();
+  }
+  if (choice.name == "rules") return std::nullopt;
+  return choice;
+}
+
 void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
   for (const auto& [name, mesh] : node.entries()) {
     MeshConfig config;
@@ -37,6 +64,7 @@ void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
     }
     if (config.axes.empty())
       shape.fail("a mesh needs at least one axis, for example {data: 1, tensor: 2}");
+    if (const auto choice = mesh.find("layout")) config.layout = parse_layout_choice(*choice);
     mesh.finish();
     layout.meshes.push_back(std::move(config));
   }
@@ -49,6 +77,11 @@ void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
 void parse_sharding(const ConfigNode& node, LayoutConfig& layout) {
   std::vector<std::string> known;
   for (const MeshConfig& mesh : layout.meshes) {
+    if (mesh.layout)
+      node.fail(
+          fmt::format("sharding: mesh '{}' has the layout '{}', which says how tensors are split; "
+                      "remove one of the two",
+                      mesh.name, mesh.layout->name));
     for (const MeshAxis& axis : mesh.axes) known.push_back(axis.name);
   }
   for (const auto& [label, value] : node.entries()) {

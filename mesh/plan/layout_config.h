@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "core/config/config_node.h"
-#include "mesh/partition/rules.h"
+#include "mesh/layouts/layout.h"
+#include "mesh/layouts/rules.h"
 #include "mesh/program/compile.h"
 #include "mesh/schedule/schedule.h"
 #include "mesh/sharding/device_mesh.h"
@@ -22,6 +23,8 @@ struct MeshConfig {
   std::string name;
   std::vector<std::string> hosts;  ///< In the order in which ranks fill them; empty: all hosts.
   std::vector<MeshAxis> axes;
+  /// Absent: `rules`, by LayoutConfig::sharding.
+  std::optional<LayoutChoice> layout = {};
 };
 
 /// One entry of `pipeline.stages`: so many layers of the model on this mesh. A mesh may have

@@ -83,7 +83,8 @@ std::string schedule_text(const TrainingPlan& plan) {
 
 std::string meshes_text(const TrainingPlan& plan) {
   std::string text = "meshes\n";
-  for (const DeviceMesh& mesh : plan.partition.meshes) {
+  for (const MeshId id : plan.partition.meshes.ids()) {
+    const DeviceMesh& mesh = plan.partition.meshes[id];
     text += fmt::format("  {}:", to_string(mesh));
     for (int rank = 0; rank < mesh.size(); ++rank) {
       const transfer::DeviceId device = mesh.devices()[rank];
@@ -91,6 +92,9 @@ std::string meshes_text(const TrainingPlan& plan) {
                           plan.hosts[plan.topology.host_of(device).value()]);
     }
     text += "\n";
+    if (const auto& layout = plan.layout.meshes[id.value()].layout)
+      text += fmt::format("    layout {}, gathered once per {}\n", layout->name,
+                          to_string(layout->gather.value_or(Gather::kMicrobatch)));
   }
   return text;
 }

@@ -80,6 +80,50 @@ bool fits_without_copies(TrainingPlan& plan) {
   return true;
 }
 
+constexpr const char* kMemoryKey = "pipeline.memory";
+
+/// Runs `decide` for a mesh; what it throws is about the mesh's layout.
+template <typename Decide>
+auto for_mesh(const MeshConfig& mesh, const Decide& decide) {
+  try {
+    return decide();
+  } catch (const Error& error) {
+    if (error.where() != "layout") throw;
+    throw Error(error.code(), error.message()).at("meshes." + mesh.name + ".layout");
+  }
+}
+
+/// The model as the layouts of the meshes need it.
+void set_model(PartitionRequest& request, TrainingGraph model, const LayoutConfig& layout) {
+  std::vector<FeatureSplits> by_block;
+  for (const StageId stage : request.cut.stage_of_block) {
+    const MeshId mesh = request.cut.mesh_of_stage[stage];
+    const MeshConfig& config = layout.meshes[mesh.value()];
+    by_block.push_back(for_mesh(config, [&] {
+      return config.layout ? feature_splits(*config.layout, request.meshes[mesh]) : FeatureSplits();
+    }));
+  }
+  if (std::ranges::any_of(by_block, &FeatureSplits::any)) {
+    const auto split = std::ranges::find_if(by_block, &FeatureSplits::any) - by_block.begin();
+    const MeshId first = request.cut.mesh_of_stage[request.cut.stage_of_block[split]];
+    model = for_mesh(layout.meshes[first.value()], [&] { return split_graph(model, by_block); });
+  }
+  request.graph = std::move(model.graph);
+  request.loss = model.loss;
+  request.gradients = std::move(model.gradients);
+  const auto stage_of_node = place_nodes(request.graph, request.cut);
+  request.strategies = {};
+  for (const MeshId mesh : request.meshes.ids()) {
+    const MeshConfig& config = layout.meshes[mesh.value()];
+    const MeshGraph part{request.graph, request.meshes[mesh],
+                         nodes_on(mesh, stage_of_node, request.cut)};
+    request.strategies.push_back(for_mesh(config, [&] {
+      return config.layout ? layout_strategy(part, *config.layout, layout.microbatches)
+                           : rules_strategy(part, layout.sharding);
+    }));
+  }
+}
+
 /// `network` absent: the layout's.
 TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
                        const MeshPlaces& places, const transfer::Network* network) {
@@ -92,12 +136,9 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
   plan.hosts = std::move(numbering.hosts);
   plan.topology = std::move(numbering.topology);
   plan.network = network != nullptr ? *network : network_of(layout, plan.hosts);
-  for (const int mesh : layout.mesh_of_stage()) request.mesh_of_stage.push_back(MeshId(mesh));
-  for (const int stage : layout.stage_of_layer()) request.stage_of_block.emplace_back(stage);
-  request.rules = layout.sharding;
-  request.graph = model.train.graph;
-  request.loss = model.train.loss;
-  request.gradients = model.train.gradients;
+  for (const int mesh : layout.mesh_of_stage()) request.cut.mesh_of_stage.push_back(MeshId(mesh));
+  for (const int stage : layout.stage_of_layer()) request.cut.stage_of_block.emplace_back(stage);
+  set_model(request, model.train, layout);
   plan.partition = partition(request);
   CompileOptions options;
   options.strategy = layout.resharding;
@@ -110,9 +151,7 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
   validate_options.name = kValidateProgram;
   plan_checkpoint(plan, layout.checkpoint_copies == CheckpointCopies::kNo ? GatherFrom::kParameters
                                                                           : GatherFrom::kCopies);
-  request.graph = model.validate;
-  request.loss = model.validate_loss;
-  request.gradients.clear();
+  set_model(request, {model.validate, model.validate_loss, {}}, layout);
   const Partition forward_only = partition(request);
   for (Schedule& schedule : schedules_to_begin_with(layout, stage_edges(plan.partition))) {
     plan.train = compile(plan.partition, schedule, plan.topology, options);
@@ -142,7 +181,34 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
                           layout.schedule == LayoutConfig::kAuto
                               ? "use more devices"
                               : "take a schedule that holds fewer microbatches"))
-      .at("pipeline.memory");
+      .at(kMemoryKey);
+}
+
+/// The layout with this for the meshes that do not say how often they gather; nothing if all say.
+std::optional<LayoutConfig> with_gather(const LayoutConfig& layout, Gather gather) {
+  LayoutConfig result = layout;
+  bool changed = false;
+  for (MeshConfig& mesh : result.meshes) {
+    if (!mesh.layout || mesh.layout->gather) continue;
+    mesh.layout->gather = gather;
+    changed = true;
+  }
+  return changed ? std::optional(std::move(result)) : std::nullopt;
+}
+
+/// Gathers once per step where the memory that devices may hold allows it.
+TrainingPlan make_plan_within_memory(const LayoutConfig& layout, const ModelGraphs& model,
+                                     const MeshPlaces& places, const transfer::Network* network) {
+  const auto per_microbatch = with_gather(layout, Gather::kMicrobatch);
+  if (!per_microbatch) return make_plan(layout, model, places, network);
+  if (layout.memory) {
+    try {
+      return make_plan(*with_gather(layout, Gather::kStep), model, places, network);
+    } catch (const Error& error) {
+      if (error.where() != kMemoryKey) throw;
+    }
+  }
+  return make_plan(*per_microbatch, model, places, network);
 }
 
 }  // namespace
@@ -187,12 +253,12 @@ DeviceNumbering number_devices(const LayoutConfig& layout, const MeshPlaces& pla
 
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,
                                 const MeshPlaces& places) {
-  return make_plan(layout, model, places, nullptr);
+  return make_plan_within_memory(layout, model, places, nullptr);
 }
 
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,
                                 const MeshPlaces& places, const transfer::Network& network) {
-  return make_plan(layout, model, places, &network);
+  return make_plan_within_memory(layout, model, places, &network);
 }
 
 std::string digest_of_steps(const TrainingPlan& plan) {
@@ -216,7 +282,11 @@ void check_same_places(const LayoutConfig& running, const LayoutConfig& other) {
   const auto same_mesh = [](const MeshConfig& a, const MeshConfig& b) {
     return a.name == b.name && a.axes == b.axes;
   };
+  const auto same_layout = [](const MeshConfig& a, const MeshConfig& b) {
+    return a.layout == b.layout;
+  };
   if (!std::ranges::equal(running.meshes, other.meshes, same_mesh)) differs("meshes");
+  if (!std::ranges::equal(running.meshes, other.meshes, same_layout)) differs("layouts");
   if (running.sharding.axes != other.sharding.axes) differs("rules for sharding");
   if (running.mesh_of_stage() != other.mesh_of_stage()) differs("stages on its meshes");
   if (running.stage_of_layer() != other.stage_of_layer()) differs("layers in its stages");

@@ -33,6 +33,7 @@ MeshCompiler::MeshCompiler(const Partition& partition, MeshId mesh, const Schedu
   parameters_.resize(emitters_.size());
   make_parameters();
   make_gradient_sums();
+  size_buckets();
   make_inputs();
   make_ends();
   make_recomputations();
@@ -89,7 +90,15 @@ void MeshCompiler::make_gradient_sums() {
       gradients_of_[term.gradient].push_back(sums_.size());
       const StageId stage = stage_of.at(term.gradient);
       unreduced_.insert(stage);
-      sums_.push_back({i, term, {}, false, false, stage, local(term.gradient).spec.partial});
+      const Spec& spec = local(term.gradient).spec;
+      sums_.push_back(
+          {i,
+           term,
+           {},
+           false,
+           false,
+           stage,
+           {spec.partial, scattered_axes(spec, local(part_.parameters[i].value).spec)}});
     }
   }
   std::map<LocalId, bool> direct;
@@ -105,19 +114,20 @@ void MeshCompiler::make_gradient_sums() {
       if (sums_[i].stage != stage) continue;
       const LocalId gradient = sums_[i].term.gradient;
       sums_[i].direct = direct[gradient];
-      SumBlock& block = sum_blocks_[sums_[i].axes];
+      SumBlock& block = sum_blocks_[sums_[i].alike];
       offsets[i] = block.bytes;
       // Evenly divided, so every rank has the same size.
       block.bytes += (local_type(gradient, 0).bytes() + 63) / 64 * 64;
       block.stages.try_emplace(stage, offsets[i], 0).first->second.second = block.bytes;
     }
   }
-  for (auto& [axes, block] : sum_blocks_) {
+  for (auto& [alike, block] : sum_blocks_) {
     block.name = "gradients";
-    for (const int axis : axes) block.name += "/" + mesh_.axes()[axis].name;
+    for (const int axis : alike.axes) block.name += "/" + mesh_.axes()[axis].name;
+    if (!alike.scattered.empty()) block.name += " by " + axes_text(alike.scattered, mesh_);
   }
   for (std::size_t i = 0; i < sums_.size(); ++i) {
-    const SumBlock& block = sum_blocks_.at(sums_[i].axes);
+    const SumBlock& block = sum_blocks_.at(sums_[i].alike);
     for (int rank = 0; rank < num_ranks(); ++rank) {
       Emitter& emitter = emitters_[rank];
       sums_[i].buffers.push_back(
@@ -282,6 +292,7 @@ std::uint32_t MeshCompiler::instance(LocalId id, int microbatch, int rank) {
   const std::size_t r = rank;
   if (const auto found = parameters_[r].find(id); found != parameters_[r].end())
     return found->second;
+  if (local(id).once_per_step) microbatch = -1;
   const auto found = instances_[r].find({id, microbatch});
   if (found != instances_[r].end()) return found->second;
   const std::uint32_t buffer = emitters_[r].add_arena_buffer(local_type(id, rank));
@@ -309,6 +320,7 @@ void MeshCompiler::emit_step(std::size_t index, int microbatch, Round round) {
 
 void MeshCompiler::emit_move(std::size_t index, int microbatch, Round round) {
   const auto& [input, output, move] = std::get<MoveStep>(part_.steps[index].what);
+  if (local(output).once_per_step && instances_.front().contains({output, -1})) return;
   std::vector<std::uint32_t> sources, destinations;
   for (int rank = 0; rank < num_ranks(); ++rank) {
     sources.push_back(instance(input, microbatch, rank));
@@ -325,8 +337,29 @@ void MeshCompiler::emit_move(std::size_t index, int microbatch, Round round) {
   }
 }
 
-void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round round) {
+Op MeshCompiler::op_of(const ComputeStep& step, int rank) const {
   const Node& node = partition_.graph.node(step.node);
+  const FactorSignature signature = factor_signature(partition_.graph, node);
+  if (signature.located_factor < 0) return node.op;
+  const auto range = [&](const std::vector<LocalId>& locals,
+                         const std::vector<std::vector<int>>& factors) -> std::optional<Interval> {
+    for (std::size_t t = 0; t < locals.size(); ++t) {
+      const auto at = std::ranges::find(factors[t], signature.located_factor);
+      if (at == factors[t].end()) continue;
+      const LocalValue& value = local(locals[t]);
+      const Region region =
+          region_of(partition_.graph.value(value.value).type.shape, value.spec, mesh_, rank);
+      return region.intervals()[at - factors[t].begin()];
+    }
+    return std::nullopt;
+  };
+  std::optional<Interval> slice = range(step.inputs, signature.inputs);
+  if (!slice) slice = range(step.outputs, signature.outputs);
+  WEFT_CHECK(slice.has_value(), "no tensor of {} has its located factor", to_string(node.op));
+  return op_of_slice(node.op, slice->begin, slice->size());
+}
+
+void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round round) {
   const auto gradient = gradients_of_.find(step.outputs.front());
   const bool direct = gradient != gradients_of_.end() && sums_[gradient->second.front()].direct;
   const bool accumulate = direct && sums_[gradient->second.front()].started;
@@ -357,7 +390,7 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round r
         outputs.push_back(instance(output, microbatch, rank));
       }
     }
-    emitters_[r].run(node.op, std::move(inputs), std::move(outputs), accumulate);
+    emitters_[r].run(op_of(step, rank), std::move(inputs), std::move(outputs), accumulate);
   }
   if (direct) {
     for (const LocalId output : step.outputs)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -90,8 +91,16 @@ class MeshCompiler {
     }
   };
   enum class Round : std::uint8_t { kFirst, kAgain };
-  /// Sums that are partial over the same axes lie side by side in one persistent block, stage by
-  /// stage, so that one all-reduce adds all that are reduced together.
+  /// Sums that are reduced alike.
+  struct SumsAlike {
+    std::vector<int> axes;  ///< Over which they are partial at the end of the step.
+    /// Of these, those over which the parameters are split on: each device gets its own part of the
+    /// sum. Outer first.
+    std::vector<int> scattered;
+    friend auto operator<=>(const SumsAlike&, const SumsAlike&) = default;
+  };
+  /// Sums that are reduced alike lie side by side in one persistent block, stage by stage, so that
+  /// one all-reduce adds all that are reduced together.
   struct SumBlock {
     std::string name;
     std::uint64_t bytes = 0;
@@ -106,7 +115,16 @@ class MeshCompiler {
     bool direct = false;                 ///< The op that computes it adds it there itself.
     bool started = false;                ///< The first microbatch has written.
     StageId stage;                       ///< Computes it.
-    std::vector<int> axes;               ///< Over which it is still partial at the end of the step.
+    SumsAlike alike;
+    /// Once it has been scattered: the parameter's part of the whole sum, by rank.
+    std::vector<std::uint32_t> reduced = {};
+  };
+  /// A bucket of sums that were scattered, and are partial over other axes.
+  struct StillPartial {
+    std::string name;
+    TensorType type;
+    std::vector<int> axes;
+    std::vector<std::uint32_t> buffers;  ///< By rank.
   };
 
   int num_ranks() const { return mesh_.size(); }
@@ -129,6 +147,8 @@ class MeshCompiler {
   void emit_steps(StageId stage, ActionKind kind, int microbatch);
   void emit_recomputation(const Recomputation& recomputation, int microbatch);
   void emit_step(std::size_t step, int microbatch, Round round = Round::kFirst);
+  /// The op as this device runs it.
+  Op op_of(const ComputeStep& step, int rank) const;
   void emit_compute(const ComputeStep& step, int microbatch, Round round);
   void emit_move(std::size_t step, int microbatch, Round round);
   void send(LocalId local, int microbatch);
@@ -144,11 +164,29 @@ class MeshCompiler {
                                       const Move& move);
   /// Of a step that communicates; nothing for one that computes.
   std::vector<std::uint32_t> add_step_transfer(const Step& step, const std::string& suffix);
+  /// Copies the part `kept` of `held`; they differ in one dimension at most.
+  void emit_slice(int rank, const Region& held, const Region& kept, std::uint32_t source,
+                  std::uint32_t destination);
   /// Copies what each device keeps. Buffers by rank.
   void slice(const TensorType& type, const Move& move, const std::vector<std::uint32_t>& sources,
              const std::vector<std::uint32_t>& destinations);
   /// Starts the reduction of the gradients of these stages.
   void start_reduction(const std::set<StageId>& stages);
+  /// The axes over which a gradient is to be scattered, so that each device gets its parameter's
+  /// part: those by which one dimension of the parameter is split further. None: other moves.
+  static std::vector<int> scattered_axes(const Spec& gradient, const Spec& wanted);
+  void size_buckets();
+  /// Reduces sums of these stages, a bucket at a time.
+  void scatter(const SumsAlike& alike, const std::set<StageId>& stages);
+  /// One reduce-scatter of sums whose parts, per device, have `elements` in all.
+  void scatter_bucket(const SumsAlike& alike, const std::vector<std::size_t>& bucket,
+                      std::int64_t elements);
+  /// Copies the sums into the bucket, ordered by who is to get them.
+  void fill_bucket(const std::vector<std::size_t>& bucket, int rank, const std::vector<int>& group,
+                   std::int32_t block, std::int32_t result, std::int64_t elements);
+  /// Adds up what was scattered and is still partial.
+  void finish_reduction();
+  LocalId local_of(const GradientSum& sum) const { return part_.parameters[sum.parameter].value; }
   /// Where the whole of a term lies, in the parameter's spec.
   std::vector<std::uint32_t> final_term(std::size_t sum);
   /// Where the gradients of part_.parameters lie: their terms, of which those of other meshes
@@ -188,8 +226,15 @@ class MeshCompiler {
   std::map<LocalId, std::vector<std::size_t>> gradients_of_;
   /// Parameter by parameter, term by term.
   std::vector<GradientSum> sums_;
-  /// By the axes over which they are partial.
-  std::map<std::vector<int>, SumBlock> sum_blocks_;
+  std::map<SumsAlike, SumBlock> sum_blocks_;
+  std::vector<StillPartial> still_partial_;
+  /// Where sums lie in the order of who is to get them.
+  struct Bucket {
+    std::vector<std::uint32_t> under_way;  ///< Handles, by rank.
+  };
+  std::array<Bucket, 2> turns_;
+  std::uint64_t bucket_bytes_ = 0;  ///< Of each.
+  int buckets_ = 0;                 ///< Begun so far.
   /// Stages of this mesh whose gradients are still partial.
   std::set<StageId> unreduced_;
   /// Per rank: persistent block, or -1.

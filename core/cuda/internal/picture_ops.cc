@@ -25,8 +25,8 @@ void run_concat(Backend& backend, const OpRun& run) {
 void run_slice(Backend& backend, const OpRun& run) {
   const std::int64_t dim = run.op.integer("dim"), stride = run.stride(0, dim);
   const std::int64_t columns = run.shape(0)[dim] * stride, size = run.op.integer("size") * stride;
-  copy_columns(backend.stream(), run.type(0), run.in(0), columns,
-               run.op.integer("begin") * stride, run.out(), size, 0, run.size(0) / columns, size);
+  copy_columns(backend.stream(), run.type(0), run.in(0), columns, run.op.integer("begin") * stride,
+               run.out(), size, 0, run.size(0) / columns, size);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
 #include "core/ops/graph_builder.h"
+#include "mesh/layouts/rules.h"
 
 namespace weft::mesh {
 namespace {
@@ -49,13 +50,19 @@ PartitionRequest request(const TrainingGraph& model, std::vector<DeviceMesh> mes
   IndexedVector<MeshId, DeviceMesh> indexed(std::move(meshes));
   IndexedVector<StageId, MeshId> mesh_of_stage;
   for (const MeshId mesh : indexed.ids()) mesh_of_stage.push_back(mesh);
-  return {model.graph,
-          model.loss,
-          model.gradients,
-          std::move(indexed),
-          mesh_of_stage,
-          {stage_of_block.begin(), stage_of_block.end()},
-          {{{"batch", {"data"}}, {"heads", {"tensor"}}, {"mlp", {"tensor"}}}}};
+  PartitionRequest result{model.graph,
+                          model.loss,
+                          model.gradients,
+                          std::move(indexed),
+                          {mesh_of_stage, {stage_of_block.begin(), stage_of_block.end()}},
+                          {}};
+  const ShardingRules rules{{{"batch", {"data"}}, {"heads", {"tensor"}}, {"mlp", {"tensor"}}}};
+  const auto stages = place_nodes(result.graph, result.cut);
+  for (const MeshId mesh : result.meshes.ids()) {
+    result.strategies.push_back(rules_strategy(
+        {result.graph, result.meshes[mesh], nodes_on(mesh, stages, result.cut)}, rules));
+  }
+  return result;
 }
 
 std::map<MoveKind, int> moves(const MeshPartition& part) {

@@ -1,4 +1,4 @@
-#include "mesh/partition/assignment.h"
+#include "mesh/layouts/internal/greedy.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ constexpr int kNone = -1;
 /// All inputs are partial over the axis, the op is linear, so its outputs are partial too.
 constexpr int kPassPartial = -2;
 
-/// Builds and prices the assignment for one choice of factor per axis.
+/// Builds and prices the sharding for one choice of factor per axis.
 class Candidate {
  public:
   Candidate(const FactorSignature& signature, const std::vector<TensorType>& types,
@@ -52,40 +52,23 @@ class Candidate {
     return true;
   }
 
-  Assignment assignment() const {
-    Assignment result;
-    std::vector<int> passed;
-    for (std::size_t axis = 0; axis < choice_.size(); ++axis) {
-      if (choice_[axis] == kPassPartial) passed.push_back(axis);
-      if (choice_[axis] >= 0 && signature_.factors[choice_[axis]].kind == FactorKind::kReduction) {
-        result.reduced_axes.push_back(axis);
-      }
-    }
-    for (const auto& dims : signature_.inputs) {
-      Spec spec = Spec::replicated(dims.size());
-      for (std::size_t d = 0; d < dims.size(); ++d) spec.dims[d] = axes_of(dims[d]);
-      spec.partial = passed;
-      result.inputs.push_back(std::move(spec));
-    }
-    for (const auto& dims : signature_.outputs) {
-      Spec spec = Spec::replicated(dims.size());
-      for (std::size_t d = 0; d < dims.size(); ++d) spec.dims[d] = axes_of(dims[d]);
-      spec.partial = passed;
-      spec.partial.insert(spec.partial.end(), result.reduced_axes.begin(),
-                          result.reduced_axes.end());
-      std::sort(spec.partial.begin(), spec.partial.end());
-      result.outputs.push_back(std::move(spec));
-    }
+  OpSharding sharding() const {
+    OpSharding result;
+    for (std::size_t f = 0; f < signature_.factors.size(); ++f)
+      result.axes.push_back(axes_of(static_cast<int>(f)));
+    for (std::size_t axis = 0; axis < choice_.size(); ++axis)
+      if (choice_[axis] == kPassPartial) result.passed.push_back(axis);
     return result;
   }
 
   /// Bytes that a device receives to bring the inputs into place (overlap.md section 3: ring
   /// collectives).
-  double bytes(const Assignment& assignment) const {
+  double bytes(const OpSharding& sharding) const {
+    const OpSpecs specs = specs_of(signature_, sharding);
     double sum = 0;
     for (std::size_t i = 0; i < current_.size(); ++i) {
       const Spec& from = current_[i];
-      const Spec& to = assignment.inputs[i];
+      const Spec& to = specs.inputs[i];
       if (from == to) continue;
       double local = types_[i].bytes();
       for (const auto& axes : from.dims) {
@@ -153,14 +136,13 @@ std::vector<std::vector<int>> options_per_axis(const FactorSignature& signature,
 
 }  // namespace
 
-Assignment choose_assignment(const FactorSignature& signature,
-                             const std::vector<TensorType>& inputs,
-                             const std::vector<Spec>& current, const DeviceMesh& mesh,
-                             const std::string& op) {
+OpSharding choose_sharding(const FactorSignature& signature, const std::vector<TensorType>& inputs,
+                           const std::vector<Spec>& current, const DeviceMesh& mesh,
+                           const std::string& op) {
   const auto options = options_per_axis(signature, current, mesh, op);
   std::vector<std::size_t> index(options.size(), 0);
   std::vector<int> choice(options.size(), kNone);
-  Assignment best;
+  OpSharding best;
   double best_bytes = std::numeric_limits<double>::infinity();
   std::int64_t best_ways = 0;
   while (true) {
@@ -171,10 +153,10 @@ Assignment choose_assignment(const FactorSignature& signature,
     }
     const Candidate candidate(signature, inputs, current, mesh, choice);
     if (candidate.legal()) {
-      Assignment assignment = candidate.assignment();
-      const double bytes = candidate.bytes(assignment);
+      OpSharding sharding = candidate.sharding();
+      const double bytes = candidate.bytes(sharding);
       if (bytes < best_bytes || (bytes == best_bytes && ways > best_ways)) {
-        best = std::move(assignment);
+        best = std::move(sharding);
         best_bytes = bytes;
         best_ways = ways;
       }

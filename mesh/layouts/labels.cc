@@ -1,10 +1,7 @@
-#include "mesh/partition/rules.h"
-
-#include <fmt/format.h>
+#include "mesh/layouts/labels.h"
 
 #include <set>
 
-#include "core/base/error.h"
 #include "core/ops/op_definition.h"
 
 namespace weft::mesh {
@@ -42,39 +39,6 @@ std::vector<std::string> axis_names(const Graph& graph) {
     names.insert(parameter.axes.begin(), parameter.axes.end());
   names.erase("");
   return {names.begin(), names.end()};
-}
-
-Spec spec_for(const Labels& labels, const ShardingRules& rules, const DeviceMesh& mesh) {
-  Spec spec = Spec::replicated(labels.size());
-  std::set<int> used;
-  for (std::size_t d = 0; d < labels.size(); ++d) {
-    for (const auto& [label, axes] : rules.axes) {
-      if (labels[d] != label) continue;
-      for (const std::string& name : axes) {
-        const std::optional<int> axis = mesh.axis(name);
-        if (!axis || mesh.axes()[*axis].size == 1 || !used.insert(*axis).second) continue;
-        spec.dims[d].push_back(*axis);
-      }
-    }
-  }
-  return spec;
-}
-
-void check_divides(const std::string& what, const Shape& shape, const Labels& labels,
-                   const Spec& spec, const DeviceMesh& mesh) {
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    std::int64_t ways = 1;
-    for (const int axis : spec.dims[d]) ways *= mesh.axes()[axis].size;
-    if (shape[d] % ways != 0) {
-      throw Error(ErrorCode::kInvalidConfig,
-                  fmt::format("{} of shape {} is split {} ways along its axis '{}' of {} on mesh "
-                              "{}, which does not divide; change "
-                              "the model, the mesh's shape or the sharding of '{}'",
-                              what, weft::to_string(shape), ways, labels[d], shape[d],
-                              to_string(mesh), labels[d]))
-          .at("sharding");
-    }
-  }
 }
 
 }  // namespace weft::mesh

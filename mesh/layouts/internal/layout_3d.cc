@@ -1,0 +1,14 @@
+// Load-balanced 3-D products (Bian et al. 2021, arXiv 2105.14450, algorithms 1 to 3): every product
+// is split in all three of its dimensions, and the next one takes the axes of k and n the other way
+// round.
+#include "mesh/layouts/internal/definitions.h"
+
+namespace weft::mesh {
+
+const LayoutDefinition kLayout3d{
+    "3d", {Role::kWeight, Role::kInput, Role::kOutput}, [](AxesOf& axis) -> LayoutAxes {
+      const auto &i = axis[Role::kWeight], &j = axis[Role::kInput], &l = axis[Role::kOutput];
+      return {.tokens = i, .expand = {l, j}, .contract = {j, l}, .spare = i};
+    }};
+
+}  // namespace weft::mesh

@@ -1,0 +1,153 @@
+#include "mesh/layouts/layout.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/error.h"
+#include "core/config/nearest.h"
+#include "mesh/layouts/internal/apply.h"
+#include "mesh/layouts/internal/definitions.h"
+
+namespace weft::mesh {
+namespace {
+
+constexpr std::array kLayouts{&kLayout1d,       &kLayout1dSequence, &kLayout2d,
+                              &kLayout2Point5d, &kLayout3d,         &kLayoutFsdp};
+
+struct RoleName {
+  std::string_view name;
+  std::string_view letter;
+};
+constexpr std::array<RoleName, 8> kRoleNames{{{"tensor", "t"},
+                                              {"row", "r"},
+                                              {"column", "c"},
+                                              {"depth", "d"},
+                                              {"weight", "i"},
+                                              {"input", "j"},
+                                              {"output", "l"},
+                                              {"data", "data"}}};
+
+const RoleName& name_of(Role role) { return kRoleNames[static_cast<std::size_t>(role)]; }
+
+[[noreturn]] void fail(const std::string& message) {
+  throw Error(ErrorCode::kInvalidConfig, message).at("layout");
+}
+
+const LayoutDefinition& find_layout(const std::string& name) {
+  for (const LayoutDefinition* layout : kLayouts)
+    if (layout->name == name) return *layout;
+  const std::vector<std::string> names = layout_names();
+  fail(fmt::format("there is no layout '{}', only rules, {}{}", name, fmt::join(names, ", "),
+                   did_you_mean(name, names)));
+}
+
+/// The axis of every role that the layout has.
+Roles roles_of(const LayoutDefinition& layout, const LayoutChoice& choice, const DeviceMesh& mesh) {
+  const auto takes = [&](Role role) {
+    return role == Role::kData || std::ranges::find(layout.roles, role) != layout.roles.end();
+  };
+  Roles roles;
+  std::map<std::string, Role> role_of;
+  const auto give = [&](Role role, const std::string& axis) {
+    const auto [at, is_new] = role_of.emplace(axis, role);
+    if (!is_new)
+      fail(
+          fmt::format("layout '{}' on mesh {}: axis '{}' cannot be {} and {}; give each role an "
+                      "axis of its own",
+                      layout.name, to_string(mesh), axis, to_string(at->second), to_string(role)));
+    roles[role] = axis;
+  };
+  for (const auto& [role, axis] : choice.roles) {
+    if (!takes(role))
+      fail(fmt::format("layout '{}' has no role '{}'", layout.name, to_string(role)));
+    if (!mesh.axis(axis))
+      fail(
+          fmt::format("layout '{}': mesh {} has no axis '{}'", layout.name, to_string(mesh), axis));
+    give(role, axis);
+  }
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (role_of.contains(axis.name)) continue;
+    for (std::size_t r = 0; r < kRoleNames.size(); ++r) {
+      const auto role = static_cast<Role>(r);
+      const bool named = axis.name == kRoleNames[r].name || axis.name == kRoleNames[r].letter;
+      if (named && takes(role) && !roles.contains(role)) give(role, axis.name);
+    }
+    if (!role_of.contains(axis.name) && axis.size > 1) {
+      std::vector<std::string_view> free;
+      for (const Role role : layout.roles) free.push_back(to_string(role));
+      free.push_back("data");
+      fail(
+          fmt::format("layout '{}' on mesh {}: axis '{}' has no role; name it after one ({}), or "
+                      "say `layout: {{name: {}, {}: {}}}`",
+                      layout.name, to_string(mesh), axis.name, fmt::join(free, ", "), layout.name,
+                      to_string(layout.roles.front()), axis.name));
+    }
+  }
+  for (const Role role : layout.roles) {
+    if (!roles.contains(role))
+      fail(fmt::format(
+          "layout '{}' on mesh {}: no axis has the role '{}'; name one '{}' or '{}', or "
+          "say `layout: {{name: {}, {}: AXIS}}`",
+          layout.name, to_string(mesh), to_string(role), to_string(role), letter_of(role),
+          layout.name, to_string(role)));
+  }
+  return roles;
+}
+
+LayoutAxes axes_of(const LayoutChoice& choice, const DeviceMesh& mesh) {
+  const LayoutDefinition& layout = find_layout(choice.name);
+  AxesOf axis;
+  for (const auto& [role, name] : roles_of(layout, choice, mesh)) {
+    const int index = *mesh.axis(name);
+    if (mesh.axes()[index].size > 1) axis[role] = {index};
+  }
+  LayoutAxes axes = layout.axes(axis);
+  const auto& data = axis[Role::kData];
+  axes.tokens.insert(axes.tokens.begin(), data.begin(), data.end());
+  const bool shards_data = choice.shard_data || &layout == &kLayoutFsdp;
+  for (std::size_t a = 0; a < mesh.axes().size(); ++a) {
+    const auto index = static_cast<int>(a);
+    const bool is_data = std::ranges::find(data, index) != data.end();
+    const bool is_known = std::ranges::find(axes.spare, index) != axes.spare.end();
+    if (mesh.axes()[a].size > 1 && !is_known && (!is_data || shards_data))
+      axes.spare.push_back(index);
+  }
+  return axes;
+}
+
+}  // namespace
+
+std::string_view to_string(Role role) { return name_of(role).name; }
+std::span<const Role> all_roles() {
+  static constexpr std::array kRoles{Role::kTensor, Role::kRow,   Role::kColumn, Role::kDepth,
+                                     Role::kWeight, Role::kInput, Role::kOutput, Role::kData};
+  return kRoles;
+}
+std::string_view letter_of(Role role) { return name_of(role).letter; }
+
+std::vector<std::string> layout_names() {
+  std::vector<std::string> names;
+  for (const LayoutDefinition* layout : kLayouts) names.emplace_back(layout->name);
+  return names;
+}
+
+FeatureSplits feature_splits(const LayoutChoice& choice, const DeviceMesh& mesh) {
+  const LayoutAxes axes = axes_of(choice, mesh);
+  return {ways(axes.contract.n, mesh), ways(axes.expand.n, mesh), ways(axes.contract.k, mesh)};
+}
+
+ShardingStrategy layout_strategy(const MeshGraph& part, const LayoutChoice& choice,
+                                 int microbatches) {
+  const LayoutAxes axes = axes_of(choice, part.mesh);
+  try {
+    return apply(part, axes, choice.gather.value_or(Gather::kMicrobatch), microbatches);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidConfig) throw;
+    fail(fmt::format("layout '{}': {}", choice.name, error.message()));
+  }
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,249 @@
+#include "mesh/layouts/split_graph.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/ops/op_definition.h"
+#include "mesh/layouts/labels.h"
+#include "mesh/layouts/stream.h"
+
+namespace weft::mesh {
+namespace {
+
+/// Copies a graph node by node. Used once.
+class Splitter {
+ public:
+  Splitter(const TrainingGraph& model, const std::vector<FeatureSplits>& by_block)
+      : model_(model),
+        old_(model.graph),
+        by_block_(by_block),
+        labels_(propagate_labels(model.graph)) {
+    for (const Parameter& parameter : old_.parameters()) parameters_[parameter.value] = &parameter;
+    for (const Input& input : old_.inputs()) inputs_[input.value] = &input;
+  }
+
+  TrainingGraph run() {
+    for (std::size_t i = 0; i < old_.values().size(); ++i) {
+      const ValueId id(i);
+      const Value& value = old_.values()[i];
+      if (!value.producer) {
+        add_source(id);
+      } else if (old_.node(*value.producer).outputs.front() == id) {
+        add_node(*value.producer);
+      }
+    }
+    TrainingGraph result{{}, at(model_.loss), {}};
+    for (const Gradient& gradient : model_.gradients)
+      result.gradients.push_back({at(gradient.parameter), at(gradient.gradient)});
+    result.graph = std::move(new_);
+    return result;
+  }
+
+ private:
+  ValueId at(ValueId old) const { return values_.at(old); }
+
+  void add_source(ValueId id) {
+    const Value& value = old_.value(id);
+    if (const auto found = parameters_.find(id); found != parameters_.end()) {
+      const Parameter& parameter = *found->second;
+      values_[id] = new_.add_parameter(value.name, value.type, parameter.initializer,
+                                       parameter.axes, parameter.decay);
+    } else {
+      values_[id] = new_.add_input(value.name, value.type, inputs_.at(id)->axes);
+    }
+  }
+
+  void add_node(NodeId id) {
+    const Node& node = old_.node(id);
+    const FeatureSplits& splits = by_block_.at(node.block);
+    switch (node.op.kind) {
+      case OpKind::kLayerNorm:
+        if (const auto ways = ways_of(node.inputs[0], splits); ways > 1)
+          return split_layer_norm(id, ways);
+        break;
+      case OpKind::kLayerNormInputGrad:
+      case OpKind::kLayerNormWeightGrad:
+        if (const auto split = split_.find(*node.forward); split != split_.end())
+          return node.op.kind == OpKind::kLayerNormInputGrad ? split_input_grad(id, split->second)
+                                                             : split_weight_grad(id, split->second);
+        break;
+      case OpKind::kCrossEntropy:
+        if (const auto ways = ways_of(node.inputs[0], splits); ways > 1)
+          return split_cross_entropy(id, ways);
+        break;
+      case OpKind::kCrossEntropyGrad:
+        if (const auto split = split_.find(*node.forward); split != split_.end())
+          return split_cross_entropy_grad(id, split->second);
+        break;
+      case OpKind::kEmbedding:
+        if (splits.rows > 1) return split_embedding(id, splits.rows);
+        break;
+      case OpKind::kEmbeddingGrad:
+        if (const auto split = split_.find(*node.forward); split != split_.end())
+          return split_embedding_grad(id);
+        break;
+      default: break;
+    }
+    std::vector<ValueId> inputs;
+    for (const ValueId input : node.inputs) inputs.push_back(at(input));
+    finish(id, emit(id, node.op, std::move(inputs)));
+  }
+
+  /// Ways in which the value's last dimension is split.
+  std::int64_t ways_of(ValueId id, const FeatureSplits& splits) const {
+    switch (stream_of(labels_[id.value()].back())) {
+      case Stream::kNone: return 1;
+      case Stream::kResidual: return splits.residual;
+      case Stream::kHidden: return splits.hidden;
+    }
+    return 1;
+  }
+
+  /// Of a slice of a dimension.
+  std::int64_t slice_width(const std::string& what, std::int64_t size, std::int64_t ways) const {
+    if (size % ways != 0)
+      throw Error(ErrorCode::kInvalidConfig,
+                  fmt::format("{} of {} does not divide into {}; the next that does is {}", what,
+                              size, ways, (size + ways - 1) / ways * ways))
+          .at("layout");
+    return size / ways;
+  }
+
+  /// A node in place of an old one.
+  NodeId emit(NodeId old, Op op, std::vector<ValueId> inputs, const std::string& suffix = "") {
+    const Node& node = old_.node(old);
+    std::vector<TensorType> types;
+    for (const ValueId input : inputs) types.push_back(new_.value(input).type);
+    const std::vector<TensorType> outputs = infer_types(op, types);
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const std::size_t named = std::min(i, node.outputs.size() - 1);
+      names.push_back(old_.value(node.outputs[named]).name + suffix);
+    }
+    std::optional<NodeId> forward;
+    if (node.forward) forward = nodes_.at(*node.forward);
+    return new_.add_node(std::move(op), std::move(inputs), outputs, names, node.block, node.pass,
+                         forward);
+  }
+  ValueId result(NodeId node) const { return new_.node(node).outputs.front(); }
+
+  /// `last` gives the outputs of the old node.
+  void finish(NodeId old, NodeId last) { finish(old, last, last); }
+  /// `heir`: the forward node from which gradients inherit.
+  void finish(NodeId old, NodeId last, NodeId heir) {
+    const Node& node = old_.node(old);
+    nodes_[old] = heir;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId output = new_.node(last).outputs[i];
+      values_[node.outputs[i]] = output;
+      if (const auto of = old_.value(node.outputs[i]).gradient_of)
+        new_.mark_gradient(output, at(*of));
+    }
+  }
+
+  void split_layer_norm(NodeId id, std::int64_t ways) {
+    const Node& node = old_.node(id);
+    const ValueId x = at(node.inputs[0]);
+    const std::int64_t width = slice_width("a layer norm's width", row_size(x), ways);
+    const NodeId moments =
+        emit(id, {OpKind::kLayerNormMoments, {{"slice_width", width}}}, {x}, ".moments");
+    const NodeId statistics = emit(id,
+                                   {OpKind::kLayerNormStatistics,
+                                    {{"slice_width", width}, {"epsilon", node.op.real("epsilon")}}},
+                                   {result(moments)}, ".statistics");
+    split_[id] = result(statistics);
+    finish(id, emit(id, {OpKind::kLayerNormApply, {}},
+                    {x, result(statistics), at(node.inputs[1]), at(node.inputs[2])}));
+  }
+
+  void split_input_grad(NodeId id, ValueId statistics) {
+    const Node& node = old_.node(id);
+    const ValueId x = at(node.inputs[0]), gamma = at(node.inputs[1]), dy = at(node.inputs[2]);
+    const NodeId sums =
+        emit(id, {OpKind::kLayerNormGradientSums, {}}, {x, statistics, gamma, dy}, ".sums");
+    finish(id, emit(id, {OpKind::kLayerNormApplyInputGrad, {{"width", row_size(x)}}},
+                    {x, statistics, gamma, dy, result(sums)}));
+  }
+
+  void split_weight_grad(NodeId id, ValueId statistics) {
+    const Node& node = old_.node(id);
+    finish(id, emit(id, {OpKind::kLayerNormApplyWeightGrad, {}},
+                    {at(node.inputs[0]), statistics, at(node.inputs[1])}));
+  }
+
+  /// Attributes of an op that knows its place in the vocabulary.
+  static std::vector<std::pair<std::string, Attribute>> located(std::int64_t size,
+                                                                std::string_view real) {
+    return {{"first", std::int64_t{0}}, {"count", size}, {std::string(real), size}};
+  }
+
+  void split_cross_entropy(NodeId id, std::int64_t ways) {
+    const Node& node = old_.node(id);
+    const ValueId logits = at(node.inputs[0]), targets = at(node.inputs[1]);
+    const std::int64_t columns = row_size(logits);
+    Op of_slices{OpKind::kCrossEntropyMoments, located(columns, "columns")};
+    of_slices.attributes.emplace_back("slice_width", slice_width("a vocabulary", columns, ways));
+    const NodeId moments = emit(id, std::move(of_slices), {logits, targets}, ".moments");
+    const NodeId statistics =
+        emit(id, {OpKind::kCrossEntropyStatistics, {}}, {result(moments)}, ".statistics");
+    split_[id] = result(statistics);
+    std::vector<ValueId> inputs{result(statistics)};
+    if (node.inputs.size() == 3) inputs.push_back(at(node.inputs[2]));
+    const NodeId loss =
+        emit(id, {OpKind::kCrossEntropyOfStatistics, {{"scale", node.op.real("scale")}}},
+             std::move(inputs));
+    finish(id, loss, moments);
+  }
+
+  void split_cross_entropy_grad(NodeId id, ValueId statistics) {
+    const Node& node = old_.node(id);
+    const ValueId logits = at(node.inputs[0]);
+    std::vector<ValueId> inputs{logits, at(node.inputs[1]), statistics};
+    if (node.inputs.size() == 3) inputs.push_back(at(node.inputs[2]));
+    Op op{OpKind::kCrossEntropyApplyGrad, located(row_size(logits), "columns")};
+    op.attributes.emplace_back("scale", node.op.real("scale"));
+    finish(id, emit(id, std::move(op), std::move(inputs)));
+  }
+
+  void split_embedding(NodeId id, std::int64_t ways) {
+    const Node& node = old_.node(id);
+    const ValueId table = at(node.inputs[0]);
+    const std::int64_t rows = new_.value(table).type.shape.front();
+    slice_width("a vocabulary", rows, ways);
+    split_[id] = table;
+    finish(id,
+           emit(id, {OpKind::kEmbeddingSlice, located(rows, "rows")}, {table, at(node.inputs[1])}));
+  }
+
+  void split_embedding_grad(NodeId id) {
+    const Node& node = old_.node(id);
+    finish(id, emit(id, {OpKind::kEmbeddingSliceGrad, located(node.op.integer("rows"), "rows")},
+                    {at(node.inputs[0]), at(node.inputs[1])}));
+  }
+
+  std::int64_t row_size(ValueId id) const { return new_.value(id).type.shape.back(); }
+
+  const TrainingGraph& model_;
+  const Graph& old_;
+  const std::vector<FeatureSplits>& by_block_;
+  const std::vector<Labels> labels_;
+  std::map<ValueId, const Parameter*> parameters_;
+  std::map<ValueId, const Input*> inputs_;
+  Graph new_;
+  std::map<ValueId, ValueId> values_;  ///< Old to new.
+  std::map<NodeId, NodeId> nodes_;  ///< Old to new: of several the one that gradients inherit from.
+  /// Forward nodes that were split, with their statistics (of an embedding its table).
+  std::map<NodeId, ValueId> split_;
+};
+
+}  // namespace
+
+TrainingGraph split_graph(const TrainingGraph& model, const std::vector<FeatureSplits>& by_block) {
+  return Splitter(model, by_block).run();
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace weft::mesh {
+
+/// Which features a dimension holds, by its logical name.
+enum class Stream : std::uint8_t {
+  kNone,
+  kResidual,  ///< "embed"
+  kHidden,    ///< "heads", "mlp", "vocab": between an expand and a contract
+};
+Stream stream_of(const std::string& label);
+
+}  // namespace weft::mesh

@@ -1,0 +1,213 @@
+// What named layouts send, read from compiled programs, against closed forms (Bian et al. 2021,
+// arXiv 2105.14450, section 3; SUMMA; Megatron), and what devices keep.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "core/ops/op_definition.h"
+#include "mesh/program/parameter_blocks.h"
+#include "tests/training_layouts/gpt_on_layouts.h"
+
+namespace weft::test {
+namespace {
+
+/// Bytes that one device receives in a step of one microbatch.
+struct Received {
+  /// By forward linear: X, W and Y, and their gradients.
+  std::map<NodeId, double> forward, backward;
+  double statistics = 0;  ///< Of layer norms, both ways.
+  double vectors = 0;     ///< Parameters of norms, biases, and their gradients.
+};
+
+bool is_linear(const Node& node) {
+  return node.op.kind == OpKind::kLinear && node.pass == Pass::kForward;
+}
+
+/// The node, or that whose gradient it takes, if it is a linear.
+std::optional<NodeId> linear_at(const Graph& graph, NodeId id) {
+  const NodeId forward = graph.node(id).forward.value_or(id);
+  return is_linear(graph.node(forward)) ? std::optional(forward) : std::nullopt;
+}
+
+/// The linear for which the value is moved: that which has made the partial sum, or that which
+/// reads what comes out.
+std::optional<NodeId> linear_of(const Graph& graph, const mesh::MeshPartition& part,
+                                const mesh::MoveStep& move) {
+  if (move.move.from.is_partial())
+    return linear_at(graph, *graph.value(part.locals[move.input].value).producer);
+  std::set<mesh::LocalId> moved{move.output};
+  for (const mesh::Step& step : part.steps) {
+    const auto* next = std::get_if<mesh::MoveStep>(&step.what);
+    if (next != nullptr && moved.contains(next->input)) moved.insert(next->output);
+  }
+  for (const mesh::Step& step : part.steps) {
+    const auto* compute = std::get_if<mesh::ComputeStep>(&step.what);
+    if (compute == nullptr) continue;
+    for (const mesh::LocalId input : compute->inputs)
+      if (moved.contains(input)) return linear_at(graph, compute->node);
+  }
+  return std::nullopt;
+}
+
+Received received_by(const mesh::TrainingPlan& plan, std::size_t device) {
+  const mesh::Partition& partition = plan.partition;
+  const Graph& graph = partition.graph;
+  const mesh::MeshPartition& part = partition.per_mesh[mesh::MeshId(0)];
+  const mesh::Program& program = plan.train.programs[device];
+  Received result;
+  std::size_t next = 0;
+  for (const mesh::Step& step : part.steps) {
+    const auto* move = std::get_if<mesh::MoveStep>(&step.what);
+    if (move == nullptr || move->move.kind == mesh::MoveKind::kSlice) continue;
+    // A device takes part in one group of each move; its transfers are numbered in that order.
+    const auto bytes = static_cast<double>(program.transfers.at(next++).bytes_received());
+    const ValueId value = part.locals[move->input].value;
+    const auto linear = linear_of(graph, part, *move);
+    const OpKind producer = graph.value(value).producer
+                                ? graph.node(*graph.value(value).producer).op.kind
+                                : OpKind::kAdd;
+    const ValueId of = graph.value(value).gradient_of.value_or(value);
+    const bool is_vector =
+        graph.value(of).name.ends_with("bias") || graph.value(of).type.shape.size() == 1;
+    if (producer == OpKind::kLayerNormMoments || producer == OpKind::kLayerNormStatistics ||
+        producer == OpKind::kLayerNormGradientSums) {
+      // As a ring sends them: so few take one hop, and more bytes.
+      const Shape& shape = graph.value(value).type.shape;
+      result.statistics += 4.0 * static_cast<double>(received_elements(
+                                     shape, move->move, partition.meshes[mesh::MeshId(0)]));
+    } else if (is_vector) {
+      result.vectors += bytes;
+    } else if (linear) {
+      (step.pass == Pass::kForward ? result.forward : result.backward)[*linear] += bytes;
+    }
+  }
+  return result;
+}
+
+/// M, K and N of a linear.
+struct Product {
+  double m, k, n;
+};
+
+Product product_of(const Graph& graph, NodeId linear) {
+  const Node& node = graph.node(linear);
+  const Shape& x = graph.value(node.inputs[0]).type.shape;
+  const Shape& w = graph.value(node.inputs[1]).type.shape;
+  double n = 1;
+  for (std::size_t d = 1; d < w.size(); ++d) n *= static_cast<double>(w[d]);
+  return {static_cast<double>(x[0] * x[1]), static_cast<double>(w[0]), n};
+}
+
+/// Large enough that no collective of a linear takes one hop.
+apps::GptShape large_gpt(std::int64_t q) {
+  apps::GptShape shape;
+  shape.layers = 1;
+  shape.width = q == 2 ? 512 : 96 * q * q;
+  shape.heads = q;
+  shape.sequence = q == 3 ? 243 : 256;
+  shape.batch = q * q;
+  shape.vocabulary = shape.width;
+  return shape;
+}
+
+LayoutMesh cube(int q, std::optional<mesh::Gather> gather = {}) {
+  return {"3d", {{"i", q}, {"j", q}, {"l", q}}, gather};
+}
+LayoutMesh square(int q, std::optional<mesh::Gather> gather = {}) {
+  return {"2d", {{"r", q}, {"c", q}}, gather};
+}
+
+class ByteLaw : public testing::TestWithParam<int> {};
+
+TEST_P(ByteLaw, EveryLinearOfACubeReceivesWhatTheLawSays) {
+  const int q = GetParam();
+  for (const bool again : {false, true}) {
+    SCOPED_TRACE(again);
+    const mesh::TrainingPlan plan =
+        plan_on({cube(q, again ? mesh::Gather::kUse : mesh::Gather::kMicrobatch)}, large_gpt(q), 1);
+    for (const std::size_t device : {std::size_t{0}, plan.train.programs.size() - 1}) {
+      const Received received = received_by(plan, device);
+      ASSERT_EQ(received.forward.size(), 5u);
+      for (const auto& [linear, forward] : received.forward) {
+        const Product p = product_of(plan.partition.graph, linear);
+        const double share = 4.0 * (q - 1) / (q * q * q);
+        const double all = share * (p.m * p.k + p.k * p.n + p.m * p.n);
+        EXPECT_DOUBLE_EQ(forward, all) << "linear " << linear.value();
+        EXPECT_DOUBLE_EQ(received.backward.at(linear),
+                         again ? all + share * (p.m * p.k + p.k * p.n) : all)
+            << "linear " << linear.value();
+      }
+      // Three layer norms.
+      const Product p = product_of(plan.partition.graph, received.forward.begin()->first);
+      EXPECT_LE(received.statistics, 3 * 4.0 * 8 * (q - 1) * p.m / (q * q * q));
+      double linears = 0;
+      for (const auto& [linear, bytes] : received.forward) linears += bytes;
+      for (const auto& [linear, bytes] : received.backward) linears += bytes;
+      if (q == 2) {
+        EXPECT_LE(received.statistics + received.vectors, 0.02 * linears);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cubes, ByteLaw, testing::Values(2, 3, 4));
+
+TEST(ByteLaws, ASquareReceivesWhatSummaDoes) {
+  for (const int q : {2, 4}) {
+    SCOPED_TRACE(q);
+    for (const bool again : {false, true}) {
+      const mesh::TrainingPlan plan = plan_on(
+          {square(q, again ? mesh::Gather::kUse : mesh::Gather::kMicrobatch)}, large_gpt(q), 1);
+      const Received received = received_by(plan, 0);
+      for (const auto& [linear, forward] : received.forward) {
+        const Product p = product_of(plan.partition.graph, linear);
+        const double all = 4.0 * (q - 1) / (q * q) * (p.m * p.k + p.k * p.n);
+        EXPECT_DOUBLE_EQ(forward, all) << "linear " << linear.value();
+        EXPECT_DOUBLE_EQ(received.backward.at(linear), again ? 2 * all : all)
+            << "linear " << linear.value();
+      }
+    }
+  }
+}
+
+TEST(ByteLaws, TensorParallelismReceivesWhatMegatronDoes) {
+  const int devices = 4;
+  apps::GptShape shape = large_gpt(2);
+  shape.heads = devices;
+  for (const char* layout : {"1d", "1d-sequence"}) {
+    SCOPED_TRACE(layout);
+    const mesh::TrainingPlan plan = plan_on({{layout, {{"tensor", devices}}}}, shape, 1);
+    double linears = 0;
+    const Received received = received_by(plan, 0);
+    for (const auto& [linear, bytes] : received.forward) linears += bytes;
+    for (const auto& [linear, bytes] : received.backward) linears += bytes;
+    const double mh = static_cast<double>(shape.batch * shape.sequence * shape.width);
+    // Two pairs of linears, both ways, and the output layer's backward; with sequence parallelism
+    // its forward gathers what the other has.
+    const double each = 4.0 * 2 * (devices - 1) / devices * mh;
+    EXPECT_DOUBLE_EQ(linears, 5 * each) << linears / each;
+  }
+}
+
+/// Bytes of what a device keeps of parameters and moments.
+double state_bytes(const mesh::TrainingPlan& plan, std::size_t device) {
+  double bytes = 0;
+  for (const mesh::ProgramParameter& parameter : plan.train.programs[device].parameters)
+    bytes += 12.0 * static_cast<double>(parameter.region.num_elements());
+  return bytes;
+}
+
+TEST(Storage, ParametersAndMomentsOfACubeAreSharedByAllDevices) {
+  for (const int q : {2, 3, 4}) {
+    const mesh::TrainingPlan plan = plan_on({cube(q)}, large_gpt(q), 2);
+    const double all = 12.0 * static_cast<double>(plan.partition.graph.num_parameter_elements());
+    for (std::size_t device = 0; device < plan.train.programs.size(); ++device)
+      EXPECT_NEAR(state_bytes(plan, device), all / (q * q * q), 0.02 * all / (q * q * q));
+  }
+}
+
+}  // namespace
+}  // namespace weft::test

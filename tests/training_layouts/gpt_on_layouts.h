@@ -1,0 +1,74 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/models/gpt_graph.h"
+#include "core/autodiff/differentiate.h"
+#include "mesh/plan/training_plan.h"
+#include "mesh/runtime/in_process_training.h"
+#include "tests/training/layouts.h"
+#include "tests/training/random_batches.h"
+
+namespace weft::test {
+
+/// A mesh with a layout: axes of these sizes.
+struct LayoutMesh {
+  std::string layout;  ///< "" for none.
+  std::vector<MeshAxis> axes;
+  std::optional<mesh::Gather> gather = {};
+  bool shard_data = false;
+
+  std::int64_t devices() const {
+    std::int64_t devices = 1;
+    for (const MeshAxis& axis : axes) devices *= axis.size;
+    return devices;
+  }
+};
+
+/// A GPT that divides over q devices a side.
+inline apps::GptShape gpt_shape(std::int64_t q, std::int64_t layers = 2) {
+  apps::GptShape shape;
+  shape.layers = layers;
+  shape.width = q * q * q;
+  while (shape.width < 16) shape.width *= 2;
+  shape.heads = q;
+  shape.sequence = 8;
+  shape.batch = q * q;
+  shape.vocabulary = shape.width;
+  return shape;
+}
+
+inline mesh::ModelGraphs gpt_of(const apps::GptShape& shape, int microbatches) {
+  const double scale = 1.0 / static_cast<double>(shape.batch * shape.sequence * microbatches);
+  const apps::GptGraph model = apps::gpt_graph(shape, scale);
+  return {differentiate(model.graph, model.loss), model.graph, model.loss};
+}
+
+/// A stage per mesh, the layers spread among them; each device on a host of its own.
+inline mesh::TrainingPlan plan_on(const std::vector<LayoutMesh>& meshes,
+                                  const apps::GptShape& shape, int microbatches,
+                                  const std::string& schedule = "1f1b") {
+  mesh::LayoutConfig layout;
+  mesh::MeshPlaces places;
+  int host = 0;
+  for (std::size_t m = 0; m < meshes.size(); ++m) {
+    mesh::MeshConfig config{"mesh" + std::to_string(m), {}, meshes[m].axes};
+    if (!meshes[m].layout.empty())
+      config.layout =
+          mesh::LayoutChoice{meshes[m].layout, {}, meshes[m].shard_data, meshes[m].gather};
+    layout.meshes.push_back(std::move(config));
+    layout.stages.push_back(
+        {static_cast<int>(m), static_cast<int>(shape.layers / std::ssize(meshes))});
+    places.emplace_back();
+    for (std::int64_t d = 0; d < meshes[m].devices(); ++d)
+      places.back().push_back({"host" + std::to_string(host++), 0});
+  }
+  layout.schedule = schedule;
+  layout.microbatches = microbatches;
+  return mesh::make_training_plan(layout, gpt_of(shape, microbatches), places);
+}
+
+}  // namespace weft::test
