@@ -1,19 +1,11 @@
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "core/graph/graph.h"
+#include "mesh/strategy/strategy.h"
 
 namespace weft::mesh {
-
-/// How many ways a layout splits the dimensions that ops normalise or select over.
-struct FeatureSplits {
-  std::int64_t residual = 1;  ///< "embed", of activations.
-  std::int64_t hidden = 1;    ///< "heads", "mlp", "vocab", of activations.
-  std::int64_t rows = 1;      ///< "vocab", of an embedding's table.
-  bool any() const { return residual > 1 || hidden > 1 || rows > 1; }
-};
 
 /// The graph with layer norms, cross-entropies and embeddings whose normalised dimension is split,
 /// and their gradients, in parts that can be: statistics of each slice, their combination, and its

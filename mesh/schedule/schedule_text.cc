@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/config/placed_text.h"
 
 namespace weft::mesh {
 namespace {
@@ -16,44 +17,15 @@ namespace {
 // stages, actors, microbatches: beyond it a number is a slip of the pen
 constexpr int kMost = 1 << 20;
 
-/// Text with its place in the file.
-struct Piece {
-  std::string_view text;
-  int line = 1;
-  int column = 1;
-
-  Piece sub(std::size_t from, std::size_t count = std::string_view::npos) const {
-    return {text.substr(from, count), line, column + static_cast<int>(from)};
-  }
-  Piece trimmed() const {
-    const std::size_t from = text.find_first_not_of(" \t\r");
-    if (from == std::string_view::npos) return {{}, line, column};
-    return sub(from, text.find_last_not_of(" \t\r") + 1 - from);
-  }
-};
-
-std::vector<Piece> split(const Piece& piece, char separator) {
-  std::vector<Piece> parts;
-  std::size_t from = 0;
-  while (true) {
-    const std::size_t to = piece.text.find(separator, from);
-    parts.push_back(piece.sub(from, to == std::string_view::npos ? to : to - from));
-    if (to == std::string_view::npos) return parts;
-    from = to + 1;
-  }
-}
-
 class Reader {
  public:
   Reader(const std::string& source, ActionSpelling spelling)
       : source_(source), spelling_(spelling) {}
 
   ScheduleText read(std::string_view text) {
-    std::vector<Piece> rows;
-    int line = 1;
-    for (const Piece& piece : split({text, 1, 1}, '\n')) {
-      const Piece row{piece.text, line++, 1};
-      if (const Piece trimmed = row.trimmed();
+    std::vector<PlacedText> rows;
+    for (const PlacedText& row : lines_of(text)) {
+      if (const PlacedText trimmed = row.trimmed();
           !trimmed.text.empty() && trimmed.text.front() == '#') {
         header(trimmed.sub(1).trimmed());
       } else {
@@ -63,9 +35,9 @@ class Reader {
     while (!rows.empty() && rows.back().trimmed().text.empty()) rows.pop_back();
     if (rows.empty())
       throw_error(ErrorCode::kInvalidConfig, "{}: there is no row of actions", source_);
-    for (const Piece& row : rows) {
+    for (const PlacedText& row : rows) {
       result_.schedule.actors.emplace_back();
-      for (const Piece& piece : split(row, ',')) cell(piece.trimmed());
+      for (const PlacedText& piece : split(row, ',')) cell(piece.trimmed());
     }
     finish();
     return std::move(result_);
@@ -74,7 +46,7 @@ class Reader {
  private:
   /// An action before it is known what B means.
   struct Word {
-    Piece piece;
+    PlacedText piece;
     int stage = 0;
     std::string_view kind;
     int microbatch = kNoMicrobatch;
@@ -82,11 +54,11 @@ class Reader {
     std::size_t actor = 0;
   };
 
-  [[noreturn]] void fail(const Piece& at, const std::string& message) const {
+  [[noreturn]] void fail(const PlacedText& at, const std::string& message) const {
     throw_error(ErrorCode::kInvalidConfig, "{}:{}:{}: {}", source_, at.line, at.column, message);
   }
 
-  int number(const Piece& piece, const char* what) const {
+  int number(const PlacedText& piece, const char* what) const {
     int value = -1;
     const auto [end, error] =
         std::from_chars(piece.text.data(), piece.text.data() + piece.text.size(), value);
@@ -98,11 +70,11 @@ class Reader {
     return value;
   }
 
-  void header(const Piece& piece) {
+  void header(const PlacedText& piece) {
     const std::size_t colon = piece.text.find(':');
     if (colon == std::string_view::npos) return;
     const std::string_view key = piece.text.substr(0, colon);
-    const Piece value = piece.sub(colon + 1).trimmed();
+    const PlacedText value = piece.sub(colon + 1).trimmed();
     if (key == "name") {
       result_.schedule.name = value.text;
     } else if (key == "vocabulary barriers") {
@@ -111,16 +83,16 @@ class Reader {
         fail(value, "there are 0, 1 or 2 vocabulary barriers");
     } else if (key == "actors of stages") {
       placement_ = value;
-      for (const Piece& one : words(value))
+      for (const PlacedText& one : words_of(value))
         result_.schedule.actor_of_stage.push_back(number(one, "an actor"));
     } else if (key == "edge") {
-      const std::vector<Piece> parts = words(value);
+      const std::vector<PlacedText> parts = words_of(value);
       if (parts.size() != 2 && (parts.size() != 4 || parts[3].text != "bytes")) {
         fail(value, "expected an edge as '# edge: FROM TO' or '# edge: FROM TO N bytes'");
       }
       StageEdge edge{number(parts[0], "a stage"), number(parts[1], "a stage"), 0};
       if (parts.size() == 4) {
-        const Piece& bytes = parts[2];
+        const PlacedText& bytes = parts[2];
         const auto [end, error] =
             std::from_chars(bytes.text.data(), bytes.text.data() + bytes.text.size(), edge.bytes);
         if (error != std::errc() || end != bytes.text.data() + bytes.text.size()) {
@@ -133,15 +105,7 @@ class Reader {
     }
   }
 
-  static std::vector<Piece> words(const Piece& piece) {
-    std::vector<Piece> parts;
-    for (const Piece& part : split(piece, ' ')) {
-      if (!part.trimmed().text.empty()) parts.push_back(part.trimmed());
-    }
-    return parts;
-  }
-
-  void cell(const Piece& piece) {
+  void cell(const PlacedText& piece) {
     if (piece.text.empty()) return;
     if (piece.text.front() != '(') {
       word(piece, false);
@@ -156,13 +120,13 @@ class Reader {
            fmt::format("expected OVERLAP_F_B after the compound, not '{}'", rest));
     }
     bool first = true;
-    for (const Piece& part : split(piece.sub(1, close - 1), ';')) {
+    for (const PlacedText& part : split(piece.sub(1, close - 1), ';')) {
       word(part.trimmed(), !first);
       first = false;
     }
   }
 
-  void word(const Piece& piece, bool joins_previous) {
+  void word(const PlacedText& piece, bool joins_previous) {
     constexpr std::string_view kDigits = "0123456789";
     const std::size_t kind = piece.text.find_first_not_of(kDigits);
     const auto wrong = [&] {
@@ -229,7 +193,7 @@ class Reader {
   void finish() {
     const ActionSpelling spelling = spelling_ == ActionSpelling::kDetect ? detect() : spelling_;
     Schedule& schedule = result_.schedule;
-    std::vector<std::pair<int, Piece>> row_of_stage;  // actor, first place
+    std::vector<std::pair<int, PlacedText>> row_of_stage;  // actor, first place
     for (const Word& one : words_) {
       const Action action{one.stage, kind_of(one, spelling), one.microbatch, one.joins_previous};
       schedule.actors[one.actor].push_back(action);
@@ -268,7 +232,7 @@ class Reader {
     }
   }
 
-  void check_placement(const std::vector<std::pair<int, Piece>>& row_of_stage) {
+  void check_placement(const std::vector<std::pair<int, PlacedText>>& row_of_stage) {
     Schedule& schedule = result_.schedule;
     if (schedule.actor_of_stage.size() < row_of_stage.size()) {
       fail(*placement_, fmt::format("{} stages are placed, but stage {} has actions",
@@ -294,8 +258,8 @@ class Reader {
   const ActionSpelling spelling_;
   ScheduleText result_;
   std::vector<Word> words_;
-  std::optional<Piece> placement_;
-  std::vector<Piece> edge_places_;
+  std::optional<PlacedText> placement_;
+  std::vector<PlacedText> edge_places_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -41,6 +42,16 @@ struct ShardingStrategy {
   std::map<ValueId, Spec> homes;
   Gather gather = Gather::kMicrobatch;
   friend bool operator==(const ShardingStrategy&, const ShardingStrategy&) = default;
+};
+
+/// How many ways a strategy splits the dimensions that ops normalise or select over. Its graph has
+/// these ops in parts: see split_graph() (mesh/layouts).
+struct FeatureSplits {
+  std::int64_t residual = 1;  ///< "embed", of activations.
+  std::int64_t hidden = 1;    ///< "heads", "mlp", "vocab", of activations.
+  std::int64_t rows = 1;      ///< "vocab", of an embedding's table.
+  bool any() const { return residual > 1 || hidden > 1 || rows > 1; }
+  friend bool operator==(const FeatureSplits&, const FeatureSplits&) = default;
 };
 
 /// The part of a graph that lies on a mesh.
