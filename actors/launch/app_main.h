@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ class AppRun {
   bool json = false;
   bool quiet = false;    ///< of a check: say nothing unless something is wrong
   std::string programs;  ///< of a plan: the device whose program to print, kAllPrograms, or nothing
+  /// Of a plan: how tensors are split on this mesh is to be printed; empty: on each.
+  std::optional<std::string> strategy;
   std::string head;      ///< "HOST:PORT"; of a driver
   std::stop_token stop;  ///< SIGINT or SIGTERM: finish the step, save, return 130
   /// Tells what the driver is at, for whoever interrupts it: "finishing step 37". Any thread. May

@@ -29,6 +29,13 @@ struct FileOptions {
   std::string programs;  ///< plan: of which device, or of all
   bool json = false;
 };
+enum class StrategyAction : std::uint8_t { kShow, kCheck };
+struct StrategyOptions {
+  StrategyAction action = StrategyAction::kShow;
+  FileOptions file;  ///< check: or a FILE.strategy
+  std::string run;   ///< check: the run file of a FILE.strategy
+  std::string mesh;
+};
 struct ReshardPlanOptions {
   bool asked = false;  ///< --reshard was given
   ReshardRequest request;
@@ -57,6 +64,7 @@ int run_join(const JoinOptions& options);
 int run_run(const FileOptions& options);
 int run_check(const FileOptions& options);
 int run_plan(const FileOptions& options);
+int run_strategy(const StrategyOptions& options);
 int run_plan_reshard(const ReshardPlanOptions& options);
 /// Also 1: `check` found something wrong.
 int run_schedule(const ScheduleOptions& options);

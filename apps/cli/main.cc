@@ -192,6 +192,30 @@ CLI::App* add_plan(CLI::App& app, FileOptions& options, ReshardPlanOptions& resh
   return command;
 }
 
+/// `weft strategy` with a subcommand per action.
+CLI::App* add_strategy(CLI::App& app, StrategyOptions& options) {
+  auto* command = app.add_subcommand(
+      "strategy", "Print and check how tensors are split over meshes; starts nothing");
+  command->require_subcommand(1);
+  auto* show = command->add_subcommand(
+      "show", "Print how each op and value is split: a file for `layout: FILE.strategy`");
+  show->callback([&options] { options.action = StrategyAction::kShow; });
+  add_file(show, options.file);
+  show->add_option("--mesh", options.mesh, "Of this mesh; default: of all")->type_name("NAME");
+  auto* check = command->add_subcommand(
+      "check", "Say what is wrong with a strategy, or with those of a run; exit status 2 if any");
+  check->callback([&options] { options.action = StrategyAction::kCheck; });
+  add_file(check, options.file)->description("The run file (YAML), or a FILE.strategy with --run");
+  check->add_option("--run", options.run, "The run file that the strategy is for")
+      ->type_name("FILE");
+  check
+      ->add_option("--mesh", options.mesh,
+                   "The mesh of that run; default: the one that the strategy names")
+      ->type_name("NAME");
+  check->add_flag("--json", options.file.json, "Print JSON");
+  return command;
+}
+
 CLI::App* add_cluster_command(CLI::App& app, const char* name, const char* text,
                               ConnectOptions& options) {
   auto* command = app.add_subcommand(name, text);
@@ -216,6 +240,7 @@ class CommandLine final {
     run_command_ = add_run(app_, file_);
     check_command_ = add_check(app_, file_);
     plan_command_ = add_plan(app_, file_, reshard_);
+    strategy_command_ = add_strategy(app_, strategy_);
     schedule_command_ = add_schedule(app_, schedule_);
     status_command_ = add_cluster_command(
         app_, "status", "Show hosts, meshes and the last events of a cluster", cluster_);
@@ -254,6 +279,7 @@ class CommandLine final {
     for (const auto& [command, example] :
          {std::pair(run_command_, "weft run cluster.yaml"),
           std::pair(check_command_, "weft check cluster.yaml"),
+          std::pair(strategy_command_, "weft strategy show cluster.yaml"),
           std::pair(join_command_, "weft join 127.0.0.1:7077 --name worker0 --devices 2"),
           std::pair(schedule_command_, "weft schedule draw zb-h1 auto --stages 4")})
       if (command->parsed())
@@ -276,6 +302,7 @@ class CommandLine final {
   /// The commands of which what they print is all that they do.
   int show() {
     if (*check_command_) return run_check(file_);
+    if (*strategy_command_) return run_strategy(strategy_);
     if (*schedule_command_) return run_schedule(schedule_);
     if (*status_command_) return run_status(cluster_);
     if (*gpus_command_) return run_gpus(gpus_json_);
@@ -296,6 +323,7 @@ class CommandLine final {
   JoinOptions join_;
   FileOptions file_;
   ReshardPlanOptions reshard_;
+  StrategyOptions strategy_;
   ScheduleOptions schedule_;
   ConnectOptions cluster_;
   bool gpus_json_ = false;
@@ -304,6 +332,7 @@ class CommandLine final {
   CLI::App* run_command_ = nullptr;
   CLI::App* check_command_ = nullptr;
   CLI::App* plan_command_ = nullptr;
+  CLI::App* strategy_command_ = nullptr;
   CLI::App* schedule_command_ = nullptr;
   CLI::App* status_command_ = nullptr;
   CLI::App* stop_command_ = nullptr;

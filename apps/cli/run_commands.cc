@@ -1,7 +1,13 @@
-// weft run, weft check, weft plan.
+// weft run, weft check, weft plan, weft strategy.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +23,8 @@
 #include "core/base/terminal.h"
 #include "core/config/config_document.h"
 #include "core/config/config_problem.h"
+#include "core/config/nearest.h"
+#include "mesh/strategy/strategy_text.h"
 
 namespace weft::apps {
 namespace {
@@ -56,6 +64,59 @@ void remove_unfinished(const std::filesystem::path& checkpoints) {
   }
 }
 
+/// Has the app check a run file. `about`: what has no mistakes then.
+int check_run(const FileOptions& options, std::vector<std::string> more, const std::string& about) {
+  try {
+    const int status = run_app(options, "check", std::move(more));
+    if (status == 0 && !options.json) std::printf("%s: no mistakes\n", about.c_str());
+    return status;
+  } catch (const Error& error) {
+    if (!options.json || error.code() != ErrorCode::kInvalidConfig) throw;
+    std::fputs(
+        problems_json(options.file, problems_of(error, options.file, options.overrides)).c_str(),
+        stdout);
+    return 2;
+  }
+}
+
+std::vector<std::string> quiet_unless_json(const FileOptions& options) {
+  return options.json ? std::vector<std::string>() : std::vector<std::string>{"--quiet"};
+}
+
+/// The mesh of the run that a strategy is for.
+std::string mesh_of(const ConfigDocument& run, const StrategyOptions& options) {
+  const std::string& path = options.file.file;
+  std::ifstream file(path);
+  if (!file) throw_error(ErrorCode::kInvalidArgument, "there is no strategy file {}", path);
+  const mesh::StrategyText strategy =
+      mesh::read_strategy({std::istreambuf_iterator<char>(file), {}}, path);
+  const std::string& name = options.mesh.empty() ? strategy.mesh : options.mesh;
+  std::vector<std::string> names;
+  for (const auto& [known, mesh] : run.root().at("meshes").entries()) names.push_back(known);
+  if (std::ranges::find(names, name) == names.end())
+    throw_error(ErrorCode::kInvalidArgument, "{} has no mesh '{}', only {}; say --mesh NAME{}",
+                options.run, name, fmt::join(names, ", "), did_you_mean(name, names));
+  return name;
+}
+
+/// Checks the run file as if it named the strategy.
+int check_strategy(const StrategyOptions& options) {
+  FileOptions run = options.file;
+  run.file = options.run;
+  const ConfigDocument document = load(run);
+  const std::string mesh = mesh_of(document, options);
+  // As in YAML: a quote within quotes is two.
+  std::string path = options.file.file;
+  for (std::size_t at = 0; (at = path.find('\'', at)) != std::string::npos; at += 2)
+    path.insert(at, "'");
+  run.overrides.push_back(fmt::format("meshes.{}.layout='{}'", mesh, path));
+  // It takes the place of rules, which stay where another mesh needs them.
+  if (document.root().has("sharding") && document.root().at("meshes").entries().size() == 1)
+    run.overrides.emplace_back("sharding=null");
+  return check_run(run, quiet_unless_json(run),
+                   fmt::format("{} on mesh {} of {}", options.file.file, mesh, options.run));
+}
+
 }  // namespace
 
 int run_run(const FileOptions& options) {
@@ -91,18 +152,22 @@ int run_run(const FileOptions& options) {
                                 out, options.token_file, planned.read()});
 }
 
-int run_check(const FileOptions& options) {
-  try {
-    const int status = run_app(options, "check", {});
-    if (status == 0 && !options.json) std::printf("%s: no mistakes\n", options.file.c_str());
-    return status;
-  } catch (const Error& error) {
-    if (!options.json || error.code() != ErrorCode::kInvalidConfig) throw;
-    std::fputs(
-        problems_json(options.file, problems_of(error, options.file, options.overrides)).c_str(),
-        stdout);
-    return 2;
-  }
+int run_check(const FileOptions& options) { return check_run(options, {}, options.file); }
+
+int run_strategy(const StrategyOptions& options) {
+  const FileOptions& file = options.file;
+  if (options.action == StrategyAction::kShow)
+    return run_app(file, "plan", {"--strategy=" + options.mesh});
+  const bool is_strategy = file.file.ends_with(".strategy");
+  if (is_strategy && options.run.empty())
+    throw_error(ErrorCode::kInvalidArgument,
+                "for which run? weft strategy check {} --run cluster.yaml", file.file);
+  if (is_strategy) return check_strategy(options);
+  if (!options.run.empty() || !options.mesh.empty())
+    throw_error(ErrorCode::kInvalidArgument,
+                "--run and --mesh go with a FILE.strategy; {} is checked on all its meshes",
+                file.file);
+  return check_run(file, quiet_unless_json(file), file.file);
 }
 
 int run_plan(const FileOptions& options) {

@@ -139,6 +139,21 @@ std::string programs_text(const mesh::TrainingPlan& plan, const std::string& whi
   return text;
 }
 
+/// How tensors are split on one mesh, or on each: what files of `layout: FILE.strategy` hold.
+std::string strategies_text(const mesh::TrainingPlan& plan, const std::string& which) {
+  std::string text;
+  std::vector<std::string> names;
+  for (const mesh::MeshId mesh : plan.partition.meshes.ids()) {
+    names.push_back(plan.partition.meshes[mesh].name());
+    if (!which.empty() && which != names.back()) continue;
+    text += (text.empty() ? "" : "\n") + mesh::write_strategy(plan, mesh);
+  }
+  if (text.empty())
+    throw_error(ErrorCode::kInvalidArgument, "--mesh {}: there is no such mesh, only {}{}", which,
+                fmt::join(names, ", "), did_you_mean(which, names));
+  return text;
+}
+
 /// {"by": "NCCL 2.28.9"}, or {"by": "host memory", "reason": "device 3 is not a GPU"}.
 nlohmann::ordered_json path_json(const mesh::TrainingPlan& plan, std::uint32_t op) {
   const transfer::PathChoice choice = mesh::path_of(plan, op);
@@ -249,6 +264,10 @@ int check_training(const actors::AppRun& run, TrainingApp& app) {
 
 int plan_training(const actors::AppRun& run, TrainingApp& app) {
   const auto [config, plan] = read(run, app);
+  if (run.strategy) {
+    say(stdout, "{}", strategies_text(plan, *run.strategy));
+    return kDone;
+  }
   const std::string programs = run.programs.empty() ? "" : programs_text(plan, run.programs);
   if (run.json) {
     say(stdout, "{}\n", plan_json(config, plan).dump(2));

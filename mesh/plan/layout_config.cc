@@ -19,17 +19,35 @@ namespace {
 
 constexpr std::int64_t kMaxDevices = 1 << 16;
 
-/// `layout: 3d`, or `layout: {name: 3d, weight: i, input: j, output: l}`.
-std::optional<LayoutChoice> parse_layout_choice(const ConfigNode& node) {
+/// What a file beside the run file holds. `advice`: what to do where there is none.
+std::string read_text_file(const ConfigNode& node, std::string_view what, std::string_view advice) {
+  const std::string path = node.as_path().string();
+  std::ifstream file(path);
+  if (!file) node.fail(fmt::format("there is no {} file {}; {}", what, path, advice));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// `layout: 3d`, `layout: {name: 3d, weight: i, input: j, output: l}`, or `layout: FILE.strategy`.
+void parse_mesh_layout(const ConfigNode& node, MeshConfig& mesh) {
   LayoutChoice choice;
-  const ConfigNode name = node.kind() == ConfigNode::Kind::kMap ? node.at("name") : node;
+  const bool is_map = node.kind() == ConfigNode::Kind::kMap;
+  const ConfigNode name = is_map ? node.at("name") : node;
   choice.name = name.as<std::string>();
+  if (choice.name.ends_with(".strategy")) {
+    if (is_map)
+      name.fail(fmt::format("{}: a strategy file says all by itself; say layout: {}", name.path(),
+                            choice.name));
+    mesh.own_strategy = read_strategy(
+        read_text_file(name, "strategy", "weft strategy show RUNFILE prints one to start from"),
+        name.as_path().string());
+    return;
+  }
   std::vector<std::string> names = layout_names();
   names.emplace_back("rules");
   if (std::ranges::find(names, choice.name) == names.end())
-    name.fail(fmt::format("{}: there is no layout '{}', only {}{}", node.path(), choice.name,
-                          fmt::join(names, ", "), did_you_mean(choice.name, names)));
-  if (node.kind() == ConfigNode::Kind::kMap) {
+    name.fail(fmt::format("{}: there is no layout '{}', only {}, or a FILE.strategy{}", node.path(),
+                          choice.name, fmt::join(names, ", "), did_you_mean(choice.name, names)));
+  if (is_map) {
     node.read("shard_data", choice.shard_data);
     EnumNames<Gather> gathers;
     for (const Gather gather : {Gather::kStep, Gather::kMicrobatch, Gather::kUse})
@@ -42,8 +60,7 @@ std::optional<LayoutChoice> parse_layout_choice(const ConfigNode& node) {
     }
     node.finish();
   }
-  if (choice.name == "rules") return std::nullopt;
-  return choice;
+  if (choice.name != "rules") mesh.layout = std::move(choice);
 }
 
 void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
@@ -64,7 +81,7 @@ void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
     }
     if (config.axes.empty())
       shape.fail("a mesh needs at least one axis, for example {data: 1, tensor: 2}");
-    if (const auto choice = mesh.find("layout")) config.layout = parse_layout_choice(*choice);
+    if (const auto choice = mesh.find("layout")) parse_mesh_layout(*choice, config);
     mesh.finish();
     layout.meshes.push_back(std::move(config));
   }
@@ -77,11 +94,11 @@ void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
 void parse_sharding(const ConfigNode& node, LayoutConfig& layout) {
   std::vector<std::string> known;
   for (const MeshConfig& mesh : layout.meshes) {
-    if (mesh.layout)
+    if (mesh.layout || mesh.own_strategy)
       node.fail(
           fmt::format("sharding: mesh '{}' has the layout '{}', which says how tensors are split; "
                       "remove one of the two",
-                      mesh.name, mesh.layout->name));
+                      mesh.name, mesh.layout ? mesh.layout->name : mesh.own_strategy->source));
     for (const MeshAxis& axis : mesh.axes) known.push_back(axis.name);
   }
   for (const auto& [label, value] : node.entries()) {
@@ -129,19 +146,14 @@ void parse_stages(const ConfigNode& node, LayoutConfig& layout) {
   }
 }
 
-Schedule read_schedule_file(const ConfigNode& node) {
-  const std::string path = node.as_path().string();
-  std::ifstream file(path);
-  if (!file)
-    node.fail(fmt::format(
-        "there is no schedule file {}; weft schedule show NAME --csv prints one to start from",
-        path));
-  return read_schedule(std::string(std::istreambuf_iterator<char>(file), {}), path).schedule;
-}
-
 void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
   if (node.has("schedule") && node.at("schedule").as<std::string>().ends_with(".csv")) {
-    layout.own_schedule = read_schedule_file(node.at("schedule"));
+    const ConfigNode file = node.at("schedule");
+    layout.own_schedule =
+        read_schedule(read_text_file(file, "schedule",
+                                     "weft schedule show NAME --csv prints one to start from"),
+                      file.as_path().string())
+            .schedule;
   } else {
     EnumNames<std::string> schedules;
     for (const std::string& name : schedule_names()) schedules.emplace_back(name, name);

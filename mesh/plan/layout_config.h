@@ -13,6 +13,7 @@
 #include "mesh/program/compile.h"
 #include "mesh/schedule/schedule.h"
 #include "mesh/sharding/device_mesh.h"
+#include "mesh/strategy/strategy_text.h"
 #include "transfer/nccl/device_path.h"
 #include "transfer/reshard/strategy.h"
 
@@ -25,6 +26,8 @@ struct MeshConfig {
   std::vector<MeshAxis> axes;
   /// Absent: `rules`, by LayoutConfig::sharding.
   std::optional<LayoutChoice> layout = {};
+  /// Instead of a layout: `layout: FILE.strategy`, or made in C++.
+  std::optional<StrategyText> own_strategy = {};
 };
 
 /// One entry of `pipeline.stages`: so many layers of the model on this mesh. A mesh may have

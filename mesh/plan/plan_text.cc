@@ -92,9 +92,13 @@ std::string meshes_text(const TrainingPlan& plan) {
                           plan.hosts[plan.topology.host_of(device).value()]);
     }
     text += "\n";
-    if (const auto& layout = plan.layout.meshes[id.value()].layout)
-      text += fmt::format("    layout {}, gathered once per {}\n", layout->name,
-                          to_string(layout->gather.value_or(Gather::kMicrobatch)));
+    const MeshConfig& config = plan.layout.meshes[id.value()];
+    if (config.layout)
+      text += fmt::format("    layout {}, gathered once per {}\n", config.layout->name,
+                          to_string(config.layout->gather.value_or(Gather::kMicrobatch)));
+    if (config.own_strategy)
+      text += fmt::format("    strategy {}, gathered once per {}\n", config.own_strategy->source,
+                          to_string(config.own_strategy->gather));
   }
   return text;
 }

@@ -93,15 +93,25 @@ auto for_mesh(const MeshConfig& mesh, const Decide& decide) {
   }
 }
 
+FeatureSplits splits_of(const MeshConfig& config, const DeviceMesh& mesh) {
+  if (config.own_strategy) return config.own_strategy->splits;
+  return config.layout ? feature_splits(*config.layout, mesh) : FeatureSplits();
+}
+
+ShardingStrategy strategy_on(const MeshGraph& part, const MeshConfig& config,
+                             const LayoutConfig& layout) {
+  if (config.own_strategy) return strategy_of(part, *config.own_strategy);
+  return config.layout ? layout_strategy(part, *config.layout, layout.microbatches)
+                       : rules_strategy(part, layout.sharding);
+}
+
 /// The model as the layouts of the meshes need it.
 void set_model(PartitionRequest& request, TrainingGraph model, const LayoutConfig& layout) {
   std::vector<FeatureSplits> by_block;
   for (const StageId stage : request.cut.stage_of_block) {
     const MeshId mesh = request.cut.mesh_of_stage[stage];
     const MeshConfig& config = layout.meshes[mesh.value()];
-    by_block.push_back(for_mesh(config, [&] {
-      return config.layout ? feature_splits(*config.layout, request.meshes[mesh]) : FeatureSplits();
-    }));
+    by_block.push_back(for_mesh(config, [&] { return splits_of(config, request.meshes[mesh]); }));
   }
   if (std::ranges::any_of(by_block, &FeatureSplits::any)) {
     const auto split = std::ranges::find_if(by_block, &FeatureSplits::any) - by_block.begin();
@@ -117,10 +127,8 @@ void set_model(PartitionRequest& request, TrainingGraph model, const LayoutConfi
     const MeshConfig& config = layout.meshes[mesh.value()];
     const MeshGraph part{request.graph, request.meshes[mesh],
                          nodes_on(mesh, stage_of_node, request.cut)};
-    request.strategies.push_back(for_mesh(config, [&] {
-      return config.layout ? layout_strategy(part, *config.layout, layout.microbatches)
-                           : rules_strategy(part, layout.sharding);
-    }));
+    request.strategies.push_back(
+        for_mesh(config, [&] { return strategy_on(part, config, layout); }));
   }
 }
 
@@ -261,6 +269,16 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
   return make_plan_within_memory(layout, model, places, &network);
 }
 
+std::string write_strategy(const TrainingPlan& plan, MeshId mesh) {
+  const Partition& partition = plan.partition;
+  const DeviceMesh& devices = partition.meshes[mesh];
+  const MeshConfig& config = plan.layout.meshes[mesh.value()];
+  const MeshGraph part{
+      partition.graph, devices,
+      nodes_on(mesh, partition.stage_of_node, {partition.mesh_of_stage, partition.stage_of_block})};
+  return write_strategy(part, strategy_on(part, config, plan.layout), splits_of(config, devices));
+}
+
 std::string digest_of_steps(const TrainingPlan& plan) {
   std::string digests;
   for (const auto* programs : {&plan.train.programs, &plan.validate.programs}) {
@@ -283,7 +301,7 @@ void check_same_places(const LayoutConfig& running, const LayoutConfig& other) {
     return a.name == b.name && a.axes == b.axes;
   };
   const auto same_layout = [](const MeshConfig& a, const MeshConfig& b) {
-    return a.layout == b.layout;
+    return a.layout == b.layout && a.own_strategy == b.own_strategy;
   };
   if (!std::ranges::equal(running.meshes, other.meshes, same_mesh)) differs("meshes");
   if (!std::ranges::equal(running.meshes, other.meshes, same_layout)) differs("layouts");

@@ -82,6 +82,9 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,
                                 const MeshPlaces& places, const transfer::Network& network);
 
+/// How tensors are split on a mesh, as a file that `layout: FILE.strategy` takes.
+std::string write_strategy(const TrainingPlan& plan, MeshId mesh);
+
 /// SHA-256 of the programs of steps: equal where devices compute and exchange the same. Checkpoints
 /// do not count.
 std::string digest_of_steps(const TrainingPlan& plan);

@@ -47,13 +47,23 @@ inline mesh::ModelGraphs gpt_of(const apps::GptShape& shape, int microbatches) {
   return {differentiate(model.graph, model.loss), model.graph, model.loss};
 }
 
-/// A stage per mesh, the layers spread among them; each device on a host of its own.
+/// Each device on a host of its own.
+inline mesh::MeshPlaces places_on(const std::vector<LayoutMesh>& meshes) {
+  mesh::MeshPlaces places;
+  int host = 0;
+  for (const LayoutMesh& one : meshes) {
+    places.emplace_back();
+    for (std::int64_t d = 0; d < one.devices(); ++d)
+      places.back().push_back({"host" + std::to_string(host++), 0});
+  }
+  return places;
+}
+
+/// A stage per mesh, the layers spread among them.
 inline mesh::TrainingPlan plan_on(const std::vector<LayoutMesh>& meshes,
                                   const apps::GptShape& shape, int microbatches,
                                   const std::string& schedule = "1f1b") {
   mesh::LayoutConfig layout;
-  mesh::MeshPlaces places;
-  int host = 0;
   for (std::size_t m = 0; m < meshes.size(); ++m) {
     mesh::MeshConfig config{"mesh" + std::to_string(m), {}, meshes[m].axes};
     if (!meshes[m].layout.empty())
@@ -62,13 +72,10 @@ inline mesh::TrainingPlan plan_on(const std::vector<LayoutMesh>& meshes,
     layout.meshes.push_back(std::move(config));
     layout.stages.push_back(
         {static_cast<int>(m), static_cast<int>(shape.layers / std::ssize(meshes))});
-    places.emplace_back();
-    for (std::int64_t d = 0; d < meshes[m].devices(); ++d)
-      places.back().push_back({"host" + std::to_string(host++), 0});
   }
   layout.schedule = schedule;
   layout.microbatches = microbatches;
-  return mesh::make_training_plan(layout, gpt_of(shape, microbatches), places);
+  return mesh::make_training_plan(layout, gpt_of(shape, microbatches), places_on(meshes));
 }
 
 }  // namespace weft::test

@@ -133,6 +133,33 @@ TEST(LayoutConfig, AScheduleMayComeFromAFile) {
   EXPECT_THAT(error_of(kGood, "1f1b", "none.csv"), HasSubstr("there is no schedule file"));
 }
 
+TEST(LayoutConfig, AStrategyMayComeFromAFile) {
+  const test::ScratchFolder folder;
+  const std::filesystem::path path = folder.path() / "mine.strategy";
+  std::ofstream(path) << "weft-strategy 1\nmesh front data=1 tensor=2\nsplits hidden=2\n";
+  std::string text = kGood;
+  text.replace(text.find("sharding: {batch: data, heads: [tensor]}\n"), 41, "");
+  const std::string from = "tensor: 2}}", file = "tensor: 2}, layout: " + path.string() + "}";
+  std::string with_file = text;
+  with_file.replace(with_file.find(from), from.size(), file);
+  const LayoutConfig layout = parse(with_file);
+  ASSERT_TRUE(layout.meshes[0].own_strategy.has_value());
+  EXPECT_EQ(layout.meshes[0].own_strategy->source, path.string());
+  EXPECT_EQ(layout.meshes[0].own_strategy->splits.hidden, 2);
+  EXPECT_FALSE(layout.meshes[0].layout.has_value());
+  EXPECT_THAT(error_of(text, from, "tensor: 2}, layout: none.strategy}"),
+              HasSubstr("there is no strategy file"));
+  EXPECT_THAT(
+      error_of(text, from, "tensor: 2}, layout: {name: " + path.string() + ", gather: use}}"),
+      HasSubstr("meshes.front.layout.name: a strategy file says all by itself"));
+  EXPECT_THAT(error_of(text, from, "tensor: 2}, layout: 3e}"),
+              HasSubstr("there is no layout '3e', only 1d"));
+  EXPECT_THAT(error_of(kGood, from, file), HasSubstr("which says how tensors are split"));
+  std::ofstream(path) << "weft-strategy 1\nmash front\n";
+  EXPECT_THAT(error_of(text, from, file),
+              HasSubstr("mine.strategy:2:1: there are no lines 'mash'"));
+}
+
 TEST(LayoutConfig, ASearchedScheduleAndACapOnMemory) {
   EXPECT_FALSE(parse(kGood).searches());
   EXPECT_FALSE(parse(kGood).memory.has_value());

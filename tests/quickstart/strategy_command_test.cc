@@ -1,0 +1,139 @@
+// weft strategy from the command line: what it prints, and its exit status.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/quickstart/run_files.h"
+
+namespace weft::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class StrategyCommand : public ::testing::Test {
+ protected:
+  StrategyCommand() : processes_("strategies") {
+    write_run_files(processes_);
+    write_run("cube.yaml", "3d");
+  }
+  /// A run on one mesh, i=1 j=2 l=2.
+  void write_run(const std::string& name, const std::string& layout) {
+    processes_.write(name, fmt::format(R"(name: cube
+app: gpt
+cluster: {{hosts: [{{name: worker0, devices: 4}}]}}
+meshes:
+  cube: {{hosts: [worker0], shape: {{i: 1, j: 2, l: 2}}, layout: {}}}
+pipeline:
+  stages: [{{mesh: cube, layers: 2}}]
+  microbatches: 2
+training: {{steps: 2, batch: 8, learning_rate: 1e-3, validate_every: 2, validation_batches: 1}}
+model: {{layers: 2, width: 16, heads: 4, sequence: 8}}
+data: {{text: text.txt, tokenizer: bytes, cache: cache}}
+)",
+                                       layout));
+  }
+  RealProcesses processes_;
+};
+
+TEST_F(StrategyCommand, WhatItShowsARunTakesAndTrainsTheSame) {
+  auto& show = processes_.run("weft", {"strategy", "show", "cube.yaml"});
+  ASSERT_EQ(show.wait(), 0) << show.text();
+  EXPECT_THAT(show.text(), StartsWith("weft-strategy 1\nmesh cube i=1 j=2 l=2\ngather"));
+  processes_.write("mine.strategy", show.text());
+  write_run("mine.yaml", "mine.strategy");
+  auto& again = processes_.run("weft", {"strategy", "show", "mine.yaml", "--mesh", "cube"});
+  EXPECT_EQ(again.text(), show.text());
+  auto& plan = processes_.run("weft", {"plan", "mine.yaml"});
+  EXPECT_EQ(plan.wait(), 0);
+  EXPECT_THAT(plan.text(), HasSubstr("mine.strategy, gathered once per microbatch"));
+  auto& check = processes_.run("weft", {"strategy", "check", "mine.yaml"});
+  EXPECT_EQ(check.wait(), 0) << check.text();
+  EXPECT_EQ(check.text(), "mine.yaml: no mistakes\n");
+  for (const std::string name : {"cube", "mine"}) {
+    auto& run = processes_.run("weft", {"run", name + ".yaml", "--out", name});
+    ASSERT_EQ(run.wait(), 0) << run.text();
+  }
+  const auto loss = [&](const std::string& name) {
+    const std::string line = read_file(processes_.directory() / name / "metrics.jsonl");
+    return nlohmann::json::parse(line.substr(0, line.find('\n'))).at("loss").get<double>();
+  };
+  EXPECT_EQ(loss("mine"), loss("cube"));
+}
+
+TEST_F(StrategyCommand, ChecksAFileForARun) {
+  auto& show = processes_.run("weft", {"strategy", "show", "cube.yaml"});
+  ASSERT_EQ(show.wait(), 0) << show.text();
+  const std::string text = show.text();
+  processes_.write("it's.strategy", text);
+  auto& good = processes_.run("weft", {"strategy", "check", "it's.strategy", "--run", "cube.yaml"});
+  EXPECT_EQ(good.wait(), 0);
+  EXPECT_EQ(good.text(), "it's.strategy on mesh cube of cube.yaml: no mistakes\n");
+  auto& json = processes_.run(
+      "weft", {"strategy", "check", "it's.strategy", "--run", "cube.yaml", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(json.text()).at("valid"), true);
+
+  std::string wrong = text;
+  wrong.replace(wrong.find("home h0"), 7, "home k0");
+  wrong.replace(wrong.find("op h1"), 5, "op k1");
+  processes_.write("bad.strategy", wrong);
+  auto& bad = processes_.run("weft", {"strategy", "check", "bad.strategy", "--run", "cube.yaml"});
+  EXPECT_EQ(bad.wait(), 2);
+  EXPECT_THAT(bad.text(), AllOf(HasSubstr("bad.strategy:"), HasSubstr("has no value 'k0."),
+                                HasSubstr("did you mean 'h0."), HasSubstr("has no op 'k1."),
+                                Not(HasSubstr("no mistakes"))));
+  auto& problems =
+      processes_.run("weft", {"strategy", "check", "bad.strategy", "--run", "cube.yaml", "--json"});
+  EXPECT_EQ(problems.wait(), 2);
+  EXPECT_THAT(problems.text(), HasSubstr("has no value 'k0."));
+}
+
+TEST_F(StrategyCommand, RulesBecomeAFileThatItChecks) {
+  write_run("rules.yaml", "rules");
+  const std::vector<std::string> rules{"--set", "sharding={batch: j, mlp: l}"};
+  auto& show = processes_.run("weft", {"strategy", "show", "rules.yaml", rules[0], rules[1]});
+  ASSERT_EQ(show.wait(), 0) << show.text();
+  EXPECT_THAT(show.text(), Not(HasSubstr("splits")));
+  processes_.write("mine.strategy", show.text());
+  auto& check = processes_.run(
+      "weft", {"strategy", "check", "mine.strategy", "--run", "rules.yaml", rules[0], rules[1]});
+  EXPECT_EQ(check.wait(), 0) << check.text();
+}
+
+TEST_F(StrategyCommand, ShowsEachMeshAndRefusesWhatItCannotDo) {
+  const auto said = [&](const std::vector<std::string>& words, int status) {
+    std::vector<std::string> all{"strategy"};
+    all.insert(all.end(), words.begin(), words.end());
+    auto& command = processes_.run("weft", all);
+    EXPECT_EQ(command.wait(), status) << command.text();
+    return command.text();
+  };
+  const std::string both = said({"show", "cluster.yaml"}, 0);
+  EXPECT_THAT(both, AllOf(HasSubstr("mesh front data=1 tensor=2"),
+                          HasSubstr("\n\nweft-strategy 1\nmesh back data=2 tensor=1")));
+  processes_.write("both.strategy", both);
+  EXPECT_THAT(said({"check", "both.strategy", "--run", "cube.yaml"}, 2),
+              HasSubstr("another strategy begins here; a file has that of one mesh"));
+  const std::string front = said({"show", "cluster.yaml", "--mesh", "front"}, 0);
+  processes_.write("front.strategy", front);
+  EXPECT_THAT(said({"check", "front.strategy", "--run", "cube.yaml"}, 2),
+              HasSubstr("cube.yaml has no mesh 'front', only cube; say --mesh NAME"));
+  EXPECT_THAT(said({"check", "front.strategy", "--run", "cube.yaml", "--mesh", "cube"}, 2),
+              HasSubstr("this strategy is for a mesh of data=1 tensor=2, and 'cube' has i=1 j=2"));
+  EXPECT_THAT(said({"show", "cluster.yaml", "--mesh", "frnt"}, 2),
+              HasSubstr("there is no such mesh, only front, back; did you mean 'front'?"));
+  EXPECT_THAT(said({"check", "front.strategy"}, 2), HasSubstr("for which run?"));
+  EXPECT_THAT(said({"check", "none.strategy", "--run", "cube.yaml"}, 2),
+              HasSubstr("there is no strategy file none.strategy"));
+  EXPECT_THAT(said({"check", "cube.yaml", "--mesh", "cube"}, 2),
+              HasSubstr("--run and --mesh go with a FILE.strategy"));
+  EXPECT_THAT(said({"chek", "cube.yaml"}, 2), HasSubstr("did you mean 'check'?"));
+  EXPECT_THAT(said({"show"}, 2), HasSubstr("for example: weft strategy show cluster.yaml"));
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,143 @@
+// Strategies of a GPT, written as files and read again: equal texts, and programs of the same bits.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/base/error.h"
+#include "mesh/layouts/layout.h"
+#include "tests/support/thrown_error.h"
+#include "tests/training_layouts/gpt_on_layouts.h"
+
+namespace weft::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kMicrobatches = 2;
+
+/// The layout of a plan, with the strategy of each mesh as a file has it.
+mesh::LayoutConfig with_files(const mesh::TrainingPlan& plan) {
+  mesh::LayoutConfig layout = plan.layout;
+  layout.sharding = {};
+  for (const mesh::MeshId id : plan.partition.meshes.ids()) {
+    mesh::MeshConfig& config = layout.meshes[id.value()];
+    config.layout.reset();
+    config.own_strategy =
+        mesh::read_strategy(mesh::write_strategy(plan, id), config.name + ".strategy");
+  }
+  return layout;
+}
+
+void expect_round_trip(const mesh::TrainingPlan& plan, const std::vector<LayoutMesh>& meshes,
+                       const apps::GptShape& shape) {
+  const mesh::LayoutConfig layout = with_files(plan);
+  const mesh::TrainingPlan again =
+      mesh::make_training_plan(layout, gpt_of(shape, layout.microbatches), places_on(meshes));
+  EXPECT_EQ(mesh::digest_of_steps(again), mesh::digest_of_steps(plan));
+  for (const mesh::MeshId id : plan.partition.meshes.ids())
+    EXPECT_EQ(mesh::write_strategy(again, id), layout.meshes[id.value()].own_strategy->text);
+}
+
+std::vector<LayoutMesh> one_of_each_layout() {
+  return {{"1d", {{"tensor", 2}}},
+          {"1d", {{"data", 2}, {"t", 2}}},
+          {"1d-sequence", {{"tensor", 4}}},
+          {"2d", {{"row", 2}, {"column", 2}}},
+          {"2.5d", {{"d", 2}, {"r", 2}, {"c", 2}}},
+          {"3d", {{"i", 2}, {"j", 2}, {"l", 2}}},
+          {"3d", {{"i", 1}, {"j", 2}, {"l", 2}}},
+          {"3d", {{"data", 2}, {"i", 1}, {"j", 2}, {"l", 2}}, {}, true},
+          {"fsdp", {{"data", 4}}}};
+}
+
+class StrategyFiles : public testing::TestWithParam<apps::GptShape> {};
+
+TEST_P(StrategyFiles, OfEveryLayoutGiveTheSamePrograms) {
+  std::set<std::string> names;
+  for (LayoutMesh one : one_of_each_layout()) {
+    names.insert(one.layout);
+    for (const auto gather : {mesh::Gather::kStep, mesh::Gather::kUse}) {
+      one.gather = gather;
+      SCOPED_TRACE(one.layout + " gathered per " + std::string(to_string(gather)));
+      // With one microbatch gradients go home as they are made.
+      const int microbatches = gather == mesh::Gather::kStep ? kMicrobatches : 1;
+      expect_round_trip(plan_on({one}, GetParam(), microbatches), {one}, GetParam());
+    }
+  }
+  EXPECT_EQ(names.size(), mesh::layout_names().size());
+}
+
+TEST_P(StrategyFiles, OfRulesGiveTheSamePrograms) {
+  for (const std::vector<MeshAxis>& axes :
+       {std::vector<MeshAxis>{{"data", 2}, {"tensor", 2}}, {{"data", 4}}, {{"tensor", 2}}}) {
+    const std::vector<LayoutMesh> meshes{{"", axes}};
+    mesh::LayoutConfig layout = plan_on(meshes, GetParam(), kMicrobatches).layout;
+    layout.sharding.axes = {
+        {"batch", {"data"}}, {"heads", {"tensor"}}, {"mlp", {"tensor"}}, {"vocab", {"tensor"}}};
+    expect_round_trip(
+        mesh::make_training_plan(layout, gpt_of(GetParam(), kMicrobatches), places_on(meshes)),
+        meshes, GetParam());
+  }
+}
+
+TEST_P(StrategyFiles, OfStagesOnSeveralMeshesGiveTheSamePrograms) {
+  const std::vector<LayoutMesh> meshes{{"3d", {{"i", 2}, {"j", 2}, {"l", 2}}},
+                                       {"1d", {{"tensor", 2}}}};
+  expect_round_trip(plan_on(meshes, GetParam(), kMicrobatches), meshes, GetParam());
+}
+
+std::vector<apps::GptShape> shapes() {
+  apps::GptShape tied = gpt_shape(2), bf16 = gpt_shape(2);
+  tied.tied_embeddings = true;
+  bf16.precision = DType::kBF16;
+  for (apps::GptShape* shape : {&tied, &bf16}) shape->batch = 8, shape->heads = 4;
+  return {tied, bf16};
+}
+INSTANTIATE_TEST_SUITE_P(Gpt, StrategyFiles, testing::ValuesIn(shapes()),
+                         [](const auto& shape) { return shape.index == 0 ? "tied" : "bf16"; });
+
+TEST(StrategyFile, ThatIsEditedIsRefusedAtItsLine) {
+  const std::vector<LayoutMesh> meshes{{"2d", {{"r", 2}, {"c", 2}}}};
+  const apps::GptShape shape = gpt_shape(2);
+  const mesh::LayoutConfig good = with_files(plan_on(meshes, shape, kMicrobatches));
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    mesh::LayoutConfig layout = good;
+    std::string text = layout.meshes[0].own_strategy->text;
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from << " is not in\n" << text;
+    text.replace(at, from.size(), to);
+    return error_of([&] {
+             layout.meshes[0].own_strategy = mesh::read_strategy(text, "mine.strategy");
+             mesh::make_training_plan(layout, gpt_of(shape, kMicrobatches), places_on(meshes));
+           })
+        .message();
+  };
+  EXPECT_THAT(refused("splits residual=2 hidden=2 rows=1\n", ""), HasSubstr("mine.strategy:"));
+  EXPECT_THAT(refused("r=2 c=2", "r=2 c=4"),
+              HasSubstr("mine.strategy:2:6: this strategy is for a mesh of r=2 c=4"));
+  EXPECT_THAT(refused("home h0.", "home g0."), HasSubstr("did you mean 'h0."));
+}
+
+TEST(StrategyFile, OfAnotherModelSaysSo) {
+  const std::vector<LayoutMesh> meshes{{"1d", {{"tensor", 2}}}};
+  const mesh::LayoutConfig layout = with_files(plan_on(meshes, gpt_shape(2), kMicrobatches));
+  mesh::LayoutConfig larger = layout;
+  larger.stages[0].layers = 6;
+  EXPECT_THAT(error_of([&] {
+                mesh::make_training_plan(larger, gpt_of(gpt_shape(2, 6), kMicrobatches),
+                                         places_on(meshes));
+              }).message(),
+              HasSubstr("has no home; say how it is kept"));
+  mesh::LayoutConfig smaller = with_files(plan_on(meshes, gpt_shape(2, 6), kMicrobatches));
+  smaller.stages[0].layers = 1;
+  EXPECT_THAT(error_of([&] {
+                mesh::make_training_plan(smaller, gpt_of(gpt_shape(2, 1), kMicrobatches),
+                                         places_on(meshes));
+              }).message(),
+              HasSubstr("this strategy is for another graph"));
+}
+
+}  // namespace
+}  // namespace weft::test
