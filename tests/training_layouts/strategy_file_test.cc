@@ -1,9 +1,13 @@
 // Strategies of a GPT, written as files and read again: equal texts, and programs of the same bits.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
 #include <set>
+#include <sstream>
 
 #include "core/base/error.h"
 #include "mesh/layouts/layout.h"
@@ -118,6 +122,59 @@ TEST(StrategyFile, ThatIsEditedIsRefusedAtItsLine) {
   EXPECT_THAT(refused("r=2 c=2", "r=2 c=4"),
               HasSubstr("mine.strategy:2:6: this strategy is for a mesh of r=2 c=4"));
   EXPECT_THAT(refused("home h0.", "home g0."), HasSubstr("did you mean 'h0."));
+}
+
+/// The text with a third of its homes replaced: each axis of the mesh splits some dimension or none.
+std::string with_random_homes(const std::string& text, const std::vector<std::string>& axes,
+                              std::mt19937& random) {
+  std::istringstream lines(text);
+  std::string result;
+  for (std::string line; std::getline(lines, line); result += line + "\n") {
+    if (!line.starts_with("home ") || random() % 3 != 0) continue;
+    const std::size_t open = line.find('[');
+    if (line.find(".moments") != std::string::npos || line.find("qkv") != std::string::npos ||
+        line.find("attention") != std::string::npos)
+      continue;  // Of three, or of two numbers: little divides.
+    std::vector<std::string> dims(1 + std::count(line.begin() + open, line.end(), ','));
+    for (const std::string& axis : axes) {
+      std::string& dim = dims[random() % dims.size()];
+      if (random() % 2 == 0) dim += (dim.empty() ? "" : "+") + axis;
+    }
+    line.resize(open);
+    for (const std::string& dim : dims)
+      line += (&dim == &dims.front() ? "[" : ",") + (dim.empty() ? "-" : dim);
+    line += "]";
+  }
+  return result;
+}
+
+TEST(StrategyFile, WithHomesOfAnyKindTrainsTheSame) {
+  const std::vector<LayoutMesh> meshes{{"3d", {{"i", 2}, {"j", 2}, {"l", 2}}}};
+  apps::GptShape shape = gpt_shape(2);
+  // All divides by 8, whatever is split.
+  shape.batch = shape.heads = 8;
+  shape.width = shape.vocabulary = 64;
+  const mesh::LayoutConfig good = with_files(plan_on(meshes, shape, kMicrobatches));
+  const auto losses_of = [&](const mesh::LayoutConfig& layout) {
+    RandomBatches batches({shape.batch, shape.vocabulary, 11});
+    const mesh::TrainingPlan plan =
+        mesh::make_training_plan(layout, gpt_of(shape, kMicrobatches), places_on(meshes));
+    mesh::InProcessTraining training(plan, batches, 7);
+    std::vector<double> losses;
+    for (int step = 0; step < 3; ++step) losses.push_back(training.run(train_step(step)).loss);
+    return losses;
+  };
+  const std::vector<double> expected = losses_of(good);
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    std::mt19937 random(seed);
+    mesh::LayoutConfig layout = good;
+    std::string& text = layout.meshes[0].own_strategy->text;
+    text = with_random_homes(text, {"i", "j", "l"}, random);
+    const std::vector<double> losses = losses_of(layout);
+    for (std::size_t step = 0; step < losses.size(); ++step)
+      EXPECT_NEAR(losses[step], expected[step], 1e-5 * expected[step]) << text;
+  }
 }
 
 TEST(StrategyFile, OfAnotherModelSaysSo) {
