@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -132,6 +133,13 @@ struct PieceTransfer {
   std::map<transfer::DeviceId, DeviceRows> rows;  ///< Of the devices that have any.
 };
 
+bool has_replicas(const transfer::ShardMap& map) {
+  std::set<Region> regions;
+  for (const transfer::Shard& shard : map.shards)
+    if (!regions.insert(shard.region).second) return true;
+  return false;
+}
+
 PieceTransfer plan_piece(const Partition& partition, const CheckpointPiece& piece,
                          const Placed& place, Direction direction, transfer::DeviceId driver,
                          const transfer::Topology& topology) {
@@ -154,9 +162,10 @@ PieceTransfer plan_piece(const Partition& partition, const CheckpointPiece& piec
   const bool gather = direction == Direction::kGather;
   const transfer::ReshardTask task{type, gather ? shards : whole, gather ? whole : shards};
   // All replicas are equal, and the plan takes the first; to the devices each byte leaves the
-  // driver once per host.
+  // driver once per host. Without replicas there is nothing to choose.
+  const bool straight = gather || !has_replicas(shards);
   result.plan = transfer::plan_reshard(
-      task, topology, gather ? transfer::Strategy::kSendRecv : transfer::Strategy::kWeft);
+      task, topology, straight ? transfer::Strategy::kSendRecv : transfer::Strategy::kWeft);
   return result;
 }
 

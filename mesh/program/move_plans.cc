@@ -40,8 +40,9 @@ std::vector<GroupPlan> plan_move(const TensorType& type, const Move& move, const
     } else if (move.kind == MoveKind::kAllGather) {
       plan.plan = transfer::plan_all_gather(type.dtype, wanted.front().region, held, topology);
     } else {
+      // Each part is held once and wanted once.
       plan.plan = transfer::plan_reshard({type, {type.shape, held}, {type.shape, wanted}}, topology,
-                                         transfer::Strategy::kWeft);
+                                         transfer::Strategy::kSendRecv);
     }
     plans.push_back(std::move(plan));
   }

@@ -87,14 +87,19 @@ std::string to_string(const DevicePart& part) {
 
 std::vector<FlowRole> streams_of(const std::vector<Flow>& flows, DeviceId device) {
   std::vector<FlowRole> streams;
+  const auto is_its = [device](const FlowEdge& edge) {
+    return edge.child == device || edge.parent == device;
+  };
   for (const Flow& flow : flows) {
+    // Of many flows few are this device's: nothing is copied of the others.
+    if (std::ranges::none_of(flow.edges, is_its)) continue;
     FlowRole stream{flow.id,    flow.kind,        flow.segments, {}, {},
                     flow.bytes, flow.chunk_bytes, flow.window,   0,  0};
     for (const FlowEdge& edge : flow.edges) {
       if (edge.child == device) stream.parent = edge.parent;
       if (edge.parent == device) stream.children.push_back(edge.child);
     }
-    if (stream.parent || !stream.children.empty()) streams.push_back(std::move(stream));
+    streams.push_back(std::move(stream));
   }
   std::sort(streams.begin(), streams.end(),
             [](const FlowRole& a, const FlowRole& b) { return a.flow < b.flow; });

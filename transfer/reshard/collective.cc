@@ -42,7 +42,7 @@ class Flows {
 
   /// `like`: take its chunks, so that chunk i of both is the same bytes.
   const Flow& add(FlowKind kind, const Region& region, DeviceId root, std::vector<FlowEdge> edges,
-                  const Flow* like = nullptr) {
+                  const Flow* like = nullptr, const ChunkOptions* chunks = nullptr) {
     Flow flow{FlowId(plan_.flows.size()),
               kind,
               {Segment::whole(0, region, size_of(plan_.dtype))},
@@ -51,11 +51,38 @@ class Flows {
               0,
               0,
               0};
-    set_chunks(flow, size_of(plan_.dtype), options_.chunks);
+    set_chunks(flow, size_of(plan_.dtype), chunks != nullptr ? *chunks : options_.chunks);
     if (like != nullptr) flow.chunk_bytes = like->chunk_bytes;
     loads_.add(topology_, flow.edges, flow.bytes);
     plan_.flows.push_back(std::move(flow));
     return plan_.flows.back();
+  }
+
+  /// From one rank to another, in rotation.
+  const Flow& add_turn(FlowKind kind, const Region& region, DeviceId from, DeviceId to) {
+    ChunkOptions chunks = options_.chunks;
+    if (plan_.ranks.size() > 2) chunks.direct_chunk_bytes = options_.turn_chunk_bytes;
+    return add(kind, region, from, {{from, to}}, nullptr, &chunks);
+  }
+
+  /// Whether every rank sends its part straight to every other one, in rotation: where no two share
+  /// a host that is as many bytes as along trees, and when all send alike all links are busy from
+  /// the first byte to the last, where each hop of a chain lags a chunk behind the one before it.
+  /// `most`: of a rank's parts; `all`: of all ranks together.
+  bool goes_straight(std::uint64_t most, std::uint64_t all) const {
+    std::set<HostId> hosts;
+    for (const auto& rank : plan_.ranks) hosts.insert(topology_.host_of(rank.device));
+    const std::size_t ranks = plan_.ranks.size();
+    return hosts.size() == ranks && most * ranks <= 2 * all;
+  }
+
+  /// Calls add(i, j) for every two ranks: rank i begins with rank i + 1, so that not everybody
+  /// sends to the same rank first.
+  template <typename Add>
+  void in_rotation(const Add& add) const {
+    const std::size_t n = plan_.ranks.size();
+    for (std::size_t distance = 1; distance < n; ++distance)
+      for (std::size_t i = 0; i < n; ++i) add(i, (i + distance) % n);
   }
 
   /// From the root to all others: directly when small, else along a tree that crosses to each host
@@ -142,21 +169,28 @@ CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector
     }
     return plan;
   }
+  std::vector<Region> pieces;
+  for (std::size_t j = 0; j < n; ++j) pieces.push_back(flat_piece(elements, j, n));
+  if (flows.goes_straight(bytes / n, bytes)) {
+    flows.in_rotation([&](std::size_t i, std::size_t j) {
+      flows.add_turn(FlowKind::kContribution, pieces[j], ranks[i], ranks[j]);
+    });
+    flows.in_rotation([&](std::size_t i, std::size_t j) {
+      const Flow& flow = flows.add_turn(FlowKind::kResult, pieces[i], ranks[i], ranks[j]);
+      if (plan.ranks[i].reductions.empty())
+        plan.ranks[i].reductions.push_back(reduction_of(flow, op, n, i));
+    });
+    return plan;
+  }
   std::vector<Flow> results;
   for (std::size_t j = 0; j < n; ++j) {
-    const Region piece = flat_piece(elements, j, n);
     results.push_back(
-        flows.add(FlowKind::kResult, piece, ranks[j], flows.edges_to_others(ranks[j], bytes)));
+        flows.add(FlowKind::kResult, pieces[j], ranks[j], flows.edges_to_others(ranks[j], bytes)));
     plan.ranks[j].reductions.push_back(reduction_of(results.back(), op, n, j));
   }
-  // Rank i begins with the piece of rank i + 1, so that not everybody sends to the same rank first.
-  for (std::size_t distance = 1; distance < n; ++distance) {
-    for (std::size_t i = 0; i < n; ++i) {
-      const std::size_t j = (i + distance) % n;
-      flows.add(FlowKind::kContribution, results[j].segments.front().region, ranks[i],
-                {{ranks[i], ranks[j]}}, &results[j]);
-    }
-  }
+  flows.in_rotation([&](std::size_t i, std::size_t j) {
+    flows.add(FlowKind::kContribution, pieces[j], ranks[i], {{ranks[i], ranks[j]}}, &results[j]);
+  });
   return plan;
 }
 
@@ -170,14 +204,12 @@ CollectivePlan plan_reduce_scatter(DType dtype, const Region& box, const std::ve
   Flows flows(plan, topology, options);
   if (n == 1)
     plan.ranks[0].reductions.push_back(reduction_alone(ranks[0].region, op, size_of(dtype)));
-  for (std::size_t distance = 1; distance < n; ++distance) {
-    for (std::size_t i = 0; i < n; ++i) {
-      const std::size_t j = (i + distance) % n;
-      const Flow& flow = flows.add(FlowKind::kContribution, ranks[j].region, ranks[i].device,
-                                   {{ranks[i].device, ranks[j].device}});
-      if (distance == 1) plan.ranks[j].reductions.push_back(reduction_of(flow, op, n, j));
-    }
-  }
+  flows.in_rotation([&](std::size_t i, std::size_t j) {
+    const Flow& flow =
+        flows.add_turn(FlowKind::kContribution, ranks[j].region, ranks[i].device, ranks[j].device);
+    if (plan.ranks[j].reductions.empty())
+      plan.ranks[j].reductions.push_back(reduction_of(flow, op, n, j));
+  });
   return plan;
 }
 
@@ -204,6 +236,15 @@ CollectivePlan plan_all_gather(DType dtype, const Region& box, const std::vector
     plan.ranks.push_back({shard.device, shard.region, box, {shard.region}, {}});
   if (ranks.size() == 1) return plan;
   Flows flows(plan, topology, options);
+  std::uint64_t most = 0;
+  for (const Shard& shard : ranks)
+    most = std::max<std::uint64_t>(most, shard.region.num_elements() * size_of(dtype));
+  if (flows.goes_straight(most, box.num_elements() * size_of(dtype))) {
+    flows.in_rotation([&](std::size_t i, std::size_t j) {
+      flows.add_turn(FlowKind::kDeliver, ranks[i].region, ranks[i].device, ranks[j].device);
+    });
+    return plan;
+  }
   for (const Shard& shard : ranks) {
     const auto bytes = shard.region.num_elements() * size_of(dtype);
     flows.add(FlowKind::kDeliver, shard.region, shard.device,

@@ -19,10 +19,14 @@ struct CollectiveOptions {
   /// A collective in which each rank would send at most this many bytes in all takes one hop:
   /// everybody sends to everybody.
   std::uint64_t one_hop_bytes = 128 * 1024;
+  /// Chunk of a flow that takes turns with those to other ranks. Wires send so little at once; what
+  /// is larger asks first, and on a full link the question waits behind what is queued.
+  std::uint64_t turn_chunk_bytes = 64 * 1024;
 
   friend bool operator==(const CollectiveOptions&, const CollectiveOptions&) = default;
   static constexpr auto fields =
-      weft::fields(&CollectiveOptions::chunks, &CollectiveOptions::one_hop_bytes);
+      weft::fields(&CollectiveOptions::chunks, &CollectiveOptions::one_hop_bytes,
+                   &CollectiveOptions::turn_chunk_bytes);
 };
 
 /// What a group of devices does together with one tensor, as flows and reductions in rank order. A

@@ -62,7 +62,7 @@ ActiveTransfer::ActiveTransfer(const TransferContext& context, const DevicePart&
     remaining_ += std::uint64_t{stream.num_chunks()} * (stream.children.size() + (root ? 0 : 1));
     if (staged) reductions_.at(stream.reduction).term_streams.at(stream.rank) = i;
     if (root && stream.kind == FlowKind::kResult)
-      reductions_.at(stream.reduction).result_stream = static_cast<std::uint32_t>(i);
+      reductions_.at(stream.reduction).result_streams.push_back(static_cast<std::uint32_t>(i));
   }
 }
 

@@ -126,7 +126,7 @@ class ActiveTransfer final {
     StridedView source, destination;
     std::vector<std::uint32_t> arrived;       // terms per chunk
     std::vector<std::uint32_t> term_streams;  // stream of each rank's term; own rank: unused
-    std::optional<std::uint32_t> result_stream;
+    std::vector<std::uint32_t> result_streams;
     std::uint32_t prefix = 0;  // all chunks before it are reduced
     std::vector<bool> reduced;
   };

@@ -200,9 +200,9 @@ void ActiveTransfer::reduce(std::uint32_t index, std::uint32_t chunk) {
   for (std::uint32_t rank = 0; rank < reduction.num_ranks; ++rank) {
     if (rank != reduction.own_rank) drop_user(state.term_streams[rank], chunk);
   }
-  if (state.result_stream) {
-    streams_[*state.result_stream].ready.push_back(chunk);
-    pump(*state.result_stream);
+  for (const std::uint32_t stream : state.result_streams) {
+    streams_[stream].ready.push_back(chunk);
+    pump(stream);
   }
   ++remaining_;
   one_done();
