@@ -77,6 +77,7 @@ AppRun make_run(const RoleArguments& arguments) {
   run.json = arguments.has("json");
   run.quiet = arguments.has("quiet");
   run.programs = arguments.get_or("programs", "");
+  run.layouts = arguments.get_or("layouts", "");
   if (arguments.has("strategy")) run.strategy = arguments.get("strategy");
   run.head = arguments.get_or("head", "");
   return run;

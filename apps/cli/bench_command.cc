@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "actors/launch/cluster_config.h"
@@ -13,11 +14,12 @@
 namespace weft::apps {
 
 int run_benchmark(const std::vector<std::string>& arguments) {
-  if (arguments.empty() || (arguments[0] != "reshard" && arguments[0] != "pipeline"))
-    throw_error(
-        ErrorCode::kInvalidArgument,
-        "which benchmark? There are two: weft bench reshard --help, weft bench pipeline --help{}",
-        arguments.empty() ? "" : did_you_mean(arguments[0], {"reshard", "pipeline"}));
+  const std::vector<std::string> names = {"reshard", "pipeline", "sharding"};
+  if (arguments.empty() || std::ranges::find(names, arguments[0]) == names.end())
+    throw_error(ErrorCode::kInvalidArgument,
+                "which benchmark? There are three: weft bench reshard --help, weft bench pipeline "
+                "--help, weft bench sharding --help{}",
+                arguments.empty() ? "" : did_you_mean(arguments[0], names));
   const std::string program = actors::program_directory() / ("weft-bench-" + arguments[0]);
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin() + 1, arguments.end());

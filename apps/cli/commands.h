@@ -29,12 +29,13 @@ struct FileOptions {
   std::string programs;  ///< plan: of which device, or of all
   bool json = false;
 };
-enum class StrategyAction : std::uint8_t { kShow, kCheck };
+enum class StrategyAction : std::uint8_t { kShow, kCheck, kCompare };
 struct StrategyOptions {
   StrategyAction action = StrategyAction::kShow;
   FileOptions file;  ///< check: or a FILE.strategy
   std::string run;   ///< check: the run file of a FILE.strategy
   std::string mesh;
+  std::string layouts = "1d,2d,2.5d,3d,fsdp";  ///< compare
 };
 struct ReshardPlanOptions {
   bool asked = false;  ///< --reshard was given

@@ -213,6 +213,15 @@ CLI::App* add_strategy(CLI::App& app, StrategyOptions& options) {
                    "The mesh of that run; default: the one that the strategy names")
       ->type_name("NAME");
   check->add_flag("--json", options.file.json, "Print JSON");
+  auto* compare = command->add_subcommand(
+      "compare",
+      "Plan a run under several layouts: bytes, transfers, memory, time of its transfers");
+  compare->callback([&options] { options.action = StrategyAction::kCompare; });
+  add_file(compare, options.file);
+  compare->add_option("--layouts", options.layouts, "Which")
+      ->capture_default_str()
+      ->type_name("NAME,...");
+  compare->add_flag("--json", options.file.json, "Print JSON");
   return command;
 }
 

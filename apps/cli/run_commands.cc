@@ -158,6 +158,8 @@ int run_strategy(const StrategyOptions& options) {
   const FileOptions& file = options.file;
   if (options.action == StrategyAction::kShow)
     return run_app(file, "plan", {"--strategy=" + options.mesh});
+  if (options.action == StrategyAction::kCompare)
+    return run_app(file, "plan", {"--layouts=" + options.layouts});
   const bool is_strategy = file.file.ends_with(".strategy");
   if (is_strategy && options.run.empty())
     throw_error(ErrorCode::kInvalidArgument,

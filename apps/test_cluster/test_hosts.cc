@@ -128,5 +128,14 @@ std::vector<std::string> TestHosts::command_on(int host,
 void TestHosts::limit(int host, int nic, std::uint64_t bits_per_second) const {
   run_tool(fmt::format("limit host{} {}bit {}", host, bits_per_second, nic));
 }
+std::uint64_t TestHosts::bytes_received(int host, int nic) const {
+  // "eth0 SENT RECEIVED" per interface.
+  std::istringstream lines(run_tool(fmt::format("bytes host{}", host)));
+  const std::string wanted = fmt::format("eth{}", nic);
+  std::string name;
+  for (std::uint64_t sent = 0, received = 0; lines >> name >> sent >> received;)
+    if (name == wanted) return received;
+  throw_error(ErrorCode::kUnavailable, "host{} has no interface {}", host, wanted);
+}
 
 }  // namespace weft::apps

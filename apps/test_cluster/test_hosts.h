@@ -36,6 +36,8 @@ class TestHosts final {
   std::vector<std::string> command_on(int host, const std::vector<std::string>& command) const;
   /// Shapes an interface of a host, both ways.
   void limit(int host, int nic, std::uint64_t bits_per_second) const;
+  /// What an interface of a host has received since it was made, headers included.
+  std::uint64_t bytes_received(int host, int nic) const;
 
  private:
   std::string run_tool(const std::string& arguments) const;

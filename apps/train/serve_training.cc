@@ -15,6 +15,7 @@
 #include "actors/launch/process_end.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/run_files/run_directory.h"
+#include "apps/train/compare_layouts.h"
 #include "apps/train/driver_device.h"
 #include "apps/train/run_config.h"
 #include "apps/train/training_loop.h"
@@ -264,6 +265,14 @@ int check_training(const actors::AppRun& run, TrainingApp& app) {
 
 int plan_training(const actors::AppRun& run, TrainingApp& app) {
   const auto [config, plan] = read(run, app);
+  if (!run.layouts.empty()) {
+    std::vector<std::string> layouts;
+    std::istringstream names(run.layouts);
+    for (std::string name; std::getline(names, name, ',');) layouts.push_back(name);
+    const std::vector<LayoutFigures> figures = compare_layouts(config, layouts);
+    say(stdout, "{}", run.json ? to_json(figures) : to_table(figures));
+    return kDone;
+  }
   if (run.strategy) {
     say(stdout, "{}", strategies_text(plan, *run.strategy));
     return kDone;

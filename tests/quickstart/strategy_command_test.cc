@@ -65,6 +65,32 @@ TEST_F(StrategyCommand, WhatItShowsARunTakesAndTrainsTheSame) {
   EXPECT_EQ(loss("mine"), loss("cube"));
 }
 
+TEST_F(StrategyCommand, ComparesLayoutsOnAxesThatSuitThem) {
+  auto& compare = processes_.run(
+      "weft", {"strategy", "compare", "cube.yaml", "--layouts", "1d,2d,2.5d,3d", "--json"});
+  ASSERT_EQ(compare.wait(), 0) << compare.text();
+  const nlohmann::json figures = nlohmann::json::parse(compare.text());
+  ASSERT_EQ(figures.size(), 4u);
+  EXPECT_EQ(figures[0]["meshes"], "cube(tensor=4)");
+  EXPECT_EQ(figures[1]["meshes"], "cube(row=2,column=2)");
+  EXPECT_THAT(figures[2]["refusal"].get<std::string>(),
+              HasSubstr("mesh cube has 4 devices, which 2.5d cannot use"));
+  EXPECT_EQ(figures[3]["meshes"], "cube(i=1,j=2,l=2)");  // The run's own axes.
+  for (const int i : {0, 1, 3}) {
+    EXPECT_GT(figures[i]["received_bytes"], 0);
+    EXPECT_GT(figures[i]["transfers"], 0);
+    EXPECT_GT(figures[i]["step_seconds_without_compute"], 0);
+  }
+  EXPECT_LT(figures[1]["state_bytes"], figures[0]["state_bytes"]);
+  auto& table =
+      processes_.run("weft", {"strategy", "compare", "cube.yaml", "--layouts", "1d,2.5d"});
+  EXPECT_EQ(table.wait(), 0);
+  EXPECT_THAT(table.text(), AllOf(HasSubstr("1d"), HasSubstr("2.5d: mesh cube has 4 devices")));
+  auto& unknown = processes_.run("weft", {"strategy", "compare", "cube.yaml", "--layouts", "3e"});
+  EXPECT_NE(unknown.wait(), 0);
+  EXPECT_THAT(unknown.text(), HasSubstr("--layouts 3e: there are 1d"));
+}
+
 TEST_F(StrategyCommand, ChecksAFileForARun) {
   auto& show = processes_.run("weft", {"strategy", "show", "cube.yaml"});
   ASSERT_EQ(show.wait(), 0) << show.text();

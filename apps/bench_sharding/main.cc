@@ -1,0 +1,304 @@
+// weft bench sharding: a layer of a GPT under layouts of tensor parallelism, on hosts with real
+// (shaped) links, beside the closed form of the bytes; larger meshes by playing their programs.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stop_token>
+
+#include "apps/bench_sharding/sharding_case.h"
+#include "apps/cli/end_parsing.h"
+#include "apps/test_cluster/bench_program.h"
+#include "apps/test_cluster/test_cluster.h"
+#include "core/base/error.h"
+#include "core/base/statistics.h"
+#include "core/base/terminal.h"
+#include "core/base/units.h"
+#include "mesh/executor/device_actor.h"
+#include "mesh/executor/mesh_group.h"
+
+namespace weft::apps {
+namespace {
+
+struct ShardingOptions {
+  std::vector<double> ratios = {0.5, 1, 2, 4, 8};
+  std::int64_t width = 512;
+  std::string link = "200mbit";
+  int steps = 3;
+  bool quick = false;
+  bool loopback = false;
+  std::string json;
+  std::filesystem::path out = "runs/bench-sharding";
+};
+
+constexpr int kDevices = 8;
+/// A layer is the difference of these, halved: what does not grow with layers falls out.
+constexpr int kFewLayers = 2, kManyLayers = 4;
+
+/// One step of a case.
+struct StepOf {
+  double seconds = 0;          ///< Measured, median; 0: not measured.
+  double forecast = 0;         ///< By playing the programs.
+  double received = 0;         ///< Bytes of a device, of the device that receives most.
+  double interface_ratio = 0;  ///< What the interfaces have received over what programs receive.
+};
+
+/// A layer under a layout: half the difference of kManyLayers and kFewLayers.
+struct LayerOf {
+  double seconds = 0, forecast = 0, received = 0, interface_ratio = 0;
+};
+
+/// A row: 1d against 3d at one M / H.
+struct Row {
+  int devices = kDevices;
+  double m = 0;
+  double flops_per_second = 0;
+  LayerOf flat, square, cube;  ///< `square` only where devices are one.
+};
+
+class ShardingBench {
+ public:
+  ShardingBench(TestCluster& cluster, const ShardingOptions& options, std::uint64_t link,
+                std::stop_token stop)
+      : cluster_(cluster), options_(options), link_(link), stop_(std::move(stop)) {}
+
+  Row run(double m, double flops_per_second) {
+    Row row{kDevices, m, flops_per_second, {}, {}, {}};
+    row.flat = layer({"1d", kDevices, m, options_.width, 0, flops_per_second});
+    row.cube = layer({"3d", kDevices, m, options_.width, 0, flops_per_second});
+    return row;
+  }
+
+ private:
+  LayerOf layer(ShardingCase c) {
+    c.layers = kFewLayers;
+    const StepOf few = step(c);
+    c.layers = kManyLayers;
+    const StepOf many = step(c);
+    const double n = kManyLayers - kFewLayers;
+    return {(many.seconds - few.seconds) / n, (many.forecast - few.forecast) / n,
+            (many.received - few.received) / n, many.interface_ratio};
+  }
+
+  StepOf step(const ShardingCase& c) {
+    const ShardingModel model = make_sharding_model(c, link_);
+    mesh::GroupOptions group_options;
+    group_options.device.kind = DeviceKind::kEmulated;
+    group_options.device.flops_per_second = c.flops_per_second;
+    group_options.follow_network = false;
+    mesh::MeshGroup group(cluster_.cluster(), model.layout, model.graphs, encode(model.batches),
+                          group_options);
+    StepOf result;
+    result.forecast = forecast_seconds(group.plan(), c.flops_per_second);
+    result.received = received_bytes(group.plan());
+    take_step(group);
+    std::vector<double> seconds;
+    const double before = interface_bytes();
+    for (int i = 0; i < options_.steps; ++i) seconds.push_back(take_step(group));
+    const double mean = (interface_bytes() - before) / options_.steps;
+    result.seconds = median(std::move(seconds));
+    result.interface_ratio = mean / result.received;
+    say(stderr, "{}, M/H {:g}, {} layers: {}, by its programs {}\n", c.layout, c.tokens_by_width,
+        c.layers, format_seconds(result.seconds), format_seconds(result.forecast));
+    std::fflush(stderr);
+    return result;
+  }
+
+  double take_step(mesh::MeshGroup& group) {
+    if (stop_.stop_requested()) throw_error(ErrorCode::kCancelled, "interrupted");
+    mesh::StepRequest request;
+    request.program = mesh::kTrainProgram;
+    request.step = ++step_;
+    request.optimizer.number = static_cast<std::int64_t>(step_);
+    request.optimizer.learning_rate = 1e-4;
+    request.optimizer.clip_norm = 1;
+    return group.run(request).seconds;
+  }
+
+  /// Received by host0's interface so far; 0 on loopback.
+  double interface_bytes() const {
+    return cluster_.test_hosts() == nullptr
+               ? 0
+               : static_cast<double>(cluster_.test_hosts()->bytes_received(0, 0));
+  }
+
+  TestCluster& cluster_;
+  const ShardingOptions& options_;
+  const std::uint64_t link_;
+  const std::stop_token stop_;
+  std::uint64_t step_ = 0;
+};
+
+/// The programs of a step, played: on more devices than there are hosts for.
+LayerOf simulated(ShardingCase c, std::uint64_t link) {
+  const auto step = [&] {
+    const ShardingModel model = make_sharding_model(c, link);
+    const mesh::TrainingPlan plan = mesh::make_training_plan(
+        model.layout, model.graphs, mesh::plan_places(model.layout, model.hosts));
+    return std::pair(forecast_seconds(plan, c.flops_per_second), received_bytes(plan));
+  };
+  c.layers = 1;
+  const auto [few, few_bytes] = step();
+  c.layers = 2;
+  const auto [many, many_bytes] = step();
+  return {0, many - few, many_bytes - few_bytes, 0};
+}
+
+std::string table_of(const std::vector<Row>& rows, bool shaped) {
+  std::string text = fmt::format(
+      "\n{:>3} {:>5} {:>10} {:>10} {:>8} {:>7} {:>9} {:>11} {:>11} {:>10}\n", "P", "M/H", "1d",
+      "3d", "1d/3d", "law", "forecast", "1d receives", "3d receives", "interface");
+  for (const Row& row : rows) {
+    const int q = row.devices == 8 ? 2 : row.devices == 27 ? 3 : 4;
+    const bool measured = row.flat.seconds > 0;
+    const double flat = measured ? row.flat.seconds : row.flat.forecast;
+    const double cube = measured ? row.cube.seconds : row.cube.forecast;
+    text +=
+        fmt::format("{:>3} {:>5g} {:>10} {:>10} {:>8.2f} {:>7} {:>9.2f} {:>11} {:>11} {:>10}{}\n",
+                    row.devices, row.m, format_seconds(flat), format_seconds(cube), flat / cube,
+                    row.flops_per_second > 0 ? "-" : fmt::format("{:.2f}", law_of_3d(q, row.m)),
+                    row.flat.forecast / row.cube.forecast,
+                    format_bytes(static_cast<std::uint64_t>(row.flat.received)),
+                    format_bytes(static_cast<std::uint64_t>(row.cube.received)),
+                    measured && shaped ? fmt::format("{:.3f}", row.cube.interface_ratio) : "-",
+                    row.flops_per_second > 0 ? "  with compute"
+                    : measured               ? ""
+                                             : "  simulated");
+    if (row.square.forecast > 0)
+      text += fmt::format("{:>3} {:>5g} {:>10} 2d, simulated: 2d/3d {:.2f}\n", row.devices, row.m,
+                          format_seconds(row.square.forecast), row.square.forecast / cube);
+  }
+  return text;
+}
+
+nlohmann::json json_of(const LayerOf& layer) {
+  return {{"seconds", layer.seconds},
+          {"forecast_seconds", layer.forecast},
+          {"received_bytes", layer.received},
+          {"interface_over_programs", layer.interface_ratio}};
+}
+
+std::string to_json(const std::vector<Row>& rows) {
+  nlohmann::json document = nlohmann::json::array();
+  for (const Row& row : rows) {
+    nlohmann::json one{{"devices", row.devices},
+                       {"tokens_by_width", row.m},
+                       {"flops_per_second", row.flops_per_second},
+                       {"1d", json_of(row.flat)},
+                       {"3d", json_of(row.cube)}};
+    if (row.square.forecast > 0) one["2d"] = json_of(row.square);
+    document.push_back(std::move(one));
+  }
+  return document.dump(1) + "\n";
+}
+
+/// Of a device, so that computing a layer under 3d takes as long as its transfers.
+double balanced_flops(const Row& row, const ShardingOptions& options, std::uint64_t link) {
+  const double h = static_cast<double>(options.width), tokens = row.m * h;
+  const double flops = 6 * tokens * 12 * h * h / kDevices;
+  return flops / (row.cube.received * 8 / static_cast<double>(link));
+}
+
+int run_bench(const ShardingOptions& options, const std::stop_token& stop) {
+  const std::uint64_t link = parse_link_rate("--link", options.link);
+  TestCluster::Options cluster;
+  cluster.name = "weft bench sharding";
+  cluster.executable = std::filesystem::read_symlink("/proc/self/exe");
+  cluster.directory = options.out / "cluster";
+  cluster.hosts = kDevices;
+  std::FILE* terminal = options.json == "-" ? stderr : stdout;
+  cluster.hosts_tool = find_hosts_tool(options.loopback,
+                                       "the links are not limited, so ratios say little", terminal);
+  std::filesystem::create_directories(options.out);
+  std::vector<Row> rows;
+  const bool shaped = !cluster.hosts_tool.empty();
+  {
+    TestCluster processes(cluster);
+    for (int host = 0; shaped && host < kDevices; ++host)
+      processes.test_hosts()->limit(host, 0, link);
+    ShardingBench bench(processes, options, shaped ? link : 0, stop);
+    for (const double m : options.ratios) rows.push_back(bench.run(m, 0));
+    if (!options.quick && shaped) {
+      const auto four = std::ranges::find(rows, 4.0, &Row::m);
+      if (four != rows.end()) rows.push_back(bench.run(4, balanced_flops(*four, options, link)));
+    }
+  }
+  for (const int q : {3, 4}) {
+    for (const double m : options.ratios) {
+      if (options.quick && m != 1) continue;
+      const int devices = q * q * q;
+      const std::int64_t width = q == 3 ? 27 * 18 : 512;
+      Row row{devices, m, 0, {}, {}, {}};
+      row.flat = simulated({"1d", devices, m, width, 1, 0}, link);
+      if (q == 4) row.square = simulated({"2d", devices, m, width, 1, 0}, link);
+      row.cube = simulated({"3d", devices, m, width, 1, 0}, link);
+      rows.push_back(row);
+    }
+  }
+  say(terminal, "{}", table_of(rows, shaped));
+  write_text(options.out / "results.json", to_json(rows));
+  if (options.json == "-") say(stdout, "{}", to_json(rows));
+  else if (!options.json.empty()) write_text(options.json, to_json(rows));
+  say(terminal,
+      "\n1d, 3d: a layer of a GPT of width {}, forward and backward, one microbatch; devices take "
+      "no time. law: (q^2+q+1) m/(4m+3).\n{}: results.json has all of it\n",
+      options.width, options.out.string());
+  return 0;
+}
+
+int parse_and_run(int argc, char** argv) {
+  ShardingOptions options;
+  CLI::App app(
+      "A layer of a GPT under layouts of tensor parallelism, on hosts with shaped links, beside "
+      "the "
+      "closed form of their bytes.",
+      "weft bench sharding");
+  app.get_formatter()->column_width(34);
+  app.add_option("--ratios", options.ratios, "M/H: tokens of a microbatch over the width")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber)
+      ->type_name("M,...");
+  app.add_option("--width", options.width, "H, the width of the model")
+      ->capture_default_str()
+      ->check(CLI::Range(64, 8192));
+  app.add_option("--link", options.link, "Rate of each host's link, each way")
+      ->capture_default_str()
+      ->type_name("RATE");
+  app.add_option("--steps", options.steps, "Measured steps of each case")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app.add_flag("--quick", options.quick, "Two ratios, one step");
+  app.add_flag("--loopback", options.loopback,
+               "On this machine as it is, without links that are limited");
+  app.add_option("--json", options.json, "Write the results there; - for stdout")
+      ->type_name("FILE");
+  app.add_option("--out", options.out, "Folder for results and logs")
+      ->capture_default_str()
+      ->type_name("DIR");
+  if (const std::optional<int> status = parse_words(app, argc, argv)) return *status;
+  if (options.quick && app.count("--steps") == 0) options.steps = 1;
+  if (options.quick && app.count("--ratios") == 0) options.ratios = {0.5, 2};
+  return run_interruptible([&](const std::stop_token& stop) { return run_bench(options, stop); });
+}
+
+}  // namespace
+}  // namespace weft::apps
+
+int main(int argc, char** argv) {
+  return weft::apps::run_bench_program(
+      argc, argv,
+      {.name = "weft bench sharding",
+       .provide =
+           [](weft::actors::AppMain& app) {
+             app.provide<weft::mesh::DeviceActor>(
+                 weft::mesh::make_device_actors([](std::span<const std::byte> prepared) {
+                   return std::make_unique<weft::apps::PipelineBatches>(
+                       weft::decode<weft::apps::PipelineBatchesConfig>(prepared));
+                 }));
+           },
+       .measure = weft::apps::parse_and_run});
+}

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "apps/train/run_config.h"
+
+namespace weft::apps {
+
+/// What a run would be under a layout: of the device that has most of each.
+struct LayoutFigures {
+  std::string layout;
+  std::string meshes;   ///< "cube(i=2,j=2,l=2)"
+  std::string refusal;  ///< Why it cannot be; else empty, and what follows holds.
+  double received = 0;  ///< Bytes of a step from devices of its mesh.
+  /// Of these what linears receive, by closed forms (Bian et al. 2021; SUMMA; Megatron), added up
+  /// over meshes; 0: there is none for this layout, or its axes differ.
+  double law = 0;
+  /// Bytes by the axes along which they move, "i" or "i+j", as rings send them.
+  std::map<std::string, double> by_axes;
+  std::int64_t transfers = 0;     ///< Begun in a step.
+  std::uint64_t state = 0;        ///< Bytes of parameters, gradients and moments.
+  std::uint64_t activations = 0;  ///< Bytes of activations, gathered weights included.
+  double seconds = 0;             ///< Of a step whose devices take no time: its transfers alone.
+};
+
+/// Plans the run once per layout, on meshes of as many devices each: on a mesh's own axes where
+/// they have the layout's roles, else on axes that are as equal as they can be. Throws
+/// Error(kInvalidArgument) for an unknown layout.
+std::vector<LayoutFigures> compare_layouts(const RunConfig& config,
+                                           const std::vector<std::string>& layouts);
+
+std::string to_table(const std::vector<LayoutFigures>& figures);
+std::string to_json(const std::vector<LayoutFigures>& figures);
+
+}  // namespace weft::apps

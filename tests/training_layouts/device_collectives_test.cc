@@ -1,0 +1,66 @@
+// Layouts whose devices talk through their own library, here one in memory (FakeWorld): gathers,
+// reduce-scatters and all-to-alls give the bits of the path through host memory.
+
+#include <gtest/gtest.h>
+
+#include "tests/support/detached_device.h"
+#include "tests/support/fake_collectives.h"
+#include "tests/support/gpu_places.h"
+#include "tests/training_layouts/gpt_on_layouts.h"
+
+namespace weft::test {
+namespace {
+
+std::size_t carried(const mesh::TrainingPlan& plan) {
+  std::size_t operations = 0;
+  for (const mesh::Program& program : plan.train.programs)
+    operations += program.collective_order.size();
+  return operations;
+}
+
+class LayoutCollectives : public testing::TestWithParam<LayoutMesh> {};
+
+TEST_P(LayoutCollectives, GiveTheBitsOfTheHostPath) {
+  const apps::GptShape shape = gpt_shape(2);
+  constexpr int kMicrobatchesOfStep = 2;
+  mesh::LayoutConfig on_gpus;
+  on_gpus.device_places = gpu_places(GetParam().devices());
+  mesh::LayoutConfig through_host = on_gpus;
+  through_host.gpu_transfers = mesh::GpuTransfers::kHost;
+  const auto plan = [&](const mesh::LayoutConfig& base) {
+    return plan_on({GetParam()}, shape, kMicrobatchesOfStep, "zb-h1", base);
+  };
+  const mesh::TrainingPlan library = plan(on_gpus), host = plan(through_host);
+  EXPECT_GT(carried(library), 0u);
+  EXPECT_EQ(carried(host), 0u);
+  RandomBatches batches({shape.batch, shape.vocabulary, 11});
+  mesh::InProcessTraining expected(host, batches, 7);
+  FakeWorld world{FakeWorld::Options()};
+  DetachedDevice device({.shuffle_seed = 5});
+  transfer::LoopbackOptions shuffled;
+  shuffled.shuffle_seed = 5;
+  const mesh::InProcessCollectives collectives{
+      [&world](transfer::DeviceId id) {
+        return std::make_unique<FakeWorld::Collectives>(world, id.value());
+      },
+      {std::chrono::seconds(60), std::chrono::seconds(60)}};
+  mesh::InProcessTraining training(library, batches, 7, shuffled, &device, collectives);
+  for (int step = 0; step < 3; ++step) {
+    const mesh::StepResult is = training.run(train_step(step));
+    const mesh::StepResult should = expected.run(train_step(step));
+    EXPECT_EQ(is.loss, should.loss) << "step " << step;
+    EXPECT_EQ(is.grad_norm, should.grad_norm) << "step " << step;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, LayoutCollectives,
+    testing::Values(LayoutMesh{"1d", {{"tensor", 2}}},
+                    LayoutMesh{"2d", {{"r", 2}, {"c", 2}}, mesh::Gather::kUse},
+                    LayoutMesh{"3d", {{"i", 2}, {"j", 2}, {"l", 2}}},
+                    LayoutMesh{"3d", {{"i", 2}, {"j", 2}, {"l", 2}}, mesh::Gather::kStep},
+                    LayoutMesh{"fsdp", {{"data", 4}}}),
+    [](const auto& test) { return "mesh_" + std::to_string(test.index); });
+
+}  // namespace
+}  // namespace weft::test
