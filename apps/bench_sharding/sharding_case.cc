@@ -53,13 +53,13 @@ GptShape shape_of(const ShardingCase& c) {
 }  // namespace
 
 ShardingModel make_sharding_model(const ShardingCase& c, std::uint64_t link_bits) {
+  mesh::MeshConfig mesh{"mesh0", {}, axes_of(c)};
+  mesh.layout = mesh::LayoutChoice{c.layout, {}};
   const GptShape shape = shape_of(c);
   ShardingModel model;
   const GptGraph gpt = gpt_graph(shape, 1.0 / static_cast<double>(shape.batch * shape.sequence));
   model.graphs = {differentiate(gpt.graph, gpt.loss), gpt.graph, gpt.loss};
   model.batches = pipeline_batches(gpt.graph, shape.vocabulary);
-  mesh::MeshConfig mesh{"mesh0", {}, axes_of(c)};
-  mesh.layout = mesh::LayoutChoice{c.layout, {}};
   for (int host = 0; host < c.devices; ++host) {
     const std::string name = fmt::format("host{}", host);
     model.hosts.emplace_back(name, 1);
@@ -76,7 +76,8 @@ double received_bytes(const mesh::TrainingPlan& plan) {
   std::uint64_t most = 0;
   for (const mesh::Program& program : plan.train.programs) {
     std::uint64_t bytes = 0;
-    for (const mesh::Transfer& transfer : program.transfers) bytes += transfer.bytes_received();
+    for (const mesh::Transfer& transfer : program.transfers)
+      if (transfer.kind != mesh::TransferKind::kNorm) bytes += transfer.bytes_received();
     most = std::max(most, bytes);
   }
   return static_cast<double>(most);

@@ -33,8 +33,8 @@ struct ShardingModel {
 /// and the tokens divide.
 ShardingModel make_sharding_model(const ShardingCase& c, std::uint64_t link_bits);
 
-/// Bytes that a device receives in a step, by what the programs' transfers carry; of the device
-/// that receives most.
+/// Bytes that a device receives in a step, by what the programs' transfers carry but for the norms
+/// of gradients; of the device that receives most.
 double received_bytes(const mesh::TrainingPlan& plan);
 
 /// Seconds of a step by playing the programs on emulated devices of so many FLOP/s; 0: they take no

@@ -38,7 +38,7 @@ std::optional<std::vector<MeshAxis>> axes_for(const std::string& layout, int dev
       if (devices / a % b != 0) continue;
       const int c = devices / a / b;
       if (layout == "3d") offer({{"weight", a}, {"input", b}, {"output", c}}, a + b + c);
-      if (layout == "2.5d" && b == c && a > 1)
+      if (layout == "2.5d" && b == c && a > 1 && b > 1)
         offer({{"depth", a}, {"row", b}, {"column", c}}, a + b + c);
     }
   }

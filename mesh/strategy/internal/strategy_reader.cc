@@ -344,7 +344,7 @@ class StrategyReader {
       if (computed.contains(id) || home_places_.contains(id)) continue;
       const std::string whole_spec =
           to_string(Spec::replicated(graph_.value(id).type.shape.size()), part_.mesh);
-      attempt([&, id = id, name = name] {
+      attempt([&, name = name] {
         fail(end, fmt::format("'{}' is not computed on mesh '{}' and has no home; say how it is "
                               "kept, as in 'home {} {}'",
                               name, part_.mesh.name(), name, whole_spec));
