@@ -51,7 +51,7 @@ std::vector<LayoutCase> layout_cases() {
 
 std::vector<mesh::StepResult> train(const std::vector<LayoutMesh>& meshes, apps::GptShape shape,
                                     const std::string& schedule, int steps,
-                                    transfer::LoopbackOptions options = {}) {
+                                    const transfer::LoopbackOptions& options = {}) {
   const mesh::TrainingPlan plan = plan_on(meshes, shape, kLayoutMicrobatches, schedule);
   RandomBatches batches({shape.batch, shape.vocabulary, 11});
   mesh::InProcessTraining training(plan, batches, 7, options);
