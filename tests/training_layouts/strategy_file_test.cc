@@ -124,7 +124,7 @@ TEST(StrategyFile, ThatIsEditedIsRefusedAtItsLine) {
   EXPECT_THAT(refused("home h0.", "home g0."), HasSubstr("did you mean 'h0."));
 }
 
-/// The text with a third of its homes replaced: each axis of the mesh splits some dimension or none.
+/// The text with a third of its homes replaced: each axis of the mesh splits a dimension or none.
 std::string with_random_homes(const std::string& text, const std::vector<std::string>& axes,
                               std::mt19937& random) {
   std::istringstream lines(text);
