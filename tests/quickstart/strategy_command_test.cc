@@ -79,9 +79,10 @@ TEST_F(StrategyCommand, ComparesLayoutsOnAxesThatSuitThem) {
   for (const int i : {0, 1, 3}) {
     EXPECT_GT(figures[i]["received_bytes"], 0);
     EXPECT_GT(figures[i]["transfers"], 0);
-    EXPECT_GT(figures[i]["step_seconds_without_compute"], 0);
+    EXPECT_GT(figures[i]["state_bytes"], 0);
   }
-  EXPECT_LT(figures[1]["state_bytes"], figures[0]["state_bytes"]);
+  // All on one host: its links carry nothing.
+  EXPECT_EQ(figures[0]["step_seconds_without_compute"], 0);
   auto& table =
       processes_.run("weft", {"strategy", "compare", "cube.yaml", "--layouts", "1d,2.5d"});
   EXPECT_EQ(table.wait(), 0);
