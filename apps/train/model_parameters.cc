@@ -8,10 +8,8 @@ namespace weft::apps {
 
 ParameterList parameter_list(const Graph& graph) {
   ParameterList list;
-  for (const Parameter& parameter : graph.parameters()) {
-    const Value& value = graph.value(parameter.value);
-    list.push_back({value.name, value.type.shape});
-  }
+  for (const Parameter& parameter : graph.parameters())
+    list.push_back({graph.value(parameter.value).name, parameter.shape});
   return list;
 }
 

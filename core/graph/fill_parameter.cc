@@ -35,15 +35,28 @@ void fill_normal_run(std::uint64_t key, std::uint64_t stream, std::uint64_t firs
   }
 }
 
+/// A region that goes beyond the shape.
+void fill_padded(std::string_view name, const Shape& shape, const Region& region,
+                 const Initializer& initializer, std::uint64_t seed, std::span<float> values) {
+  std::ranges::fill(values, 0.0F);
+  const auto inside = region.intersect(Region::whole(shape));
+  if (!inside) return;
+  std::vector<float> filled(inside->num_elements());
+  fill_parameter(name, shape, *inside, initializer, seed, filled);
+  copy_region(*inside, sizeof(float), *inside, std::as_bytes(std::span(filled)), region,
+              std::as_writable_bytes(values));
+}
+
 }  // namespace
 
 void fill_parameter(std::string_view name, const Shape& shape, const Region& region,
                     const Initializer& initializer, std::uint64_t seed, std::span<float> values) {
-  if (region.rank() != shape.size() || !Region::whole(shape).contains(region) ||
-      region.num_elements() != std::ssize(values)) {
+  if (region.rank() != shape.size() || region.num_elements() != std::ssize(values)) {
     throw_error(ErrorCode::kInvalidArgument, "cannot fill region {} of '{}' {} into {} values",
                 to_string(region), name, to_string(shape), values.size());
   }
+  if (!Region::whole(shape).contains(region))
+    return fill_padded(name, shape, region, initializer, seed, values);
   if (initializer.kind != Initializer::Kind::kNormal) {
     std::fill(values.begin(), values.end(),
               initializer.kind == Initializer::Kind::kOnes ? 1.0f : 0.0f);

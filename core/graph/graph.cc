@@ -42,6 +42,14 @@ ValueId Graph::add_input(std::string name, TensorType type, std::vector<std::str
 
 ValueId Graph::add_parameter(std::string name, TensorType type, Initializer initializer,
                              std::vector<std::string> axes, bool decay) {
+  Shape shape = type.shape;
+  return add_padded_parameter(std::move(name), std::move(type), std::move(shape), initializer,
+                              std::move(axes), decay);
+}
+
+ValueId Graph::add_padded_parameter(std::string name, TensorType type, Shape shape,
+                                    Initializer initializer, std::vector<std::string> axes,
+                                    bool decay) {
   if (axes.size() != type.shape.size()) {
     throw_error(ErrorCode::kInvalidArgument,
                 "parameter {} has {} dimensions but {} logical axis names", name, type.shape.size(),
@@ -54,7 +62,7 @@ ValueId Graph::add_parameter(std::string name, TensorType type, Initializer init
   }
   const ValueId id(values_.size());
   values_.push_back({std::move(name), std::move(type), std::nullopt});
-  parameters_.push_back({id, initializer, std::move(axes), decay});
+  parameters_.push_back({id, initializer, std::move(axes), decay, std::move(shape)});
   return id;
 }
 
@@ -90,7 +98,7 @@ int Graph::num_blocks() const {
 
 std::int64_t Graph::num_parameter_elements() const {
   std::int64_t sum = 0;
-  for (const Parameter& parameter : parameters_) sum += value(parameter.value).type.elements();
+  for (const Parameter& parameter : parameters_) sum += num_elements(parameter.shape);
   return sum;
 }
 

@@ -64,6 +64,9 @@ struct Parameter {
   Initializer initializer;
   std::vector<std::string> axes;
   bool decay = true;  ///< Whether weight decay applies (not to biases and norms).
+  /// As it is initialised and as checkpoints have it. The value may go beyond it, with zeros that
+  /// stay zeros (padding).
+  Shape shape = {};
 };
 
 /// A value that comes from the data set: token ids, targets, pictures. Its first dimension is the
@@ -82,6 +85,10 @@ class Graph {
   ValueId add_input(std::string name, TensorType type, std::vector<std::string> axes);
   ValueId add_parameter(std::string name, TensorType type, Initializer initializer,
                         std::vector<std::string> axes, bool decay);
+  /// One whose value is padded: `shape` is what of it is more than padding, from the first element
+  /// of each dimension.
+  ValueId add_padded_parameter(std::string name, TensorType type, Shape shape,
+                               Initializer initializer, std::vector<std::string> axes, bool decay);
   /// Appends a node whose outputs are new values of the given types. core/ops infers the types;
   /// apps do not call this.
   NodeId add_node(Op op, std::vector<ValueId> inputs, const std::vector<TensorType>& output_types,
@@ -99,7 +106,7 @@ class Graph {
   std::span<const Parameter> parameters() const { return parameters_; }
   /// 1 + the largest block of any node.
   int num_blocks() const;
-  /// Sum over parameters of their elements.
+  /// Sum over parameters of their elements, without padding.
   std::int64_t num_parameter_elements() const;
 
  private:

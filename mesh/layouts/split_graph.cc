@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "core/base/check.h"
@@ -14,6 +16,8 @@
 namespace weft::mesh {
 namespace {
 
+constexpr std::string_view kVocabulary = "vocab";
+
 /// Copies a graph node by node. Used once.
 class Splitter {
  public:
@@ -24,6 +28,7 @@ class Splitter {
         labels_(propagate_labels(model.graph)) {
     for (const Parameter& parameter : old_.parameters()) parameters_[parameter.value] = &parameter;
     for (const Input& input : old_.inputs()) inputs_[input.value] = &input;
+    vocabulary_ways_ = ways_of_vocabularies();
   }
 
   TrainingGraph run() {
@@ -50,8 +55,9 @@ class Splitter {
     const Value& value = old_.value(id);
     if (const auto found = parameters_.find(id); found != parameters_.end()) {
       const Parameter& parameter = *found->second;
-      values_[id] = new_.add_parameter(value.name, value.type, parameter.initializer,
-                                       parameter.axes, parameter.decay);
+      values_[id] =
+          new_.add_padded_parameter(value.name, padded(value.type, parameter.axes), parameter.shape,
+                                    parameter.initializer, parameter.axes, parameter.decay);
     } else {
       values_[id] = new_.add_input(value.name, value.type, inputs_.at(id)->axes);
     }
@@ -72,7 +78,8 @@ class Splitter {
                                                              : split_weight_grad(id, split->second);
         break;
       case OpKind::kCrossEntropy:
-        if (const auto ways = ways_of(node.inputs[0], splits); ways > 1)
+        if (const auto ways = ways_of(node.inputs[0], splits);
+            ways > 1 || is_padded(node.inputs[0]))
           return split_cross_entropy(id, ways);
         break;
       case OpKind::kCrossEntropyGrad:
@@ -80,7 +87,7 @@ class Splitter {
           return split_cross_entropy_grad(id, split->second);
         break;
       case OpKind::kEmbedding:
-        if (splits.rows > 1) return split_embedding(id, splits.rows);
+        if (splits.rows > 1 || is_padded(node.inputs[0])) return split_embedding(id);
         break;
       case OpKind::kEmbeddingGrad:
         if (const auto split = split_.find(*node.forward); split != split_.end())
@@ -103,14 +110,42 @@ class Splitter {
     return 1;
   }
 
-  /// Of a slice of a dimension.
-  std::int64_t slice_width(const std::string& what, std::int64_t size, std::int64_t ways) const {
-    if (size % ways != 0)
+  /// Every vocabulary is padded to a multiple of this, so that one that several blocks share has
+  /// one size.
+  std::int64_t ways_of_vocabularies() const {
+    std::int64_t ways = 1;
+    for (const Node& node : old_.nodes()) {
+      const FeatureSplits& splits = by_block_.at(node.block);
+      for (const ValueId input : node.inputs) {
+        const auto found = parameters_.find(input);
+        if (found == parameters_.end() ||
+            std::ranges::find(found->second->axes, kVocabulary) == found->second->axes.end())
+          continue;
+        ways = std::lcm(ways, node.op.kind == OpKind::kEmbedding ? splits.rows : splits.hidden);
+      }
+    }
+    return ways;
+  }
+
+  TensorType padded(TensorType type, const std::vector<std::string>& axes) const {
+    for (std::size_t d = 0; d < axes.size(); ++d)
+      if (axes[d] == kVocabulary)
+        type.shape[d] =
+            (type.shape[d] + vocabulary_ways_ - 1) / vocabulary_ways_ * vocabulary_ways_;
+    return type;
+  }
+  bool is_padded(ValueId old) const {
+    return new_.value(at(old)).type.shape != old_.value(old).type.shape;
+  }
+
+  std::int64_t slice_of_width(std::int64_t width, std::int64_t ways) const {
+    if (width % ways != 0)
       throw Error(ErrorCode::kInvalidConfig,
-                  fmt::format("{} of {} does not divide into {}; the next that does is {}", what,
-                              size, ways, (size + ways - 1) / ways * ways))
+                  fmt::format("a layer norm's width of {} does not divide into {}; the next that "
+                              "does is {}",
+                              width, ways, (width + ways - 1) / ways * ways))
           .at("layout");
-    return size / ways;
+    return width / ways;
   }
 
   /// A node in place of an old one.
@@ -148,7 +183,7 @@ class Splitter {
   void split_layer_norm(NodeId id, std::int64_t ways) {
     const Node& node = old_.node(id);
     const ValueId x = at(node.inputs[0]);
-    const std::int64_t width = slice_width("a layer norm's width", row_size(x), ways);
+    const std::int64_t width = slice_of_width(row_size(x), ways);
     const NodeId moments =
         emit(id, {OpKind::kLayerNormMoments, {{"slice_width", width}}}, {x}, ".moments");
     const NodeId statistics = emit(id,
@@ -177,16 +212,18 @@ class Splitter {
 
   /// Attributes of an op that knows its place in the vocabulary.
   static std::vector<std::pair<std::string, Attribute>> located(std::int64_t size,
-                                                                std::string_view real) {
-    return {{"first", std::int64_t{0}}, {"count", size}, {std::string(real), size}};
+                                                                std::string_view name,
+                                                                std::int64_t without_padding) {
+    return {{"first", std::int64_t{0}}, {"count", size}, {std::string(name), without_padding}};
   }
 
   void split_cross_entropy(NodeId id, std::int64_t ways) {
     const Node& node = old_.node(id);
     const ValueId logits = at(node.inputs[0]), targets = at(node.inputs[1]);
     const std::int64_t columns = row_size(logits);
-    Op of_slices{OpKind::kCrossEntropyMoments, located(columns, "columns")};
-    of_slices.attributes.emplace_back("slice_width", slice_width("a vocabulary", columns, ways));
+    Op of_slices{OpKind::kCrossEntropyMoments,
+                 located(columns, "columns", old_row_size(node.inputs[0]))};
+    of_slices.attributes.emplace_back("slice_width", columns / ways);
     const NodeId moments = emit(id, std::move(of_slices), {logits, targets}, ".moments");
     const NodeId statistics =
         emit(id, {OpKind::kCrossEntropyStatistics, {}}, {result(moments)}, ".statistics");
@@ -204,33 +241,38 @@ class Splitter {
     const ValueId logits = at(node.inputs[0]);
     std::vector<ValueId> inputs{logits, at(node.inputs[1]), statistics};
     if (node.inputs.size() == 3) inputs.push_back(at(node.inputs[2]));
-    Op op{OpKind::kCrossEntropyApplyGrad, located(row_size(logits), "columns")};
+    Op op{OpKind::kCrossEntropyApplyGrad,
+          located(row_size(logits), "columns", old_row_size(node.inputs[0]))};
     op.attributes.emplace_back("scale", node.op.real("scale"));
     finish(id, emit(id, std::move(op), std::move(inputs)));
   }
 
-  void split_embedding(NodeId id, std::int64_t ways) {
+  void split_embedding(NodeId id) {
     const Node& node = old_.node(id);
     const ValueId table = at(node.inputs[0]);
     const std::int64_t rows = new_.value(table).type.shape.front();
-    slice_width("a vocabulary", rows, ways);
+    const std::int64_t real = old_.value(node.inputs[0]).type.shape.front();
     split_[id] = table;
-    finish(id,
-           emit(id, {OpKind::kEmbeddingSlice, located(rows, "rows")}, {table, at(node.inputs[1])}));
+    finish(id, emit(id, {OpKind::kEmbeddingSlice, located(rows, "rows", real)},
+                    {table, at(node.inputs[1])}));
   }
 
   void split_embedding_grad(NodeId id) {
     const Node& node = old_.node(id);
-    finish(id, emit(id, {OpKind::kEmbeddingSliceGrad, located(node.op.integer("rows"), "rows")},
-                    {at(node.inputs[0]), at(node.inputs[1])}));
+    const std::int64_t rows = new_.value(split_.at(*node.forward)).type.shape.front();
+    finish(id,
+           emit(id, {OpKind::kEmbeddingSliceGrad, located(rows, "rows", node.op.integer("rows"))},
+                {at(node.inputs[0]), at(node.inputs[1])}));
   }
 
   std::int64_t row_size(ValueId id) const { return new_.value(id).type.shape.back(); }
+  std::int64_t old_row_size(ValueId id) const { return old_.value(id).type.shape.back(); }
 
   const TrainingGraph& model_;
   const Graph& old_;
   const std::vector<FeatureSplits>& by_block_;
   const std::vector<Labels> labels_;
+  std::int64_t vocabulary_ways_ = 1;
   std::map<ValueId, const Parameter*> parameters_;
   std::map<ValueId, const Input*> inputs_;
   Graph new_;

@@ -110,8 +110,8 @@ std::string stages_text(const TrainingPlan& plan) {
     const StageConfig& config = plan.layout.stages[stage.value()];
     const std::set<ValueId> parameters = parameters_of(plan.partition, stage);
     std::int64_t elements = 0;
-    for (const ValueId parameter : parameters)
-      elements += plan.partition.graph.value(parameter).type.elements();
+    for (const Parameter& parameter : plan.partition.graph.parameters())
+      if (parameters.contains(parameter.value)) elements += num_elements(parameter.shape);
     text +=
         fmt::format("  {}: {} layers on {}, {} parameters in {} tensors{}\n", stage, config.layers,
                     plan.partition.meshes[plan.partition.mesh_of_stage[stage]].name(), elements,
@@ -126,8 +126,12 @@ std::string parameters_text(const Partition& partition) {
     for (const LocalParameter& parameter : partition.per_mesh[m].parameters) {
       const LocalValue& local = partition.per_mesh[m].locals[parameter.value];
       const Value& value = partition.graph.value(local.value);
-      text += fmt::format("  {:<32} {:<18} {} {}\n", value.name, to_string(value.type),
+      const Shape& shape = partition.graph.parameters()[parameter.parameter].shape;
+      text += fmt::format("  {:<32} {:<18} {} {}", value.name, to_string(value.type),
                           partition.meshes[m].name(), to_string(local.spec, partition.meshes[m]));
+      if (shape != value.type.shape)
+        text += fmt::format(", padded: {} as it is stored", weft::to_string(shape));
+      text += "\n";
     }
   }
   return text;

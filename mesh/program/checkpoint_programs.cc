@@ -89,7 +89,8 @@ std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partitio
         fits ? std::max<std::int64_t>(elements, 1) : std::max<std::int64_t>(rows_that_fit, 1) * row;
     for (std::uint32_t block = 0; block < checkpoint_blocks(value.name).size(); ++block) {
       for (std::int64_t begin = 0; begin < elements; begin += most)
-        add({p, static_cast<StateBlock>(block), begin, std::min(most, elements - begin), 0});
+        add({p, static_cast<StateBlock>(block), begin, std::min(most, elements - begin), 0,
+             value.type.shape, partition.graph.parameters()[p].shape});
     }
   }
   return batches;
@@ -300,8 +301,41 @@ std::uint64_t end_of(const std::vector<CheckpointPiece>& pieces) {
   return pieces.empty() ? 0 : aligned(pieces.back().offset + bytes_of(pieces.back()));
 }
 
-StatePiece state_piece(const CheckpointPiece& piece) {
-  return {piece.parameter, piece.block, static_cast<std::size_t>(piece.begin)};
+/// Elements of a piece that lie beside each other in the buffer and in files.
+struct StoredRun {
+  std::int64_t at = 0;     ///< From the start of the piece.
+  std::int64_t first = 0;  ///< Of the stored parameter.
+  std::int64_t count = 0;
+};
+
+/// Calls run(const StoredRun&) for what is no padding, in order. A piece is whole rows.
+template <typename Run>
+void for_each_stored_run(const CheckpointPiece& piece, const Run& run) {
+  if (piece.held == piece.stored) return run(StoredRun{0, piece.begin, piece.count});
+  const std::int64_t columns = piece.held.back();
+  StoredRun now;
+  for (std::int64_t at = 0; at < piece.count; at += columns) {
+    std::int64_t rest = (piece.begin + at) / columns, first = 0, stride = piece.stored.back();
+    bool is_padding = false;
+    for (std::size_t d = piece.held.size() - 1; d-- > 0; rest /= piece.held[d]) {
+      const std::int64_t index = rest % piece.held[d];
+      is_padding = is_padding || index >= piece.stored[d];
+      first += index * stride;
+      stride *= piece.stored[d];
+    }
+    if (is_padding) continue;
+    if (now.at + now.count == at && now.first + now.count == first) {
+      now.count += piece.stored.back();
+    } else {
+      if (now.count > 0) run(now);
+      now = {at, first, piece.stored.back()};
+    }
+  }
+  if (now.count > 0) run(now);
+}
+
+StatePiece state_piece(const CheckpointPiece& piece, const StoredRun& run) {
+  return {piece.parameter, piece.block, static_cast<std::size_t>(run.first)};
 }
 
 /// A piece's part of the driver's buffer.
@@ -368,12 +402,19 @@ std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>&
 void take_pieces(const CheckpointBatch& batch, std::span<const float> buffer,
                  const TakePiece& take) {
   for (const CheckpointPiece& piece : batch.pieces)
-    take(state_piece(piece), part_of(buffer, piece));
+    for_each_stored_run(piece, [&](const StoredRun& run) {
+      take(state_piece(piece, run), part_of(buffer, piece).subspan(run.at, run.count));
+    });
 }
 
 void give_pieces(const CheckpointBatch& batch, std::span<float> buffer, const GivePiece& give) {
-  for (const CheckpointPiece& piece : batch.pieces)
-    give(state_piece(piece), part_of(buffer, piece));
+  for (const CheckpointPiece& piece : batch.pieces) {
+    const std::span<float> part = part_of(buffer, piece);
+    if (piece.held != piece.stored) std::ranges::fill(part, 0.0F);
+    for_each_stored_run(piece, [&](const StoredRun& run) {
+      give(state_piece(piece, run), part.subspan(run.at, run.count));
+    });
+  }
 }
 
 std::uint64_t checkpoint_buffer_bytes(const std::vector<CheckpointBatch>& batches) {

@@ -21,6 +21,8 @@ struct CheckpointPiece {
   std::int64_t begin = 0;    ///< The first of its elements,
   std::int64_t count = 0;    ///< and how many, row by row without gaps.
   std::uint64_t offset = 0;  ///< Bytes from the start of the buffer.
+  Shape held = {};           ///< Of the whole parameter, as devices and the buffer have it,
+  Shape stored = {};         ///< and as files do: without padding.
 };
 
 /// What passes through the driver's buffer at a time.
@@ -53,7 +55,7 @@ std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
 std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>& batches);
 
 /// Hands over what the driver's buffer has of a batch that was gathered; fills it with what is to
-/// be scattered.
+/// be scattered. Without padding, in as many pieces as that makes.
 void take_pieces(const CheckpointBatch& batch, std::span<const float> buffer,
                  const TakePiece& take);
 void give_pieces(const CheckpointBatch& batch, std::span<float> buffer, const GivePiece& give);

@@ -312,7 +312,7 @@ void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint
       const std::uint32_t read = parameters_[r].at(parameter.value);
       const bool copied = value.type.dtype != DType::kF32;
       emitters_[r].add_parameter({value.name, static_cast<std::uint32_t>(parameter.parameter),
-                                  value.type.shape, region_of(value.type.shape, spec, mesh_, rank),
+                                  logical.shape, region_of(value.type.shape, spec, mesh_, rank),
                                   static_cast<std::uint8_t>(logical.initializer.kind),
                                   logical.initializer.standard_deviation, logical.decay,
                                   parameter.is_home && is_first_replica(spec, mesh_, rank),

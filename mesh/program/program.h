@@ -82,8 +82,8 @@ struct Transfer {
 struct ProgramParameter {
   std::string name;
   std::uint32_t index = 0;       ///< In the graph's list of parameters.
-  Shape shape;                   ///< Of the whole parameter.
-  Region region;                 ///< What this device holds.
+  Shape shape;                   ///< Of the whole parameter, without padding.
+  Region region;                 ///< What this device holds, with padding.
   std::uint8_t initializer = 0;  ///< Initializer::Kind.
   double standard_deviation = 0;
   bool decay = true;

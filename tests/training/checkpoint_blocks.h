@@ -22,9 +22,9 @@ inline Blocks gather(mesh::TrainingEngine& training) {
   const Graph& graph = training.graph();
   Blocks blocks;
   training.gather([&](const StatePiece& piece, std::span<const float> part) {
-    const Value& value = graph.value(graph.parameters()[piece.parameter].value);
-    std::vector<float>& block = blocks[block_name(value, piece)];
-    block.resize(value.type.elements());
+    const Parameter& parameter = graph.parameters()[piece.parameter];
+    std::vector<float>& block = blocks[block_name(graph.value(parameter.value), piece)];
+    block.resize(num_elements(parameter.shape));
     std::ranges::copy(part, block.begin() + piece.first);
   });
   return blocks;

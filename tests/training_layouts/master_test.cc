@@ -119,6 +119,58 @@ TEST(LargeCubes, TrainAsOneDevice) {
   }
 }
 
+/// A vocabulary that no number of devices divides.
+class PaddedVocabularies : public testing::TestWithParam<bool> {
+ protected:
+  static apps::GptShape shape() {
+    apps::GptShape shape = gpt_shape(2);
+    shape.vocabulary = 37;
+    shape.tied_embeddings = GetParam();
+    return shape;
+  }
+};
+
+TEST_P(PaddedVocabularies, TrainAsOneDevice) {
+  const auto expected = on_one_device(shape(), kLayoutSteps);
+  const LayoutMesh alone{"", {{"data", 1}}}, line{"1d", {{"tensor", 8}}},
+      square{"2d", {{"r", 2}, {"c", 2}}};
+  apps::GptShape of_eight_heads = shape();
+  of_eight_heads.heads = 8;
+  for (const std::vector<LayoutMesh>& meshes : std::vector<std::vector<LayoutMesh>>{
+           {kCube}, {square}, {alone, kCube}, {kCube, alone}, {square, {"1d", {{"t", 2}}}}}) {
+    SCOPED_TRACE(meshes.front().layout + " " + meshes.back().layout);
+    expect_near(train(meshes, shape(), "1f1b", kLayoutSteps), expected, 1e-5);
+  }
+  expect_near(train({line}, of_eight_heads, "1f1b", kLayoutSteps),
+              on_one_device(of_eight_heads, kLayoutSteps), 1e-5);
+}
+
+TEST_P(PaddedVocabularies, AreStoredWithoutPadding) {
+  RandomBatches batches({shape().batch, shape().vocabulary, 11});
+  mesh::LayoutConfig parts;
+  parts.checkpoint_buffer = 1000;  // so that tables pass in slices
+  const mesh::TrainingPlan plan = plan_on({kCube}, shape(), kLayoutMicrobatches, "1f1b", parts);
+  mesh::InProcessTraining training(plan, batches, 7);
+  const mesh::TrainingPlan alone = plan_on({{"", {{"data", 1}}}}, shape(), kLayoutMicrobatches);
+  mesh::InProcessTraining one(alone, batches, 7);
+  EXPECT_EQ(gather(training), gather(one));
+  for (int step = 0; step < 2; ++step) training.run(train_step(step));
+  const Blocks blocks = gather(training);
+  EXPECT_EQ(blocks.at(mesh::checkpoint_blocks("embedding").front()).size(), 37 * 16u);
+  scatter(one, blocks);
+  EXPECT_EQ(gather(one), blocks);
+  mesh::InProcessTraining again(plan, batches, 8);
+  scatter(again, blocks);
+  EXPECT_EQ(gather(again), blocks);
+  const double expected = training.run(train_step(2)).loss;
+  EXPECT_EQ(again.run(train_step(2)).loss, expected);
+  EXPECT_NEAR(one.run(train_step(2)).loss, expected, 1e-5 * expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Embeddings, PaddedVocabularies, testing::Bool(), [](const auto& test) {
+  return test.param ? std::string("tied") : std::string("untied");
+});
+
 TEST(LayoutCheckpoints, FromACubeGoOnElsewhere) {
   const apps::GptShape shape = gpt_shape(2);
   RandomBatches batches({shape.batch, shape.vocabulary, 11});

@@ -60,9 +60,18 @@ TEST(FillParameter, ZerosOnesAndScalars) {
   EXPECT_EQ(fill({}, Region{}).size(), 1u);
 }
 
-TEST(FillParameter, RefusesARegionOutsideTheShape) {
-  std::vector<float> values(2);
-  EXPECT_THROW(fill_parameter("w", {4}, Region({{3, 5}}), kNormal, 1, values), Error);
+TEST(FillParameter, FillsPaddingBeyondTheShapeWithZeros) {
+  const Shape shape{3, 5};
+  const std::vector<float> inside = fill(shape, Region({{1, 3}, {3, 5}}));
+  EXPECT_EQ(fill(shape, Region({{1, 4}, {3, 6}})),
+            (std::vector<float>{inside[0], inside[1], 0, inside[2], inside[3], 0, 0, 0, 0}));
+  EXPECT_EQ(fill(shape, Region({{3, 4}, {0, 2}}), {Initializer::Kind::kOnes, 0}),
+            (std::vector<float>{0, 0}));
+}
+
+TEST(FillParameter, RefusesValuesOfAnotherSize) {
+  std::vector<float> values(3);
+  EXPECT_THROW(fill_parameter("w", {4}, Region({{2, 4}}), kNormal, 1, values), Error);
 }
 
 }  // namespace
