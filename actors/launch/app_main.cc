@@ -78,6 +78,7 @@ AppRun make_run(const RoleArguments& arguments) {
   run.quiet = arguments.has("quiet");
   run.programs = arguments.get_or("programs", "");
   run.layouts = arguments.get_or("layouts", "");
+  run.svg = arguments.get_or("svg", "");
   if (arguments.has("strategy")) run.strategy = arguments.get("strategy");
   run.head = arguments.get_or("head", "");
   return run;

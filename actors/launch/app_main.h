@@ -33,7 +33,8 @@ class AppRun {
   std::string programs;  ///< of a plan: the device whose program to print, kAllPrograms, or nothing
   /// Of a plan: how tensors are split on this mesh is to be printed; empty: on each.
   std::optional<std::string> strategy;
-  std::string layouts;   ///< Of a plan: "1d,3d" are to be compared; or nothing.
+  std::string layouts;   ///< Of a plan: "1d,3d" are to be compared; or nothing,
+  std::string svg;       ///< and drawn into this file.
   std::string head;      ///< "HOST:PORT"; of a driver
   std::stop_token stop;  ///< SIGINT or SIGTERM: finish the step, save, return 130
   /// Tells what the driver is at, for whoever interrupts it: "finishing step 37". Any thread. May

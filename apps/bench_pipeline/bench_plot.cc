@@ -12,13 +12,6 @@ namespace {
 constexpr double kLeft = 64, kRight = 20, kTop = 34, kPlotHeight = 280;
 constexpr double kBar = 13, kGroupGap = 34, kLegendLine = 17, kLegendColumn = 230;
 
-/// Okabe and Ito's colours, which the colour-blind can tell apart, then darker ones.
-constexpr const char* kColours[] = {"#999999", "#e69f00", "#56b4e9", "#009e73",
-                                    "#cc79a7", "#d55e00", "#0072b2", "#f0e442",
-                                    "#000000", "#7a4a00", "#1b5e79", "#7d2f60"};
-
-std::string colour(std::size_t index) { return kColours[index % std::size(kColours)]; }
-
 /// Names that occur, in the order of their first appearance.
 std::vector<std::string> legend_of(const std::vector<WorkloadResult>& results,
                                    std::string (*name)(const Arm&)) {
@@ -33,21 +26,6 @@ std::vector<std::string> legend_of(const std::vector<WorkloadResult>& results,
   return names;
 }
 
-/// Axis, grid and its numbers on the left.
-void draw_scale(Svg& svg, double top, double width, double low, double high,
-                const std::string& title) {
-  const std::vector<double> ticks = round_ticks(low, high, 6);
-  const double spacing = ticks.size() > 1 ? ticks[1] - ticks[0] : 1;
-  for (const double tick : ticks) {
-    if (tick < low || tick > high) continue;
-    const double y = top + (high - tick) / (high - low) * kPlotHeight;
-    svg.line(kLeft, y, kLeft + width, y, "stroke='#dddddd' stroke-width='0.8'");
-    svg.text(kLeft - 6, y + 4, tick_label(tick, spacing), Svg::Anchor::kEnd, "font-size='11'");
-  }
-  svg.text(16, top + kPlotHeight / 2, title, Svg::Anchor::kMiddle,
-           fmt::format("font-size='12' transform='rotate(-90 16 {})'", top + kPlotHeight / 2));
-}
-
 double legend_height(std::size_t names) {
   const std::size_t rows = (names + 1) / 2;
   return kLegendLine * rows;
@@ -58,7 +36,7 @@ void draw_legend(Svg& svg, double top, const std::vector<std::string>& names) {
   const std::size_t rows = (names.size() + 1) / 2;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const double x = i < rows ? kLeft : kLeft + kLegendColumn, y = top + kLegendLine * (i % rows);
-    svg.rect(x, y, 11, 11, fmt::format("fill='{}'", colour(i)));
+    svg.rect(x, y, 11, 11, fmt::format("fill='{}'", colour_of_series(i)));
     svg.text(x + 16, y + 10, names[i], Svg::Anchor::kStart, "font-size='12'");
   }
 }
@@ -100,7 +78,7 @@ Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& t
   Svg svg(kLeft + width + kRight, top + kPlotHeight + 40);
   svg.text(kLeft, 20, title, Svg::Anchor::kStart, "font-size='14' font-weight='bold'");
   draw_legend(svg, kTop, names);
-  draw_scale(svg, top, width, 0, high, "speed against the first bar");
+  draw_scale(svg, {kLeft, top, width, kPlotHeight}, 0, high, "speed against the first bar");
   const auto y_of = [&](double speed) { return top + (high - speed) / high * kPlotHeight; };
   for (std::size_t w = 0; w < results.size(); ++w) {
     const WorkloadResult& result = results[w];
@@ -109,7 +87,8 @@ Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& t
       if (arm.arm.is_signal()) continue;
       const double speed = result.baseline()->median() / arm.median();
       svg.rect(left + kBar * position(arm.arm), y_of(speed), kBar - 2,
-               top + kPlotHeight - y_of(speed), fmt::format("fill='{}'", colour(position(arm.arm))),
+               top + kPlotHeight - y_of(speed),
+               fmt::format("fill='{}'", colour_of_series(position(arm.arm))),
                fmt::format("{}, {}: {:.2f}, step {:.1f} ms", result.name, to_string(arm.arm), speed,
                            1e3 * arm.median()));
     }
@@ -146,7 +125,7 @@ Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title)
   Svg svg(kLeft + kWidth + kRight, top + kPlotHeight + 46);
   svg.text(kLeft, 20, title, Svg::Anchor::kStart, "font-size='14' font-weight='bold'");
   draw_legend(svg, kTop, names);
-  draw_scale(svg, top, kWidth, low, high, "step over signals only");
+  draw_scale(svg, {kLeft, top, kWidth, kPlotHeight}, low, high, "step over signals only");
   const auto x_of = [&](double ratio) { return kLeft + (right > 0 ? ratio / right : 0) * kWidth; };
   const auto y_of = [&](double step) { return top + (high - step) / (high - low) * kPlotHeight; };
   for (const double tick : round_ticks(0, right, 6)) {
@@ -164,10 +143,11 @@ Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title)
         if (arm.arm.is_signal() || !uses_weft(arm) || schedule_of(arm.arm) != names[i]) continue;
         const double x = x_of(*result.transfer_ratio), signal = result.signal()->median();
         if (arm.predicted_seconds > 0) line.emplace_back(x, y_of(arm.predicted_seconds / signal));
-        svg.circle(x, y_of(arm.median() / signal), 3.4, fmt::format("fill='{}'", colour(i)));
+        svg.circle(x, y_of(arm.median() / signal), 3.4,
+                   fmt::format("fill='{}'", colour_of_series(i)));
       }
     }
-    svg.polyline(line, fmt::format("stroke='{}' stroke-width='1.4'", colour(i)));
+    svg.polyline(line, fmt::format("stroke='{}' stroke-width='1.4'", colour_of_series(i)));
   }
   svg.line(kLeft, y_of(low), kLeft + kWidth, y_of(low), "stroke='#000000' stroke-width='1.1'");
   return svg;

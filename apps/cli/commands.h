@@ -36,6 +36,7 @@ struct StrategyOptions {
   std::string run;   ///< check: the run file of a FILE.strategy
   std::string mesh;
   std::string layouts = "1d,2d,2.5d,3d,fsdp";  ///< compare
+  std::string svg;
 };
 struct ReshardPlanOptions {
   bool asked = false;  ///< --reshard was given

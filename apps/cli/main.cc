@@ -221,6 +221,7 @@ CLI::App* add_strategy(CLI::App& app, StrategyOptions& options) {
   compare->add_option("--layouts", options.layouts, "Which")
       ->capture_default_str()
       ->type_name("NAME,...");
+  compare->add_option("--svg", options.svg, "Draw it into this file")->type_name("FILE");
   compare->add_flag("--json", options.file.json, "Print JSON");
   return command;
 }

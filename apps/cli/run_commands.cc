@@ -159,7 +159,7 @@ int run_strategy(const StrategyOptions& options) {
   if (options.action == StrategyAction::kShow)
     return run_app(file, "plan", {"--strategy=" + options.mesh});
   if (options.action == StrategyAction::kCompare)
-    return run_app(file, "plan", {"--layouts=" + options.layouts});
+    return run_app(file, "plan", {"--layouts=" + options.layouts, "--svg=" + options.svg});
   const bool is_strategy = file.file.ends_with(".strategy");
   if (is_strategy && options.run.empty())
     throw_error(ErrorCode::kInvalidArgument,

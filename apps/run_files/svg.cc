@@ -116,4 +116,25 @@ std::string tick_label(double value, double spacing) {
   return fmt::format("{:.{}f}", value == 0 ? 0.0 : value, digits);
 }
 
+std::string_view colour_of_series(std::size_t n) {
+  static constexpr std::string_view kColours[] = {"#999999", "#e69f00", "#56b4e9", "#009e73",
+                                                  "#cc79a7", "#d55e00", "#0072b2", "#f0e442",
+                                                  "#000000", "#7a4a00", "#1b5e79", "#7d2f60"};
+  return kColours[n % std::size(kColours)];
+}
+
+void draw_scale(Svg& svg, const PlotArea& area, double low, double high, std::string_view title) {
+  const std::vector<double> ticks = round_ticks(low, high, 6);
+  const double spacing = ticks.size() > 1 ? ticks[1] - ticks[0] : 1;
+  for (const double tick : ticks) {
+    if (tick < low || tick > high) continue;
+    const double y = area.top + (high - tick) / (high - low) * area.height;
+    svg.line(area.left, y, area.left + area.width, y, "stroke='#dddddd' stroke-width='0.8'");
+    svg.text(area.left - 6, y + 4, tick_label(tick, spacing), Svg::Anchor::kEnd, "font-size='11'");
+  }
+  const double x = area.left - 48, middle = area.top + area.height / 2;
+  svg.text(x, middle, title, Svg::Anchor::kMiddle,
+           fmt::format("font-size='12' transform='rotate(-90 {} {})'", x, middle));
+}
+
 }  // namespace weft::apps

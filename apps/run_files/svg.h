@@ -46,4 +46,16 @@ std::vector<double> round_ticks(double low, double high, int count);
 /// A tick with as many digits as its spacing needs: 0.25, 3, 150.
 std::string tick_label(double value, double spacing);
 
+/// Of the n-th line or bar of a kind: Okabe and Ito's colours, which the colour-blind can tell
+/// apart, then darker ones; then again.
+std::string_view colour_of_series(std::size_t n);
+
+/// Where a plot lies on a picture, in pixels.
+struct PlotArea {
+  double left = 0, top = 0, width = 0, height = 0;
+};
+
+/// Grid, its numbers on the left, and what they count, from bottom to top.
+void draw_scale(Svg& svg, const PlotArea& area, double low, double high, std::string_view title);
+
 }  // namespace weft::apps

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/units.h"
@@ -14,6 +15,7 @@
 #include "core/ops/op_definition.h"
 #include "mesh/costs/op_seconds.h"
 #include "mesh/costs/program_seconds.h"
+#include "mesh/layouts/linear_law.h"
 #include "mesh/plan/plan_memory.h"
 
 namespace weft::apps {
@@ -79,72 +81,102 @@ mesh::LayoutConfig under(const mesh::LayoutConfig& layout, const std::string& na
   return result;
 }
 
-/// Elements that a device receives for one linear x[M,K] w[K,N], forward and backward, in a step.
-/// `q`: devices along each axis.
-double law_of(const std::string& layout, int q, double m, double k, double n, bool expands,
-              int microbatches, mesh::Gather gather) {
-  const bool one = microbatches == 1;
-  const double gathers = gather == mesh::Gather::kStep ? 1 : microbatches;
-  const double reductions = gather == mesh::Gather::kUse && !one ? microbatches : 1;
-  const double again = gather == mesh::Gather::kUse ? microbatches : 0;
-  const double weights = (gathers + reductions + again) * k * n;
-  if (layout == "3d") {
-    const double share = (q - 1.0) / (q * q * q);
-    return share * (2 * microbatches * (m * k + m * n) + again * m * k + weights);
-  }
-  if (layout == "2d") {
-    const double share = (q - 1.0) / (q * q);
-    return share * (2 * microbatches * m * k + again * m * k + weights);
-  }
-  return 2 * (q - 1.0) / q * microbatches * (expands ? m * k : m * n);
-}
-
-double law_of(const mesh::TrainingPlan& plan, const std::string& layout) {
-  if (layout != "1d" && layout != "2d" && layout != "3d") return 0;
-  double bytes = 0;
+/// Adds the closed forms of all linears to what moves along each axis.
+void add_laws(LayoutFigures& figures, const mesh::TrainingPlan& plan) {
   const mesh::Partition& partition = plan.partition;
+  std::set<ValueId> expanding;
+  for (const Parameter& parameter : partition.graph.parameters())
+    if (parameter.axes.front() == "embed") expanding.insert(parameter.value);
   for (const NodeId id : partition.stage_of_node.ids()) {
     const Node& node = partition.graph.node(id);
-    if (node.op.kind != OpKind::kLinear || node.pass != Pass::kForward) continue;
+    const bool transposed = node.op.kind == OpKind::kLinearInputGrad;  // of tied embeddings
+    if (node.pass != Pass::kForward || (node.op.kind != OpKind::kLinear && !transposed)) continue;
     const mesh::MeshId mesh = partition.mesh_of_stage[partition.stage_of_node[id]];
-    const std::vector<MeshAxis>& axes = partition.meshes[mesh].axes();
-    const int q = static_cast<int>(axes.front().size);
-    if (std::ranges::any_of(axes, [&](const MeshAxis& axis) { return axis.size != q; })) return 0;
     const TensorType &x = partition.graph.value(node.inputs[0]).type,
                      &w = partition.graph.value(node.inputs[1]).type;
-    const auto k = static_cast<double>(w.shape.front());
-    const double n = static_cast<double>(w.elements()) / k;
-    const double m = static_cast<double>(x.elements()) / k;
-    // A contract's output is no wider than the residual stream, which is what an expand takes.
-    const bool expands =
-        std::ranges::any_of(partition.graph.parameters(), [&](const Parameter& parameter) {
-          return parameter.value == node.inputs[1] && parameter.axes.front() == "embed";
-        });
-    bytes +=
-        static_cast<double>(size_of(x.dtype)) *
-        law_of(layout, q, m, k, n, expands, plan.layout.microbatches,
-               plan.layout.meshes[mesh.value()].layout->gather.value_or(mesh::Gather::kMicrobatch));
+    mesh::LinearShape shape;
+    shape.k = static_cast<double>(transposed ? w.shape.back() : w.shape.front());
+    shape.n = static_cast<double>(w.elements()) / shape.k;
+    shape.m = static_cast<double>(x.elements()) / shape.k;
+    shape.is_expand = transposed || expanding.contains(node.inputs[1]);
+    const auto law = mesh::linear_law(*plan.layout.meshes[mesh.value()].layout,
+                                      partition.meshes[mesh], shape, plan.layout.microbatches);
+    for (const mesh::LawOfTensor& of : law)
+      figures.by_axes[of.axes].law += static_cast<double>(size_of(x.dtype)) * of.elements +
+                                      sizeof(float) * of.gradient_elements;
   }
-  return bytes;
 }
 
-std::map<std::string, double> bytes_by_axes(const mesh::TrainingPlan& plan) {
-  std::map<std::string, double> bytes;
+void add_moves(LayoutFigures& figures, const mesh::TrainingPlan& plan) {
   const mesh::Partition& partition = plan.partition;
   for (const mesh::MeshId id : partition.meshes.ids()) {
     const mesh::MeshPartition& part = partition.per_mesh[id];
     const mesh::DeviceMesh& mesh = partition.meshes[id];
+    const auto add = [&](const Shape& shape, DType dtype, const mesh::Move& move, int times) {
+      if (move.kind == mesh::MoveKind::kSlice) return;
+      std::vector<int> axes = move.axes;
+      std::ranges::sort(axes);
+      figures.by_axes[axes_text(axes, mesh)].received +=
+          static_cast<double>(times) * static_cast<double>(size_of(dtype)) *
+          static_cast<double>(received_elements(shape, move, mesh));
+    };
     for (const mesh::Step& step : part.steps) {
       const auto* move = std::get_if<mesh::MoveStep>(&step.what);
-      if (move == nullptr || move->move.kind == mesh::MoveKind::kSlice) continue;
+      if (move == nullptr) continue;
       const TensorType& type = partition.graph.value(part.locals[move->input].value).type;
-      const int times = part.locals[move->output].once_per_step ? 1 : plan.layout.microbatches;
-      bytes[axes_text(move->move.axes, mesh)] +=
-          static_cast<double>(times) * static_cast<double>(size_of(type.dtype)) *
-          static_cast<double>(received_elements(type.shape, move->move, mesh));
+      add(type.shape, type.dtype, move->move,
+          part.locals[move->output].once_per_step ? 1 : plan.layout.microbatches);
+    }
+    // Once per step: gradients that have no home, in buckets.
+    for (const mesh::LocalParameter& parameter : part.parameters) {
+      const mesh::LocalValue& home = part.locals[parameter.value];
+      const Shape& shape = partition.graph.value(home.value).type.shape;
+      for (const mesh::GradientTerm& term : parameter.terms)
+        for (const mesh::Move& move :
+             plan_moves(shape, part.locals[term.gradient].spec, home.spec, mesh))
+          add(shape, DType::kF32, move, 1);
     }
   }
-  return bytes;
+}
+
+/// Most bytes at a time of what transfers fill from parameters, until it is last used.
+std::uint64_t gathered_bytes(const mesh::Program& program) {
+  std::set<std::int32_t> parameters;
+  for (const mesh::ProgramParameter& parameter : program.parameters)
+    for (const std::int64_t buffer :
+         {std::int64_t{parameter.value}, std::int64_t{parameter.working}})
+      if (buffer >= 0) parameters.insert(program.buffers[buffer].persistent);
+  struct Life {
+    std::size_t begin = 0, end = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Life> lives;
+  std::map<std::uint32_t, std::size_t> life_of;  // by buffer
+  const auto is_gathered = [&](std::int32_t source) {
+    return life_of.contains(source) || parameters.contains(program.buffers[source].persistent);
+  };
+  for (std::size_t at = 0; at < program.instructions.size(); ++at) {
+    const mesh::Instruction& instruction = program.instructions[at];
+    if (const auto* run = std::get_if<mesh::Run>(&instruction)) {
+      for (const std::uint32_t input : run->inputs)
+        if (const auto found = life_of.find(input); found != life_of.end())
+          lives[found->second].end = at;
+    } else if (const auto* start = std::get_if<mesh::Start>(&instruction)) {
+      const std::int32_t destination = start->destination;
+      if (start->source < 0 || destination < 0 || !is_gathered(start->source)) continue;
+      if (program.buffers[destination].persistent >= 0) continue;
+      life_of[destination] = lives.size();
+      lives.push_back({at, at, program.buffers[destination].type.bytes()});
+    }
+  }
+  std::map<std::size_t, std::int64_t> changes;  // by instruction
+  for (const Life& life : lives) {
+    changes[life.begin] += static_cast<std::int64_t>(life.bytes);
+    changes[life.end + 1] -= static_cast<std::int64_t>(life.bytes);
+  }
+  std::int64_t now = 0, most = 0;
+  for (const auto& [at, change] : changes) most = std::max(most, now += change);
+  return static_cast<std::uint64_t>(most);
 }
 
 LayoutFigures figures_of(const RunConfig& config, const std::string& name) {
@@ -181,10 +213,11 @@ LayoutFigures figures_of(const RunConfig& config, const std::string& name) {
     figures.received = std::max(figures.received, received);
     figures.transfers = std::max(figures.transfers, transfers);
     figures.activations = std::max(figures.activations, activations);
+    figures.gathered = std::max(figures.gathered, gathered_bytes(program));
     figures.state = std::max(figures.state, device_memory(plan, device) - activations);
   }
-  figures.law = law_of(plan, name);
-  figures.by_axes = bytes_by_axes(plan);
+  add_moves(figures, plan);
+  add_laws(figures, plan);
   figures.seconds = simulate_step(plan, program_seconds(plan, mesh::cost_model_seconds(0))).step;
   return figures;
 }
@@ -205,30 +238,37 @@ std::vector<LayoutFigures> compare_layouts(const RunConfig& config,
   return figures;
 }
 
+double LayoutFigures::law() const {
+  double sum = 0;
+  for (const auto& [axes, along] : by_axes) sum += along.law;
+  return sum;
+}
+
 std::string to_table(const std::vector<LayoutFigures>& figures) {
   std::string text =
-      fmt::format("{:<12} {:>10} {:>10} {:>9} {:>10} {:>11} {:>9}  {}\n", "layout", "receives",
-                  "linears'", "transfers", "state", "activations", "step", "axes");
-  std::string below;
+      fmt::format("{:<12} {:>10} {:>10} {:>9} {:>10} {:>11} {:>10} {:>9}\n", "layout", "receives",
+                  "linears'", "transfers", "state", "activations", "gathered", "step");
+  std::string axes =
+      fmt::format("\n{:<12} {:<14} {:>10} {:>10}\n", "layout", "along", "receives", "linears'");
+  std::string refused;
   for (const LayoutFigures& one : figures) {
     if (!one.refusal.empty()) {
-      below += fmt::format("{}: {}\n", one.layout, one.refusal);
+      refused += fmt::format("\n{}: {}", one.layout, one.refusal);
       continue;
     }
-    std::string axes;
-    for (const auto& [name, bytes] : one.by_axes)
-      axes += fmt::format("{}{} {}", axes.empty() ? "" : ", ", name, bytes_text(bytes));
-    text += fmt::format("{:<12} {:>10} {:>10} {:>9} {:>10} {:>11} {:>9}  {}\n", one.layout,
-                        bytes_text(one.received), one.law > 0 ? bytes_text(one.law) : "-",
-                        one.transfers, format_bytes(one.state), format_bytes(one.activations),
-                        format_seconds(one.seconds), axes);
+    text += fmt::format("{:<12} {:>10} {:>10} {:>9} {:>10} {:>11} {:>10} {:>9}\n", one.layout,
+                        bytes_text(one.received), bytes_text(one.law()), one.transfers,
+                        format_bytes(one.state), format_bytes(one.activations),
+                        format_bytes(one.gathered), format_seconds(one.seconds));
+    for (const auto& [name, along] : one.by_axes)
+      axes += fmt::format("{:<12} {:<14} {:>10} {:>10}\n", one.layout, name,
+                          bytes_text(along.received), along.law > 0 ? bytes_text(along.law) : "-");
   }
-  return text + below +
-         "receives: bytes of a step, of the device that receives most; linears': the closed form "
-         "for "
-         "linears alone;\nstate: parameters, gradients, moments; step: if devices took no time; "
-         "axes: "
-         "what moves along which\n";
+  return text + axes + refused + (refused.empty() ? "" : "\n") +
+         "\nreceives: bytes of a step, of the device that receives most; linears': of them those "
+         "of "
+         "linears,\nby closed form; state: parameters, gradients, moments; gathered: of the "
+         "activations, weights\nthat are kept for a time; step: if devices took no time\n";
 }
 
 std::string to_json(const std::vector<LayoutFigures>& figures) {
@@ -238,14 +278,18 @@ std::string to_json(const std::vector<LayoutFigures>& figures) {
       document.push_back({{"layout", one.layout}, {"refusal", one.refusal}});
       continue;
     }
+    nlohmann::ordered_json by_axes = nlohmann::ordered_json::object();
+    for (const auto& [name, along] : one.by_axes)
+      by_axes[name] = {{"received_bytes", along.received}, {"law_of_linears_bytes", along.law}};
     document.push_back({{"layout", one.layout},
                         {"meshes", one.meshes},
                         {"received_bytes", one.received},
-                        {"law_of_linears_bytes", one.law},
-                        {"bytes_by_axes", one.by_axes},
+                        {"law_of_linears_bytes", one.law()},
+                        {"by_axes", by_axes},
                         {"transfers", one.transfers},
                         {"state_bytes", one.state},
                         {"activation_bytes", one.activations},
+                        {"gathered_bytes", one.gathered},
                         {"step_seconds_without_compute", one.seconds}});
   }
   return document.dump(2) + "\n";

@@ -15,14 +15,17 @@ struct LayoutFigures {
   std::string meshes;   ///< "cube(i=2,j=2,l=2)"
   std::string refusal;  ///< Why it cannot be; else empty, and what follows holds.
   double received = 0;  ///< Bytes of a step from devices of its mesh.
-  /// Of these what linears receive, by closed forms (Bian et al. 2021; SUMMA; Megatron), added up
-  /// over meshes; 0: there is none for this layout, or its axes differ.
-  double law = 0;
-  /// Bytes by the axes along which they move, "i" or "i+j", as rings send them.
-  std::map<std::string, double> by_axes;
+  /// Bytes by the axes along which they move, "i" or "i+j", added up over meshes.
+  struct Along {
+    double received = 0;  ///< As rings send them.
+    double law = 0;       ///< Of it linears', by closed form: see mesh::linear_law().
+  };
+  std::map<std::string, Along> by_axes;
+  double law() const;             ///< Of all axes.
   std::int64_t transfers = 0;     ///< Begun in a step.
   std::uint64_t state = 0;        ///< Bytes of parameters, gradients and moments.
   std::uint64_t activations = 0;  ///< Bytes of activations, gathered weights included.
+  std::uint64_t gathered = 0;     ///< Most bytes of gathered weights at a time.
   double seconds = 0;             ///< Of a step whose devices take no time: its transfers alone.
 };
 

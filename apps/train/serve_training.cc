@@ -17,6 +17,7 @@
 #include "apps/run_files/run_directory.h"
 #include "apps/train/compare_layouts.h"
 #include "apps/train/driver_device.h"
+#include "apps/train/layout_plot.h"
 #include "apps/train/run_config.h"
 #include "apps/train/training_loop.h"
 #include "core/base/error.h"
@@ -270,6 +271,7 @@ int plan_training(const actors::AppRun& run, TrainingApp& app) {
     std::istringstream names(run.layouts);
     for (std::string name; std::getline(names, name, ',');) layouts.push_back(name);
     const std::vector<LayoutFigures> figures = compare_layouts(config, layouts);
+    if (!run.svg.empty()) draw_layouts(figures, config.model.text).write(run.svg);
     say(stdout, "{}", run.json ? to_json(figures) : to_table(figures));
     return kDone;
   }

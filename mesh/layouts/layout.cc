@@ -97,6 +97,8 @@ Roles roles_of(const LayoutDefinition& layout, const LayoutChoice& choice, const
   return roles;
 }
 
+}  // namespace
+
 LayoutAxes axes_of(const LayoutChoice& choice, const DeviceMesh& mesh) {
   const LayoutDefinition& layout = find_layout(choice.name);
   AxesOf axis;
@@ -117,8 +119,6 @@ LayoutAxes axes_of(const LayoutChoice& choice, const DeviceMesh& mesh) {
   }
   return axes;
 }
-
-}  // namespace
 
 std::string_view to_string(Role role) { return name_of(role).name; }
 std::span<const Role> all_roles() {

@@ -66,8 +66,8 @@ TEST_F(StrategyCommand, WhatItShowsARunTakesAndTrainsTheSame) {
 }
 
 TEST_F(StrategyCommand, ComparesLayoutsOnAxesThatSuitThem) {
-  auto& compare = processes_.run(
-      "weft", {"strategy", "compare", "cube.yaml", "--layouts", "1d,2d,2.5d,3d", "--json"});
+  auto& compare = processes_.run("weft", {"strategy", "compare", "cube.yaml", "--layouts",
+                                          "1d,2d,2.5d,3d", "--json", "--svg", "layouts.svg"});
   ASSERT_EQ(compare.wait(), 0) << compare.text();
   const nlohmann::json figures = nlohmann::json::parse(compare.text());
   ASSERT_EQ(figures.size(), 4u);
@@ -80,7 +80,11 @@ TEST_F(StrategyCommand, ComparesLayoutsOnAxesThatSuitThem) {
     EXPECT_GT(figures[i]["received_bytes"], 0);
     EXPECT_GT(figures[i]["transfers"], 0);
     EXPECT_GT(figures[i]["state_bytes"], 0);
+    for (const auto& [axes, along] : figures[i]["by_axes"].items())
+      EXPECT_LE(along["law_of_linears_bytes"], along["received_bytes"]) << axes;
   }
+  EXPECT_THAT(read_file(processes_.directory() / "layouts.svg"),
+              AllOf(HasSubstr("tensor"), HasSubstr("gathered weights")));
   // All on one host: its links carry nothing.
   EXPECT_EQ(figures[0]["step_seconds_without_compute"], 0);
   auto& table =

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/ops/op_definition.h"
+#include "mesh/layouts/linear_law.h"
 #include "mesh/program/parameter_blocks.h"
 #include "tests/training_layouts/gpt_on_layouts.h"
 
@@ -189,6 +190,53 @@ TEST(ByteLaws, TensorParallelismReceivesWhatMegatronDoes) {
     // its forward gathers what the other has.
     const double each = 4.0 * 2 * (devices - 1) / devices * mh;
     EXPECT_DOUBLE_EQ(linears, 5 * each) << linears / each;
+  }
+}
+
+/// A linear from the residual stream.
+bool expands(const Graph& graph, const Node& linear) {
+  return std::ranges::any_of(graph.parameters(), [&](const Parameter& parameter) {
+    return parameter.value == linear.inputs[1] && parameter.axes.front() == "embed";
+  });
+}
+
+/// Any layout, on axes of sizes that differ too, beside data or not: what `weft strategy compare`
+/// prints.
+TEST(ByteLaws, ClosedFormsHoldForEveryLayout) {
+  using mesh::Gather;
+  LayoutMesh beside_data{"1d", {{"data", 2}, {"t", 4}}}, sharded_too = beside_data;
+  sharded_too.shard_data = true;
+  for (const LayoutMesh& on :
+       std::vector<LayoutMesh>{{"1d", {{"t", 8}}},
+                               {"1d-sequence", {{"t", 8}}},
+                               {"2d", {{"r", 2}, {"c", 4}}, Gather::kUse},
+                               {"2.5d", {{"d", 2}, {"r", 2}, {"c", 2}}},
+                               {"2.5d", {{"d", 2}, {"r", 2}, {"c", 2}}, Gather::kUse},
+                               {"3d", {{"i", 2}, {"j", 2}, {"l", 4}}},
+                               {"3d", {{"data", 2}, {"i", 1}, {"j", 2}, {"l", 2}}, {}, true},
+                               {"fsdp", {{"data", 8}}},
+                               {"fsdp", {{"data", 8}}, Gather::kUse},
+                               beside_data,
+                               sharded_too}) {
+    apps::GptShape shape = large_gpt(2);
+    shape.heads = shape.batch = 8;
+    const mesh::TrainingPlan plan = plan_on({on}, shape, 1);
+    SCOPED_TRACE(on.layout + " on " + to_string(plan.partition.meshes[mesh::MeshId(0)]));
+    const Received received = received_by(plan, 0);
+    double linears = 0, law = 0;
+    for (const auto& [linear, bytes] : received.forward) linears += bytes;
+    for (const auto& [linear, bytes] : received.backward) linears += bytes;
+    const Graph& graph = plan.partition.graph;
+    for (std::uint64_t n = 0; n < graph.nodes().size(); ++n) {
+      const Node& node = graph.node(NodeId(n));
+      if (node.op.kind != OpKind::kLinear || node.pass != Pass::kForward) continue;
+      const Product p = product_of(graph, NodeId(n));
+      for (const mesh::LawOfTensor& of :
+           linear_law(*plan.layout.meshes[0].layout, plan.partition.meshes[mesh::MeshId(0)],
+                      {p.m, p.k, p.n, expands(graph, node)}, 1))
+        law += 4 * (of.elements + of.gradient_elements);
+    }
+    EXPECT_DOUBLE_EQ(linears, law);
   }
 }
 

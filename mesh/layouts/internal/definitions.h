@@ -38,6 +38,9 @@ struct LayoutDefinition {
   LayoutAxes (*axes)(AxesOf& axis);
 };
 
+/// What the layout says of this mesh, with roles found. Throws as layout_strategy().
+LayoutAxes axes_of(const LayoutChoice& choice, const DeviceMesh& mesh);
+
 extern const LayoutDefinition kLayout1d;
 extern const LayoutDefinition kLayout1dSequence;
 extern const LayoutDefinition kLayout2d;
