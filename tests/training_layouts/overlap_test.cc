@@ -1,12 +1,14 @@
 // Reductions of input gradients are under way while the weight gradient's product runs, read from
-// compiled programs: begun before it, waited for after it.
+// compiled programs: begun before it, waited for after it. And what stages with layouts cost.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 
+#include "mesh/costs/plan_costs.h"
 #include "tests/training_layouts/gpt_on_layouts.h"
 
 namespace weft::test {
@@ -73,6 +75,20 @@ TEST(Overlap, InputGradientsAreReducedBehindTheWeightGradientsProduct) {
     EXPECT_EQ(found.all, linears * microbatches);
     EXPECT_EQ(found.behind, found.all);
   }
+}
+
+TEST(StageCosts, CountAGatherOfTheWholeStepOnce) {
+  LayoutMesh cube{"3d", {{"i", 2}, {"j", 2}, {"l", 2}}};
+  const int microbatches = 4;
+  const auto forward = [&](mesh::Gather gather) {
+    cube.gather = gather;
+    const mesh::TrainingPlan plan = plan_on({cube}, gpt_shape(2, 1), microbatches);
+    const auto free = [](const Op&, std::span<const TensorType>) { return 0.0; };
+    return plan_costs(plan, free).stages.front().forward;
+  };
+  const double often = forward(mesh::Gather::kMicrobatch), once = forward(mesh::Gather::kStep);
+  EXPECT_LT(once, often);
+  EXPECT_GT(once, often / microbatches);
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ class StepTimer {
       return compute_seconds(*compute);
     const auto& [input, output, move] = std::get<MoveStep>(step.what);
     const TensorType& type = plan_.partition.graph.value(local(input).value).type;
-    return simulated_seconds(plan_, plan_move(type, move, mesh_, plan_.topology));
+    const int times = local(output).once_per_step ? plan_.layout.microbatches : 1;
+    return simulated_seconds(plan_, plan_move(type, move, mesh_, plan_.topology)) / times;
   }
 
  private:

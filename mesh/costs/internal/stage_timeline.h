@@ -28,7 +28,7 @@ struct StageTimeline {
 };
 
 /// Seconds of each of a mesh's steps on the slowest of its devices; collectives as planned on the
-/// network.
+/// network. What is done once in a training step is spread over its microbatches.
 std::vector<double> step_seconds(const TrainingPlan& plan, MeshId mesh, const OpSeconds& seconds);
 
 /// `forward`: F, else I and W. `seconds`: of the mesh's steps.
