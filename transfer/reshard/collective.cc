@@ -38,7 +38,11 @@ void check_group(const std::string& what, DType dtype, bool reduces, const Regio
 class Flows {
  public:
   Flows(CollectivePlan& plan, const Topology& topology, const CollectiveOptions& options)
-      : plan_(plan), topology_(topology), options_(options), loads_(topology) {}
+      : plan_(plan),
+        topology_(topology),
+        options_(options),
+        apart_(on_hosts_of_their_own(plan, topology)),
+        loads_(topology) {}
 
   /// `like`: take its chunks, so that chunk i of both is the same bytes.
   const Flow& add(FlowKind kind, const Region& region, DeviceId root, std::vector<FlowEdge> edges,
@@ -58,10 +62,17 @@ class Flows {
     return plan_.flows.back();
   }
 
-  /// From one rank to another, in rotation.
+  /// From one rank to another, in rotation. Small chunks to many at a time: a sender then always has
+  /// a receiver that is not busy with others, and no receiver gets more than its queue holds.
   const Flow& add_turn(FlowKind kind, const Region& region, DeviceId from, DeviceId to) {
     ChunkOptions chunks = options_.chunks;
-    if (plan_.ranks.size() > 2) chunks.direct_chunk_bytes = options_.turn_chunk_bytes;
+    if (plan_.ranks.size() > 2) {
+      chunks.direct_chunk_bytes = options_.turn_chunk_bytes;
+      chunks.window = options_.turn_window;
+      if (apart_)
+        plan_.egress_places =
+            std::min<std::uint32_t>(plan_.ranks.size() - 1, options_.turns_at_a_time);
+    }
     return add(kind, region, from, {{from, to}}, nullptr, &chunks);
   }
 
@@ -70,10 +81,7 @@ class Flows {
   /// the first byte to the last, where each hop of a chain lags a chunk behind the one before it.
   /// `most`: of a rank's parts; `all`: of all ranks together.
   bool goes_straight(std::uint64_t most, std::uint64_t all) const {
-    std::set<HostId> hosts;
-    for (const auto& rank : plan_.ranks) hosts.insert(topology_.host_of(rank.device));
-    const std::size_t ranks = plan_.ranks.size();
-    return hosts.size() == ranks && most * ranks <= 2 * all;
+    return apart_ && most * plan_.ranks.size() <= 2 * all;
   }
 
   /// Calls add(i, j) for every two ranks: rank i begins with rank i + 1, so that not everybody
@@ -100,9 +108,16 @@ class Flows {
   }
 
  private:
+  static bool on_hosts_of_their_own(const CollectivePlan& plan, const Topology& topology) {
+    std::set<HostId> hosts;
+    for (const auto& rank : plan.ranks) hosts.insert(topology.host_of(rank.device));
+    return hosts.size() == plan.ranks.size();
+  }
+
   CollectivePlan& plan_;
   const Topology& topology_;
   const CollectiveOptions& options_;
+  const bool apart_;  ///< No two ranks share a host.
   Loads loads_;
 };
 
@@ -260,6 +275,7 @@ DevicePart CollectivePlan::device_part(DeviceId device) const {
                                 [&](const Rank& rank) { return rank.device == device; });
   if (own == ranks.end()) return part;
   part.tensors.push_back({dtype, own->source, own->destination});
+  part.egress_places = egress_places;
   for (const Region& region : own->copies) part.copies.push_back({0, region});
   part.reductions = own->reductions;
   part.streams = streams_of(flows, device);

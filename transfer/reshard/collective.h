@@ -22,11 +22,16 @@ struct CollectiveOptions {
   /// Chunk of a flow that takes turns with those to other ranks. Wires send so little at once; what
   /// is larger asks first, and on a full link the question waits behind what is queued.
   std::uint64_t turn_chunk_bytes = 64 * 1024;
+  /// Chunks of such a flow that may be under way, and to how many ranks at a time. What is in sum
+  /// on the way to a rank is about what a switch can hold for it.
+  std::uint32_t turn_window = 4;
+  std::uint32_t turns_at_a_time = 8;
 
   friend bool operator==(const CollectiveOptions&, const CollectiveOptions&) = default;
   static constexpr auto fields =
       weft::fields(&CollectiveOptions::chunks, &CollectiveOptions::one_hop_bytes,
-                   &CollectiveOptions::turn_chunk_bytes);
+                   &CollectiveOptions::turn_chunk_bytes, &CollectiveOptions::turn_window,
+                   &CollectiveOptions::turns_at_a_time);
 };
 
 /// What a group of devices does together with one tensor, as flows and reductions in rank order. A
@@ -50,6 +55,8 @@ struct CollectivePlan {
   DType dtype = DType::kF32;
   std::vector<Rank> ranks;
   std::vector<Flow> flows;
+  /// How many flows of a device send to other hosts at a time; 0: as many as EgressRule says.
+  std::uint32_t egress_places = 0;
 
   /// What `device` has to do; empty() if it is not in the group.
   DevicePart device_part(DeviceId device) const;
@@ -59,8 +66,9 @@ struct CollectivePlan {
   std::string digest() const;
 
   friend bool operator==(const CollectivePlan&, const CollectivePlan&) = default;
-  static constexpr auto fields = weft::fields(&CollectivePlan::kind, &CollectivePlan::dtype,
-                                              &CollectivePlan::ranks, &CollectivePlan::flows);
+  static constexpr auto fields =
+      weft::fields(&CollectivePlan::kind, &CollectivePlan::dtype, &CollectivePlan::ranks,
+                   &CollectivePlan::flows, &CollectivePlan::egress_places);
 };
 
 /// A headline and a line per flow.
