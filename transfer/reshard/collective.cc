@@ -62,8 +62,8 @@ class Flows {
     return plan_.flows.back();
   }
 
-  /// From one rank to another, in rotation. Small chunks to many at a time: a sender then always has
-  /// a receiver that is not busy with others, and no receiver gets more than its queue holds.
+  /// From one rank to another, in rotation. Small chunks to many at a time: a sender then always
+  /// has a receiver that is not busy with others, and no receiver gets more than its queue holds.
   const Flow& add_turn(FlowKind kind, const Region& region, DeviceId from, DeviceId to) {
     ChunkOptions chunks = options_.chunks;
     if (plan_.ranks.size() > 2) {
