@@ -24,7 +24,7 @@ std::shared_ptr<Connection> Link::connection() const {
 void Link::attach(std::shared_ptr<Connection> connection, Introduction other, bool dialled_here) {
   introduction_ = std::move(other);
   dialled_here_ = dialled_here;
-  last_read_ = SteadyClock().now();
+  lease_.renew(SteadyClock().now());
   connection->hand_over(*this, kMaxFrameBody);
   {
     const std::lock_guard lock(mutex_);
@@ -53,14 +53,14 @@ void Link::say_goodbye(const std::string& reason) {
   });
 }
 
-TimePoint Link::beat() {
+Nanoseconds Link::beat() {
   const auto connection = this->connection();
   if (connection && !wrote_.exchange(false, std::memory_order_relaxed)) {
     const std::lock_guard lock(mutex_);
     connection->append(static_cast<std::uint8_t>(MessageKind::kBeat), 0, {});
   }
   if (connection) connection->flush();
-  return last_read_;
+  return lease_.look(SteadyClock().now());
 }
 
 std::optional<Error> Link::transmit(OutgoingCall& outgoing) {
@@ -152,7 +152,7 @@ void Link::on_frame(const FrameHeader& header, std::span<const std::byte> body) 
   }
 }
 
-void Link::on_batch_end() { last_read_ = SteadyClock().now(); }
+void Link::on_batch_end() { lease_.renew(SteadyClock().now()); }
 
 void Link::on_closed(const Error& reason) {
   if (reason.code() == ErrorCode::kUnavailable)

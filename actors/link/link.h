@@ -6,6 +6,7 @@
 #include "actors/link/compatibility.h"
 #include "actors/link/route.h"
 #include "actors/message/chunks.h"
+#include "actors/supervision/lease.h"
 
 namespace weft::actors {
 
@@ -35,7 +36,9 @@ class LinkEvents {
 /// loop's thread. The rest: any thread.
 class Link final : public Route, public FrameHandler, public std::enable_shared_from_this<Link> {
  public:
-  Link(ProcessRef peer, LinkEvents& events) : peer_(std::move(peer)), events_(events) {}
+  /// `beat_interval`: between two calls of beat().
+  Link(ProcessRef peer, LinkEvents& events, Nanoseconds beat_interval)
+      : peer_(std::move(peer)), events_(events), lease_(beat_interval) {}
 
   /// The handshake is over: reads and writes from now on.
   void attach(std::shared_ptr<Connection> connection, Introduction other, bool dialled_here);
@@ -43,9 +46,9 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   /// wants to see that through.
   std::shared_ptr<Connection> shut(const Error& reason);
   void say_goodbye(const std::string& reason);
-  /// Writes a sign of life if nothing else was written since the last time; returns when something
-  /// was last read.
-  TimePoint beat();
+  /// Writes a sign of life if nothing else was written since the last time; returns for how long
+  /// nothing was read (see Lease).
+  Nanoseconds beat();
 
   bool attached() const { return connection() != nullptr; }
   /// The connection was there and has ended: waiting for evidence.
@@ -81,7 +84,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   // shared with its own pending reads; guarded by mutex_, changed on the loop's thread
   std::shared_ptr<Connection> connection_;
   MessageAssembler assembler_;
-  TimePoint last_read_;
+  Lease lease_;
   std::atomic<bool> wrote_{false};
   // calls sent whose replies have not come: few of them are written at once, many together
   std::atomic<int> unanswered_{0};

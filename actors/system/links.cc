@@ -35,7 +35,7 @@ std::shared_ptr<Route> System::Impl::route_to(const ProcessRef& process) {
   if (process.address.port == 0)
     throw_error(ErrorCode::kUnavailable,
                 "{} is not connected, and listens nowhere: only it can connect", process.name);
-  auto link = std::make_shared<Link>(process, *this);
+  auto link = std::make_shared<Link>(process, *this, options.beat_interval);
   links.emplace(process.id, link);
   loop.post([this, link] { dial_peer(link); });
   return link;
@@ -167,7 +167,9 @@ void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
     }
   } else {
     const std::lock_guard lock(routes_mutex);
-    existing = links.try_emplace(other.process.id, std::make_shared<Link>(other.process, *this))
+    existing = links
+                   .try_emplace(other.process.id,
+                                std::make_shared<Link>(other.process, *this, options.beat_interval))
                    .first->second;
   }
   append_message(*handshake.connection(), MessageKind::kWelcome, {});
@@ -273,10 +275,9 @@ void System::Impl::beat() {
     const std::lock_guard lock(routes_mutex);
     for (const auto& [id, link] : links) all.push_back(link);
   }
-  const TimePoint now = SteadyClock().now();
   for (const auto& link : all) {
     if (!link->attached()) continue;
-    const Nanoseconds silent = now - link->beat();
+    const Nanoseconds silent = link->beat();
     if (silent <= options.dead_after) continue;
     if (peer_silent) peer_silent(link->peer(), silent);
     lose(link,

@@ -95,7 +95,8 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
                       fmt::format("the connection to {} was lost and made anew", describe(other))));
     const std::lock_guard lock(system_.routes_mutex);
     return system_.links
-        .try_emplace(other.process.id, std::make_shared<Link>(other.process, system_))
+        .try_emplace(other.process.id,
+                     std::make_shared<Link>(other.process, system_, system_.options.beat_interval))
         .first->second;
   }
 

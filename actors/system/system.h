@@ -32,8 +32,8 @@ struct SystemOptions {
   /// How long a lost connection waits for fail_peer() to say why, before its calls fail with
   /// "connection lost".
   Nanoseconds eof_grace = std::chrono::milliseconds(250);
-  /// A peer from which nothing came for `dead_after` is dead; silent links carry a sign of life
-  /// every `beat_interval`.
+  /// A peer from which nothing came for `dead_after`, while this process could see it, is dead;
+  /// silent links carry a sign of life every `beat_interval`.
   Nanoseconds beat_interval = std::chrono::seconds(1);
   Nanoseconds dead_after = std::chrono::seconds(10);
   /// For connections made on the way to a call.

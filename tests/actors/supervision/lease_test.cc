@@ -1,0 +1,53 @@
+#include "actors/supervision/lease.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::actors {
+namespace {
+
+using namespace std::chrono_literals;
+
+TimePoint at(Nanoseconds since_start) { return TimePoint(since_start); }
+
+TEST(Lease, CountsTheSilenceSinceSomethingCame) {
+  Lease lease(1s);
+  lease.renew(at(10s));
+  EXPECT_EQ(lease.look(at(10500ms)), 500ms);
+  EXPECT_EQ(lease.look(at(11500ms)), 1500ms);
+  lease.renew(at(11600ms));
+  EXPECT_EQ(lease.look(at(12500ms)), 900ms);
+}
+
+TEST(Lease, BeginsWithTheFirstLookWhereNothingHasComeYet) {
+  Lease lease(1s);
+  EXPECT_EQ(lease.look(at(50s)), 0s);
+  EXPECT_EQ(lease.look(at(51s)), 1s);
+}
+
+TEST(Lease, ALateLookCountsNoMoreThanWasWatched) {
+  Lease lease(1s);
+  lease.renew(at(0s));
+  EXPECT_EQ(lease.look(at(1s)), 1s);
+  // Stopped for a minute: what came meanwhile is read after this look.
+  EXPECT_EQ(lease.look(at(61s)), 2500ms);
+  EXPECT_EQ(lease.look(at(62s)), 3500ms);
+}
+
+TEST(Lease, JitterOfABusyMachineIsCounted) {
+  Lease lease(1s);
+  lease.renew(at(0s));
+  EXPECT_EQ(lease.look(at(1400ms)), 1400ms);
+  EXPECT_EQ(lease.look(at(2500ms)), 2500ms);
+}
+
+/// Starved: it runs once in five seconds, and so do those that it watches.
+TEST(Lease, AnObserverThatHardlyRunsGivesTheOthersTimeToo) {
+  Lease lease(1s);
+  lease.renew(at(0s));
+  Nanoseconds silence{0};
+  for (int i = 1; i <= 6; ++i) silence = lease.look(at(5s * i));
+  EXPECT_EQ(silence, 9s);
+}
+
+}  // namespace
+}  // namespace weft::actors
