@@ -1,11 +1,13 @@
 // What named layouts send, read from compiled programs, against closed forms (Bian et al. 2021,
 // arXiv 2105.14450, section 3; SUMMA; Megatron), and what devices keep.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "core/ops/op_definition.h"
 #include "mesh/layouts/linear_law.h"
@@ -254,6 +256,58 @@ TEST(Storage, ParametersAndMomentsOfACubeAreSharedByAllDevices) {
     const double all = 12.0 * static_cast<double>(plan.partition.graph.num_parameter_elements());
     for (std::size_t device = 0; device < plan.train.programs.size(); ++device)
       EXPECT_NEAR(state_bytes(plan, device), all / (q * q * q), 0.02 * all / (q * q * q));
+  }
+}
+
+/// Bytes of what a device keeps of gradients, sums included.
+double gradient_bytes(const mesh::Program& program) {
+  std::map<std::int32_t, double> blocks;
+  for (const mesh::ProgramParameter& parameter : program.parameters) {
+    const std::int32_t block = program.buffers[parameter.gradient].persistent;
+    blocks[block] = static_cast<double>(program.persistents[block].bytes);
+  }
+  double bytes = 0;
+  for (const auto& [block, size] : blocks) bytes += size;
+  return bytes;
+}
+
+TEST(Storage, SoAreGradientsThatGoHomeAtOnceAndWhatLinearsKeep) {
+  for (const int q : {2, 3, 4}) {
+    for (const auto& [gather, microbatches] :
+         {std::pair(mesh::Gather::kUse, 2), std::pair(mesh::Gather::kMicrobatch, 1)}) {
+      SCOPED_TRACE(fmt::format("q {}, {} microbatches", q, microbatches));
+      const mesh::TrainingPlan plan = plan_on({cube(q, gather)}, large_gpt(q), microbatches);
+      const Graph& graph = plan.partition.graph;
+      const double devices = q * q * q;
+      const double all = 4.0 * static_cast<double>(graph.num_parameter_elements());
+      for (const mesh::Program& program : plan.train.programs)
+        EXPECT_NEAR(gradient_bytes(program), all / devices, 0.02 * all / devices);
+      if (gather != mesh::Gather::kUse) continue;
+      // What forward steps make and backward ones read, of what goes into linears.
+      std::set<ValueId> inputs_of_linears;
+      for (const Node& node : graph.nodes())
+        if (is_linear(node)) inputs_of_linears.insert(node.inputs[0]);
+      const mesh::MeshPartition& part = plan.partition.per_mesh[mesh::MeshId(0)];
+      const mesh::DeviceMesh& mesh = plan.partition.meshes[mesh::MeshId(0)];
+      std::set<mesh::LocalId> made_forward;
+      int kept = 0;
+      for (const mesh::Step& step : part.steps) {
+        if (step.pass == Pass::kForward) {
+          for (const mesh::LocalId output : outputs_of(step)) made_forward.insert(output);
+          continue;
+        }
+        for (const mesh::LocalId input : inputs_of(step)) {
+          const mesh::LocalValue& local = part.locals[input];
+          if (!made_forward.contains(input) || !inputs_of_linears.contains(local.value)) continue;
+          const Shape& shape = graph.value(local.value).type.shape;
+          EXPECT_EQ(num_elements(local_shape(shape, local.spec, mesh, 0)) * devices,
+                    num_elements(shape))
+              << graph.value(local.value).name;
+          ++kept;
+        }
+      }
+      EXPECT_GE(kept, 5);
+    }
   }
 }
 
