@@ -97,7 +97,7 @@ struct RunProgress {
 
 /// For `weft status`.
 struct RunStatus {
-  std::string name;  ///< "run quickstart"
+  std::string name;  ///< "run quickstart"; the second of that name "run quickstart#2"
   std::int64_t pid = 0;
   bool has_progress = false;  ///< It has said how far it is.
   RunProgress progress;
@@ -119,7 +119,7 @@ struct HostStatus {
 struct MeshStatus {
   MeshKey key;
   std::string shape;
-  std::string owner;
+  std::string owner;  ///< The name of a run; empty when that has gone.
   std::string state;  ///< "starting", "running", "failed"
   std::vector<HostDevice> places;
   static constexpr auto fields =

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -83,9 +84,20 @@ void Head::leave(const std::string& why) {
 
 Joined Head::own(OwnerOffer offer) {
   const ProcessRef caller = context_.caller();
+  offer.name = free_name(offer.name);
   owners_[caller.id] = {offer, caller};
   event(fmt::format("{} (pid {}) is here", offer.name, offer.pid));
   return {store_.cluster_id(), store_.term()};
+}
+
+std::string Head::free_name(const std::string& wanted) const {
+  const auto is_taken = [&](const std::string& name) {
+    return std::ranges::any_of(owners_,
+                               [&](const auto& of) { return of.second.offer.name == name; });
+  };
+  std::string name = wanted;
+  for (int i = 2; is_taken(name); ++i) name = fmt::format("{}#{}", wanted, i);
+  return name;
 }
 
 std::string Head::actor_label(const MeshRequest& request, std::uint32_t rank) const {

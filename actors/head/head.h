@@ -113,6 +113,8 @@ class Head final {
   std::map<std::string, LaunchRequest> launches_of(const MeshKey& key, const Mesh& mesh) const;
   /// Why a mesh whose processes have all started cannot be used after all.
   std::optional<Error> lost_while_starting(const MeshKey& key) const;
+  /// As wanted, or where another owner has that name "run quickstart#2".
+  std::string free_name(const std::string& wanted) const;
   std::string actor_label(const MeshRequest& request, std::uint32_t rank) const;
   /// Removes the host whose agent is gone, or has been silent for so long; false: the peer is no
   /// agent.

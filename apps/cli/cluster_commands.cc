@@ -138,14 +138,21 @@ std::string describe(const ClusterStatus& status) {
   if (status.hosts.empty())
     line("none has joined; add one: weft join {} --name worker0 --devices 2\n", status.address);
   line("\nruns\n");
-  for (const actors::RunStatus& run : status.runs)
+  const auto add_meshes_of = [&](const std::string& owner) {
+    for (const auto& mesh : status.meshes)
+      if (mesh.owner == owner)
+        line("    mesh {} {} (epoch {}), {}\n", mesh.key.name, mesh.shape, mesh.key.epoch,
+             mesh.state);
+  };
+  for (const actors::RunStatus& run : status.runs) {
     line("  {} (pid {}): {}\n", run.name, run.pid, progress_text(run));
+    add_meshes_of(run.name);
+  }
   if (status.runs.empty()) line("  none\n");
-  line("\nmeshes\n");
-  for (const auto& mesh : status.meshes)
-    line("  {} {} (epoch {}), {}, owned by {}\n", mesh.key.name, mesh.shape, mesh.key.epoch,
-         mesh.state, mesh.owner);
-  if (status.meshes.empty()) line("  none\n");
+  if (std::ranges::any_of(status.meshes, [](const auto& mesh) { return mesh.owner.empty(); })) {
+    line("  ended, and its processes are ending:\n");
+    add_meshes_of("");
+  }
   line("\nlast events\n");
   for (const auto& event : status.events)
     line("  {:%H:%M:%S}  {}\n", fmt::localtime(event.unix_ms / 1000), event.text);

@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "tests/support/real_processes.h"
 
@@ -11,6 +13,7 @@ namespace weft::test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -168,6 +171,31 @@ TEST(ByHand, AHeadWhoseDiskIsFullTellsDeathsTakesHostsBackAndStops) {
   EXPECT_EQ(stop.wait(), 0) << stop.text();
   EXPECT_EQ(head.wait(), 0);
   EXPECT_TRUE(processes.none_left());
+}
+
+TEST(ByHand, TwoRunsOfOneNameAreToldApart) {
+  RealProcesses processes("two_runs");
+  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("Weft's head listens on ");
+  processes.start("weft", {"join", address, "--name", "a", "--devices", "2"})
+      .word_after("has joined cluster");
+  processes.write("run.yaml",
+                  "name: r\napp: cluster_app\ncluster: {launcher: manual, hosts: [{name: a, "
+                  "devices: 1}]}\nwork: {actors: 1, seconds: 60}\n");
+  for (const char* out : {"first", "second"})
+    processes.start("weft", {"run", "run.yaml", "--head", address, "--out", out})
+        .word_after("working");
+  const auto status =
+      nlohmann::json::parse(processes.run("weft", {"status", "--head", address, "--json"}).text());
+  std::set<std::string> runs, owners;
+  for (const auto& run : status["runs"]) runs.insert(run["name"]);
+  for (const auto& mesh : status["meshes"]) owners.insert(mesh["owner"]);
+  EXPECT_EQ(runs, (std::set<std::string>{"run r", "run r#2"}));
+  EXPECT_EQ(owners, runs);
+  const std::string text = processes.run("weft", {"status", "--head", address}).text();
+  EXPECT_THAT(text, AllOf(ContainsRegex("  run r \\(pid [0-9]+\\): [^\n]*\n    mesh front "),
+                          ContainsRegex("  run r#2 \\(pid [0-9]+\\): [^\n]*\n    mesh front ")));
+  EXPECT_EQ(processes.run("weft", {"stop", "--head", address}).wait(), 0);
 }
 
 TEST(ByHand, RunOnAClusterThatRuns) {
