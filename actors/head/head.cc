@@ -84,6 +84,7 @@ void Head::leave(const std::string& why) {
 
 Joined Head::own(OwnerOffer offer) {
   const ProcessRef caller = context_.caller();
+  owners_.erase(caller.id);  // it may say so again
   offer.name = free_name(offer.name);
   owners_[caller.id] = {offer, caller};
   event(fmt::format("{} (pid {}) is here", offer.name, offer.pid));

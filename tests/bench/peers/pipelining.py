@@ -243,12 +243,17 @@ def check(trainers, link):
                              f"where its tensors have {expected}")
 
 
-def train(arguments):
+def join(arguments):
+    """Becomes a rank of one thread; the interface that it talks over."""
     torch.set_num_threads(1)
-    interface = os.environ.get("GLOO_SOCKET_IFNAME", "")
-    rank, world = arguments.rank, arguments.world
-    dist.init_process_group("gloo", init_method=f"tcp://{arguments.address}", rank=rank, world_size=world,
+    dist.init_process_group("gloo", init_method=f"tcp://{arguments.address}", rank=arguments.rank, world_size=arguments.world,
                             timeout=timedelta(seconds=300))
+    return os.environ.get("GLOO_SOCKET_IFNAME", "")
+
+
+def train(arguments):
+    rank, world = arguments.rank, arguments.world
+    interface = join(arguments)
     shape = Shape(arguments)
     names = [name for name in arguments.schedules.split(",") if name]
     for name in names:

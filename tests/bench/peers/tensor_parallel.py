@@ -14,7 +14,6 @@ import os
 import statistics
 import sys
 import time
-from datetime import timedelta
 
 try:
     import torch
@@ -27,7 +26,7 @@ except ImportError as error:
     sys.exit(f"PyTorch is missing ({error}). Make a virtual environment with it and give its folder as WEFT_PEER_VENV:\n"
              "  python3 -m venv VENV && VENV/bin/pip install torch==2.15.0 numpy")
 
-from pipelining import gathered, interface_bytes, span
+from pipelining import gathered, interface_bytes, join, span
 from pytorch_models import Gpt
 
 
@@ -79,11 +78,8 @@ def split(model, mesh):
 
 
 def train(arguments):
-    torch.set_num_threads(1)
-    interface = os.environ.get("GLOO_SOCKET_IFNAME", "")
     rank, world = arguments.rank, arguments.world
-    dist.init_process_group("gloo", init_method=f"tcp://{arguments.address}", rank=rank, world_size=world,
-                            timeout=timedelta(seconds=300))
+    interface = join(arguments)
     torch.manual_seed(1)
     model = Gpt(arguments.layers, arguments.width, arguments.heads, arguments.sequence, arguments.vocabulary)
     model.blocks = nn.ModuleList(Block(block) for block in model.blocks)
@@ -146,8 +142,7 @@ def report(arguments):
     for path in arguments.metrics:
         lines = [json.loads(line) for line in open(path)]
         rows.append({"system": "Weft", "layout": os.path.basename(os.path.dirname(path)),
-                     "seconds": [line["seconds"] for line in lines[arguments.warmup:]], "losses": [line["loss"] for line in lines],
-                     "bytes_sent": 0})
+                     "seconds": [line["seconds"] for line in lines[arguments.warmup:]], "losses": [line["loss"] for line in lines]})
     first = statistics.median(rows[0]["seconds"])
     print(f"{peer['device']}; {arguments.about}; median of {len(rows[0]['seconds'])} steps")
     print(f"  {'system':8} {'layout':12} {'step s':>8} {'min':>8} {'max':>8} {'speed':>6}   losses, first and last")
