@@ -4,10 +4,11 @@
 
 #include <utility>
 
+#include "actors/agent/binary_hashes.h"
 #include "actors/supervision/stopped_process.h"
 #include "core/base/error.h"
 #include "core/base/name.h"
-#include "core/base/sha256.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 namespace {
@@ -22,31 +23,27 @@ Agent::Agent(Context& context, AgentConfig config, AgentEvents events, ProcessLa
       config_(std::move(config)),
       events_(std::move(events)),
       launcher_(launcher),
-      changed_(context.make_wakeup()) {}
+      changed_(context.make_wakeup()) {
+  use_share(ThreadShare::kControl);
+}
 
 Agent::~Agent() {
   for (const auto& [id, slot] : slots_) launcher_.stop(slot.pid, Nanoseconds::zero());
 }
 
 void Agent::check_binary(const LaunchRequest& request) {
-  std::error_code failed;
-  const auto size = std::filesystem::file_size(request.binary, failed);
-  const auto written = failed ? std::filesystem::file_time_type()
-                              : std::filesystem::last_write_time(request.binary, failed);
-  if (failed)
+  if (!std::filesystem::exists(request.binary))
     throw_error(ErrorCode::kNotFound,
                 "host {} has no file {}: put the app's binary there, the same as the driver's",
                 config_.name, request.binary);
-  CheckedBinary& known = checked_[request.binary];
-  if (known.sha256.empty() || known.size != size || known.written != written)
-    known = {written, size, sha256_file(request.binary)};
-  if (known.sha256 == request.binary_sha256) return;
+  const std::string found = BinaryHashes(config_.hash_directory).sha256(request.binary);
+  if (found == request.binary_sha256) return;
   throw_error(ErrorCode::kIncompatible,
               "the app's binary {} on host {} is not the driver's: its SHA-256 is {}..., the "
               "driver's is {}...; copy the "
               "driver's binary there, "
               "or start the driver from this one",
-              request.binary, config_.name, known.sha256.substr(0, 12),
+              request.binary, config_.name, found.substr(0, 12),
               request.binary_sha256.substr(0, 12));
 }
 

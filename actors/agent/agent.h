@@ -22,7 +22,8 @@ struct AgentConfig {
   std::string name;
   Address address;  ///< where this process listens
   std::filesystem::path log_directory;
-  Secret token;  ///< for device processes
+  std::filesystem::path hash_directory;  ///< of BinaryHashes
+  Secret token;                          ///< for device processes
 };
 
 /// What an agent tells the outside. Called on the agent's thread.
@@ -90,12 +91,6 @@ class Agent final {
   std::vector<Wakeup> reap_waiters_;  // of calls of stop_mesh(); each is notified once
   std::uint64_t last_slot_ = 0;
   std::map<std::uint64_t, Slot> slots_;
-  struct CheckedBinary {
-    std::filesystem::file_time_type written;
-    std::uintmax_t size = 0;
-    std::string sha256;
-  };
-  std::map<std::string, CheckedBinary> checked_;
 };
 
 }  // namespace weft::actors

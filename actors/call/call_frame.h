@@ -3,7 +3,6 @@
 #include <coroutine>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -11,6 +10,7 @@
 
 #include "actors/mailbox/mailbox.h"
 #include "core/base/outcome.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -71,7 +71,7 @@ class CallFrame {
   Envelope envelope_;
   RootTask root_;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable Mutex mutex_;  // guards what follows
   bool cancelled_ = false;
   std::optional<std::stop_source> stop_;
   std::function<void()> on_cancel_;

@@ -1,17 +1,16 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "actors/message/ids.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -39,8 +38,8 @@ class Pending {
  private:
   std::atomic<bool> claimed_{false};
   std::atomic<bool> done_{false};
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  Condition changed_;
   bool waiting_ = false;
   std::function<void()> then_;
 };

@@ -1,12 +1,13 @@
 #include "actors/call/wakeup.h"
 
 #include "core/base/check.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
 struct Wakeup::State {
   Schedule schedule;
-  std::mutex mutex;  // guards what follows
+  Mutex mutex;  // guards what follows
   bool notified = false;
   // numbers the waits, so that a late timer does not end the next one
   std::uint64_t waits = 0;

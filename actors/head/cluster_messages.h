@@ -20,9 +20,11 @@ struct HostOffer {
   std::string instruction_set;  ///< "avx512", "avx2", ...; a run on mixed hosts pins the lowest
   bool has_parent = false;      ///< somebody reaps the agent and will tell why it died
   std::string log_directory;
+  std::uint32_t processors = 0;  ///< that the agent may use
   static constexpr auto fields =
       weft::fields(&HostOffer::name, &HostOffer::devices, &HostOffer::pid, &HostOffer::machine,
-                   &HostOffer::instruction_set, &HostOffer::has_parent, &HostOffer::log_directory);
+                   &HostOffer::instruction_set, &HostOffer::has_parent, &HostOffer::log_directory,
+                   &HostOffer::processors);
 };
 
 /// The head's answer to a host that joins.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <optional>
 
 #include "actors/agent/agent.h"
@@ -14,11 +15,13 @@
 #include "core/base/error.h"
 #include "core/base/machine.h"
 #include "core/base/name.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 namespace {
 
 constexpr auto kLaunchWithin = std::chrono::seconds(30);
+constexpr std::size_t kStartingPerProcessor = 2;
 constexpr auto kStopWithin = std::chrono::seconds(5);
 constexpr std::size_t kEventsInStatus = 20;
 constexpr std::uint32_t kMaxDevices = 1024;
@@ -34,6 +37,53 @@ task<void> settle(std::vector<Future<void>> answers) {
   }
 }
 
+/// The launches of one machine, in turns: no more devices at once than its processors can start, or
+/// a thousand starting processes would keep all that run from saying that they live.
+class LaunchTurns final {
+ public:
+  using Answer = Future<std::vector<DeviceProcess>>;
+
+  void add(std::uint32_t processors, ActorRef<Agent> agent, LaunchRequest request) {
+    limit_ = std::max<std::size_t>(limit_, kStartingPerProcessor * processors);
+    waiting_.push_back({std::move(agent), std::move(request)});
+  }
+  void begin() {
+    while (!waiting_.empty() &&
+           (starting_ == 0 || starting_ + devices(waiting_.front()) <= limit_)) {
+      Turn& turn = waiting_.front();
+      starting_ += devices(turn);
+      under_way_.emplace_back(devices(turn),
+                              turn.agent.within(kLaunchWithin).call<&Agent::launch>(turn.request));
+      waiting_.pop_front();
+    }
+  }
+  /// The oldest that is under way, to be awaited before this is called again; none: all are done.
+  std::optional<Answer> next() {
+    starting_ -= std::exchange(awaited_, 0);
+    begin();
+    if (under_way_.empty()) return std::nullopt;
+    awaited_ = under_way_.front().first;
+    std::optional<Answer> answer(std::move(under_way_.front().second));
+    under_way_.pop_front();
+    return answer;
+  }
+  /// Those that have not begun never will.
+  void drop() { waiting_.clear(); }
+
+ private:
+  struct Turn {
+    ActorRef<Agent> agent;
+    LaunchRequest request;
+  };
+  static std::size_t devices(const Turn& turn) { return turn.request.devices.size(); }
+
+  std::size_t limit_ = 0;
+  std::size_t starting_ = 0;
+  std::size_t awaited_ = 0;
+  std::deque<Turn> waiting_;
+  std::deque<std::pair<std::size_t, Answer>> under_way_;
+};
+
 bool on_this_machine(const HostOffer& offer) { return offer.machine == machine_name(); }
 
 }  // namespace
@@ -45,6 +95,7 @@ Head::Head(Context& context, HeadConfig config, HeadEvents events)
       started_(clock_.now()),
       store_(config_.state_directory, events_.on_warning),
       book_(clock_) {
+  use_share(ThreadShare::kControl);
   event(fmt::format("head is up: cluster {}, term {}, at {}", store_.cluster_id().substr(0, 12),
                     store_.term(), to_string(config_.address)));
 }
@@ -128,6 +179,37 @@ std::map<std::string, LaunchRequest> Head::launches_of(const MeshKey& key, const
   return launches;
 }
 
+task<std::vector<DeviceProcess>> Head::launch(std::map<std::string, LaunchRequest> launches) {
+  std::map<std::string, LaunchTurns> turns;  // by machine
+  for (auto& [host, request] : launches) {
+    const Host& of = hosts_.at(host);
+    turns[of.offer.machine].add(
+        of.offer.processors, context_.system().named<Agent>(of.agent, "agent"), std::move(request));
+  }
+  for (auto& [machine, waiting] : turns) waiting.begin();
+  std::vector<DeviceProcess> processes;
+  std::optional<Error> failure;
+  for (bool more = true; more;) {
+    more = false;
+    for (auto& [machine, waiting] : turns) {
+      auto next = waiting.next();
+      if (!next) continue;
+      more = true;
+      LaunchTurns::Answer& answer = *next;
+      try {
+        const std::vector<DeviceProcess> started = co_await answer;
+        processes.insert(processes.end(), started.begin(), started.end());
+      } catch (...) {
+        if (!failure) failure = current_error();
+      }
+      if (failure)
+        for (auto& [other, rest] : turns) rest.drop();
+    }
+  }
+  if (failure) throw *failure;
+  co_return processes;
+}
+
 std::optional<Error> Head::lost_while_starting(const MeshKey& key) const {
   const auto mesh = meshes_.find(key);
   if (mesh == meshes_.end())
@@ -149,20 +231,13 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   mesh.owner = owner;
   mesh.places = std::move(places);
 
-  std::vector<Future<std::vector<DeviceProcess>>> answers;
-  for (const auto& [host, launch] : launches_of(key, mesh)) {
-    auto agent = context_.system().named<Agent>(hosts_.at(host).agent, "agent");
-    answers.push_back(agent.within(kLaunchWithin).call<&Agent::launch>(launch));
-  }
   MeshProcesses result{key, std::vector<DeviceProcess>(mesh.places.size())};
   std::optional<Error> failure;
-  for (auto& answer : answers) {
-    try {
-      const std::vector<DeviceProcess> processes = co_await answer;
-      for (const DeviceProcess& process : processes) result.processes.at(process.rank) = process;
-    } catch (...) {
-      if (!failure) failure = current_error();
-    }
+  try {
+    const std::vector<DeviceProcess> started = co_await launch(launches_of(key, mesh));
+    for (const DeviceProcess& process : started) result.processes.at(process.rank) = process;
+  } catch (...) {
+    failure = current_error();
   }
   // While this was suspended the owner may have left or a host may have died: then the mesh is gone
   // or failed.

@@ -111,6 +111,9 @@ class Head final {
   void check_request(const MeshRequest& request, ProcessId owner) const;
   /// What each host has to start for a mesh.
   std::map<std::string, LaunchRequest> launches_of(const MeshKey& key, const Mesh& mesh) const;
+  /// Has all of them started, by host, those of one machine in turns. Throws the first error, when
+  /// what had begun has ended.
+  task<std::vector<DeviceProcess>> launch(std::map<std::string, LaunchRequest> launches);
   /// Why a mesh whose processes have all started cannot be used after all.
   std::optional<Error> lost_while_starting(const MeshKey& key) const;
   /// As wanted, or where another owner has that name "run quickstart#2".

@@ -12,6 +12,7 @@
 #include "actors/launch/internal/time_limits.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/roles.h"
+#include "actors/launch/token.h"
 #include "actors/supervision/fork_launcher.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/supervision/stopped_process.h"
@@ -111,10 +112,13 @@ int serve_agent(const AgentRole& role) {
   events.on_shut_down = [&end](const std::string& reason) { end.set(0, reason); };
   system.host_made<Agent>("agent", [&](Context& context) {
     return std::make_unique<Agent>(
-        context, AgentConfig{role.name, address, role.log_directory, role.token}, events, launcher);
+        context, AgentConfig{role.name, address, role.log_directory, hash_directory(), role.token},
+        events, launcher);
   });
-  HostOffer offer{role.name,         role.devices,    ::getpid(),        machine_name(),
-                  instruction_set(), role.has_parent, role.log_directory};
+  HostOffer offer{role.name,          role.devices,
+                  ::getpid(),         machine_name(),
+                  instruction_set(),  role.has_parent,
+                  role.log_directory, static_cast<std::uint32_t>(num_processors())};
   const Joined joined = head.call<&Head::join>(offer).get();
   log.info("host {} has joined cluster {} (term {}) at {} with {} device{}; logs in {}", role.name,
            joined.cluster.substr(0, 12), joined.term, to_string(role.head), role.devices,

@@ -22,6 +22,7 @@
 #include "actors/supervision/signal_watch.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
+#include "core/base/thread.h"
 #include "core/config/config_problem.h"
 
 namespace weft::actors {
@@ -56,7 +57,7 @@ class Interruption {
     if (now) ::_exit(kInterrupted);
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::string doing_ = "joining the cluster";        // guarded by mutex_
   IfInterrupted then_ = IfInterrupted::kEndsAtOnce;  // guarded by mutex_
   std::stop_source source_;
@@ -114,7 +115,7 @@ class Mourner {
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   Cluster* cluster_ = nullptr;  // guarded by mutex_
 };
 

@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "actors/agent/binary_hashes.h"
 #include "actors/head/head.h"
 #include "actors/launch/internal/time_limits.h"
+#include "actors/launch/token.h"
 #include "actors/supervision/stopped_process.h"
-#include "core/base/sha256.h"
 
 namespace weft::actors {
 namespace {
@@ -25,7 +26,7 @@ constexpr auto kExplainedWithin = std::chrono::seconds(5);
 
 }  // namespace
 
-std::string own_binary_sha256() { return sha256_file("/proc/self/exe"); }
+std::string own_binary_sha256() { return BinaryHashes(hash_directory()).sha256("/proc/self/exe"); }
 
 Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
     : system_(system),

@@ -1,11 +1,9 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +14,7 @@
 #include "actors/launch/run_events.h"
 #include "actors/net/address.h"
 #include "actors/system/system.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -137,7 +136,7 @@ class Cluster final {
   /// What callbacks of the system hold, as they cannot be taken back: `cluster` is null after its
   /// end.
   struct Ear {
-    std::mutex mutex;
+    Mutex mutex;
     Cluster* cluster = nullptr;  // guarded by mutex
   };
 
@@ -150,8 +149,8 @@ class Cluster final {
   std::string binary_;
   std::string binary_sha256_;
 
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  mutable Mutex mutex_;
+  mutable Condition changed_;
   std::map<MeshKey, std::vector<DeviceProcess>> meshes_;  // guarded by mutex_
   std::map<MeshKey, Error> failed_;                       // guarded by mutex_
   std::optional<Error> first_failure_;                    // guarded by mutex_

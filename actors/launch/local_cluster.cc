@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <condition_variable>
 #include <memory>
 #include <optional>
 
@@ -10,6 +9,7 @@
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 #include "core/base/error.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 namespace {
@@ -26,8 +26,8 @@ std::vector<std::string> command(const std::filesystem::path& executable,
 
 /// The evidence of an early death, handed from the launcher's thread.
 struct EarlyDeath {
-  std::mutex mutex;
-  std::condition_variable changed;
+  Mutex mutex;
+  Condition changed;
   std::optional<ExitEvidence> evidence;  // guarded by mutex
 };
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <string>
+
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -30,8 +31,8 @@ class ProcessEnd {
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  Condition changed_;
   std::optional<Reason> reason_;  // guarded by mutex_
 };
 

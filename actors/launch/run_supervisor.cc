@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdio>
 #include <mutex>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "actors/supervision/signal_watch.h"
 #include "actors/system/system.h"
 #include "core/base/terminal.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 namespace {
@@ -315,8 +315,8 @@ class RunSupervisor {
   SupervisorEvents queue_;
   std::atomic<int> interruptions_ = 0;
   std::atomic<const char*> doing_ = "the cluster, which is coming up, ends";
-  std::mutex ending_mutex_;
-  std::condition_variable ended_;
+  Mutex ending_mutex_;
+  Condition ended_;
   bool launched_ = false;      // guarded by ending_mutex_: the launcher is there
   const SignalWatch signals_;  // before any thread starts
   ForkLauncher launcher_;

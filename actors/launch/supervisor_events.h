@@ -1,6 +1,5 @@
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -8,6 +7,7 @@
 
 #include "actors/supervision/exit_evidence.h"
 #include "core/base/clock.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -39,8 +39,8 @@ class SupervisorEvents {
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  Condition changed_;
   std::deque<SupervisorEvent> queue_;  // guarded by mutex_
 };
 

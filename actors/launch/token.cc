@@ -99,6 +99,16 @@ std::filesystem::path user_state_directory() {
   return own_folder_in("/tmp");
 }
 
+std::filesystem::path hash_directory() {
+  try {
+    const std::filesystem::path folder = user_state_directory() / "hashes";
+    make_own_folder(folder);
+    return folder;
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 std::filesystem::path token_file_in(const std::filesystem::path& state_directory) {
   return std::filesystem::absolute(state_directory / "token").lexically_normal();
 }

@@ -25,6 +25,8 @@ namespace weft::actors {
 /// bare container) /tmp/weft-UID, which must be this user's alone: else throws
 /// Error(kFailedPrecondition) that says what to set.
 std::filesystem::path user_state_directory();
+/// Where BinaryHashes of this user are kept; empty where they cannot be.
+std::filesystem::path hash_directory();
 
 /// The token in a head's state folder. One that is there is kept, so that copies of it stay good;
 /// else it is made, and so is the folder, for this user alone. Throws what read_token_file()

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/call/call_frame.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -40,7 +41,7 @@ bool Route::send(OutgoingCall outgoing) {
   return true;
 }
 
-const char* Route::wait_for_room(std::unique_lock<std::mutex>& lock, const OutgoingCall& outgoing) {
+const char* Route::wait_for_room(std::unique_lock<Mutex>& lock, const OutgoingCall& outgoing) {
   const auto room = [&] {
     return closed_ || outgoing.call.urgent || targets_[outgoing.call.actor].held.size() < kMaxHeld;
   };
@@ -94,7 +95,7 @@ void Route::release(ActorId actor, Target& target) {
   ask_if_held(actor, target);
 }
 
-void Route::finish(std::unique_lock<std::mutex>& lock, bool answer_awaited) {
+void Route::finish(std::unique_lock<Mutex>& lock, bool answer_awaited) {
   const bool ready = open_;
   auto failed = std::exchange(failed_, {});
   const auto to_ask = std::exchange(to_ask_, {});

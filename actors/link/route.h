@@ -1,6 +1,5 @@
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "actors/call/pending.h"
 #include "actors/mailbox/credit.h"
 #include "actors/mailbox/mailbox.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -55,7 +55,7 @@ class Route : public ReturnRoute {
   /// After transmit(), without the lock.
   virtual void flush(bool answer_awaited) = 0;
 
-  mutable std::mutex mutex_;  // guards the members, and the order of what transmit() writes
+  mutable Mutex mutex_;  // guards the members, and the order of what transmit() writes
 
  private:
   struct Target {
@@ -66,19 +66,19 @@ class Route : public ReturnRoute {
   };
   /// Waits until the actor has room for a call that is held back, or the route is closed. Returns
   /// nullptr, or why there is no room.
-  const char* wait_for_room(std::unique_lock<std::mutex>& lock, const OutgoingCall& outgoing);
+  const char* wait_for_room(std::unique_lock<Mutex>& lock, const OutgoingCall& outgoing);
   /// Sends one now, or holds it back; the lock is held.
   void transmit_or_hold(OutgoingCall&& outgoing);
   /// Sends one now; the lock is held. Errors are collected, to be told without the lock.
   void transmit_now(Target& target, OutgoingCall& outgoing);
   void release(ActorId actor, Target& target);
   void ask_if_held(ActorId actor, Target& target);
-  void finish(std::unique_lock<std::mutex>& lock, bool answer_awaited);
+  void finish(std::unique_lock<Mutex>& lock, bool answer_awaited);
 
   std::map<ActorId, Target> targets_;
   bool open_ = false;
   std::optional<Error> closed_;
-  std::condition_variable room_;
+  Condition room_;
   std::vector<std::pair<std::shared_ptr<CallState>, Error>> failed_;
   std::vector<ActorId> to_ask_;
 };

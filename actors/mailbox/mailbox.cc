@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/thread.h"
+
 namespace weft::actors {
 
 namespace {
@@ -9,7 +11,7 @@ constexpr std::uint32_t kLeastMessages = 16;
 constexpr std::uint64_t kLeastBytes = 64u << 10;
 }  // namespace
 
-void Mailbox::wake(std::unique_lock<std::mutex>& lock) {
+void Mailbox::wake(std::unique_lock<Mutex>& lock) {
   queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(),
                      std::memory_order_relaxed);
   const bool sleeping = std::exchange(sleeping_, false);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <coroutine>
 #include <deque>
 #include <functional>
@@ -15,6 +14,7 @@
 #include "actors/mailbox/credit.h"
 #include "actors/message/message.h"
 #include "core/base/clock.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -114,13 +114,13 @@ class Mailbox final {
   };
   void consumed(const Envelope& envelope);
   Credit make_report(Sender& sender);
-  void wake(std::unique_lock<std::mutex>& lock);
+  void wake(std::unique_lock<Mutex>& lock);
 
   const ActorId actor_;
   const MailboxLimits limits_;
 
-  mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
+  mutable Mutex mutex_;  // guards what follows
+  Condition changed_;
   bool sleeping_ = false;
   bool closed_ = false;
   bool stop_requested_ = false;

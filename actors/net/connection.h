@@ -1,12 +1,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -16,6 +14,7 @@
 #include "actors/net/frame.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -99,9 +98,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::size_t input_end_ = 0;
   std::uint64_t next_input_ = 0;
 
-  mutable std::condition_variable sent_;  // all is written, or the connection is closed
+  mutable Condition sent_;  // all is written, or the connection is closed
   // guards what follows, but writing_ belongs to the thread that set flushing_
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   bool closed_ = false;
   bool stopping_ = false;  // shut the socket down once everything is written
   bool flushing_ = false;

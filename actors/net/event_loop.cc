@@ -1,7 +1,5 @@
 #include "actors/net/event_loop.h"
 
-#include <pthread.h>
-
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <future>
@@ -11,10 +9,8 @@
 namespace weft::actors {
 
 EventLoop::EventLoop(const std::string& thread_name) : impl_(std::make_unique<Impl>()) {
-  impl_->thread = std::thread([impl = impl_.get(), name = thread_name.substr(0, 15)] {
-    pthread_setname_np(pthread_self(), name.c_str());
-    impl->context.run();
-  });
+  impl_->thread =
+      Thread(thread_name, ThreadShare::kControl, [impl = impl_.get()] { impl->context.run(); });
 }
 
 EventLoop::~EventLoop() { stop(); }
@@ -32,7 +28,7 @@ void EventLoop::run_and_wait(std::function<void()> callback) {
   done.get_future().wait();
 }
 
-bool EventLoop::in_loop() const { return std::this_thread::get_id() == impl_->thread.get_id(); }
+bool EventLoop::in_loop() const { return impl_->thread.is_current(); }
 
 void EventLoop::stop() {
   impl_->work.reset();

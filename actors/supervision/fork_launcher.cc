@@ -9,10 +9,12 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/supervision/proc_stat.h"
@@ -23,7 +25,11 @@ extern char** environ;
 namespace weft::actors {
 namespace {
 
-constexpr int kLookForEndsEveryMs = 5;
+/// The end of a process is late by 5 ms for each 64 MiB of its memory: such a one is looked at so
+/// often. A host may have a thousand small ones.
+constexpr std::uint64_t kBigProcess = std::uint64_t{64} << 20;
+constexpr auto kLookAtBigEvery = std::chrono::milliseconds(5);
+constexpr auto kLookAtSmallEvery = std::chrono::milliseconds(100);
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
@@ -93,8 +99,9 @@ int readable(const Secret& secret) {
 
 /// In the child, between fork and exec: nothing but system calls. Never returns.
 [[noreturn]] void become(char* const* command, char* const* env, int log_fd, int null_fd,
-                         pid_t parent, int error_fd, int secret_fd) {
+                         pid_t parent, int error_fd, int secret_fd, int nice) {
   ::setpgid(0, 0);
+  ::setpriority(PRIO_PROCESS, 0, nice);  // not that of the thread that forked
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // it died before the line above
   sigset_t none;
@@ -119,7 +126,8 @@ int readable(const Secret& secret) {
 }  // namespace
 
 ForkLauncher::ForkLauncher()
-    : wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { run(); }) {}
+    : wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_("launcher", ThreadShare::kControl, [this] { run(); }) {}
 
 ForkLauncher::~ForkLauncher() {
   stop_all(Nanoseconds::zero());
@@ -194,10 +202,11 @@ pid_t ForkLauncher::fork_and_exec(const ProcessSpec& spec) {
   Descriptor failure_in(piped ? move_up(failure[1]) : -1);
   const Descriptor secret(spec.secret.empty() ? -1 : readable(spec.secret));
   const pid_t parent = ::getpid();
+  const int nice = ordinary_nice();
   const pid_t pid = piped ? ::fork() : -1;
   if (pid == 0)
     become(argv.data(), envp.data(), log.number(), null.number(), parent, failure_in.number(),
-           secret.number());
+           secret.number(), nice);
   if (pid < 0)
     throw_error(ErrorCode::kResourceExhausted, "cannot start {}: {}", spec.label,
                 ::strerror(errno));
@@ -242,24 +251,45 @@ void ForkLauncher::look_for_stop(pid_t pid, Child& child) {
 }
 
 void ForkLauncher::look_at(pid_t pid, Child& child, bool ended) {
+  const TimePoint now = clock_.now();
+  if (!ended && now < child.look_next) return;
   const auto stat = read_proc_stat(pid);
   if (stat && !stat->exiting && !ended) {
     if (stat->rss_bytes != 0) child.rss_bytes = stat->rss_bytes;
+    // It may grow: often at first.
+    child.look_after =
+        child.rss_bytes >= kBigProcess
+            ? Nanoseconds(kLookAtBigEvery)
+            : std::clamp<Nanoseconds>(2 * child.look_after, kLookAtBigEvery, kLookAtSmallEvery);
+    child.look_next = now + child.look_after;
     return look_for_stop(pid, child);
   }
+  child.look_next = now + kLookAtBigEvery;
   if (child.told) return;
   int wait_status = stat ? stat->wait_status : 0;
   if (ended) {
     siginfo_t dead{};
-    ::waitid(P_PID, pid, &dead, WEXITED | WNOHANG | WNOWAIT);
+    rusage used{};
+    // The library's waitid() leaves out the last one.
+    ::syscall(SYS_waitid, P_PID, pid, &dead, WEXITED | WNOHANG | WNOWAIT, &used);
+    child.rss_bytes = std::max<std::uint64_t>(child.rss_bytes, used.ru_maxrss * 1024);
     wait_status = dead.si_code == CLD_EXITED
                       ? dead.si_status << 8
                       : dead.si_status | (dead.si_code == CLD_DUMPED ? 0x80 : 0);
-  } else if (wait_status == 0 && ++child.doubtful_looks < 4) {
-    return;  // the flag is set a moment before the status
+  } else if (child.rss_bytes < kBigProcess || (wait_status == 0 && ++child.doubtful_looks < 4)) {
+    return;  // the pidfd tells soon; the flag is set a moment before the status
   }
   child.told = true;
   if (child.events.on_death) child.events.on_death(evidence(pid, child, wait_status));
+}
+
+int ForkLauncher::milliseconds_to_wait() const {
+  if (children_.empty()) return -1;
+  TimePoint next = TimePoint::max();
+  for (const auto& [pid, child] : children_)
+    next = std::min({next, child.look_next, child.kill_at.value_or(TimePoint::max())});
+  const Nanoseconds left = std::max<Nanoseconds>(next - clock_.now(), Nanoseconds::zero());
+  return std::chrono::ceil<std::chrono::milliseconds>(left).count();
 }
 
 void ForkLauncher::run() {
@@ -271,8 +301,9 @@ void ForkLauncher::run() {
       polled.push_back({child.pidfd, POLLIN, 0});
       pids.push_back(pid);
     }
+    const int wait_ms = milliseconds_to_wait();
     lock.unlock();
-    ::poll(polled.data(), polled.size(), pids.empty() ? -1 : kLookForEndsEveryMs);
+    ::poll(polled.data(), polled.size(), wait_ms);
     if (polled[0].revents != 0) {
       std::uint64_t count = 0;
       [[maybe_unused]] const auto got = ::read(wake_fd_, &count, sizeof count);

@@ -1,14 +1,12 @@
 #pragma once
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 #include "actors/supervision/process_launcher.h"
 #include "actors/supervision/stopped_process.h"
 #include "core/base/error.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -16,9 +14,9 @@ namespace weft::actors {
 ///
 /// One thread forks, watches and reaps. It lives as long as the launcher, because Linux sends the
 /// parent-death signal when the *thread* that forked ends. It learns of a death from the pidfd and,
-/// as that is late for a big process, from the exiting flag in /proc/PID/stat, which it reads every
-/// 5 ms. Twice a second it looks whether a thread is stopped. The destructor kills and reaps all
-/// children.
+/// as that is late for a big process, from the exiting flag in /proc/PID/stat, which it then reads
+/// every 5 ms. Twice a second it looks whether a thread is stopped. The destructor kills and reaps
+/// all children.
 class ForkLauncher final : public ProcessLauncher {
  public:
   ForkLauncher();
@@ -41,6 +39,8 @@ class ForkLauncher final : public ProcessLauncher {
     /// seen exiting with status 0, which may just not be set yet
     int doubtful_looks = 0;
     std::optional<TimePoint> kill_at;  ///< end of the grace of stop()
+    TimePoint look_next{};             ///< at /proc
+    Nanoseconds look_after{0};
     StoppedTimer stopped;
   };
   struct Request {
@@ -54,20 +54,23 @@ class ForkLauncher final : public ProcessLauncher {
   void run();
   pid_t fork_and_exec(const ProcessSpec& spec);
   void look_at(pid_t pid, Child& child, bool ended);
+  /// Until the next child is due for a look or for SIGKILL, in milliseconds; -1: for ever. Under
+  /// mutex_.
+  int milliseconds_to_wait() const;
   void look_for_stop(pid_t pid, Child& child);
   ExitEvidence evidence(pid_t pid, const Child& child, int wait_status) const;
   void wake();
 
   const SteadyClock clock_;
   const int wake_fd_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  Condition changed_;
   Request* request_ = nullptr;  // guarded by mutex_: the launch under way
   // guarded by mutex_; entries are erased by the launcher's thread only
   std::map<pid_t, Child> children_;
-  bool stopping_ = false;    // guarded by mutex_
-  std::mutex launch_mutex_;  // one launch at a time
-  std::thread thread_;       // last: uses all of the above
+  bool stopping_ = false;  // guarded by mutex_
+  Mutex launch_mutex_;     // one launch at a time
+  Thread thread_;          // last: uses all of the above
 };
 
 }  // namespace weft::actors

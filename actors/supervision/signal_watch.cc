@@ -37,7 +37,7 @@ std::string ReceivedSignal::describe() const {
 
 SignalWatch::SignalWatch(std::function<void(const ReceivedSignal&)> on_signal)
     : stop_fd_(::eventfd(0, EFD_CLOEXEC)), signal_fd_(block_and_open()) {
-  thread_ = std::thread([this, on_signal = std::move(on_signal)] {
+  const auto watch = [this, on_signal = std::move(on_signal)] {
     pollfd polled[2] = {{stop_fd_, POLLIN, 0}, {signal_fd_, POLLIN, 0}};
     while (true) {
       ::poll(polled, 2, -1);
@@ -47,7 +47,8 @@ SignalWatch::SignalWatch(std::function<void(const ReceivedSignal&)> on_signal)
           ::read(signal_fd_, &received, sizeof received) == sizeof received)
         on_signal({static_cast<int>(received.ssi_signo), static_cast<pid_t>(received.ssi_pid)});
     }
-  });
+  };
+  thread_ = Thread("signals", ThreadShare::kControl, watch);
 }
 
 SignalWatch::~SignalWatch() {

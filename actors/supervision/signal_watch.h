@@ -4,7 +4,8 @@
 
 #include <functional>
 #include <string>
-#include <thread>
+
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -30,7 +31,7 @@ class SignalWatch final {
  private:
   const int stop_fd_;
   const int signal_fd_;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace weft::actors

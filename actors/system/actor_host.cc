@@ -1,7 +1,6 @@
 #include "actors/system/actor_host.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 
 #include <algorithm>
 
@@ -58,9 +57,8 @@ void ActorHost::start(std::vector<std::byte> arguments,
   when_ended(std::move(ended));
   // An actor that ends at once is joined by the loop: not before thread_ is there.
   const std::lock_guard starting(mutex_);
-  thread_ = std::thread([this, keep = shared_from_this(), arguments = std::move(arguments),
-                         constructed = std::move(constructed)]() mutable {
-    pthread_setname_np(pthread_self(), options_.self.label.substr(0, 15).c_str());
+  auto live = [this, keep = shared_from_this(), arguments = std::move(arguments),
+               constructed = std::move(constructed)]() mutable {
     set_on_actor_thread();
     run(std::move(arguments), constructed);
     std::vector<std::function<void()>> callbacks;
@@ -70,7 +68,8 @@ void ActorHost::start(std::vector<std::byte> arguments,
       callbacks = std::move(when_ended_);
     }
     for (const auto& callback : callbacks) callback();
-  });
+  };
+  thread_ = Thread(options_.self.label, ThreadShare::kOrdinary, std::move(live));
 }
 
 void ActorHost::run(std::vector<std::byte> arguments,
@@ -280,7 +279,7 @@ std::optional<std::vector<std::byte>> ActorHost::report() const {
 
 void ActorHost::join() {
   if (!thread_.joinable()) return;
-  if (thread_.get_id() == std::this_thread::get_id()) thread_.detach();
+  if (thread_.is_current()) thread_.detach();
   else thread_.join();
 }
 

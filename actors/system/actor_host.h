@@ -3,17 +3,16 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "actors/call/call_frame.h"
 #include "actors/mailbox/mailbox.h"
 #include "actors/system/context.h"
 #include "actors/system/provider.h"
+#include "core/base/thread.h"
 #include "core/log/log.h"
 
 namespace weft::actors {
@@ -90,7 +89,7 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   const Options options_;
   Context context_;
   const std::shared_ptr<Mailbox> mailbox_;  // shared with wake-ups, which may come after the end
-  std::thread thread_;
+  Thread thread_;
   std::stop_source stop_source_;
 
   // The actor's thread.
@@ -100,7 +99,7 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   std::vector<std::shared_ptr<Frame>> urgents_;  // urgent calls that are suspended
   std::vector<CreditReport> reports_;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable Mutex mutex_;  // guards what follows
   bool stopping_ = false;
   bool ended_ = false;
   // shared with cancel(), for the moment of cancelling

@@ -19,12 +19,10 @@ class Clock {
   virtual TimePoint now() const = 0;
 };
 
-/// The machine's monotonic clock.
+/// The machine's monotonic clock; that of the simulated world where there is one (see Platform).
 class SteadyClock final : public Clock {
  public:
-  TimePoint now() const override {
-    return std::chrono::time_point_cast<Nanoseconds>(std::chrono::steady_clock::now());
-  }
+  TimePoint now() const override;
 };
 
 /// A clock that a test moves. One thread at a time.

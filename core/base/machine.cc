@@ -1,8 +1,10 @@
 #include "core/base/machine.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <array>
+#include <thread>
 
 namespace weft {
 
@@ -10,6 +12,12 @@ std::string machine_name() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   return name.data();
+}
+
+int num_processors() {
+  cpu_set_t usable;
+  if (::sched_getaffinity(0, sizeof usable, &usable) == 0) return CPU_COUNT(&usable);
+  return static_cast<int>(std::thread::hardware_concurrency());  // more than a cpu_set_t can hold
 }
 
 }  // namespace weft

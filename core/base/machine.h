@@ -7,4 +7,7 @@ namespace weft {
 /// What this machine calls itself (gethostname()): several hosts of a cluster may be one machine.
 std::string machine_name();
 
+/// How many processors this process may use.
+int num_processors();
+
 }  // namespace weft

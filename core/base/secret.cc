@@ -1,17 +1,13 @@
 #include "core/base/secret.h"
 
-#include <errno.h>
-#include <string.h>
-#include <sys/random.h>
-
 #include "core/base/error.h"
+#include "core/base/platform.h"
 
 namespace weft {
 
 Secret Secret::random() {
   Bytes bytes{};
-  while (::getrandom(bytes.data(), bytes.size(), 0) != std::ssize(bytes))
-    if (errno != EINTR) throw_error(ErrorCode::kInternal, "getrandom: {}", ::strerror(errno));
+  fill_with_random(bytes);
   return Secret(bytes);
 }
 

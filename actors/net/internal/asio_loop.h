@@ -6,7 +6,8 @@
 
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
-#include <thread>
+
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -14,7 +15,7 @@ namespace weft::actors {
 struct EventLoop::Impl {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
-  std::thread thread;
+  Thread thread;
 };
 
 }  // namespace weft::actors

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "actors/call/pending.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -28,7 +28,7 @@ class PendingCalls final {
   template <typename Which>
   std::vector<std::shared_ptr<CallState>> take_if(Which which);
 
-  std::mutex mutex_;  // guards what follows
+  Mutex mutex_;  // guards what follows
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
   std::size_t purge_at_ = 1024;

@@ -1,11 +1,9 @@
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -16,6 +14,7 @@
 #include "actors/system/actor_host.h"
 #include "actors/system/internal/pending_calls.h"
 #include "actors/system/system.h"
+#include "core/base/thread.h"
 #include "core/log/log_limit.h"
 
 namespace weft::actors {
@@ -113,7 +112,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   const SystemOptions options;
   // the address and the interfaces change until listen() and connect(); then fixed
   Introduction self;
-  mutable std::mutex self_mutex;  // guards self.process.address and self.interfaces
+  mutable Mutex self_mutex;  // guards self.process.address and self.interfaces
   std::vector<Provider> providers;
 
   std::function<void(const ProcessRef&, const Error&)> peer_lost;
@@ -124,15 +123,15 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   const std::shared_ptr<LocalRoute> local;  // shared with calls under way
 
   // guards hosts, next_actor and closing
-  std::mutex hosts_mutex;
+  Mutex hosts_mutex;
   // shared with deliveries under way
   std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts;
   std::uint64_t next_actor = 1;
   bool closing = false;
 
   // guards links and dead_peers; both are changed on the loop's thread only, but for a new link
-  mutable std::mutex routes_mutex;
-  std::condition_variable link_attached;
+  mutable Mutex routes_mutex;
+  Condition link_attached;
   std::unordered_map<ProcessId, std::shared_ptr<Link>> links;  // shared with replies under way
   // of the last kDeadPeers processes that died
   std::unordered_map<ProcessId, Error> dead_peers;
@@ -151,7 +150,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   std::unique_ptr<Timer> deadline_timer;
   TimePoint deadline_armed = TimePoint::max();
 
-  std::mutex connect_mutex;  // one connect() at a time
+  Mutex connect_mutex;  // one connect() at a time
   // Last but for the listener: its thread uses all of the above, and its end drops what is queued.
   EventLoop loop;
   std::unique_ptr<Listener> listener;
