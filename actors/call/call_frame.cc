@@ -7,7 +7,7 @@ thread_local bool actor_thread = false;
 }
 
 bool on_actor_thread() { return actor_thread; }
-void set_on_actor_thread() { actor_thread = true; }
+void set_on_actor_thread(bool is_so) { actor_thread = is_so; }
 
 CallFrame::~CallFrame() { release(); }
 

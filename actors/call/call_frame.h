@@ -88,6 +88,6 @@ struct RootTask::promise_type {
 
 /// True on a thread that runs handlers, which must not block. Set by the actor's host.
 bool on_actor_thread();
-void set_on_actor_thread();
+void set_on_actor_thread(bool is_so = true);
 
 }  // namespace weft::actors

@@ -1,7 +1,6 @@
 #include "actors/head/head.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/machine.h"
 #include "core/base/name.h"
+#include "core/base/platform.h"
 #include "core/base/thread.h"
 
 namespace weft::actors {
@@ -406,7 +406,7 @@ ClusterStatus Head::status() {
   status.cluster = store_.cluster_id();
   status.term = store_.term();
   status.address = to_string(config_.address);
-  status.pid = ::getpid();
+  status.pid = process_id();
   status.up_seconds = in_seconds(clock_.now() - started_);
   for (const auto& [name, host] : hosts_) {
     HostStatus line{host.offer, to_string(host.agent.address),

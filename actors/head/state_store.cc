@@ -6,21 +6,22 @@
 #include <sqlite3.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "core/base/error.h"
+#include "core/base/platform.h"
 
 namespace weft::actors {
 namespace {
 
 std::string random_id() {
-  std::uint64_t words[2];
-  if (::getrandom(words, sizeof words, 0) != sizeof words)
-    throw_error(ErrorCode::kInternal, "getrandom: {}", ::strerror(errno));
+  std::array<std::uint64_t, 2> words{};
+  fill_with_random(std::as_writable_bytes(std::span(words)));
   return fmt::format("{:016x}{:016x}", words[0], words[1]);
 }
 

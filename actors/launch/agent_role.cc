@@ -1,8 +1,4 @@
 #include <fmt/format.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -13,41 +9,20 @@
 #include "actors/launch/process_end.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
-#include "actors/supervision/fork_launcher.h"
+#include "actors/net/network.h"
+#include "actors/supervision/processes.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
 #include "core/base/machine.h"
 #include "core/base/name.h"
+#include "core/base/platform.h"
 
 namespace weft::actors {
 namespace {
 
 constexpr auto kDeviceStopGrace = std::chrono::seconds(2);
 constexpr auto kHeadHearsWithin = std::chrono::milliseconds(500);
-
-/// The address of this machine that the route to `peer` starts from: others reach us there. Sends
-/// nothing.
-std::string own_host_towards(const Address& peer) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(peer.host.c_str(), std::to_string(peer.port).c_str(), &hints, &found) != 0)
-    return "127.0.0.1";
-  std::string host = "127.0.0.1";
-  const int socket = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_storage own{};
-  socklen_t size = sizeof own;
-  char text[NI_MAXHOST];
-  if (socket >= 0 && ::connect(socket, found->ai_addr, found->ai_addrlen) == 0 &&
-      ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
-      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0,
-                    NI_NUMERICHOST) == 0)
-    host = text;
-  if (socket >= 0) ::close(socket);
-  ::freeaddrinfo(found);
-  return host;
-}
 
 /// The widest vector instructions that the kernels know and this machine has.
 std::string instruction_set() {
@@ -80,7 +55,7 @@ int serve_agent(const AgentRole& role) {
   check_name("the name of this host (--name)", role.name);
   std::filesystem::create_directories(role.log_directory);
   // Before the system: what the launcher reports must not come back to an actor that is gone.
-  ForkLauncher launcher;
+  const std::unique_ptr<ProcessLauncher> launcher = make_launcher();
   SystemOptions options;
   options.name = role.name;
   options.token = role.token;
@@ -113,10 +88,10 @@ int serve_agent(const AgentRole& role) {
   system.host_made<Agent>("agent", [&](Context& context) {
     return std::make_unique<Agent>(
         context, AgentConfig{role.name, address, role.log_directory, hash_directory(), role.token},
-        events, launcher);
+        events, *launcher);
   });
   HostOffer offer{role.name,          role.devices,
-                  ::getpid(),         machine_name(),
+                  process_id(),       machine_name(),
                   instruction_set(),  role.has_parent,
                   role.log_directory, static_cast<std::uint32_t>(num_processors())};
   const Joined joined = head.call<&Head::join>(offer).get();
@@ -126,7 +101,7 @@ int serve_agent(const AgentRole& role) {
   const auto reason = end.wait();
   log.info("host {} ends: {}", role.name, reason.text);
   if (reason.status == 0) leave(head, reason.text);
-  launcher.stop_all(reason.status == 0 ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());
+  launcher->stop_all(reason.status == 0 ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());
   return reason.status;
 }
 

@@ -17,10 +17,11 @@
 #include "actors/launch/roles.h"
 #include "actors/launch/run_events.h"
 #include "actors/launch/token.h"
-#include "actors/supervision/fork_launcher.h"
 #include "actors/supervision/orphans.h"
+#include "actors/supervision/processes.h"
 #include "actors/supervision/signal_watch.h"
 #include "core/base/error.h"
+#include "core/base/platform.h"
 #include "core/base/terminal.h"
 #include "core/base/thread.h"
 #include "core/config/config_problem.h"
@@ -49,12 +50,12 @@ class Interruption {
 
  private:
   void interrupted() {
-    if (!source_.request_stop()) ::_exit(kInterrupted);
+    if (!source_.request_stop()) end_process(kInterrupted);
     const std::lock_guard lock(mutex_);
     const bool now = then_ == IfInterrupted::kEndsAtOnce;
     if (!doing_.empty())
       say(stderr, "\n  interrupted: {}{}\n", doing_, now ? "; nothing is lost, the run ends" : "");
-    if (now) ::_exit(kInterrupted);
+    if (now) end_process(kInterrupted);
   }
 
   Mutex mutex_;
@@ -290,7 +291,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
   std::optional<Error> failure;
   int status = 0;
   Mourner mourner;
-  std::optional<ForkLauncher> launcher;
+  std::unique_ptr<ProcessLauncher> launcher;
   try {
     std::size_t expected = 1;
     const Secret token =
@@ -299,7 +300,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
                                       internal::kConnectWithin);
     if (run.head.empty()) {
       adopt_orphans();
-      launcher.emplace();
+      launcher = make_launcher();
       const LocalCluster local(*launcher,
                                {own_executable(), hosts, run.out, token,
                                 [&mourner](const std::string& who, const ExitEvidence& evidence) {

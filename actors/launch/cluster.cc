@@ -1,7 +1,6 @@
 #include "actors/launch/cluster.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "actors/launch/internal/time_limits.h"
 #include "actors/launch/token.h"
 #include "actors/supervision/stopped_process.h"
+#include "core/base/platform.h"
 
 namespace weft::actors {
 namespace {
@@ -63,7 +63,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
     ear_->cluster = this;
   }
   system_.named<Head>(head_process_, "head")
-      .call<&Head::own>(OwnerOffer{options_.name, ::getpid()})
+      .call<&Head::own>(OwnerOffer{options_.name, process_id()})
       .get();
 }
 

@@ -12,6 +12,7 @@
 #include "actors/supervision/signal_watch.h"
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
+#include "core/base/platform.h"
 
 namespace weft::actors {
 namespace {
@@ -48,7 +49,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
                                                      const std::string& how) {
     if (peer.id.value() != agent_id) return;
     log.error("{}: the agent {}, so this process ends", label, how);
-    ::_exit(1);
+    end_process(1);
   };
   system.on_peer_suspect([end_without](const ProcessRef& peer) { end_without(peer, "is gone"); });
   system.on_peer_silent([end_without](const ProcessRef& peer, Nanoseconds silence) {
@@ -58,7 +59,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   const ProcessRef agent_process = system.connect(agent_address, internal::kConnectWithin);
   agent_id = agent_process.id.value();
   system.named<Agent>(agent_process, "agent").call<&Agent::ready>(arguments.number("slot")).get();
-  log.info("{}: ready (pid {}, agent at {})", label, ::getpid(), to_string(agent_address));
+  log.info("{}: ready (pid {}, agent at {})", label, process_id(), to_string(agent_address));
   const auto reason = end.wait();
   log.info("{}: {}", label, reason.text);
   return reason.status;

@@ -17,10 +17,11 @@
 #include "actors/launch/run_events.h"
 #include "actors/launch/supervisor_events.h"
 #include "actors/launch/token.h"
-#include "actors/supervision/fork_launcher.h"
 #include "actors/supervision/orphans.h"
+#include "actors/supervision/processes.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/system/system.h"
+#include "core/base/platform.h"
 #include "core/base/terminal.h"
 #include "core/base/thread.h"
 
@@ -69,7 +70,7 @@ class RunSupervisor {
       if (error.code() == ErrorCode::kCancelled) status = kInterrupted;
     }
     doing_ = "its processes are ending";
-    launcher_.stop_all(at_once() ? Nanoseconds::zero() : Nanoseconds(internal::kStopGrace));
+    launcher_->stop_all(at_once() ? Nanoseconds::zero() : Nanoseconds(internal::kStopGrace));
     end_orphans(at_once() ? Nanoseconds(kEndWithin) : Nanoseconds(internal::kStopGrace));
     say_the_end(status);
     return status;
@@ -108,10 +109,10 @@ class RunSupervisor {
     if (count != 2) return;
     std::unique_lock lock(ending_mutex_);
     if (!launched_) return;
-    launcher_.kill_all();
+    launcher_->kill_all();
     if (ended_.wait_for(lock, kEndWithin, [this] { return !launched_; })) return;
     say(stderr, "weft: run '{}' was interrupted\n", run_.header.name);
-    ::_exit(kInterrupted);
+    end_process(kInterrupted);
   }
 
   void say_the_end(int status) const {
@@ -132,8 +133,8 @@ class RunSupervisor {
       };
       const auto self = std::filesystem::read_symlink("/proc/self/exe");
       token_ = Secret::random();
-      local_.emplace(launcher_, LocalCluster::Options{self, run_.header.cluster.hosts, run_.out,
-                                                      token_, on_death, run_.header.log_level});
+      local_.emplace(*launcher_, LocalCluster::Options{self, run_.header.cluster.hosts, run_.out,
+                                                       token_, on_death, run_.header.log_level});
       run_.head = to_string(local_->head());
     } else {
       token_ = find_token(Address::parse(run_.head), run_.token_file, internal::kConnectWithin);
@@ -178,7 +179,7 @@ class RunSupervisor {
     const std::string who =
         event.kind == SupervisorEvent::Kind::kHeadDied ? "the head" : "the agent of " + event.host;
     if (!event.evidence.silence.empty()) {
-      launcher_.stop(event.evidence.pid, Nanoseconds::zero());
+      launcher_->stop(event.evidence.pid, Nanoseconds::zero());
       throw_error(ErrorCode::kPeerDied, "{} (pid {}), while the cluster came up, {}{}", who,
                   event.evidence.pid, event.evidence.silence, event.evidence.log_note());
     }
@@ -216,7 +217,7 @@ class RunSupervisor {
       queue_.add({SupervisorEvent::Kind::kDriverStopped, "", evidence});
     };
     doing_ = "the driver ends what it is at";
-    driver_ = launcher_.launch(spec, events);
+    driver_ = launcher_->launch(spec, events);
   }
 
   int supervise() {
@@ -227,13 +228,13 @@ class RunSupervisor {
     while (true) {
       const auto event = queue_.next(driver_must_end);
       if (!event) {
-        launcher_.signal(driver_, SIGKILL);
+        launcher_->signal(driver_, SIGKILL);
         driver_must_end.reset();
         continue;
       }
       switch (event->kind) {
         case SupervisorEvent::Kind::kSignal:
-          launcher_.signal(driver_, interrupted ? SIGKILL : SIGINT);
+          launcher_->signal(driver_, interrupted ? SIGKILL : SIGINT);
           interrupted = true;
           break;
         case SupervisorEvent::Kind::kDriverStopped:
@@ -241,7 +242,7 @@ class RunSupervisor {
             first_cause =
                 fmt::format("its driver {} (pid {}) {}", run_.header.app.filename().string(),
                             driver_, event->evidence.silence);
-          launcher_.signal(driver_, SIGKILL);
+          launcher_->signal(driver_, SIGKILL);
           break;
         case SupervisorEvent::Kind::kHeadDied:
           if (!first_cause && !event->evidence.orderly()) first_cause = head_cause(event->evidence);
@@ -272,7 +273,7 @@ class RunSupervisor {
 
   /// Whoever is stopped does not end by itself.
   void end_stopped(const ExitEvidence& evidence) {
-    if (!evidence.silence.empty()) launcher_.stop(evidence.pid, Nanoseconds::zero());
+    if (!evidence.silence.empty()) launcher_->stop(evidence.pid, Nanoseconds::zero());
   }
 
   int driver_ended(const ExitEvidence& evidence, bool interrupted,
@@ -319,7 +320,7 @@ class RunSupervisor {
   Condition ended_;
   bool launched_ = false;      // guarded by ending_mutex_: the launcher is there
   const SignalWatch signals_;  // before any thread starts
-  ForkLauncher launcher_;
+  const std::unique_ptr<ProcessLauncher> launcher_ = make_launcher();
   Secret token_;
   std::optional<LocalCluster> local_;
   std::optional<System> system_;
@@ -338,7 +339,7 @@ int run_app_role(const std::filesystem::path& app, const std::string& role,
   const SignalWatch signals([&](const ReceivedSignal&) {
     queue.add({SupervisorEvent::Kind::kSignal, "", {}});
   });
-  ForkLauncher launcher;
+  const std::unique_ptr<ProcessLauncher> launcher = make_launcher();
   ProcessSpec spec{
       role + " of " + app.filename().string(), app_command(app, role, run_file, overrides), {}, ""};
   spec.command.insert(spec.command.end(), more.begin(), more.end());
@@ -346,7 +347,7 @@ int run_app_role(const std::filesystem::path& app, const std::string& role,
   events.on_death = [&](const ExitEvidence& evidence) {
     queue.add({SupervisorEvent::Kind::kDriverEnded, "", evidence});
   };
-  const pid_t pid = launcher.launch(spec, events);
+  const pid_t pid = launcher->launch(spec, events);
   const auto event = queue.next(std::nullopt);
   if (event->kind == SupervisorEvent::Kind::kSignal) {
     say(stderr, "weft: interrupted, '{}' ends\n", spec.label);

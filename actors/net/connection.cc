@@ -1,40 +1,20 @@
 #include "actors/net/connection.h"
 
-#include <sys/socket.h>
-
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 
-#include "actors/net/internal/asio_loop.h"
-#include "actors/net/internal/socket.h"
+#include "actors/net/network.h"
 
 namespace weft::actors {
 
 namespace {
 constexpr std::size_t kReadBuffer = 64u << 10;
 constexpr std::size_t kKeepCapacity = 1 << 20;
-
-Address address_of(const asio::ip::tcp::socket& socket) {
-  asio::error_code error;
-  const auto endpoint = socket.remote_endpoint(error);
-  return error ? Address{} : Address{endpoint.address().to_string(), endpoint.port()};
-}
 }  // namespace
 
-std::shared_ptr<Connection> make_connection(EventLoop& loop, asio::ip::tcp::socket socket) {
-  asio::error_code ignored;
-  socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-  socket.native_non_blocking(true, ignored);
-  return std::make_shared<Connection>(
-      loop, std::make_unique<Connection::Impl>(Connection::Impl{std::move(socket)}));
-}
-
-Connection::Connection(EventLoop& loop, std::unique_ptr<Impl> impl)
+Connection::Connection(EventLoop& loop, std::unique_ptr<Stream> stream)
     : loop_(loop),
-      impl_(std::move(impl)),
-      peer_(address_of(impl_->socket)),
-      fd_(impl_->socket.native_handle()),
+      stream_(std::move(stream)),
+      peer_(stream_->peer_address()),
       input_(kReadBuffer) {}
 
 Connection::~Connection() = default;
@@ -53,7 +33,7 @@ void Connection::stop() {
     // Whoever is flushing shuts the socket down at the end.
     if (!flushing_ && appended_.empty()) {
       closed_ = true;
-      ::shutdown(fd_, SHUT_RDWR);
+      stream_->shut_down();
     }
   }
   flush();
@@ -73,7 +53,7 @@ void Connection::append(std::uint8_t kind, std::uint8_t flags, std::span<const s
     // The read that is under way ends, and tells.
     overflowed_ = closed_ = true;
     appended_.clear();
-    ::shutdown(fd_, SHUT_RDWR);
+    stream_->shut_down();
     sent_.notify_all();
     return;
   }
@@ -96,7 +76,7 @@ void Connection::flush() {
         flushing_ = false;
         if (stopping_) {
           closed_ = true;
-          ::shutdown(fd_, SHUT_RDWR);
+          stream_->shut_down();
         }
         sent_.notify_all();
         return;
@@ -104,25 +84,24 @@ void Connection::flush() {
       std::swap(writing_, appended_);
     }
     lock.unlock();
-    const ssize_t sent = ::send(fd_, writing_.data() + written_, writing_.size() - written_,
-                                MSG_NOSIGNAL | MSG_DONTWAIT);
-    const int problem = errno;
+    const std::optional<std::size_t> sent =
+        stream_->write_some(std::span(writing_).subspan(written_));
     lock.lock();
-    if (sent >= 0) {
-      written_ += sent;
-    } else if (problem == EAGAIN || problem == EWOULDBLOCK) {
-      lock.unlock();
-      wait_writable();  // keeps flushing_: the loop's thread goes on from here
-      return;
-    } else if (problem != EINTR) {
+    if (!sent) {
       // The reading side sees the same end and reports it; what cannot be sent is dropped.
       flushing_ = false;
       closed_ = true;
       appended_.clear();
-      ::shutdown(fd_, SHUT_RDWR);
+      stream_->shut_down();
       sent_.notify_all();
       return;
     }
+    if (*sent == 0) {
+      lock.unlock();
+      wait_writable();  // keeps flushing_: the loop's thread goes on from here
+      return;
+    }
+    written_ += *sent;
     if (closed_) {
       flushing_ = false;
       return;
@@ -132,18 +111,17 @@ void Connection::flush() {
 
 void Connection::wait_writable() {
   loop_.post([self = shared_from_this()] {
-    self->impl_->socket.async_wait(asio::ip::tcp::socket::wait_write,
-                                   [self](const asio::error_code& error) {
-                                     {
-                                       const std::lock_guard lock(self->mutex_);
-                                       self->flushing_ = false;
-                                       if (error) {
-                                         self->closed_ = true;
-                                         self->sent_.notify_all();
-                                       }
-                                     }
-                                     if (!error) self->flush();
-                                   });
+    self->stream_->wait_for_room([self](bool there) {
+      {
+        const std::lock_guard lock(self->mutex_);
+        self->flushing_ = false;
+        if (!there) {
+          self->closed_ = true;
+          self->sent_.notify_all();
+        }
+      }
+      if (there) self->flush();
+    });
   });
 }
 
@@ -179,15 +157,11 @@ void Connection::read_more() {
   }
   if (input_end_ == input_.size())
     input_.resize(std::min(input_.size() * 2, kFrameHeaderBytes + padded(kMaxFrameBody)));
-  impl_->socket.async_read_some(
-      asio::buffer(input_.data() + input_end_, input_.size() - input_end_),
-      [self = shared_from_this()](const asio::error_code& error, std::size_t count) {
+  stream_->read_some(
+      std::span(input_).subspan(input_end_),
+      [self = shared_from_this()](std::size_t count, const std::optional<Error>& error) {
         if (!self->handler_) return;
-        if (error == asio::error::eof || error == asio::error::connection_reset)
-          return self->close(Error(ErrorCode::kUnavailable, "connection closed by the other side"));
-        if (error)
-          return self->close(
-              Error(ErrorCode::kUnavailable, "connection failed: " + error.message()));
+        if (error) return self->close(*error);
         self->input_end_ += count;
         try {
           self->parse();
@@ -226,7 +200,7 @@ void Connection::close(const Error& what) {
           Error(ErrorCode::kResourceExhausted,
                 fmt::format("the other side has left {} MiB unread; the connection is given up",
                             kMaxUnsent >> 20));
-    ::shutdown(fd_, SHUT_RDWR);
+    stream_->shut_down();
     sent_.notify_all();
   }
   if (FrameHandler* handler = std::exchange(handler_, nullptr)) handler->on_closed(reason);

@@ -18,6 +18,8 @@
 
 namespace weft::actors {
 
+class Stream;
+
 /// Receives what a Connection reads. Loop's thread only; must not block or throw anything but
 /// Error, which closes the connection.
 class FrameHandler {
@@ -34,7 +36,7 @@ class FrameHandler {
   virtual void on_closed(const Error& reason) = 0;
 };
 
-/// A TCP connection that carries frames both ways.
+/// A connection that carries frames both ways over a Stream.
 ///
 /// Shared by the link that uses it and by whichever thread is just writing: the last user is
 /// unknown. Any thread may append and flush; a thread that flushes writes on the spot what the
@@ -43,8 +45,7 @@ class FrameHandler {
 /// thread when there is room.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  struct Impl;  // the socket
-  Connection(EventLoop& loop, std::unique_ptr<Impl> impl);
+  Connection(EventLoop& loop, std::unique_ptr<Stream> stream);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -86,9 +87,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void wait_writable();
 
   EventLoop& loop_;
-  std::unique_ptr<Impl> impl_;
-  Address peer_;
-  const int fd_;
+  const std::unique_ptr<Stream> stream_;
+  const Address peer_;
 
   // Loop's thread.
   FrameHandler* handler_ = nullptr;

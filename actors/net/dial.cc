@@ -1,17 +1,14 @@
 #include "actors/net/connection.h"
 
 #include <algorithm>
-#include <asio/connect.hpp>
-#include <asio/ip/tcp.hpp>
 
-#include "actors/net/internal/asio_loop.h"
-#include "actors/net/internal/socket.h"
+#include "actors/net/network.h"
 
 namespace weft::actors {
 
 namespace {
 
-/// One dial(): resolve, connect, and perhaps again. Kept alive by its own pending operations.
+/// One dial(): connect, and perhaps again. Kept alive by its own pending operations.
 /// Loop's thread.
 class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
  public:
@@ -24,8 +21,7 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
         callbacks_(std::move(callbacks)),
         limit_(loop),
         pause_(loop),
-        resolver_(loop.impl().context),
-        socket_(loop.impl().context) {}
+        connector_(loop.io().make_connector()) {}
 
   void begin() {
     limit_.start(deadline_,
@@ -38,40 +34,24 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
     callbacks_ = {};
     limit_.cancel();
     pause_.cancel();
-    resolver_.cancel();
-    asio::error_code ignored;
-    socket_.close(ignored);
+    connector_->cancel();
   }
 
  private:
   void attempt() {
     if (done_) return;
-    asio::error_code not_numeric;
-    const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(address_.host, not_numeric),
-                                           address_.port);
-    if (!not_numeric) return connect(endpoint);
-    resolver_.async_resolve(
-        address_.host, std::to_string(address_.port),
-        [self = shared_from_this()](const asio::error_code& error,
-                                    const asio::ip::tcp::resolver::results_type& results) {
+    connector_->connect(
+        address_, [self = shared_from_this()](Outcome<std::unique_ptr<Stream>> stream) {
           if (self->done_) return;
-          if (error == asio::error::host_not_found || error == asio::error::no_data)
-            return self->no_such_host();
-          if (error) return self->again(error.message());
-          self->connect(*results.begin());
+          if (!stream.ok())
+            return stream.error().code() == ErrorCode::kNotFound
+                       ? self->no_such_host()
+                       : self->again(stream.error().message());
+          auto connection = std::make_shared<Connection>(self->loop_, std::move(stream).value());
+          const auto on_connected = std::move(self->callbacks_.on_connected);
+          self->finish();
+          on_connected(std::move(connection));
         });
-  }
-
-  void connect(const asio::ip::tcp::endpoint& endpoint) {
-    socket_ = asio::ip::tcp::socket(loop_.impl().context);
-    socket_.async_connect(endpoint, [self = shared_from_this()](const asio::error_code& error) {
-      if (self->done_) return;
-      if (error) return self->again(error.message());
-      auto connection = make_connection(self->loop_, std::move(self->socket_));
-      const auto on_connected = std::move(self->callbacks_.on_connected);
-      self->finish();
-      on_connected(std::move(connection));
-    });
   }
 
   void again(const std::string& reason) {
@@ -110,8 +90,7 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
   Timer limit_;
   Timer pause_;
   Nanoseconds next_pause_ = std::chrono::milliseconds(20);
-  asio::ip::tcp::resolver resolver_;
-  asio::ip::tcp::socket socket_;
+  const std::unique_ptr<IoLoop::Connector> connector_;
   std::string last_reason_;
   bool done_ = false;
 };

@@ -8,12 +8,14 @@
 
 namespace weft::actors {
 
+class IoLoop;
+
 /// One thread that waits for sockets and timers and runs short callbacks: the I/O thread of a
 /// process.
 ///
 /// Callbacks must not block and must not throw: an exception that leaves one ends the process.
 /// Owned by whoever owns the sockets on it; the destructor drops callbacks that have not run and
-/// joins the thread.
+/// joins the thread. Runs on Asio, or on a simulated world (see Network).
 class EventLoop final {
  public:
   explicit EventLoop(const std::string& thread_name);
@@ -29,11 +31,11 @@ class EventLoop final {
   /// Ends the thread; posted callbacks that have not run never will. Not from the loop's thread.
   void stop();
 
-  struct Impl;
-  Impl& impl() { return *impl_; }
+  /// For what is made of the loop's sockets and timers: actors/net alone.
+  IoLoop& io() { return *io_; }
 
  private:
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<IoLoop> io_;
 };
 
 /// Calls back once, at a time. Loop's thread only; start() again replaces what was started,

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "actors/supervision/proc_stat.h"
+#include "actors/supervision/processes.h"
 #include "core/base/check.h"
 
 extern char** environ;
@@ -138,6 +139,11 @@ ForkLauncher::~ForkLauncher() {
   wake();
   thread_.join();
   ::close(wake_fd_);
+}
+
+std::unique_ptr<ProcessLauncher> make_launcher() {
+  if (Processes* processes = Processes::simulated()) return processes->make_launcher();
+  return std::make_unique<ForkLauncher>();
 }
 
 void ForkLauncher::wake() {

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "actors/supervision/exit_evidence.h"
+#include "actors/supervision/processes.h"
 
 namespace weft::actors {
 namespace {
@@ -35,8 +36,13 @@ std::string ReceivedSignal::describe() const {
                          : fmt::format("{} from pid {} ({})", name, sender, program);
 }
 
-SignalWatch::SignalWatch(std::function<void(const ReceivedSignal&)> on_signal)
-    : stop_fd_(::eventfd(0, EFD_CLOEXEC)), signal_fd_(block_and_open()) {
+SignalWatch::SignalWatch(std::function<void(const ReceivedSignal&)> on_signal) {
+  if (Processes* processes = Processes::simulated()) {
+    simulated_ = processes->watch_signals(std::move(on_signal));
+    return;
+  }
+  stop_fd_ = ::eventfd(0, EFD_CLOEXEC);
+  signal_fd_ = block_and_open();
   const auto watch = [this, on_signal = std::move(on_signal)] {
     pollfd polled[2] = {{stop_fd_, POLLIN, 0}, {signal_fd_, POLLIN, 0}};
     while (true) {
@@ -52,6 +58,10 @@ SignalWatch::SignalWatch(std::function<void(const ReceivedSignal&)> on_signal)
 }
 
 SignalWatch::~SignalWatch() {
+  if (simulated_ != 0) {
+    Processes::simulated()->unwatch_signals(simulated_);
+    return;
+  }
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
   thread_.join();

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -29,9 +30,10 @@ class SignalWatch final {
   SignalWatch& operator=(const SignalWatch&) = delete;
 
  private:
-  const int stop_fd_;
-  const int signal_fd_;
+  int stop_fd_ = -1;
+  int signal_fd_ = -1;
   Thread thread_;
+  std::uint64_t simulated_ = 0;
 };
 
 }  // namespace weft::actors

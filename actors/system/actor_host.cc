@@ -65,6 +65,7 @@ void ActorHost::start(std::vector<std::byte> arguments,
     {
       const std::lock_guard lock(mutex_);
       ended_ = true;
+      changed_.notify_all();
       callbacks = std::move(when_ended_);
     }
     for (const auto& callback : callbacks) callback();
@@ -256,6 +257,11 @@ void ActorHost::when_ended(std::function<void()> then) {
     }
   }
   then();
+}
+
+bool ActorHost::wait_ended(Nanoseconds within) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, within, [this] { return ended_; });
 }
 
 bool ActorHost::ended() const {

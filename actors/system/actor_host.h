@@ -57,6 +57,8 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   /// Runs `then` when the actor has ended; at once if it has.
   void when_ended(std::function<void()> then);
   bool ended() const;
+  /// Waits for the end, at most so long; whether it has come.
+  bool wait_ended(Nanoseconds within) const;
   /// See Context::on_report().
   void on_report(std::function<std::vector<std::byte>()> report);
   std::optional<std::vector<std::byte>> report() const;
@@ -102,6 +104,7 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   mutable Mutex mutex_;  // guards what follows
   bool stopping_ = false;
   bool ended_ = false;
+  mutable Condition changed_;  // ended_
   // shared with cancel(), for the moment of cancelling
   std::vector<std::shared_ptr<Frame>> running_;
   std::vector<std::function<void()>> when_ended_;

@@ -1,12 +1,13 @@
 #include "actors/system/system.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <future>
-#include <random>
+#include <array>
+#include <span>
 
 #include "actors/system/internal/runtime.h"
+#include "core/base/platform.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -15,10 +16,9 @@ namespace {
 constexpr auto kDialAgainAfter = std::chrono::milliseconds(50);
 
 ProcessId new_process_id() {
-  std::random_device random;
-  std::uint64_t id = 0;
-  while (id == 0) id = std::uint64_t{random()} << 32 | random();
-  return ProcessId(id);
+  std::array<std::uint64_t, 1> id{};
+  while (id[0] == 0) fill_with_random(std::as_writable_bytes(std::span(id)));
+  return ProcessId(id[0]);
 }
 
 /// One call of System::connect(). Whoever calls it constructs this and waits; all else happens on
@@ -36,7 +36,11 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
           [self = shared_from_this()](const Error& error) { self->finish(error); }});
   }
 
-  Outcome<ProcessRef> wait() { return outcome_.get_future().get(); }
+  Outcome<ProcessRef> wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return outcome_.has_value(); });
+    return std::move(*outcome_);
+  }
   /// After a failure: the process that is connecting to this one at the same time, and whose
   /// connection stays; or none.
   ProcessId dials_us() const { return dials_us_; }
@@ -102,14 +106,17 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
 
   /// The first outcome counts.
   void finish(Outcome<ProcessRef> outcome) {
-    if (!std::exchange(finished_, true)) outcome_.set_value(std::move(outcome));
+    const std::lock_guard lock(mutex_);
+    if (!outcome_) outcome_ = std::move(outcome);
+    changed_.notify_all();
   }
 
   System::Impl& system_;
   const Address address_;
   const TimePoint deadline_;
-  std::promise<Outcome<ProcessRef>> outcome_;
-  bool finished_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  std::optional<Outcome<ProcessRef>> outcome_;  // guarded by mutex_
   ProcessId dials_us_;
 };
 
@@ -121,7 +128,7 @@ System::Impl::Impl(System& system, SystemOptions system_options)
       local(std::make_shared<LocalRoute>(*this)),
       loop("weft-io") {
   self.process = {new_process_id(), options.name, Address{}};
-  self.pid = ::getpid();
+  self.pid = weft::process_id();
   self.binary_name = options.binary_name;
   self.binary_hash = options.binary_hash;
   local->open();
@@ -172,11 +179,8 @@ void System::Impl::shut_down() {
   }
   for (const auto& host : all) host->stop();
   for (const auto& host : all) {
-    std::promise<void> ended;
-    host->when_ended([&] { ended.set_value(); });
     WEFT_CHECK(
-        ended.get_future().wait_for(ActorHost::kStopGrace + std::chrono::seconds(5)) ==
-            std::future_status::ready,
+        host->wait_ended(ActorHost::kStopGrace + std::chrono::seconds(5)),
         "a handler of {} did not end within {} s of being stopped; it must look at its stop token",
         host->self().label, std::chrono::seconds(ActorHost::kStopGrace).count());
   }

@@ -35,6 +35,8 @@ class Platform {
   virtual void wake(const void* on, bool all) = 0;
   virtual void fill_with_random(std::span<std::byte> bytes) = 0;
   virtual int process_id() = 0;
+  /// A line of a log that would go to this process's standard output or error.
+  virtual void log(const std::string& line) = 0;
   /// Ends the process that runs now, as _exit() does.
   [[noreturn]] virtual void end_process(int status) = 0;
 

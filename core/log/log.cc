@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/base/platform.h"
 
 namespace weft {
 namespace {
@@ -24,6 +25,10 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 }
 
 Log log_to(LogLevel lowest, spdlog::sink_ptr sink) {
+  if (Platform* platform = Platform::simulated())
+    return {lowest, [platform](LogLevel level, const std::string& text) {
+              platform->log(fmt::format("{}: {}", to_string(level), text));
+            }};
   // Shared by the copies of the Log.
   const auto logger = std::make_shared<spdlog::logger>("weft", std::move(sink));
   logger->set_level(spdlog::level::trace);

@@ -1,0 +1,73 @@
+// Head, agents, devices and drivers as they are, in a simulated world: a few hosts whose processes
+// die, stop and go on, whose networks fail, from one seed. Prints what a seed does with --trace.
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "actors/launch/roles.h"
+#include "tests/simulation/scenario.h"
+
+namespace weft::simulation {
+namespace {
+
+/// In a process of its own, as a world that ends leaves its dead processes' memory behind; whether
+/// all was well.
+bool run_apart(const Scenario::Options& options) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Scenario::Result result = Scenario(options).run();
+    for (const std::string& violation : result.violations)
+      fmt::print("seed {}: VIOLATION: {}\n", options.seed, violation);
+    if (options.summary || options.trace)
+      fmt::print("seed {}: {} ({:.1f} s, {} switches, digest {:016x})\n", options.seed,
+                 result.outcome, result.seconds, result.switches, result.digest);
+    std::fflush(nullptr);
+    ::_exit(result.violations.empty() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (!WIFEXITED(status)) fmt::print("seed {}: VIOLATION: the simulation itself died of signal {}\n", options.seed, WTERMSIG(status));
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int run(int argc, char** argv) {
+  Scenario::Options options;
+  std::uint64_t first = 1;
+  int seeds = 1;
+  CLI::App app("A cluster in a simulated world");
+  app.add_option("--seed", first, "The first one")->capture_default_str();
+  app.add_option("--seeds", seeds, "How many")->capture_default_str();
+  app.add_flag("--trace", options.trace, "Print what happens");
+  app.add_flag("--summary", options.summary, "Print a line for each seed");
+  app.add_flag("--calm", options.calm, "Nothing fails");
+  CLI11_PARSE(app, argc, argv);
+  const std::filesystem::path scratch =
+      std::filesystem::temp_directory_path() / fmt::format("cluster_sim.{}", ::getpid());
+  ::setenv("XDG_STATE_HOME", (scratch / "state").c_str(), 1);
+  options.scratch = scratch;
+  int failed = 0;
+  for (int i = 0; i < seeds; ++i) {
+    options.seed = first + i;
+    std::filesystem::create_directories(scratch);
+    if (!run_apart(options)) ++failed;
+    std::filesystem::remove_all(scratch);
+  }
+  fmt::print("{} seeds, {} with violations\n", seeds, failed);
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace weft::simulation
+
+int main(int argc, char** argv) {
+  try {
+    return weft::simulation::run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}

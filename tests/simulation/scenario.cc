@@ -1,0 +1,171 @@
+#include "tests/simulation/scenario.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/launch/roles.h"
+#include "actors/launch/token.h"
+
+namespace weft::simulation {
+namespace {
+
+constexpr int kWorkers = 2;
+constexpr std::uint32_t kDevices = 2;
+constexpr std::uint16_t kHeadPort = 7077;
+/// After what happens to it, a run is over in this time whatever it is.
+constexpr auto kOverWithin = std::chrono::seconds(120);
+constexpr auto kCalmRun = std::chrono::seconds(20);
+constexpr auto kEndsWithin = std::chrono::seconds(60);
+
+std::string worker_name(int worker) { return fmt::format("worker{}", worker); }
+
+std::vector<std::string> with_token(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "weft");
+  for (std::string& word : actors::token_arguments()) arguments.push_back(std::move(word));
+  return arguments;
+}
+
+}  // namespace
+
+Scenario::Scenario(Options options)
+    : options_(std::move(options)),
+      training_{kWorkers * kDevices, 40},
+      world_(options_.seed, [this](const std::vector<std::string>& arguments) {
+        return tiny_main(world_, records_, training_, arguments);
+      }),
+      token_(Secret::random()) {
+  world_.print_trace(options_.trace);
+  world_.hide(options_.scratch.string());
+}
+
+void Scenario::violation(const std::string& what) { records_.violations.push_back(what); }
+
+ProcessNumber Scenario::find(const std::string& label) const {
+  for (const ProcessNumber process : world_.processes())
+    if (world_.label_of(process) == label) return process;
+  return 0;
+}
+
+void Scenario::start_head() {
+  actors::HeadRole role;
+  role.listen = {ClusterWorld::address_of(0), kHeadPort};
+  role.state_directory = (options_.scratch / fmt::format("head{}", ++head_starts_)).string();
+  world_.run("head", 0, with_token(actors::to_arguments(role)), token_);
+}
+
+void Scenario::start_worker(int worker) {
+  actors::AgentRole role;
+  role.head = {ClusterWorld::address_of(0), kHeadPort};
+  role.name = worker_name(worker);
+  role.devices = kDevices;
+  role.log_directory = (options_.scratch / "logs").string();
+  world_.run(worker_name(worker), worker + 1, with_token(actors::to_arguments(role)), token_);
+}
+
+void Scenario::start_missing() {
+  if (find("head") == 0) start_head();
+  for (int worker = 0; worker < kWorkers; ++worker)
+    if (find(worker_name(worker)) == 0) start_worker(worker);
+}
+
+ProcessNumber Scenario::start_run(const std::string& name) {
+  return world_.run(
+      name, 0,
+      with_token({"--weft-role=driver", "--head",
+                  fmt::format("{}:{}", ClusterWorld::address_of(0), kHeadPort), "--out",
+                  (options_.scratch / name).string(), "--name", name}),
+      token_);
+}
+
+void Scenario::strike(TimePoint until) {
+  std::vector<ProcessNumber> all = world_.processes();
+  if (all.empty()) return;
+  const ProcessNumber victim = all[world_.random(0, std::ssize(all) - 1)];
+  const std::string label = world_.label_of(victim);
+  const Nanoseconds longest = until - world_.now();
+  const Nanoseconds lasts =
+      world_.chance(0.5) ? world_.random_time(std::chrono::milliseconds(10), std::chrono::seconds(2))
+                         : world_.random_time(std::chrono::seconds(2), longest);
+  switch (world_.random(0, 3)) {
+    case 0:
+    case 1:
+      faults_.push_back(label + " killed");
+      return world_.kill(victim, "died: SIGKILL");
+    case 2:
+      faults_.push_back(fmt::format("{} stopped for {:.1f} s", label, in_seconds(lasts)));
+      world_.stop(victim);
+      world_.after(lasts, [this, victim] { world_.go_on(victim); });
+      return;
+    default: {
+      const int from = world_.random(0, kWorkers);
+      const int to = (from + world_.random(1, kWorkers)) % (kWorkers + 1);
+      const bool both = world_.chance(0.5);
+      faults_.push_back(fmt::format("{} {} cut for {:.1f} s", from, to, in_seconds(lasts)));
+      world_.cut(from, to);
+      if (both) world_.cut(to, from);
+      world_.after(lasts, [this, from, to] {
+        world_.mend(from, to);
+        world_.mend(to, from);
+      });
+    }
+  }
+}
+
+void Scenario::plan_faults(TimePoint until) {
+  const int count = world_.random(1, 3);
+  for (int i = 0; i < count; ++i)
+    world_.after(world_.random_time(std::chrono::milliseconds(1), std::chrono::milliseconds(2500)),
+                 [this, until] { strike(until); });
+}
+
+void Scenario::check_run(const std::string& name, ProcessNumber driver) {
+  const Records::Run& run = records_.runs[name];
+  const std::string faults = fmt::format("{}", fmt::join(faults_, ", "));
+  if (world_.alive(driver)) {
+    violation(fmt::format("{} has neither done nor failed ({})", name, faults));
+    world_.kill(driver, "died: SIGKILL by the watcher");
+  }
+  if (run.done && run.loss != expected_loss(training_))
+    violation(fmt::format("{} ends with {}, undisturbed with {}", name, run.loss,
+                          expected_loss(training_)));
+  if (!run.done && faults_.empty())
+    violation(fmt::format("{} failed though nothing had: {}", name, run.error));
+  if (run.error.find("VIOLATION") != std::string::npos) violation(run.error);
+  outcome_ += fmt::format("{}{}: {}", outcome_.empty() ? "" : "; ", name,
+                          run.done ? "done" : "failed: " + run.error.substr(0, 160));
+}
+
+void Scenario::check_end() {
+  world_.terminate(find("head"));
+  world_.run_until(world_.now() + kEndsWithin, [this] { return world_.processes().empty(); });
+  for (const ProcessNumber process : world_.processes())
+    violation(fmt::format("{} (process {}) is left at the end", world_.label_of(process), process));
+}
+
+Scenario::Result Scenario::run() {
+  const auto ended = [this](ProcessNumber process) {
+    return [this, process] { return !world_.alive(process); };
+  };
+  start_missing();
+  world_.run_until(world_.now() + std::chrono::milliseconds(300), [] { return false; });
+  const TimePoint mended = world_.now() + std::chrono::seconds(30);
+  if (!options_.calm) plan_faults(mended);
+  const ProcessNumber first = start_run("first");
+  world_.run_until(mended + kOverWithin, ended(first));
+  check_run("first", first);
+  // Whatever was stopped or cut is not any more. What has ended an operator starts again.
+  if (!options_.calm) world_.run_until(mended + std::chrono::seconds(1), [] { return false; });
+  faults_.clear();
+  for (int i = 0; i < 40; ++i) {
+    start_missing();
+    world_.run_until(world_.now() + std::chrono::milliseconds(500), [] { return false; });
+  }
+  const ProcessNumber second = start_run("second");
+  world_.run_until(world_.now() + kCalmRun, ended(second));
+  check_run("second", second);
+  check_end();
+  return {records_.violations, outcome_, in_seconds(world_.now().time_since_epoch()),
+          world_.switches(), world_.digest()};
+}
+
+}  // namespace weft::simulation

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actors/launch/app_main.h"
+#include "tests/simulation/cluster_world.h"
+
+namespace weft::simulation {
+
+/// What the processes of a world leave for whoever watches it; in no process's memory.
+struct Records {
+  struct Owner {
+    ProcessNumber process = 0;
+    std::string mesh;
+    std::uint64_t epoch = 0;
+  };
+  /// By "worker0 device 1": the process that was last said to have it.
+  std::map<std::string, Owner> device_owners;
+  std::map<std::string, std::uint64_t> last_epochs;  ///< By name of mesh.
+  struct Run {
+    bool begun = false;
+    bool done = false;
+    double loss = 0;
+    std::string error;
+  };
+  std::map<std::string, Run> runs;
+  std::vector<std::string> violations;
+};
+
+struct TinyOptions {
+  int devices = 4;
+  int steps = 40;
+};
+
+/// The loss after so many steps that nothing has disturbed.
+double expected_loss(const TinyOptions& options);
+
+/// main() of every process of a world: head, agents and devices as in any app, and a driver that
+/// trains: each device computes a number a step, gets that of its neighbour by a call, and all take
+/// the sum of what the driver gathers.
+int tiny_main(ClusterWorld& world, Records& records, const TinyOptions& options,
+              const std::vector<std::string>& arguments);
+
+}  // namespace weft::simulation
