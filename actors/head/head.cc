@@ -23,6 +23,7 @@ namespace {
 constexpr auto kLaunchWithin = std::chrono::seconds(30);
 constexpr std::size_t kStartingPerProcessor = 2;
 constexpr auto kStopWithin = std::chrono::seconds(5);
+constexpr auto kStopAgainAfter = std::chrono::milliseconds(100);
 constexpr std::size_t kEventsInStatus = 20;
 constexpr std::uint32_t kMaxDevices = 1024;
 
@@ -254,34 +255,70 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   co_return result;
 }
 
-std::vector<Future<void>> Head::stop_processes(const MeshKey& key) {
-  std::vector<Future<void>> answers;
+Future<void> Head::stop_on(const ProcessRef& agent, const MeshKey& key, bool failed) {
+  return context_.system()
+      .named<Agent>(agent, "agent")
+      .within(kStopWithin)
+      .call<&Agent::stop_mesh>(key, failed);
+}
+
+void Head::begin_release(const MeshKey& key) {
   const auto mesh = meshes_.find(key);
-  if (mesh == meshes_.end()) return answers;
+  if (mesh == meshes_.end()) return;
+  Release& release = releases_[key];
   std::set<std::string> told;
   for (const HostDevice& place : mesh->second.places) {
     const auto host = hosts_.find(place.host);
     if (host == hosts_.end() || !told.insert(place.host).second) continue;
-    auto agent = context_.system().named<Agent>(host->second.agent, "agent").within(kStopWithin);
-    answers.push_back(agent.call<&Agent::stop_mesh>(key, mesh->second.failed));
+    const ProcessRef& agent = host->second.agent;
+    release.hosts.push_back(
+        {place.host, agent, key, mesh->second.failed, stop_on(agent, key, mesh->second.failed)});
   }
   meshes_.erase(mesh);
-  return answers;
+  // Not in the call that asks for it, which may be cancelled.
+  context_.system().ref<Head>(context_.self()).tell<&Head::finish_release>(key);
+}
+
+task<void> Head::finish_release(MeshKey key) {
+  check_own_call();
+  const auto found = releases_.find(key);
+  if (found == releases_.end()) co_return;
+  for (Stopping& each : found->second.hosts) {
+    for (bool ended = false; !ended;) {
+      try {
+        co_await each.ended;
+        ended = true;
+      } catch (const Error&) {
+        // It may be slow or cut off for a while. Its devices are in use as long as it has not said
+        // otherwise; a host that is gone has none.
+        const auto host = hosts_.find(each.host);
+        ended = host == hosts_.end() || host->second.agent.id != each.agent.id;
+      }
+      if (ended) continue;
+      co_await context_.sleep(kStopAgainAfter);
+      each.ended = stop_on(each.agent, each.key, each.failed);
+    }
+  }
+  placement_.give_back(key);
+  const std::vector<Wakeup> waiters = std::move(found->second.waiters);
+  releases_.erase(found);
+  event(fmt::format("mesh {} (epoch {}) is released", key.name, key.epoch));
+  for (const Wakeup& waiter : waiters) waiter.notify();
 }
 
 task<void> Head::release_all(std::vector<MeshKey> keys) {
-  std::vector<Future<void>> answers;
-  for (const MeshKey& key : keys)
-    for (Future<void>& answer : stop_processes(key)) answers.push_back(std::move(answer));
-  co_await settle(std::move(answers));
+  for (const MeshKey& key : keys) begin_release(key);
   for (const MeshKey& key : keys) {
-    placement_.give_back(key);
-    event(fmt::format("mesh {} (epoch {}) is released", key.name, key.epoch));
+    const auto release = releases_.find(key);
+    if (release == releases_.end()) continue;
+    const Wakeup released = context_.make_wakeup();
+    release->second.waiters.push_back(released);
+    co_await released.wait();
   }
 }
 
 task<void> Head::release(MeshKey key) {
-  if (!meshes_.contains(key)) co_return;
+  if (!meshes_.contains(key) && !releases_.contains(key)) co_return;
   std::vector<MeshKey> keys(1, key);
   co_await release_all(std::move(keys));
 }
@@ -303,9 +340,13 @@ void Head::host_died(HostDeath death) {
                                               death.evidence.pid, death.evidence.verdict())));
 }
 
-bool Head::lose_agent(ProcessId peer, std::optional<Nanoseconds> silence) {
+void Head::check_own_call() const {
   if (context_.caller().id != context_.system().self().id)
-    throw_error(ErrorCode::kInvalidArgument, "only the head's own process sees its connections");
+    throw_error(ErrorCode::kInvalidArgument, "only the head's own process may call this");
+}
+
+bool Head::lose_agent(ProcessId peer, std::optional<Nanoseconds> silence) {
+  check_own_call();
   for (const auto& [name, host] : hosts_) {
     if (host.agent.id != peer) continue;
     ExitEvidence evidence;

@@ -73,6 +73,9 @@ class Head final {
   /// From the head's own process: a connection is gone, of a host, of an owner, or of somebody who
   /// only looked.
   task<void> peer_lost(ProcessId peer);
+  /// From the head itself: sees the end of a mesh through. Its devices are free when each host has
+  /// said that the processes are gone, or is gone itself.
+  task<void> finish_release(MeshKey key);
   /// Ends the cluster: owners are told, hosts end with all their processes, then the head does.
   task<void> stop(std::string reason);
 
@@ -83,7 +86,8 @@ class Head final {
       on<&Head::progress>("progress", urgent), on<&Head::process_died>("process_died", urgent),
       on<&Head::host_died>("host_died", urgent), on<&Head::status>("status", urgent),
       on<&Head::incidents>("incidents", urgent), on<&Head::peer_silent>("peer_silent", urgent),
-      on<&Head::peer_lost>("peer_lost", urgent), on<&Head::stop>("stop", urgent));
+      on<&Head::peer_lost>("peer_lost", urgent),
+      on<&Head::finish_release>("finish_release", urgent), on<&Head::stop>("stop", urgent));
 
  private:
   struct Host {
@@ -122,13 +126,25 @@ class Head final {
   /// Removes the host whose agent is gone, or has been silent for so long; false: the peer is no
   /// agent.
   bool lose_agent(ProcessId peer, std::optional<Nanoseconds> silence);
+  /// Throws Error(kInvalidArgument) where another process has made the call that runs.
+  void check_own_call() const;
   /// `why`: "died: SIGKILL", "has left", "has been silent for 10.2 s: ...".
   void remove_host(const std::string& name, const ExitEvidence& evidence, const std::string& why);
   /// `local_log`: the log lies on this machine, and may be read here when the evidence has none.
   void fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence,
             const std::string& host_note, bool local_log);
+  /// What a host has been told to end.
+  struct Stopping {
+    std::string host;
+    ProcessRef agent;
+    MeshKey key;
+    bool failed = false;
+    Future<void> ended;
+  };
+  Future<void> stop_on(const ProcessRef& agent, const MeshKey& key, bool failed);
   /// Takes the mesh out, and tells its hosts to end its processes. The devices stay taken.
-  std::vector<Future<void>> stop_processes(const MeshKey& key);
+  void begin_release(const MeshKey& key);
+  /// Waits until these are released; whoever asked may give up before.
   task<void> release_all(std::vector<MeshKey> keys);
   /// For the log and the books; never throws. Comes last: first those are told who wait.
   void event(std::string text);
@@ -145,6 +161,11 @@ class Head final {
   std::map<std::string, Host> hosts_;
   std::map<ProcessId, Owner> owners_;
   std::map<MeshKey, Mesh> meshes_;
+  struct Release {
+    std::vector<Stopping> hosts;
+    std::vector<Wakeup> waiters;  // each is notified once
+  };
+  std::map<MeshKey, Release> releases_;  // under way
 };
 
 }  // namespace weft::actors

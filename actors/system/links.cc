@@ -41,6 +41,12 @@ std::shared_ptr<Route> System::Impl::route_to(const ProcessRef& process) {
   return link;
 }
 
+bool System::Impl::is_known(const std::shared_ptr<Link>& link) const {
+  const std::lock_guard lock(routes_mutex);
+  const auto found = links.find(link->peer_id());
+  return found != links.end() && found->second == link;
+}
+
 void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
   const ProcessId id = link->peer_id();
   const TimePoint deadline = SteadyClock().now() + options.connect_within;
@@ -52,7 +58,8 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
               start_handshake(
                   std::move(connection), Handshake::Side::kDialler,
                   [this, link, deadline](Handshake& handshake, Handshake::Answer answer) {
-                    if (link->attached()) return;
+                    // What was given up meanwhile stays so: nobody keeps such a link.
+                    if (link->attached() || !is_known(link)) return;
                     if (auto* other = std::get_if<Introduction>(&answer)) {
                       if (other->process.id != link->peer_id())
                         return lose(link, Error(ErrorCode::kPeerDied,

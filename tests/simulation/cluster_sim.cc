@@ -13,12 +13,18 @@
 namespace weft::simulation {
 namespace {
 
+/// A seed takes some hundredths of a second; one that takes so long goes round in circles.
+constexpr unsigned kLongestSeconds = 60;
+
 /// In a process of its own, as a world that ends leaves its dead processes' memory behind; whether
 /// all was well.
-bool run_apart(const Scenario::Options& options) {
+bool run_apart(const Scenario::Options& options, std::uint64_t& digest) {
   std::fflush(nullptr);
+  int ends[2];
+  if (::pipe(ends) != 0) throw std::runtime_error("pipe");
   const pid_t child = ::fork();
   if (child == 0) {
+    ::alarm(kLongestSeconds);
     const Scenario::Result result = Scenario(options).run();
     for (const std::string& violation : result.violations)
       fmt::print("seed {}: VIOLATION: {}\n", options.seed, violation);
@@ -26,11 +32,17 @@ bool run_apart(const Scenario::Options& options) {
       fmt::print("seed {}: {} ({:.1f} s, {} switches, digest {:016x})\n", options.seed,
                  result.outcome, result.seconds, result.switches, result.digest);
     std::fflush(nullptr);
+    [[maybe_unused]] const auto written = ::write(ends[1], &result.digest, sizeof result.digest);
     ::_exit(result.violations.empty() ? 0 : 1);
   }
+  ::close(ends[1]);
   int status = 0;
   ::waitpid(child, &status, 0);
-  if (!WIFEXITED(status)) fmt::print("seed {}: VIOLATION: the simulation itself died of signal {}\n", options.seed, WTERMSIG(status));
+  [[maybe_unused]] const auto got = ::read(ends[0], &digest, sizeof digest);
+  ::close(ends[0]);
+  if (!WIFEXITED(status))
+    fmt::print("seed {}: VIOLATION: the simulation itself died of signal {}\n", options.seed,
+               WTERMSIG(status));
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
@@ -38,11 +50,13 @@ int run(int argc, char** argv) {
   Scenario::Options options;
   std::uint64_t first = 1;
   int seeds = 1;
+  bool twice = false;
   CLI::App app("A cluster in a simulated world");
   app.add_option("--seed", first, "The first one")->capture_default_str();
   app.add_option("--seeds", seeds, "How many")->capture_default_str();
   app.add_flag("--trace", options.trace, "Print what happens");
   app.add_flag("--summary", options.summary, "Print a line for each seed");
+  app.add_flag("--twice", twice, "Run each twice: all has to happen again");
   app.add_flag("--calm", options.calm, "Nothing fails");
   CLI11_PARSE(app, argc, argv);
   const std::filesystem::path scratch =
@@ -52,9 +66,19 @@ int run(int argc, char** argv) {
   int failed = 0;
   for (int i = 0; i < seeds; ++i) {
     options.seed = first + i;
-    std::filesystem::create_directories(scratch);
-    if (!run_apart(options)) ++failed;
-    std::filesystem::remove_all(scratch);
+    std::uint64_t digests[2] = {0, 0};
+    bool good = true;
+    for (int turn = 0; turn < (twice ? 2 : 1); ++turn) {
+      std::filesystem::create_directories(scratch);
+      good = run_apart(options, digests[turn]) && good;
+      std::filesystem::remove_all(scratch);
+    }
+    if (twice && digests[0] != digests[1]) {
+      fmt::print("seed {}: VIOLATION: it is not the same twice: digests {:016x}, {:016x}\n",
+                 options.seed, digests[0], digests[1]);
+      good = false;
+    }
+    if (!good) ++failed;
   }
   fmt::print("{} seeds, {} with violations\n", seeds, failed);
   return failed == 0 ? 0 : 1;

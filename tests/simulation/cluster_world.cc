@@ -43,7 +43,8 @@ class SimulatedAcceptor final : public actors::IoLoop::Acceptor {
   SimulatedAcceptor(ClusterWorld& world, std::shared_ptr<TaskQueue> queue, const Address& address)
       : world_(world), queue_(std::move(queue)), waiting_(std::make_shared<Waiting>()) {
     const auto opened = world_.open_port(
-        address, {queue_->process(), queue_, [waiting = waiting_, loop = queue_](std::unique_ptr<Stream> stream) {
+        address, {queue_->process(), queue_,
+                  [waiting = waiting_, loop = queue_](std::unique_ptr<Stream> stream) {
                     waiting->streams.push_back(std::move(stream));
                     serve(waiting, loop);
                   }});
@@ -132,14 +133,14 @@ class SimulatedConnector final : public actors::IoLoop::Connector {
       const auto own = world.open_port({ClusterWorld::address_of(here), 0}, {});
       world.close_port(*own);
       // The loop of the side that accepts is known when its process takes it.
-      const auto wire = std::make_shared<Wire>(
-          world, Wire::Side{queue->process(), here, *own, queue},
-          Wire::Side{port->process, there, address, port->queue});
+      const auto wire =
+          std::make_shared<Wire>(world, Wire::Side{queue->process(), here, *own, queue},
+                                 Wire::Side{port->process, there, address, port->queue});
       world.add_wire(wire);
       port->connected(std::make_unique<WireStream>(wire, 1));
       world.after(world.latency(there, here), [queue, attempt, wire] {
-        auto stream = std::make_shared<std::unique_ptr<Stream>>(
-            std::make_unique<WireStream>(wire, 0));
+        auto stream =
+            std::make_shared<std::unique_ptr<Stream>>(std::make_unique<WireStream>(wire, 0));
         queue->add([attempt, stream] {
           if (attempt->then) std::exchange(attempt->then, nullptr)(std::move(*stream));
         });
@@ -200,9 +201,10 @@ class SimulatedLauncher final : public actors::ProcessLauncher {
   }
   void stop(pid_t pid, Nanoseconds grace) override { world_.stop_child(pid, grace); }
   void stop_all(Nanoseconds grace) override {
-    for (const ProcessNumber child : children_) world_.stop_child(child, grace);
+    const std::vector<ProcessNumber> children = children_;  // others start some meanwhile
+    for (const ProcessNumber child : children) world_.stop_child(child, grace);
     const TimePoint limit = world_.now() + grace + std::chrono::seconds(10);
-    for (const ProcessNumber child : children_)
+    for (const ProcessNumber child : children)
       while (world_.is_child(child) && world_.now() < limit)
         world_.wait(this, world_.now() + std::chrono::milliseconds(1));
   }
@@ -334,8 +336,7 @@ void ClusterWorld::child_stopped(ProcessNumber process, Nanoseconds silence) {
   ExitEvidence evidence;
   evidence.known = true;
   evidence.pid = process;
-  evidence.silence =
-      fmt::format("has been stopped (state T) for {:.1f} s", in_seconds(silence));
+  evidence.silence = fmt::format("has been stopped (state T) for {:.1f} s", in_seconds(silence));
   evidence.log_file = found->second.log_file;
   found->second.launcher->add(
       [on_stopped = found->second.events.on_stopped, evidence] { on_stopped(evidence); });
@@ -359,7 +360,8 @@ void ClusterWorld::process_ended(ProcessNumber process, int status, int signal) 
     evidence.signal = signal;
     evidence.rss_bytes = 8u << 20;
     evidence.log_file = found->second.log_file;
-    const Nanoseconds told = random_time(std::chrono::microseconds(100), std::chrono::milliseconds(5));
+    const Nanoseconds told =
+        random_time(std::chrono::microseconds(100), std::chrono::milliseconds(5));
     after(told, [child = found->second, evidence] {
       child.launcher->add([on_death = child.events.on_death, evidence] {
         if (on_death) on_death(evidence);

@@ -30,9 +30,10 @@ std::vector<std::string> with_token(std::vector<std::string> arguments) {
 Scenario::Scenario(Options options)
     : options_(std::move(options)),
       training_{kWorkers * kDevices, 40},
-      world_(options_.seed, [this](const std::vector<std::string>& arguments) {
-        return tiny_main(world_, records_, training_, arguments);
-      }),
+      world_(options_.seed,
+             [this](const std::vector<std::string>& arguments) {
+               return tiny_main(world_, records_, training_, arguments);
+             }),
       token_(Secret::random()) {
   world_.print_trace(options_.trace);
   world_.hide(options_.scratch.string());
@@ -69,12 +70,11 @@ void Scenario::start_missing() {
 }
 
 ProcessNumber Scenario::start_run(const std::string& name) {
-  return world_.run(
-      name, 0,
-      with_token({"--weft-role=driver", "--head",
-                  fmt::format("{}:{}", ClusterWorld::address_of(0), kHeadPort), "--out",
-                  (options_.scratch / name).string(), "--name", name}),
-      token_);
+  return world_.run(name, 0,
+                    with_token({"--weft-role=driver", "--head",
+                                fmt::format("{}:{}", ClusterWorld::address_of(0), kHeadPort),
+                                "--out", (options_.scratch / name).string(), "--name", name}),
+                    token_);
 }
 
 void Scenario::strike(TimePoint until) {
@@ -84,13 +84,12 @@ void Scenario::strike(TimePoint until) {
   const std::string label = world_.label_of(victim);
   const Nanoseconds longest = until - world_.now();
   const Nanoseconds lasts =
-      world_.chance(0.5) ? world_.random_time(std::chrono::milliseconds(10), std::chrono::seconds(2))
-                         : world_.random_time(std::chrono::seconds(2), longest);
+      world_.chance(0.5)
+          ? world_.random_time(std::chrono::milliseconds(10), std::chrono::seconds(2))
+          : world_.random_time(std::chrono::seconds(2), longest);
   switch (world_.random(0, 3)) {
     case 0:
-    case 1:
-      faults_.push_back(label + " killed");
-      return world_.kill(victim, "died: SIGKILL");
+    case 1: faults_.push_back(label + " killed"); return world_.kill(victim, "died: SIGKILL");
     case 2:
       faults_.push_back(fmt::format("{} stopped for {:.1f} s", label, in_seconds(lasts)));
       world_.stop(victim);

@@ -28,7 +28,8 @@ class TinyTrainer final {
   actors::ActorAddress address() const { return context_.self(); }
   actors::task<double> step(int step) {
     if (step != next_)
-      throw_error(ErrorCode::kInternal, "VIOLATION: step {} runs where {} is the next", step, next_);
+      throw_error(ErrorCode::kInternal, "VIOLATION: step {} runs where {} is the next", step,
+                  next_);
     ++next_;
     co_await context_.sleep(kComputes);
     const int rank = context_.place().rank;
@@ -60,8 +61,8 @@ void record_owners(ClusterWorld& world, Records& records, actors::Cluster& clust
   for (const actors::MeshStatus& mesh : status.meshes) {
     std::uint64_t& last = records.last_epochs[mesh.key.name];
     if (mesh.key.epoch < last)
-      records.violations.push_back(fmt::format("epoch {} of mesh {} comes after {}", mesh.key.epoch,
-                                               mesh.key.name, last));
+      records.violations.push_back(
+          fmt::format("epoch {} of mesh {} comes after {}", mesh.key.epoch, mesh.key.name, last));
     last = std::max(last, mesh.key.epoch);
   }
   for (const actors::HostStatus& host : status.hosts) {

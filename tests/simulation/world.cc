@@ -40,7 +40,8 @@ void World::trace(const std::string& line) {
   for (auto at = whole.find(hidden_); !hidden_.empty() && at != std::string::npos;
        at = whole.find(hidden_, at))
     whole.replace(at, hidden_.size(), "SCRATCH");
-  for (const char each : whole) digest_ = (digest_ ^ static_cast<unsigned char>(each)) * 1099511628211ull;
+  for (const char each : whole)
+    digest_ = (digest_ ^ static_cast<unsigned char>(each)) * 1099511628211ull;
   if (print_trace_) std::fputs(whole.c_str(), stdout);
 }
 

@@ -82,6 +82,8 @@ struct System::Impl final : public LinkEvents, public CallOwner {
 
   // links
   std::shared_ptr<Route> route_to(const ProcessRef& process);
+  /// It is the link to its peer, and not one that was lost.
+  bool is_known(const std::shared_ptr<Link>& link) const;
   void dial_peer(const std::shared_ptr<Link>& link);
   void start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
                        std::function<void(Handshake&, Handshake::Answer)> done);
