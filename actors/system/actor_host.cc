@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/message/chunks.h"
+#include "actors/supervision/lease.h"
 #include "core/base/check.h"
 #include "core/base/units.h"
 
@@ -260,8 +261,14 @@ void ActorHost::when_ended(std::function<void()> then) {
 }
 
 bool ActorHost::wait_ended(Nanoseconds within) const {
+  // A process that was stopped meanwhile has given the actor no time either.
+  constexpr Nanoseconds kLookEvery = std::chrono::milliseconds(100);
+  const SteadyClock clock;
+  Lease watched(kLookEvery);
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, within, [this] { return ended_; });
+  while (!changed_.wait_for(lock, kLookEvery, [this] { return ended_; }))
+    if (watched.look(clock.now()) > within) return false;
+  return true;
 }
 
 bool ActorHost::ended() const {

@@ -46,11 +46,35 @@ bool run_apart(const Scenario::Options& options, std::uint64_t& digest) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/// Each rule finds the mistake that was put in for it.
+int find_planted(Scenario::Options options, std::uint64_t first) {
+  constexpr int kFoundWithin = 300;
+  int missed = 0;
+  for (const auto& [plant, name] : {std::pair(Plant::kLosesUpdate, "an update is lost"),
+                                    std::pair(Plant::kRunsStepTwice, "a step runs twice"),
+                                    std::pair(Plant::kLosesWakeup, "a call never ends"),
+                                    std::pair(Plant::kFreesDevices, "a device has two owners")}) {
+    options.plant = plant;
+    int seeds = 0;
+    for (bool found = false; !found && seeds < kFoundWithin; ++seeds) {
+      options.seed = first + seeds;
+      std::uint64_t digest = 0;
+      std::filesystem::create_directories(options.scratch);
+      found = !run_apart(options, digest);
+      std::filesystem::remove_all(options.scratch);
+      if (!found && seeds + 1 == kFoundWithin) ++missed;
+    }
+    fmt::print("planted: {}: {} seeds\n", name, seeds);
+  }
+  return missed == 0 ? 0 : 1;
+}
+
 int run(int argc, char** argv) {
   Scenario::Options options;
   std::uint64_t first = 1;
   int seeds = 1;
   bool twice = false;
+  bool planted = false;
   CLI::App app("A cluster in a simulated world");
   app.add_option("--seed", first, "The first one")->capture_default_str();
   app.add_option("--seeds", seeds, "How many")->capture_default_str();
@@ -58,11 +82,13 @@ int run(int argc, char** argv) {
   app.add_flag("--summary", options.summary, "Print a line for each seed");
   app.add_flag("--twice", twice, "Run each twice: all has to happen again");
   app.add_flag("--calm", options.calm, "Nothing fails");
+  app.add_flag("--planted", planted, "Put mistakes in, and find them");
   CLI11_PARSE(app, argc, argv);
   const std::filesystem::path scratch =
       std::filesystem::temp_directory_path() / fmt::format("cluster_sim.{}", ::getpid());
   ::setenv("XDG_STATE_HOME", (scratch / "state").c_str(), 1);
   options.scratch = scratch;
+  if (planted) return find_planted(options, first);
   int failed = 0;
   for (int i = 0; i < seeds; ++i) {
     options.seed = first + i;

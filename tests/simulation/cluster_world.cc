@@ -322,6 +322,7 @@ void ClusterWorld::add_wire(const std::shared_ptr<Wire>& wire) {
 
 void ClusterWorld::stop_child(ProcessNumber process, Nanoseconds grace) {
   if (!is_child(process)) return;
+  if (children_live_) return tell_parent(process, 0, SIGKILL);
   if (grace <= Nanoseconds::zero()) {
     after(Nanoseconds::zero(), [this, process] { kill(process, "died: SIGKILL by its parent"); });
     return;
@@ -351,7 +352,7 @@ void ClusterWorld::stop(ProcessNumber process) {
   });
 }
 
-void ClusterWorld::process_ended(ProcessNumber process, int status, int signal) {
+void ClusterWorld::tell_parent(ProcessNumber process, int status, int signal) {
   if (const auto found = children_.find(process); found != children_.end()) {
     ExitEvidence evidence;
     evidence.known = true;
@@ -369,11 +370,16 @@ void ClusterWorld::process_ended(ProcessNumber process, int status, int signal) 
     });
     after(told + random_time({}, std::chrono::milliseconds(20)), [this, process, evidence] {
       const auto reaped = children_.extract(process);
+      if (!reaped) return;
       reaped.mapped().launcher->add([on_reaped = reaped.mapped().events.on_reaped, evidence] {
         if (on_reaped) on_reaped(evidence);
       });
     });
   }
+}
+
+void ClusterWorld::process_ended(ProcessNumber process, int status, int signal) {
+  tell_parent(process, status, signal);
   std::erase_if(ports_, [&](const auto& each) { return each.second.process == process; });
   std::erase_if(watches_, [&](const auto& each) { return each.second.process == process; });
   for (const auto& each : std::vector(wires_))

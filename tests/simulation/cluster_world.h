@@ -36,6 +36,9 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   /// Of a segment that has to be sent again.
   void set_loss(double probability) { loss_ = probability; }
 
+  /// A mistake on purpose: who is to end by its parent's will does not, and counts as reaped.
+  void let_children_live() { children_live_ = true; }
+
   // Network, Processes.
   std::unique_ptr<actors::IoLoop> make_loop(const std::string& thread_name) override;
   std::string own_host() override;
@@ -71,6 +74,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
 
  private:
   void process_ended(ProcessNumber process, int status, int signal) override;
+  void tell_parent(ProcessNumber process, int status, int signal);
   static std::string address_text(const actors::Address& address) {
     return actors::to_string(address);
   }
@@ -78,6 +82,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   const Main main_;
   std::set<std::pair<int, int>> cuts_;
   double loss_ = 0.001;
+  bool children_live_ = false;
   std::uint16_t next_port_ = 30000;
   std::map<std::string, Port> ports_;
   std::vector<std::weak_ptr<Wire>> wires_;

@@ -29,13 +29,15 @@ std::vector<std::string> with_token(std::vector<std::string> arguments) {
 
 Scenario::Scenario(Options options)
     : options_(std::move(options)),
-      training_{kWorkers * kDevices, 40},
+      training_{kWorkers * kDevices, 40, options_.plant},
       world_(options_.seed,
              [this](const std::vector<std::string>& arguments) {
                return tiny_main(world_, records_, training_, arguments);
              }),
       token_(Secret::random()) {
   world_.print_trace(options_.trace);
+  if (options_.plant == Plant::kLosesWakeup) world_.lose_wakeups(0.0005);
+  if (options_.plant == Plant::kFreesDevices) world_.let_children_live();
   world_.hide(options_.scratch.string());
 }
 
@@ -70,11 +72,12 @@ void Scenario::start_missing() {
 }
 
 ProcessNumber Scenario::start_run(const std::string& name) {
-  return world_.run(name, 0,
-                    with_token({"--weft-role=driver", "--head",
-                                fmt::format("{}:{}", ClusterWorld::address_of(0), kHeadPort),
-                                "--out", (options_.scratch / name).string(), "--name", name}),
-                    token_);
+  return world_.run(
+      name, 0,
+      with_token({"--weft-role=driver", "--head",
+                  fmt::format("{}:{}", ClusterWorld::address_of(0), kHeadPort), "--out",
+                  (options_.scratch / name).string(), "--name", name, "--last-words", "/dev/null"}),
+      token_);
 }
 
 void Scenario::strike(TimePoint until) {

@@ -17,6 +17,7 @@ class Scenario final {
     bool trace = false;
     bool summary = false;
     bool calm = false;  ///< Nothing fails.
+    Plant plant = Plant::kNone;
     std::filesystem::path scratch;
   };
   struct Result {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr auto kComputes = std::chrono::milliseconds(10);
 constexpr double kRate = 0.05;
+constexpr int kPlantedStep = 20;
 
 double gradient(double weight, int rank, int step) {
   return (weight - rank) * (1 + 0.01 * (step % 7));
@@ -21,7 +22,7 @@ double gradient(double weight, int rank, int step) {
 class TinyTrainer final {
  public:
   using Arguments = std::tuple<>;
-  explicit TinyTrainer(actors::Context& context) : context_(context) {}
+  TinyTrainer(actors::Context& context, Plant plant) : context_(context), plant_(plant) {}
 
   void meet(std::vector<actors::ActorAddress> all) { all_ = std::move(all); }
   double weight() const { return weight_; }
@@ -42,7 +43,10 @@ class TinyTrainer final {
     }
     co_return gradient((weight_ + other) / 2, rank, step);
   }
-  void update(double sum) { weight_ -= kRate * sum; }
+  void update(double sum) {
+    if (plant_ == Plant::kLosesUpdate && next_ == kPlantedStep) return;
+    weight_ -= kRate * sum;
+  }
 
   static constexpr auto endpoints = actors::interface<"simulation.trainer", 1>(
       actors::on<&TinyTrainer::meet>("meet"), actors::on<&TinyTrainer::address>("address"),
@@ -51,6 +55,7 @@ class TinyTrainer final {
 
  private:
   actors::Context& context_;
+  const Plant plant_;
   double weight_ = 1;
   int next_ = 0;
   std::vector<actors::ActorAddress> all_;
@@ -89,6 +94,8 @@ int train(ClusterWorld& world, Records& records, const TinyOptions& options,
   trainers.call<&TinyTrainer::meet>(trainers.call<&TinyTrainer::address>().get()).get();
   for (int step = 0; step < options.steps; ++step) {
     const std::vector<double> parts = trainers.call<&TinyTrainer::step>(step).get();
+    if (options.plant == Plant::kRunsStepTwice && step == kPlantedStep)
+      trainers.call<&TinyTrainer::step>(step).get();
     trainers.call<&TinyTrainer::update>(std::accumulate(parts.begin(), parts.end(), 0.0)).get();
   }
   const std::vector<double> weights = trainers.call<&TinyTrainer::weight>().get();
@@ -116,7 +123,9 @@ int tiny_main(ClusterWorld& world, Records& records, const TinyOptions& options,
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   actors::AppMain app(static_cast<int>(pointers.size()), pointers.data());
-  app.provide<TinyTrainer>();
+  app.provide<TinyTrainer>([plant = options.plant](actors::Context& context) {
+    return std::make_unique<TinyTrainer>(context, plant);
+  });
   return app.run([&](actors::Cluster& cluster, const actors::AppRun& run) {
     const std::string name = run.out.filename().string();
     records.runs[name].begun = true;

@@ -29,9 +29,19 @@ struct Records {
   std::vector<std::string> violations;
 };
 
+/// A mistake put in on purpose, which a rule of the scenario must find.
+enum class Plant {
+  kNone,
+  kLosesUpdate,    ///< All devices leave out one update.
+  kRunsStepTwice,  ///< The driver sends a step again as if its answer had been lost.
+  kLosesWakeup,    ///< Now and then nobody wakes who waits.
+  kFreesDevices,   ///< A host says that processes are gone which run.
+};
+
 struct TinyOptions {
   int devices = 4;
   int steps = 40;
+  Plant plant = Plant::kNone;
 };
 
 /// The loss after so many steps that nothing has disturbed.

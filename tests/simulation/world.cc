@@ -137,7 +137,7 @@ bool World::wait(const void* on, TimePoint until) {
 
 void World::wake(const void* on, bool all) {
   const auto found = waiting_.find(on);
-  if (found == waiting_.end()) return;
+  if (found == waiting_.end() || (lost_wakeups_ > 0 && chance(lost_wakeups_))) return;
   do {
     SimulatedThread& thread = *threads_.at(found->second.front());
     found->second.pop_front();

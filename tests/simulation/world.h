@@ -63,6 +63,8 @@ class World : public Platform {
   void print_trace(bool print) { print_trace_ = print; }
   /// What differs between two runs of a seed, and is written in another way: a folder's name.
   void hide(std::string text) { hidden_ = std::move(text); }
+  /// A mistake on purpose: this part of all wake() does nothing.
+  void lose_wakeups(double part) { lost_wakeups_ = part; }
   std::uint64_t digest() const { return digest_; }
   std::uint64_t switches() const { return switches_; }
   ProcessNumber current_process() const { return current_ ? current_->process : 0; }
@@ -130,6 +132,7 @@ class World : public Platform {
   // Of processes that were killed: their stacks are left as they are, as nothing of them may run.
   std::vector<std::unique_ptr<SimulatedThread>> abandoned_;
   SimulatedThread* current_ = nullptr;
+  double lost_wakeups_ = 0;
   bool print_trace_ = false;
   std::string hidden_;
   std::uint64_t digest_ = 14695981039346656037ull;
