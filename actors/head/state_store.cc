@@ -1,11 +1,9 @@
 #include "actors/head/state_store.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,6 +23,10 @@ std::string random_id() {
   return fmt::format("{:016x}{:016x}", words[0], words[1]);
 }
 
+std::string directory_of(sqlite3* database) {
+  const char* file = ::sqlite3_db_filename(database, "main");
+  return file == nullptr ? "" : std::filesystem::path(file).parent_path().string();
+}
 }  // namespace
 
 void StateStore::Close::operator()(sqlite3* database) const { ::sqlite3_close(database); }
@@ -65,6 +67,11 @@ class StateStore::Statement {
     if (result == SQLITE_OK) return;
     // A disk that has no space, or refuses otherwise, may take it later.
     const int kind = result & 0xff;
+    if (kind == SQLITE_BUSY)
+      throw_error(ErrorCode::kFailedPrecondition,
+                  "another head runs on the state directory {}; stop it, or give another directory "
+                  "with --state",
+                  directory_of(database_));
     const bool refused = kind == SQLITE_FULL || kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN;
     throw_error(refused ? ErrorCode::kUnavailable : ErrorCode::kDataLoss,
                 "the head's state (head.db): {}", ::sqlite3_errmsg(database_));
@@ -76,7 +83,6 @@ class StateStore::Statement {
 
 StateStore::StateStore(const std::filesystem::path& directory, Warn warn)
     : path_(directory / "head.db"), warn_(std::move(warn)) {
-  lock();
   try {
     open();
   } catch (const Error& error) {
@@ -87,38 +93,23 @@ StateStore::StateStore(const std::filesystem::path& directory, Warn warn)
 }
 
 StateStore::~StateStore() {
-  if (failing_) save();
-  database_.reset();
-  if (lock_ >= 0) ::close(lock_);
+  if (failing_) save(Survives::kLossOfPower);
 }
 
-void StateStore::lock() {
+void StateStore::make_directory() const {
   const std::filesystem::path directory = path_.parent_path();
   std::error_code refused;
   if (std::filesystem::create_directories(directory, refused)) ::chmod(directory.c_str(), 0700);
   int why = refused.value();
-  if (why == 0) {
-    lock_ = ::open((directory / "head.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    why = lock_ < 0 ? errno : 0;
-  }
-  if (why == ENOSPC || why == EDQUOT) return;  // open() tries again, and writes nothing before
-  if (why != 0)
+  if (why == 0 && ::access(directory.c_str(), W_OK | X_OK) != 0) why = errno;
+  if (why != 0 && why != ENOSPC && why != EDQUOT)
     throw_error(ErrorCode::kFailedPrecondition,
                 "the head cannot write its state directory {}: {}; give another with --state",
                 directory.string(), ::strerror(why));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
-  ::close(std::exchange(lock_, -1));
-  throw_error(ErrorCode::kFailedPrecondition,
-              "another head runs on the state directory {}; stop it, or give another directory "
-              "with --state",
-              directory.string());
 }
 
 void StateStore::open() {
-  if (lock_ < 0) lock();
-  if (lock_ < 0)
-    throw_error(ErrorCode::kUnavailable, "there is no space for the head's state {}",
-                path_.string());
+  make_directory();
   if (!database_) {
     sqlite3* opened = nullptr;
     const int result = ::sqlite3_open(path_.c_str(), &opened);
@@ -130,8 +121,10 @@ void StateStore::open() {
                   "the head's state {} cannot be opened: {}", path_.string(), why);
     }
   }
+  // This head's alone, until it ends.
+  execute("PRAGMA locking_mode=EXCLUSIVE");
   execute("PRAGMA journal_mode=WAL");
-  execute("PRAGMA synchronous=NORMAL");
+  execute("PRAGMA synchronous=FULL");
   execute("CREATE TABLE IF NOT EXISTS cluster (id TEXT NOT NULL, term INTEGER NOT NULL)");
   execute("CREATE TABLE IF NOT EXISTS mesh_epochs (mesh TEXT PRIMARY KEY, epoch INTEGER NOT NULL)");
   execute(
@@ -192,9 +185,11 @@ void StateStore::failed(const Error& error) {
                     path_.string(), error.message()));
 }
 
-void StateStore::save() {
+void StateStore::save(Survives survives) {
   try {
     if (!open_) open();
+    execute(survives == Survives::kLossOfPower ? "PRAGMA synchronous=FULL"
+                                               : "PRAGMA synchronous=NORMAL");
     execute("BEGIN IMMEDIATE");
     write_rows();
     execute("COMMIT");
@@ -243,7 +238,7 @@ void StateStore::write_rows() {
 std::uint64_t StateStore::next_mesh_epoch(const std::string& mesh) {
   const std::uint64_t epoch = ++epochs_[mesh];
   unwritten_epochs_.insert(mesh);
-  save();
+  save(Survives::kLossOfPower);
   return epoch;
 }
 
@@ -251,7 +246,7 @@ void StateStore::add_event(const ClusterEvent& event) {
   events_.push_back(event);
   if (events_.size() > kEvents) events_.pop_front();
   unwritten_events_ = std::min(unwritten_events_ + 1, events_.size());
-  save();
+  save(Survives::kEndOfProcess);
 }
 
 void StateStore::add_incident(const Incident& incident) {
@@ -266,7 +261,7 @@ void StateStore::add_incident(const Incident& incident) {
     incidents_.push_back({incident.mesh, incident.epoch, incident.describe(), false});
     if (incidents_.size() > kIncidents) incidents_.pop_front();
   }
-  save();
+  save(Survives::kEndOfProcess);
 }
 
 std::vector<ClusterEvent> StateStore::last_events(std::size_t count) const {

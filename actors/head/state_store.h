@@ -25,7 +25,8 @@ namespace weft::actors {
 /// events and incidents.
 ///
 /// One SQLite database in WAL mode, `head.db` in the state directory. Owned by the head; one thread
-/// at a time. Two heads on one directory: the second throws Error(kFailedPrecondition).
+/// at a time; locked as long as it lives. Two heads on one directory: the second throws
+/// Error(kFailedPrecondition).
 ///
 /// A disk that refuses (it is full) never throws, not even at the start: answers come from memory,
 /// and what cannot be written is kept there until the next write that succeeds. A head that could
@@ -65,22 +66,23 @@ class StateStore {
     std::string text;
     bool written = false;
   };
-  void lock();
+  void make_directory() const;
   /// Again and again, until it succeeds.
   void open();
   void execute(const std::string& sql);
   /// Once: what the file has is older than what is in memory.
   void read();
   void failed(const Error& error);
-  /// Writes what is not written yet, all or nothing.
-  void save();
+  /// Writes what is not written yet, all or nothing. An epoch that was given away must not come
+  /// again; of events the last ones may go with the machine: each sync takes milliseconds.
+  enum class Survives { kEndOfProcess, kLossOfPower };
+  void save(Survives survives);
   void write_rows();
 
   struct Close {
     void operator()(sqlite3* database) const;
   };
   std::filesystem::path path_;
-  int lock_ = -1;
   std::unique_ptr<sqlite3, Close> database_;
   std::string cluster_id_;
   std::uint64_t term_ = 1;

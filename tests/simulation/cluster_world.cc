@@ -256,6 +256,21 @@ void ClusterWorld::cut(int from, int to) {
   cuts_.insert({from, to});
 }
 
+void ClusterWorld::lose_power(int host, const std::string& files, Nanoseconds lasts) {
+  trace(fmt::format("host {} loses power for {:.1f} s", host, in_seconds(lasts)));
+  const std::uint64_t turn = ++last_loss_;
+  dark_[host] = turn;
+  after(lasts, [this, host, turn] {
+    const auto found = dark_.find(host);
+    if (found == dark_.end() || found->second != turn) return;
+    trace(fmt::format("host {} has power again", host));
+    dark_.erase(found);
+  });
+  disk_.lose_power(files);
+  for (const ProcessNumber process : processes())
+    if (alive(process) && host_of(process) == host) kill(process, "is without power");
+}
+
 void ClusterWorld::mend(int from, int to) {
   trace(fmt::format("host {} reaches host {} again", from, to));
   cuts_.erase({from, to});
@@ -380,6 +395,7 @@ void ClusterWorld::tell_parent(ProcessNumber process, int status, int signal) {
 
 void ClusterWorld::process_ended(ProcessNumber process, int status, int signal) {
   tell_parent(process, status, signal);
+  disk_.process_ended(process);
   std::erase_if(ports_, [&](const auto& each) { return each.second.process == process; });
   std::erase_if(watches_, [&](const auto& each) { return each.second.process == process; });
   for (const auto& each : std::vector(wires_))

@@ -3,6 +3,7 @@
 #include "actors/net/network.h"
 #include "actors/supervision/processes.h"
 #include "core/base/secret.h"
+#include "tests/simulation/disk.h"
 #include "tests/simulation/world.h"
 
 namespace weft::simulation {
@@ -32,7 +33,13 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   void cut(int from, int to);
   void mend(int from, int to);
   void mend_all() { cuts_.clear(); }
-  bool is_cut(int from, int to) const { return cuts_.contains({from, to}); }
+  /// Its processes are gone without a word, and its disk has what was synced; it is back after a
+  /// time, without them.
+  void lose_power(int host, const std::string& files, Nanoseconds lasts);
+  Disk& disk() { return disk_; }
+  bool is_cut(int from, int to) const {
+    return cuts_.contains({from, to}) || dark_.contains(from) || dark_.contains(to);
+  }
   /// Of a segment that has to be sent again.
   void set_loss(double probability) { loss_ = probability; }
 
@@ -80,6 +87,9 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   }
 
   const Main main_;
+  Disk disk_{*this};
+  std::map<int, std::uint64_t> dark_;  // hosts without power, by which loss of it
+  std::uint64_t last_loss_ = 0;
   std::set<std::pair<int, int>> cuts_;
   double loss_ = 0.001;
   bool children_live_ = false;

@@ -37,6 +37,7 @@ Scenario::Scenario(Options options)
       token_(Secret::random()) {
   world_.print_trace(options_.trace);
   if (options_.plant == Plant::kLosesWakeup) world_.lose_wakeups(0.0005);
+  if (options_.plant == Plant::kForgetsState) world_.disk().lose_syncs();
   if (options_.plant == Plant::kFreesDevices) world_.let_children_live();
   world_.hide(options_.scratch.string());
 }
@@ -52,7 +53,7 @@ ProcessNumber Scenario::find(const std::string& label) const {
 void Scenario::start_head() {
   actors::HeadRole role;
   role.listen = {ClusterWorld::address_of(0), kHeadPort};
-  role.state_directory = (options_.scratch / fmt::format("head{}", ++head_starts_)).string();
+  role.state_directory = (options_.scratch / "head").string();
   world_.run("head", 0, with_token(actors::to_arguments(role)), token_);
 }
 
@@ -90,7 +91,17 @@ void Scenario::strike(TimePoint until) {
       world_.chance(0.5)
           ? world_.random_time(std::chrono::milliseconds(10), std::chrono::seconds(2))
           : world_.random_time(std::chrono::seconds(2), longest);
-  switch (world_.random(0, 3)) {
+  switch (world_.random(0, 5)) {
+    case 4: {
+      const int host = world_.random(0, kWorkers);
+      faults_.push_back(fmt::format("host {} loses power for {:.1f} s", host, in_seconds(lasts)));
+      return world_.lose_power(host, host == 0 ? "/head/" : "/none/", lasts);
+    }
+    case 5:
+      faults_.push_back(fmt::format("the disk is full for {:.1f} s", in_seconds(lasts)));
+      world_.disk().set_full(true);
+      world_.after(lasts, [this] { world_.disk().set_full(false); });
+      return;
     case 0:
     case 1: faults_.push_back(label + " killed"); return world_.kill(victim, "died: SIGKILL");
     case 2:

@@ -49,7 +49,6 @@ class Scenario final {
   Secret token_;
   std::vector<std::string> faults_;
   std::string outcome_;
-  int head_starts_ = 0;
 };
 
 }  // namespace weft::simulation

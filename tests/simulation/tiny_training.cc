@@ -63,9 +63,17 @@ class TinyTrainer final {
 
 void record_owners(ClusterWorld& world, Records& records, actors::Cluster& cluster) {
   const actors::ClusterStatus status = cluster.status();
+  if (!records.cluster.empty() && records.cluster != status.cluster)
+    records.violations.push_back("the head has forgotten its cluster's id");
+  if (status.term < records.term)
+    records.violations.push_back(fmt::format("term {} comes after {}", status.term, records.term));
+  records.cluster = status.cluster;
+  records.term = status.term;
+  // The owner is the one that asks: it has the newest.
   for (const actors::MeshStatus& mesh : status.meshes) {
+    if (mesh.state == "failed") continue;
     std::uint64_t& last = records.last_epochs[mesh.key.name];
-    if (mesh.key.epoch < last)
+    if (mesh.key.epoch <= last)
       records.violations.push_back(
           fmt::format("epoch {} of mesh {} comes after {}", mesh.key.epoch, mesh.key.name, last));
     last = std::max(last, mesh.key.epoch);
@@ -89,7 +97,7 @@ void record_owners(ClusterWorld& world, Records& records, actors::Cluster& clust
 
 int train(ClusterWorld& world, Records& records, const TinyOptions& options,
           actors::Cluster& cluster, const std::string& name) {
-  auto trainers = cluster.spawn<TinyTrainer>(name, {{"data", options.devices}}, {});
+  auto trainers = cluster.spawn<TinyTrainer>("train", {{"data", options.devices}}, {});
   record_owners(world, records, cluster);
   trainers.call<&TinyTrainer::meet>(trainers.call<&TinyTrainer::address>().get()).get();
   for (int step = 0; step < options.steps; ++step) {

@@ -19,6 +19,8 @@ struct Records {
   /// By "worker0 device 1": the process that was last said to have it.
   std::map<std::string, Owner> device_owners;
   std::map<std::string, std::uint64_t> last_epochs;  ///< By name of mesh.
+  std::string cluster;
+  std::uint64_t term = 0;
   struct Run {
     bool begun = false;
     bool done = false;
@@ -35,6 +37,7 @@ enum class Plant {
   kLosesUpdate,    ///< All devices leave out one update.
   kRunsStepTwice,  ///< The driver sends a step again as if its answer had been lost.
   kLosesWakeup,    ///< Now and then nobody wakes who waits.
+  kForgetsState,   ///< The disk says that it has synced.
   kFreesDevices,   ///< A host says that processes are gone which run.
 };
 
