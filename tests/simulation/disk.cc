@@ -4,7 +4,6 @@
 #include <sqlite3.h>
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "core/base/check.h"
@@ -31,8 +30,9 @@ int read_file(sqlite3_file* file, void* into, int count, sqlite3_int64 offset) {
   const std::vector<char>& bytes = data(file).bytes;
   const auto begin = std::min<std::size_t>(offset, bytes.size());
   const auto got = std::min<std::size_t>(count, bytes.size() - begin);
-  std::memcpy(into, bytes.data() + begin, got);
-  std::memset(static_cast<char*>(into) + got, 0, count - got);
+  char* const to = static_cast<char*>(into);
+  std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(begin), got, to);
+  std::fill(to + got, to + count, '\0');
   return got == static_cast<std::size_t>(count) ? SQLITE_OK : SQLITE_IOERR_SHORT_READ;
 }
 
