@@ -101,7 +101,7 @@ std::filesystem::path user_state_directory() {
 
 std::filesystem::path hash_directory() {
   try {
-    const std::filesystem::path folder = user_state_directory() / "hashes";
+    std::filesystem::path folder = user_state_directory() / "hashes";
     make_own_folder(folder);
     return folder;
   } catch (const Error&) {

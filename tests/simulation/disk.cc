@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <new>
+#include <span>
+#include <utility>
 
 #include "core/base/check.h"
 
