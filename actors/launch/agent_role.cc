@@ -61,6 +61,7 @@ int serve_agent(const AgentRole& role) {
   options.token = role.token;
   const Log log = Log::standard_output(role.log_level);
   options.log = log;
+  options.io_share = ThreadShare::kControl;
   System system(options);
   // A head that ends in good order says so first, by shut_down.
   std::atomic<std::uint64_t> head_id{0};

@@ -59,6 +59,7 @@ int serve_head(const HeadRole& role) {
   options.name = "head";
   options.token = token_of(role, log);
   options.eof_grace = kEofGrace;
+  options.io_share = ThreadShare::kControl;
   options.log = log;
   System system(options);
   system.on_peer_lost([&system](const ProcessRef& peer, const Error&) {

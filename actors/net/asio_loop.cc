@@ -186,8 +186,8 @@ class AsioConnector final : public IoLoop::Connector {
 
 class AsioLoop final : public IoLoop {
  public:
-  explicit AsioLoop(const std::string& thread_name)
-      : thread_(thread_name, ThreadShare::kControl, [this] { context_.run(); }) {}
+  AsioLoop(const std::string& thread_name, ThreadShare share)
+      : thread_(thread_name, share, [this] { context_.run(); }) {}
   ~AsioLoop() override { stop(); }
 
   void post(std::function<void()> callback) override { asio::post(context_, std::move(callback)); }
@@ -213,8 +213,8 @@ class AsioLoop final : public IoLoop {
 
 }  // namespace
 
-std::unique_ptr<IoLoop> make_asio_loop(const std::string& thread_name) {
-  return std::make_unique<AsioLoop>(thread_name);
+std::unique_ptr<IoLoop> make_asio_loop(const std::string& thread_name, ThreadShare share) {
+  return std::make_unique<AsioLoop>(thread_name, share);
 }
 
 }  // namespace weft::actors

@@ -7,9 +7,9 @@
 
 namespace weft::actors {
 
-EventLoop::EventLoop(const std::string& thread_name)
+EventLoop::EventLoop(const std::string& thread_name, ThreadShare share)
     : io_(Network::simulated() ? Network::simulated()->make_loop(thread_name)
-                               : make_asio_loop(thread_name)) {}
+                               : make_asio_loop(thread_name, share)) {}
 
 EventLoop::~EventLoop() { stop(); }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/clock.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -18,7 +19,7 @@ class IoLoop;
 /// joins the thread. Runs on Asio, or on a simulated world (see Network).
 class EventLoop final {
  public:
-  explicit EventLoop(const std::string& thread_name);
+  explicit EventLoop(const std::string& thread_name, ThreadShare share = ThreadShare::kOrdinary);
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;

@@ -11,6 +11,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/outcome.h"
+#include "core/base/thread.h"
 
 namespace weft::actors {
 
@@ -98,7 +99,7 @@ class Network {
 };
 
 /// A loop of the real world.
-std::unique_ptr<IoLoop> make_asio_loop(const std::string& thread_name);
+std::unique_ptr<IoLoop> make_asio_loop(const std::string& thread_name, ThreadShare share);
 
 /// The address of this machine that the route to `peer` starts from: others reach us there. Sends
 /// nothing.

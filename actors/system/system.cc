@@ -126,7 +126,7 @@ System::Impl::Impl(System& system, SystemOptions system_options)
     : owner(system),
       options(std::move(system_options)),
       local(std::make_shared<LocalRoute>(*this)),
-      loop("weft-io") {
+      loop("weft-io", options.io_share) {
   self.process = {new_process_id(), options.name, Address{}};
   self.pid = weft::process_id();
   self.binary_name = options.binary_name;

@@ -6,8 +6,6 @@
 
 #include <utility>
 
-#include "core/base/platform.h"
-
 namespace weft {
 namespace {
 
@@ -52,18 +50,14 @@ bool Thread::is_current() const {
   return simulated_ == Platform::simulated()->current_thread();
 }
 
-void Mutex::lock() {
-  Platform* const platform = Platform::simulated();
-  if (platform == nullptr) return real_.lock();
-  while (held_) platform->wait(this, TimePoint::max());
+void Mutex::lock_simulated() {
+  while (held_) Platform::simulated()->wait(this, TimePoint::max());
   held_ = true;
 }
 
-void Mutex::unlock() {
-  Platform* const platform = Platform::simulated();
-  if (platform == nullptr) return real_.unlock();
+void Mutex::unlock_simulated() {
   held_ = false;
-  platform->wake(this, false);
+  Platform::simulated()->wake(this, false);
 }
 
 void Condition::notify_one() {

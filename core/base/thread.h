@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/base/clock.h"
+#include "core/base/platform.h"
 
 namespace weft {
 
@@ -44,11 +45,20 @@ int ordinary_nice();
 /// As std::mutex; simulated where the world is.
 class Mutex final {
  public:
-  void lock();
-  void unlock();
+  void lock() {
+    if (Platform::simulated() == nullptr) real_.lock();
+    else lock_simulated();
+  }
+  void unlock() {
+    if (Platform::simulated() == nullptr) real_.unlock();
+    else unlock_simulated();
+  }
 
  private:
   friend class Condition;
+  void lock_simulated();
+  void unlock_simulated();
+
   std::mutex real_;
   bool held_ = false;  ///< where the world is simulated
 };
