@@ -39,8 +39,8 @@ struct SystemOptions {
   /// For connections made on the way to a call.
   Nanoseconds connect_within = std::chrono::seconds(5);
   MailboxLimits mailbox;
-  /// Of the I/O thread: kControl where the process serves all others, and computes nothing. It takes
-  /// a fifth of the calls that one thread can send in a second, as it wakes for each.
+  /// Of the I/O thread: kControl where the process serves all others, and computes nothing. It
+  /// takes a fifth of the calls that one thread can send in a second, as it wakes for each.
   ThreadShare io_share = ThreadShare::kOrdinary;
   /// What this process and its actors do, and errors that no caller hears of.
   Log log = Log::standard_error(LogLevel::kInfo);

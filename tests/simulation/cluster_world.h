@@ -32,7 +32,6 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   /// Nothing passes from one host to another any more; what is sent waits, as TCP's does.
   void cut(int from, int to);
   void mend(int from, int to);
-  void mend_all() { cuts_.clear(); }
   /// Its processes are gone without a word, and its disk has what was synced; it is back after a
   /// time, without them.
   void lose_power(int host, const std::string& files, Nanoseconds lasts);

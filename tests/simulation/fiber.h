@@ -25,7 +25,6 @@ class Fiber final {
 
  private:
   static void enter(unsigned high, unsigned low);
-  void switch_in();
 
   std::function<void()> run_;
   void* stack_ = nullptr;

@@ -36,6 +36,7 @@ Scenario::Scenario(Options options)
              }),
       token_(Secret::random()) {
   world_.print_trace(options_.trace);
+  if (!options_.calm) world_.set_loss(world_.chance(0.5) ? 0.001 : 0.02);
   if (options_.plant == Plant::kLosesWakeup) world_.lose_wakeups(0.0005);
   if (options_.plant == Plant::kForgetsState) world_.disk().lose_syncs();
   if (options_.plant == Plant::kFreesDevices) world_.let_children_live();
@@ -160,7 +161,7 @@ Scenario::Result Scenario::run() {
     return [this, process] { return !world_.alive(process); };
   };
   start_missing();
-  world_.run_until(world_.now() + std::chrono::milliseconds(300), [] { return false; });
+  world_.run_until(world_.now() + std::chrono::seconds(3), [] { return false; });
   const TimePoint mended = world_.now() + std::chrono::seconds(30);
   if (!options_.calm) plan_faults(mended);
   const ProcessNumber first = start_run("first");

@@ -72,11 +72,13 @@ void record_owners(ClusterWorld& world, Records& records, actors::Cluster& clust
   // The owner is the one that asks: it has the newest.
   for (const actors::MeshStatus& mesh : status.meshes) {
     if (mesh.state == "failed") continue;
-    std::uint64_t& last = records.last_epochs[mesh.key.name];
-    if (mesh.key.epoch <= last)
+    const std::pair now(status.term, mesh.key.epoch);
+    auto& last = records.last_epochs[mesh.key.name];
+    if (now <= last)
       records.violations.push_back(
-          fmt::format("epoch {} of mesh {} comes after {}", mesh.key.epoch, mesh.key.name, last));
-    last = std::max(last, mesh.key.epoch);
+          fmt::format("epoch {} of term {} of mesh {} comes after {} of {}", now.second, now.first,
+                      mesh.key.name, last.second, last.first));
+    last = std::max(last, now);
   }
   for (const actors::HostStatus& host : status.hosts) {
     for (std::size_t device = 0; device < host.device_users.size(); ++device) {

@@ -18,7 +18,8 @@ struct Records {
   };
   /// By "worker0 device 1": the process that was last said to have it.
   std::map<std::string, Owner> device_owners;
-  std::map<std::string, std::uint64_t> last_epochs;  ///< By name of mesh.
+  /// The last term and epoch of each mesh, by name.
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> last_epochs;
   std::string cluster;
   std::uint64_t term = 0;
   struct Run {
