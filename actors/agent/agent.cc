@@ -36,7 +36,7 @@ void Agent::check_binary(const LaunchRequest& request) {
     throw_error(ErrorCode::kNotFound,
                 "host {} has no file {}: put the app's binary there, the same as the driver's",
                 config_.name, request.binary);
-  const std::string found = BinaryHashes(config_.hash_directory).sha256(request.binary);
+  const std::string found = binary_sha256(request.binary, config_.hash_directory);
   if (found == request.binary_sha256) return;
   throw_error(ErrorCode::kIncompatible,
               "the app's binary {} on host {} is not the driver's: its SHA-256 is {}..., the "

@@ -22,7 +22,7 @@ struct AgentConfig {
   std::string name;
   Address address;  ///< where this process listens
   std::filesystem::path log_directory;
-  std::filesystem::path hash_directory;  ///< of BinaryHashes
+  std::filesystem::path hash_directory;  ///< of binary_sha256()
   Secret token;                          ///< for device processes
 };
 

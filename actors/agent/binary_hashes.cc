@@ -1,11 +1,17 @@
 #include "actors/agent/binary_hashes.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <span>
 #include <string_view>
 #include <system_error>
 
@@ -15,14 +21,30 @@
 namespace weft::actors {
 namespace {
 
-/// What changes when the file does. Throws Error(kNotFound).
-std::string identity_of(const std::filesystem::path& binary) {
+/// Hashing takes some tens of milliseconds; who takes longer has been stopped.
+constexpr auto kOthersTakeAtMost = std::chrono::seconds(1);
+constexpr int kLookEveryMs = 5;
+constexpr std::size_t kDigits = 64;
+
+struct stat stat_of(const std::filesystem::path& binary) {
   struct stat about {};
   if (::stat(binary.c_str(), &about) != 0)
-    throw_error(ErrorCode::kNotFound, "there is no file {}", binary.string());
-  return fmt::format("{} {} {} {}.{:09} {}.{:09}", about.st_dev, about.st_ino, about.st_size,
+    throw_error(ErrorCode::kNotFound, "cannot read {}: {}", binary.string(), ::strerror(errno));
+  return about;
+}
+
+/// What changes when the file does.
+std::string identity_of(const struct stat& about) {
+  return fmt::format("{} {} {} {}.{:09} {}.{:09} ", about.st_dev, about.st_ino, about.st_size,
                      about.st_mtim.tv_sec, about.st_mtim.tv_nsec, about.st_ctim.tv_sec,
                      about.st_ctim.tv_nsec);
+}
+
+/// Times of change have steps of some milliseconds: another change in the same step would not show.
+bool changed_just_now(const struct stat& about) {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec - about.st_ctim.tv_sec <= 1;
 }
 
 /// One line of a file that this process alone has, as long as it lives.
@@ -30,7 +52,12 @@ class LockedLine final {
  public:
   explicit LockedLine(const std::filesystem::path& path)
       : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {
-    if (file_ >= 0) ::flock(file_, LOCK_EX);
+    const auto limit = std::chrono::steady_clock::now() + kOthersTakeAtMost;
+    while (file_ >= 0 && ::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK || std::chrono::steady_clock::now() > limit) return;
+      ::poll(nullptr, 0, kLookEveryMs);  // nothing tells that a lock is free, but having it
+    }
+    locked_ = file_ >= 0;
   }
   ~LockedLine() {
     if (file_ >= 0) ::close(file_);
@@ -40,30 +67,31 @@ class LockedLine final {
 
   std::string read() const {
     char text[512];
-    const ssize_t got = file_ < 0 ? 0 : ::pread(file_, text, sizeof text, 0);
+    const ssize_t got = locked_ ? ::pread(file_, text, sizeof text, 0) : 0;
     return std::string(text, got > 0 ? got : 0);
   }
   void write(std::string_view text) const {
-    if (file_ < 0 || ::ftruncate(file_, 0) != 0) return;
+    if (!locked_ || ::ftruncate(file_, 0) != 0) return;
     // What a full disk cuts off is no hash, and is taken again.
     [[maybe_unused]] const auto written = ::pwrite(file_, text.data(), text.size(), 0);
   }
 
  private:
   const int file_;
+  bool locked_ = false;
 };
-
-constexpr std::size_t kDigits = 64;
 
 }  // namespace
 
-std::string BinaryHashes::sha256(const std::filesystem::path& binary) const {
-  std::error_code ignored;
-  const std::filesystem::path real = std::filesystem::canonical(binary, ignored);
-  const std::string name = ignored ? binary.string() : real.string();
-  if (folder_.empty()) return sha256_file(binary);
-  const LockedLine line(folder_ / weft::sha256(std::as_bytes(std::span(name))).substr(0, 16));
-  const std::string identity = identity_of(binary) + " ";
+std::string binary_sha256(const std::filesystem::path& binary,
+                          const std::filesystem::path& folder) {
+  const struct stat about = stat_of(binary);
+  if (folder.empty() || changed_just_now(about)) return sha256_file(binary);
+  std::error_code unknown;
+  const std::string name = std::filesystem::canonical(binary, unknown).string();
+  if (unknown) return sha256_file(binary);
+  const LockedLine line(folder / sha256(std::as_bytes(std::span(name))).substr(0, 16));
+  const std::string identity = identity_of(about);
   const std::string known = line.read();
   if (known.starts_with(identity) && known.size() == identity.size() + kDigits + 1 &&
       known.back() == '\n')

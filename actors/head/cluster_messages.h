@@ -122,7 +122,7 @@ struct MeshStatus {
   MeshKey key;
   std::string shape;
   std::string owner;  ///< The name of a run; empty when that has gone.
-  std::string state;  ///< "starting", "running", "failed"
+  std::string state;  ///< "starting", "running", "failed", "ending"
   std::vector<HostDevice> places;
   static constexpr auto fields =
       weft::fields(&MeshStatus::key, &MeshStatus::shape, &MeshStatus::owner, &MeshStatus::state,

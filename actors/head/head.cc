@@ -213,7 +213,7 @@ task<std::vector<DeviceProcess>> Head::launch(std::map<std::string, LaunchReques
 
 std::optional<Error> Head::lost_while_starting(const MeshKey& key) const {
   const auto mesh = meshes_.find(key);
-  if (mesh == meshes_.end())
+  if (mesh == meshes_.end() || mesh->second.ending)
     return Error(ErrorCode::kCancelled,
                  fmt::format("mesh {} was released while it started", key.name));
   if (mesh->second.failed)
@@ -262,70 +262,79 @@ Future<void> Head::stop_on(const ProcessRef& agent, const MeshKey& key, bool fai
       .call<&Agent::stop_mesh>(key, failed);
 }
 
-void Head::begin_release(const MeshKey& key) {
-  const auto mesh = meshes_.find(key);
-  if (mesh == meshes_.end()) return;
-  Release& release = releases_[key];
+void Head::begin_release(const MeshKey& key, Mesh& mesh) {
+  mesh.ending = true;
   std::set<std::string> told;
-  for (const HostDevice& place : mesh->second.places) {
-    const auto host = hosts_.find(place.host);
-    if (host == hosts_.end() || !told.insert(place.host).second) continue;
-    const ProcessRef& agent = host->second.agent;
-    release.hosts.push_back(
-        {place.host, agent, key, mesh->second.failed, stop_on(agent, key, mesh->second.failed)});
+  for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
+    const std::string& name = mesh.places[rank].host;
+    if (mesh.lost.contains(rank) || !told.insert(name).second) continue;
+    const ProcessRef& agent = hosts_.at(name).agent;
+    mesh.stopping.push_back({name, agent, stop_on(agent, key, mesh.failed)});
   }
-  meshes_.erase(mesh);
-  // Not in the call that asks for it, which may be cancelled.
-  context_.system().ref<Head>(context_.self()).tell<&Head::finish_release>(key);
 }
 
-task<void> Head::finish_release(MeshKey key) {
-  check_own_call();
-  const auto found = releases_.find(key);
-  if (found == releases_.end()) co_return;
-  for (Stopping& each : found->second.hosts) {
-    for (bool ended = false; !ended;) {
-      try {
-        co_await each.ended;
-        ended = true;
-      } catch (const Error&) {
-        // It may be slow or cut off for a while. Its devices are in use as long as it has not said
-        // otherwise; a host that is gone has none.
-        const auto host = hosts_.find(each.host);
-        ended = host == hosts_.end() || host->second.agent.id != each.agent.id;
-      }
-      if (ended) continue;
-      co_await context_.sleep(kStopAgainAfter);
-      each.ended = stop_on(each.agent, each.key, each.failed);
+task<void> Head::finish_stop(const MeshKey& key, bool failed, Stopping& stopping) {
+  for (bool told = false;; told = true) {
+    std::optional<Error> problem;
+    try {
+      co_await stopping.ended;
+    } catch (const Error& error) {
+      problem = error;
     }
+    // It may be slow, or cut off for a while. Its devices are in use as long as it has not said
+    // otherwise; a host that is gone has none.
+    const auto host = hosts_.find(stopping.host);
+    if (!problem || host == hosts_.end() || host->second.agent.id != stopping.agent.id) co_return;
+    if (!told)
+      event(
+          fmt::format("host {} does not say that mesh {} (epoch {}) has ended; its devices stay "
+                      "taken until it does, or is gone: {}",
+                      stopping.host, key.name, key.epoch, problem->message()));
+    co_await context_.sleep(kStopAgainAfter);
+    stopping.ended = stop_on(stopping.agent, key, failed);
   }
-  placement_.give_back(key);
-  const std::vector<Wakeup> waiters = std::move(found->second.waiters);
-  releases_.erase(found);
-  event(fmt::format("mesh {} (epoch {}) is released", key.name, key.epoch));
-  for (const Wakeup& waiter : waiters) waiter.notify();
+}
+
+task<void> Head::finish_release(std::vector<MeshKey> keys) {
+  check_own_call();
+  for (const MeshKey& key : keys) {
+    Mesh& mesh = meshes_.at(key);
+    for (Stopping& each : mesh.stopping) co_await finish_stop(key, mesh.failed, each);
+    placement_.give_back(key);
+    const std::vector<Wakeup> waiters = std::move(mesh.waiters);
+    meshes_.erase(key);
+    event(fmt::format("mesh {} (epoch {}) is released", key.name, key.epoch));
+    for (const Wakeup& waiter : waiters) waiter.notify();
+  }
 }
 
 task<void> Head::release_all(std::vector<MeshKey> keys) {
-  for (const MeshKey& key : keys) begin_release(key);
+  std::vector<MeshKey> begun;
+  std::vector<Wakeup> released;
   for (const MeshKey& key : keys) {
-    const auto release = releases_.find(key);
-    if (release == releases_.end()) continue;
-    const Wakeup released = context_.make_wakeup();
-    release->second.waiters.push_back(released);
-    co_await released.wait();
+    const auto found = meshes_.find(key);
+    if (found == meshes_.end()) continue;
+    if (!found->second.ending) {
+      begin_release(key, found->second);
+      begun.push_back(key);
+    }
+    released.push_back(context_.make_wakeup());
+    found->second.waiters.push_back(released.back());
   }
+  // Not in the call that asks for it, which may be cancelled.
+  if (!begun.empty())
+    context_.system().ref<Head>(context_.self()).tell<&Head::finish_release>(begun);
+  for (const Wakeup& each : released) co_await each.wait();
 }
 
 task<void> Head::release(MeshKey key) {
-  if (!meshes_.contains(key) && !releases_.contains(key)) co_return;
   std::vector<MeshKey> keys(1, key);
   co_await release_all(std::move(keys));
 }
 
 void Head::process_died(const DeathReport& report) {
   const auto mesh = meshes_.find(report.key);
-  if (mesh == meshes_.end()) return;
+  if (mesh == meshes_.end() || mesh->second.ending) return;
   fail(report.key, mesh->second, report.rank, report.evidence, "", false);
 }
 
@@ -372,7 +381,7 @@ task<void> Head::peer_lost(ProcessId peer) {
   owners_.erase(owner);
   std::vector<MeshKey> orphans;
   for (auto& [key, mesh] : meshes_) {
-    if (mesh.owner != peer) continue;
+    if (mesh.owner != peer || mesh.ending) continue;
     mesh.failed = true;  // nobody is left to wait for an orderly end
     orphans.push_back(key);
   }
@@ -390,9 +399,10 @@ void Head::remove_host(const std::string& name, const ExitEvidence& evidence,
   if (stopping_) return event(fmt::format("host {} has ended", name));
   const std::string note = fmt::format("its agent (pid {}) {}", host.offer.pid, why);
   for (auto& [key, mesh] : meshes_) {
-    for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
-      if (mesh.places[rank].host == name)
-        fail(key, mesh, rank, evidence, note, on_this_machine(host.offer));
+    for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
+      if (mesh.places[rank].host != name || !mesh.lost.insert(rank).second) continue;
+      if (!mesh.ending) fail(key, mesh, rank, evidence, note, on_this_machine(host.offer));
+    }
   }
   event(fmt::format("host {} is gone: {}", name, note));
 }
@@ -455,7 +465,7 @@ ClusterStatus Head::status() {
                     in_seconds(clock_.now() - host.joined)};
     for (const auto& [key, mesh] : meshes_) {
       for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
-        if (mesh.places[rank].host != name) continue;
+        if (mesh.places[rank].host != name || mesh.lost.contains(rank)) continue;
         const std::string pid = rank < mesh.processes.size()
                                     ? fmt::format(" pid {}", mesh.processes[rank].pid)
                                     : " starting";
@@ -470,7 +480,8 @@ ClusterStatus Head::status() {
     const auto owner = owners_.find(mesh.owner);
     status.meshes.push_back({key, to_string(mesh.request.shape),
                              owner == owners_.end() ? "" : owner->second.offer.name,
-                             mesh.failed              ? "failed"
+                             mesh.ending              ? "ending"
+                             : mesh.failed            ? "failed"
                              : mesh.processes.empty() ? "starting"
                                                       : "running",
                              mesh.places});

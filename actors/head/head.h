@@ -73,9 +73,9 @@ class Head final {
   /// From the head's own process: a connection is gone, of a host, of an owner, or of somebody who
   /// only looked.
   task<void> peer_lost(ProcessId peer);
-  /// From the head itself: sees the end of a mesh through. Its devices are free when each host has
-  /// said that the processes are gone, or is gone itself.
-  task<void> finish_release(MeshKey key);
+  /// From the head itself: sees the end of meshes through. Their devices are free when each host
+  /// has said that the processes are gone, or is gone itself.
+  task<void> finish_release(std::vector<MeshKey> keys);
   /// Ends the cluster: owners are told, hosts end with all their processes, then the head does.
   task<void> stop(std::string reason);
 
@@ -101,13 +101,23 @@ class Head final {
     std::optional<RunProgress> progress = {};
     TimePoint told = {};  // the progress
   };
+  /// A host that has been told to end its part of a mesh.
+  struct Stopping {
+    std::string host;
+    ProcessRef agent;
+    Future<void> ended;
+  };
   struct Mesh {
     MeshRequest request;
     ProcessId owner;
     std::vector<HostDevice> places;
+    std::set<std::uint32_t> lost;  // ranks whose host is gone; another of its name may have joined
     std::vector<DeviceProcess> processes;  // empty while it starts
     std::vector<std::string> devices;      // by rank, what they are; empty until the owner says so
     bool failed = false;
+    bool ending = false;             // nobody's any more: only its devices are still taken
+    std::vector<Stopping> stopping;  // once it is ending
+    std::vector<Wakeup> waiters;     // for its end; each is notified once
   };
 
   /// Throws Error(kFailedPrecondition) when `owner` may not own a mesh, Error(kInvalidArgument) for
@@ -133,17 +143,11 @@ class Head final {
   /// `local_log`: the log lies on this machine, and may be read here when the evidence has none.
   void fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence,
             const std::string& host_note, bool local_log);
-  /// What a host has been told to end.
-  struct Stopping {
-    std::string host;
-    ProcessRef agent;
-    MeshKey key;
-    bool failed = false;
-    Future<void> ended;
-  };
   Future<void> stop_on(const ProcessRef& agent, const MeshKey& key, bool failed);
-  /// Takes the mesh out, and tells its hosts to end its processes. The devices stay taken.
-  void begin_release(const MeshKey& key);
+  /// Tells its hosts to end its processes.
+  void begin_release(const MeshKey& key, Mesh& mesh);
+  /// Waits until a host has ended its part, or is gone.
+  task<void> finish_stop(const MeshKey& key, bool failed, Stopping& stopping);
   /// Waits until these are released; whoever asked may give up before.
   task<void> release_all(std::vector<MeshKey> keys);
   /// For the log and the books; never throws. Comes last: first those are told who wait.
@@ -161,11 +165,6 @@ class Head final {
   std::map<std::string, Host> hosts_;
   std::map<ProcessId, Owner> owners_;
   std::map<MeshKey, Mesh> meshes_;
-  struct Release {
-    std::vector<Stopping> hosts;
-    std::vector<Wakeup> waiters;  // each is notified once
-  };
-  std::map<MeshKey, Release> releases_;  // under way
 };
 
 }  // namespace weft::actors

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -91,10 +92,8 @@ int serve_agent(const AgentRole& role) {
         context, AgentConfig{role.name, address, role.log_directory, hash_directory(), role.token},
         events, *launcher);
   });
-  HostOffer offer{role.name,          role.devices,
-                  process_id(),       machine_name(),
-                  instruction_set(),  role.has_parent,
-                  role.log_directory, static_cast<std::uint32_t>(num_processors())};
+  HostOffer offer{role.name,         role.devices,    process_id(),       machine_name(),
+                  instruction_set(), role.has_parent, role.log_directory, num_processors()};
   const Joined joined = head.call<&Head::join>(offer).get();
   log.info("host {} has joined cluster {} (term {}) at {} with {} device{}; logs in {}", role.name,
            joined.cluster.substr(0, 12), joined.term, to_string(role.head), role.devices,

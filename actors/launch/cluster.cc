@@ -26,7 +26,7 @@ constexpr auto kExplainedWithin = std::chrono::seconds(5);
 
 }  // namespace
 
-std::string own_binary_sha256() { return BinaryHashes(hash_directory()).sha256("/proc/self/exe"); }
+std::string own_binary_sha256() { return binary_sha256("/proc/self/exe", hash_directory()); }
 
 Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
     : system_(system),

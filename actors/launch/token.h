@@ -25,7 +25,7 @@ namespace weft::actors {
 /// bare container) /tmp/weft-UID, which must be this user's alone: else throws
 /// Error(kFailedPrecondition) that says what to set.
 std::filesystem::path user_state_directory();
-/// Where BinaryHashes of this user are kept; empty where they cannot be.
+/// Where the hashes of binary_sha256() are kept for this user; empty where they cannot be.
 std::filesystem::path hash_directory();
 
 /// The token in a head's state folder. One that is there is kept, so that copies of it stay good;

@@ -14,10 +14,10 @@ std::string machine_name() {
   return name.data();
 }
 
-int num_processors() {
+unsigned num_processors() {
   cpu_set_t usable;
   if (::sched_getaffinity(0, sizeof usable, &usable) == 0) return CPU_COUNT(&usable);
-  return static_cast<int>(std::thread::hardware_concurrency());  // more than a cpu_set_t can hold
+  return std::thread::hardware_concurrency();  // more than a cpu_set_t can hold
 }
 
 }  // namespace weft

@@ -8,6 +8,6 @@ namespace weft {
 std::string machine_name();
 
 /// How many processors this process may use.
-int num_processors();
+unsigned num_processors();
 
 }  // namespace weft

@@ -6,63 +6,71 @@
 
 #include "core/base/error.h"
 #include "core/base/sha256.h"
+#include "tests/support/eventually.h"
 #include "tests/support/scratch_folder.h"
 
 namespace weft::actors {
 namespace {
 
-void write(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
+class BinarySha256 : public ::testing::Test {
+ protected:
+  BinarySha256() {
+    std::filesystem::create_directory(kept_);
+    write(binary_, "one");
+  }
+  static void write(const std::filesystem::path& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  std::string take() const { return binary_sha256(binary_, kept_); }
+  /// Takes it until it is kept, and returns the file in which it is. A file that has just changed
+  /// is not.
+  std::filesystem::path keep() const {
+    EXPECT_TRUE(
+        test::eventually([&] { return !take().empty() && !std::filesystem::is_empty(kept_); }));
+    return std::filesystem::directory_iterator(kept_)->path();
+  }
+
+  const test::ScratchFolder folder_;
+  const std::filesystem::path binary_ = folder_.path() / "binary";
+  const std::filesystem::path kept_ = folder_.path() / "kept";
+};
+
+std::string line_of(const std::filesystem::path& file) {
+  std::string text;
+  std::ifstream stream(file);
+  std::getline(stream, text);
+  return text;
 }
 
-std::filesystem::path only_file_in(const std::filesystem::path& folder) {
-  return std::filesystem::directory_iterator(folder)->path();
-}
-
-TEST(BinaryHashes, AreTakenOnceAsLongAsTheFileIsTheSame) {
-  const test::ScratchFolder folder;
-  const std::filesystem::path binary = folder.path() / "binary";
-  const std::filesystem::path kept = folder.path() / "kept";
-  std::filesystem::create_directory(kept);
-  write(binary, "one");
-  const std::string first = BinaryHashes(kept).sha256(binary);
-  EXPECT_EQ(first, sha256_file(binary));
+TEST_F(BinarySha256, IsTakenOnceAsLongAsTheFileIsTheSame) {
+  EXPECT_EQ(take(), sha256_file(binary_));
+  EXPECT_TRUE(std::filesystem::is_empty(kept_)) << "it may change again in the same tick";
 
   // What is kept is believed, by another process too.
-  const std::filesystem::path line = only_file_in(kept);
-  std::string text;
-  std::getline(std::ifstream(line), text);
+  const std::filesystem::path line = keep();
+  std::string text = line_of(line);
   text.replace(text.size() - 64, 64, std::string(64, 'f'));
   write(line, text + "\n");
-  EXPECT_EQ(BinaryHashes(kept).sha256(binary), std::string(64, 'f'));
+  EXPECT_EQ(take(), std::string(64, 'f'));
 
-  write(binary, "two");  // of the same size
-  EXPECT_EQ(BinaryHashes(kept).sha256(binary), sha256_file(binary));
+  write(binary_, "two");  // of the same size
+  EXPECT_EQ(take(), sha256_file(binary_));
 }
 
-TEST(BinaryHashes, ALineThatIsNoHashIsTakenAgain) {
-  const test::ScratchFolder folder;
-  const std::filesystem::path binary = folder.path() / "binary";
-  const std::filesystem::path kept = folder.path() / "kept";
-  std::filesystem::create_directory(kept);
-  write(binary, "one");
-  const std::string right = BinaryHashes(kept).sha256(binary);
-  const std::filesystem::path line = only_file_in(kept);
-  std::string text;
-  std::getline(std::ifstream(line), text);
+TEST_F(BinarySha256, ALineThatIsNoHashIsTakenAgain) {
+  const std::filesystem::path line = keep();
+  const std::string text = line_of(line);
   for (const std::string& torn : {text.substr(0, text.size() - 5), std::string(), text + "x\n"}) {
     write(line, torn);
-    EXPECT_EQ(BinaryHashes(kept).sha256(binary), right) << torn;
+    EXPECT_EQ(take(), sha256_file(binary_)) << torn;
   }
 }
 
-TEST(BinaryHashes, NeedNoFolder) {
-  const test::ScratchFolder folder;
-  const std::filesystem::path binary = folder.path() / "binary";
-  write(binary, "one");
-  EXPECT_EQ(BinaryHashes("").sha256(binary), sha256_file(binary));
-  EXPECT_EQ(BinaryHashes(folder.path() / "none").sha256(binary), sha256_file(binary));
-  EXPECT_THROW(BinaryHashes("").sha256(folder.path() / "missing"), Error);
+TEST_F(BinarySha256, NeedsNoFolder) {
+  keep();  // from here on it would be kept
+  EXPECT_EQ(binary_sha256(binary_, ""), sha256_file(binary_));
+  EXPECT_EQ(binary_sha256(binary_, folder_.path() / "none"), sha256_file(binary_));
+  EXPECT_THROW(binary_sha256(folder_.path() / "missing", kept_), Error);
 }
 
 }  // namespace
