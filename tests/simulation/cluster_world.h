@@ -35,6 +35,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   /// Its processes are gone without a word, and its disk has what was synced; it is back after a
   /// time, without them.
   void lose_power(int host, const std::string& files, Nanoseconds lasts);
+  bool is_dark(int host) const { return dark_.contains(host); }
   Disk& disk() { return disk_; }
   bool is_cut(int from, int to) const {
     return cuts_.contains({from, to}) || dark_.contains(from) || dark_.contains(to);
@@ -48,6 +49,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   // Network, Processes.
   std::unique_ptr<actors::IoLoop> make_loop(const std::string& thread_name) override;
   std::string own_host() override;
+  bool lives(pid_t process) override { return alive(process); }
   std::unique_ptr<actors::ProcessLauncher> make_launcher() override;
   std::uint64_t watch_signals(
       std::function<void(const actors::ReceivedSignal&)> on_signal) override;

@@ -14,7 +14,8 @@ constexpr std::uint32_t kDevices = 2;
 constexpr std::uint16_t kHeadPort = 7077;
 /// After what happens to it, a run is over in this time whatever it is.
 constexpr auto kOverWithin = std::chrono::seconds(120);
-constexpr auto kCalmRun = std::chrono::seconds(20);
+/// What an earlier run had may be held until nobody waits for it any more.
+constexpr auto kCalmRun = std::chrono::seconds(80);
 constexpr auto kEndsWithin = std::chrono::seconds(60);
 
 std::string worker_name(int worker) { return fmt::format("worker{}", worker); }
@@ -29,7 +30,7 @@ std::vector<std::string> with_token(std::vector<std::string> arguments) {
 
 Scenario::Scenario(Options options)
     : options_(std::move(options)),
-      training_{kWorkers * kDevices, 40, options_.plant},
+      training_{kWorkers * kDevices, 100, options_.plant},
       world_(options_.seed,
              [this](const std::vector<std::string>& arguments) {
                return tiny_main(world_, records_, training_, arguments);
@@ -85,7 +86,9 @@ ProcessNumber Scenario::start_run(const std::string& name) {
 void Scenario::strike(TimePoint until) {
   std::vector<ProcessNumber> all = world_.processes();
   if (all.empty()) return;
-  const ProcessNumber victim = all[world_.random(0, std::ssize(all) - 1)];
+  const ProcessNumber head = find("head");
+  const ProcessNumber victim =
+      head != 0 && world_.chance(0.2) ? head : all[world_.random(0, std::ssize(all) - 1)];
   const std::string label = world_.label_of(victim);
   const Nanoseconds longest = until - world_.now();
   const Nanoseconds lasts =
@@ -95,6 +98,7 @@ void Scenario::strike(TimePoint until) {
   switch (world_.random(0, 5)) {
     case 4: {
       const int host = world_.random(0, kWorkers);
+      ++beyond_head_;
       faults_.push_back(fmt::format("host {} loses power for {:.1f} s", host, in_seconds(lasts)));
       return world_.lose_power(host, host == 0 ? "/head/" : "/none/", lasts);
     }
@@ -104,9 +108,21 @@ void Scenario::strike(TimePoint until) {
       world_.after(lasts, [this] { world_.disk().set_full(false); });
       return;
     case 0:
-    case 1: faults_.push_back(label + " killed"); return world_.kill(victim, "died: SIGKILL");
+    case 1: {
+      const bool again = label == "head" && world_.chance(0.8);
+      faults_.push_back(fmt::format("{} killed{}", label, again ? " and started again" : ""));
+      if (!again) ++beyond_head_;
+      world_.kill(victim, "died: SIGKILL");
+      if (again)
+        world_.after(world_.random_time(std::chrono::milliseconds(20), std::chrono::seconds(20)),
+                     [this] {
+                       if (find("head") == 0 && !world_.is_dark(0)) start_head();
+                     });
+      return;
+    }
     case 2:
       faults_.push_back(fmt::format("{} stopped for {:.1f} s", label, in_seconds(lasts)));
+      if (label != "head") ++beyond_head_;
       world_.stop(victim);
       world_.after(lasts, [this, victim] { world_.go_on(victim); });
       return;
@@ -114,6 +130,7 @@ void Scenario::strike(TimePoint until) {
       const int from = world_.random(0, kWorkers);
       const int to = (from + world_.random(1, kWorkers)) % (kWorkers + 1);
       const bool both = world_.chance(0.5);
+      ++beyond_head_;
       faults_.push_back(fmt::format("{} {} cut for {:.1f} s", from, to, in_seconds(lasts)));
       world_.cut(from, to);
       if (both) world_.cut(to, from);
@@ -144,8 +161,11 @@ void Scenario::check_run(const std::string& name, ProcessNumber driver) {
                           expected_loss(training_)));
   if (!run.done && faults_.empty())
     violation(fmt::format("{} failed though nothing had: {}", name, run.error));
+  else if (!run.done && run.begun && beyond_head_ == 0)
+    violation(fmt::format("{} failed though only the head had ({}): {}", name, faults, run.error));
   if (run.error.find("VIOLATION") != std::string::npos) violation(run.error);
-  outcome_ += fmt::format("{}{}: {}", outcome_.empty() ? "" : "; ", name,
+  outcome_ += fmt::format("{}{}{}: {}", outcome_.empty() ? "" : "; ", name,
+                          faults.empty() ? "" : " (" + faults + ")",
                           run.done ? "done" : "failed: " + run.error.substr(0, 160));
 }
 
@@ -170,6 +190,7 @@ Scenario::Result Scenario::run() {
   // Whatever was stopped or cut is not any more. What has ended an operator starts again.
   if (!options_.calm) world_.run_until(mended + std::chrono::seconds(1), [] { return false; });
   faults_.clear();
+  beyond_head_ = 0;
   for (int i = 0; i < 40; ++i) {
     start_missing();
     world_.run_until(world_.now() + std::chrono::milliseconds(500), [] { return false; });

@@ -48,6 +48,7 @@ class Scenario final {
   ClusterWorld world_;
   Secret token_;
   std::vector<std::string> faults_;
+  int beyond_head_ = 0;  // faults of others than the head
   std::string outcome_;
 };
 

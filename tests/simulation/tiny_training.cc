@@ -104,6 +104,7 @@ int train(ClusterWorld& world, Records& records, const TinyOptions& options,
   trainers.call<&TinyTrainer::meet>(trainers.call<&TinyTrainer::address>().get()).get();
   for (int step = 0; step < options.steps; ++step) {
     const std::vector<double> parts = trainers.call<&TinyTrainer::step>(step).get();
+    cluster.report_progress({step, options.steps, 0, 0, "steps", 0});
     if (options.plant == Plant::kRunsStepTwice && step == kPlantedStep)
       trainers.call<&TinyTrainer::step>(step).get();
     trainers.call<&TinyTrainer::update>(std::accumulate(parts.begin(), parts.end(), 0.0)).get();
