@@ -1,6 +1,7 @@
 #include "apps/test_cluster/test_cluster.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -57,6 +58,11 @@ TestCluster::~TestCluster() {
   cluster_.reset();
   system_.reset();
   launcher_.stop_all(kStopGrace);
+}
+
+void TestCluster::replace_head() {
+  launcher_.signal(processes_->head_pid(), SIGKILL);
+  processes_->restart_head();
 }
 
 std::string TestCluster::address(std::size_t host, std::size_t nic) const {

@@ -35,6 +35,8 @@ class TestCluster final {
   TestCluster& operator=(const TestCluster&) = delete;
 
   actors::Cluster& cluster() { return *cluster_; }
+  /// SIGKILL to the head, and another one at its place.
+  void replace_head();
   /// Nothing on loopback.
   const TestHosts* test_hosts() const { return test_hosts_ ? &*test_hosts_ : nullptr; }
   /// Of a host's interface.

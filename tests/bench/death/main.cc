@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "tests/bench/death/head_kills.h"
 #include "tests/support/killable_run.h"
 
 namespace weft::test {
@@ -54,12 +55,17 @@ int run(int argc, char** argv) {
   int repeats = 11;
   int hosts = 2;
   int stops = 3;
+  int heads = 100;
+  int head_steps = 400;
   std::vector<std::int64_t> resident = {0, 1024};
   CLI::App app("From SIGKILL to the error at the waiting caller");
   app.add_option("--repeats", repeats, "Kills of each kind")->capture_default_str();
   app.add_option("--stops", stops, "SIGSTOPs of each kind; some 12 s each")->capture_default_str();
   app.add_option("--hosts", hosts, "Agents, with one device process each")->capture_default_str();
   app.add_option("--resident", resident, "MiB that a device process holds")->capture_default_str();
+  app.add_option("--heads", heads, "SIGKILLs of the head under trainings, beside two busy loops")
+      ->capture_default_str();
+  app.add_option("--head-steps", head_steps, "Steps of each of these")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
   int failures = 0;
@@ -86,9 +92,6 @@ int run(int argc, char** argv) {
   Times agent = measure(0, [](KillableRun& run) { return run.agent(0); });
   if (!agent.ms.empty())
     fmt::print("agent killed                                       {}\n", agent.summary());
-  Times head = measure(0, [](KillableRun& run) { return run.head(); });
-  if (!head.ms.empty())
-    fmt::print("head killed                                        {}\n", head.summary());
   const auto stop = [&](const std::string& what, KillableRun::Order order,
                         const std::function<pid_t(KillableRun&)>& victim) {
     Times told, ended;
@@ -114,6 +117,7 @@ int run(int argc, char** argv) {
   stop("device of the second mesh stopped", Order::kFrontFirst,
        [](KillableRun& run) { return run.device_on(1); });
   stop("agent stopped", Order::kFrontFirst, [](KillableRun& run) { return run.agent(1); });
+  if (heads > 0) failures += kill_heads(heads, head_steps);
   if (failures != 0) fmt::print("{} runs did not tell, or did not end as they should\n", failures);
   return failures == 0 ? 0 : 1;
 }

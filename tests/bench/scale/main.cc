@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -106,6 +107,16 @@ int measure(const Options& options) {
     fmt::print("a call to all of them        {:8.3f} s\n", call);
     fmt::print("memory of a device (PSS)     {:8.2f} MiB\n", mean_pss(pids));
     std::this_thread::sleep_for(std::chrono::seconds(options.idle_seconds));
+    answered = devices->call<&Bare::pid>().get().size();
+    const double back = seconds_of([&] {
+      processes->replace_head();
+      const auto away = [](const actors::HostStatus& host) {
+        return host.away_seconds.has_value();
+      };
+      while (std::ranges::any_of(cluster.status().hosts, away))
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    });
+    fmt::print("all back at the next head    {:8.2f} s\n", back);
     answered = devices->call<&Bare::pid>().get().size();
   } catch (const Error& error) {
     failure = error.message();
