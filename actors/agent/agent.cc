@@ -6,6 +6,7 @@
 
 #include "actors/agent/binary_hashes.h"
 #include "actors/supervision/stopped_process.h"
+#include "actors/system/system.h"
 #include "core/base/error.h"
 #include "core/base/name.h"
 #include "core/base/thread.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr auto kReadyWithin = std::chrono::seconds(20);
 constexpr auto kStopGrace = std::chrono::seconds(2);
+constexpr auto kProbeWithin = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -56,10 +58,13 @@ void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLa
                       .string();
   ProcessSpec spec;
   spec.label = device.label;
-  spec.command = {
-      request.binary, "--weft-role=device",  "--agent",    to_string(config_.address),
-      "--slot",       std::to_string(id),    "--label",    device.label,
-      "--sha256",     request.binary_sha256, "--token-fd", std::to_string(kSecretDescriptor)};
+  spec.command = {request.binary, "--weft-role=device",
+                  "--agent",      to_string(config_.address),
+                  "--slot",       std::to_string(id),
+                  "--label",      device.label,
+                  "--sha256",     request.binary_sha256,
+                  "--token-fd",   std::to_string(kSecretDescriptor),
+                  "--unused-ms",  std::to_string(grace_ns_ / 1'000'000)};
   spec.secret = config_.token;
   spec.environment = request.environment;
   spec.log_file = slot.log_file;
@@ -78,9 +83,51 @@ void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLa
     slots_.erase(id);
     throw;
   }
+  events_.on_processes(slots_.size());
+}
+
+void Agent::erase(std::uint64_t id) {
+  slots_.erase(id);
+  events_.on_processes(slots_.size());
+}
+
+void Agent::check_own_call() const {
+  if (context_.caller().id != context_.system().self().id)
+    throw_error(ErrorCode::kInvalidArgument, "only the agent's own process may call this");
+}
+
+void Agent::check_term(std::uint64_t term) const {
+  if (term < term_)
+    throw_error(ErrorCode::kStaleEpoch, "host {} belongs to the head of term {}, this is term {}",
+                config_.name, term_, term);
+}
+
+HostedDevices Agent::devices() const {
+  HostedDevices devices;
+  for (const auto& [id, slot] : slots_) {
+    if (slot.gone || slot.death) continue;
+    devices.running.push_back({slot.key,
+                               {slot.device.rank,
+                                {config_.name, slot.device.device},
+                                slot.process.value_or(ProcessRef()),
+                                slot.pid,
+                                slot.log_file}});
+  }
+  for (const auto& [key, deaths] : deaths_)
+    devices.deaths.insert(devices.deaths.end(), deaths.begin(), deaths.end());
+  return devices;
+}
+
+void Agent::joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns) {
+  check_own_call();
+  head_ = std::move(head);
+  term_ = term;
+  grace_ns_ = grace_ns;
+  changed_.notify();
 }
 
 task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
+  check_term(request.term);
   check_name("the name of a mesh", request.key.name);
   check_binary(request);
   std::vector<std::uint64_t> ids;
@@ -97,6 +144,11 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + kReadyWithin;
   while (!failure) {
+    if (request.term < term_) {
+      failure = Error(ErrorCode::kStaleEpoch,
+                      fmt::format("the head that asked for mesh {} is gone", request.key.name));
+      break;
+    }
     std::size_t ready = 0;
     for (const std::uint64_t id : ids) {
       const auto slot = slots_.find(id);
@@ -176,8 +228,11 @@ void Agent::died(std::uint64_t id, const ExitEvidence& evidence) {
   Slot& slot = found->second;
   slot.death = evidence;
   // Before that, launch() tells; when we stopped it there is nothing to tell.
-  if (slot.launched && !slot.stopping)
-    events_.on_death({slot.key, slot.device.rank, slot.device.device, evidence});
+  if (slot.launched && !slot.stopping) {
+    const DeathReport report{slot.key, slot.device.rank, slot.device.device, evidence};
+    deaths_[slot.key].push_back(report);
+    events_.on_death(head_, report);
+  }
   changed_.notify();
 }
 
@@ -186,7 +241,7 @@ void Agent::reaped(std::uint64_t id) {
   if (slot == slots_.end()) return;
   // launch() still looks at the others; when it fails, stop_slots() erases them.
   slot->second.gone = true;
-  if (slot->second.launched || slot->second.stopping) slots_.erase(slot);
+  if (slot->second.launched || slot->second.stopping) erase(id);
   for (const Wakeup& waiter : std::exchange(reap_waiters_, {})) waiter.notify();
 }
 
@@ -204,17 +259,18 @@ void Agent::stop_slots(const MeshKey& key, Nanoseconds grace) {
       continue;
     }
     slot.stopping = true;
-    if (slot.gone) {
-      it = slots_.erase(it);
-      continue;
-    }
-    launcher_.stop(slot.pid, grace);
+    const std::uint64_t id = it->first;
+    const bool gone = slot.gone;
+    if (!gone) launcher_.stop(slot.pid, grace);
     ++it;
+    if (gone) erase(id);
   }
   changed_.notify();
 }
 
-task<void> Agent::stop_mesh(MeshKey key, bool failed) {
+task<void> Agent::stop_mesh(MeshKey key, bool failed, std::uint64_t term) {
+  check_term(term);
+  deaths_.erase(key);
   stop_slots(key, failed ? Nanoseconds::zero() : Nanoseconds(kStopGrace));
   while (has_slots(key)) {
     const Wakeup reaped_one = context_.make_wakeup();
@@ -223,7 +279,19 @@ task<void> Agent::stop_mesh(MeshKey key, bool failed) {
   }
 }
 
-void Agent::shut_down(const std::string& reason) {
+task<bool> Agent::probe(ProcessRef other) {
+  auto answer =
+      context_.system().named<Agent>(other, "agent").within(kProbeWithin).call<&Agent::ping>();
+  try {
+    co_await answer;
+  } catch (const Error&) {
+    co_return false;
+  }
+  co_return true;
+}
+
+void Agent::shut_down(const std::string& reason, std::uint64_t term) {
+  check_term(term);
   for (auto& [id, slot] : slots_) slot.stopping = true;
   events_.on_shut_down(reason);
 }

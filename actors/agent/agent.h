@@ -28,8 +28,11 @@ struct AgentConfig {
 
 /// What an agent tells the outside. Called on the agent's thread.
 struct AgentEvents {
-  /// Also of a device process that is stopped or silent: it counts as dead.
-  std::function<void(const DeathReport&)> on_death;
+  /// Also of a device process that is stopped or silent: it counts as dead. `head`: who is to hear
+  /// of it.
+  std::function<void(const ProcessRef& head, const DeathReport&)> on_death;
+  /// How many device processes there are, whenever that changes.
+  std::function<void(std::size_t)> on_processes;
   std::function<void(const std::string& reason)> on_shut_down;
 };
 
@@ -44,9 +47,15 @@ class Agent final {
   Agent(Context& context, AgentConfig config, AgentEvents events, ProcessLauncher& launcher);
   ~Agent();
 
+  /// From the agent's own process, for a head that it is about to join.
+  HostedDevices devices() const;
+  /// From the agent's own process: it has joined this head. Those of older terms have no say.
+  void joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns);
+
   /// Starts the device processes of a mesh and waits until each can be called. All or nothing.
   /// Throws kIncompatible when the binary's SHA-256 differs, kNotFound when there is none,
-  /// kPeerDied with exit evidence when a process ends before it is ready.
+  /// kPeerDied with exit evidence when a process ends before it is ready, kStaleEpoch when a head
+  /// asks that another one has replaced, also meanwhile.
   task<std::vector<DeviceProcess>> launch(LaunchRequest request);
   /// From the device process of that slot: it can be called. Returns its device index.
   std::uint32_t ready(std::uint64_t slot);
@@ -54,14 +63,20 @@ class Agent final {
   void process_silent(ProcessId process, std::int64_t silence_ns);
   /// Ends the device processes of a mesh: SIGTERM, and SIGKILL two seconds later; of a mesh that
   /// failed, SIGKILL. Answers when they are reaped.
-  task<void> stop_mesh(MeshKey key, bool failed);
+  task<void> stop_mesh(MeshKey key, bool failed, std::uint64_t term);
+  /// Answers: what is asked of a host that is suspect.
+  void ping() {}
+  /// For the head: whether the agent of another host answers this one, soon.
+  task<bool> probe(ProcessRef other);
   /// Ends everything on this host, the agent included.
-  void shut_down(const std::string& reason);
+  void shut_down(const std::string& reason, std::uint64_t term);
 
-  static constexpr auto endpoints = interface<"weft.agent", 1>(
+  static constexpr auto endpoints = interface<"weft.agent", 2>(
+      on<&Agent::devices>("devices", urgent), on<&Agent::joined>("joined", urgent),
       on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent),
-      on<&Agent::process_silent>("process_silent", urgent),
-      on<&Agent::stop_mesh>("stop_mesh", urgent), on<&Agent::shut_down>("shut_down", urgent));
+      on<&Agent::process_silent>("process_silent", urgent), on<&Agent::ping>("ping", urgent),
+      on<&Agent::probe>("probe", urgent), on<&Agent::stop_mesh>("stop_mesh", urgent),
+      on<&Agent::shut_down>("shut_down", urgent));
 
  private:
   struct Slot {
@@ -76,6 +91,9 @@ class Agent final {
     bool stopping = false;  // we ended it: not worth a report
   };
 
+  void check_own_call() const;
+  void check_term(std::uint64_t term) const;
+  void erase(std::uint64_t id);
   void check_binary(const LaunchRequest& request);
   void start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device);
   void died(std::uint64_t id, const ExitEvidence& evidence);
@@ -89,8 +107,12 @@ class Agent final {
   ProcessLauncher& launcher_;
   Wakeup changed_;                    // a slot became ready or died
   std::vector<Wakeup> reap_waiters_;  // of calls of stop_mesh(); each is notified once
+  ProcessRef head_;
+  std::uint64_t term_ = 0;  // of the head that was joined last
+  std::int64_t grace_ns_ = 0;
   std::uint64_t last_slot_ = 0;
   std::map<std::uint64_t, Slot> slots_;
+  std::map<MeshKey, std::vector<DeathReport>> deaths_;  // of meshes that have not been stopped
 };
 
 }  // namespace weft::actors

@@ -16,6 +16,12 @@ struct MeshKey {
   std::string name;
   std::uint64_t epoch = 0;
   friend auto operator<=>(const MeshKey&, const MeshKey&) = default;
+  /// "front.3", and what it means: names have no dots.
+  std::string text() const { return name + "." + std::to_string(epoch); }
+  static MeshKey of_text(const std::string& text) {
+    const auto dot = text.rfind('.');
+    return {text.substr(0, dot), std::stoull(text.substr(dot + 1))};
+  }
   static constexpr auto fields = weft::fields(&MeshKey::name, &MeshKey::epoch);
 };
 
@@ -39,13 +45,14 @@ struct DeviceLaunch {
 /// The part of a mesh that one host starts.
 struct LaunchRequest {
   MeshKey key;
+  std::uint64_t term = 0;     ///< of the head that asks
   std::string binary;         ///< path of the executable on this host
   std::string binary_sha256;  ///< of the owner's own; a file with another one is refused
   std::vector<std::string> environment;
   std::vector<DeviceLaunch> devices;
-  static constexpr auto fields =
-      weft::fields(&LaunchRequest::key, &LaunchRequest::binary, &LaunchRequest::binary_sha256,
-                   &LaunchRequest::environment, &LaunchRequest::devices);
+  static constexpr auto fields = weft::fields(&LaunchRequest::key, &LaunchRequest::term,
+                                              &LaunchRequest::binary, &LaunchRequest::binary_sha256,
+                                              &LaunchRequest::environment, &LaunchRequest::devices);
 };
 
 /// A device process that is up and can be called.
@@ -60,6 +67,13 @@ struct DeviceProcess {
                    &DeviceProcess::pid, &DeviceProcess::log_file);
 };
 
+/// A device process of an agent.
+struct HostedDevice {
+  MeshKey key;
+  DeviceProcess process;  ///< nobody yet while it starts
+  static constexpr auto fields = weft::fields(&HostedDevice::key, &HostedDevice::process);
+};
+
 /// One of an agent's device processes has ended.
 struct DeathReport {
   MeshKey key;
@@ -68,6 +82,13 @@ struct DeathReport {
   ExitEvidence evidence;
   static constexpr auto fields = weft::fields(&DeathReport::key, &DeathReport::rank,
                                               &DeathReport::device, &DeathReport::evidence);
+};
+
+/// What an agent runs, and what has ended of it: for a head that it has just reached.
+struct HostedDevices {
+  std::vector<HostedDevice> running;
+  std::vector<DeathReport> deaths;  ///< of meshes that have not been stopped
+  static constexpr auto fields = weft::fields(&HostedDevices::running, &HostedDevices::deaths);
 };
 
 }  // namespace weft::actors

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,17 +22,34 @@ struct HostOffer {
   bool has_parent = false;      ///< somebody reaps the agent and will tell why it died
   std::string log_directory;
   std::uint32_t processors = 0;  ///< that the agent may use
+  /// An agent of this name that does not answer the head, and of which this one knows that it is
+  /// gone.
+  ProcessId replaces = {};
   static constexpr auto fields =
       weft::fields(&HostOffer::name, &HostOffer::devices, &HostOffer::pid, &HostOffer::machine,
                    &HostOffer::instruction_set, &HostOffer::has_parent, &HostOffer::log_directory,
-                   &HostOffer::processors);
+                   &HostOffer::processors, &HostOffer::replaces);
 };
 
-/// The head's answer to a host that joins.
+/// The name of a host that joins belongs to an agent that does not answer, and may live.
+struct HeldName {
+  ProcessId agent;
+  std::int64_t pid = 0;
+  std::string machine;
+  std::int64_t free_in_ns = 0;  ///< if it stays silent
+  static constexpr auto fields =
+      weft::fields(&HeldName::agent, &HeldName::pid, &HeldName::machine, &HeldName::free_in_ns);
+};
+
+/// The head's answer to a process that belongs to its cluster from here on.
 struct Joined {
   std::string cluster;     ///< id of the cluster, made at the head's first start
   std::uint64_t term = 0;  ///< grows with every start of the head
-  static constexpr auto fields = weft::fields(&Joined::cluster, &Joined::term);
+  /// How long who belongs to the cluster waits for a head, and the head for who does not answer.
+  std::int64_t grace_ns = 0;
+  std::optional<HeldName> held = {};  ///< The host has not joined: its name is not free.
+  static constexpr auto fields =
+      weft::fields(&Joined::cluster, &Joined::term, &Joined::grace_ns, &Joined::held);
 };
 
 /// What a mesh needs.
@@ -59,7 +77,9 @@ struct MeshProcesses {
 struct OwnerOffer {
   std::string name;  ///< "run quickstart"
   std::int64_t pid = 0;
-  static constexpr auto fields = weft::fields(&OwnerOffer::name, &OwnerOffer::pid);
+  std::vector<MeshKey> meshes = {};  ///< that it has, when it was here before
+  static constexpr auto fields =
+      weft::fields(&OwnerOffer::name, &OwnerOffer::pid, &OwnerOffer::meshes);
 };
 
 /// Why a whole host is gone, from the parent of its agent.
@@ -113,10 +133,12 @@ struct HostStatus {
   std::string address;
   /// by device: "front[data=0] pid 4121, cpu (avx2, 1 thread)", empty when free
   std::vector<std::string> device_users;
-  double joined_seconds = 0;  ///< how long ago
+  double joined_seconds = 0;                ///< how long ago
+  std::optional<double> away_seconds = {};  ///< since when its connection is gone
+  bool suspect = false;                     ///< Nothing has come from it for some seconds.
   static constexpr auto fields =
       weft::fields(&HostStatus::offer, &HostStatus::address, &HostStatus::device_users,
-                   &HostStatus::joined_seconds);
+                   &HostStatus::joined_seconds, &HostStatus::away_seconds, &HostStatus::suspect);
 };
 struct MeshStatus {
   MeshKey key;

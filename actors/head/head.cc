@@ -25,7 +25,6 @@ constexpr std::size_t kStartingPerProcessor = 2;
 constexpr auto kStopWithin = std::chrono::seconds(5);
 constexpr auto kStopAgainAfter = std::chrono::milliseconds(100);
 constexpr std::size_t kEventsInStatus = 20;
-constexpr std::uint32_t kMaxDevices = 1024;
 
 /// Waits for all of them. One that fails belongs to a process that is gone already, which is what
 /// was asked for.
@@ -85,8 +84,6 @@ class LaunchTurns final {
   std::deque<std::pair<std::size_t, Answer>> under_way_;
 };
 
-bool on_this_machine(const HostOffer& offer) { return offer.machine == machine_name(); }
-
 }  // namespace
 
 Head::Head(Context& context, HeadConfig config, HeadEvents events)
@@ -97,8 +94,17 @@ Head::Head(Context& context, HeadConfig config, HeadEvents events)
       store_(config_.state_directory, events_.on_warning),
       book_(clock_) {
   use_share(ThreadShare::kControl);
-  event(fmt::format("head is up: cluster {}, term {}, at {}", store_.cluster_id().substr(0, 12),
-                    store_.term(), to_string(config_.address)));
+  if (config_.begins_anew) store_.forget_rows();
+  read_rows();
+  event(fmt::format(
+      "head is up: cluster {}, term {}, at {}{}", store_.cluster_id().substr(0, 12), store_.term(),
+      to_string(config_.address),
+      hosts_.empty() && owners_.empty()
+          ? ""
+          : fmt::format("; waits up to {:.0f} s for what the head before it had: {} "
+                        "host{}, {} run{}",
+                        in_seconds(config_.grace), hosts_.size(), hosts_.size() == 1 ? "" : "s",
+                        owners_.size(), owners_.size() == 1 ? "" : "s")));
 }
 
 void Head::event(std::string text) {
@@ -107,50 +113,6 @@ void Head::event(std::string text) {
                            std::move(text)};
   events_.on_event(event);
   store_.add_event(event);
-}
-
-Joined Head::join(HostOffer offer) {
-  check_name("the name of a host (weft join --name)", offer.name);
-  if (offer.devices == 0 || offer.devices > kMaxDevices)
-    throw_error(ErrorCode::kInvalidArgument,
-                "host '{}' offers {} devices; give --devices N, 1 to {}", offer.name, offer.devices,
-                kMaxDevices);
-  placement_.add_host(offer.name, offer.devices);
-  const ProcessRef agent = context_.caller();
-  hosts_[offer.name] = {offer, agent, clock_.now()};
-  event(fmt::format("host {} joined: {} device{}, {}, agent pid {} at {}", offer.name,
-                    offer.devices, offer.devices == 1 ? "" : "s", offer.instruction_set, offer.pid,
-                    to_string(agent.address)));
-  return {store_.cluster_id(), store_.term()};
-}
-
-void Head::leave(const std::string& why) {
-  for (const auto& [name, host] : hosts_) {
-    if (host.agent.id != context_.caller().id) continue;
-    ExitEvidence orderly;
-    orderly.known = true;
-    orderly.pid = host.offer.pid;
-    return remove_host(std::string(name), orderly, "has left: " + why);
-  }
-}
-
-Joined Head::own(OwnerOffer offer) {
-  const ProcessRef caller = context_.caller();
-  owners_.erase(caller.id);  // it may say so again
-  offer.name = free_name(offer.name);
-  owners_[caller.id] = {offer, caller};
-  event(fmt::format("{} (pid {}) is here", offer.name, offer.pid));
-  return {store_.cluster_id(), store_.term()};
-}
-
-std::string Head::free_name(const std::string& wanted) const {
-  const auto is_taken = [&](const std::string& name) {
-    return std::ranges::any_of(owners_,
-                               [&](const auto& of) { return of.second.offer.name == name; });
-  };
-  std::string name = wanted;
-  for (int i = 2; is_taken(name); ++i) name = fmt::format("{}#{}", wanted, i);
-  return name;
 }
 
 std::string Head::actor_label(const MeshRequest& request, std::uint32_t rank) const {
@@ -172,6 +134,7 @@ std::map<std::string, LaunchRequest> Head::launches_of(const MeshKey& key, const
   for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
     LaunchRequest& launch = launches[mesh.places[rank].host];
     launch.key = key;
+    launch.term = store_.term();
     launch.binary = mesh.request.binary;
     launch.binary_sha256 = mesh.request.binary_sha256;
     launch.environment = mesh.request.environment;
@@ -225,12 +188,22 @@ std::optional<Error> Head::lost_while_starting(const MeshKey& key) const {
 task<MeshProcesses> Head::spawn(MeshRequest request) {
   const ProcessId owner = context_.caller().id;
   check_request(request, owner);
+  std::vector<HostDevice> places;
+  try {
+    places = placement_.find_places(request);
+  } catch (const Error& error) {
+    if (!waits_for_devices() || error.code() == ErrorCode::kInvalidArgument) throw;
+    throw Error(ErrorCode::kUnavailable, error.message());
+  }
+  const std::uint64_t visit = owners_.at(owner).visit;
   const MeshKey key{request.mesh, store_.next_mesh_epoch(request.mesh)};
-  std::vector<HostDevice> places = placement_.take(request, key);
+  placement_.take(places, key);
   Mesh& mesh = meshes_[key];
   mesh.request = request;
   mesh.owner = owner;
   mesh.places = std::move(places);
+  save(key, mesh);
+  store_.sync();
 
   MeshProcesses result{key, std::vector<DeviceProcess>(mesh.places.size())};
   std::optional<Error> failure;
@@ -245,11 +218,15 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   const auto now = meshes_.find(key);
   if (failure && now != meshes_.end()) now->second.failed = true;
   if (!failure) failure = lost_while_starting(key);
+  if (!failure && owners_.at(owner).visit != visit)
+    failure = Error(ErrorCode::kCancelled, fmt::format("who asked for mesh {} is gone", key.name));
   if (failure) {
     co_await release(key);
     throw *failure;
   }
   now->second.processes = result.processes;
+  save(key, now->second);
+  store_.sync();
   event(fmt::format("mesh {} (epoch {}, {}) is up for {}", key.name, key.epoch,
                     to_string(request.shape), owners_.at(owner).offer.name));
   co_return result;
@@ -259,71 +236,77 @@ Future<void> Head::stop_on(const ProcessRef& agent, const MeshKey& key, bool fai
   return context_.system()
       .named<Agent>(agent, "agent")
       .within(kStopWithin)
-      .call<&Agent::stop_mesh>(key, failed);
+      .call<&Agent::stop_mesh>(key, failed, store_.term());
 }
 
 void Head::begin_release(const MeshKey& key, Mesh& mesh) {
+  if (std::exchange(mesh.watched, true)) return;
   mesh.ending = true;
+  save(key, mesh);
   std::set<std::string> told;
   for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
     const std::string& name = mesh.places[rank].host;
-    if (mesh.lost.contains(rank) || !told.insert(name).second) continue;
-    const ProcessRef& agent = hosts_.at(name).agent;
-    mesh.stopping.push_back({name, agent, stop_on(agent, key, mesh.failed)});
+    const auto host = hosts_.find(name);
+    if (mesh.lost.contains(rank) || host == hosts_.end() || !told.insert(name).second) continue;
+    Stopping stopping{name, host->second.agent, std::nullopt};
+    if (!host->second.away_since) stopping.ended = stop_on(stopping.agent, key, mesh.failed);
+    mesh.stopping.push_back(std::move(stopping));
   }
+  // Not in the call that asks for it, which may be cancelled.
+  context_.system().ref<Head>(context_.self()).tell<&Head::finish_release>(key);
 }
 
 task<void> Head::finish_stop(const MeshKey& key, bool failed, Stopping& stopping) {
   for (bool told = false;; told = true) {
-    std::optional<Error> problem;
-    try {
-      co_await stopping.ended;
-    } catch (const Error& error) {
-      problem = error;
+    std::string problem = "it does not answer the head";
+    if (stopping.ended) {
+      bool ended = false;
+      try {
+        Future<void>& answer = *stopping.ended;
+        co_await answer;
+        ended = true;
+      } catch (const Error& error) {
+        problem = error.message();
+      }
+      if (ended) co_return;
+      stopping.ended.reset();
     }
     // It may be slow, or cut off for a while. Its devices are in use as long as it has not said
     // otherwise; a host that is gone has none.
-    const auto host = hosts_.find(stopping.host);
-    if (!problem || host == hosts_.end() || host->second.agent.id != stopping.agent.id) co_return;
     if (!told)
       event(
           fmt::format("host {} does not say that mesh {} (epoch {}) has ended; its devices stay "
                       "taken until it does, or is gone: {}",
-                      stopping.host, key.name, key.epoch, problem->message()));
+                      stopping.host, key.name, key.epoch, problem));
     co_await context_.sleep(kStopAgainAfter);
-    stopping.ended = stop_on(stopping.agent, key, failed);
+    const auto host = hosts_.find(stopping.host);
+    if (host == hosts_.end() || host->second.agent.id != stopping.agent.id) co_return;
+    if (!host->second.away_since) stopping.ended = stop_on(host->second.agent, key, failed);
   }
 }
 
-task<void> Head::finish_release(std::vector<MeshKey> keys) {
+task<void> Head::finish_release(MeshKey key) {
   check_own_call();
-  for (const MeshKey& key : keys) {
-    Mesh& mesh = meshes_.at(key);
-    for (Stopping& each : mesh.stopping) co_await finish_stop(key, mesh.failed, each);
-    placement_.give_back(key);
-    const std::vector<Wakeup> waiters = std::move(mesh.waiters);
-    meshes_.erase(key);
-    event(fmt::format("mesh {} (epoch {}) is released", key.name, key.epoch));
-    for (const Wakeup& waiter : waiters) waiter.notify();
-  }
+  Mesh& mesh = meshes_.at(key);
+  for (Stopping& each : mesh.stopping) co_await finish_stop(key, mesh.failed, each);
+  placement_.give_back(key);
+  const std::vector<Wakeup> waiters = std::move(mesh.waiters);
+  meshes_.erase(key);
+  store_.erase(StateStore::Table::kMeshes, key.text());
+  store_.sync();
+  event(fmt::format("mesh {} (epoch {}) is released", key.name, key.epoch));
+  for (const Wakeup& waiter : waiters) waiter.notify();
 }
 
 task<void> Head::release_all(std::vector<MeshKey> keys) {
-  std::vector<MeshKey> begun;
   std::vector<Wakeup> released;
   for (const MeshKey& key : keys) {
     const auto found = meshes_.find(key);
     if (found == meshes_.end()) continue;
-    if (!found->second.ending) {
-      begin_release(key, found->second);
-      begun.push_back(key);
-    }
+    begin_release(key, found->second);
     released.push_back(context_.make_wakeup());
     found->second.waiters.push_back(released.back());
   }
-  // Not in the call that asks for it, which may be cancelled.
-  if (!begun.empty())
-    context_.system().ref<Head>(context_.self()).tell<&Head::finish_release>(begun);
   for (const Wakeup& each : released) co_await each.wait();
 }
 
@@ -338,77 +321,8 @@ void Head::process_died(const DeathReport& report) {
   fail(report.key, mesh->second, report.rank, report.evidence, "", false);
 }
 
-void Head::host_died(HostDeath death) {
-  const auto host = hosts_.find(death.host);
-  if (host == hosts_.end()) return;
-  const ProcessRef agent = host->second.agent;
-  remove_host(death.host, death.evidence, death.evidence.verdict());
-  context_.system().fail_peer(
-      agent.id,
-      Error(ErrorCode::kPeerDied, fmt::format("the agent of host {} (pid {}) {}", death.host,
-                                              death.evidence.pid, death.evidence.verdict())));
-}
-
-void Head::check_own_call() const {
-  if (context_.caller().id != context_.system().self().id)
-    throw_error(ErrorCode::kInvalidArgument, "only the head's own process may call this");
-}
-
-bool Head::lose_agent(ProcessId peer, std::optional<Nanoseconds> silence) {
-  check_own_call();
-  for (const auto& [name, host] : hosts_) {
-    if (host.agent.id != peer) continue;
-    ExitEvidence evidence;
-    evidence.pid = host.offer.pid;
-    if (silence)
-      evidence.silence = describe_silence(
-          *silence, on_this_machine(host.offer) ? static_cast<pid_t>(host.offer.pid) : 0);
-    remove_host(std::string(name), evidence, evidence.verdict());
-    return true;
-  }
-  return false;
-}
-
-void Head::peer_silent(ProcessId peer, std::int64_t silence_ns) {
-  lose_agent(peer, Nanoseconds(silence_ns));
-}
-
-task<void> Head::peer_lost(ProcessId peer) {
-  if (lose_agent(peer, std::nullopt)) co_return;
-  const auto owner = owners_.find(peer);
-  if (owner == owners_.end()) co_return;
-  const OwnerOffer gone = owner->second.offer;
-  owners_.erase(owner);
-  std::vector<MeshKey> orphans;
-  for (auto& [key, mesh] : meshes_) {
-    if (mesh.owner != peer || mesh.ending) continue;
-    mesh.failed = true;  // nobody is left to wait for an orderly end
-    orphans.push_back(key);
-  }
-  event(fmt::format("{} (pid {}) is gone", gone.name, gone.pid));
-  co_await release_all(std::move(orphans));
-}
-
-void Head::remove_host(const std::string& name, const ExitEvidence& evidence,
-                       const std::string& why) {
-  const auto found = hosts_.find(name);
-  if (found == hosts_.end()) return;
-  const Host host = found->second;
-  hosts_.erase(found);
-  placement_.remove_host(name);
-  if (stopping_) return event(fmt::format("host {} has ended", name));
-  const std::string note = fmt::format("its agent (pid {}) {}", host.offer.pid, why);
-  for (auto& [key, mesh] : meshes_) {
-    for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
-      if (mesh.places[rank].host != name || !mesh.lost.insert(rank).second) continue;
-      if (!mesh.ending) fail(key, mesh, rank, evidence, note, on_this_machine(host.offer));
-    }
-  }
-  event(fmt::format("host {} is gone: {}", name, note));
-}
-
-void Head::fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank,
-                const ExitEvidence& evidence, const std::string& host_note, bool local_log) {
+void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence,
+                const std::string& host_note, bool local_log) {
   Casualty casualty;
   casualty.actor = actor_label(mesh.request, rank);
   casualty.mesh = key.name;
@@ -424,25 +338,32 @@ void Head::fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank,
     if (local_log) casualty.evidence.read_log();
   }
   const auto [incident, is_new] = book_.record(casualty);
-  meshes_.at(key).failed = true;
+  mesh.failed = true;
+  mesh.incident = incident;
+  save(key, mesh);
   // First the ones who wait, then the books.
-  const auto owner = owners_.find(mesh.owner);
-  if (is_new && owner != owners_.end()) {
-    MeshFailure failure{incident, {}};
-    for (const DeviceProcess& process : mesh.processes)
-      failure.processes.push_back(process.process.id);
-    context_.system()
-        .named<ClusterWatcher>(owner->second.process, "watcher")
-        .tell<&ClusterWatcher::mesh_failed>(failure);
-  }
+  if (is_new) tell_owner(mesh);
   store_.add_incident(incident);
   event(casualty.describe());
 }
 
+void Head::tell_owner(const Mesh& mesh) {
+  const auto owner = owners_.find(mesh.owner);
+  if (owner == owners_.end() || owner->second.away_since) return;
+  MeshFailure failure{*mesh.incident, {}};
+  for (const DeviceProcess& process : mesh.processes)
+    failure.processes.push_back(process.process.id);
+  context_.system()
+      .named<ClusterWatcher>(owner->second.process, "watcher")
+      .tell<&ClusterWatcher::mesh_failed>(failure);
+}
+
 void Head::describe(MeshDevices devices) {
   // A mesh may have failed meanwhile.
-  if (const auto mesh = meshes_.find(devices.key); mesh != meshes_.end())
-    mesh->second.devices = std::move(devices.devices);
+  const auto mesh = meshes_.find(devices.key);
+  if (mesh == meshes_.end()) return;
+  mesh->second.devices = std::move(devices.devices);
+  save(mesh->first, mesh->second);
 }
 
 void Head::progress(RunProgress progress) {
@@ -460,9 +381,13 @@ ClusterStatus Head::status() {
   status.pid = process_id();
   status.up_seconds = in_seconds(clock_.now() - started_);
   for (const auto& [name, host] : hosts_) {
-    HostStatus line{host.offer, to_string(host.agent.address),
+    HostStatus line{host.offer,
+                    to_string(host.agent.address),
                     std::vector<std::string>(host.offer.devices),
-                    in_seconds(clock_.now() - host.joined)};
+                    in_seconds(clock_.now() - host.joined),
+                    std::nullopt,
+                    host.suspect};
+    if (host.away_since) line.away_seconds = in_seconds(clock_.now() - *host.away_since);
     for (const auto& [key, mesh] : meshes_) {
       for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
         if (mesh.places[rank].host != name || mesh.lost.contains(rank)) continue;
@@ -514,9 +439,12 @@ task<void> Head::stop(std::string reason) {
   told.clear();
   for (const auto& [name, host] : hosts_) {
     auto agent = context_.system().named<Agent>(host.agent, "agent");
-    told.push_back(agent.within(std::chrono::seconds(1)).call<&Agent::shut_down>(reason));
+    told.push_back(
+        agent.within(std::chrono::seconds(1)).call<&Agent::shut_down>(reason, store_.term()));
   }
   co_await settle(std::move(told));
+  store_.forget_rows();
+  store_.sync();
   events_.on_stop(reason);
 }
 

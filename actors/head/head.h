@@ -12,6 +12,7 @@
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
 #include "actors/head/cluster_messages.h"
+#include "actors/head/cluster_rows.h"
 #include "actors/head/placement.h"
 #include "actors/head/state_store.h"
 #include "actors/net/address.h"
@@ -24,6 +25,10 @@ namespace weft::actors {
 struct HeadConfig {
   Address address;  ///< where this process listens
   std::filesystem::path state_directory;
+  /// How long who does not answer may be away, hosts and owners, and how long they look for a head.
+  Nanoseconds grace = std::chrono::seconds(60);
+  /// What the state knows of hosts and meshes does not count: nothing of it lives.
+  bool begins_anew = false;
 };
 
 struct HeadEvents {
@@ -38,16 +43,21 @@ struct HeadEvents {
 /// One per cluster, hosted by the head's main under the name "head". Never on the data path, and
 /// never in a call between actors. Calls come from agents (join, process_died), owners (own, spawn,
 /// release), parents of agents (host_died) and observers.
+///
+/// What it knows is written down: after its death a head of the next term goes on with it. Hosts
+/// and owners are away until they say that they are here, and gone after HeadConfig::grace. So are
+/// those whose connection is lost, unless it is known that they have ended.
 class Head final {
  public:
   Head(Context& context, HeadConfig config, HeadEvents events);
 
-  /// The caller is the agent of a host from here on. Throws kAlreadyExists for a name that is
-  /// taken.
-  Joined join(HostOffer offer);
+  /// The caller is the agent of a host from here on, or is here again, with these device processes.
+  /// Throws kAlreadyExists for a name that is taken.
+  Joined join(HostOffer offer, HostedDevices devices);
   /// From an agent that ends in good order, and why. What runs on its host fails.
   void leave(const std::string& why);
-  /// The caller owns meshes from here on: they end when it does.
+  /// The caller owns meshes from here on: they end when it does. Here again, it keeps those that it
+  /// names.
   Joined own(OwnerOffer offer);
   /// Places the mesh, starts its device processes and waits until they can be called. The caller
   /// must be an owner. Throws what Placement::take and Agent::launch throw; then nothing is left
@@ -68,36 +78,45 @@ class Head final {
   ClusterStatus status();
   /// Texts of what has gone wrong since the head started, oldest first.
   std::vector<std::string> incidents();
+  /// From the head's own process: a peer is suspect, or, with a negative time, not any more. Two
+  /// other hosts look for one that is.
+  task<void> peer_quiet(ProcessId peer, std::int64_t silence_ns);
   /// From the head's own process: nothing has come from a process for so long; peer_lost() follows.
   void peer_silent(ProcessId peer, std::int64_t silence_ns);
   /// From the head's own process: a connection is gone, of a host, of an owner, or of somebody who
-  /// only looked.
-  task<void> peer_lost(ProcessId peer);
-  /// From the head itself: sees the end of meshes through. Their devices are free when each host
+  /// only looked. Whoever is `cut_off` may live.
+  task<void> peer_lost(ProcessId peer, bool cut_off);
+  /// From the head's own process, now and then: who was away for too long is gone.
+  task<void> look();
+  /// From the head itself: sees the end of a mesh through. Its devices are free when each host
   /// has said that the processes are gone, or is gone itself.
-  task<void> finish_release(std::vector<MeshKey> keys);
+  task<void> finish_release(MeshKey key);
   /// Ends the cluster: owners are told, hosts end with all their processes, then the head does.
   task<void> stop(std::string reason);
 
-  static constexpr auto endpoints = interface<"weft.head", 1>(
+  static constexpr auto endpoints = interface<"weft.head", 2>(
       on<&Head::join>("join", urgent), on<&Head::leave>("leave", urgent),
       on<&Head::own>("own", urgent), on<&Head::spawn>("spawn"),
       on<&Head::release>("release", urgent), on<&Head::describe>("describe", urgent),
       on<&Head::progress>("progress", urgent), on<&Head::process_died>("process_died", urgent),
       on<&Head::host_died>("host_died", urgent), on<&Head::status>("status", urgent),
-      on<&Head::incidents>("incidents", urgent), on<&Head::peer_silent>("peer_silent", urgent),
-      on<&Head::peer_lost>("peer_lost", urgent),
-      on<&Head::finish_release>("finish_release", urgent), on<&Head::stop>("stop", urgent));
+      on<&Head::incidents>("incidents", urgent), on<&Head::peer_quiet>("peer_quiet", urgent),
+      on<&Head::peer_silent>("peer_silent", urgent), on<&Head::peer_lost>("peer_lost", urgent),
+      on<&Head::look>("look", urgent), on<&Head::finish_release>("finish_release", urgent),
+      on<&Head::stop>("stop", urgent));
 
  private:
-  struct Host {
-    HostOffer offer;
-    ProcessRef agent;
+  struct Host : HostRow {
     TimePoint joined;
+    std::optional<TimePoint> away_since = {};
+    bool suspect = false;
+    std::vector<std::string> reached_by = {};  // hosts that it answers, while it is suspect or away
+    std::optional<TimePoint> fails_at = {};    // with its meshes, if it is still away
+    std::string silence = {};                  // then: "has been silent for 10.2 s"
   };
-  struct Owner {
-    OwnerOffer offer;
-    ProcessRef process;
+  struct Owner : OwnerRow {
+    std::uint64_t visit = 0;  // grows with each own(): what was asked for before has no listener
+    std::optional<TimePoint> away_since = {};
     std::optional<RunProgress> progress = {};
     TimePoint told = {};  // the progress
   };
@@ -105,20 +124,36 @@ class Head final {
   struct Stopping {
     std::string host;
     ProcessRef agent;
-    Future<void> ended;
+    std::optional<Future<void>> ended;  // of the call under way
   };
-  struct Mesh {
-    MeshRequest request;
-    ProcessId owner;
-    std::vector<HostDevice> places;
-    std::set<std::uint32_t> lost;  // ranks whose host is gone; another of its name may have joined
-    std::vector<DeviceProcess> processes;  // empty while it starts
-    std::vector<std::string> devices;      // by rank, what they are; empty until the owner says so
-    bool failed = false;
-    bool ending = false;             // nobody's any more: only its devices are still taken
-    std::vector<Stopping> stopping;  // once it is ending
+  struct Mesh : MeshRow {
+    bool failed = false;             // or nobody is left to wait for an orderly end
+    bool watched = false;            // its end, by finish_release()
+    std::vector<Stopping> stopping;  // then
     std::vector<Wakeup> waiters;     // for its end; each is notified once
   };
+
+  // What is known of the cluster goes to the store with the next event.
+  void save(const Host& host);
+  void save(const Owner& owner);
+  void save(const MeshKey& key, const Mesh& mesh);
+  /// Throws Error(kDataLoss).
+  void read_rows();
+  void read_all_rows();
+  /// This agent holds the name of a host, does not answer, and may live; or nobody does.
+  std::optional<HeldName> holder_of(const HostOffer& offer, ProcessId caller) const;
+  /// What its agent says that it runs, and what the head believes, become one.
+  void reconcile(const HostOffer& offer, const HostedDevices& devices);
+  /// It does not answer, and may live; nothing new is placed there.
+  void set_away(Host& host, const std::string& why);
+  /// Up to two other hosts that answer the head.
+  std::vector<ProcessRef> probers_of(const Host& host) const;
+  void fail_silent(Host& host);
+  /// Its meshes cannot be counted on.
+  void fail_meshes_on(const Host& host, const ExitEvidence& evidence, const std::string& note);
+  task<void> remove_owner(ProcessId peer, std::string how);
+  /// Devices may become free without anybody's doing.
+  bool waits_for_devices() const;
 
   /// Throws Error(kFailedPrecondition) when `owner` may not own a mesh, Error(kInvalidArgument) for
   /// a name or a shape that no mesh can have.
@@ -133,18 +168,18 @@ class Head final {
   /// As wanted, or where another owner has that name "run quickstart#2".
   std::string free_name(const std::string& wanted) const;
   std::string actor_label(const MeshRequest& request, std::uint32_t rank) const;
-  /// Removes the host whose agent is gone, or has been silent for so long; false: the peer is no
-  /// agent.
-  bool lose_agent(ProcessId peer, std::optional<Nanoseconds> silence);
+  Host* host_of(ProcessId agent);
   /// Throws Error(kInvalidArgument) where another process has made the call that runs.
   void check_own_call() const;
   /// `why`: "died: SIGKILL", "has left", "has been silent for 10.2 s: ...".
   void remove_host(const std::string& name, const ExitEvidence& evidence, const std::string& why);
   /// `local_log`: the log lies on this machine, and may be read here when the evidence has none.
-  void fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence,
+  void fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence,
             const std::string& host_note, bool local_log);
+  /// That its mesh has failed, if it is here.
+  void tell_owner(const Mesh& mesh);
   Future<void> stop_on(const ProcessRef& agent, const MeshKey& key, bool failed);
-  /// Tells its hosts to end its processes.
+  /// Tells its hosts to end its processes, unless that has begun.
   void begin_release(const MeshKey& key, Mesh& mesh);
   /// Waits until a host has ended its part, or is gone.
   task<void> finish_stop(const MeshKey& key, bool failed, Stopping& stopping);

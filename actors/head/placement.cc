@@ -13,7 +13,7 @@ std::uint32_t Placement::Host::free() const {
       users.begin(), users.end(), [](const MeshKey& user) { return user.name.empty(); }));
 }
 
-Placement::Host* Placement::find(const std::string& name) {
+const Placement::Host* Placement::find(const std::string& name) const {
   const auto it = std::find_if(hosts_.begin(), hosts_.end(),
                                [&](const Host& host) { return host.name == name; });
   return it == hosts_.end() ? nullptr : &*it;
@@ -37,7 +37,11 @@ void Placement::remove_host(const std::string& name) {
   std::erase_if(hosts_, [&](const Host& host) { return host.name == name; });
 }
 
-std::vector<HostDevice> Placement::take(const MeshRequest& request, const MeshKey& key) {
+void Placement::set_away(const std::string& name, bool away) {
+  if (Host* host = find(name)) host->away = away;
+}
+
+std::vector<HostDevice> Placement::find_places(const MeshRequest& request) const {
   const std::size_t needed = request.shape.size();
   const std::vector<std::string> wanted = request.hosts.empty() ? names() : request.hosts;
   std::vector<HostDevice> places;
@@ -54,6 +58,11 @@ std::vector<HostDevice> Placement::take(const MeshRequest& request, const MeshKe
           "HOST:PORT --name {}",
           request.mesh, name, hosts_.empty() ? "none" : fmt::format("{}", fmt::join(names(), ", ")),
           name);
+    if (host->away && !request.hosts.empty())
+      throw_error(ErrorCode::kUnavailable,
+                  "mesh '{}' needs host '{}', which does not answer the head at the moment",
+                  request.mesh, name);
+    if (host->away) continue;
     for (std::uint32_t device = 0; device < host->users.size() && places.size() < needed; ++device)
       if (host->users[device].name.empty()) places.push_back({name, device});
   }
@@ -66,8 +75,13 @@ std::vector<HostDevice> Placement::take(const MeshRequest& request, const MeshKe
         wanted.empty() ? "a cluster without hosts" : fmt::format("{}", fmt::join(wanted, ", ")),
         places.size(), places.size() == 1 ? "is" : "are", table());
   }
-  for (const HostDevice& place : places) find(place.host)->users[place.device] = key;
   return places;
+}
+
+void Placement::take(const std::vector<HostDevice>& places, const MeshKey& key) {
+  for (const HostDevice& place : places)
+    if (Host* host = find(place.host); host != nullptr && place.device < host->users.size())
+      host->users[place.device] = key;
 }
 
 void Placement::give_back(const MeshKey& key) {
@@ -87,9 +101,11 @@ std::string Placement::table() const {
     std::vector<std::string> parts;
     for (const auto& [user, count] : users)
       parts.push_back(fmt::format("mesh {} ({})", user.name, count));
-    text +=
-        fmt::format("  {:<{}}  {:<7}  {:<4}  {}\n", host.name, width, host.users.size(),
-                    host.free(), parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, ", ")));
+    text += fmt::format("  {:<{}}  {:<7}  {:<4}  {}\n", host.name, width, host.users.size(),
+                        host.free(),
+                        host.away       ? "does not answer"
+                        : parts.empty() ? "-"
+                                        : fmt::format("{}", fmt::join(parts, ", ")));
   }
   return text;
 }

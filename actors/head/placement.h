@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/head/cluster_messages.h"
@@ -18,11 +19,16 @@ class Placement {
   /// Its devices are gone; meshes keep the ones they have elsewhere.
   void remove_host(const std::string& name);
 
-  /// Takes one free device per rank: rank by rank over the hosts in the order of the request, each
-  /// host's devices in order. All or nothing. Throws Error(kResourceExhausted) with a table of
-  /// hosts when they do not suffice, Error(kNotFound) when a host has not joined; both say what to
-  /// do.
-  std::vector<HostDevice> take(const MeshRequest& request, const MeshKey& key);
+  /// Nothing new is placed on a host that is away.
+  void set_away(const std::string& name, bool away);
+
+  /// One free device per rank: rank by rank over the hosts in the order of the request, each host's
+  /// devices in order. Throws Error(kResourceExhausted) with a table of hosts when they do not
+  /// suffice, Error(kNotFound) when a host has not joined, Error(kUnavailable) when it is away; all
+  /// say what to do.
+  std::vector<HostDevice> find_places(const MeshRequest& request) const;
+  /// These devices are the mesh's, as far as their hosts are here.
+  void take(const std::vector<HostDevice>& places, const MeshKey& key);
   void give_back(const MeshKey& key);
 
   /// "host     devices  free  in use by\nworker0  2        0     front.1 (2)\n..."
@@ -32,9 +38,11 @@ class Placement {
   struct Host {
     std::string name;
     std::vector<MeshKey> users;  // by device; an empty name is a free device
+    bool away = false;
     std::uint32_t free() const;
   };
-  Host* find(const std::string& name);
+  const Host* find(const std::string& name) const;
+  Host* find(const std::string& name) { return const_cast<Host*>(std::as_const(*this).find(name)); }
   std::vector<std::string> names() const;
 
   std::vector<Host> hosts_;  // in the order of joining

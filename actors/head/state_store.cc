@@ -45,6 +45,10 @@ class StateStore::Statement {
     check(::sqlite3_bind_int64(statement_, ++bound_, value));
     return *this;
   }
+  Statement& bind(const std::vector<std::byte>& value) {
+    check(::sqlite3_bind_blob(statement_, ++bound_, value.data(), value.size(), SQLITE_TRANSIENT));
+    return *this;
+  }
   Statement& bind(const std::string& value) {
     check(::sqlite3_bind_text(statement_, ++bound_, value.data(), value.size(), SQLITE_TRANSIENT));
     return *this;
@@ -54,6 +58,10 @@ class StateStore::Statement {
     const int result = ::sqlite3_step(statement_);
     if (result != SQLITE_ROW && result != SQLITE_DONE) check(result);
     return result == SQLITE_ROW;
+  }
+  std::vector<std::byte> bytes(int column) {
+    const auto* begin = static_cast<const std::byte*>(::sqlite3_column_blob(statement_, column));
+    return {begin, begin + ::sqlite3_column_bytes(statement_, column)};
   }
   std::int64_t integer(int column) { return ::sqlite3_column_int64(statement_, column); }
   std::string text(int column) {
@@ -125,8 +133,12 @@ void StateStore::open() {
   execute("PRAGMA locking_mode=EXCLUSIVE");
   execute("PRAGMA journal_mode=WAL");
   execute("PRAGMA synchronous=FULL");
+  check_version();
   execute("CREATE TABLE IF NOT EXISTS cluster (id TEXT NOT NULL, term INTEGER NOT NULL)");
   execute("CREATE TABLE IF NOT EXISTS mesh_epochs (mesh TEXT PRIMARY KEY, epoch INTEGER NOT NULL)");
+  execute(
+      "CREATE TABLE IF NOT EXISTS rows (kind INTEGER NOT NULL, name TEXT NOT NULL, row BLOB NOT "
+      "NULL, PRIMARY KEY (kind, name))");
   execute(
       "CREATE TABLE IF NOT EXISTS events (term INTEGER NOT NULL, unix_ms INTEGER NOT NULL, text "
       "TEXT NOT "
@@ -148,6 +160,20 @@ void StateStore::open() {
   open_ = true;
 }
 
+void StateStore::check_version() {
+  std::int64_t version = 0;
+  {
+    Statement asked(database_.get(), "PRAGMA user_version");
+    if (asked.step()) version = asked.integer(0);
+  }
+  if (version > kVersion)
+    throw_error(ErrorCode::kIncompatible,
+                "the head's state {} was written by a newer Weft (version {}, this one knows up to "
+                "{}); run that one, or give another directory with --state",
+                path_.string(), version, kVersion);
+  if (version < kVersion) execute(fmt::format("PRAGMA user_version={}", kVersion));
+}
+
 void StateStore::execute(const std::string& sql) {
   Statement statement(database_.get(), sql.c_str());
   while (statement.step()) {
@@ -164,6 +190,11 @@ void StateStore::read() {
   while (epochs.step()) {
     std::uint64_t& epoch = epochs_[epochs.text(0)];
     epoch = std::max<std::uint64_t>(epoch, epochs.integer(1));
+  }
+  Statement rows(database_.get(), "SELECT kind, name, row FROM rows");
+  while (!forgotten_ && rows.step()) {
+    const RowKey key(static_cast<Table>(rows.integer(0)), rows.text(1));
+    if (!unwritten_rows_.contains(key)) rows_.emplace(key, rows.bytes(2));
   }
   Statement events(database_.get(), "SELECT unix_ms, text FROM events ORDER BY rowid DESC LIMIT ?");
   events.bind(kEvents - events_.size());
@@ -197,6 +228,8 @@ void StateStore::save(Survives survives) {
     return failed(error);
   }
   unwritten_epochs_.clear();
+  unwritten_rows_.clear();
+  forgotten_ = false;
   unwritten_events_ = 0;
   for (IncidentRow& row : incidents_) row.written = true;
   if (std::exchange(failing_, false) && warn_)
@@ -210,6 +243,16 @@ void StateStore::write_rows() {
         .bind(mesh)
         .bind(epochs_.at(mesh))
         .step();
+  if (forgotten_) execute("DELETE FROM rows");
+  for (const RowKey& key : unwritten_rows_) {
+    const auto row = rows_.find(key);
+    Statement statement(database_.get(), row == rows_.end()
+                                             ? "DELETE FROM rows WHERE kind = ? AND name = ?"
+                                             : "INSERT OR REPLACE INTO rows VALUES (?, ?, ?)");
+    statement.bind(static_cast<std::int64_t>(key.first)).bind(key.second);
+    if (row != rows_.end()) statement.bind(row->second);
+    statement.step();
+  }
   for (std::size_t i = events_.size() - unwritten_events_; i < events_.size(); ++i)
     Statement(database_.get(), "INSERT INTO events VALUES (?, ?, ?)")
         .bind(term)
@@ -240,6 +283,29 @@ std::uint64_t StateStore::next_mesh_epoch(const std::string& mesh) {
   unwritten_epochs_.insert(mesh);
   save(Survives::kLossOfPower);
   return epoch;
+}
+
+void StateStore::put(Table table, const std::string& name, std::vector<std::byte> row) {
+  rows_[{table, name}] = std::move(row);
+  unwritten_rows_.emplace(table, name);
+}
+
+void StateStore::erase(Table table, const std::string& name) {
+  rows_.erase({table, name});
+  unwritten_rows_.emplace(table, name);
+}
+
+std::map<std::string, std::vector<std::byte>> StateStore::rows(Table table) const {
+  std::map<std::string, std::vector<std::byte>> found;
+  for (const auto& [key, row] : rows_)
+    if (key.first == table) found.emplace(key.second, row);
+  return found;
+}
+
+void StateStore::forget_rows() {
+  rows_.clear();
+  unwritten_rows_.clear();
+  forgotten_ = true;
 }
 
 void StateStore::add_event(const ClusterEvent& event) {

@@ -21,8 +21,8 @@ struct sqlite3;
 
 namespace weft::actors {
 
-/// What the head must not forget: the cluster's id, its term, how often each mesh was spawned,
-/// events and incidents.
+/// What the head must not forget: the cluster's id, its term, how often each mesh was spawned, who
+/// belongs to the cluster and what runs, events and incidents.
 ///
 /// One SQLite database in WAL mode, `head.db` in the state directory. Owned by the head; one thread
 /// at a time; locked as long as it lives. Two heads on one directory: the second throws
@@ -50,6 +50,16 @@ class StateStore {
 
   /// 1, 2, 3, ... for each name, across terms.
   std::uint64_t next_mesh_epoch(const std::string& mesh);
+  /// What the head knows of hosts, owners or meshes, by a name of its choice. Written with the next
+  /// event, or by sync(). There in the next term.
+  enum class Table { kHosts, kOwners, kMeshes };
+  void put(Table table, const std::string& name, std::vector<std::byte> row);
+  void erase(Table table, const std::string& name);
+  std::map<std::string, std::vector<std::byte>> rows(Table table) const;
+  /// Erases all rows: the cluster begins anew.
+  void forget_rows();
+  /// What was put and erased survives a loss of power from here on, unless the disk refuses.
+  void sync() { save(Survives::kLossOfPower); }
   void add_event(const ClusterEvent& event);
   /// Replaces what is known of the same mesh and epoch.
   void add_incident(const Incident& incident);
@@ -69,6 +79,9 @@ class StateStore {
   void make_directory() const;
   /// Again and again, until it succeeds.
   void open();
+  /// Of the tables, and of what is in their rows. A file of a newer one is refused.
+  static constexpr std::int64_t kVersion = 2;
+  void check_version();
   void execute(const std::string& sql);
   /// Once: what the file has is older than what is in memory.
   void read();
@@ -90,6 +103,10 @@ class StateStore {
 
   std::map<std::string, std::uint64_t> epochs_;
   std::set<std::string> unwritten_epochs_;
+  using RowKey = std::pair<Table, std::string>;
+  std::map<RowKey, std::vector<std::byte>> rows_;
+  std::set<RowKey> unwritten_rows_;  // those that are not in rows_ are to be erased
+  bool forgotten_ = false;           // what the file has of rows does not count
   std::deque<ClusterEvent> events_;
   std::size_t unwritten_events_ = 0;   // the newest so many
   std::deque<IncidentRow> incidents_;  // of this term

@@ -6,7 +6,8 @@
 
 #include "actors/agent/agent.h"
 #include "actors/head/head.h"
-#include "actors/launch/internal/time_limits.h"
+#include "actors/launch/ear.h"
+#include "actors/launch/head_link.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
@@ -24,6 +25,7 @@ namespace {
 
 constexpr auto kDeviceStopGrace = std::chrono::seconds(2);
 constexpr auto kHeadHearsWithin = std::chrono::milliseconds(500);
+constexpr auto kAskForNameEvery = std::chrono::milliseconds(500);
 
 /// The widest vector instructions that the kernels know and this machine has.
 std::string instruction_set() {
@@ -47,6 +49,32 @@ void leave(const ActorRef<Head>& head, const std::string& why) {
   }
 }
 
+/// Introduces this host to a head. Its name may be held by an agent that nobody hears of: until it
+/// is known to be gone, or the head no longer waits for it.
+Joined join(System& system, const ProcessRef& head, const ActorRef<Agent>& agent, HostOffer offer,
+            const Log& log, ProcessEnd& end) {
+  const auto asked = system.named<Head>(head, "head");
+  for (bool told = false;; told = true) {
+    const Joined joined = asked.call<&Head::join>(offer, agent.call<&Agent::devices>().get()).get();
+    if (!joined.held) {
+      agent.call<&Agent::joined>(head, joined.term, joined.grace_ns).get();
+      return joined;
+    }
+    const HeldName& held = *joined.held;
+    if (held.machine == offer.machine && !process_lives(static_cast<pid_t>(held.pid))) {
+      offer.replaces = held.agent;
+      continue;
+    }
+    if (!told)
+      log.warning(
+          "the name {} belongs to an agent (pid {} on {}) that does not answer the head; waits "
+          "until it is gone, or {:.0f} s at most; or give another --name",
+          offer.name, held.pid, held.machine, in_seconds(Nanoseconds(held.free_in_ns)));
+    if (end.wait_for(kAskForNameEvery))
+      throw_error(ErrorCode::kCancelled, "this host ends: {}", end.wait().text);
+  }
+}
+
 }  // namespace
 
 int serve_agent(const AgentRole& role) {
@@ -63,16 +91,15 @@ int serve_agent(const AgentRole& role) {
   const Log log = Log::standard_output(role.log_level);
   options.log = log;
   options.io_share = ThreadShare::kControl;
+  std::atomic<std::size_t> processes{0};  // of devices
   System system(options);
-  // A head that ends in good order says so first, by shut_down.
-  std::atomic<std::uint64_t> head_id{0};
-  const auto gone = [&](const ProcessRef& peer, const std::string& how) {
-    if (peer.id.value() == head_id)
-      end.set(1, fmt::format("the head at {} {}", to_string(role.head), how));
+  const Ear<HeadLink> ear;
+  const auto gone = [ear](const ProcessRef& peer, const std::string& how) {
+    ear.tell([&](HeadLink& link) { link.peer_gone(peer, how); });
   };
   system.on_peer_suspect(
       [gone](const ProcessRef& peer) { gone(peer, "is gone: connection lost"); });
-  system.on_peer_lost([gone](const ProcessRef& peer, const Error& error) {
+  system.on_peer_lost([gone](const ProcessRef& peer, const Error& error, Loss) {
     gone(peer, "is gone: " + error.message());
   });
   system.on_peer_silent([&system, gone](const ProcessRef& peer, Nanoseconds silence) {
@@ -81,26 +108,48 @@ int serve_agent(const AgentRole& role) {
         .tell<&Agent::process_silent>(peer.id, std::int64_t{silence.count()});
   });
   const Address address = system.listen({own_host_towards(role.head), 0});
-  const ProcessRef head_process = system.connect(role.head, internal::kConnectWithin);
-  head_id = head_process.id.value();
-  const auto head = system.named<Head>(head_process, "head");
   AgentEvents events;
-  events.on_death = [head](const DeathReport& report) { head.tell<&Head::process_died>(report); };
+  // Where the head is away, it asks for what has died when it is back.
+  events.on_death = [&system](const ProcessRef& head, const DeathReport& report) {
+    system.named<Head>(head, "head").tell<&Head::process_died>(report);
+  };
+  events.on_processes = [&processes](std::size_t count) { processes = count; };
   events.on_shut_down = [&end](const std::string& reason) { end.set(0, reason); };
-  system.host_made<Agent>("agent", [&](Context& context) {
+  const auto agent = system.host_made<Agent>("agent", [&](Context& context) {
     return std::make_unique<Agent>(
         context, AgentConfig{role.name, address, role.log_directory, hash_directory(), role.token},
         events, *launcher);
   });
   HostOffer offer{role.name,         role.devices,    process_id(),       machine_name(),
                   instruction_set(), role.has_parent, role.log_directory, num_processors()};
-  const Joined joined = head.call<&Head::join>(offer).get();
-  log.info("host {} has joined cluster {} (term {}) at {} with {} device{}; logs in {}", role.name,
-           joined.cluster.substr(0, 12), joined.term, to_string(role.head), role.devices,
-           role.devices == 1 ? "" : "s", role.log_directory);
+  HeadLink::Events with_head;
+  with_head.greet = [&](const ProcessRef& head) {
+    return join(system, head, agent, offer, log, end);
+  };
+  with_head.on_away = [&](const std::string& how) {
+    log.warning("the head at {} {}; host {} goes on, and looks for it", to_string(role.head), how,
+                role.name);
+  };
+  with_head.on_back = [&](const Joined& joined, Nanoseconds away) {
+    log.info("the head at {} is back after {:.1f} s (term {})", to_string(role.head),
+             in_seconds(away), joined.term);
+  };
+  // As long as somebody uses what runs here, it goes on without a head.
+  with_head.gives_up = [&processes] { return processes == 0; };
+  with_head.on_lost = [&end](const Error& error) { end.set(1, error.message()); };
+  HeadLink link(system, role.head, with_head);
+  const Ear<HeadLink>::Open open(ear, link);
+  try {
+    const Joined joined = link.join();
+    log.info("host {} has joined cluster {} (term {}) at {} with {} device{}; logs in {}",
+             role.name, joined.cluster.substr(0, 12), joined.term, to_string(role.head),
+             role.devices, role.devices == 1 ? "" : "s", role.log_directory);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCancelled) throw;
+  }
   const auto reason = end.wait();
   log.info("host {} ends: {}", role.name, reason.text);
-  if (reason.status == 0) leave(head, reason.text);
+  if (reason.status == 0) leave(link.head(), reason.text);
   launcher->stop_all(reason.status == 0 ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());
   return reason.status;
 }

@@ -16,7 +16,10 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kSpawnWithin = std::chrono::seconds(60);
+constexpr auto kAskAgainAfter = std::chrono::milliseconds(50);
 constexpr auto kReleaseWithin = std::chrono::seconds(5);
+constexpr auto kOwnWithin = std::chrono::seconds(5);
+constexpr auto kStatusWithin = std::chrono::seconds(30);
 /// An incident travels agent -> head -> owner; a lost connection can be seen earlier than it.
 constexpr auto kIncidentWithin = std::chrono::milliseconds(500);
 /// Agents count silence from another moment, and look at their processes twice a second.
@@ -31,25 +34,26 @@ std::string own_binary_sha256() { return binary_sha256("/proc/self/exe", hash_di
 Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
     : system_(system),
       options_(std::move(options)),
-      head_address_(head),
-      ear_(std::make_shared<Ear>()),
       binary_(options_.binary.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
                                       : options_.binary),
-      binary_sha256_(own_binary_sha256()) {
-  const auto head_gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
-    std::lock_guard lock(ear->mutex);
-    if (ear->cluster != nullptr) ear->cluster->peer_gone(peer, how);
+      binary_sha256_(own_binary_sha256()),
+      head_(system, head,
+            {[this](const ProcessRef& found) { return own(found); },
+             [this](const std::string& how) { head_away(how); },
+             [this](const Joined& joined, Nanoseconds away) { head_back(joined, away); },
+             {},
+             [this](const Error& error) { lost(error); }}) {
+  const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
+    ear.tell([&](Cluster& cluster) { cluster.peer_gone(peer, how); });
   };
   system_.on_peer_suspect(
-      [head_gone](const ProcessRef& peer) { head_gone(peer, "is gone: connection lost"); });
-  system_.on_peer_lost([head_gone](const ProcessRef& peer, const Error& error) {
-    head_gone(peer, "is gone: " + error.message());
+      [gone](const ProcessRef& peer) { gone(peer, "is gone: connection lost"); });
+  system_.on_peer_lost([gone](const ProcessRef& peer, const Error& error, Loss) {
+    gone(peer, "is gone: " + error.message());
   });
   system_.on_peer_silent([ear = ear_](const ProcessRef& peer, Nanoseconds silence) {
-    std::lock_guard lock(ear->mutex);
-    if (ear->cluster != nullptr) ear->cluster->peer_silent(peer, silence);
+    ear.tell([&](Cluster& cluster) { cluster.peer_silent(peer, silence); });
   });
-  head_process_ = system_.connect(head, internal::kConnectWithin);
   watcher_ = system_.host_made<ClusterWatcher>("watcher", [this](Context& context) {
     return std::make_unique<ClusterWatcher>(
         context, ClusterWatcher::Events{
@@ -58,20 +62,12 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
                        lost(Error(ErrorCode::kCancelled, "the cluster was stopped: " + reason));
                      }});
   });
-  {
-    std::lock_guard lock(ear_->mutex);
-    ear_->cluster = this;
-  }
-  system_.named<Head>(head_process_, "head")
-      .call<&Head::own>(OwnerOffer{options_.name, process_id()})
-      .get();
+  open_.emplace(ear_, *this);
+  head_.join();
 }
 
 Cluster::~Cluster() {
-  {
-    std::lock_guard lock(ear_->mutex);
-    ear_->cluster = nullptr;
-  }
+  open_.reset();
   try {
     watcher_.stop().get();
   } catch (const Error&) {
@@ -80,11 +76,33 @@ Cluster::~Cluster() {
   // Meshes that are left are released by the head as soon as the connection ends.
 }
 
+Joined Cluster::own(const ProcessRef& head) {
+  OwnerOffer offer{options_.name, process_id(), {}};
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, members] : meshes_) offer.meshes.push_back(key);
+  }
+  return system_.named<Head>(head, "head").within(kOwnWithin).call<&Head::own>(offer).get();
+}
+
+void Cluster::head_away(const std::string& how) {
+  tell_operator("head away", fmt::format("the head at {} {}; what runs goes on, and looks for it",
+                                         to_string(head_.address()), how));
+}
+
+void Cluster::head_back(const Joined& joined, Nanoseconds away) {
+  tell_operator("head back",
+                fmt::format("the head at {} is back after {:.1f} s (term {})",
+                            to_string(head_.address()), in_seconds(away), joined.term));
+}
+
+void Cluster::tell_operator(const std::string& kind, const std::string& text) const {
+  system_.options().log.warning("{}", text);
+  if (options_.on_event) options_.on_event({kind, text});
+}
+
 void Cluster::peer_gone(const ProcessRef& peer, const std::string& how) {
-  if (peer.id == head_process_.id)
-    return lost(
-        Error(ErrorCode::kPeerDied, fmt::format("the head at {} {}; a cluster ends with its head",
-                                                to_string(head_address_), how)));
+  if (head_.peer_gone(peer, how)) return;
   std::lock_guard lock(mutex_);
   unexplained_ = unexplained_ || is_device(peer.id);
 }
@@ -97,14 +115,13 @@ bool Cluster::is_device(ProcessId process) const {
 }
 
 void Cluster::peer_silent(const ProcessRef& peer, Nanoseconds silence) {
-  if (peer.id == head_process_.id) return peer_gone(peer, describe_silence(silence, 0));
+  if (head_.peer_gone(peer, describe_silence(silence, 0))) return;
   {
     std::lock_guard lock(mutex_);
     unexplained_ = unexplained_ || is_device(peer.id);
   }
   system_.after(kAgentTellsWithin, [ear = ear_, id = peer.id, silence] {
-    std::lock_guard lock(ear->mutex);
-    if (ear->cluster != nullptr) ear->cluster->report_silent(id, silence);
+    ear.tell([&](Cluster& cluster) { cluster.report_silent(id, silence); });
   });
 }
 
@@ -123,11 +140,35 @@ void Cluster::report_silent(ProcessId process, Nanoseconds silence) {
       }
     }
   }
-  if (report) system_.named<Head>(head_process_, "head").tell<&Head::process_died>(*report);
+  if (report) tell_head<&Head::process_died>(*report);
+}
+
+template <typename R, typename Call>
+R Cluster::ask(Nanoseconds within, const Call& call) {
+  const SteadyClock clock;
+  const TimePoint give_up = clock.now() + within;
+  while (true) {
+    std::uint64_t losses = head_.losses();
+    std::optional<Error> problem;
+    try {
+      const HeadLink::Reached reached = head_.reach(give_up - clock.now());
+      losses = reached.losses;
+      return call(reached.head.within(give_up - clock.now()), losses);
+    } catch (const Error& error) {
+      problem = error;
+    }
+    // A head comes back, and devices become free.
+    const bool passes = problem->code() == ErrorCode::kUnavailable || head_.losses() != losses;
+    std::unique_lock lock(mutex_);
+    if (!passes || lost_ || clock.now() + kAskAgainAfter >= give_up) throw Error(*problem);
+    changed_.wait_for(lock, kAskAgainAfter, [this] { return lost_; });
+  }
 }
 
 ClusterStatus Cluster::status() {
-  return system_.named<Head>(head_process_, "head").call<&Head::status>().get();
+  return ask<ClusterStatus>(kStatusWithin, [](const ActorRef<Head>& head, std::uint64_t) {
+    return head.call<&Head::status>().get();
+  });
 }
 
 void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t at_least,
@@ -136,7 +177,8 @@ void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t 
   const TimePoint give_up = clock.now() + within;
   while (true) {
     std::vector<std::string> joined;
-    for (const HostStatus& host : status().hosts) joined.push_back(host.offer.name);
+    for (const HostStatus& host : status().hosts)
+      if (!host.away_seconds) joined.push_back(host.offer.name);
     std::vector<std::string> missing;
     for (const std::string& name : names)
       if (std::find(joined.begin(), joined.end(), name) == joined.end()) missing.push_back(name);
@@ -150,11 +192,24 @@ void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t 
       throw_error(ErrorCode::kDeadlineExceeded,
                   "{} (joined: {}). Start each with: weft join {} --name NAME --devices N", who,
                   joined.empty() ? "none" : fmt::format("{}", fmt::join(joined, ", ")),
-                  to_string(head_address_));
+                  to_string(head_.address()));
     }
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, internal::kAskHeadEvery, [&] { return first_failure_.has_value(); });
   }
+}
+
+MeshProcesses Cluster::spawn_processes(const MeshRequest& request) {
+  // What an answer was lost for is released when this program is here again.
+  return ask<MeshProcesses>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t losses) {
+    const MeshProcesses started = head.call<&Head::spawn>(request).get();
+    const std::lock_guard lock(mutex_);
+    // Else this program may have said meanwhile that it does not have it.
+    if (head_.losses() != losses)
+      throw_error(ErrorCode::kUnavailable, "the connection to the head was lost");
+    meshes_[started.key] = started.processes;
+    return started;
+  });
 }
 
 Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape,
@@ -168,16 +223,10 @@ Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& sha
   MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
   request.environment.insert(request.environment.end(), where.environment.begin(),
                              where.environment.end());
-  const MeshProcesses started = system_.named<Head>(head_process_, "head")
-                                    .within(kSpawnWithin)
-                                    .call<&Head::spawn>(request)
-                                    .get();
+  const MeshProcesses started = spawn_processes(request);
   Acquired acquired{started.key, {}};
-  std::lock_guard lock(mutex_);
-  for (const DeviceProcess& process : started.processes) {
+  for (const DeviceProcess& process : started.processes)
     acquired.processes.push_back(process.process);
-    meshes_[started.key].push_back(process);
-  }
   return acquired;
 }
 
@@ -190,12 +239,9 @@ void Cluster::release(const MeshKey& key) {
     if (meshes_.erase(key) == 0 || lost_) return;
   }
   try {
-    system_.named<Head>(head_process_, "head")
-        .within(kReleaseWithin)
-        .call<&Head::release>(key)
-        .get();
+    head_.reach({}).head.within(kReleaseWithin).call<&Head::release>(key).get();
   } catch (const Error&) {
-    // The head is gone; its agents end everything themselves.
+    // Where the head is away, it learns of that when this program is here again, or gone.
   }
 }
 
@@ -223,25 +269,18 @@ void Cluster::report(const std::string& kind, const MeshKey& mesh, std::uint32_t
 }
 
 void Cluster::describe(const MeshKey& mesh, std::vector<std::string> devices) {
-  system_.named<Head>(head_process_, "head")
-      .tell<&Head::describe>(MeshDevices{mesh, std::move(devices)});
+  tell_head<&Head::describe>(MeshDevices{mesh, std::move(devices)});
 }
 
-void Cluster::report_progress(const RunProgress& progress) {
-  try {
-    system_.named<Head>(head_process_, "head").tell<&Head::progress>(progress);
-  } catch (const Error&) {
-    // That the head is gone is told elsewhere.
-  }
-}
+void Cluster::report_progress(const RunProgress& progress) { tell_head<&Head::progress>(progress); }
 
 void Cluster::report_host_death(const std::string& host, const ExitEvidence& evidence) {
-  system_.named<Head>(head_process_, "head").tell<&Head::host_died>(HostDeath{host, evidence});
+  tell_head<&Head::host_died>(HostDeath{host, evidence});
 }
 
 void Cluster::report_head_death(const ExitEvidence& evidence) {
   lost(Error(ErrorCode::kPeerDied,
-             fmt::format("the head at {} (pid {}) {}{}", to_string(head_address_), evidence.pid,
+             fmt::format("the head at {} (pid {}) {}{}", to_string(head_.address()), evidence.pid,
                          evidence.verdict(), evidence.log_note())));
 }
 
@@ -287,7 +326,8 @@ void Cluster::lost(const Error& error) {
     changed_.notify_all();
   }
   fail_meshes(error, nullptr);
-  system_.fail_peer(head_process_.id, error);
+  head_.give_up(error);
+  system_.fail_peer(head_.process().id, error);
   if (options_.on_lost) options_.on_lost(error);
 }
 

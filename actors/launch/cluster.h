@@ -11,6 +11,8 @@
 
 #include "actors/head/cluster_messages.h"
 #include "actors/head/cluster_watcher.h"
+#include "actors/launch/ear.h"
+#include "actors/launch/head_link.h"
 #include "actors/launch/run_events.h"
 #include "actors/net/address.h"
 #include "actors/system/system.h"
@@ -44,7 +46,8 @@ struct ClusterOptions {
 /// spawned on device processes.
 ///
 /// Owned by the driver, made after the System it uses (which has not connected yet; one Cluster per
-/// System) and destroyed before it. Meshes end with it. Any thread. A process that dies fails every
+/// System) and destroyed before it. Meshes end with it. A head that is gone is waited for: what
+/// runs goes on meanwhile, what starts or asks waits. Any thread. A process that dies fails every
 /// call that waits for it, with the incident as error: see reference in actors/decisions.md.
 class Cluster final {
  public:
@@ -113,6 +116,24 @@ class Cluster final {
   void release(const MeshKey& key);
   void mesh_failed(const MeshFailure& failure);
   void lost(const Error& error);
+  Joined own(const ProcessRef& head);
+  void head_away(const std::string& how);
+  void head_back(const Joined& joined, Nanoseconds away);
+  void tell_operator(const std::string& kind, const std::string& text) const;
+  /// Asks the head, and asks again where its answer was lost with it, or it says that it may pass.
+  /// `call`: R(head, how often it was lost so far).
+  template <typename R, typename Call>
+  R ask(Nanoseconds within, const Call& call);
+  /// Nobody waits for it, and where the head is away nobody hears of it.
+  template <auto kMethod, typename Message>
+  void tell_head(Message&& message) const {
+    try {
+      head_.head().template tell<kMethod>(std::forward<Message>(message));
+    } catch (const Error&) {
+      // It has ended for good, which is told elsewhere.
+    }
+  }
+  MeshProcesses spawn_processes(const MeshRequest& request);
   void peer_gone(const ProcessRef& peer, const std::string& how);
   /// A device process that its agent says nothing of is silent here: the head is told.
   void peer_silent(const ProcessRef& peer, Nanoseconds silence);
@@ -133,18 +154,9 @@ class Cluster final {
     rethrow(key, *error);
   }
 
-  /// What callbacks of the system hold, as they cannot be taken back: `cluster` is null after its
-  /// end.
-  struct Ear {
-    Mutex mutex;
-    Cluster* cluster = nullptr;  // guarded by mutex
-  };
-
   System& system_;
   const ClusterOptions options_;
-  const Address head_address_;
-  const std::shared_ptr<Ear> ear_;  // shared with callbacks of the system
-  ProcessRef head_process_;
+  Ear<Cluster> ear_;
   ActorRef<ClusterWatcher> watcher_;
   std::string binary_;
   std::string binary_sha256_;
@@ -157,6 +169,9 @@ class Cluster final {
   bool lost_ = false;                                     // guarded by mutex_
   // guarded by mutex_: a device process is silent or gone, and no incident has said why
   bool unexplained_ = false;
+  HeadLink head_;
+  // Last: callbacks of the system come as soon as it is there.
+  std::optional<Ear<Cluster>::Open> open_;
 };
 
 /// SHA-256 of this process's executable.

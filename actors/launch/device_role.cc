@@ -1,8 +1,10 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "actors/agent/agent.h"
 #include "actors/launch/internal/time_limits.h"
@@ -22,6 +24,8 @@ namespace {
 /// may have heard of the agent a beat later.
 constexpr Nanoseconds kDeviceLease = kSilenceLimit - std::chrono::seconds(2);
 
+constexpr auto kLookForUseEvery = std::chrono::seconds(1);
+
 }  // namespace
 
 int serve_device(const RoleArguments& arguments, const std::function<void(System&)>& provide) {
@@ -40,6 +44,8 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   options.binary_hash = arguments.get_or("sha256", "");
   options.binary_name = std::filesystem::read_symlink("/proc/self/exe").filename().string();
   options.dead_after = kDeviceLease;
+  std::optional<TimePoint> unused_since;
+  const auto unused = std::chrono::milliseconds(arguments.number("unused-ms"));
   System system(options);
   provide(system);
   // The parent-death signal usually comes first. Whatever the handlers are doing, nobody waits for
@@ -54,6 +60,14 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   system.on_peer_suspect([end_without](const ProcessRef& peer) { end_without(peer, "is gone"); });
   system.on_peer_silent([end_without](const ProcessRef& peer, Nanoseconds silence) {
     end_without(peer, describe_silence(silence, 0));
+  });
+  // Its owner, which spawns actors here and takes them back, is gone, and no head has said so.
+  system.every(kLookForUseEvery, [&] {
+    if (system.num_actors() > 0) return unused_since.reset();
+    const TimePoint now = SteadyClock().now();
+    if (!unused_since) unused_since = now;
+    if (now - *unused_since > unused)
+      end.set(1, fmt::format("nobody has used this process for {:.0f} s", in_seconds(unused)));
   });
   system.listen({agent_address.host, 0});
   const ProcessRef agent_process = system.connect(agent_address, internal::kConnectWithin);

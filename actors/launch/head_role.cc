@@ -19,6 +19,8 @@ namespace {
 
 /// How long the head waits after a bare end of file for the better evidence of a parent.
 constexpr auto kEofGrace = std::chrono::milliseconds(25);
+/// For hosts and owners that have been away for too long.
+constexpr auto kLookForAwayEvery = std::chrono::seconds(1);
 
 /// Who started the head gives the token to its children itself: without the file, other commands
 /// alone find no token.
@@ -62,20 +64,27 @@ int serve_head(const HeadRole& role) {
   options.io_share = ThreadShare::kControl;
   options.log = log;
   System system(options);
-  system.on_peer_lost([&system](const ProcessRef& peer, const Error&) {
-    system.named<Head>(system.self(), "head").tell<&Head::peer_lost>(peer.id);
+  system.on_peer_lost([&system](const ProcessRef& peer, const Error&, Loss how) {
+    system.named<Head>(system.self(), "head").tell<&Head::peer_lost>(peer.id, how == Loss::kCutOff);
   });
   system.on_peer_silent([&system](const ProcessRef& peer, Nanoseconds silence) {
     system.named<Head>(system.self(), "head")
         .tell<&Head::peer_silent>(peer.id, std::int64_t{silence.count()});
+  });
+  system.on_peer_quiet([&system](const ProcessRef& peer, std::optional<Nanoseconds> silence) {
+    system.named<Head>(system.self(), "head")
+        .tell<&Head::peer_quiet>(peer.id, silence ? std::int64_t{silence->count()} : -1);
   });
   const Address address = system.listen(role.listen);
   const HeadEvents events{[log](const ClusterEvent& event) { log.info("{}", event.text); },
                           [log](const std::string& warning) { log.warning("{}", warning); },
                           [&end](const std::string& reason) { end.set(0, reason); }};
   system.host_made<Head>("head", [&](Context& context) {
-    return std::make_unique<Head>(context, HeadConfig{address, role.state_directory}, events);
+    return std::make_unique<Head>(
+        context, HeadConfig{address, role.state_directory, role.grace, role.begins_anew}, events);
   });
+  system.every(kLookForAwayEvery,
+               [&system] { system.named<Head>(system.self(), "head").tell<&Head::look>(); });
   running = &system;
   const std::unique_ptr<std::atomic<System*>, void (*)(std::atomic<System*>*)> stopped(
       &running, [](std::atomic<System*>* ended) { *ended = nullptr; });

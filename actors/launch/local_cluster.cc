@@ -24,14 +24,15 @@ std::vector<std::string> command(const std::filesystem::path& executable,
   return arguments;
 }
 
-/// The evidence of an early death, handed from the launcher's thread.
-struct EarlyDeath {
+}  // namespace
+
+/// Handed from the launcher's thread.
+struct LocalCluster::HeadEnd {
   Mutex mutex;
   Condition changed;
   std::optional<ExitEvidence> evidence;  // guarded by mutex
+  bool reaped = false;                   // guarded by mutex
 };
-
-}  // namespace
 
 LocalCluster::LocalCluster(ProcessLauncher& launcher, Options options)
     : launcher_(launcher), options_(std::move(options)) {
@@ -44,31 +45,52 @@ LocalCluster::~LocalCluster() {
   TokenLink::remove(head_.port, token_file_in(options_.directory / "state"));
 }
 
-void LocalCluster::start_head() {
+ProcessSpec LocalCluster::head_spec(const std::string& said, bool begins_anew) const {
   HeadRole role;
-  role.listen = {options_.listen_host, 0};
+  role.listen = {options_.listen_host, head_.port};
   role.state_directory = (options_.directory / "state").string();
-  const LastWords said;
-  role.said = said.path();
+  role.said = said;
   role.log_level = options_.log_level;
-  ProcessSpec spec{"head",
-                   command(options_.executable, to_arguments(role)),
-                   {},
-                   log_directory() / "head.log",
-                   options_.token};
-  // shared with the launcher's thread, which may come later
-  auto early = std::make_shared<EarlyDeath>();
+  role.begins_anew = begins_anew;
+  return {"head",
+          command(options_.executable, to_arguments(role)),
+          {},
+          log_directory() / "head.log",
+          options_.token};
+}
+
+ProcessEvents LocalCluster::head_events() {
+  head_end_ = std::make_shared<HeadEnd>();
   ProcessEvents events;
-  events.on_death = [early, on_death = options_.on_death](const ExitEvidence& evidence) {
+  events.on_death = [end = head_end_, on_death = options_.on_death](const ExitEvidence& evidence) {
     {
-      std::lock_guard lock(early->mutex);
-      early->evidence = evidence;
+      const std::lock_guard lock(end->mutex);
+      end->evidence = evidence;
     }
-    early->changed.notify_all();
+    end->changed.notify_all();
     if (on_death) on_death("head", evidence);
   };
   events.on_stopped = events.on_death;
-  head_pid_ = launcher_.launch(spec, events);
+  events.on_reaped = [end = head_end_](const ExitEvidence&) {
+    const std::lock_guard lock(end->mutex);
+    end->reaped = true;
+    end->changed.notify_all();
+  };
+  return events;
+}
+
+void LocalCluster::restart_head() {
+  {
+    std::unique_lock lock(head_end_->mutex);
+    head_end_->changed.wait(lock, [this] { return head_end_->reaped; });
+  }
+  head_pid_ = launcher_.launch(head_spec("", false), head_events());
+}
+
+void LocalCluster::start_head() {
+  const LastWords said;
+  const ProcessSpec spec = head_spec(said.path(), true);
+  head_pid_ = launcher_.launch(spec, head_events());
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + kListensWithin;
   while (true) {
@@ -79,13 +101,13 @@ void LocalCluster::start_head() {
     if (clock.now() > give_up)
       throw_error(ErrorCode::kDeadlineExceeded, "the head does not listen after 10 s; log: {}",
                   spec.log_file.string());
-    std::unique_lock lock(early->mutex);
-    if (early->changed.wait_for(lock, kLookForAddressEvery,
-                                [&] { return early->evidence.has_value(); })) {
+    std::unique_lock lock(head_end_->mutex);
+    if (head_end_->changed.wait_for(lock, kLookForAddressEvery,
+                                    [&] { return head_end_->evidence.has_value(); })) {
       const std::string words = said.read();
       throw_error(ErrorCode::kPeerDied, "the head (pid {}) {} before it listened{}{}{}", head_pid_,
-                  early->evidence->verdict(), words.empty() ? "" : ": ", words,
-                  early->evidence->log_note());
+                  head_end_->evidence->verdict(), words.empty() ? "" : ": ", words,
+                  head_end_->evidence->log_note());
     }
   }
 }

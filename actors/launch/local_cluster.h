@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -44,11 +45,18 @@ class LocalCluster final {
   LocalCluster(const LocalCluster&) = delete;
   LocalCluster& operator=(const LocalCluster&) = delete;
 
+  /// Another head at the same address, with its state, as soon as the dead one is reaped: until
+  /// then it holds both. Who belongs to the cluster looks for it. Throws as
+  /// ProcessLauncher::launch() does.
+  void restart_head();
+
   const Address& head() const { return head_; }
   pid_t head_pid() const { return head_pid_; }
   std::filesystem::path log_directory() const { return options_.directory / "logs"; }
 
  private:
+  ProcessEvents head_events();
+  ProcessSpec head_spec(const std::string& said, bool begins_anew) const;
   void start_head();
   void start_agent(const HostSpec& host);
 
@@ -56,6 +64,8 @@ class LocalCluster final {
   const Options options_;
   Address head_;
   pid_t head_pid_ = 0;
+  struct HeadEnd;
+  std::shared_ptr<HeadEnd> head_end_;  // of head_pid_; shared with the launcher's thread
 };
 
 }  // namespace weft::actors

@@ -24,6 +24,11 @@ class ProcessEnd {
     if (!reason_) reason_ = Reason{status, std::move(text)};
     changed_.notify_all();
   }
+  /// Whether there is a reason by then.
+  bool wait_for(Nanoseconds within) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, within, [&] { return reason_.has_value(); });
+  }
   Reason wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return reason_.has_value(); });

@@ -7,9 +7,19 @@
 namespace weft::actors {
 
 std::vector<std::string> to_arguments(const HeadRole& role) {
-  return {"--weft-role=head", "--listen",           to_string(role.listen),
-          "--state",          role.state_directory, "--said",
-          role.said,          "--log-level",        std::string(to_string(role.log_level))};
+  std::vector<std::string> arguments = {"--weft-role=head",
+                                        "--listen",
+                                        to_string(role.listen),
+                                        "--state",
+                                        role.state_directory,
+                                        "--said",
+                                        role.said,
+                                        "--log-level",
+                                        std::string(to_string(role.log_level)),
+                                        "--grace-ms",
+                                        std::to_string(role.grace / std::chrono::milliseconds(1))};
+  if (role.begins_anew) arguments.push_back("--begins-anew");
+  return arguments;
 }
 
 std::vector<std::string> to_arguments(const AgentRole& role) {
@@ -31,7 +41,7 @@ std::vector<std::string> to_arguments(const AgentRole& role) {
 std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments) {
   const auto role = role_of(arguments);
   if (role != "head" && role != "agent") return std::nullopt;
-  const RoleArguments given(arguments, {"has-parent"});
+  const RoleArguments given(arguments, {"has-parent", "begins-anew"});
   if (role == "head") {
     HeadRole head;
     head.listen = Address::parse(given.get("listen"));
@@ -39,6 +49,8 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
     head.said = given.get("said");
     head.token = inherited_token(given);
     head.log_level = parse_log_level(given.get("log-level"));
+    head.grace = std::chrono::milliseconds(given.number("grace-ms"));
+    head.begins_anew = given.has("begins-anew");
     try {
       return serve_head(head);
     } catch (...) {

@@ -9,6 +9,7 @@
 
 #include "actors/launch/role_arguments.h"
 #include "actors/net/address.h"
+#include "core/base/clock.h"
 #include "core/base/secret.h"
 #include "core/log/log.h"
 
@@ -27,6 +28,10 @@ struct HeadRole {
   /// of the parent's choice; none: the one in its state folder, which is made if there is none
   Secret token;
   LogLevel log_level = LogLevel::kInfo;
+  /// How long hosts, runs and the head wait for each other.
+  Nanoseconds grace = std::chrono::seconds(60);
+  /// What the state knows of hosts and runs does not count: nothing of it lives.
+  bool begins_anew = false;
   /// For what the person at the terminal should read.
   std::function<void(const Address&, const std::filesystem::path& token_file)> on_listening = {};
 };
@@ -42,8 +47,8 @@ struct AgentRole {
   bool has_parent = false;  ///< started by somebody who reaps it and tells the head
   LogLevel log_level = LogLevel::kInfo;
 };
-/// Joins the head, and runs the host's agent until the cluster stops, the head is gone (status 1)
-/// or a signal comes.
+/// Joins the head, and runs the host's agent until the cluster stops, a signal comes, or the head
+/// has been gone for its grace while nothing runs here that anybody uses (status 1).
 int serve_agent(const AgentRole& role);
 
 /// Runs a device process: `provide` tells the system which actors this binary can host. Ends when

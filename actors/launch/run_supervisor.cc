@@ -10,6 +10,8 @@
 #include <optional>
 
 #include "actors/head/head.h"
+#include "actors/launch/ear.h"
+#include "actors/launch/head_link.h"
 #include "actors/launch/internal/time_limits.h"
 #include "actors/launch/last_words.h"
 #include "actors/launch/local_cluster.h"
@@ -19,6 +21,7 @@
 #include "actors/launch/token.h"
 #include "actors/supervision/orphans.h"
 #include "actors/supervision/processes.h"
+#include "actors/supervision/restart_limit.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/system/system.h"
 #include "core/base/platform.h"
@@ -36,6 +39,7 @@ constexpr auto kBetterCauseWithin = std::chrono::milliseconds(60);
 /// After the second Ctrl-C; what is left then gets the parent-death signal.
 constexpr auto kEndWithin = std::chrono::milliseconds(1500);
 constexpr auto kHeadToldWithin = std::chrono::milliseconds(500);
+constexpr auto kGreetWithin = std::chrono::seconds(5);
 
 std::vector<std::string> app_command(const std::filesystem::path& app, const std::string& role,
                                      const std::filesystem::path& run_file,
@@ -143,7 +147,24 @@ class RunSupervisor {
     options.name = "weft run";
     options.token = token_;
     system_.emplace(options);
-    head_process_ = system_->connect(Address::parse(run_.head), internal::kConnectWithin);
+    const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
+      ear.tell([&](HeadLink& link) { link.peer_gone(peer, how); });
+    };
+    system_->on_peer_suspect([gone](const ProcessRef& peer) { gone(peer, "is gone"); });
+    system_->on_peer_lost(
+        [gone](const ProcessRef& peer, const Error&, Loss) { gone(peer, "is gone"); });
+    HeadLink::Events with_head;
+    with_head.greet = [this](const ProcessRef& head) {
+      const auto status =
+          system_->named<Head>(head, "head").within(kGreetWithin).call<&Head::status>().get();
+      return Joined{status.cluster, status.term, 0};
+    };
+    with_head.on_back = [this](const Joined&, Nanoseconds) {
+      queue_.add({SupervisorEvent::Kind::kHeadBack, "", {}});
+    };
+    head_.emplace(*system_, Address::parse(run_.head), with_head);
+    open_.emplace(ear_, *head_);
+    head_->join();
     wait_for_hosts();
   }
 
@@ -151,12 +172,12 @@ class RunSupervisor {
     const SteadyClock clock;
     const TimePoint give_up = clock.now() + kJoinWithin;
     while (true) {
-      const ClusterStatus status =
-          system_->named<Head>(head_process_, "head").call<&Head::status>().get();
+      const ClusterStatus status = head_->reach(kJoinWithin).head.call<&Head::status>().get();
       std::vector<std::string> missing;
       for (const HostSpec& host : run_.header.cluster.hosts) {
         bool joined = false;
-        for (const HostStatus& line : status.hosts) joined = joined || line.offer.name == host.name;
+        for (const HostStatus& line : status.hosts)
+          joined = joined || (line.offer.name == host.name && !line.away_seconds);
         if (!joined) missing.push_back(host.name);
       }
       if (missing.empty()) return announce(status);
@@ -245,9 +266,13 @@ class RunSupervisor {
           launcher_->signal(driver_, SIGKILL);
           break;
         case SupervisorEvent::Kind::kHeadDied:
+          if (!interrupted && restart_head(event->evidence)) break;
           if (!first_cause && !event->evidence.orderly()) first_cause = head_cause(event->evidence);
           end_stopped(event->evidence);
           driver_must_end = clock.now() + kDriverGrace;
+          break;
+        case SupervisorEvent::Kind::kHeadBack:
+          for (const SupervisorEvent& death : std::exchange(untold_, {})) host_died(death);
           break;
         case SupervisorEvent::Kind::kHostDied: host_died(*event); break;
         case SupervisorEvent::Kind::kDriverEnded:
@@ -257,18 +282,38 @@ class RunSupervisor {
   }
 
   void host_died(const SupervisorEvent& event) {
-    const auto head = system_->named<Head>(head_process_, "head").within(kHeadToldWithin);
     const HostDeath death{event.host, event.evidence};
-    if (event.evidence.silence.empty()) {
-      head.tell<&Head::host_died>(death);
-      return;
-    }
     try {
-      head.call<&Head::host_died>(death).get();  // before the end of its connection tells less
+      const auto head = head_->reach({}).head.within(kHeadToldWithin);
+      if (event.evidence.silence.empty()) head.tell<&Head::host_died>(death);
+      else head.call<&Head::host_died>(death).get();  // before its connection's end tells less
     } catch (const Error&) {
-      // The head has its own story.
+      untold_.push_back(event);  // for the next head
     }
     end_stopped(event.evidence);
+  }
+
+  /// Its next start, at the same place; false when there is none. What runs goes on meanwhile.
+  bool restart_head(const ExitEvidence& evidence) {
+    if (!local_ || evidence.orderly()) return false;
+    if (!evidence.silence.empty()) {
+      // Its end comes as another event.
+      launcher_->signal(evidence.pid, SIGKILL);
+      head_stopped_ = evidence;
+      return true;
+    }
+    const ExitEvidence why = head_stopped_.value_or(evidence);
+    head_stopped_.reset();
+    const SteadyClock clock;
+    const auto number = head_restarts_.admit(clock.now());
+    if (!number) return false;
+    const std::string text = fmt::format(
+        "the head (pid {}) {}; started again, restart {} of {}, and the run goes on; log: {}",
+        why.pid, why.verdict(), *number, RestartLimit::kRestarts, why.log_file);
+    events_.add({"head restarted", text});
+    say(stderr, "{}\n", fitted_to(STDERR_FILENO, "weft: " + text));
+    local_->restart_head();
+    return true;
   }
 
   /// Whoever is stopped does not end by itself.
@@ -324,7 +369,12 @@ class RunSupervisor {
   Secret token_;
   std::optional<LocalCluster> local_;
   std::optional<System> system_;
-  ProcessRef head_process_;
+  const Ear<HeadLink> ear_;
+  std::optional<HeadLink> head_;
+  std::optional<Ear<HeadLink>::Open> open_;
+  std::vector<SupervisorEvent> untold_;  // deaths of hosts, while the head was away
+  RestartLimit head_restarts_;
+  std::optional<ExitEvidence> head_stopped_;  // and has got SIGKILL
   LastWords driver_said_;
   pid_t driver_ = 0;
   std::string last_words_;

@@ -13,7 +13,7 @@ namespace weft::actors {
 
 /// Something that a supervisor must react to.
 struct SupervisorEvent {
-  enum class Kind { kDriverEnded, kDriverStopped, kHeadDied, kHostDied, kSignal };
+  enum class Kind { kDriverEnded, kDriverStopped, kHeadDied, kHeadBack, kHostDied, kSignal };
   Kind kind = Kind::kSignal;
   std::string host;
   ExitEvidence evidence;

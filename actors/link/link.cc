@@ -45,10 +45,10 @@ std::shared_ptr<Connection> Link::shut(const Error& reason) {
   return connection;
 }
 
-void Link::say_goodbye(const std::string& reason) {
+void Link::say_goodbye(const Goodbye& goodbye) {
   const std::lock_guard lock(mutex_);
   if (!connection_) return;
-  encode_goodbye(reason, [&](std::span<const std::byte> bytes) {
+  encode_goodbye(goodbye, [&](std::span<const std::byte> bytes) {
     append_message(*connection_, MessageKind::kGoodbye, bytes);
   });
 }
@@ -142,11 +142,14 @@ void Link::on_frame(const FrameHeader& header, std::span<const std::byte> body) 
       return on_credit(credit);
     }
     case MessageKind::kCancel: return events_.on_cancel(*this, decode_cancel(message->bytes));
-    case MessageKind::kGoodbye:
+    case MessageKind::kGoodbye: {
+      const Goodbye goodbye = decode_goodbye(message->bytes);
       return end(
-          LinkEvents::End::kGoodbye,
-          Error(ErrorCode::kPeerDied, fmt::format("{} has ended: {}", describe(introduction_),
-                                                  decode_goodbye(message->bytes))));
+          goodbye.lives ? LinkEvents::End::kCutOff : LinkEvents::End::kLeft,
+          Error(ErrorCode::kPeerDied,
+                fmt::format("{} has {}: {}", describe(introduction_),
+                            goodbye.lives ? "given up the connection" : "ended", goodbye.reason)));
+    }
     case MessageKind::kBeat: return;
     default: throw_error(ErrorCode::kDataLoss, "an unexpected {} frame", to_string(message->kind));
   }

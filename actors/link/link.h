@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <utility>
 
 #include "actors/link/compatibility.h"
 #include "actors/link/route.h"
@@ -22,7 +23,8 @@ class LinkEvents {
   /// The other side holds calls back for an actor here.
   virtual void on_credit_request(Link& link, ActorId actor) = 0;
   /// The connection ended. The link is suspended; the system decides when to close it.
-  enum class End { kEof, kGoodbye, kBroken };
+  /// kLeft: the other side has ended; kCutOff: it has given up the connection, and goes on.
+  enum class End { kEof, kLeft, kCutOff, kBroken };
   virtual void on_ended(Link& link, End how, const Error& reason) = 0;
 };
 
@@ -45,7 +47,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   /// Ends everything that waits, and the connection after what was written; returns it, for who
   /// wants to see that through.
   std::shared_ptr<Connection> shut(const Error& reason);
-  void say_goodbye(const std::string& reason);
+  void say_goodbye(const Goodbye& goodbye);
   /// Writes a sign of life if nothing else was written since the last time; returns for how long
   /// nothing was read (see Lease).
   Nanoseconds beat();
@@ -54,6 +56,8 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   /// The connection was there and has ended: waiting for evidence.
   bool ended() const { return ended_; }
   bool dialled_here() const { return dialled_here_; }
+  /// Nothing has come for a while; returns what was said before. Loop's thread.
+  bool set_quiet(bool quiet) { return std::exchange(quiet_, quiet); }
   const Introduction& introduction() const { return introduction_; }
 
   ProcessRef peer() const override { return peer_; }
@@ -81,6 +85,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   Introduction introduction_;
   bool dialled_here_ = false;
   bool ended_ = false;
+  bool quiet_ = false;
   // shared with its own pending reads; guarded by mutex_, changed on the loop's thread
   std::shared_ptr<Connection> connection_;
   MessageAssembler assembler_;

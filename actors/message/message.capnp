@@ -27,6 +27,7 @@ struct InterfaceVersion {
 # First frame of the side that dialled.
 struct Hello {
   process @0 :Process;
+  wanted @1 :UInt64;   # the process that is dialled; 0: whoever listens there
 }
 
 # The answer to Hello: this, and a proof (32 bytes without a schema) that its sender knows the cluster's token; or Reject. After the
@@ -84,4 +85,5 @@ struct Cancel {
 
 struct Goodbye {
   reason @0 :Text;
+  lives @1 :Bool;          # only the connection ends: the sender goes on, and may connect again
 }

@@ -103,7 +103,7 @@ auto parse(std::span<const std::byte> bytes, MessageKind kind, Read read) {
 
 ErrorCode error_code(std::uint16_t code) {
   if (code < static_cast<int>(ErrorCode::kInvalidArgument) ||
-      code > static_cast<int>(ErrorCode::kInternal))
+      code > static_cast<int>(ErrorCode::kStaleEpoch))
     throw_error(ErrorCode::kDataLoss, "error code {} does not exist", code);
   return static_cast<ErrorCode>(code);
 }
@@ -156,8 +156,9 @@ Introduction read_introduction(wire::Process::Reader from) {
 }  // namespace
 
 void encode_hello(const Introduction& introduction, const ByteSink& sink) {
-  build<wire::Hello>(introduction_words(introduction), sink, [&](wire::Hello::Builder to) {
+  build<wire::Hello>(introduction_words(introduction) + 1, sink, [&](wire::Hello::Builder to) {
     fill_introduction(to.initProcess(), introduction);
+    to.setWanted(introduction.wanted.value());
   });
 }
 
@@ -227,14 +228,19 @@ void encode_cancel(std::uint64_t id, const ByteSink& sink) {
   build<wire::Cancel>(words_for(2, 0, 0), sink, [&](wire::Cancel::Builder to) { to.setId(id); });
 }
 
-void encode_goodbye(const std::string& reason, const ByteSink& sink) {
-  build<wire::Goodbye>(words_for(2, reason.size(), 1), sink,
-                       [&](wire::Goodbye::Builder to) { to.setReason(text_of(reason)); });
+void encode_goodbye(const Goodbye& goodbye, const ByteSink& sink) {
+  build<wire::Goodbye>(words_for(3, goodbye.reason.size(), 1), sink,
+                       [&](wire::Goodbye::Builder to) {
+                         to.setReason(text_of(goodbye.reason));
+                         to.setLives(goodbye.lives);
+                       });
 }
 
 Introduction decode_hello(std::span<const std::byte> bytes) {
   return parse<wire::Hello>(bytes, MessageKind::kHello, [](wire::Hello::Reader from) {
-    return read_introduction(from.getProcess());
+    Introduction introduction = read_introduction(from.getProcess());
+    introduction.wanted = ProcessId(from.getWanted());
+    return introduction;
   });
 }
 
@@ -297,9 +303,9 @@ std::uint64_t decode_cancel(std::span<const std::byte> bytes) {
                              [](wire::Cancel::Reader from) { return from.getId(); });
 }
 
-std::string decode_goodbye(std::span<const std::byte> bytes) {
+Goodbye decode_goodbye(std::span<const std::byte> bytes) {
   return parse<wire::Goodbye>(bytes, MessageKind::kGoodbye, [](wire::Goodbye::Reader from) {
-    return string_of(from.getReason());
+    return Goodbye{string_of(from.getReason()), from.getLives()};
   });
 }
 

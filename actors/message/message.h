@@ -50,6 +50,8 @@ struct Introduction {
   std::vector<InterfaceVersion> interfaces;
   /// Both sides use the lower one: what is newer is not sent.
   std::uint8_t minor = kProtocolMinor;
+  /// In Hello: the process that is dialled, where it has to be that one.
+  ProcessId wanted = {};
   /// Random, of one connection: what the other side's proof is made for.
   std::array<std::byte, 32> nonce{};
   friend bool operator==(const Introduction&, const Introduction&) = default;
@@ -93,6 +95,13 @@ struct Credit {
   friend bool operator==(const Credit&, const Credit&) = default;
 };
 
+/// The last message of a connection.
+struct Goodbye {
+  std::string reason;
+  bool lives = false;  ///< Only the connection ends: the sender goes on, and may connect again.
+  friend bool operator==(const Goodbye&, const Goodbye&) = default;
+};
+
 /// Receives the bytes of one message, valid during the call.
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
@@ -104,7 +113,7 @@ void encode_call(const Call& call, const ByteSink& sink);
 void encode_reply(const Reply& reply, const ByteSink& sink);
 void encode_credit(const Credit& credit, const ByteSink& sink);
 void encode_cancel(std::uint64_t id, const ByteSink& sink);
-void encode_goodbye(const std::string& reason, const ByteSink& sink);
+void encode_goodbye(const Goodbye& goodbye, const ByteSink& sink);
 
 /// Each throws Error(kDataLoss) if the bytes are damaged. `bytes` starts at a multiple of 8.
 /// Nobody has the process id 0.
@@ -115,6 +124,6 @@ Call decode_call(std::span<const std::byte> bytes);
 Reply decode_reply(std::span<const std::byte> bytes);
 Credit decode_credit(std::span<const std::byte> bytes);
 std::uint64_t decode_cancel(std::span<const std::byte> bytes);
-std::string decode_goodbye(std::span<const std::byte> bytes);
+Goodbye decode_goodbye(std::span<const std::byte> bytes);
 
 }  // namespace weft::actors

@@ -49,9 +49,10 @@ class AsioStream final : public Stream {
         asio::buffer(into.data(), into.size()),
         [then = std::move(then)](const asio::error_code& error, std::size_t count) {
           if (!error) return then(count, std::nullopt);
-          const bool closed = error == asio::error::eof || error == asio::error::connection_reset;
-          then(0, unavailable(closed ? "connection closed by the other side"
-                                     : "connection failed: " + error.message()));
+          // Its system says so. Of anything else nobody knows whether the other side lives.
+          if (error == asio::error::eof || error == asio::error::connection_reset)
+            return then(0, unavailable("connection closed by the other side"));
+          then(0, Error(ErrorCode::kDeadlineExceeded, "connection failed: " + error.message()));
         });
   }
 

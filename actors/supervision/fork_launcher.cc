@@ -141,6 +141,12 @@ ForkLauncher::~ForkLauncher() {
   ::close(wake_fd_);
 }
 
+bool process_lives(pid_t process) {
+  if (Processes* processes = Processes::simulated()) return processes->lives(process);
+  const auto stat = read_proc_stat(process);
+  return stat && !stat->exiting;
+}
+
 std::unique_ptr<ProcessLauncher> make_launcher() {
   if (Processes* processes = Processes::simulated()) return processes->make_launcher();
   return std::make_unique<ForkLauncher>();

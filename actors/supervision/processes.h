@@ -15,6 +15,8 @@ class Processes {
   virtual ~Processes() = default;
   /// Null in the real world; see Platform.
   static Processes* simulated() { return simulated_; }
+  /// Whether there is a process of that number.
+  virtual bool lives(pid_t process) = 0;
   /// Of the process that runs now.
   virtual std::unique_ptr<ProcessLauncher> make_launcher() = 0;
   /// Signals to the process that runs now go to `on_signal`, on a thread of it, instead of ending
@@ -31,5 +33,8 @@ class Processes {
 
 /// A ForkLauncher, or what a simulated world has in its place.
 std::unique_ptr<ProcessLauncher> make_launcher();
+
+/// Whether there is a process of that number on this machine, and it has not ended.
+bool process_lives(pid_t process);
 
 }  // namespace weft::actors

@@ -83,7 +83,8 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
                     lose(link, Error(ErrorCode::kUnavailable,
                                      fmt::format("cannot reach {}: {}", link->peer().name,
                                                  std::get<Error>(answer).message())));
-                  });
+                  },
+                  link->peer_id());
             },
             [this, link](const Error& error) {
               dials.erase(link->peer_id());
@@ -94,7 +95,8 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
 }
 
 void System::Impl::start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
-                                   std::function<void(Handshake&, Handshake::Answer)> done) {
+                                   std::function<void(Handshake&, Handshake::Answer)> done,
+                                   ProcessId wanted) {
   auto& handshakes = side == Handshake::Side::kAcceptor ? unproven : own_handshakes;
   if (side == Handshake::Side::kAcceptor && handshakes.size() >= kMaxUnproven) {
     const auto oldest = handshakes.begin();
@@ -118,7 +120,9 @@ void System::Impl::start_handshake(std::shared_ptr<Connection> connection, Hands
       });
   *itself = handshake;
   handshakes.emplace(number, handshake);
-  handshake->start(introduce());
+  Introduction me = introduce();
+  me.wanted = wanted;
+  handshake->start(std::move(me));
 }
 
 void System::Impl::refuse(Handshake& handshake, const Reject& reject) {
@@ -138,6 +142,13 @@ void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
   const Introduction me = introduce();
   complete_address(other, *handshake.connection());
   if (const auto reject = find_incompatibility(me, other)) return refuse(handshake, *reject);
+  // A connection that is not meant for this process must not take the place of one that is.
+  if (other.wanted.value() != 0 && other.wanted != me.process.id)
+    return handshake.refuse(
+        Reject{ErrorCode::kPeerDied,
+               fmt::format("the process that was asked for has ended: {} now listens at {}",
+                           me.process.name, to_string(me.process.address)),
+               "", false, me.process.id});
   std::shared_ptr<Link> existing;
   {
     const std::lock_guard lock(routes_mutex);
@@ -153,7 +164,8 @@ void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
   if (existing && existing->ended()) {
     lose(existing,
          Error(ErrorCode::kPeerDied,
-               fmt::format("{} lost its connection and connected anew", describe(other))));
+               fmt::format("{} lost its connection and connected anew", describe(other))),
+         Loss::kCutOff);
     existing = nullptr;
   }
   if (existing && (!existing->attached() || existing->dialled_here()) &&
@@ -164,7 +176,8 @@ void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
                                     true, me.process.id});
   }
   if (existing && existing->attached()) {
-    lose(existing, Error(ErrorCode::kPeerDied, fmt::format("{} connected anew", describe(other))));
+    lose(existing, Error(ErrorCode::kPeerDied, fmt::format("{} connected anew", describe(other))),
+         Loss::kCutOff);
     existing = nullptr;
   }
   if (existing) {
@@ -225,17 +238,17 @@ void System::Impl::on_credit_request(Link& link, ActorId actor) {
 void System::Impl::on_ended(Link& link, End how, const Error& reason) {
   const auto shared = link.shared_from_this();
   if (how != End::kEof) {
-    if (how == End::kGoodbye) {
+    if (how == End::kLeft) {
       const std::lock_guard lock(routes_mutex);
       mark_dead(link.peer_id(), reason, false);
     }
-    return lose(shared, reason);
+    return lose(shared, reason, how == End::kLeft ? Loss::kEnded : Loss::kCutOff);
   }
   if (peer_suspect) peer_suspect(link.peer());
   schedule(options.eof_grace, [this, shared, reason] { lose(shared, reason); });
 }
 
-void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason) {
+void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how) {
   {
     const std::lock_guard lock(routes_mutex);
     const auto found = links.find(link->peer_id());
@@ -259,7 +272,7 @@ void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason) 
     host->mailbox()->drop_route(link.get());
     if (was_connected && host->owner() == link->peer_id()) host->stop();
   }
-  if (was_connected && peer_lost) peer_lost(link->peer(), reason);
+  if (was_connected && peer_lost) peer_lost(link->peer(), reason, how);
 }
 
 void System::Impl::mark_dead(ProcessId process, const Error& reason, bool better) {
@@ -285,13 +298,18 @@ void System::Impl::beat() {
   for (const auto& link : all) {
     if (!link->attached()) continue;
     const Nanoseconds silent = link->beat();
+    const bool quiet = silent > options.suspect_after;
+    if (link->set_quiet(quiet) != quiet && peer_quiet)
+      peer_quiet(link->peer(), quiet ? std::optional(silent) : std::nullopt);
     if (silent <= options.dead_after) continue;
     if (peer_silent) peer_silent(link->peer(), silent);
+    const double seconds = in_seconds(silent);
+    link->say_goodbye({fmt::format("nothing had come for {:.1f} s", seconds), true});
     lose(link,
          Error(ErrorCode::kPeerDied,
                fmt::format("{} has been silent for {:.1f} s: it is stopped, overloaded, or cut off",
-                           describe(link->introduction()),
-                           std::chrono::duration<double>(silent).count())));
+                           describe(link->introduction()), seconds)),
+         Loss::kCutOff);
   }
 }
 

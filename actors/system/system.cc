@@ -95,8 +95,10 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
     }
     if (link && link->ended())
       system_.lose(
-          link, Error(ErrorCode::kPeerDied,
-                      fmt::format("the connection to {} was lost and made anew", describe(other))));
+          link,
+          Error(ErrorCode::kPeerDied,
+                fmt::format("the connection to {} was lost and made anew", describe(other))),
+          Loss::kCutOff);
     const std::lock_guard lock(system_.routes_mutex);
     return system_.links
         .try_emplace(other.process.id,
@@ -192,6 +194,7 @@ void System::Impl::shut_down() {
     peer_lost = nullptr;
     peer_suspect = nullptr;
     peer_silent = nullptr;
+    peer_quiet = nullptr;
     timers.clear();
     deadline_timer.reset();
     for (auto& [id, cancel] : dials) cancel();
@@ -204,7 +207,7 @@ void System::Impl::shut_down() {
       links.clear();
     }
     for (const auto& link : open_links) {
-      link->say_goodbye("shut down");
+      link->say_goodbye({"shut down", false});
       if (auto connection = link->shut(reason))
         closing_connections.push_back(std::move(connection));
     }
@@ -289,6 +292,11 @@ ProcessRef System::self() const { return impl_->introduce().process; }
 
 const SystemOptions& System::options() const { return impl_->options; }
 
+std::size_t System::num_actors() const {
+  const std::lock_guard lock(impl_->hosts_mutex);
+  return impl_->hosts.size();
+}
+
 std::vector<ProcessRef> System::peers() const {
   const std::lock_guard lock(impl_->routes_mutex);
   std::vector<ProcessRef> list;
@@ -311,12 +319,17 @@ void System::fail_peer(ProcessId process, const Error& error) {
   });
 }
 
-void System::on_peer_lost(std::function<void(const ProcessRef&, const Error&)> callback) {
+void System::on_peer_lost(std::function<void(const ProcessRef&, const Error&, Loss)> callback) {
   impl_->loop.run_and_wait([&] { impl_->peer_lost = std::move(callback); });
 }
 
 void System::on_peer_silent(std::function<void(const ProcessRef&, Nanoseconds)> callback) {
   impl_->loop.run_and_wait([&] { impl_->peer_silent = std::move(callback); });
+}
+
+void System::on_peer_quiet(
+    std::function<void(const ProcessRef&, std::optional<Nanoseconds>)> callback) {
+  impl_->loop.run_and_wait([&] { impl_->peer_quiet = std::move(callback); });
 }
 
 void System::on_peer_suspect(std::function<void(const ProcessRef&)> callback) {

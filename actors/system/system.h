@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@
 #include "core/log/log.h"
 
 namespace weft::actors {
+
+/// What is known of a process whose connection is gone: it has ended, or nobody knows, and it may
+/// connect again.
+enum class Loss { kEnded, kCutOff };
 
 struct SystemOptions {
   /// For people: "driver", "worker0/device1".
@@ -32,9 +37,11 @@ struct SystemOptions {
   /// How long a lost connection waits for fail_peer() to say why, before its calls fail with
   /// "connection lost".
   Nanoseconds eof_grace = std::chrono::milliseconds(250);
-  /// A peer from which nothing came for `dead_after`, while this process could see it, is dead;
+  /// A peer from which nothing came for so long, while this process could see it, is suspect, and
+  /// then dead;
   /// silent links carry a sign of life every `beat_interval`.
   Nanoseconds beat_interval = std::chrono::seconds(1);
+  Nanoseconds suspect_after = std::chrono::seconds(3);
   Nanoseconds dead_after = std::chrono::seconds(10);
   /// For connections made on the way to a call.
   Nanoseconds connect_within = std::chrono::seconds(5);
@@ -87,6 +94,8 @@ class System final {
 
   ProcessRef self() const;
   const SystemOptions& options() const;
+  /// How many actors live here.
+  std::size_t num_actors() const;
   /// The processes that are connected now.
   std::vector<ProcessRef> peers() const;
 
@@ -136,9 +145,12 @@ class System final {
   /// These run on the I/O thread and must not block: tell() and Poster::post() are all right. Set
   /// before listen() and connect(). A connected process is gone; its actors' callers have their
   /// errors.
-  void on_peer_lost(std::function<void(const ProcessRef&, const Error&)> callback);
+  void on_peer_lost(std::function<void(const ProcessRef&, const Error&, Loss)> callback);
   /// A peer has been silent for `dead_after` and counts as lost from here on; on_peer_lost follows.
   void on_peer_silent(std::function<void(const ProcessRef&, Nanoseconds silence)> callback);
+  /// A peer is suspect; or something has come from it again, without a time.
+  void on_peer_quiet(
+      std::function<void(const ProcessRef&, std::optional<Nanoseconds> silence)> callback);
   /// A connection ended without a goodbye: fail_peer() within `eof_grace` can say why.
   void on_peer_suspect(std::function<void(const ProcessRef&)> callback);
   /// Runs `callback` again and again, as long as the system lives.

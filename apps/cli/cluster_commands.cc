@@ -54,6 +54,11 @@ class Observer {
   actors::ProcessRef head_;
 };
 
+std::string state_of(const actors::HostStatus& host) {
+  if (host.away_seconds) return "away";
+  return host.suspect ? "suspect" : "alive";
+}
+
 nlohmann::ordered_json to_json(const ClusterStatus& status) {
   nlohmann::ordered_json json = {{"cluster", status.cluster},
                                  {"term", status.term},
@@ -70,7 +75,8 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
                              {"machine", host.offer.machine},
                              {"instruction_set", host.offer.instruction_set},
                              {"logs", host.offer.log_directory},
-                             {"joined_seconds", host.joined_seconds}});
+                             {"joined_seconds", host.joined_seconds},
+                             {"state", state_of(host)}});
   json["meshes"] = nlohmann::ordered_json::array();
   for (const auto& mesh : status.meshes) {
     auto places = nlohmann::ordered_json::array();
@@ -129,8 +135,12 @@ std::string describe(const ClusterStatus& status) {
   line("{:<{}}  devices  free  agent    machine\n", "host", width);
   for (const auto& host : status.hosts) {
     const auto free = std::count(host.device_users.begin(), host.device_users.end(), "");
-    line("{:<{}}  {:<7}  {:<4}  {:<7}  {} ({})\n", host.offer.name, width, host.offer.devices, free,
-         host.offer.pid, host.offer.machine, host.offer.instruction_set);
+    const std::string state = host.away_seconds ? fmt::format("  does not answer since {}",
+                                                              format_seconds(*host.away_seconds))
+                              : host.suspect    ? "  suspect: it has been silent for some seconds"
+                                                : "";
+    line("{:<{}}  {:<7}  {:<4}  {:<7}  {} ({}){}\n", host.offer.name, width, host.offer.devices,
+         free, host.offer.pid, host.offer.machine, host.offer.instruction_set, state);
     for (std::size_t device = 0; device < host.device_users.size(); ++device)
       if (!host.device_users[device].empty())
         line("{:<{}}    device {}: {}\n", "", width, device, host.device_users[device]);

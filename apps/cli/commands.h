@@ -12,6 +12,7 @@ namespace weft::apps {
 struct HeadOptions {
   std::string listen = "127.0.0.1:7077";
   std::string state;
+  double grace = 60;  ///< seconds
 };
 struct JoinOptions {
   std::string head;

@@ -127,6 +127,12 @@ CLI::App* add_head(CLI::App& app, HeadOptions& options) {
       ->add_option("--state", options.state,
                    "Folder of the head's state; default: ~/.local/state/weft/PORT")
       ->type_name("DIR");
+  command
+      ->add_option("--head-grace", options.grace,
+                   "Seconds that hosts and runs wait for a head to come back, and it for them")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->type_name("SECONDS")
+      ->capture_default_str();
   return command;
 }
 

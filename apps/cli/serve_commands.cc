@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -52,6 +53,7 @@ int run_head(const HeadOptions& options) {
   actors::HeadRole role;
   role.listen = actors::Address::parse(options.listen);
   role.state_directory = state_directory(options, role.listen);
+  role.grace = std::chrono::milliseconds(std::llround(options.grace * 1000));
   role.on_listening = print_next_steps;
   return actors::serve_head(role);
 }

@@ -16,6 +16,7 @@ std::string_view to_string(ErrorCode code) {
     case ErrorCode::kResourceExhausted: return "resource exhausted";
     case ErrorCode::kIncompatible: return "incompatible";
     case ErrorCode::kDataLoss: return "data loss";
+    case ErrorCode::kStaleEpoch: return "stale epoch";
     case ErrorCode::kInternal: return "internal error";
   }
   return "unknown error";

@@ -25,6 +25,7 @@ enum class ErrorCode : int {
   kIncompatible,        ///< Versions, interfaces or binaries do not fit together.
   kDataLoss,            ///< Stored or transmitted bytes are damaged.
   kInternal,            ///< A defect of Weft or of the handler that ran.
+  kStaleEpoch,          ///< From a head that another one has replaced.
 };
 
 /// "invalid argument", "peer died", ...

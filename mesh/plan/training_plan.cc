@@ -234,8 +234,10 @@ MeshPlaces plan_places(const LayoutConfig& layout,
   actors::Placement placement;
   for (const auto& [name, devices] : hosts) placement.add_host(name, devices);
   MeshPlaces places;
-  for (const MeshConfig& mesh : layout.meshes)
-    places.push_back(placement.take(request_of(mesh), {mesh.name, 1}));
+  for (const MeshConfig& mesh : layout.meshes) {
+    places.push_back(placement.find_places(request_of(mesh)));
+    placement.take(places.back(), {mesh.name, 1});
+  }
   return places;
 }
 

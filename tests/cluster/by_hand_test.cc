@@ -125,17 +125,56 @@ TEST(ByHand, ANameThatIsAPathIsRefused) {
               HasSubstr("the name of this host (--name): expected a name of at most 100 letters"));
 }
 
-TEST(ByHand, DeathOfTheHeadEndsJoinedHosts) {
+TEST(ByHand, HostsWaitForTheHeadForItsGraceAndThenEnd) {
   RealProcesses processes("head_dies");
-  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  auto& head = processes.start(
+      "weft", {"head", "--listen", "127.0.0.1:0", "--state", "state", "--head-grace", "1.5"});
   const std::string address = head.word_after("Weft's head listens on ");
   auto& host = processes.start("weft", {"join", address, "--name", "alpha"});
   host.word_after("has joined cluster");
   ::kill(head.pid, SIGKILL);
   EXPECT_EQ(host.wait(), 1);
-  EXPECT_THAT(host.text(), HasSubstr("host alpha ends: the head at " + address + " is gone"));
+  EXPECT_THAT(host.text(), AllOf(HasSubstr("host alpha goes on, and looks for it"),
+                                 HasSubstr("host alpha ends: the head at " + address +
+                                           " has not come back within 2 s")));
   head.wait();
   EXPECT_TRUE(processes.none_left());
+}
+
+TEST(ByHand, ARunGoesOnWithoutItsHeadAndTheNextOneKnowsIt) {
+  RealProcesses processes("head_comes_back");
+  auto& first = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = first.word_after("Weft's head listens on ");
+  const std::vector<std::string> join = {"join", address, "--name", "alpha"};
+  auto& host = processes.start("weft", join);
+  host.word_after("has joined cluster");
+  processes.write("run.yaml",
+                  "name: r\napp: cluster_app\ncluster: {launcher: manual, hosts: [{name: alpha}]}\n"
+                  "work: {actors: 1, seconds: 60}\n");
+  auto& run = processes.start("weft", {"run", "run.yaml", "--head", address});
+  const std::string device = run.word_after("device 0 pid ");
+  run.word_after("working");
+  ::kill(first.pid, SIGKILL);
+  first.wait();
+  EXPECT_TRUE(eventually([&] { return host.text().find("looks for it") != std::string::npos; }));
+  auto& next = processes.start("weft", {"head", "--listen", address, "--state", "state"});
+  next.word_after("term 2, at ");
+  EXPECT_THAT(next.text(), HasSubstr("what the head before it had: 1 host, 1 run"));
+  EXPECT_TRUE(eventually([&] {
+    const auto text = processes.run("weft", {"status", "--head", address, "--json"}).text();
+    if (!text.starts_with("{")) return false;
+    const auto status = nlohmann::json::parse(text);
+    return status["meshes"].size() == 1 && status["meshes"][0]["state"] == "running" &&
+           status["hosts"].dump().find("pid " + device) != std::string::npos;
+  }));
+  // Another host of that name is not let in while this one lives.
+  auto& other = processes.run("weft", join);
+  EXPECT_EQ(other.wait(), 1);
+  EXPECT_THAT(other.text(), HasSubstr("a host named 'alpha' has joined already"));
+  auto& stop = processes.run("weft", {"stop", "--head", address});
+  EXPECT_EQ(stop.wait(), 0) << stop.text();
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_THAT(run.text(), HasSubstr("the cluster was stopped"));
 }
 
 TEST(ByHand, AHeadWhoseDiskIsFullTellsDeathsTakesHostsBackAndStops) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/killable_run.h"
 
 namespace weft::test {
@@ -69,13 +71,34 @@ TEST(KillAgent, NamesTheActorsItTookAlong) {
   EXPECT_TRUE(run.processes().none_left());
 }
 
-TEST(KillHead, EndsTheRun) {
+TEST(KillHead, ItComesBackAndTheRunGoesOnUntilItDiesTooOften) {
   KillableRun run("kill_head", 2);
-  const pid_t victim = run.head();
-  expect_told("head", run.kill_and_time(victim));
+  const auto devices = std::pair(run.device(0), run.device(1));
+  for (int restart = 1; restart <= 3; ++restart) {
+    const pid_t victim = run.head();
+    ::kill(victim, SIGKILL);
+    EXPECT_TRUE(eventually([&] {
+      return run.run().text().find(fmt::format("weft: the head (pid {}) died: SIGKILL", victim)) !=
+             std::string::npos;
+    }));
+    EXPECT_THAT(run.run().text(),
+                HasSubstr(fmt::format("started again, restart {} of 3", restart)));
+    // Hosts and driver find it, and it knows what runs.
+    EXPECT_TRUE(eventually([&] {
+      const auto events = run.events();
+      return std::ranges::count(events, "head back", [](const auto& event) {
+               return event["kind"].template get<std::string>();
+             }) == restart;
+    }));
+    EXPECT_EQ(::kill(devices.first, 0), 0);
+    EXPECT_EQ(::kill(devices.second, 0), 0);
+    run.look();
+  }
+  const pid_t last = run.head();
+  ::kill(last, SIGKILL);
   EXPECT_EQ(run.run().wait(), 1);
   EXPECT_THAT(last_words(run.run().text()),
-              AllOf(HasSubstr(fmt::format("the head (pid {}) died: SIGKILL", victim)),
+              AllOf(HasSubstr(fmt::format("the head (pid {}) died: SIGKILL", last)),
                     HasSubstr("out/logs/head.log")));
   EXPECT_TRUE(run.processes().none_left());
 }

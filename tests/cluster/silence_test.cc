@@ -165,9 +165,10 @@ TEST(StopAgent, StartedByHandItsDevicesEndBeforeAnotherGetsThem) {
   const int device = std::stoi(run.word_after("device 0 pid "));
   run.word_after("working");
   ::kill(agent.pid, SIGSTOP);
-  // The head counts the host as gone: from here on its name, and its devices, are anybody's.
-  EXPECT_TRUE(
-      eventually([&] { return head.text().find("host worker0 is gone") != std::string::npos; }));
+  EXPECT_TRUE(eventually([&] {
+    return head.text().find("host worker0 does not answer: has been silent for") !=
+           std::string::npos;
+  }));
   const auto left = actors::read_proc_stat(device);  // its agent cannot reap it
   EXPECT_TRUE(!left || left->exiting) << "the device process lives on";
   EXPECT_THAT(head.text(),
@@ -177,7 +178,12 @@ TEST(StopAgent, StartedByHandItsDevicesEndBeforeAnotherGetsThem) {
   EXPECT_THAT(run.text(),
               AllOf(HasSubstr("has been silent for "), HasSubstr("stopped (state T)"),
                     ::testing::Not(HasSubstr("(empty)")), ::testing::Not(HasSubstr("died"))));
+  // It may go on: its name is free when it is gone.
+  auto& another = processes.start("weft", {"join", address, "--name", "worker0"});
+  another.word_after(fmt::format("the name worker0 belongs to an agent (pid {} ", agent.pid));
   ::kill(agent.pid, SIGKILL);
+  agent.wait();
+  another.word_after("has joined cluster");
 }
 
 TEST(StopHead, OrderlyItIsToldThatItWasStoppedAndByWhom) {

@@ -82,7 +82,9 @@ TEST(MessageFuzz, DamagedSmallMessagesAreRefusedOrHarmless) {
   survives_damage(bytes_of([&](const ByteSink& sink) { encode_credit(credit, sink); }),
                   decode_credit);
   survives_damage(bytes_of([](const ByteSink& sink) { encode_cancel(7, sink); }), decode_cancel);
-  survives_damage(bytes_of([](const ByteSink& sink) { encode_goodbye("shut down", sink); }),
+  survives_damage(bytes_of([](const ByteSink& sink) {
+                    encode_goodbye({"shut down", true}, sink);
+                  }),
                   decode_goodbye);
 }
 

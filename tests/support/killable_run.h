@@ -54,6 +54,11 @@ class KillableRun final {
     look();
   }
 
+  /// Asks the head who is there now.
+  void look() {
+    const auto& status = processes_.run("weft", {"status", "--json", "--head", head_});
+    status_ = nlohmann::json::parse(status.text());
+  }
   RealProcesses& processes() { return processes_; }
   RealProcesses::Process& run() { return *run_; }
   const std::string& head_address() const { return head_; }
@@ -92,10 +97,6 @@ class KillableRun final {
     run_ = &processes_.start("weft", {"run", "run.yaml", "--out", "out"});
     head_ = run_->word_after(" at ");
     head_ = head_.substr(0, head_.find(": "));
-  }
-  void look() {
-    const auto& status = processes_.run("weft", {"status", "--json", "--head", head_});
-    status_ = nlohmann::json::parse(status.text());
   }
 
   RealProcesses processes_;

@@ -85,14 +85,16 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   /// It is the link to its peer, and not one that was lost.
   bool is_known(const std::shared_ptr<Link>& link) const;
   void dial_peer(const std::shared_ptr<Link>& link);
+  /// `wanted`: who has to be there; nobody else takes the connection for his.
   void start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
-                       std::function<void(Handshake&, Handshake::Answer)> done);
+                       std::function<void(Handshake&, Handshake::Answer)> done,
+                       ProcessId wanted = {});
   void on_handshake(Handshake& handshake, Introduction other);
   void refuse(Handshake& handshake, const Reject& reject);
   void log_refusal(const Address& from, const std::string& why);
   void adopt(const std::shared_ptr<Link>& link, Handshake& handshake, Introduction other,
              bool dialled_here);
-  void lose(const std::shared_ptr<Link>& link, const Error& reason);
+  void lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how = Loss::kEnded);
   void forget(ProcessId process, const Error& reason);
   /// The process is dead for good: the first reason stays, unless this is `better` evidence.
   /// routes_mutex is held.
@@ -117,9 +119,10 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   mutable Mutex self_mutex;  // guards self.process.address and self.interfaces
   std::vector<Provider> providers;
 
-  std::function<void(const ProcessRef&, const Error&)> peer_lost;
+  std::function<void(const ProcessRef&, const Error&, Loss)> peer_lost;
   std::function<void(const ProcessRef&)> peer_suspect;
   std::function<void(const ProcessRef&, Nanoseconds)> peer_silent;
+  std::function<void(const ProcessRef&, std::optional<Nanoseconds>)> peer_quiet;
 
   PendingCalls pending;
   const std::shared_ptr<LocalRoute> local;  // shared with calls under way

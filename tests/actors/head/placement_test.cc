@@ -17,21 +17,46 @@ MeshRequest request(const std::string& mesh, std::int64_t data, std::int64_t ten
   return {mesh, MeshShape{{"data", data}, {"tensor", tensor}}, std::move(hosts), "", "", {}};
 }
 
+std::vector<HostDevice> take(Placement& placement, const MeshRequest& request, const MeshKey& key) {
+  const std::vector<HostDevice> places = placement.find_places(request);
+  placement.take(places, key);
+  return places;
+}
+
 TEST(Placement, FillsHostsInTheOrderOfTheRequest) {
   Placement placement;
   placement.add_host("a", 2);
   placement.add_host("b", 2);
-  EXPECT_THAT(placement.take(request("front", 1, 3, {"b", "a"}), {"front", 1}),
+  EXPECT_THAT(take(placement, request("front", 1, 3, {"b", "a"}), {"front", 1}),
               ElementsAre(HostDevice{"b", 0}, HostDevice{"b", 1}, HostDevice{"a", 0}));
-  EXPECT_THAT(placement.take(request("back", 1, 1), {"back", 1}), ElementsAre(HostDevice{"a", 1}));
+  EXPECT_THAT(take(placement, request("back", 1, 1), {"back", 1}), ElementsAre(HostDevice{"a", 1}));
+}
+
+TEST(Placement, NothingIsPlacedOnAHostThatIsAwayAndWhatItHasStays) {
+  Placement placement;
+  placement.add_host("a", 1);
+  placement.add_host("b", 2);
+  take(placement, request("front", 1, 1, {"b"}), {"front", 1});
+  placement.set_away("b", true);
+  EXPECT_THAT(placement.find_places(request("back", 1, 1)), ElementsAre(HostDevice{"a", 0}));
+  const Error named = error_of([&] { placement.find_places(request("back", 1, 1, {"b"})); });
+  EXPECT_EQ(named.code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(named.message(),
+            "mesh 'back' needs host 'b', which does not answer the head at the moment");
+  const Error full = error_of([&] { placement.find_places(request("back", 2, 1)); });
+  EXPECT_EQ(full.code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(full.message(), ::testing::HasSubstr("b     2        1     does not answer"));
+  placement.set_away("b", false);
+  EXPECT_THAT(placement.find_places(request("back", 2, 1)),
+              ElementsAre(HostDevice{"a", 0}, HostDevice{"b", 1}));
 }
 
 TEST(Placement, MeshThatDoesNotFitLeavesEverythingAsItWasAndSaysWhy) {
   Placement placement;
   placement.add_host("worker0", 2);
   placement.add_host("w1", 2);
-  placement.take(request("back", 1, 1, {"worker0"}), {"back", 1});
-  const Error error = error_of([&] { placement.take(request("front", 2, 2), {"front", 1}); });
+  take(placement, request("back", 1, 1, {"worker0"}), {"back", 1});
+  const Error error = error_of([&] { take(placement, request("front", 2, 2), {"front", 1}); });
   EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
   EXPECT_EQ(
       error.message(),
@@ -40,22 +65,22 @@ TEST(Placement, MeshThatDoesNotFitLeavesEverythingAsItWasAndSaysWhy) {
       "  worker0  2        1     mesh back (1)\n"
       "  w1       2        2     -\n"
       "Give it more hosts, a smaller shape, or end what uses the devices.");
-  EXPECT_EQ(placement.take(request("other", 3, 1), {"other", 1}).size(), 3u);
+  EXPECT_EQ(take(placement, request("other", 3, 1), {"other", 1}).size(), 3u);
 }
 
 TEST(Placement, DevicesComeBack) {
   Placement placement;
   placement.add_host("a", 1);
-  placement.take(request("front", 1, 1), {"front", 1});
+  take(placement, request("front", 1, 1), {"front", 1});
   placement.give_back({"front", 1});
-  EXPECT_EQ(placement.take(request("front", 1, 1), {"front", 2}).size(), 1u);
+  EXPECT_EQ(take(placement, request("front", 1, 1), {"front", 2}).size(), 1u);
 }
 
 TEST(Placement, UnknownHostNamesTheOnesThatJoined) {
   Placement placement;
   placement.add_host("worker0", 1);
   const Error error = error_of([&] {
-    placement.take(request("front", 1, 1, {"worker1"}), {"front", 1});
+    take(placement, request("front", 1, 1, {"worker1"}), {"front", 1});
   });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   EXPECT_EQ(error.message(),

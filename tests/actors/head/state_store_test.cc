@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::actors {
 namespace {
@@ -41,6 +43,53 @@ TEST_F(StateStoreTest, KeepsTheClusterAndGrowsTheTerm) {
   const auto events = store.last_events(10);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].text, "worker0 joined");
+}
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+  return {begin, begin + text.size()};
+}
+
+TEST_F(StateStoreTest, KeepsWhatBelongsToTheClusterUntilItIsErasedOrForgotten) {
+  using Table = StateStore::Table;
+  {
+    StateStore store(directory_);
+    store.put(Table::kHosts, "worker0", bytes_of("a"));
+    store.put(Table::kHosts, "worker1", bytes_of(std::string("\0b", 2)));
+    store.put(Table::kOwners, "worker1", bytes_of("c"));
+    store.sync();
+    store.put(Table::kHosts, "worker0", bytes_of("d"));
+    store.erase(Table::kOwners, "worker1");
+    store.add_event({5, "that writes the rest"});
+    store.put(Table::kMeshes, "front.1", bytes_of("never written"));
+  }
+  {
+    StateStore store(directory_);
+    EXPECT_THAT(store.rows(Table::kHosts),
+                ::testing::ElementsAre(std::pair("worker0", bytes_of("d")),
+                                       std::pair("worker1", bytes_of(std::string("\0b", 2)))));
+    EXPECT_TRUE(store.rows(Table::kOwners).empty());
+    EXPECT_TRUE(store.rows(Table::kMeshes).empty());
+    store.forget_rows();
+    store.put(Table::kHosts, "worker2", bytes_of("e"));
+    store.sync();
+  }
+  StateStore store(directory_);
+  EXPECT_THAT(store.rows(Table::kHosts),
+              ::testing::ElementsAre(std::pair("worker2", bytes_of("e"))));
+}
+
+TEST_F(StateStoreTest, AFileOfANewerWeftIsRefusedAndStaysAsItIs) {
+  { StateStore store(directory_); }
+  sqlite3* database = nullptr;
+  ASSERT_EQ(::sqlite3_open((directory_ / "head.db").c_str(), &database), SQLITE_OK);
+  ::sqlite3_exec(database, "PRAGMA user_version=99", nullptr, nullptr, nullptr);
+  ::sqlite3_close(database);
+  for (int i = 0; i < 2; ++i) {
+    const Error error = test::error_of([&] { StateStore store(directory_); });
+    EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("newer Weft (version 99, this one knows up"));
+  }
 }
 
 TEST_F(StateStoreTest, KeepsOneTextPerIncident) {

@@ -92,9 +92,9 @@ TEST(Message, EveryKindComesBackEqual) {
                 Aligned(collect([](const ByteSink& sink) { encode_cancel(12, sink); })).bytes()),
             12u);
   EXPECT_EQ(decode_goodbye(Aligned(collect([](const ByteSink& sink) {
-                             encode_goodbye("done", sink);
+                             encode_goodbye({"done", true}, sink);
                            })).bytes()),
-            "done");
+            (Goodbye{"done", true}));
 }
 
 TEST(Message, DamagedBytesGiveAMessageOrAnErrorAndNothingElse) {

@@ -137,7 +137,7 @@ struct PeerLoss : testing::Test {
     worker.emplace(std::move(worker_options));
     proxy.emplace(worker->listen({"127.0.0.1", 0}));
     driver.emplace(std::move(driver_options));
-    driver->on_peer_lost([this](const ProcessRef& process, const Error& error) {
+    driver->on_peer_lost([this](const ProcessRef& process, const Error& error, Loss) {
       const std::lock_guard lock(mutex);
       lost.push_back(process.name + ": " + error.message());
     });

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/head/cluster_messages.h"
+
+namespace weft::actors {
+
+// What a head writes down of its cluster, for the head of the next term.
+
+struct HostRow {
+  HostOffer offer;
+  ProcessRef agent;
+  static constexpr auto fields = weft::fields(&HostRow::offer, &HostRow::agent);
+};
+
+struct OwnerRow {
+  OwnerOffer offer;
+  ProcessRef process;
+  static constexpr auto fields = weft::fields(&OwnerRow::offer, &OwnerRow::process);
+};
+
+struct MeshRow {
+  MeshRequest request;
+  ProcessId owner;
+  std::vector<HostDevice> places;
+  std::set<std::uint32_t> lost;  ///< ranks whose host is gone; another of its name may have joined
+  std::vector<DeviceProcess> processes;  ///< by rank; empty while it starts
+  std::vector<std::string> devices;      ///< by rank, what they are; empty until the owner says so
+  std::optional<Incident> incident;      ///< It has failed.
+  bool ending = false;                   ///< nobody's any more: only its devices are still taken
+  static constexpr auto fields =
+      weft::fields(&MeshRow::request, &MeshRow::owner, &MeshRow::places, &MeshRow::lost,
+                   &MeshRow::processes, &MeshRow::devices, &MeshRow::incident, &MeshRow::ending);
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,419 @@
+// Who belongs to the cluster: hosts and owners that come, are away for a while, come back, and go.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/agent/agent.h"
+#include "actors/head/cluster_watcher.h"
+#include "actors/head/head.h"
+#include "actors/supervision/stopped_process.h"
+#include "actors/system/system.h"
+#include "core/base/error.h"
+#include "core/base/machine.h"
+#include "core/base/name.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr std::uint32_t kMaxDevices = 1024;
+constexpr auto kProbeWithin = std::chrono::seconds(4);
+/// How much longer a host that answers others may be away before its meshes fail.
+constexpr auto kPartitionLasts = std::chrono::seconds(10);
+
+bool on_this_machine(const HostOffer& offer) { return offer.machine == machine_name(); }
+
+std::string row_name(ProcessId process) { return std::to_string(process.value()); }
+
+}  // namespace
+
+void Head::save(const Host& host) {
+  store_.put(StateStore::Table::kHosts, host.offer.name, encode(static_cast<const HostRow&>(host)));
+}
+
+void Head::save(const Owner& owner) {
+  store_.put(StateStore::Table::kOwners, row_name(owner.process.id),
+             encode(static_cast<const OwnerRow&>(owner)));
+}
+
+void Head::save(const MeshKey& key, const Mesh& mesh) {
+  store_.put(StateStore::Table::kMeshes, key.text(), encode(static_cast<const MeshRow&>(mesh)));
+}
+
+void Head::read_rows() {
+  try {
+    read_all_rows();
+  } catch (const Error& error) {
+    throw_error(ErrorCode::kDataLoss,
+                "the head's state in {} does not say what runs: {}; give another directory with "
+                "--state, and a cluster begins anew",
+                config_.state_directory.string(), error.message());
+  }
+}
+
+void Head::read_all_rows() {
+  const TimePoint now = clock_.now();
+  for (const auto& [name, row] : store_.rows(StateStore::Table::kHosts)) {
+    Host& host = hosts_[name];
+    static_cast<HostRow&>(host) = decode<HostRow>(row);
+    host.joined = now;
+    host.away_since = now;
+    placement_.add_host(name, host.offer.devices);
+    placement_.set_away(name, true);
+  }
+  for (const auto& [name, row] : store_.rows(StateStore::Table::kOwners)) {
+    Owner owner;
+    static_cast<OwnerRow&>(owner) = decode<OwnerRow>(row);
+    owner.away_since = now;
+    owners_[owner.process.id] = owner;
+  }
+  for (const auto& [name, row] : store_.rows(StateStore::Table::kMeshes)) {
+    Mesh mesh;
+    static_cast<MeshRow&>(mesh) = decode<MeshRow>(row);
+    const MeshKey key = MeshKey::of_text(name);
+    mesh.failed = mesh.incident.has_value();
+    // Who started it is gone, and its answer with it.
+    if (mesh.processes.empty() || !owners_.contains(mesh.owner)) mesh.failed = mesh.ending = true;
+    for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
+      if (!mesh.lost.contains(rank)) placement_.take({mesh.places[rank]}, key);
+    meshes_[key] = std::move(mesh);
+  }
+}
+
+Head::Host* Head::host_of(ProcessId agent) {
+  for (auto& [name, host] : hosts_)
+    if (host.agent.id == agent) return &host;
+  return nullptr;
+}
+
+std::optional<HeldName> Head::holder_of(const HostOffer& offer, ProcessId caller) const {
+  const auto known = hosts_.find(offer.name);
+  if (known == hosts_.end() || known->second.agent.id == caller || !known->second.away_since ||
+      offer.replaces == known->second.agent.id)
+    return std::nullopt;
+  const Nanoseconds left = *known->second.away_since + config_.grace - clock_.now();
+  return HeldName{known->second.agent.id, known->second.offer.pid, known->second.offer.machine,
+                  left.count()};
+}
+
+Joined Head::join(HostOffer offer, HostedDevices devices) {
+  check_name("the name of a host (weft join --name)", offer.name);
+  if (offer.devices == 0 || offer.devices > kMaxDevices)
+    throw_error(ErrorCode::kInvalidArgument,
+                "host '{}' offers {} devices; give --devices N, 1 to {}", offer.name, offer.devices,
+                kMaxDevices);
+  const ProcessRef agent = context_.caller();
+  Joined joined{store_.cluster_id(), store_.term(), config_.grace.count(),
+                holder_of(offer, agent.id)};
+  if (joined.held) return joined;
+  if (const auto known = hosts_.find(offer.name);
+      known != hosts_.end() && known->second.agent.id != agent.id && known->second.away_since) {
+    ExitEvidence evidence;
+    evidence.pid = known->second.offer.pid;
+    remove_host(offer.name, evidence, "is gone: the next agent of that name has looked");
+  }
+  const auto known = hosts_.find(offer.name);
+  const bool again = known != hosts_.end() && known->second.agent.id == agent.id;
+  if (!again) {
+    placement_.add_host(offer.name, offer.devices);
+    hosts_[offer.name] = Host{{offer, agent}, clock_.now()};
+    for (const auto& [key, mesh] : meshes_)
+      for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
+        if (mesh.places[rank].host == offer.name && !mesh.lost.contains(rank))
+          placement_.take({mesh.places[rank]}, key);
+  }
+  Host& host = hosts_.at(offer.name);
+  host.agent = agent;
+  const std::optional<TimePoint> away_since = std::exchange(host.away_since, std::nullopt);
+  host.suspect = false;
+  host.reached_by.clear();
+  host.fails_at.reset();
+  placement_.set_away(offer.name, false);
+  save(host);
+  if (!again)
+    event(fmt::format("host {} joined: {} device{}, {}, agent pid {} at {}", offer.name,
+                      offer.devices, offer.devices == 1 ? "" : "s", offer.instruction_set,
+                      offer.pid, to_string(agent.address)));
+  else if (away_since)
+    event(fmt::format("host {} is back after {:.1f} s", offer.name,
+                      in_seconds(clock_.now() - *away_since)));
+  reconcile(offer, devices);
+  // Those whose end the head before this one has not seen.
+  for (auto& [key, mesh] : meshes_)
+    if (mesh.ending) begin_release(key, mesh);
+  return joined;
+}
+
+void Head::reconcile(const HostOffer& offer, const HostedDevices& devices) {
+  for (const DeathReport& death : devices.deaths) process_died(death);
+  std::map<MeshKey, std::map<std::uint32_t, DeviceProcess>> running;
+  for (const HostedDevice& each : devices.running)
+    running[each.key].emplace(each.process.rank, each.process);
+  for (auto& [key, mesh] : meshes_) {
+    const auto found = running.find(key);
+    const auto runs = [&](const DeviceProcess& process) {
+      if (found == running.end()) return false;
+      const auto here = found->second.find(process.rank);
+      return here != found->second.end() && here->second.process.id == process.process.id;
+    };
+    for (std::uint32_t rank = 0; rank < mesh.processes.size(); ++rank) {
+      if (mesh.places[rank].host != offer.name || mesh.lost.contains(rank) || mesh.failed ||
+          mesh.ending || runs(mesh.processes[rank]))
+        continue;
+      ExitEvidence evidence;
+      evidence.pid = mesh.processes[rank].pid;
+      fail(key, mesh, rank, evidence, "it ended while its host did not reach the head",
+           on_this_machine(offer));
+    }
+  }
+  // Nobody's: of a mesh that was released while the host was away.
+  for (const auto& [key, ranks] : running) {
+    if (meshes_.contains(key)) continue;
+    Mesh& mesh = meshes_[key];
+    mesh.request.mesh = key.name;
+    mesh.failed = mesh.ending = true;
+    for (const auto& [rank, process] : ranks) {
+      mesh.places.push_back(process.place);
+      placement_.take({process.place}, key);
+    }
+    mesh.request.shape = MeshShape{{"rank", static_cast<std::int64_t>(mesh.places.size())}};
+    begin_release(key, mesh);
+    event(fmt::format("host {} still runs mesh {} (epoch {}), which is nobody's: it ends",
+                      offer.name, key.name, key.epoch));
+  }
+}
+
+void Head::leave(const std::string& why) {
+  const Host* host = host_of(context_.caller().id);
+  if (host == nullptr) return;
+  ExitEvidence orderly;
+  orderly.known = true;
+  orderly.pid = host->offer.pid;
+  remove_host(std::string(host->offer.name), orderly, "has left: " + why);
+}
+
+Joined Head::own(OwnerOffer offer) {
+  const ProcessRef caller = context_.caller();
+  const auto known = owners_.find(caller.id);
+  const bool again = known != owners_.end();
+  offer.name = again ? known->second.offer.name : free_name(offer.name);
+  Owner& owner = owners_[caller.id];
+  const std::set<MeshKey> has(offer.meshes.begin(), offer.meshes.end());
+  offer.meshes.clear();
+  owner.offer = offer;
+  owner.process = caller;
+  ++owner.visit;
+  const std::optional<TimePoint> away_since = std::exchange(owner.away_since, std::nullopt);
+  save(owner);
+  if (!again) event(fmt::format("{} (pid {}) is here", offer.name, offer.pid));
+  else if (away_since)
+    event(fmt::format("{} (pid {}) is back after {:.1f} s", offer.name, offer.pid,
+                      in_seconds(clock_.now() - *away_since)));
+  for (auto& [key, mesh] : meshes_) {
+    if (mesh.owner != caller.id) continue;
+    // It has never heard that it is up, or has released it.
+    if (!has.contains(key) && !mesh.processes.empty()) begin_release(key, mesh);
+    if (has.contains(key) && mesh.incident) tell_owner(mesh);
+  }
+  return {store_.cluster_id(), store_.term(), config_.grace.count()};
+}
+
+std::string Head::free_name(const std::string& wanted) const {
+  const auto is_taken = [&](const std::string& name) {
+    return std::ranges::any_of(owners_,
+                               [&](const auto& of) { return of.second.offer.name == name; });
+  };
+  std::string name = wanted;
+  for (int i = 2; is_taken(name); ++i) name = fmt::format("{}#{}", wanted, i);
+  return name;
+}
+
+void Head::check_own_call() const {
+  if (context_.caller().id != context_.system().self().id)
+    throw_error(ErrorCode::kInvalidArgument, "only the head's own process may call this");
+}
+
+void Head::host_died(HostDeath death) {
+  const auto host = hosts_.find(death.host);
+  if (host == hosts_.end()) return;
+  const ProcessRef agent = host->second.agent;
+  remove_host(death.host, death.evidence, death.evidence.verdict());
+  context_.system().fail_peer(
+      agent.id,
+      Error(ErrorCode::kPeerDied, fmt::format("the agent of host {} (pid {}) {}", death.host,
+                                              death.evidence.pid, death.evidence.verdict())));
+}
+
+std::vector<ProcessRef> Head::probers_of(const Host& host) const {
+  std::vector<ProcessRef> probers;
+  for (const auto& [name, other] : hosts_)
+    if (name != host.offer.name && !other.suspect && !other.away_since && probers.size() < 2)
+      probers.push_back(other.agent);
+  return probers;
+}
+
+task<void> Head::peer_quiet(ProcessId peer, std::int64_t silence_ns) {
+  check_own_call();
+  Host* host = host_of(peer);
+  if (host == nullptr || host->away_since) co_return;
+  host->suspect = silence_ns >= 0;
+  host->reached_by.clear();
+  placement_.set_away(host->offer.name, host->suspect);
+  const std::string name = host->offer.name;
+  if (!host->suspect) co_return event(fmt::format("host {} answers again", name));
+  const std::vector<ProcessRef> probers = probers_of(*host);
+  const ProcessRef agent = host->agent;
+  event(fmt::format(
+      "host {} is suspect: it {}; {}", name,
+      describe_silence(Nanoseconds(silence_ns), on_this_machine(host->offer) ? host->offer.pid : 0),
+      probers.empty() ? "no other host can look for it"
+                      : fmt::format("{} other{} for it", probers.size(),
+                                    probers.size() == 1 ? " looks" : "s look")));
+  std::vector<Future<bool>> answers;
+  for (const ProcessRef& prober : probers)
+    answers.push_back(context_.system()
+                          .named<Agent>(prober, "agent")
+                          .within(kProbeWithin)
+                          .call<&Agent::probe>(agent));
+  std::vector<std::string> reached_by;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    Future<bool>& answer = answers[i];
+    try {
+      const bool reached = co_await answer;
+      if (reached) reached_by.push_back(probers[i].name);
+    } catch (const Error&) {
+      // It says nothing about the host.
+    }
+  }
+  host = host_of(peer);
+  if (host == nullptr || (!host->suspect && !host->away_since) || reached_by.empty()) co_return;
+  host->reached_by = reached_by;
+  event(fmt::format("partition: host {} answers {}, and not the head", name,
+                    fmt::join(reached_by, " and ")));
+}
+
+void Head::peer_silent(ProcessId peer, std::int64_t silence_ns) {
+  check_own_call();
+  Host* host = host_of(peer);
+  if (host == nullptr) return;
+  host->silence =
+      describe_silence(Nanoseconds(silence_ns),
+                       on_this_machine(host->offer) ? static_cast<pid_t>(host->offer.pid) : 0);
+  set_away(*host, host->silence);
+  if (host->reached_by.empty()) return fail_silent(*host);
+  host->silence += fmt::format(", though it answers {}: the network between it and the head is cut",
+                               fmt::join(host->reached_by, " and "));
+  host->fails_at = clock_.now() + kPartitionLasts;
+}
+
+void Head::fail_silent(Host& host) {
+  host.fails_at.reset();
+  ExitEvidence evidence;
+  evidence.pid = host.offer.pid;
+  evidence.silence = host.silence;
+  fail_meshes_on(host, evidence,
+                 fmt::format("its agent (pid {}) {}", host.offer.pid, evidence.verdict()));
+}
+
+task<void> Head::peer_lost(ProcessId peer, bool cut_off) {
+  check_own_call();
+  if (Host* host = host_of(peer); host != nullptr && cut_off) {
+    set_away(*host, "its connection is lost");
+  } else if (host != nullptr) {
+    ExitEvidence evidence;
+    evidence.pid = host->offer.pid;
+    remove_host(std::string(host->offer.name), evidence, evidence.verdict());
+  }
+  const auto owner = owners_.find(peer);
+  if (owner == owners_.end()) co_return;
+  if (!cut_off) co_return co_await remove_owner(peer, "is gone");
+  if (owner->second.away_since) co_return;
+  owner->second.away_since = clock_.now();
+  event(fmt::format("{} (pid {}) does not answer; it may come back for {:.0f} s",
+                    owner->second.offer.name, owner->second.offer.pid, in_seconds(config_.grace)));
+}
+
+void Head::set_away(Host& host, const std::string& why) {
+  if (host.away_since) return;
+  host.away_since = clock_.now();
+  placement_.set_away(host.offer.name, true);
+  event(fmt::format("host {} does not answer: {}; it may come back for {:.0f} s", host.offer.name,
+                    why, in_seconds(config_.grace)));
+}
+
+task<void> Head::look() {
+  check_own_call();
+  const auto too_long = [&](const std::optional<TimePoint>& away_since) {
+    return away_since && clock_.now() - *away_since > config_.grace;
+  };
+  const std::string how =
+      fmt::format("has not come back within {:.0f} s", in_seconds(config_.grace));
+  std::vector<std::string> hosts;
+  for (auto& [name, host] : hosts_) {
+    if (host.fails_at && *host.fails_at < clock_.now()) fail_silent(host);
+    if (too_long(host.away_since)) hosts.push_back(name);
+  }
+  for (const std::string& name : hosts) {
+    ExitEvidence evidence;
+    evidence.pid = hosts_.at(name).offer.pid;
+    evidence.silence = how;
+    remove_host(name, evidence, how);
+  }
+  for (auto& [key, mesh] : meshes_)
+    if (mesh.ending) begin_release(key, mesh);
+  std::vector<ProcessId> owners;
+  for (const auto& [id, owner] : owners_)
+    if (too_long(owner.away_since)) owners.push_back(id);
+  for (const ProcessId owner : owners) co_await remove_owner(owner, how);
+}
+
+task<void> Head::remove_owner(ProcessId peer, std::string how) {
+  const OwnerOffer gone = owners_.at(peer).offer;
+  owners_.erase(peer);
+  store_.erase(StateStore::Table::kOwners, row_name(peer));
+  store_.sync();
+  std::vector<MeshKey> orphans;
+  for (auto& [key, mesh] : meshes_) {
+    if (mesh.owner != peer || mesh.ending) continue;
+    mesh.failed = true;  // nobody is left to wait for an orderly end
+    orphans.push_back(key);
+  }
+  event(fmt::format("{} (pid {}) {}", gone.name, gone.pid, how));
+  co_await release_all(std::move(orphans));
+}
+
+void Head::fail_meshes_on(const Host& host, const ExitEvidence& evidence, const std::string& note) {
+  for (auto& [key, mesh] : meshes_)
+    for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
+      if (mesh.places[rank].host == host.offer.name && !mesh.lost.contains(rank) && !mesh.ending)
+        fail(key, mesh, rank, evidence, note, on_this_machine(host.offer));
+}
+
+void Head::remove_host(const std::string& name, const ExitEvidence& evidence,
+                       const std::string& why) {
+  const auto found = hosts_.find(name);
+  if (found == hosts_.end()) return;
+  const Host host = found->second;
+  hosts_.erase(found);
+  store_.erase(StateStore::Table::kHosts, name);
+  placement_.remove_host(name);
+  if (stopping_) return event(fmt::format("host {} has ended", name));
+  const std::string note = fmt::format("its agent (pid {}) {}", host.offer.pid, why);
+  fail_meshes_on(host, evidence, note);
+  for (auto& [key, mesh] : meshes_) {
+    for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
+      if (mesh.places[rank].host == name) mesh.lost.insert(rank);
+    save(key, mesh);
+  }
+  event(fmt::format("host {} is gone: {}", name, note));
+}
+
+bool Head::waits_for_devices() const {
+  const auto is_away = [](const auto& of) { return of.second.away_since.has_value(); };
+  return std::ranges::any_of(hosts_, is_away) || std::ranges::any_of(owners_, is_away) ||
+         std::ranges::any_of(meshes_, [](const auto& of) { return of.second.ending; });
+}
+
+}  // namespace weft::actors

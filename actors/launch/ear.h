@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "core/base/thread.h"
+
+namespace weft::actors {
+
+/// What callbacks hold that cannot be taken back: whom they tell, while that is there. A copy is
+/// the same ear. Any thread.
+template <typename T>
+class Ear final {
+ public:
+  /// While it lives, `listener` is told. Its end waits for a callback under way.
+  class Open final {
+   public:
+    Open(const Ear& ear, T& listener) : ear_(ear) { set(&listener); }
+    ~Open() { set(nullptr); }
+    Open(const Open&) = delete;
+    Open& operator=(const Open&) = delete;
+
+   private:
+    void set(T* listener) {
+      const std::lock_guard lock(ear_.state_->mutex);
+      ear_.state_->listener = listener;
+    }
+    const Ear ear_;
+  };
+
+  template <typename F>
+  void tell(F&& what) const {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->listener != nullptr) what(*state_->listener);
+  }
+
+ private:
+  struct State {
+    Mutex mutex;
+    T* listener = nullptr;  // guarded by mutex
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+}  // namespace weft::actors

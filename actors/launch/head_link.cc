@@ -1,0 +1,181 @@
+#include "actors/launch/head_link.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <utility>
+
+#include "actors/launch/internal/time_limits.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr auto kDialWithin = std::chrono::seconds(1);
+constexpr auto kLookAgainAfter = std::chrono::milliseconds(50);
+constexpr auto kAskEvery = std::chrono::seconds(1);
+
+/// Nobody is there, or not yet.
+bool may_pass(const Error& error) {
+  return error.code() == ErrorCode::kUnavailable || error.code() == ErrorCode::kPeerDied ||
+         error.code() == ErrorCode::kDeadlineExceeded;
+}
+
+}  // namespace
+
+HeadLink::HeadLink(System& system, const Address& address, Events events)
+    : system_(system), address_(address), events_(std::move(events)) {}
+
+Joined HeadLink::join() {
+  const ProcessRef found = system_.connect(address_, internal::kConnectWithin);
+  {
+    const std::lock_guard lock(mutex_);
+    process_ = found;
+  }
+  Joined joined = events_.greet(found);
+  {
+    const std::lock_guard lock(mutex_);
+    joined_ = joined;
+  }
+  thread_ = Thread("head-link", ThreadShare::kOrdinary, [this] { search(); });
+  return joined;
+}
+
+HeadLink::~HeadLink() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+ActorRef<Head> HeadLink::head() const {
+  const std::lock_guard lock(mutex_);
+  return system_.named<Head>(process_, "head");
+}
+
+ProcessRef HeadLink::process() const {
+  const std::lock_guard lock(mutex_);
+  return process_;
+}
+
+std::uint64_t HeadLink::losses() const {
+  const std::lock_guard lock(mutex_);
+  return losses_;
+}
+
+HeadLink::Reached HeadLink::reach(Nanoseconds within) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, within, [this] { return lost_ || !away_since_; });
+  if (lost_) throw Error(*lost_);
+  if (away_since_)
+    throw_error(ErrorCode::kUnavailable, "the head at {} has been away for {:.0f} s",
+                to_string(address_), in_seconds(clock_.now() - *away_since_));
+  return {system_.named<Head>(process_, "head"), losses_};
+}
+
+bool HeadLink::peer_gone(const ProcessRef& peer, const std::string& how) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (peer.id != process_.id) return false;
+    ++losses_;
+    if (away_since_ || lost_ || stopping_) return true;
+    away_since_ = clock_.now();
+    changed_.notify_all();
+  }
+  if (events_.on_away) events_.on_away(how);
+  return true;
+}
+
+void HeadLink::give_up(const Error& why) { lose(why); }
+
+void HeadLink::lose(const Error& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (lost_ || stopping_) return;
+    lost_ = why;
+    changed_.notify_all();
+  }
+  if (events_.on_lost) events_.on_lost(why);
+}
+
+void HeadLink::search() {
+  std::unique_lock lock(mutex_);
+  TimePoint ask{};
+  while (true) {
+    changed_.wait(lock, [this] { return away_since_ || lost_ || stopping_; });
+    if (lost_ || stopping_) return;
+    const TimePoint since = *away_since_;
+    const Nanoseconds grace(joined_.grace_ns);
+    lock.unlock();
+    const bool found = find();
+    const TimePoint now = clock_.now();
+    if (!found && now - since > grace && now > ask && events_.gives_up) {
+      ask = now + kAskEvery;
+      std::string problem;
+      {
+        const std::lock_guard last(mutex_);
+        problem = last_problem_;
+      }
+      if (events_.gives_up())
+        lose(Error(ErrorCode::kPeerDied,
+                   fmt::format("the head at {} has not come back within {:.0f} s: {}",
+                               to_string(address_), in_seconds(grace), problem)));
+    }
+    lock.lock();
+    if (!found) changed_.wait_for(lock, kLookAgainAfter, [this] { return lost_ || stopping_; });
+  }
+}
+
+std::optional<ProcessRef> HeadLink::dial() {
+  try {
+    return system_.connect(address_, kDialWithin);
+  } catch (const Error& error) {
+    // Whoever is there and is no head of this cluster may go again.
+    const std::lock_guard lock(mutex_);
+    last_problem_ = error.message();
+    return std::nullopt;
+  }
+}
+
+bool HeadLink::find() {
+  const auto dialled = dial();
+  if (!dialled) return false;
+  const ProcessRef& found = *dialled;
+  try {
+    std::uint64_t losses = 0;
+    Joined before;
+    {
+      const std::lock_guard lock(mutex_);
+      process_ = found;
+      losses = losses_;
+      before = joined_;
+    }
+    Joined joined = events_.greet(found);
+    if (joined.cluster != before.cluster)
+      throw_error(ErrorCode::kIncompatible,
+                  "the head at {} is of cluster {} now, this process of cluster {}",
+                  to_string(address_), joined.cluster.substr(0, 12), before.cluster.substr(0, 12));
+    if (joined.term < before.term)
+      throw_error(ErrorCode::kStaleEpoch,
+                  "the head at {} is of term {}, and there has been one of term {}",
+                  to_string(address_), joined.term, before.term);
+    Nanoseconds away{};
+    {
+      const std::lock_guard lock(mutex_);
+      if (losses_ != losses || stopping_ || lost_) return false;
+      joined_ = joined;
+      away = clock_.now() - *std::exchange(away_since_, std::nullopt);
+      changed_.notify_all();
+    }
+    if (events_.on_back) events_.on_back(joined, away);
+    return true;
+  } catch (const Error& error) {
+    if (!may_pass(error)) lose(error);
+    const std::lock_guard lock(mutex_);
+    last_problem_ = error.message();
+    return false;
+  }
+}
+
+}  // namespace weft::actors
