@@ -14,10 +14,10 @@ constexpr auto kDialWithin = std::chrono::seconds(1);
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(50);
 constexpr auto kAskEvery = std::chrono::seconds(1);
 
-/// Nobody is there, or not yet.
+/// Nobody is there, or not yet; one that listens may not have its actor yet.
 bool may_pass(const Error& error) {
   return error.code() == ErrorCode::kUnavailable || error.code() == ErrorCode::kPeerDied ||
-         error.code() == ErrorCode::kDeadlineExceeded;
+         error.code() == ErrorCode::kDeadlineExceeded || error.code() == ErrorCode::kNotFound;
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class HeadLink final {
  public:
   struct Events {
     /// Introduces this process to a head that has just been reached, at first and whenever it was
-    /// away. Waits. kUnavailable, kPeerDied and kDeadlineExceeded: it is tried again.
+    /// away. Waits. kUnavailable, kPeerDied, kDeadlineExceeded and kNotFound: it is tried again.
     std::function<Joined(const ProcessRef& head)> greet;
     /// "is gone: connection lost"; on any thread, must not wait.
     std::function<void(const std::string& how)> on_away = {};
@@ -47,8 +47,8 @@ class HeadLink final {
   const Address& address() const { return address_; }
   /// How often it was lost: what was asked for since may have had no answer for that.
   std::uint64_t losses() const;
-  /// The head when it is there, and how often it had been lost then. Throws Error(kUnavailable) when
-  /// it is not in time, and why it never will be.
+  /// The head when it is there, and how often it had been lost then. Throws Error(kUnavailable)
+  /// when it is not in time, and why it never will be.
   struct Reached {
     ActorRef<Head> head;
     std::uint64_t losses = 0;
