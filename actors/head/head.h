@@ -53,7 +53,7 @@ class Head final {
 
   /// The caller is the agent of a host from here on, or is here again, with these device processes.
   /// Throws kAlreadyExists for a name that is taken.
-  Joined join(HostOffer offer, HostedDevices devices);
+  Joined join(HostOffer offer, const HostedDevices& devices);
   /// From an agent that ends in good order, and why. What runs on its host fails.
   void leave(const std::string& why);
   /// The caller owns meshes from here on: they end when it does. Here again, it keeps those that it

@@ -98,7 +98,7 @@ std::optional<HeldName> Head::holder_of(const HostOffer& offer, ProcessId caller
                   left.count()};
 }
 
-Joined Head::join(HostOffer offer, HostedDevices devices) {
+Joined Head::join(HostOffer offer, const HostedDevices& devices) {
   check_name("the name of a host (weft join --name)", offer.name);
   if (offer.devices == 0 || offer.devices > kMaxDevices)
     throw_error(ErrorCode::kInvalidArgument,

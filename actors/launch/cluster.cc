@@ -202,7 +202,7 @@ void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t 
 MeshProcesses Cluster::spawn_processes(const MeshRequest& request) {
   // What an answer was lost for is released when this program is here again.
   return ask<MeshProcesses>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t losses) {
-    const MeshProcesses started = head.call<&Head::spawn>(request).get();
+    MeshProcesses started = head.call<&Head::spawn>(request).get();
     const std::lock_guard lock(mutex_);
     // Else this program may have said meanwhile that it does not have it.
     if (head_.losses() != losses)
