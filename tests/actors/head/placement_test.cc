@@ -18,7 +18,7 @@ MeshRequest request(const std::string& mesh, std::int64_t data, std::int64_t ten
 }
 
 std::vector<HostDevice> take(Placement& placement, const MeshRequest& request, const MeshKey& key) {
-  const std::vector<HostDevice> places = placement.find_places(request);
+  std::vector<HostDevice> places = placement.find_places(request);
   placement.take(places, key);
   return places;
 }

@@ -55,7 +55,7 @@ class Oracle final {
 class OtherOracle final {
  public:
   explicit OtherOracle(Context&) {}
-  int answer(std::string question) const { return question.size(); }
+  int answer(const std::string& question) const { return question.size(); }
   static constexpr auto endpoints = interface<"test.oracle", 1>(on<&OtherOracle::answer>("answer"));
 };
 

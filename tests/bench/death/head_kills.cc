@@ -14,6 +14,7 @@
 namespace weft::test {
 namespace {
 
+const char* const kRunFile = WEFT_SOURCE_DIR "/cluster.yaml";
 constexpr int kHosts = 2;
 constexpr int kDevices = 2;
 
