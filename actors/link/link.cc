@@ -155,7 +155,10 @@ void Link::on_frame(const FrameHeader& header, std::span<const std::byte> body) 
   }
 }
 
-void Link::on_batch_end() { lease_.renew(SteadyClock().now()); }
+void Link::on_batch_end() {
+  heard_ = true;
+  lease_.renew(SteadyClock().now());
+}
 
 void Link::on_closed(const Error& reason) {
   if (reason.code() == ErrorCode::kUnavailable)

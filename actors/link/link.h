@@ -56,6 +56,8 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   /// The connection was there and has ended: waiting for evidence.
   bool ended() const { return ended_; }
   bool dialled_here() const { return dialled_here_; }
+  /// Something has come since the handshake. Loop's thread.
+  bool heard() const { return heard_; }
   /// Nothing has come for a while; returns what was said before. Loop's thread.
   bool set_quiet(bool quiet) { return std::exchange(quiet_, quiet); }
   const Introduction& introduction() const { return introduction_; }
@@ -86,6 +88,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   bool dialled_here_ = false;
   bool ended_ = false;
   bool quiet_ = false;
+  bool heard_ = false;
   // shared with its own pending reads; guarded by mutex_, changed on the loop's thread
   std::shared_ptr<Connection> connection_;
   MessageAssembler assembler_;

@@ -245,7 +245,9 @@ void System::Impl::on_ended(Link& link, End how, const Error& reason) {
     return lose(shared, reason, how == End::kLeft ? Loss::kEnded : Loss::kCutOff);
   }
   if (peer_suspect) peer_suspect(link.peer());
-  schedule(options.eof_grace, [this, shared, reason] { lose(shared, reason); });
+  // A dialler that has given up before it was welcomed closes too, and tries again.
+  const Loss loss = link.heard() ? Loss::kEnded : Loss::kCutOff;
+  schedule(options.eof_grace, [this, shared, reason, loss] { lose(shared, reason, loss); });
 }
 
 void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how) {
