@@ -45,11 +45,11 @@ void Head::save(const MeshKey& key, const Mesh& mesh) {
 void Head::read_rows() {
   try {
     read_all_rows();
-  } catch (const Error& error) {
+  } catch (...) {
     throw_error(ErrorCode::kDataLoss,
                 "the head's state in {} does not say what runs: {}; give another directory with "
                 "--state, and a cluster begins anew",
-                config_.state_directory.string(), error.message());
+                config_.state_directory.string(), current_error().message());
   }
 }
 

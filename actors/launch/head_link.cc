@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "actors/launch/internal/time_limits.h"
+#include "core/base/platform.h"
 
 namespace weft::actors {
 namespace {
@@ -14,10 +17,11 @@ constexpr auto kDialWithin = std::chrono::seconds(1);
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(50);
 constexpr auto kAskEvery = std::chrono::seconds(1);
 
-/// Nobody is there, or not yet; one that listens may not have its actor yet.
-bool may_pass(const Error& error) {
-  return error.code() == ErrorCode::kUnavailable || error.code() == ErrorCode::kPeerDied ||
-         error.code() == ErrorCode::kDeadlineExceeded || error.code() == ErrorCode::kNotFound;
+/// What asking again does not change. All else may pass: nobody is there, it listens and has no
+/// actor yet, or everybody asks at once.
+bool is_final(const Error& error) {
+  return error.code() == ErrorCode::kIncompatible || error.code() == ErrorCode::kAlreadyExists ||
+         error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kCancelled;
 }
 
 }  // namespace
@@ -31,13 +35,23 @@ Joined HeadLink::join() {
     const std::lock_guard lock(mutex_);
     process_ = found;
   }
-  Joined joined = events_.greet(found);
+  const TimePoint give_up = clock_.now() + internal::kConnectWithin;
+  std::optional<Joined> joined;
+  while (!joined) {
+    try {
+      joined = events_.greet(found);
+    } catch (const Error& error) {
+      // Everybody may ask at once, where a whole cluster starts.
+      if (error.code() != ErrorCode::kResourceExhausted || clock_.now() > give_up) throw;
+    }
+    if (!joined) wait_a_while();
+  }
   {
     const std::lock_guard lock(mutex_);
-    joined_ = joined;
+    joined_ = *joined;
   }
   thread_ = Thread("head-link", ThreadShare::kOrdinary, [this] { search(); });
-  return joined;
+  return *joined;
 }
 
 HeadLink::~HeadLink() {
@@ -99,6 +113,14 @@ void HeadLink::lose(const Error& why) {
   if (events_.on_lost) events_.on_lost(why);
 }
 
+void HeadLink::wait_a_while() {
+  std::array<std::uint16_t, 1> random{};
+  fill_with_random(std::as_writable_bytes(std::span(random)));
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kLookAgainAfter + random[0] % 100 * kLookAgainAfter / 100,
+                    [this] { return lost_ || stopping_; });
+}
+
 void HeadLink::search() {
   std::unique_lock lock(mutex_);
   TimePoint ask{};
@@ -122,8 +144,8 @@ void HeadLink::search() {
                    fmt::format("the head at {} has not come back within {:.0f} s: {}",
                                to_string(address_), in_seconds(grace), problem)));
     }
+    if (!found) wait_a_while();
     lock.lock();
-    if (!found) changed_.wait_for(lock, kLookAgainAfter, [this] { return lost_ || stopping_; });
   }
 }
 
@@ -171,7 +193,7 @@ bool HeadLink::find() {
     if (events_.on_back) events_.on_back(joined, away);
     return true;
   } catch (const Error& error) {
-    if (!may_pass(error)) lose(error);
+    if (is_final(error)) lose(error);
     const std::lock_guard lock(mutex_);
     last_problem_ = error.message();
     return false;

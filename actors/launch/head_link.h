@@ -20,7 +20,8 @@ class HeadLink final {
  public:
   struct Events {
     /// Introduces this process to a head that has just been reached, at first and whenever it was
-    /// away. Waits. kUnavailable, kPeerDied, kDeadlineExceeded and kNotFound: it is tried again.
+    /// away. Waits. kIncompatible, kAlreadyExists, kInvalidArgument and kCancelled are final; on
+    /// other errors it is tried again.
     std::function<Joined(const ProcessRef& head)> greet;
     /// "is gone: connection lost"; on any thread, must not wait.
     std::function<void(const std::string& how)> on_away = {};
@@ -62,6 +63,8 @@ class HeadLink final {
 
  private:
   void search();
+  /// 50 to 100 ms, so that not all come at once; less where this ends.
+  void wait_a_while();
   std::optional<ProcessRef> dial();
   /// One attempt; false: again later.
   bool find();
