@@ -298,21 +298,13 @@ task<void> Head::finish_release(MeshKey key) {
   for (const Wakeup& waiter : waiters) waiter.notify();
 }
 
-task<void> Head::release_all(std::vector<MeshKey> keys) {
-  std::vector<Wakeup> released;
-  for (const MeshKey& key : keys) {
-    const auto found = meshes_.find(key);
-    if (found == meshes_.end()) continue;
-    begin_release(key, found->second);
-    released.push_back(context_.make_wakeup());
-    found->second.waiters.push_back(released.back());
-  }
-  for (const Wakeup& each : released) co_await each.wait();
-}
-
 task<void> Head::release(MeshKey key) {
-  std::vector<MeshKey> keys(1, key);
-  co_await release_all(std::move(keys));
+  const auto found = meshes_.find(key);
+  if (found == meshes_.end()) co_return;
+  begin_release(key, found->second);
+  const Wakeup released = context_.make_wakeup();
+  found->second.waiters.push_back(released);
+  co_await released.wait();
 }
 
 void Head::process_died(const DeathReport& report) {

@@ -60,8 +60,8 @@ class Head final {
   /// names.
   Joined own(OwnerOffer offer);
   /// Places the mesh, starts its device processes and waits until they can be called. The caller
-  /// must be an owner. Throws what Placement::take and Agent::launch throw; then nothing is left
-  /// behind.
+  /// must be an owner. Throws what Placement::find_places and Agent::launch throw, kUnavailable
+  /// where devices may become free by themselves; then nothing is left behind.
   task<MeshProcesses> spawn(MeshRequest request);
   /// Ends the mesh's processes; its devices are free when all of them are reaped, which is when
   /// this answers.
@@ -85,9 +85,9 @@ class Head final {
   void peer_silent(ProcessId peer, std::int64_t silence_ns);
   /// From the head's own process: a connection is gone, of a host, of an owner, or of somebody who
   /// only looked. Whoever is `cut_off` may live.
-  task<void> peer_lost(ProcessId peer, bool cut_off);
+  void peer_lost(ProcessId peer, bool cut_off);
   /// From the head's own process, now and then: who was away for too long is gone.
-  task<void> look();
+  void look();
   /// From the head itself: sees the end of a mesh through. Its devices are free when each host
   /// has said that the processes are gone, or is gone itself.
   task<void> finish_release(MeshKey key);
@@ -151,7 +151,7 @@ class Head final {
   void fail_silent(Host& host);
   /// Its meshes cannot be counted on.
   void fail_meshes_on(const Host& host, const ExitEvidence& evidence, const std::string& note);
-  task<void> remove_owner(ProcessId peer, std::string how);
+  void remove_owner(ProcessId peer, const std::string& how);
   /// Devices may become free without anybody's doing.
   bool waits_for_devices() const;
 
@@ -183,8 +183,6 @@ class Head final {
   void begin_release(const MeshKey& key, Mesh& mesh);
   /// Waits until a host has ended its part, or is gone.
   task<void> finish_stop(const MeshKey& key, bool failed, Stopping& stopping);
-  /// Waits until these are released; whoever asked may give up before.
-  task<void> release_all(std::vector<MeshKey> keys);
   /// For the log and the books; never throws. Comes last: first those are told who wait.
   void event(std::string text);
 

@@ -317,7 +317,7 @@ void Head::fail_silent(Host& host) {
                  fmt::format("its agent (pid {}) {}", host.offer.pid, evidence.verdict()));
 }
 
-task<void> Head::peer_lost(ProcessId peer, bool cut_off) {
+void Head::peer_lost(ProcessId peer, bool cut_off) {
   check_own_call();
   if (Host* host = host_of(peer); host != nullptr && cut_off) {
     set_away(*host, "its connection is lost");
@@ -327,9 +327,9 @@ task<void> Head::peer_lost(ProcessId peer, bool cut_off) {
     remove_host(std::string(host->offer.name), evidence, evidence.verdict());
   }
   const auto owner = owners_.find(peer);
-  if (owner == owners_.end()) co_return;
-  if (!cut_off) co_return co_await remove_owner(peer, "is gone");
-  if (owner->second.away_since) co_return;
+  if (owner == owners_.end()) return;
+  if (!cut_off) return remove_owner(peer, "is gone");
+  if (owner->second.away_since) return;
   owner->second.away_since = clock_.now();
   event(fmt::format("{} (pid {}) does not answer; it may come back for {:.0f} s",
                     owner->second.offer.name, owner->second.offer.pid, in_seconds(config_.grace)));
@@ -343,7 +343,7 @@ void Head::set_away(Host& host, const std::string& why) {
                     why, in_seconds(config_.grace)));
 }
 
-task<void> Head::look() {
+void Head::look() {
   check_own_call();
   const auto too_long = [&](const std::optional<TimePoint>& away_since) {
     return away_since && clock_.now() - *away_since > config_.grace;
@@ -366,22 +366,20 @@ task<void> Head::look() {
   std::vector<ProcessId> owners;
   for (const auto& [id, owner] : owners_)
     if (too_long(owner.away_since)) owners.push_back(id);
-  for (const ProcessId owner : owners) co_await remove_owner(owner, how);
+  for (const ProcessId owner : owners) remove_owner(owner, how);
 }
 
-task<void> Head::remove_owner(ProcessId peer, std::string how) {
+void Head::remove_owner(ProcessId peer, const std::string& how) {
   const OwnerOffer gone = owners_.at(peer).offer;
   owners_.erase(peer);
   store_.erase(StateStore::Table::kOwners, row_name(peer));
   store_.sync();
-  std::vector<MeshKey> orphans;
   for (auto& [key, mesh] : meshes_) {
     if (mesh.owner != peer || mesh.ending) continue;
     mesh.failed = true;  // nobody is left to wait for an orderly end
-    orphans.push_back(key);
+    begin_release(key, mesh);
   }
   event(fmt::format("{} (pid {}) {}", gone.name, gone.pid, how));
-  co_await release_all(std::move(orphans));
 }
 
 void Head::fail_meshes_on(const Host& host, const ExitEvidence& evidence, const std::string& note) {

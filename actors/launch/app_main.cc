@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "actors/launch/ear.h"
 #include "actors/launch/internal/time_limits.h"
 #include "actors/launch/last_words.h"
 #include "actors/launch/local_cluster.h"
@@ -101,29 +102,10 @@ ProcessConfig process_config_of(const AppRun& run) {
   return config;
 }
 
-/// Passes the deaths of a local cluster's processes on, while there is a Cluster to tell.
-class Mourner {
- public:
-  void set(Cluster* cluster) {
-    std::lock_guard lock(mutex_);
-    cluster_ = cluster;
-  }
-  void tell(const std::string& who, const ExitEvidence& evidence) {
-    std::lock_guard lock(mutex_);
-    if (cluster_ == nullptr) return;
-    if (who == "head") cluster_->report_head_death(evidence);
-    else cluster_->report_host_death(who, evidence);
-  }
-
- private:
-  Mutex mutex_;
-  Cluster* cluster_ = nullptr;  // guarded by mutex_
-};
-
 /// Runs `drive` against the cluster at run.head.
 int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const AppRun& run,
                   const ProcessConfig& config, const std::string& name, std::size_t hosts,
-                  Mourner& mourner, const Secret& token) {
+                  const Ear<Cluster>& ear, const Secret& token) {
   SystemOptions options;
   options.name = name;
   options.token = token;
@@ -141,9 +123,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
     events.add(event);
   };
   Cluster cluster(system, Address::parse(run.head), cluster_options);
-  mourner.set(&cluster);
-  const std::unique_ptr<Mourner, void (*)(Mourner*)> unset(
-      &mourner, [](Mourner* told) { told->set(nullptr); });
+  const Ear<Cluster>::Open open(ear, cluster);
   std::vector<std::string> names;
   if (!run.config.empty())
     for (const HostSpec& host : config.cluster.hosts) names.push_back(host.name);
@@ -250,7 +230,7 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
   std::optional<Error> failure;
   try {
     const ProcessConfig config = process_config_of(run);
-    Mourner nobody;  // the parent of head and agents is elsewhere
+    const Ear<Cluster> nobody;  // the parent of head and agents is elsewhere
     const int status =
         drive_cluster(drive, interruption, run, config, arguments.get_or("name", "driver"),
                       config.cluster.hosts.size(), nobody, token);
@@ -290,7 +270,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
   }
   std::optional<Error> failure;
   int status = 0;
-  Mourner mourner;
+  const Ear<Cluster> mourner;  // told of the deaths of a local cluster's processes
   std::unique_ptr<ProcessLauncher> launcher;
   try {
     std::size_t expected = 1;
@@ -303,8 +283,11 @@ int AppMain::serve_by_hand(const Drive& drive) {
       launcher = make_launcher();
       const LocalCluster local(*launcher,
                                {own_executable(), hosts, run.out, token,
-                                [&mourner](const std::string& who, const ExitEvidence& evidence) {
-                                  mourner.tell(who, evidence);
+                                [mourner](const std::string& who, const ExitEvidence& evidence) {
+                                  mourner.tell([&](Cluster& cluster) {
+                                    if (who == "head") cluster.report_head_death(evidence);
+                                    else cluster.report_host_death(who, evidence);
+                                  });
                                 },
                                 config.log_level});
       run.head = to_string(local.head());

@@ -307,7 +307,9 @@ void Cluster::mesh_failed(const MeshFailure& failure) {
   const Error error = failure.incident.error();
   {
     std::lock_guard lock(mutex_);
-    failed_.emplace(MeshKey{failure.incident.mesh, failure.incident.epoch}, error);
+    // A head that comes back tells it again.
+    if (!failed_.emplace(MeshKey{failure.incident.mesh, failure.incident.epoch}, error).second)
+      return;
     if (!first_failure_) first_failure_ = error;
     unexplained_ = false;
     changed_.notify_all();

@@ -15,6 +15,7 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kListensWithin = std::chrono::seconds(10);
+constexpr auto kReapedWithin = std::chrono::seconds(10);
 constexpr auto kLookForAddressEvery = std::chrono::milliseconds(2);
 
 std::vector<std::string> command(const std::filesystem::path& executable,
@@ -82,7 +83,10 @@ ProcessEvents LocalCluster::head_events() {
 void LocalCluster::restart_head() {
   {
     std::unique_lock lock(head_end_->mutex);
-    head_end_->changed.wait(lock, [this] { return head_end_->reaped; });
+    if (!head_end_->changed.wait_for(lock, kReapedWithin, [this] { return head_end_->reaped; }))
+      throw_error(ErrorCode::kDeadlineExceeded,
+                  "the head (pid {}) died, and the system has not freed what it held within 10 s",
+                  head_pid_);
   }
   head_pid_ = launcher_.launch(head_spec("", false), head_events());
 }

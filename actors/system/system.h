@@ -38,8 +38,7 @@ struct SystemOptions {
   /// "connection lost".
   Nanoseconds eof_grace = std::chrono::milliseconds(250);
   /// A peer from which nothing came for so long, while this process could see it, is suspect, and
-  /// then dead;
-  /// silent links carry a sign of life every `beat_interval`.
+  /// then dead; silent links carry a sign of life every `beat_interval`.
   Nanoseconds beat_interval = std::chrono::seconds(1);
   Nanoseconds suspect_after = std::chrono::seconds(3);
   Nanoseconds dead_after = std::chrono::seconds(10);

@@ -103,6 +103,7 @@ void Scenario::strike(TimePoint until) {
       return world_.lose_power(host, host == 0 ? "/head/" : "/none/", lasts);
     }
     case 5:
+      ++beyond_head_;  // what a head could not write, the next one does not know
       faults_.push_back(fmt::format("the disk is full for {:.1f} s", in_seconds(lasts)));
       world_.disk().set_full(true);
       world_.after(lasts, [this] { world_.disk().set_full(false); });
