@@ -25,6 +25,9 @@ constexpr std::size_t kStartingPerProcessor = 2;
 constexpr auto kStopWithin = std::chrono::seconds(5);
 constexpr auto kStopAgainAfter = std::chrono::milliseconds(100);
 constexpr std::size_t kEventsInStatus = 20;
+/// A head that has just come up is told to stop: those that look for it must hear why.
+constexpr auto kStopWaitsForOwners = std::chrono::seconds(2);
+constexpr auto kLookForOwnersEvery = std::chrono::milliseconds(20);
 
 /// Waits for all of them. One that fails belongs to a process that is gone already, which is what
 /// was asked for.
@@ -420,6 +423,10 @@ std::vector<std::string> Head::incidents() { return store_.incidents(); }
 task<void> Head::stop(std::string reason) {
   stopping_ = true;
   event("the cluster stops: " + reason);
+  const TimePoint give_up = clock_.now() + kStopWaitsForOwners;
+  const auto is_away = [](const auto& of) { return of.second.away_since.has_value(); };
+  while (std::ranges::any_of(owners_, is_away) && clock_.now() < give_up)
+    co_await context_.sleep(kLookForOwnersEvery);
   // The owners first: they must hear why before their devices' last errors reach them.
   std::vector<Future<void>> told;
   for (const auto& [id, owner] : owners_) {
