@@ -175,7 +175,7 @@ class RunSupervisor {
       const ClusterStatus status = head_->reach(kJoinWithin).head.call<&Head::status>().get();
       std::vector<std::string> missing;
       for (const HostSpec& host : run_.header.cluster.hosts) {
-        bool joined = false;
+        bool joined = run_.header.recovery.is_spare(host.name);
         for (const HostStatus& line : status.hosts)
           joined = joined || (line.offer.name == host.name && !line.away_seconds);
         if (!joined) missing.push_back(host.name);

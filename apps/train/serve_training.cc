@@ -13,6 +13,7 @@
 
 #include "actors/launch/app_main.h"
 #include "actors/launch/process_end.h"
+#include "actors/launch/run_events.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/run_files/run_directory.h"
 #include "apps/train/compare_layouts.h"
@@ -235,11 +236,15 @@ void note_missing_gpus(DeviceKind kind) {
         support.missing);
 }
 
-mesh::GroupOptions group_options(const RunConfig& config) {
+/// `note`: told what a recovery waits for.
+mesh::GroupOptions group_options(const RunConfig& config, std::stop_token stop,
+                                 std::function<void(const std::string&)> note) {
   mesh::GroupOptions options;
   options.seed = config.seed;
   options.device = config.cluster.device;
   options.progress = {config.cluster.no_progress, config.cluster.longest_op};
+  options.recovery = {config.recovery.restarts, config.recovery.within, config.recovery.spares,
+                      config.recovery.waits,    std::move(note),        std::move(stop)};
   return options;
 }
 
@@ -319,7 +324,12 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   print_row(screen, "pipeline", pipeline_text(config.layout));
 
   mesh::MeshGroup devices(cluster, config.layout, config.model.graphs, data.batches,
-                          group_options(config), std::move(plan));
+                          group_options(config, run.stop,
+                                        [&](const std::string& problem) {
+                                          say(screen.out, "\n  waits for devices: {}\n", problem);
+                                          std::fflush(screen.out);
+                                        }),
+                          std::move(plan));
   if (const std::string gpus = mesh::describe_gpu_transfers(devices.plan()); !gpus.empty())
     print_row(screen, "GPUs", gpus);
   if (const std::string& why = devices.plan().no_copies_because; !why.empty())
@@ -345,6 +355,10 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                                     .doing = doing(actors::IfInterrupted::kFinishes),
                                     .tell = [&cluster](const actors::RunProgress& progress) {
                                       cluster.report_progress(progress);
+                                    },
+                                    .on_recovery = [events = actors::RunEvents(run.out)](
+                                                       const std::string& text) {
+                                      events.add({"recovered", text});
                                     }});
   return summary.outcome == "done" ? kDone : actors::kInterrupted;
 }

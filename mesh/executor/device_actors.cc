@@ -1,5 +1,8 @@
 #include "mesh/executor/device_actors.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -8,15 +11,103 @@
 
 namespace weft::mesh {
 
-void DeviceActors::spawn(const LayoutConfig& layout, const std::vector<std::byte>& batches) {
-  for (const MeshConfig& mesh : layout.meshes) {
-    meshes_.push_back(cluster_.spawn<DeviceActor>(mesh.name, MeshShape(mesh.axes),
-                                                  actors::OnHosts{mesh.hosts}, batches));
-  }
+void DeviceActors::spawn(const MeshConfig& mesh, const actors::OnHosts& where) {
+  meshes_.push_back(
+      cluster_.spawn<DeviceActor>(mesh.name, MeshShape(mesh.axes), where, batches_));
+  fresh_ranks_.emplace_back();
+  for (std::int64_t rank = 0; rank < meshes_.back().size(); ++rank)
+    fresh_ranks_.back().insert(static_cast<std::uint32_t>(rank));
+}
+
+void DeviceActors::spawn(const LayoutConfig& layout) {
+  for (const MeshConfig& mesh : layout.meshes) spawn(mesh, actors::OnHosts{mesh.hosts});
   find_places();
 }
 
+/// Its own, then the spares; those alone that are there.
+actors::OnHosts DeviceActors::hosts_for(const MeshConfig& mesh,
+                                        const std::vector<std::string>& spares) {
+  if (mesh.hosts.empty()) return {};
+  const actors::ClusterStatus status = cluster_.status();
+  actors::OnHosts where;
+  const auto add = [&](const std::string& name) {
+    if (std::ranges::any_of(status.hosts, [&](const actors::HostStatus& host) {
+          return host.offer.name == name && !host.away_seconds && !host.suspect;
+        }))
+      where.hosts.push_back(name);
+  };
+  for (const std::string& host : mesh.hosts) add(host);
+  for (const std::string& spare : spares) add(spare);
+  return where;
+}
+
+std::vector<std::set<std::uint32_t>> DeviceActors::find_broken(Nanoseconds patience) const {
+  using Answers = actors::Future<std::vector<Outcome<std::int64_t>>>;
+  std::vector<Answers> asked;
+  for (const auto& mesh : meshes_)
+    asked.push_back(mesh.within(patience).call_collect<&DeviceActor::clock>());
+  std::vector<std::set<std::uint32_t>> broken;
+  for (Answers& answers : asked) {
+    broken.emplace_back();
+    std::uint32_t rank = 0;
+    for (const auto& answer : answers.get()) {
+      if (!answer.ok()) broken.back().insert(rank);
+      ++rank;
+    }
+  }
+  return broken;
+}
+
+std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<std::string>& spares,
+                                Nanoseconds patience) {
+  fresh_ranks_.resize(meshes_.size());
+  keys_.resize(meshes_.size());
+  const std::vector<std::set<std::uint32_t>> broken = find_broken(patience);
+  std::string problem;
+  for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
+    const MeshConfig& mesh = layout.meshes[m];
+    const actors::OnHosts where = hosts_for(mesh, spares);
+    if (where.hosts.empty() && !mesh.hosts.empty()) {
+      problem = fmt::format("none of the hosts of mesh '{}' is here: {}", mesh.name,
+                            fmt::join(mesh.hosts, ", "));
+      break;
+    }
+    try {
+      if (m >= meshes_.size()) {
+        spawn(mesh, where);
+        continue;
+      }
+      const auto renewed =
+          cluster_.renew<DeviceActor>(meshes_[m], keys_[m], where, broken[m], batches_);
+      fresh_ranks_[m].insert(renewed.fresh.begin(), renewed.fresh.end());
+      if (!renewed.missing.empty()) {
+        problem = renewed.problem.empty() ? "another device died meanwhile" : renewed.problem;
+        break;
+      }
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kResourceExhausted || error.code() == ErrorCode::kUnavailable) {
+        problem = error.message();
+        break;
+      }
+      if (error.code() != ErrorCode::kNotFound || m >= meshes_.size()) throw;
+      // Nothing is left of it, and so of those after it, which are spawned in this order.
+      meshes_.erase(meshes_.begin() + static_cast<std::ptrdiff_t>(m), meshes_.end());
+      problem = error.message();
+      break;
+    }
+  }
+  if (!problem.empty()) return problem;
+  find_places();
+  return "";
+}
+
 void DeviceActors::find_places() {
+  places_.clear();
+  slots_.clear();
+  members_.clear();
+  keys_.clear();
+  fresh_.clear();
+  epoch_ = 0;
   const actors::ClusterStatus status = cluster_.status();
   std::map<std::string, int> slots = first_slots(status.hosts);
   for (const actors::HostStatus& host : status.hosts)
@@ -35,11 +126,14 @@ void DeviceActors::find_places() {
     for (std::uint32_t rank = 0; rank < newest->places.size(); ++rank) {
       const actors::HostDevice& place = newest->places[rank];
       slots_.push_back(slots[place.host] + static_cast<int>(place.device));
+      if (fresh_ranks_[keys_.size()].contains(rank))
+        fresh_.insert(transfer::DeviceId(static_cast<std::uint32_t>(members_.size())));
       members_.emplace_back(keys_.size(), rank);
     }
-    epoch_ = std::max(epoch_, newest->key.epoch);
+    epoch_ += newest->key.epoch;
     keys_.push_back(newest->key);
   }
+  fresh_ranks_.assign(meshes_.size(), {});
 }
 
 /// Where all control connections stay on this machine, so does the data plane: UCX reads what
@@ -65,6 +159,7 @@ std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& num
     return setup;
   };
   std::vector<PeerAddress> addresses;
+  names_.clear();
   for (std::size_t m = 0; m < meshes_.size(); ++m) {
     const DeviceMesh& mesh = numbering.meshes[MeshId(m)];
     std::vector<DeviceSetup> setups;
@@ -112,9 +207,13 @@ std::vector<std::string> DeviceActors::names_with_places() const {
   return names;
 }
 
-const std::string& DeviceActors::machine_of(transfer::DeviceId device) const {
+const std::string& DeviceActors::host_of(transfer::DeviceId device) const {
   const auto [mesh, rank] = members_.at(device.value());
-  return machine_of_.at(places_[mesh][rank].host);
+  return places_[mesh][rank].host;
+}
+
+const std::string& DeviceActors::machine_of(transfer::DeviceId device) const {
+  return machine_of_.at(host_of(device));
 }
 
 void DeviceActors::report(transfer::DeviceId device, const std::string& kind,

@@ -1,6 +1,7 @@
 #include "mesh/executor/mesh_group.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -8,10 +9,12 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/machine.h"
+#include "core/base/units.h"
 #include "mesh/executor/machine_memory.h"
 #include "mesh/plan/observed_network.h"
 #include "mesh/plan/plan_memory.h"
@@ -23,6 +26,14 @@ namespace {
 constexpr Nanoseconds kCauseWithin = std::chrono::milliseconds(500);
 /// How long a device that may be stuck is given to say where it stands.
 constexpr Nanoseconds kAnswerWithin = std::chrono::seconds(2);
+/// A device that lives is done with what it was at, after a death elsewhere.
+constexpr Nanoseconds kAnswersAgainWithin = std::chrono::seconds(10);
+/// A host that somebody starts again joins again.
+constexpr Nanoseconds kHostsComeBackWithin = std::chrono::seconds(10);
+constexpr Nanoseconds kLookForHostsEvery = std::chrono::milliseconds(50);
+/// Waiting for devices.
+constexpr Nanoseconds kWorthTelling = std::chrono::seconds(2);
+constexpr Nanoseconds kTellEvery = std::chrono::seconds(30);
 
 /// Driver's clock minus the device's, from the quickest of a few round trips.
 std::int64_t measure_clock(const actors::ActorRef<DeviceActor>& actor) {
@@ -77,18 +88,140 @@ auto MeshGroup::guarded(F&& f) {
 MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const ModelGraphs& model,
                      const std::vector<std::byte>& batches, const GroupOptions& options,
                      std::optional<TrainingPlan> planned)
-    : cluster_(cluster), options_(options), model_(model), devices_(cluster) {
-  guarded([&] {
-    devices_.spawn(layout, batches);
-    const DeviceNumbering numbering = number_devices(layout, devices_.places());
-    driver_ = devices_.open(numbering, options_.device);
-    plan_ = plan_for(layout, numbering, std::move(planned));
-    open_communicators(devices_.meshes(), plan_, ledger_);
-    leave_memory_free();
-    copies_ = plan_.copies_checkpoints();
+    : cluster_(cluster),
+      options_(options),
+      layout_(layout),
+      model_(model),
+      devices_(cluster, batches),
+      restarts_(options.recovery.restarts, options.recovery.within) {
+  if (options_.recovery.restarts > 0) cluster_.survive_deaths();
+  std::optional<Error> error;
+  try {
+    guarded([&] {
+      devices_.spawn(layout_);
+      begin(std::move(planned));
+    });
+    return;
+  } catch (const Error& thrown) {
+    error = thrown;
+  }
+  if (!recovers_from(*error)) throw Error(*error);
+  recover(*error);
+}
+
+/// With devices that are all new.
+void MeshGroup::begin(std::optional<TrainingPlan> planned) {
+  const DeviceNumbering numbering = number_devices(layout_, devices_.places());
+  driver_.reset();
+  driver_ = devices_.open(numbering, options_.device);
+  plan_ = plan_for(layout_, numbering, std::move(planned));
+  open_communicators(devices_.meshes(), plan_, ledger_);
+  leave_memory_free();
+  copies_ = plan_.copies_checkpoints();
+  checkpoint_ = plan_.checkpoint;
+  for (const auto* programs : plan_.all_programs()) install(*programs);
+  initialize();
+  begun_ = true;
+}
+
+/// With devices some of which are new. What others have in memory stays.
+void MeshGroup::begin_again() {
+  const DeviceNumbering numbering = number_devices(layout_, devices_.places());
+  driver_.reset();  // its connections first
+  driver_ = devices_.open(numbering, options_.device);
+  ledger_.clear();
+  LayoutConfig layout = plan_.layout;
+  layout.device_places = find_gpus();
+  const bool moved = plan_.hosts != numbering.hosts || plan_.topology != numbering.topology ||
+                     plan_.layout.device_places != layout.device_places;
+  if (moved) {
+    std::string because = std::move(plan_.no_copies_because);
+    plan_ = make_training_plan(layout, model_, devices_.places());
+    plan_.no_copies_because = std::move(because);
     checkpoint_ = plan_.checkpoint;
-    for (const auto* programs : plan_.all_programs()) install(*programs);
-    initialize();
+  }
+  open_communicators(devices_.meshes(), plan_, ledger_);
+  for (const auto* programs : plan_.all_programs()) install(*programs, !moved);
+  clock_offsets_.clear();
+  for (std::uint32_t i = 0; i < devices_.size(); ++i)
+    clock_offsets_.push_back(measure_clock(devices_.at(transfer::DeviceId(i))));
+  traces_.clear();
+}
+
+bool MeshGroup::recovers_from(const Error& error) const {
+  if (options_.recovery.restarts == 0 || options_.recovery.stop.stop_requested()) return false;
+  switch (error.code()) {
+    case ErrorCode::kPeerDied:
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kDeadlineExceeded:
+    case ErrorCode::kStaleEpoch: return true;
+    default: return false;
+  }
+}
+
+/// Until no device is missing.
+void MeshGroup::replace_the_dead() {
+  const RecoveryOptions& recovery = options_.recovery;
+  const Nanoseconds patience = std::max<Nanoseconds>(kAnswersAgainWithin, options_.progress.no_progress);
+  const TimePoint begun = clock_.now();
+  TimePoint tell = begun + kWorthTelling;
+  while (true) {
+    const std::string problem = devices_.renew(layout_, recovery.spares, patience);
+    if (problem.empty()) return;
+    const TimePoint now = clock_.now();
+    if (recovery.stop.stop_requested())
+      throw_error(ErrorCode::kCancelled, "interrupted while it waited for devices: {}", problem);
+    if (!recovery.waits && now - begun > kHostsComeBackWithin)
+      throw_error(ErrorCode::kResourceExhausted,
+                  "too few devices are left, and recovery.if_too_few is fail: {}", problem);
+    if (now > tell && recovery.on_wait) {
+      recovery.on_wait(problem);
+      tell = now + kTellEvery;
+    }
+    cluster_.wait_for_change(kLookForHostsEvery);
+  }
+}
+
+MeshGroup::Recovered MeshGroup::recover(const Error& why) {
+  Error error = why;
+  while (true) {
+    Recovered recovered;
+    recovered.cause = cluster_.what_died(error);
+    causes_.push_back(recovered.cause);
+    const auto number = restarts_.admit(clock_.now());
+    if (!number) {
+      std::string all;
+      for (const std::string& cause : causes_) all += "\n  " + cause;
+      throw_error(ErrorCode::kPeerDied,
+                  "{}. That is more than recovery.restarts allows, {} within {}:{}", error.message(),
+                  restarts_.most(), format_seconds(in_seconds(restarts_.within())), all);
+    }
+    recovered.restart = *number;
+    recovered.most = restarts_.most();
+    try {
+      guarded([&] {
+        cluster_.forgive();
+        replace_the_dead();
+        std::set<std::string> hosts;
+        for (const transfer::DeviceId device : devices_.fresh())
+          hosts.insert(devices_.host_of(device));
+        recovered.where = fmt::format("{}", fmt::join(hosts, ", "));
+        if (begun_) begin_again();
+        else begin({});
+      });
+      return recovered;
+    } catch (const Error& thrown) {
+      if (!recovers_from(thrown)) throw;
+      error = thrown;
+    }
+  }
+}
+
+void MeshGroup::begin_anew() {
+  guarded([&] {
+    watched(
+        devices_.all().within(actors::kNoDeadline).call<&DeviceActor::initialize>(options_.seed),
+        watch(StepRequest{}, "the initialisation", nullptr));
   });
 }
 
@@ -130,9 +263,12 @@ void MeshGroup::leave_memory_free() {
   if (auto why = short_of_memory(machines)) drop_checkpoint_copies(plan_, std::move(*why));
 }
 
-void MeshGroup::install(const std::vector<Program>& programs) {
+void MeshGroup::install(const std::vector<Program>& programs, bool fresh_only) {
   std::vector<actors::Future<void>> pending;
   for (const Program& program : programs) {
+    if (fresh_only && program.device != plan_.driver() &&
+        !devices_.fresh().contains(program.device))
+      continue;
     if (program.device == plan_.driver()) driver_->install(program);
     else pending.push_back(devices_.at(program.device).call<&DeviceActor::install>(program));
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "actors/supervision/restart_limit.h"
 #include "mesh/costs/schedule_tuner.h"
 #include "mesh/executor/device_actors.h"
 #include "mesh/executor/progress_watch.h"
@@ -19,11 +20,24 @@
 
 namespace weft::mesh {
 
+/// What becomes of a group whose devices die. A value, but for whom it tells.
+struct RecoveryOptions {
+  std::size_t restarts = 0;  ///< At most so many within `within`; 0: an error is final.
+  Nanoseconds within = std::chrono::minutes(10);
+  std::vector<std::string> spares = {};  ///< Hosts that take the place of others.
+  /// Where too few devices are left: waits for others for ever, or not long.
+  bool waits = true;
+  /// Told what it waits for, now and then. May be empty.
+  std::function<void(const std::string&)> on_wait = {};
+  std::stop_token stop = {};  ///< Nobody wants it any more.
+};
+
 /// Settings of a group.
 struct GroupOptions {
   std::uint64_t seed = 1;
   DeviceConfig device = {};
   ProgressLimits progress = {};
+  RecoveryOptions recovery = {};
   /// See run(); false where the links are certainly what the layout says.
   bool follow_network = true;
 };
@@ -33,8 +47,8 @@ struct GroupOptions {
 /// device and step.
 ///
 /// Owned by the driver; one thread at a time, but for gather(). When anything throws, the group is
-/// of no more use: destroy it. The error of a dead device is the cluster's incident, not the first
-/// symptom.
+/// of no more use, unless recover() mends it. The error of a dead device is the cluster's incident,
+/// not the first symptom.
 class MeshGroup final : public TrainingEngine {
  public:
   /// `batches` is what OpenBatches takes in the device processes. `planned`, if it is there, was
@@ -63,6 +77,10 @@ class MeshGroup final : public TrainingEngine {
   /// Where it copies(), another thread than the group's may do it beside steps, one of them.
   void gather(const TakePiece& take, const std::stop_token& stop = {}) override;
   void restore(const GivePiece& give, std::int64_t steps_done) override;
+  bool recovers_from(const Error& error) const override;
+  /// Actors that live keep their memory and programs.
+  Recovered recover(const Error& why) override;
+  void begin_anew() override;
   std::vector<DeviceTrace> take_traces() override;
   /// The device processes have ended when it returns.
   void release() override;
@@ -73,9 +91,12 @@ class MeshGroup final : public TrainingEngine {
   std::vector<transfer::DevicePlace> find_gpus() const;
   TrainingPlan plan_for(LayoutConfig layout, const DeviceNumbering& numbering,
                         std::optional<TrainingPlan> planned) const;
+  void begin(std::optional<TrainingPlan> planned);
+  void begin_again();
+  void replace_the_dead();
   void leave_memory_free();
   void cancel_collectives(const Error& why);
-  void install(const std::vector<Program>& programs);
+  void install(const std::vector<Program>& programs, bool fresh_only = false);
   void initialize();
   void replace(TrainingPlan plan);
   void use(TrainingPlan plan);
@@ -98,6 +119,7 @@ class MeshGroup final : public TrainingEngine {
 
   actors::Cluster& cluster_;
   const GroupOptions options_;
+  const LayoutConfig layout_;  ///< As asked for.
   const ModelGraphs model_;
   const SteadyClock clock_;
   DeviceActors devices_;
@@ -108,11 +130,14 @@ class MeshGroup final : public TrainingEngine {
   std::vector<DeviceTrace> traces_;
   std::atomic<std::uint64_t> runs_ = 0;  ///< Also counted by who gathers beside steps.
   std::atomic<bool> step_runs_ = false;  ///< Looked at by who gathers beside steps.
+  bool begun_ = false;                   ///< There was a plan, and programs.
   bool copies_ = false;                  ///< Checkpoints are gathered from copies.
   /// The plan may change between steps, but not in this.
   std::span<const CheckpointBatch> checkpoint_;
   std::uint64_t steps_ = 0, next_look_ = 8;  ///< Of "train".
   ScheduleTuner tuner_;
+  actors::RestartLimit restarts_;
+  std::vector<std::string> causes_;  ///< Of all restarts.
 };
 
 }  // namespace weft::mesh
