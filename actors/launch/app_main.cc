@@ -72,6 +72,7 @@ std::string own_name() { return own_executable().filename().string(); }
 AppRun make_run(const RoleArguments& arguments) {
   AppRun run;
   run.checked = arguments.get_or("checked", "");
+  if (arguments.has("restart")) run.restart = arguments.number("restart");
   if (const std::string place = arguments.get_or("planned-to", ""); !place.empty())
     run.planned = [place](const std::string& digest) { leave_last_words(place, digest); };
   run.config = arguments.get_or("config", "");

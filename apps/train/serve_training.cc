@@ -300,6 +300,15 @@ int plan_training(const actors::AppRun& run, TrainingApp& app) {
   return kDone;
 }
 
+/// With the newest checkpoint that the run itself has, where it has one.
+void go_on_in(const RunDirectory& directory, CheckpointConfig& checkpoint) {
+  try {
+    checkpoint.resume = find_checkpoint(directory.path());
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+  }
+}
+
 int drive_training(actors::Cluster& cluster, const actors::AppRun& run, TrainingApp& app) {
   const SteadyClock clock;
   const TimePoint started = clock.now();
@@ -317,6 +326,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                 run.config.string());
   }
   const RunDirectory directory = RunDirectory::open(run.out);
+  if (run.restart > 0) go_on_in(directory, config.checkpoint);
   print_row(screen, "model", config.model.text);
   const PreparedData data = app.prepare();
   print_row(screen, "data", data.text);
@@ -346,6 +356,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                              .baseline = data.baseline,
                              .subtitle = pipeline_text(config.layout),
                              .show = show_of(run, config, data, screen),
+                             .restarted = run.restart > 0,
                              .started = started};
   const RunSummary summary = train(training, devices,
                                    {.directory = directory,

@@ -35,6 +35,7 @@ struct TrainingRun {
   /// throws is told, and the run is done all the same. Empty: the app shows nothing.
   std::function<FinalReport(const std::vector<TensorView>&, const std::filesystem::path& folder)>
       show;
+  bool restarted = false;  ///< The driver has died, and goes on with what lies in the run's folder.
   TimePoint started = {};  ///< Of the driver, for the time to the first step.
 };
 
