@@ -355,8 +355,13 @@ void Cluster::mesh_failed(const MeshFailure& failure) {
   const MeshKey key{failure.incident.mesh, failure.incident.epoch};
   bool survives = false, is_new = false;
   {
-    std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     survives = survives_;
+  }
+  // Before anybody learns of it and makes other calls.
+  if (survives) fail_dead(error, failure);
+  {
+    std::lock_guard lock(mutex_);
     // A head that comes back tells it again; and another one of the mesh may have died.
     is_new = failed_.emplace(key, error).second;
     if (is_new) {
@@ -370,8 +375,7 @@ void Cluster::mesh_failed(const MeshFailure& failure) {
     }
   }
   if (is_new && options_.on_event) options_.on_event(RunEvent::of(failure.incident));
-  if (survives) return fail_dead(error, failure);
-  if (!is_new) return;
+  if (survives || !is_new) return;
   fail_meshes(
       error, options_.failure_scope == ClusterOptions::FailureScope::kOneMesh ? &failure : nullptr);
 }

@@ -320,10 +320,8 @@ void System::fail_peer(ProcessId process, const Error& error) {
 }
 
 void System::fail_calls(ProcessId process, const Error& error) {
-  impl_->loop.post([impl = impl_.get(), process, error] {
-    for (const auto& state : impl->pending.take_all_of(process))
-      if (state->fail(with_outcome(error, *state))) impl->withdraw(*state);
-  });
+  for (const auto& state : impl_->pending.take_all_of(process))
+    if (state->fail(with_outcome(error, *state))) impl_->withdraw(*state);
 }
 
 void System::on_peer_lost(std::function<void(const ProcessRef&, const Error&, Loss)> callback) {

@@ -136,6 +136,8 @@ PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app) {
   if (config.checkpoint.background && config.checkpoint.every > 0)
     config.layout.checkpoint_copies = mesh::CheckpointCopies::kIfMemoryAllows;
   sound = sound && trains;
+  if (config.recovery.restarts > 0 && config.recovery.copy_every > 0)
+    config.layout.kept_copies = mesh::CheckpointCopies::kIfMemoryAllows;
   if (sound && config.training.batch % config.layout.microbatches != 0) {
     sound = document.attempt([&] {
       root.at("training")

@@ -203,6 +203,7 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
          {"persistent_bytes", persistent},
          {"activation_bytes", program.arena_bytes},
          {"checkpoint_copy_bytes", mesh::checkpoint_copy_bytes(plan, program.device)},
+         {"kept_state_bytes", mesh::kept_bytes(plan.kept, program.device)},
          {"program", to_string(program)}});
   }
   return json;
@@ -244,7 +245,8 @@ mesh::GroupOptions group_options(const RunConfig& config, std::stop_token stop,
   options.device = config.cluster.device;
   options.progress = {config.cluster.no_progress, config.cluster.longest_op};
   options.recovery = {config.recovery.restarts, config.recovery.within, config.recovery.spares,
-                      config.recovery.waits,    std::move(note),        std::move(stop)};
+                      config.recovery.waits,    config.recovery.copy_every,
+                      std::move(note),          std::move(stop)};
   return options;
 }
 

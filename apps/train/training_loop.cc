@@ -282,6 +282,7 @@ class Loop {
     look_for_divergence(m, result.first_not_finite);
     if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0) checkpoint_due_ = true;
     if (checkpoint_due_ && step < run_.training.steps) write_if_sound(m);
+    by_engine([&] { engine_.keep_state(step); });
   }
 
   /// The mean loss of fixed batches of the held-out part.

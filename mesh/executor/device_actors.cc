@@ -10,6 +10,11 @@
 #include "mesh/executor/machine_slots.h"
 
 namespace weft::mesh {
+namespace {
+
+constexpr Nanoseconds kAskAgainWithin = std::chrono::seconds(1);
+
+}  // namespace
 
 void DeviceActors::spawn(const MeshConfig& mesh, const actors::OnHosts& where) {
   meshes_.push_back(
@@ -42,17 +47,28 @@ actors::OnHosts DeviceActors::hosts_for(const MeshConfig& mesh,
 }
 
 std::vector<std::set<std::uint32_t>> DeviceActors::find_broken(Nanoseconds patience) const {
-  using Answers = actors::Future<std::vector<Outcome<std::int64_t>>>;
-  std::vector<Answers> asked;
-  for (const auto& mesh : meshes_)
-    asked.push_back(mesh.within(patience).call_collect<&DeviceActor::clock>());
-  std::vector<std::set<std::uint32_t>> broken;
-  for (Answers& answers : asked) {
-    broken.emplace_back();
-    std::uint32_t rank = 0;
-    for (const auto& answer : answers.get()) {
-      if (!answer.ok()) broken.back().insert(rank);
-      ++rank;
+  std::vector<std::set<std::uint32_t>> broken(meshes_.size());
+  const auto ask = [&](std::size_t mesh, std::uint32_t rank, Nanoseconds within) {
+    return meshes_[mesh].rank(rank).within(within).call<&DeviceActor::clock>();
+  };
+  const auto answers = [](actors::Future<std::int64_t>& answer) {
+    try {
+      answer.get();
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  std::vector<std::vector<actors::Future<std::int64_t>>> asked(meshes_.size());
+  for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh)
+    for (std::uint32_t rank = 0; rank < meshes_[mesh].size(); ++rank)
+      asked[mesh].push_back(ask(mesh, rank, patience));
+  for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh) {
+    for (std::uint32_t rank = 0; rank < meshes_[mesh].size(); ++rank) {
+      if (answers(asked[mesh][rank])) continue;
+      // Its call may have failed with those of a device that died meanwhile.
+      auto again = ask(mesh, rank, kAskAgainWithin);
+      if (!answers(again)) broken[mesh].insert(rank);
     }
   }
   return broken;

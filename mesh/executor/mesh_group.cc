@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -135,9 +137,10 @@ void MeshGroup::begin_again() {
   const bool moved = plan_.hosts != numbering.hosts || plan_.topology != numbering.topology ||
                      plan_.layout.device_places != layout.device_places;
   if (moved) {
-    std::string because = std::move(plan_.no_copies_because);
-    plan_ = make_training_plan(layout, model_, devices_.places());
-    plan_.no_copies_because = std::move(because);
+    TrainingPlan plan = make_training_plan(layout, model_, devices_.places());
+    plan.no_copies_because = std::move(plan_.no_copies_because);
+    plan.not_kept_because = std::move(plan_.not_kept_because);
+    plan_ = std::move(plan);
     checkpoint_ = plan_.checkpoint;
   }
   open_communicators(devices_.meshes(), plan_, ledger_);
@@ -184,6 +187,7 @@ void MeshGroup::replace_the_dead() {
 
 MeshGroup::Recovered MeshGroup::recover(const Error& why) {
   Error error = why;
+  give_up_hold();
   while (true) {
     Recovered recovered;
     recovered.cause = cluster_.what_died(error);
@@ -202,12 +206,18 @@ MeshGroup::Recovered MeshGroup::recover(const Error& why) {
       guarded([&] {
         cluster_.forgive();
         replace_the_dead();
+        // A symptom may have come long before its cause.
+        recovered.cause = causes_.back() = cluster_.what_died(Error(error.code(), recovered.cause));
+        cluster_.forgive();
         std::set<std::string> hosts;
-        for (const transfer::DeviceId device : devices_.fresh())
+        for (const transfer::DeviceId device : devices_.fresh()) {
           hosts.insert(devices_.host_of(device));
+          for (Kept& kept : kept_) kept.without.insert(device);
+        }
         recovered.where = fmt::format("{}", fmt::join(hosts, ", "));
         if (begun_) begin_again();
         else begin({});
+        if (const auto slot = newest_kept()) recovered.kept_step = kept_[*slot].step;
       });
       return recovered;
     } catch (const Error& thrown) {
@@ -217,7 +227,100 @@ MeshGroup::Recovered MeshGroup::recover(const Error& why) {
   }
 }
 
+/// The newest first; compiled anew for whoever is new since then.
+std::optional<std::size_t> MeshGroup::newest_kept() const {
+  std::array<std::size_t, KeptState::kSlots> slots{};
+  std::iota(slots.begin(), slots.end(), 0);
+  std::ranges::sort(slots, std::greater(), [&](std::size_t slot) { return kept_[slot].step; });
+  for (const std::size_t slot : slots)
+    if (kept_[slot].step > 0 && fetch_of(slot)) return slot;
+  return std::nullopt;
+}
+
+std::optional<std::vector<Program>> MeshGroup::fetch_of(std::size_t slot) const {
+  const Kept& kept = kept_[slot];
+  return compile_fetch(plan_.partition, plan_.topology, kept.groups, slot, kept.held, kept.without);
+}
+
+void MeshGroup::run_programs(const std::vector<Program>& programs, std::string what) {
+  StepRequest request;
+  request.program = programs.front().name;
+  request.run = ++runs_;
+  run_step(request, watch(request, std::move(what), &programs));
+}
+
+void MeshGroup::keep_state(std::int64_t steps_done) {
+  if (plan_.kept.empty() || options_.recovery.copy_every == 0) return;
+  guarded([&] {
+    settle_hold();
+    begin_hold();
+    keep_due_ = keep_due_ || steps_done % options_.recovery.copy_every == 0;
+    // Links that are too slow for one copy after the other get fewer.
+    if (!keep_due_ || hold_due_ || holding_) return;
+    const std::size_t slot = kept_[0].step <= kept_[1].step ? 0 : 1;
+    kept_[slot] = {};
+    run_programs(plan_.kept.slots[slot].keep, "the copy for recovery");
+    kept_[slot] = {steps_done, !plan_.kept.sends(), plan_.kept.groups, {}};
+    keep_due_ = false;
+    if (plan_.kept.sends()) hold_due_ = slot;
+    begin_hold();
+  });
+}
+
+void MeshGroup::begin_hold() {
+  if (!hold_due_) return;
+  const std::unique_lock lock(beside_, std::try_to_lock);
+  if (!lock.owns_lock()) return;  // after the part of a checkpoint that is under way
+  StepRequest request;
+  request.program = plan_.kept.slots[*hold_due_].hold.front().name;
+  request.run = ++runs_;
+  hold_.emplace(
+      devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run_beside>(request));
+  holding_ = std::exchange(hold_due_, std::nullopt);
+}
+
+void MeshGroup::settle_hold() {
+  if (!holding_) return;
+  const std::unique_lock lock(beside_, std::try_to_lock);
+  if (!lock.owns_lock() || !hold_->ready()) return;
+  hold_->get();
+  hold_.reset();
+  kept_[*std::exchange(holding_, std::nullopt)].held = true;
+}
+
+void MeshGroup::give_up_hold() {
+  const std::lock_guard lock(beside_);
+  if (hold_) hold_->cancel();
+  hold_.reset();
+  holding_.reset();
+  hold_due_.reset();
+}
+
+void MeshGroup::forget_kept() {
+  give_up_hold();
+  kept_ = {};
+}
+
+void MeshGroup::restore_kept() {
+  guarded([&] {
+    const std::size_t slot = newest_kept().value();
+    Kept& kept = kept_[slot];
+    if (!kept.without.empty()) {
+      const std::vector<Program> fetch = fetch_of(slot).value();
+      install(fetch);
+      run_programs(fetch, "the restoration of devices that are new");
+    }
+    run_programs(plan_.kept.slots[slot].back, "the restoration of the state");
+    const bool held = kept.held && kept.without.empty() && kept.groups == plan_.kept.groups;
+    kept_[1 - slot] = {};
+    kept = {kept.step, held || !plan_.kept.sends(), plan_.kept.groups, {}};
+    if (!kept.held) hold_due_ = slot;
+    begin_hold();
+  });
+}
+
 void MeshGroup::begin_anew() {
+  forget_kept();
   guarded([&] {
     watched(
         devices_.all().within(actors::kNoDeadline).call<&DeviceActor::initialize>(options_.seed),
@@ -244,23 +347,31 @@ TrainingPlan MeshGroup::plan_for(LayoutConfig layout, const DeviceNumbering& num
   return make_training_plan(layout, model_, devices_.places());
 }
 
-/// Gives up copies for checkpoints where a machine has too little memory for those of all its
-/// devices. Nothing of the run is allocated yet.
+/// Gives up copies where a machine has too little memory for those of all its devices: first those
+/// for recovery, then those for checkpoints. Nothing of the run is allocated yet.
 void MeshGroup::leave_memory_free() {
-  if (!plan_.copies_checkpoints()) return;
+  if (!plan_.kept.empty())
+    if (auto why = find_short_machine()) drop_kept_state(plan_, std::move(*why));
+  if (plan_.copies_checkpoints())
+    if (auto why = find_short_machine()) drop_checkpoint_copies(plan_, std::move(*why));
+}
+
+/// Why the plan's copies must not all be made, by a machine with too little memory for them.
+std::optional<std::string> MeshGroup::find_short_machine() const {
   std::map<std::string, MachineMemory> machines;
   const auto free = devices_.all().call<&DeviceActor::available_memory>().get();
   for (std::uint32_t i = 0; i < free.size(); ++i) {
     const transfer::DeviceId device(i);
     MachineMemory& machine = machines[devices_.machine_of(device)];
-    const std::uint64_t copies = checkpoint_copy_bytes(plan_, device);
+    const std::uint64_t copies =
+        checkpoint_copy_bytes(plan_, device) + kept_bytes(plan_.kept, device);
     machine.copies += copies;
     machine.needed += host_memory(plan_, device) - copies;
     if (free[i]) machine.free = std::min(machine.free.value_or(*free[i]), *free[i]);
   }
   if (const auto here = machines.find(machine_name()); here != machines.end())
     here->second.needed += checkpoint_buffer_bytes(plan_.checkpoint);
-  if (auto why = short_of_memory(machines)) drop_checkpoint_copies(plan_, std::move(*why));
+  return short_of_memory(machines);
 }
 
 void MeshGroup::install(const std::vector<Program>& programs, bool fresh_only) {
@@ -308,6 +419,7 @@ void MeshGroup::use_layout(const LayoutConfig& layout) {
     LayoutConfig other = layout;
     other.device_places = plan_.layout.device_places;
     other.checkpoint_copies = plan_.layout.checkpoint_copies;
+    other.kept_copies = plan_.layout.kept_copies;
     use(make_training_plan(other, model_, devices_.places(), plan_.network));
     tuner_ = ScheduleTuner();
   });
@@ -318,6 +430,8 @@ void MeshGroup::replace(TrainingPlan plan) {
   plan.checkpoint = std::move(plan_.checkpoint);
   plan.checkpoint_copy = std::move(plan_.checkpoint_copy);
   plan.no_copies_because = std::move(plan_.no_copies_because);
+  plan.kept = std::move(plan_.kept);
+  plan.not_kept_because = std::move(plan_.not_kept_because);
   plan_ = std::move(plan);
 }
 
@@ -371,6 +485,7 @@ void MeshGroup::gather(const TakePiece& take, const std::stop_token& stop) {
 }
 
 void MeshGroup::restore(const GivePiece& give, std::int64_t /*steps_done*/) {
+  forget_kept();
   for (const CheckpointBatch& batch : checkpoint_) {
     give_pieces(batch, driver_->checkpoint_buffer(), give);
     move(batch.scatter);
@@ -380,6 +495,7 @@ void MeshGroup::restore(const GivePiece& give, std::int64_t /*steps_done*/) {
 std::vector<DeviceTrace> MeshGroup::take_traces() { return std::exchange(traces_, {}); }
 
 void MeshGroup::release() {
+  give_up_hold();
   driver_.reset();
   devices_.end();
 }
@@ -447,6 +563,9 @@ void MeshGroup::move(const std::vector<Program>& programs) {
 void MeshGroup::move_beside(const std::string& program, const std::stop_token& stop) {
   std::optional<Error> error;
   try {
+    const std::lock_guard alone(beside_);
+    while (hold_ && !hold_->wait_for(std::chrono::milliseconds(20)))
+      if (stop.stop_requested()) throw_error(ErrorCode::kCancelled, "the checkpoint was given up");
     StepRequest request;
     request.program = program;
     request.run = ++runs_;

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -27,6 +30,7 @@ struct RecoveryOptions {
   std::vector<std::string> spares = {};  ///< Hosts that take the place of others.
   /// Where too few devices are left: waits for others for ever, or not long.
   bool waits = true;
+  std::int64_t copy_every = 10;  ///< Steps, between copies of the state in memory; 0: none.
   /// Told what it waits for, now and then. May be empty.
   std::function<void(const std::string&)> on_wait = {};
   std::stop_token stop = {};  ///< Nobody wants it any more.
@@ -80,6 +84,8 @@ class MeshGroup final : public TrainingEngine {
   bool recovers_from(const Error& error) const override;
   /// Actors that live keep their memory and programs.
   Recovered recover(const Error& why) override;
+  void keep_state(std::int64_t steps_done) override;
+  void restore_kept() override;
   void begin_anew() override;
   std::vector<DeviceTrace> take_traces() override;
   /// The device processes have ended when it returns.
@@ -95,6 +101,7 @@ class MeshGroup final : public TrainingEngine {
   void begin_again();
   void replace_the_dead();
   void leave_memory_free();
+  std::optional<std::string> find_short_machine() const;
   void cancel_collectives(const Error& why);
   void install(const std::vector<Program>& programs, bool fresh_only = false);
   void initialize();
@@ -136,6 +143,29 @@ class MeshGroup final : public TrainingEngine {
   std::span<const CheckpointBatch> checkpoint_;
   std::uint64_t steps_ = 0, next_look_ = 8;  ///< Of "train".
   ScheduleTuner tuner_;
+  /// What devices have in a slot of KeptState.
+  struct Kept {
+    std::int64_t step = 0;                 ///< Steps done then; 0: nothing.
+    bool held = false;                     ///< Holders have theirs, too.
+    std::vector<StateReplicas> groups{};   ///< As it was kept.
+    std::set<transfer::DeviceId> without{};  ///< Devices that are new since then.
+  };
+  /// The slot with the newest state that all devices can have; nothing where there is none.
+  std::optional<std::size_t> newest_kept() const;
+  std::optional<std::vector<Program>> fetch_of(std::size_t slot) const;
+  /// Begins to send to holders, where nothing else runs beside steps.
+  void begin_hold();
+  /// Where what was sent has arrived, the slot is whole.
+  void settle_hold();
+  void give_up_hold();
+  void forget_kept();
+  void run_programs(const std::vector<Program>& programs, std::string what);
+  std::array<Kept, KeptState::kSlots> kept_;
+  /// What runs beside steps, one at a time: a batch of a checkpoint, or what goes to holders.
+  std::mutex beside_;
+  std::optional<actors::Future<void>> hold_;  // guarded by beside_
+  std::optional<std::size_t> hold_due_, holding_;  ///< Slots.
+  bool keep_due_ = false;
   actors::RestartLimit restarts_;
   std::vector<std::string> causes_;  ///< Of all restarts.
 };

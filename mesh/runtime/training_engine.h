@@ -57,6 +57,8 @@ class TrainingEngine {
   /// set by restore(), restore_kept() or begin_anew(). Throws where that cannot be, or has been
   /// done too often.
   virtual Recovered recover(const Error& why) { throw Error(why); }
+  /// After every step: may keep a copy of the state in the memory of others.
+  virtual void keep_state(std::int64_t /*steps_done*/) {}
   /// Goes on from Recovered::kept_step.
   virtual void restore_kept() {}
   /// Goes on from the initial parameters.
