@@ -24,22 +24,22 @@ std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
   const fs::path theirs = checkpoint.parent_path().parent_path() / own.filename();
   const bool same = fs::exists(own) && fs::exists(theirs) && fs::equivalent(own, theirs);
   const std::vector<StepMetrics> steps = read_metrics(own);
-  return begin_branch({.folder = directory.checkpoints(),
-                       .from = checkpoint,
-                       .aside = directory.next_abandoned(),
-                       .metrics_differ = !restarted && !steps.empty() && (!same || steps.back().step > step),
-                       .keep_metrics =
-                           [&](const fs::path& aside) {
-                             // What a call that a crash ended has copied is whole, and older than
-                             // what it then wrote here.
-                             if (!fs::exists(aside / own.filename()))
-                               copy_metrics(own, aside / own.filename());
-                           },
-                       .take_over_metrics =
-                           [&] {
-                             if (!same && fs::exists(theirs)) copy_metrics(theirs, own);
-                             MetricsFile(own, step);  // drops the lines after it
-                           }});
+  return begin_branch(
+      {.folder = directory.checkpoints(),
+       .from = checkpoint,
+       .aside = directory.next_abandoned(),
+       .metrics_differ = !restarted && !steps.empty() && (!same || steps.back().step > step),
+       .keep_metrics =
+           [&](const fs::path& aside) {
+             // What a call that a crash ended has copied is whole, and older than
+             // what it then wrote here.
+             if (!fs::exists(aside / own.filename())) copy_metrics(own, aside / own.filename());
+           },
+       .take_over_metrics =
+           [&] {
+             if (!same && fs::exists(theirs)) copy_metrics(theirs, own);
+             MetricsFile(own, step);  // drops the lines after it
+           }});
 }
 
 bool same_parameters(const ParameterList& a, const ParameterList& b) {

@@ -171,7 +171,7 @@ class Loop {
       if (!std::exchange(engine_failed_, false) || !engine_.recovers_from(error))
         throw Error(error);
       try {
-        const auto recovered = by_engine([&] { return engine_.recover(error); });
+        const auto recovered = engine_.recover(error);  // what it throws is the end of it
         const std::int64_t step = restore_newest(recovered.kept_step);
         ++summary_.recoveries;
         tell_recovery(recovered, step, reached, environment_.clock.now() - begun);
@@ -228,11 +228,11 @@ class Loop {
   void tell_recovery(const mesh::TrainingEngine::Recovered& recovered, std::int64_t step,
                      std::int64_t reached, Nanoseconds took) {
     const std::int64_t repeated = reached - step;
-    const std::string text = fmt::format(
-        "{}; back at step {}{} after {} ({} step{} repeated), restart {} of {}", recovered.cause,
-        step, recovered.where.empty() ? "" : " on " + recovered.where,
-        format_seconds(in_seconds(took)), repeated, repeated == 1 ? "" : "s", recovered.restart,
-        recovered.most);
+    const std::string text =
+        fmt::format("{}; back at step {}{} after {} ({} step{} repeated), restart {} of {}",
+                    recovered.cause, step, recovered.where.empty() ? "" : " on " + recovered.where,
+                    format_seconds(in_seconds(took)), repeated, repeated == 1 ? "" : "s",
+                    recovered.restart, recovered.most);
     progress_.note("  " + text);
     if (environment_.on_recovery) environment_.on_recovery(text);
   }
@@ -546,7 +546,7 @@ class Loop {
   fs::path newest_;               ///< Checkpoint, of this process.
   bool metrics_refused_ = false;  ///< It has been told.
   bool told_to_wait_ = false;     ///< That a checkpoint was not written when the next was due.
-  bool engine_failed_ = false;  ///< What was thrown last came from there.
+  bool engine_failed_ = false;    ///< What was thrown last came from there.
   const std::optional<fs::path> resumed_from_;
   std::optional<MetricsFile> metrics_;  ///< Made anew where training goes back.
   CheckpointStore store_;
