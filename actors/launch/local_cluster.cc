@@ -80,7 +80,7 @@ ProcessEvents LocalCluster::head_events() {
   return events;
 }
 
-void LocalCluster::restart_head() {
+void LocalCluster::restart_head(const Secret& token) {
   {
     std::unique_lock lock(head_end_->mutex);
     if (!head_end_->changed.wait_for(lock, kReapedWithin, [this] { return head_end_->reaped; }))
@@ -88,7 +88,9 @@ void LocalCluster::restart_head() {
                   "the head (pid {}) died, and the system has not freed what it held within 10 s",
                   head_pid_);
   }
-  head_pid_ = launcher_.launch(head_spec("", false), head_events());
+  ProcessSpec spec = head_spec("", false);
+  if (!token.empty()) spec.secret = token;
+  head_pid_ = launcher_.launch(spec, head_events());
 }
 
 void LocalCluster::start_head() {

@@ -46,9 +46,9 @@ class LocalCluster final {
   LocalCluster& operator=(const LocalCluster&) = delete;
 
   /// Another head at the same address, with its state, as soon as the dead one is reaped: until
-  /// then it holds both. Who belongs to the cluster looks for it. Throws as
-  /// ProcessLauncher::launch() does.
-  void restart_head();
+  /// then it holds both. Who belongs to the cluster looks for it. `token`: the cluster's, where it
+  /// was replaced meanwhile. Throws as ProcessLauncher::launch() does.
+  void restart_head(const Secret& token = {});
 
   const Address& head() const { return head_; }
   pid_t head_pid() const { return head_pid_; }

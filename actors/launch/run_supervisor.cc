@@ -146,6 +146,7 @@ class RunSupervisor {
     SystemOptions options;
     options.name = "weft run";
     options.token = token_;
+    run_.protection.apply(Address::parse(run_.head), options);
     system_.emplace(options);
     const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
       ear.tell([&](HeadLink& link) { link.peer_gone(peer, how); });
@@ -229,7 +230,9 @@ class RunSupervisor {
                          "run " + run_.header.name, "--last-words", driver_said_.path()});
     if (!run_.checked.empty()) spec.command.insert(spec.command.end(), {"--checked", run_.checked});
     for (std::string& word : token_arguments()) spec.command.push_back(std::move(word));
-    spec.secret = token_;
+    for (std::string& word : run_.protection.to_arguments())
+      spec.command.push_back(std::move(word));
+    spec.secret = system_->token();
     ProcessEvents events;
     events.on_death = [this](const ExitEvidence& evidence) {
       queue_.add({SupervisorEvent::Kind::kDriverEnded, "", evidence});
@@ -312,7 +315,7 @@ class RunSupervisor {
         why.pid, why.verdict(), *number, RestartLimit::kRestarts, why.log_file);
     events_.add({"head restarted", text});
     say(stderr, "{}\n", fitted_to(STDERR_FILENO, "weft: " + text));
-    local_->restart_head();
+    local_->restart_head(system_->token());
     return true;
   }
 

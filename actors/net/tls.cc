@@ -22,10 +22,6 @@ constexpr std::array<std::byte, 7> kNoTls = {kTlsAlert,    std::byte{3}, std::by
                                              std::byte{2}, std::byte{2}, std::byte{70}};
 constexpr std::size_t kSealAtOnce = 64u << 10;
 
-constexpr const char* kInsecureHint =
-    "was the cluster's head started with --insecure? Then say --insecure here too; else install "
-    "the same Weft on both";
-
 /// A stream that may speak TLS, over one that does not.
 ///
 ///   accepted: kUnknown --first byte--> kPlain | kHandshake --> kOpen
@@ -103,9 +99,7 @@ class TlsStream final : public Stream {
 
   void look_at_first(std::span<std::byte> into, std::size_t count, const Then& then) {
     if (into[0] != kTlsHandshake) {
-      plain_by_mistake_ =
-          tls_.use() == Tls::Use::kAlways ||
-          (tls_.use() == Tls::Use::kBeyondLoopback && !is_loopback(peer_address().host));
+      plain_by_mistake_ = Tls::is_due(tls_.use(), peer_address().host);
       enter(State::kPlain);
       return then(count, std::nullopt);
     }
@@ -172,7 +166,7 @@ class TlsStream final : public Stream {
       if (dials_ && !heard_ && session_->room()[0] != kTlsHandshake &&
           session_->room()[0] != kTlsAlert)
         return fail(Error(ErrorCode::kFailedPrecondition,
-                          fmt::format("it answers TLS with plain text; {}", kInsecureHint)),
+                          fmt::format("it answers TLS with plain text; {}", kNoTlsHint)),
                     then);
       heard_ = true;
       {
@@ -194,15 +188,10 @@ class TlsStream final : public Stream {
   }
 
   Error explained(const Error& error) const {
-    if (state_ == State::kOpen) return error;
-    const char* const hint =
-        !dials_ ? ""
-        : error.code() == ErrorCode::kUnavailable
-            ? " during the TLS handshake; if it is a Weft that has no TLS, install the same on both"
-        : error.message() == "it does not take TLS" ? kInsecureHint
-                                                    : "";
-    return Error(error.code(),
-                 fmt::format("{}{}{}", error.message(), *hint != 0 && *hint != ' ' ? "; " : "", hint));
+    if (state_ == State::kOpen || !dials_ || error.code() != ErrorCode::kUnavailable) return error;
+    return Error(error.code(), error.message() +
+                                   " during the TLS handshake; if it is a Weft that has no TLS, "
+                                   "install the same on both");
   }
 
   std::optional<std::size_t> seal_and_send(std::span<const std::byte> bytes) {
@@ -259,6 +248,11 @@ bool is_loopback(const std::string& host) {
          host.starts_with("::ffff:127.");
 }
 
+bool Tls::is_due(Use use, const std::string& host) {
+  if (Network::simulated() != nullptr) return false;
+  return use == Use::kAlways || (use == Use::kBeyondLoopback && !is_loopback(host));
+}
+
 TlsContext& Tls::context() {
   if (!context_) {
     if (identity_.empty()) identity_ = tls_library().make_identity();
@@ -280,9 +274,7 @@ std::unique_ptr<Stream> Tls::dialled(std::unique_ptr<Stream> stream,
                 "a certificate is expected of {}, and --insecure asks for no TLS: leave one of "
                 "them out",
                 to_string(stream->peer_address()));
-  const bool wanted = use_ == Use::kAlways || !certificate.empty() ||
-                      (use_ == Use::kBeyondLoopback && !is_loopback(stream->peer_address().host));
-  if (!wanted) return stream;
+  if (certificate.empty() && !is_due(use_, stream->peer_address().host)) return stream;
   return std::make_unique<TlsStream>(std::move(stream), *this, context().dial(certificate));
 }
 

@@ -36,6 +36,8 @@ class Tls final {
   std::unique_ptr<Stream> dialled(std::unique_ptr<Stream> stream, const std::string& certificate);
 
   Use use() const { return use_; }
+  /// Whether a connection to or from that host has to speak TLS.
+  static bool is_due(Use use, const std::string& host);
   TlsContext& context();
 
  private:

@@ -164,12 +164,15 @@ class Session final : public TlsSession {
     if (result == 1) return true;
     if (SSL_get_error(ssl_.get(), result) == SSL_ERROR_WANT_READ) return false;
     if (!presented_.empty())
-      throw_error(ErrorCode::kFailedPrecondition,
-                  "it presents the certificate sha256:{}, and the one that is expected is sha256:{}",
-                  presented_, expected_);
+      throw_error(
+          ErrorCode::kFailedPrecondition,
+          "it presents the certificate sha256:{}, and the one that is expected is sha256:{}: "
+          "it is another head, or somebody who passes for it. Compare with the --cert that "
+          "`weft head` prints when it starts",
+          presented_, expected_);
     const int reason = ERR_GET_REASON(ERR_peek_last_error());
     if (reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION)
-      throw_error(ErrorCode::kFailedPrecondition, "it does not take TLS");
+      throw_error(ErrorCode::kFailedPrecondition, "it does not take TLS; {}", kNoTlsHint);
     if (reason == SSL_R_SSLV3_ALERT_BAD_CERTIFICATE || reason == SSL_R_TLSV1_ALERT_UNKNOWN_CA ||
         reason == SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN)
       throw_error(ErrorCode::kFailedPrecondition,
@@ -214,8 +217,8 @@ class Session final : public TlsSession {
 
   /// In the dialler's handshake: whether the other side's certificate is the one that is expected.
   static int check(X509_STORE_CTX* store, void*) {
-    auto* const ssl = static_cast<SSL*>(
-        X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+    auto* const ssl =
+        static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
     auto* const self = static_cast<Session*>(SSL_get_app_data(ssl));
     if (self->expected_.empty()) return 1;
     const X509* const certificate = X509_STORE_CTX_get0_cert(store);
@@ -290,15 +293,16 @@ class Library final : public TlsLibrary {
     serial &= std::numeric_limits<std::int64_t>::max();
     X509_NAME* const name = X509_get_subject_name(made);
     // Whoever compares its SHA-256 asks for no date, and machines' clocks differ.
-    const bool done =
-        X509_set_version(made, X509_VERSION_3) == 1 &&
-        ASN1_INTEGER_set_int64(X509_get_serialNumber(made), serial) == 1 &&
-        ASN1_TIME_set_string(X509_getm_notBefore(made), "20000101000000Z") == 1 &&
-        ASN1_TIME_set_string(X509_getm_notAfter(made), "99991231235959Z") == 1 &&
-        X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
-                                   reinterpret_cast<const unsigned char*>("weft"), -1, -1, 0) == 1 &&
-        X509_set_issuer_name(made, name) == 1 && X509_set_pubkey(made, key.get()) == 1 &&
-        X509_sign(made, key.get(), EVP_sha256()) > 0;
+    const bool done = X509_set_version(made, X509_VERSION_3) == 1 &&
+                      ASN1_INTEGER_set_int64(X509_get_serialNumber(made), serial) == 1 &&
+                      ASN1_TIME_set_string(X509_getm_notBefore(made), "20000101000000Z") == 1 &&
+                      ASN1_TIME_set_string(X509_getm_notAfter(made), "99991231235959Z") == 1 &&
+                      X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
+                                                 reinterpret_cast<const unsigned char*>("weft"), -1,
+                                                 -1, 0) == 1 &&
+                      X509_set_issuer_name(made, name) == 1 &&
+                      X509_set_pubkey(made, key.get()) == 1 &&
+                      X509_sign(made, key.get(), EVP_sha256()) > 0;
     require(done, "a certificate");
     const Memory key_text(BIO_new(BIO_s_mem())), certificate_text(BIO_new(BIO_s_mem()));
     require(PEM_write_bio_PrivateKey(key_text.get(), key.get(), nullptr, nullptr, 0, nullptr,

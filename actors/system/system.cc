@@ -249,7 +249,8 @@ void System::use(InterfaceVersion interface) {
 Address System::listen(const Address& address) {
   impl_->require_token();
   auto listener = std::make_unique<Listener>(
-      impl_->loop, address, [impl = impl_.get()](std::shared_ptr<Connection> connection) {
+      impl_->loop, address,
+      [impl = impl_.get()](std::shared_ptr<Connection> connection) {
         impl->start_handshake(std::move(connection), Handshake::Side::kAcceptor,
                               [impl](Handshake& handshake, Handshake::Answer answer) {
                                 if (auto* other = std::get_if<Introduction>(&answer))

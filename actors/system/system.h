@@ -175,9 +175,9 @@ class System final {
   /// the way, it is not. The former one is taken for `former_for`, from those that are connected
   /// now and from `members`. Waits; not on the I/O thread.
   struct Replaced {
-    std::vector<ProcessId> members;      ///< who may use the former one
-    std::vector<std::string> told;       ///< names of those that were given the new one
-    std::vector<std::string> not_told;   ///< as they are reached without TLS
+    std::vector<ProcessId> members;     ///< who may use the former one
+    std::vector<std::string> told;      ///< names of those that were given the new one
+    std::vector<std::string> not_told;  ///< as they are reached without TLS
   };
   Replaced replace_token(const Secret& next, Nanoseconds former_for,
                          const std::vector<ProcessId>& members);

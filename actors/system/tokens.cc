@@ -8,7 +8,7 @@ namespace weft::actors {
 namespace {
 /// A process that has heard of a new token takes the former one for so long, from whoever has not
 /// heard of it yet. The head, at which strangers knock, asks who it is.
-constexpr auto kFormerFor = std::chrono::seconds(10);
+constexpr auto kFormerFor = std::chrono::seconds(30);
 }  // namespace
 
 void System::Impl::tell_token(const Link& link) {
@@ -50,7 +50,8 @@ void System::Impl::on_token(const TokenMessage& message, ProcessId from) {
     if (const auto found = links.find(from); found != links.end()) link = found->second;
   }
   if (!link || !link->is_private())
-    throw_error(ErrorCode::kFailedPrecondition, "a token is not taken over a connection without TLS");
+    throw_error(ErrorCode::kFailedPrecondition,
+                "a token is not taken over a connection without TLS");
   if (next.empty() || message.generation <= tokens.generation() || tokens.knows(next)) return;
   adopt_token(next, message.generation, kFormerFor, std::nullopt);
   options.log.info("{} has given this process the cluster's new token", link->peer().name);
@@ -76,9 +77,9 @@ System::Replaced System::replace_token(const Secret& next, Nanoseconds former_fo
     const std::set<ProcessId> may(replaced.members.begin(), replaced.members.end());
     // By the clock, so that the next head's is higher than this one's.
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const std::uint64_t generation = std::max<std::uint64_t>(
-        impl_->tokens.generation() + 1,
-        std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+    const std::uint64_t generation =
+        std::max<std::uint64_t>(impl_->tokens.generation() + 1,
+                                std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
     impl_->adopt_token(next, generation, former_for, may);
     impl_->spread_token(&replaced);
   });

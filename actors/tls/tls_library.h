@@ -10,6 +10,11 @@
 
 namespace weft::actors {
 
+/// What to do where the other side does not speak TLS.
+inline constexpr const char* kNoTlsHint =
+    "was the cluster's head started with --insecure? Then say --insecure here too; else install "
+    "the same Weft on both";
+
 /// A private key, and the self-signed certificate by whose SHA-256 others know its owner; PEM. A
 /// value. The key is never printed.
 struct TlsIdentity {
@@ -22,8 +27,8 @@ struct TlsIdentity {
 ///
 ///   the socket -> room(), arrived() -> read()          write() -> take() -> the socket
 ///
-/// One thread at a time, but room() may be written to meanwhile. Errors are final: kUnauthorized
-/// things are told as kFailedPrecondition, damage as kDataLoss.
+/// One thread at a time, but room() may be filled meanwhile. Errors are final: kFailedPrecondition
+/// where the other side is not as expected, kDataLoss where what came is damaged.
 class TlsSession {
  public:
   virtual ~TlsSession() = default;

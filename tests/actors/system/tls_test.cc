@@ -18,12 +18,12 @@ namespace weft::actors {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using test::error_of;
 using test::eventually;
 using test::LogLines;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 SystemOptions over(Tls::Use tls, const std::string& name, LogLines* lines = nullptr) {
   SystemOptions options;
@@ -133,8 +133,7 @@ TEST(TlsLinks, CallsOfAllSizesGoBothWaysAndNobodyOnTheWayReadsThem) {
     EXPECT_EQ(parrot.call<&Parrot::repeat>(text).get(), text);
   }
   std::vector<Future<std::string>> many;
-  for (int i = 0; i < 2000; ++i)
-    many.push_back(parrot.call<&Parrot::repeat>(std::to_string(i)));
+  for (int i = 0; i < 2000; ++i) many.push_back(parrot.call<&Parrot::repeat>(std::to_string(i)));
   for (int i = 0; i < 2000; ++i) EXPECT_EQ(many[i].get(), std::to_string(i));
   const std::string heard = observer.dialler_said();
   EXPECT_GT(heard.size(), 5'000'000u);

@@ -88,8 +88,7 @@ TEST(Tls, OnlyTheExpectedCertificateIsTaken) {
         << error.message();
   }
   TwoEnds same;
-  same.dialler =
-      same.context->dial(tls_library().certificate_sha256(same.identity.certificate));
+  same.dialler = same.context->dial(tls_library().certificate_sha256(same.identity.certificate));
   same.greet();
 }
 
@@ -118,7 +117,8 @@ TEST(Tls, EveryChangedByteOfASealedRecordIsNoticed) {
       } catch (const Error& error) {
         return error.code() == ErrorCode::kDataLoss;
       }
-    }())) << at << got;
+    }()))
+        << at << got;
   }
 }
 

@@ -222,8 +222,8 @@ int run(const Options& options) {
   fmt::print("  raw TCP ping-pong                      {:8.1f} us\n", median(raw_us));
   fmt::print("  raw TCP ping-pong, threads hand over   {:8.1f} us\n", median(hand_over_us));
   for (const auto& [name, calls] : {std::pair("", &plain), std::pair(" with TLS", &tls)}) {
-    fmt::print("  {:<37}  {:8.1f} us   (99 % within {:.1f} us)\n",
-               std::string("actor call") + name, median(calls->median_us), median(calls->p99_us));
+    fmt::print("  {:<37}  {:8.1f} us   (99 % within {:.1f} us)\n", std::string("actor call") + name,
+               median(calls->median_us), median(calls->p99_us));
     fmt::print("    ratio to raw                         {:8.2f}\n", median(calls->ratio));
     fmt::print("    ratio to raw with hand-over          {:8.2f}\n",
                median(calls->ratio_hand_over));
