@@ -18,7 +18,7 @@ namespace weft::actors {
 // argument, an environment variable or part of a log line.
 //
 //   STATE/token                          64 hexadecimal digits, mode 0600, written by the head
-//   STATE/token.former                   what it has replaced, as long as members may still prove it
+//   STATE/token.former                   what it has replaced, while members may still prove it
 //   ~/.local/state/weft/tokens/PORT  ->  STATE/token, so that commands of the same user find it by
 //                                        the head's port
 //   descriptor 3                         children read it from there (ProcessSpec::secret)

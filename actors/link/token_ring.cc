@@ -22,8 +22,9 @@ bool TokenRing::knows(const Secret& token) const {
          });
 }
 
-void TokenRing::replace(const Secret& next, std::uint64_t generation, TimePoint until,
-                        std::optional<std::set<ProcessId>> members) {
+void TokenRing::replace(const Secret& next, std::uint64_t generation, TimePoint now,
+                        TimePoint until, std::optional<std::set<ProcessId>> members) {
+  std::erase_if(former_, [now](const Former& former) { return former.until <= now; });
   former_.push_back({std::exchange(current_, next), until, std::move(members)});
   generation_ = generation;
 }

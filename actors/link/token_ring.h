@@ -34,8 +34,9 @@ class TokenRing final {
   /// Grows with each replacement; 0: as the process was started.
   std::uint64_t generation() const { return generation_; }
   bool knows(const Secret& token) const;
-  /// Throws nothing away that was replaced before, until its time is over.
-  void replace(const Secret& next, std::uint64_t generation, TimePoint until,
+  /// What it replaces is taken `until` then, and what was replaced before until its own time is
+  /// over.
+  void replace(const Secret& next, std::uint64_t generation, TimePoint now, TimePoint until,
                std::optional<std::set<ProcessId>> members);
   void add_former(Former former) { former_.push_back(std::move(former)); }
   /// It was replaced before this process began.

@@ -28,6 +28,8 @@ struct SystemOptions {
   /// What the processes of a cluster know, and prove to each other. None: neither listen() nor
   /// connect() works.
   Secret token;
+  /// Only replace_token() replaces it here: this process tells others, and is told by none.
+  bool makes_tokens = false;
   /// Beyond loopback, both sides prove the token over TLS 1.3. `identity` is what this process
   /// presents; none: one of its own, as the token is proof enough.
   Tls::Use tls = Tls::Use::kBeyondLoopback;

@@ -37,7 +37,8 @@ void System::Impl::spread_token(System::Replaced* report) {
 
 void System::Impl::adopt_token(const Secret& next, std::uint64_t generation, Nanoseconds former_for,
                                std::optional<std::set<ProcessId>> members) {
-  tokens.replace(next, generation, clock.now() + former_for, std::move(members));
+  const TimePoint now = clock.now();
+  tokens.replace(next, generation, now, now + former_for, std::move(members));
   const std::lock_guard lock(token_mutex);
   current_token = next;
 }
@@ -52,7 +53,9 @@ void System::Impl::on_token(const TokenMessage& message, ProcessId from) {
   if (!link || !link->is_private())
     throw_error(ErrorCode::kFailedPrecondition,
                 "a token is not taken over a connection without TLS");
-  if (next.empty() || message.generation <= tokens.generation() || tokens.knows(next)) return;
+  if (options.makes_tokens || next.empty() || message.generation <= tokens.generation() ||
+      tokens.knows(next))
+    return;
   adopt_token(next, message.generation, kFormerFor, std::nullopt);
   options.log.info("{} has given this process the cluster's new token", link->peer().name);
   spread_token(nullptr);

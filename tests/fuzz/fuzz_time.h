@@ -6,8 +6,8 @@
 
 namespace weft::test {
 
-/// How long a fuzzer goes on: a number of rounds as part of the tests, or WEFT_FUZZ_SECONDS by hand,
-/// from the seed WEFT_FUZZ_SEED.
+/// How long a fuzzer goes on: a number of rounds as part of the tests, or WEFT_FUZZ_SECONDS by
+/// hand, from the seed WEFT_FUZZ_SEED.
 class FuzzTime final {
  public:
   explicit FuzzTime(std::uint64_t rounds)

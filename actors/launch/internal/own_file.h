@@ -12,8 +12,8 @@ namespace weft::actors::internal {
 void make_own_folder(const std::filesystem::path& folder);
 
 /// The file's text, at most 64 KiB of it, or nothing where there is no file. `what`: "token file",
-/// and `hint` what to do when it cannot be read. Throws Error(kFailedPrecondition), also where others
-/// may read it; `open_hint` says what to do then.
+/// and `hint` what to do when it cannot be read. Throws Error(kFailedPrecondition), also where
+/// others may read it; `open_hint` says what to do then.
 std::optional<std::string> read_own_file(const std::filesystem::path& path, const std::string& what,
                                          const std::string& hint, const std::string& open_hint);
 
