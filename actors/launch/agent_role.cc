@@ -92,6 +92,11 @@ int serve_agent(const AgentRole& role) {
   options.log = log;
   role.protection.apply(role.head, options);
   if (role.protection.insecure) warn_of_insecure(log);
+  if (Tls::is_due(options.tls, role.head.host) && !options.pinned && !role.has_parent)
+    log.info(
+        "the certificate of the head at {} is compared with none: whoever has the token could pass "
+        "for it. Its `weft join` command has the right one (--cert)",
+        to_string(role.head));
   options.io_share = ThreadShare::kControl;
   std::atomic<std::size_t> processes{0};  // of devices
   System system(options);

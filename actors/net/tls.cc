@@ -34,14 +34,17 @@ class TlsStream final : public Stream {
  public:
   using Then = std::function<void(std::size_t, const std::optional<Error>&)>;
   TlsStream(std::unique_ptr<Stream> inner, Tls& tls, std::unique_ptr<TlsSession> session)
-      : inner_(std::move(inner)), tls_(tls), session_(std::move(session)) {
+      : inner_(std::move(inner)),
+        peer_(inner_->peer_address()),
+        tls_(tls),
+        session_(std::move(session)) {
     if (session_) {
       dials_ = true;
       state_ = State::kHandshake;
     }
   }
 
-  Address peer_address() const override { return inner_->peer_address(); }
+  Address peer_address() const override { return peer_; }
   std::span<const std::byte> binding() const override { return binding_; }
   bool is_plain_by_mistake() const override { return plain_by_mistake_; }
 
@@ -99,7 +102,7 @@ class TlsStream final : public Stream {
 
   void look_at_first(std::span<std::byte> into, std::size_t count, const Then& then) {
     if (into[0] != kTlsHandshake) {
-      plain_by_mistake_ = Tls::is_due(tls_.use(), peer_address().host);
+      plain_by_mistake_ = Tls::is_due(tls_.use(), peer_.host);
       enter(State::kPlain);
       return then(count, std::nullopt);
     }
@@ -222,6 +225,7 @@ class TlsStream final : public Stream {
   }
 
   const std::unique_ptr<Stream> inner_;
+  const Address peer_;  // the socket forgets it when the other side has gone
   Tls& tls_;
   bool dials_ = false;
   std::atomic<State> state_ = State::kUnknown;  // changed on the loop's thread

@@ -146,19 +146,21 @@ TEST(TlsLinks, OnLoopbackNothingIsEncryptedUnlessACertificateIsNamed) {
   options.identity = tls_library().make_identity();
   System one(options);
   (void)one.host<Parrot>("parrot");
-  Between observer(Between::Kind::kListens, one.listen({"127.0.0.1", 0}));
+  const Address at = one.listen({"127.0.0.1", 0});
   {
+    Between observer(Between::Kind::kListens, at);
     System other(over(Tls::Use::kBeyondLoopback, "other"));
     (void)other.connect(observer.address());
     EXPECT_THAT(observer.dialler_said(), HasSubstr("WEFT"));
   }
-  const std::size_t before = observer.dialler_said().size();
+  Between observer(Between::Kind::kListens, at);
   auto asks = over(Tls::Use::kBeyondLoopback, "asks");
   asks.pinned = SystemOptions::Pinned{
       observer.address(), tls_library().certificate_sha256(options.identity.certificate), true};
   System other(asks);
   (void)other.connect(observer.address());
-  EXPECT_THAT(observer.dialler_said().substr(before), Not(HasSubstr("WEFT")));
+  EXPECT_GT(observer.dialler_said().size(), 200u);
+  EXPECT_THAT(observer.dialler_said(), Not(HasSubstr("WEFT")));
 }
 
 TEST(TlsLinks, AnotherCertificateThanTheExpectedOneIsRefusedWithBoth) {
