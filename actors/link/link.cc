@@ -21,6 +21,11 @@ std::shared_ptr<Connection> Link::connection() const {
   return connection_;
 }
 
+bool Link::is_private() const {
+  const auto connection = this->connection();
+  return connection && connection->is_private();
+}
+
 void Link::attach(std::shared_ptr<Connection> connection, Introduction other, bool dialled_here) {
   introduction_ = std::move(other);
   dialled_here_ = dialled_here;

@@ -58,6 +58,8 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   /// The connection was there and has ended: waiting for evidence.
   bool ended() const { return ended_; }
   bool dialled_here() const { return dialled_here_; }
+  /// It is there, and nobody on the way reads it. Loop's thread.
+  bool is_private() const;
   /// Something has come since the handshake. Loop's thread.
   bool heard() const { return heard_; }
   /// Nothing has come for a while; returns what was said before. Loop's thread.
