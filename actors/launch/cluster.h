@@ -11,6 +11,7 @@
 
 #include "actors/head/cluster_messages.h"
 #include "actors/head/cluster_watcher.h"
+#include "actors/head/run_messages.h"
 #include "actors/launch/ear.h"
 #include "actors/launch/head_link.h"
 #include "actors/launch/run_events.h"
@@ -40,6 +41,11 @@ struct ClusterOptions {
   std::function<void(const RunEvent&)> on_event = {};
   /// The head or the cluster is gone; called once, on some thread of the system. May be empty.
   std::function<void(const Error&)> on_lost = {};
+  /// For `weft runs`.
+  RunDescription description = {};
+  /// `weft cancel`: ends this program as an interruption does, or at once, and says what it does
+  /// until then. On a thread that must not wait. Empty: it cannot be cancelled.
+  std::function<std::string(bool now)> on_cancel = {};
 };
 
 /// A cluster as its user sees it: a connection to the head, through which meshes of actors are
@@ -97,6 +103,10 @@ class Cluster final {
   /// most.
   void report_progress(const RunProgress& progress);
 
+  /// For `weft runs`: how this program ends. The first one counts; without one, the destructor says
+  /// what it can. Waits until the head knows, half a second at most.
+  void report_end(const RunEnd& end);
+
   /// What the parent of an agent, or of the head, knows about its end; better than a lost
   /// connection.
   void report_host_death(const std::string& host, const ExitEvidence& evidence);
@@ -117,6 +127,7 @@ class Cluster final {
   void mesh_failed(const MeshFailure& failure);
   void lost(const Error& error);
   Joined own(const ProcessRef& head);
+  std::string cancelled(bool now);
   void head_away(const std::string& how);
   void head_back(const Joined& joined, Nanoseconds away);
   void tell_operator(const std::string& kind, const std::string& text) const;
@@ -167,6 +178,7 @@ class Cluster final {
   std::map<MeshKey, Error> failed_;                       // guarded by mutex_
   std::optional<Error> first_failure_;                    // guarded by mutex_
   bool lost_ = false;                                     // guarded by mutex_
+  bool end_told_ = false;                                 // guarded by mutex_
   // guarded by mutex_: a device process is silent or gone, and no incident has said why
   bool unexplained_ = false;
   HeadLink head_;

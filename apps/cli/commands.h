@@ -60,6 +60,17 @@ struct ConnectOptions {
   bool json = false;
 };
 
+struct EventsOptions {
+  ConnectOptions cluster;
+  std::uint32_t last = 50;
+  bool follow = false;
+};
+struct CancelOptions {
+  ConnectOptions cluster;
+  std::string run;
+  bool now = false;
+};
+
 // Each returns the exit status: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
 // They throw weft::Error.
 int run_head(const HeadOptions& options);
@@ -73,6 +84,9 @@ int run_plan_reshard(const ReshardPlanOptions& options);
 int run_schedule(const ScheduleOptions& options);
 int run_status(const ConnectOptions& options);
 int run_stop(const ConnectOptions& options);
+int run_runs(const ConnectOptions& options);
+int run_events(const EventsOptions& options);
+int run_cancel(const CancelOptions& options);
 /// 1: there is none that can be used; says why.
 int run_gpus(bool json);
 /// "reshard --quick": becomes build/bin/weft-bench-reshard.

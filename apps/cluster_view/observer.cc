@@ -1,0 +1,61 @@
+#include "apps/cluster_view/observer.h"
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "actors/launch/token.h"
+#include "core/base/error.h"
+#include "core/base/terminal.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr auto kConnectWithin = std::chrono::seconds(1);
+constexpr auto kHeadComesBackWithin = std::chrono::seconds(60);
+constexpr auto kLookAgainAfter = std::chrono::milliseconds(100);
+
+actors::SystemOptions options_of(const actors::Address& head, const std::string& token_file,
+                                 const std::string& name) {
+  actors::SystemOptions options;
+  options.name = name;
+  options.token = actors::find_token(head, token_file);
+  return options;
+}
+
+}  // namespace
+
+Observer::Observer(const std::string& head, const std::string& token_file, const std::string& name)
+    : address_(actors::Address::parse(head)), system_(options_of(address_, token_file, name)) {
+  try {
+    head_ = system_.connect(address_, kConnectWithin);
+  } catch (const Error& error) {
+    // Who accepts and says nothing, and a name that is none, are told as they are.
+    if (error.code() != ErrorCode::kUnavailable || !error.message().starts_with("cannot connect"))
+      throw;
+    throw_error(ErrorCode::kUnavailable,
+                "no head answers at {}; give its address with --head HOST:PORT or in WEFT_HEAD, "
+                "or start one: weft head",
+                head);
+  }
+}
+
+actors::ActorRef<actors::Head> Observer::head() {
+  return system_.named<actors::Head>(head_, "head");
+}
+
+void Observer::wait_for_head(const Error& error, Absence& absence) {
+  const bool away = error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable;
+  if (!away || SteadyClock().now() - absence.since > kHeadComesBackWithin) throw Error(error);
+  if (!std::exchange(absence.told, true))
+    say(stderr, "weft: the head at {} is away ({}); waits for it\n", to_string(address_),
+        error.message());
+  std::this_thread::sleep_for(kLookAgainAfter);
+  try {
+    head_ = system_.connect(address_, kConnectWithin);
+  } catch (const Error&) {
+    // the next time
+  }
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+
+#include "actors/head/head.h"
+#include "actors/system/system.h"
+
+namespace weft::apps {
+
+/// A connection to a head, of somebody who asks and owns nothing. One thread at a time.
+class Observer final {
+ public:
+  /// `head`: "HOST:PORT"; `token_file`: empty where find_token() knows it; `name`: "weft status".
+  /// Throws Error(kUnavailable), saying what to do.
+  Observer(const std::string& head, const std::string& token_file, const std::string& name);
+
+  actors::System& system() { return system_; }
+  const actors::ProcessRef& process() const { return head_; }
+  actors::ActorRef<actors::Head> head();
+
+  /// Asks the head, for who follows what happens: where it is away, waits for the next one, a
+  /// minute at most, and says so once. `call`: R(ActorRef<Head>).
+  template <typename Call>
+  auto ask_patiently(const Call& call) {
+    for (Absence absence;;) {
+      try {
+        return call(head());
+      } catch (const Error& error) {
+        wait_for_head(error, absence);
+      }
+    }
+  }
+
+ private:
+  struct Absence {
+    bool told = false;
+    TimePoint since = SteadyClock().now();
+  };
+  /// Throws `error` where waiting does not help.
+  void wait_for_head(const Error& error, Absence& absence);
+
+  const actors::Address address_;
+  actors::System system_;
+  actors::ProcessRef head_;
+};
+
+}  // namespace weft::apps
