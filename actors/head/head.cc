@@ -231,7 +231,7 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   std::vector<RunDevice> devices;
   for (const DeviceProcess& process : result.processes)
     devices.push_back({actor_label(request, process.rank), key, process.rank, process.place,
-                       process.process, process.pid});
+                       process.process, process.pid, process.log_file});
   runs_.add_devices(owner, devices);
   store_.sync();
   event(fmt::format("mesh {} (epoch {}, {}) is up for {}", key.name, key.epoch,

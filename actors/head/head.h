@@ -84,7 +84,11 @@ class Head final {
   void run_ended(const RunEnd& end);
   /// Those that run and the last ones that have ended, by number.
   std::vector<RunRecord> runs();
+  /// Throws kNotFound.
+  RunRecord run(std::uint64_t number);
   ClusterEvents events(const EventsRequest& request);
+  /// Pieces of logs from the hosts that have them, of `max_bytes` at most each, in this order.
+  task<std::vector<LogPiece>> read_logs(std::vector<LogRequest> requests, std::uint32_t max_bytes);
   /// Has the driver of a run end: after its step, with a checkpoint, or at once. What it says that
   /// it is doing. Throws kNotFound, kFailedPrecondition for one that has ended, and kUnavailable
   /// where its driver does not answer.
@@ -119,6 +123,7 @@ class Head final {
       on<&Head::look>("look", urgent), on<&Head::finish_release>("finish_release", urgent),
       on<&Head::stop>("stop", urgent), on<&Head::describe_run>("describe_run", urgent),
       on<&Head::run_ended>("run_ended", urgent), on<&Head::runs>("runs", urgent),
+      on<&Head::run>("run", urgent), on<&Head::read_logs>("read_logs", urgent),
       on<&Head::events>("events", urgent), on<&Head::cancel_run>("cancel_run", urgent));
 
  private:

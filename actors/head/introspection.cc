@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "actors/agent/log_reader.h"
 #include "actors/head/cluster_watcher.h"
 #include "actors/head/head.h"
 #include "actors/system/system.h"
@@ -12,6 +13,7 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kDriverAnswersWithin = std::chrono::seconds(2);
+constexpr auto kAgentReadsWithin = std::chrono::seconds(5);
 constexpr std::uint32_t kMaxEvents = 1000;  // in an answer
 
 }  // namespace
@@ -42,18 +44,60 @@ void Head::run_ended(const RunEnd& end) {
                     end.why.empty() ? "" : ": " + end.why));
 }
 
+RunRecord Head::run(std::uint64_t number) {
+  RunRecord record = runs_.get(number);
+  const auto owner = owners_.find(record.process.id);
+  if (record.ended() || owner == owners_.end()) return record;
+  if (owner->second.away_since) record.state = RunState::kAway;
+  record.progress = owner->second.progress;
+  if (record.progress) record.told_seconds = in_seconds(clock_.now() - owner->second.told);
+  return record;
+}
+
 std::vector<RunRecord> Head::runs() {
   std::vector<RunRecord> list;
-  for (const auto& [number, record] : runs_.all()) {
-    list.push_back(record);
-    const auto owner = owners_.find(record.process.id);
-    if (record.ended() || owner == owners_.end()) continue;
-    RunRecord& live = list.back();
-    if (owner->second.away_since) live.state = RunState::kAway;
-    live.progress = owner->second.progress;
-    if (live.progress) live.told_seconds = in_seconds(clock_.now() - owner->second.told);
-  }
+  for (const auto& [number, record] : runs_.all()) list.push_back(run(number));
   return list;
+}
+
+task<std::vector<LogPiece>> Head::read_logs(std::vector<LogRequest> requests,
+                                            std::uint32_t max_bytes) {
+  std::vector<LogPiece> pieces(requests.size());
+  struct OfHost {
+    std::vector<std::size_t> indices;
+    std::vector<LogPosition> positions;
+    std::optional<Future<std::vector<LogPiece>>> answer;
+  };
+  std::map<std::string, OfHost> asked;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    asked[requests[i].host].indices.push_back(i);
+    asked[requests[i].host].positions.push_back(requests[i].position);
+  }
+  for (auto& [name, of] : asked) {
+    const auto host = hosts_.find(name);
+    if (host == hosts_.end()) continue;
+    of.answer = context_.system()
+                    .named<LogReader>(host->second.agent, "logs")
+                    .within(kAgentReadsWithin)
+                    .call<&LogReader::read>(of.positions, max_bytes);
+  }
+  for (auto& [name, of] : asked) {
+    std::string problem = fmt::format("host {} is not in this cluster (any more)", name);
+    if (of.answer) {
+      try {
+        Future<std::vector<LogPiece>>& answer = *of.answer;
+        std::vector<LogPiece> found = co_await answer;
+        for (std::size_t i = 0; i < of.indices.size() && i < found.size(); ++i)
+          pieces[of.indices[i]] = std::move(found[i]);
+        continue;
+      } catch (const Error& error) {
+        problem = error.message();
+      }
+    }
+    for (std::size_t i = 0; i < of.indices.size(); ++i)
+      pieces[of.indices[i]] = {"", of.positions[i].offset, false, problem};
+  }
+  co_return pieces;
 }
 
 ClusterEvents Head::events(const EventsRequest& request) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/agent/agent_messages.h"
+#include "actors/agent/log_messages.h"
 #include "actors/head/cluster_messages.h"
 #include "core/codec/codec.h"
 
@@ -42,9 +43,10 @@ struct RunDevice {
   HostDevice place;
   ProcessRef process;
   std::int64_t pid = 0;
+  std::string log_file;  ///< on its host
   static constexpr auto fields =
       weft::fields(&RunDevice::label, &RunDevice::mesh, &RunDevice::rank, &RunDevice::place,
-                   &RunDevice::process, &RunDevice::pid);
+                   &RunDevice::process, &RunDevice::pid, &RunDevice::log_file);
 };
 
 /// What the head knows of a run, now or after its end.
@@ -82,4 +84,16 @@ struct ClusterEvents {
   static constexpr auto fields = weft::fields(&ClusterEvents::events, &ClusterEvents::last);
 };
 
+/// Of a process on a host, what is asked for of its log.
+struct LogRequest {
+  std::string host;
+  LogPosition position;
+  static constexpr auto fields = weft::fields(&LogRequest::host, &LogRequest::position);
+};
+
 }  // namespace weft::actors
+
+template <>
+struct weft::last_enumerator<weft::actors::RunState> {
+  static constexpr auto kValue = weft::actors::RunState::kLost;
+};

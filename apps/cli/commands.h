@@ -65,6 +65,13 @@ struct EventsOptions {
   std::uint32_t last = 50;
   bool follow = false;
 };
+struct LogsOptions {
+  ConnectOptions cluster;
+  std::string run;
+  std::string device;
+  std::uint32_t last = 0;  ///< lines; 0: all
+  bool follow = false;
+};
 struct CancelOptions {
   ConnectOptions cluster;
   std::string run;
@@ -86,6 +93,8 @@ int run_status(const ConnectOptions& options);
 int run_stop(const ConnectOptions& options);
 int run_runs(const ConnectOptions& options);
 int run_events(const EventsOptions& options);
+/// Also 1: a log could not be read.
+int run_logs(const LogsOptions& options);
 int run_cancel(const CancelOptions& options);
 /// 1: there is none that can be used; says why.
 int run_gpus(bool json);

@@ -254,6 +254,25 @@ CLI::App* add_events(CLI::App& app, EventsOptions& options) {
   return command;
 }
 
+CLI::App* add_logs(CLI::App& app, LogsOptions& options) {
+  auto* command = add_cluster_command(
+      app, "logs", "Show what the device processes of a run have written, also after its end",
+      options.cluster);
+  command->add_option("run", options.run, "Its name, or its number, as weft runs prints them")
+      ->required()
+      ->type_name("RUN");
+  command
+      ->add_option("device", options.device,
+                   "One device, as weft status prints it, or a mesh; default: all")
+      ->type_name("DEVICE");
+  command->add_option("-n,--last", options.last, "The last lines of each; default: all")
+      ->type_name("N");
+  command->add_flag("-f,--follow", options.follow,
+                    "Go on with what is written from now on, until the run ends");
+  command->add_flag("--json", options.cluster.json, "Print JSON, an object for each line");
+  return command;
+}
+
 CLI::App* add_cancel(CLI::App& app, CancelOptions& options) {
   auto* command = add_cluster_command(app, "cancel",
                                       "End a run as Ctrl-C does: after its step, with a checkpoint",
@@ -289,6 +308,7 @@ class CommandLine final {
         cluster_);
     runs_command_->add_flag("--json", cluster_.json, "Print JSON");
     events_command_ = add_events(app_, events_);
+    logs_command_ = add_logs(app_, logs_);
     cancel_command_ = add_cancel(app_, cancel_);
     stop_command_ = add_cluster_command(app_, "stop",
                                         "End a cluster with everything that runs in it", cluster_);
@@ -326,6 +346,7 @@ class CommandLine final {
           std::pair(check_command_, "weft check cluster.yaml"),
           std::pair(strategy_command_, "weft strategy show cluster.yaml"),
           std::pair(cancel_command_, "weft cancel quickstart"),
+          std::pair(logs_command_, "weft logs quickstart -f"),
           std::pair(join_command_, "weft join 127.0.0.1:7077 --name worker0 --devices 2"),
           std::pair(schedule_command_, "weft schedule draw zb-h1 auto --stages 4")})
       if (command->parsed())
@@ -353,6 +374,7 @@ class CommandLine final {
     if (*status_command_) return run_status(cluster_);
     if (*runs_command_) return run_runs(cluster_);
     if (*events_command_) return run_events(events_);
+    if (*logs_command_) return run_logs(logs_);
     if (*cancel_command_) return run_cancel(cancel_);
     if (*gpus_command_) return run_gpus(gpus_json_);
     if (reshard_.asked) {
@@ -376,6 +398,7 @@ class CommandLine final {
   ScheduleOptions schedule_;
   ConnectOptions cluster_;
   EventsOptions events_;
+  LogsOptions logs_;
   CancelOptions cancel_;
   bool gpus_json_ = false;
   CLI::App* head_command_ = nullptr;
@@ -388,6 +411,7 @@ class CommandLine final {
   CLI::App* status_command_ = nullptr;
   CLI::App* runs_command_ = nullptr;
   CLI::App* events_command_ = nullptr;
+  CLI::App* logs_command_ = nullptr;
   CLI::App* cancel_command_ = nullptr;
   CLI::App* stop_command_ = nullptr;
   CLI::App* gpus_command_ = nullptr;

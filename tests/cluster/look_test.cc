@@ -1,4 +1,4 @@
-// What an operator sees of a cluster that runs: weft runs, weft events, weft cancel.
+// What an operator sees of a cluster that runs: weft runs, events, logs, cancel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// A head, hosts a and b with two devices each, and runs on them.
 class Look : public ::testing::Test {
@@ -149,6 +150,41 @@ TEST_F(Look, EventsGoOnAcrossHeads) {
   EXPECT_THAT(
       weft({"events", "-n", "2000"}).text(),
       AllOf(ContainsRegex("[0-9]-[0-9]+ [0-9:]+  host a joined"), HasSubstr("term 2, at ")));
+}
+
+TEST_F(Look, LogsLieOnTheirHostsAndAreReadFromThereAlsoAfterTheEnd) {
+  auto& run = start_run("train", "actors: 2, seconds: 600");
+  run.word_after("working");
+  const std::string both = weft({"logs", "train"}).text();
+  EXPECT_THAT(both, AllOf(ContainsRegex("front\\[x=0\\] \\| [^\n]*front\\[x=0\\]: ready"),
+                          ContainsRegex("front\\[x=1\\] \\| [^\n]*front\\[x=1\\]: ready")));
+  EXPECT_THAT(
+      weft({"logs", "train", "front[0]"}).text(),
+      AllOf(HasSubstr("front[x=0]: ready"), Not(HasSubstr("|")), Not(HasSubstr("front[x=1]"))));
+  auto& unknown = weft({"logs", "train", "frnt[x=1]"});
+  EXPECT_EQ(unknown.wait(), 1);
+  EXPECT_THAT(unknown.text(),
+              HasSubstr("run 'train' has no device 'frnt[x=1]'; did you mean 'front[x=1]'?"));
+  auto& follows = processes_.start(
+      "weft", {"logs", "train", "front", "-f", "--json", "--head", address_, "-n", "1"});
+  follows.word_after("ready");
+  weft({"cancel", "train"});
+  EXPECT_EQ(follows.wait(), 0) << "it ends with the run: " << follows.text();
+  EXPECT_THAT(follows.text(), HasSubstr("SIGTERM"));
+  EXPECT_EQ(nlohmann::json::parse("{" + follows.word_after("{"))["host"], "a");
+  EXPECT_THAT(weft({"logs", "train", "front[x=1]"}).text(), HasSubstr("SIGTERM"));
+}
+
+TEST_F(Look, ALogWhoseHostIsGoneIsSaid) {
+  auto& run = start_run("train", "actors: 1, seconds: 600");
+  run.word_after("working");
+  ::kill(agents_[0]->pid, SIGKILL);
+  run.wait();
+  auto& logs = weft({"logs", "train"});
+  EXPECT_EQ(logs.wait(), 1);
+  EXPECT_THAT(logs.text(),
+              HasSubstr("the log of front[x=0] on host a cannot be read: host a is not in this "
+                        "cluster (any more)"));
 }
 
 }  // namespace
