@@ -82,7 +82,8 @@ class Head final {
   /// From an owner: what it is, and how it ends.
   void describe_run(RunDescription description);
   void run_ended(const RunEnd& end);
-  /// Those that run and the last ones that have ended, by number.
+  std::vector<Member> members();
+  /// Those that run and the last ones that have ended, by number; the devices of those that run.
   std::vector<RunRecord> runs();
   /// Throws kNotFound.
   RunRecord run(std::uint64_t number);
@@ -123,8 +124,9 @@ class Head final {
       on<&Head::look>("look", urgent), on<&Head::finish_release>("finish_release", urgent),
       on<&Head::stop>("stop", urgent), on<&Head::describe_run>("describe_run", urgent),
       on<&Head::run_ended>("run_ended", urgent), on<&Head::runs>("runs", urgent),
-      on<&Head::run>("run", urgent), on<&Head::read_logs>("read_logs", urgent),
-      on<&Head::events>("events", urgent), on<&Head::cancel_run>("cancel_run", urgent));
+      on<&Head::run>("run", urgent), on<&Head::members>("members", urgent),
+      on<&Head::read_logs>("read_logs", urgent), on<&Head::events>("events", urgent),
+      on<&Head::cancel_run>("cancel_run", urgent));
 
  private:
   struct Host : HostRow {

@@ -1,4 +1,4 @@
-// What a head tells of its cluster to those who look: runs, events; and who ends a run from outside.
+// What a head tells those who look: runs, events, logs; and how a run is ended from outside.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +56,22 @@ RunRecord Head::run(std::uint64_t number) {
 
 std::vector<RunRecord> Head::runs() {
   std::vector<RunRecord> list;
-  for (const auto& [number, record] : runs_.all()) list.push_back(run(number));
+  for (const auto& [number, record] : runs_.all()) {
+    list.push_back(run(number));
+    if (record.ended()) list.back().devices.clear();
+  }
+  return list;
+}
+
+std::vector<Member> Head::members() {
+  std::vector<Member> list;
+  for (const auto& [name, host] : hosts_) {
+    list.push_back({name, host.agent, host.offer.pid, host.offer.machine, ""});
+    if (host.away_since)
+      list.back().silence = fmt::format("does not answer the head since {:.0f} s",
+                                        in_seconds(clock_.now() - *host.away_since));
+    else if (host.suspect) list.back().silence = "has been silent for some seconds";
+  }
   return list;
 }
 

@@ -84,6 +84,17 @@ struct ClusterEvents {
   static constexpr auto fields = weft::fields(&ClusterEvents::events, &ClusterEvents::last);
 };
 
+/// A host of the cluster, for who asks its processes.
+struct Member {
+  std::string name;
+  ProcessRef agent;
+  std::int64_t pid = 0;
+  std::string machine;
+  std::string silence;  ///< "does not answer since 12 s"; empty: it does
+  static constexpr auto fields =
+      weft::fields(&Member::name, &Member::agent, &Member::pid, &Member::machine, &Member::silence);
+};
+
 /// Of a process on a host, what is asked for of its log.
 struct LogRequest {
   std::string host;

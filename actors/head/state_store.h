@@ -51,8 +51,8 @@ class StateStore {
 
   /// 1, 2, 3, ... for each name, across terms.
   std::uint64_t next_mesh_epoch(const std::string& mesh);
-  /// What the head knows of hosts, owners, meshes or runs, by a name of its choice. Written with the next
-  /// event, or by sync(). There in the next term.
+  /// What the head knows of hosts, owners, meshes or runs, by a name of its choice. Written with
+  /// the next event, or by sync(). There in the next term.
   enum class Table { kHosts, kOwners, kMeshes, kRuns };
   void put(Table table, const std::string& name, std::vector<std::byte> row);
   void erase(Table table, const std::string& name);

@@ -72,6 +72,11 @@ struct LogsOptions {
   std::uint32_t last = 0;  ///< lines; 0: all
   bool follow = false;
 };
+struct WhyOptions {
+  ConnectOptions cluster;
+  std::string wanted;   ///< a run or an actor; empty: all
+  double within = 0.4;  ///< seconds
+};
 struct CancelOptions {
   ConnectOptions cluster;
   std::string run;
@@ -95,6 +100,7 @@ int run_runs(const ConnectOptions& options);
 int run_events(const EventsOptions& options);
 /// Also 1: a log could not be read.
 int run_logs(const LogsOptions& options);
+int run_why(const WhyOptions& options);
 int run_cancel(const CancelOptions& options);
 /// 1: there is none that can be used; says why.
 int run_gpus(bool json);

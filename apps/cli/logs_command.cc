@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <type_traits>
 
 #include "apps/cli/commands.h"
@@ -34,7 +33,8 @@ class LogPrinter final {
   /// Returns the exit status: 1 where a log could not be read.
   int print() {
     const auto runs = observer_.head().call<&Head::runs>().get();
-    actors::RunRecord run = find_run(runs, options_.run);
+    const std::uint64_t number = find_run(runs, options_.run).number;
+    actors::RunRecord run = observer_.head().call<&Head::run>(number).get();
     while (true) {
       // One that has only begun may have no process yet.
       const bool waits = options_.follow && options_.device.empty() && run.devices.empty();
@@ -44,7 +44,7 @@ class LogPrinter final {
       while (read_all()) {
       }
       if (!options_.follow || ended) break;
-      std::this_thread::sleep_for(kFollowEvery);
+      observer_.wait(kFollowEvery);
       run = ask([&](const actors::ActorRef<Head>& head) {
         return head.call<&Head::run>(run.number).get();
       });

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "apps/cli/commands.h"
 #include "apps/cluster_view/observer.h"
@@ -67,7 +66,7 @@ int run_events(const EventsOptions& options) {
     const bool all = request.after ? answer.events.empty() : true;
     request = {answer.last, kEventsAtOnce};
     if (all && !options.follow) return 0;
-    if (all && begun) std::this_thread::sleep_for(kLookEvery);
+    if (all && begun) observer.wait(kLookEvery);
   }
 }
 

@@ -273,6 +273,22 @@ CLI::App* add_logs(CLI::App& app, LogsOptions& options) {
   return command;
 }
 
+CLI::App* add_why(CLI::App& app, WhyOptions& options) {
+  auto* command = add_cluster_command(
+      app, "why", "Show who waits for whom, since when and until when, also where something hangs",
+      options.cluster);
+  command
+      ->add_option("what", options.wanted,
+                   "A run, or an actor as weft status prints it; default: everything")
+      ->type_name("RUN|ACTOR");
+  command->add_option("--within", options.within, "Seconds that processes have to answer")
+      ->check(CLI::Range(0.2, 60.0))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  command->add_flag("--json", options.cluster.json, "Print JSON");
+  return command;
+}
+
 CLI::App* add_cancel(CLI::App& app, CancelOptions& options) {
   auto* command = add_cluster_command(app, "cancel",
                                       "End a run as Ctrl-C does: after its step, with a checkpoint",
@@ -309,6 +325,7 @@ class CommandLine final {
     runs_command_->add_flag("--json", cluster_.json, "Print JSON");
     events_command_ = add_events(app_, events_);
     logs_command_ = add_logs(app_, logs_);
+    why_command_ = add_why(app_, why_);
     cancel_command_ = add_cancel(app_, cancel_);
     stop_command_ = add_cluster_command(app_, "stop",
                                         "End a cluster with everything that runs in it", cluster_);
@@ -375,6 +392,7 @@ class CommandLine final {
     if (*runs_command_) return run_runs(cluster_);
     if (*events_command_) return run_events(events_);
     if (*logs_command_) return run_logs(logs_);
+    if (*why_command_) return run_why(why_);
     if (*cancel_command_) return run_cancel(cancel_);
     if (*gpus_command_) return run_gpus(gpus_json_);
     if (reshard_.asked) {
@@ -399,6 +417,7 @@ class CommandLine final {
   ConnectOptions cluster_;
   EventsOptions events_;
   LogsOptions logs_;
+  WhyOptions why_;
   CancelOptions cancel_;
   bool gpus_json_ = false;
   CLI::App* head_command_ = nullptr;
@@ -412,6 +431,7 @@ class CommandLine final {
   CLI::App* runs_command_ = nullptr;
   CLI::App* events_command_ = nullptr;
   CLI::App* logs_command_ = nullptr;
+  CLI::App* why_command_ = nullptr;
   CLI::App* cancel_command_ = nullptr;
   CLI::App* stop_command_ = nullptr;
   CLI::App* gpus_command_ = nullptr;

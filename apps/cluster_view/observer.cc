@@ -2,7 +2,8 @@
 
 #include <chrono>
 #include <cstdio>
-#include <thread>
+#include <mutex>
+#include <utility>
 
 #include "actors/launch/token.h"
 #include "core/base/error.h"
@@ -27,6 +28,11 @@ actors::SystemOptions options_of(const actors::Address& head, const std::string&
 
 Observer::Observer(const std::string& head, const std::string& token_file, const std::string& name)
     : address_(actors::Address::parse(head)), system_(options_of(address_, token_file, name)) {
+  system_.on_peer_lost([this](const actors::ProcessRef&, const Error&, actors::Loss) {
+    const std::lock_guard lock(mutex_);
+    lost_ = true;
+    changed_.notify_all();
+  });
   try {
     head_ = system_.connect(address_, kConnectWithin);
   } catch (const Error& error) {
@@ -44,15 +50,24 @@ actors::ActorRef<actors::Head> Observer::head() {
   return system_.named<actors::Head>(head_, "head");
 }
 
+void Observer::wait(Nanoseconds time) {
+  std::unique_lock lock(mutex_);
+  // While nobody is connected, there is nothing to wait for but the time.
+  const bool was_lost = lost_;
+  changed_.wait_for(lock, time, [&] { return lost_ != was_lost; });
+}
+
 void Observer::wait_for_head(const Error& error, Absence& absence) {
   const bool away = error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable;
   if (!away || SteadyClock().now() - absence.since > kHeadComesBackWithin) throw Error(error);
   if (!std::exchange(absence.told, true))
     say(stderr, "weft: the head at {} is away ({}); waits for it\n", to_string(address_),
         error.message());
-  std::this_thread::sleep_for(kLookAgainAfter);
+  wait(kLookAgainAfter);
   try {
     head_ = system_.connect(address_, kConnectWithin);
+    const std::lock_guard lock(mutex_);
+    lost_ = false;
   } catch (const Error&) {
     // the next time
   }

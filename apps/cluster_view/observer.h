@@ -4,6 +4,7 @@
 
 #include "actors/head/head.h"
 #include "actors/system/system.h"
+#include "core/base/thread.h"
 
 namespace weft::apps {
 
@@ -18,6 +19,8 @@ class Observer final {
   const actors::ProcessRef& process() const { return head_; }
   actors::ActorRef<actors::Head> head();
 
+  /// So long, or until the connection to the head is lost.
+  void wait(Nanoseconds time);
   /// Asks the head, for who follows what happens: where it is away, waits for the next one, a
   /// minute at most, and says so once. `call`: R(ActorRef<Head>).
   template <typename Call>
@@ -40,6 +43,9 @@ class Observer final {
   void wait_for_head(const Error& error, Absence& absence);
 
   const actors::Address address_;
+  Mutex mutex_;
+  Condition changed_;
+  bool lost_ = false;  // guarded by mutex_
   actors::System system_;
   actors::ProcessRef head_;
 };

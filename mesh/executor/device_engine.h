@@ -59,7 +59,7 @@ class DeviceEngine final {
 
  private:
   LibraryQueue& collectives();
-  const Program& program(const std::string& name) const;
+  const std::shared_ptr<const Program>& program(const std::string& name) const;
 
   const DeviceSetup setup_;
   const Hardware hardware_;
@@ -77,7 +77,8 @@ class DeviceEngine final {
   std::unique_ptr<Stream> beside_stream_;
   CopyStreams beside_copies_;
   Resources beside_;  ///< Of what runs beside.
-  std::map<std::string, Program> programs_;
+  // shared with the board, which others read
+  std::map<std::string, std::shared_ptr<const Program>> programs_;
   std::size_t notes_taken_ = 0;
 };
 

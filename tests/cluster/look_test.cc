@@ -152,6 +152,100 @@ TEST_F(Look, EventsGoOnAcrossHeads) {
       AllOf(ContainsRegex("[0-9]-[0-9]+ [0-9:]+  host a joined"), HasSubstr("term 2, at ")));
 }
 
+/// Of the answer of `weft why --json`, by name.
+nlohmann::json waiter_of(const nlohmann::json& why, const std::string& name) {
+  for (const auto& waiter : why["waiters"])
+    if (waiter["name"] == name) return waiter;
+  return {};
+}
+
+TEST_F(Look, WhyIsToldByIoThreadsWhenHandlersHang) {
+  EXPECT_THAT(weft({"why"}).text(), HasSubstr("nobody waits"));
+  auto& run = start_run("train", "actors: 2, seconds: 600, computes: true");
+  run.word_after("working");
+  const auto why = json({"why", "train"});
+  EXPECT_EQ(why["runs"], nlohmann::json::array({"train"}));
+  const auto driver = waiter_of(why, "driver of train");
+  ASSERT_EQ(driver["waits"].size(), 2u);
+  EXPECT_EQ(driver["waits"][1]["on"], "front[x=1]");
+  EXPECT_EQ(driver["waits"][1]["what"], "'compute'");
+  EXPECT_TRUE(driver["waits"][1]["seconds_left"].is_null());
+  const auto device = waiter_of(why, "front[x=1]");
+  EXPECT_EQ(device["handlers"][0]["method"], "compute");
+  EXPECT_EQ(device["handlers"][0]["holds_thread"], true);
+  EXPECT_EQ(why["cycles"].size(), 0u);
+  EXPECT_THAT(weft({"why"}).text(),
+              AllOf(ContainsRegex("driver of train \\(pid [0-9]+ on [^\n]*\n  front\\[x=0\\] \\(a "
+                                  "device 0, pid [0-9]+\\): 'compute' for [^\n]*, no deadline\n"),
+                    HasSubstr("in the end, all wait for front[x=0], front[x=1]")));
+  EXPECT_THAT(weft({"why", "front[1]"}).text(),
+              AllOf(HasSubstr("is waited for by driver of train: 'compute'"),
+                    Not(HasSubstr("front[x=0]"))));
+  auto& unknown = weft({"why", "fornt[x=1]"});
+  EXPECT_EQ(unknown.wait(), 1);
+  EXPECT_THAT(unknown.text(), HasSubstr("did you mean 'front[x=1]'?"));
+}
+
+TEST_F(Look, WhyMarksACycleOfCalls) {
+  auto& run = start_run("train", "actors: 2, seconds: 600, circle: true");
+  run.word_after("working");
+  nlohmann::json why;
+  EXPECT_TRUE(eventually([&] {
+    why = json({"why", "train"});
+    return why["cycles"].size() == 1;
+  }));
+  EXPECT_EQ(why["cycles"], nlohmann::json::parse(R"([["front[x=0]", "front[x=1]"]])"));
+  EXPECT_EQ(waiter_of(why, "front[x=0]")["queued"], 1);
+  EXPECT_THAT(
+      weft({"why"}).text(),
+      AllOf(HasSubstr("<- CYCLE"), HasSubstr("cycle: front[x=0] -> front[x=1] -> front[x=0]")));
+}
+
+TEST_F(Look, WhySaysWhoIsStoppedAndAsksAroundAStoppedAgent) {
+  auto& run = start_run("train", "actors: 3, seconds: 600");
+  run.word_after("working");
+  const pid_t device = std::stoi(run.word_after("device 1 pid "));
+  ::kill(device, SIGSTOP);
+  EXPECT_THAT(
+      weft({"why", "train"}).text(),
+      ContainsRegex("front\\[x=1\\] [^\n]*\n    does not answer within [^\n]* it is stopped "
+                    "\\(state T\\)\n"));
+  ::kill(device, SIGCONT);
+  ::kill(agents_[0]->pid, SIGSTOP);
+  const auto why = json({"why"});
+  EXPECT_THAT(std::string(waiter_of(why, "agent of a")["problem"]), HasSubstr("(state T)"));
+  EXPECT_EQ(waiter_of(why, "front[x=0]")["answers"], true) << "its driver has asked it: " << why;
+  ::kill(agents_[0]->pid, SIGCONT);
+}
+
+TEST_F(Look, WhySaysWhichTransferDevicesWaitFor) {
+  processes_.write("train.yaml", R"(name: train
+app: training_app
+seed: 7
+cluster: {launcher: manual, hosts: [{name: a}, {name: b}]}
+meshes:
+  front: {hosts: [a], shape: {data: 1, tensor: 1}}
+  back: {hosts: [b], shape: {data: 1, tensor: 1}}
+sharding: {batch: data, heads: tensor, mlp: tensor}
+pipeline:
+  stages: [{mesh: front, layers: 2}, {mesh: back, layers: 1}]
+  schedule: 1f1b
+  microbatches: 4
+training: {steps: 20, stuck_from: 1, stuck_for: 600s}
+)");
+  processes_.start("weft", {"run", "train.yaml", "--head", address_}).word_after("step 0");
+  std::string text;
+  EXPECT_TRUE(eventually([&] {
+    text = weft({"why", "train"}).text();
+    return text.find("waits for '") != std::string::npos;
+  }));
+  EXPECT_THAT(text,
+              AllOf(ContainsRegex("back\\[data=0,tensor=0\\] [^\n]*\n    'run' runs [^\n]*holds "
+                                  "its thread\n    in 1F0 \\(next 1B0\\): inside read 'targets'"),
+                    ContainsRegex("waits for '[^']* back->front' of microbatch 0 for [^\n]* "
+                                  "which back\\[data=0,tensor=0\\] has not begun")));
+}
+
 TEST_F(Look, LogsLieOnTheirHostsAndAreReadFromThereAlsoAfterTheEnd) {
   auto& run = start_run("train", "actors: 2, seconds: 600");
   run.word_after("working");

@@ -33,7 +33,10 @@ struct SpawnRequest {
 };
 
 /// Calls that the system itself answers, of the actor with id 0.
-enum class SystemMethod : std::uint32_t { kSpawn = 0, kStop = 1, kReport = 2 };
+enum class SystemMethod : std::uint32_t { kSpawn = 0, kStop = 1, kReport = 2, kSurvey = 3 };
+
+/// The name of the calls by which processes ask each other what goes on: they are no part of it.
+inline constexpr const char* kSurveyMethod = "survey";
 
 /// The calls of this process to actors of this process: the same order, credit and encoding,
 /// without a socket.
@@ -69,6 +72,14 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void finish(Reply reply);
   void arm_deadlines(TimePoint at);
   void expire();
+
+  // what goes on
+  class SurveyAnswers;
+  ProcessSurvey survey_itself();
+  void forward_survey(const SurveyTarget& target, Nanoseconds within,
+                      const std::shared_ptr<SurveyAnswers>& answers);
+  void answer_survey(const SurveyRequest& request,
+                     std::function<void(Outcome<std::vector<std::byte>>)> answer);
 
   // hosts
   /// Hands a call to its actor; on refusal says why.
