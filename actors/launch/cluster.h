@@ -75,7 +75,15 @@ class Cluster final {
   template <typename T, typename... Args>
   ActorMesh<T> spawn(const std::string& name, const MeshShape& shape, const OnHosts& where,
                      Args&&... args) {
+    MeshKey ignored;
+    return spawn<T>(ignored, name, shape, where, std::forward<Args>(args)...);
+  }
+  /// The same, for who renews it: gives its key.
+  template <typename T, typename... Args>
+  ActorMesh<T> spawn(MeshKey& key, const std::string& name, const MeshShape& shape,
+                     const OnHosts& where, Args&&... args) {
     const Acquired acquired = acquire(name, shape, where);
+    key = acquired.key;
     return guarded(acquired.key, [&] {
       ActorMesh<T> mesh =
           system_.spawn_mesh<T>(name, shape, acquired.processes, std::forward<Args>(args)...);

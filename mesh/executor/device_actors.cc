@@ -17,8 +17,10 @@ constexpr Nanoseconds kAskAgainWithin = std::chrono::seconds(1);
 }  // namespace
 
 void DeviceActors::spawn(const MeshConfig& mesh, const actors::OnHosts& where) {
+  actors::MeshKey key;
   meshes_.push_back(
-      cluster_.spawn<DeviceActor>(mesh.name, MeshShape(mesh.axes), where, batches_));
+      cluster_.spawn<DeviceActor>(key, mesh.name, MeshShape(mesh.axes), where, batches_));
+  keys_.push_back(key);
   fresh_ranks_.emplace_back();
   for (std::int64_t rank = 0; rank < meshes_.back().size(); ++rank)
     fresh_ranks_.back().insert(static_cast<std::uint32_t>(rank));
@@ -29,19 +31,24 @@ void DeviceActors::spawn(const LayoutConfig& layout) {
   find_places();
 }
 
-/// Its own, then the spares; those alone that are there.
+/// Its own, then the spares; those alone that are there. Spares only where they are needed, for a
+/// mesh that is placed anew: a device of its own may become free in a moment.
 actors::OnHosts DeviceActors::hosts_for(const MeshConfig& mesh,
-                                        const std::vector<std::string>& spares) {
+                                        const std::vector<std::string>& spares, bool anew) {
   if (mesh.hosts.empty()) return {};
   const actors::ClusterStatus status = cluster_.status();
   actors::OnHosts where;
+  std::int64_t devices = 0;
   const auto add = [&](const std::string& name) {
-    if (std::ranges::any_of(status.hosts, [&](const actors::HostStatus& host) {
-          return host.offer.name == name && !host.away_seconds && !host.suspect;
-        }))
-      where.hosts.push_back(name);
+    const auto host = std::ranges::find_if(status.hosts, [&](const actors::HostStatus& each) {
+      return each.offer.name == name && !each.away_seconds && !each.suspect;
+    });
+    if (host == status.hosts.end()) return;
+    where.hosts.push_back(name);
+    devices += host->offer.devices;
   };
   for (const std::string& host : mesh.hosts) add(host);
+  if (anew && devices >= MeshShape(mesh.axes).size()) return where;
   for (const std::string& spare : spares) add(spare);
   return where;
 }
@@ -82,7 +89,7 @@ std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<st
   std::string problem;
   for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
     const MeshConfig& mesh = layout.meshes[m];
-    const actors::OnHosts where = hosts_for(mesh, spares);
+    const actors::OnHosts where = hosts_for(mesh, spares, m >= meshes_.size());
     if (where.hosts.empty() && !mesh.hosts.empty()) {
       problem = fmt::format("none of the hosts of mesh '{}' is here: {}", mesh.name,
                             fmt::join(mesh.hosts, ", "));
@@ -101,11 +108,12 @@ std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<st
         break;
       }
     } catch (const Error& error) {
-      if (error.code() == ErrorCode::kResourceExhausted || error.code() == ErrorCode::kUnavailable) {
+      if (error.code() == ErrorCode::kResourceExhausted ||
+          error.code() == ErrorCode::kUnavailable) {
         problem = error.message();
         break;
       }
-      if (error.code() != ErrorCode::kNotFound || m >= meshes_.size()) throw;
+      if (error.code() != ErrorCode::kNotFound) throw;
       // Nothing is left of it, and so of those after it, which are spawned in this order.
       meshes_.erase(meshes_.begin() + static_cast<std::ptrdiff_t>(m), meshes_.end());
       problem = error.message();
@@ -118,36 +126,30 @@ std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<st
 }
 
 void DeviceActors::find_places() {
+  const actors::ClusterStatus status = cluster_.status();
   places_.clear();
   slots_.clear();
   members_.clear();
-  keys_.clear();
   fresh_.clear();
   epoch_ = 0;
-  const actors::ClusterStatus status = cluster_.status();
   std::map<std::string, int> slots = first_slots(status.hosts);
   for (const actors::HostStatus& host : status.hosts)
     machine_of_[host.offer.name] = host.offer.machine;
-  for (const auto& mesh : meshes_) {
-    const actors::MeshStatus* newest = nullptr;
-    for (const actors::MeshStatus& candidate : status.meshes) {
-      if (candidate.key.name == mesh.name() &&
-          (newest == nullptr || candidate.key.epoch > newest->key.epoch))
-        newest = &candidate;
-    }
-    if (newest == nullptr)
-      throw_error(ErrorCode::kInternal,
-                  "the head does not know mesh '{}', which it has just placed", mesh.name());
-    places_.push_back(newest->places);
-    for (std::uint32_t rank = 0; rank < newest->places.size(); ++rank) {
-      const actors::HostDevice& place = newest->places[rank];
+  for (std::size_t m = 0; m < meshes_.size(); ++m) {
+    const auto mesh = std::ranges::find(status.meshes, keys_[m], &actors::MeshStatus::key);
+    if (mesh == status.meshes.end())
+      throw_error(ErrorCode::kUnavailable,
+                  "the head does not know mesh '{}' (epoch {}), which it has just placed",
+                  keys_[m].name, keys_[m].epoch);
+    places_.push_back(mesh->places);
+    for (std::uint32_t rank = 0; rank < mesh->places.size(); ++rank) {
+      const actors::HostDevice& place = mesh->places[rank];
       slots_.push_back(slots[place.host] + static_cast<int>(place.device));
-      if (fresh_ranks_[keys_.size()].contains(rank))
+      if (fresh_ranks_[m].contains(rank))
         fresh_.insert(transfer::DeviceId(static_cast<std::uint32_t>(members_.size())));
-      members_.emplace_back(keys_.size(), rank);
+      members_.emplace_back(m, rank);
     }
-    epoch_ += newest->key.epoch;
-    keys_.push_back(newest->key);
+    epoch_ += keys_[m].epoch;
   }
   fresh_ranks_.assign(meshes_.size(), {});
 }

@@ -30,7 +30,7 @@ class DeviceActors final {
   /// Starts a device process per rank, with an actor in each.
   void spawn(const LayoutConfig& layout);
   /// After deaths: those that live and answer go on in the next epoch of their mesh, others get new
-  /// processes; also where spawn() has thrown. A device that does not answer within `patience` is
+  /// processes; also where spawn() has thrown, or has not been called. A device that does not answer within `patience` is
   /// taken for dead. Why some are still missing, so that it is to be asked again; or empty.
   std::string renew(const LayoutConfig& layout, const std::vector<std::string>& spares,
                     Nanoseconds patience);
@@ -62,7 +62,8 @@ class DeviceActors final {
 
  private:
   void find_places();
-  actors::OnHosts hosts_for(const MeshConfig& mesh, const std::vector<std::string>& spares);
+  actors::OnHosts hosts_for(const MeshConfig& mesh, const std::vector<std::string>& spares,
+                            bool anew);
   void spawn(const MeshConfig& mesh, const actors::OnHosts& where);
   /// By mesh, the ranks that do not answer.
   std::vector<std::set<std::uint32_t>> find_broken(Nanoseconds patience) const;

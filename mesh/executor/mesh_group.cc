@@ -100,7 +100,8 @@ MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const
   std::optional<Error> error;
   try {
     guarded([&] {
-      devices_.spawn(layout_);
+      if (options_.recovery.takes_over) replace_the_dead();
+      else devices_.spawn(layout_);
       begin(std::move(planned));
     });
     return;
