@@ -7,8 +7,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <sstream>
 
+#include "tests/bench/death/run_records.h"
 #include "tests/support/real_processes.h"
 
 namespace weft::test {
@@ -17,17 +17,6 @@ namespace {
 const char* const kRunFile = WEFT_SOURCE_DIR "/cluster.yaml";
 constexpr int kHosts = 2;
 constexpr int kDevices = 2;
-
-/// "1 6.967.." for each step, as text, so that equal means equal bits.
-std::vector<std::string> losses_of(const std::filesystem::path& out) {
-  std::vector<std::string> losses;
-  std::istringstream lines(read_file(out / "metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const auto step = nlohmann::json::parse(line);
-    losses.push_back(fmt::format("{} {}", step["step"].dump(), step["loss"].dump()));
-  }
-  return losses;
-}
 
 /// A cluster by hand on this machine, with processes that use up the CPU beside it.
 class LoadedCluster {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "tests/bench/death/chaos.h"
 #include "tests/bench/death/head_kills.h"
 #include "tests/support/killable_run.h"
 
@@ -66,7 +67,19 @@ int run(int argc, char** argv) {
   app.add_option("--heads", heads, "SIGKILLs of the head under trainings, beside two busy loops")
       ->capture_default_str();
   app.add_option("--head-steps", head_steps, "Steps of each of these")->capture_default_str();
+  bool chaos = false;
+  ChaosOptions chaotic;
+  app.add_flag("--chaos", chaos,
+               "Only this: kills, stops and cuts at random in trainings that recover");
+  app.add_option("--runs", chaotic.runs, "Trainings of --chaos")->capture_default_str();
+  app.add_option("--seed", chaotic.seed, "Of the first of them")->capture_default_str();
+  app.add_option("--steps", chaotic.steps, "Of each")->capture_default_str();
+  app.add_option("--clusters", chaotic.clusters, "Who starts the processes: hand, local, hosts")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"hand", "local", "hosts"}))
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  if (chaos) return cause_chaos(chaotic) == 0 ? 0 : 1;
 
   int failures = 0;
   const auto measure = [&](std::int64_t mib, const std::function<pid_t(KillableRun&)>& victim) {
