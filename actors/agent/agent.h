@@ -81,8 +81,7 @@ class Agent final {
       on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent),
       on<&Agent::process_silent>("process_silent", urgent), on<&Agent::ping>("ping", urgent),
       on<&Agent::probe>("probe", urgent), on<&Agent::stop_mesh>("stop_mesh", urgent),
-      on<&Agent::take_over>("take_over", urgent),
-      on<&Agent::shut_down>("shut_down", urgent));
+      on<&Agent::take_over>("take_over", urgent), on<&Agent::shut_down>("shut_down", urgent));
 
  private:
   struct Slot {

@@ -76,7 +76,7 @@ struct MeshProcesses {
 /// From the owner of a mesh of which processes have died: its next epoch.
 struct MeshRenewal {
   MeshKey key;
-  MeshRequest request;  ///< of the same shape; in `hosts` spares may come last
+  MeshRequest request;                ///< of the same shape; in `hosts` spares may come last
   std::vector<std::uint32_t> broken;  ///< ranks whose processes are of no use, though they may live
   static constexpr auto fields =
       weft::fields(&MeshRenewal::key, &MeshRenewal::request, &MeshRenewal::broken);

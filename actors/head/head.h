@@ -102,8 +102,7 @@ class Head final {
 
   static constexpr auto endpoints = interface<"weft.head", 3>(
       on<&Head::join>("join", urgent), on<&Head::leave>("leave", urgent),
-      on<&Head::own>("own", urgent), on<&Head::spawn>("spawn"),
-      on<&Head::renew>("renew"),
+      on<&Head::own>("own", urgent), on<&Head::spawn>("spawn"), on<&Head::renew>("renew"),
       on<&Head::release>("release", urgent), on<&Head::describe>("describe", urgent),
       on<&Head::progress>("progress", urgent), on<&Head::process_died>("process_died", urgent),
       on<&Head::host_died>("host_died", urgent), on<&Head::status>("status", urgent),

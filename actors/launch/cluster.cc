@@ -261,7 +261,8 @@ void Cluster::wait_for_change(Nanoseconds within) const {
 
 Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape, const OnHosts& where,
                                    const std::set<std::uint32_t>& broken) {
-  const MeshRenewal renewal{key, request_of(key.name, shape, where), {broken.begin(), broken.end()}};
+  const MeshRenewal renewal{
+      key, request_of(key.name, shape, where), {broken.begin(), broken.end()}};
   Replaced result = ask<Replaced>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
     const RenewedMesh mesh = head.call<&Head::renew>(renewal).get();
     const std::lock_guard lock(mutex_);
@@ -290,6 +291,13 @@ void Cluster::release(const MeshKey& key) {
   } catch (const Error&) {
     // Where the head is away, it learns of that when this program is here again, or gone.
   }
+}
+
+std::vector<HostDevice> Cluster::places_of(const MeshKey& mesh) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<HostDevice> places;
+  for (const DeviceProcess& process : meshes_.at(mesh)) places.push_back(process.place);
+  return places;
 }
 
 std::string Cluster::whereabouts(const MeshKey& mesh, std::uint32_t rank) const {

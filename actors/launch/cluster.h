@@ -124,10 +124,13 @@ class Cluster final {
     for (std::size_t rank = 0; rank < replaced.processes.size(); ++rank)
       if (replaced.processes[rank].id != mesh.addresses()[rank].process.id)
         replaced.renewed.fresh.insert(static_cast<std::uint32_t>(rank));
-    mesh.renew(system_.respawn_mesh<T>(mesh.ref(), replaced.processes, std::forward<Args>(args)...));
+    mesh.renew(
+        system_.respawn_mesh<T>(mesh.ref(), replaced.processes, std::forward<Args>(args)...));
     return std::move(replaced.renewed);
   }
 
+  /// Where the ranks of a mesh of this owner lie.
+  std::vector<HostDevice> places_of(const MeshKey& mesh) const;
   /// "worker1 device 0 (pid 4121)".
   std::string whereabouts(const MeshKey& mesh, std::uint32_t rank) const;
   /// Tells the operator what the owner of a mesh has seen of a device: a warning in the log, and

@@ -45,7 +45,7 @@ struct RecoveryConfig {
   Nanoseconds within = RestartLimit::kWithin;
   /// Hosts of `cluster:` that no mesh uses until another host is lost.
   std::vector<std::string> spares = {};
-  bool waits = true;            ///< `if_too_few`: for devices, where too few are left; or fails.
+  bool waits = true;             ///< `if_too_few`: for devices, where too few are left; or fails.
   std::int64_t copy_every = 10;  ///< Steps between copies of the state in memory; 0: none.
   bool is_spare(const std::string& host) const;
 };

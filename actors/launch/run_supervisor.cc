@@ -320,10 +320,11 @@ class RunSupervisor {
     const SteadyClock clock;
     const auto number = restarts_.admit(clock.now());
     if (!number) return;  // The driver ends, for as many deaths.
-    tell_restart("agent restarted",
-                 fmt::format("the agent of {} (pid {}) {}; started again, restart {} of {}; log: {}",
-                             event.host, event.evidence.pid, event.evidence.verdict(), *number,
-                             restarts_.most(), event.evidence.log_file));
+    tell_restart(
+        "agent restarted",
+        fmt::format("the agent of {} (pid {}) {}; started again, restart {} of {}; log: {}",
+                    event.host, event.evidence.pid, event.evidence.verdict(), *number,
+                    restarts_.most(), event.evidence.log_file));
     local_->restart_agent(event.host);
   }
 
@@ -333,10 +334,9 @@ class RunSupervisor {
     const SteadyClock clock;
     const auto number = restarts_.admit(clock.now());
     if (!number) return false;
-    tell_restart("driver restarted",
-                 fmt::format("{}; started again, restart {} of {}",
-                             driver_cause(driver_stopped_.value_or(evidence)), *number,
-                             restarts_.most()));
+    tell_restart("driver restarted", fmt::format("{}; started again, restart {} of {}",
+                                                 driver_cause(driver_stopped_.value_or(evidence)),
+                                                 *number, restarts_.most()));
     driver_stopped_.reset();
     ++driver_restarts_;
     start_driver();
@@ -422,11 +422,11 @@ class RunSupervisor {
   std::optional<HeadLink> head_;
   std::optional<Ear<HeadLink>::Open> open_;
   std::vector<SupervisorEvent> untold_;  // deaths of hosts, while the head was away
-  RestartLimit restarts_;  // of agents and drivers
+  RestartLimit restarts_;                // of agents and drivers
   RestartLimit head_restarts_;
   std::uint64_t driver_restarts_ = 0;
   std::optional<ExitEvidence> driver_stopped_;  // and has got SIGKILL
-  std::optional<ExitEvidence> head_stopped_;  // and has got SIGKILL
+  std::optional<ExitEvidence> head_stopped_;    // and has got SIGKILL
   LastWords driver_said_;
   pid_t driver_ = 0;
   std::string last_words_;

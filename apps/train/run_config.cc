@@ -52,8 +52,10 @@ void keep_spares_free(const ConfigNode& root, RunConfig& config) {
   for (mesh::MeshConfig& mesh : config.layout.meshes) {
     for (const std::string& host : mesh.hosts)
       if (config.recovery.is_spare(host))
-        root.at("recovery").at("spares").fail(fmt::format(
-            "recovery.spares: mesh '{}' lies on host '{}', so that is no spare", mesh.name, host));
+        root.at("recovery")
+            .at("spares")
+            .fail(fmt::format("recovery.spares: mesh '{}' lies on host '{}', so that is no spare",
+                              mesh.name, host));
     if (!mesh.hosts.empty()) continue;
     for (const actors::HostSpec& host : config.cluster.hosts)
       if (!config.recovery.is_spare(host.name)) mesh.hosts.push_back(host.name);

@@ -244,9 +244,13 @@ mesh::GroupOptions group_options(const RunConfig& config, const actors::AppRun& 
   options.seed = config.seed;
   options.device = config.cluster.device;
   options.progress = {config.cluster.no_progress, config.cluster.longest_op};
-  options.recovery = {config.recovery.restarts, config.recovery.within, config.recovery.spares,
-                      config.recovery.waits,    config.recovery.copy_every,
-                      std::move(note),          run.stop,
+  options.recovery = {config.recovery.restarts,
+                      config.recovery.within,
+                      config.recovery.spares,
+                      config.recovery.waits,
+                      config.recovery.copy_every,
+                      std::move(note),
+                      run.stop,
                       run.restart > 0};
   return options;
 }
@@ -347,6 +351,8 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
     print_row(screen, "GPUs", gpus);
   if (const std::string& why = devices.plan().no_copies_because; !why.empty())
     print_row(screen, "saving", "training stands still while a checkpoint is written: " + why);
+  if (const std::string& why = devices.plan().not_kept_because; !why.empty())
+    print_row(screen, "recovery", "goes on from checkpoints alone: " + why);
   const TrainingRun training{.name = config.name,
                              .app = app.name(),
                              .seed = config.seed,
@@ -361,19 +367,19 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                              .show = show_of(run, config, data, screen),
                              .restarted = run.restart > 0,
                              .started = started};
-  const RunSummary summary = train(training, devices,
-                                   {.directory = directory,
-                                    .screen = screen,
-                                    .clock = clock,
-                                    .stop = run.stop,
-                                    .doing = doing(actors::IfInterrupted::kFinishes),
-                                    .tell = [&cluster](const actors::RunProgress& progress) {
-                                      cluster.report_progress(progress);
-                                    },
-                                    .on_recovery = [events = actors::RunEvents(run.out)](
-                                                       const std::string& text) {
-                                      events.add({"recovered", text});
-                                    }});
+  const RunSummary summary = train(
+      training, devices,
+      {.directory = directory,
+       .screen = screen,
+       .clock = clock,
+       .stop = run.stop,
+       .doing = doing(actors::IfInterrupted::kFinishes),
+       .tell =
+           [&cluster](const actors::RunProgress& progress) { cluster.report_progress(progress); },
+       .on_recovery =
+           [events = actors::RunEvents(run.out)](const std::string& text) {
+             events.add({"recovered", text});
+           }});
   return summary.outcome == "done" ? kDone : actors::kInterrupted;
 }
 

@@ -541,7 +541,7 @@ class Loop {
   fs::path newest_;               ///< Checkpoint, of this process.
   bool metrics_refused_ = false;  ///< It has been told.
   bool told_to_wait_ = false;     ///< That a checkpoint was not written when the next was due.
-  bool engine_failed_ = false;  ///< What was thrown last came from there.
+  bool engine_failed_ = false;    ///< What was thrown last came from there.
   const std::optional<fs::path> resumed_from_;
   std::optional<MetricsFile> metrics_;  ///< Made anew where training goes back.
   CheckpointStore store_;

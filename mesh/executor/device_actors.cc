@@ -31,26 +31,32 @@ void DeviceActors::spawn(const LayoutConfig& layout) {
   find_places();
 }
 
-/// Its own, then the spares; those alone that are there. Spares only where they are needed, for a
-/// mesh that is placed anew: a device of its own may become free in a moment.
-actors::OnHosts DeviceActors::hosts_for(const MeshConfig& mesh,
-                                        const std::vector<std::string>& spares, bool anew) {
-  if (mesh.hosts.empty()) return {};
+DeviceActors::Candidates DeviceActors::hosts_for(const MeshConfig& mesh,
+                                                 const std::vector<std::string>& spares,
+                                                 bool placed) {
   const actors::ClusterStatus status = cluster_.status();
-  actors::OnHosts where;
+  Candidates candidates;
   std::int64_t devices = 0;
-  const auto add = [&](const std::string& name) {
-    const auto host = std::ranges::find_if(status.hosts, [&](const actors::HostStatus& each) {
-      return each.offer.name == name && !each.away_seconds && !each.suspect;
-    });
-    if (host == status.hosts.end()) return;
-    where.hosts.push_back(name);
-    devices += host->offer.devices;
+  const auto add = [&](const actors::HostStatus& host) {
+    if (host.away_seconds || host.suspect) return;
+    devices += host.offer.devices;
+    candidates.where.hosts.push_back(host.offer.name);
+    candidates.free += static_cast<std::size_t>(std::ranges::count_if(
+        host.device_users, [](const std::string& user) { return user.empty(); }));
   };
-  for (const std::string& host : mesh.hosts) add(host);
-  if (anew && devices >= MeshShape(mesh.axes).size()) return where;
-  for (const std::string& spare : spares) add(spare);
-  return where;
+  const auto add_all = [&](const std::vector<std::string>& names) {
+    for (const std::string& name : names)
+      for (const actors::HostStatus& host : status.hosts)
+        if (host.offer.name == name) add(host);
+  };
+  if (mesh.hosts.empty()) {
+    for (const actors::HostStatus& host : status.hosts) add(host);
+    return candidates;
+  }
+  add_all(mesh.hosts);
+  // Devices of its own may become free in a moment, and another mesh need the spare.
+  if (placed || devices < MeshShape(mesh.axes).size()) add_all(spares);
+  return candidates;
 }
 
 std::vector<std::set<std::uint32_t>> DeviceActors::find_broken(Nanoseconds patience) const {
@@ -84,15 +90,21 @@ std::vector<std::set<std::uint32_t>> DeviceActors::find_broken(Nanoseconds patie
 std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<std::string>& spares,
                                 Nanoseconds patience) {
   fresh_ranks_.resize(meshes_.size());
-  keys_.resize(meshes_.size());
+  missing_.resize(layout.meshes.size());
+  // Before devices are there it would come to nothing again.
+  for (std::size_t m = 0; m < layout.meshes.size(); ++m)
+    if (missing_[m] > 0 && hosts_for(layout.meshes[m], spares, true).free < missing_[m])
+      return problem_;
   const std::vector<std::set<std::uint32_t>> broken = find_broken(patience);
   std::string problem;
   for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
     const MeshConfig& mesh = layout.meshes[m];
-    const actors::OnHosts where = hosts_for(mesh, spares, m >= meshes_.size());
-    if (where.hosts.empty() && !mesh.hosts.empty()) {
-      problem = fmt::format("none of the hosts of mesh '{}' is here: {}", mesh.name,
-                            fmt::join(mesh.hosts, ", "));
+    const actors::OnHosts where = hosts_for(mesh, spares, m < meshes_.size()).where;
+    missing_[m] = 0;
+    if (where.hosts.empty()) {
+      problem = fmt::format(
+          "none of the hosts of mesh '{}' is here: {}", mesh.name,
+          mesh.hosts.empty() ? "there is none" : fmt::format("{}", fmt::join(mesh.hosts, ", ")));
       break;
     }
     try {
@@ -104,6 +116,7 @@ std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<st
           cluster_.renew<DeviceActor>(meshes_[m], keys_[m], where, broken[m], batches_);
       fresh_ranks_[m].insert(renewed.fresh.begin(), renewed.fresh.end());
       if (!renewed.missing.empty()) {
+        missing_[m] = renewed.problem.empty() ? 0 : renewed.missing.size();
         problem = renewed.problem.empty() ? "another device died meanwhile" : renewed.problem;
         break;
       }
@@ -116,13 +129,15 @@ std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<st
       if (error.code() != ErrorCode::kNotFound) throw;
       // Nothing is left of it, and so of those after it, which are spawned in this order.
       meshes_.erase(meshes_.begin() + static_cast<std::ptrdiff_t>(m), meshes_.end());
+      keys_.resize(m);
+      fresh_ranks_.resize(m);
       problem = error.message();
       break;
     }
   }
-  if (!problem.empty()) return problem;
-  find_places();
-  return "";
+  problem_ = problem;
+  if (problem.empty()) find_places();
+  return problem;
 }
 
 void DeviceActors::find_places() {
@@ -136,14 +151,9 @@ void DeviceActors::find_places() {
   for (const actors::HostStatus& host : status.hosts)
     machine_of_[host.offer.name] = host.offer.machine;
   for (std::size_t m = 0; m < meshes_.size(); ++m) {
-    const auto mesh = std::ranges::find(status.meshes, keys_[m], &actors::MeshStatus::key);
-    if (mesh == status.meshes.end())
-      throw_error(ErrorCode::kUnavailable,
-                  "the head does not know mesh '{}' (epoch {}), which it has just placed",
-                  keys_[m].name, keys_[m].epoch);
-    places_.push_back(mesh->places);
-    for (std::uint32_t rank = 0; rank < mesh->places.size(); ++rank) {
-      const actors::HostDevice& place = mesh->places[rank];
+    places_.push_back(cluster_.places_of(keys_[m]));
+    for (std::uint32_t rank = 0; rank < places_.back().size(); ++rank) {
+      const actors::HostDevice& place = places_.back()[rank];
       slots_.push_back(slots[place.host] + static_cast<int>(place.device));
       if (fresh_ranks_[m].contains(rank))
         fresh_.insert(transfer::DeviceId(static_cast<std::uint32_t>(members_.size())));

@@ -62,8 +62,13 @@ class DeviceActors final {
 
  private:
   void find_places();
-  actors::OnHosts hosts_for(const MeshConfig& mesh, const std::vector<std::string>& spares,
-                            bool anew);
+  /// Its hosts, then the spares, as far as they are here; and how many devices are free there.
+  /// Where it is not `placed` yet, spares only if its own hosts have too few devices.
+  struct Candidates {
+    actors::OnHosts where;
+    std::size_t free = 0;
+  };
+  Candidates hosts_for(const MeshConfig& mesh, const std::vector<std::string>& spares, bool placed);
   void spawn(const MeshConfig& mesh, const actors::OnHosts& where);
   /// By mesh, the ranks that do not answer.
   std::vector<std::set<std::uint32_t>> find_broken(Nanoseconds patience) const;
@@ -79,6 +84,8 @@ class DeviceActors final {
   std::vector<std::string> names_;                 ///< By DeviceId.
   std::vector<int> slots_;                         ///< By DeviceId; see DeviceSetup.
   std::map<std::string, std::string> machine_of_;  ///< By host.
+  std::vector<std::size_t> missing_;               ///< By mesh: ranks that no device was found for.
+  std::string problem_;                            ///< Then.
   std::set<transfer::DeviceId> fresh_;
   std::uint64_t epoch_ = 0;  ///< Grows with each epoch of any mesh.
 };

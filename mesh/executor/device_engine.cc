@@ -49,8 +49,8 @@ std::shared_ptr<transfer::TransferEngine> DeviceEngine::make_transfers() {
 }
 
 void DeviceEngine::use_transfers() {
-  resources_.emplace(Resources{*stream_, copies_, storage_, *transfers_, batches_, clock_,
-                               setup_.epoch});
+  resources_.emplace(
+      Resources{*stream_, copies_, storage_, *transfers_, batches_, clock_, setup_.epoch});
   beside_.emplace(Resources{*beside_stream_, beside_copies_, storage_, *transfers_, batches_,
                             clock_, setup_.epoch});
   beside_->stands_back = true;
@@ -149,7 +149,8 @@ std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request,
 
 std::unique_ptr<Interpreter> DeviceEngine::begin_beside(const StepRequest& request,
                                                         std::function<void()> wake) {
-  return std::make_unique<Interpreter>(program(request.program), request, *beside_, std::move(wake));
+  return std::make_unique<Interpreter>(program(request.program), request, *beside_,
+                                       std::move(wake));
 }
 
 std::vector<std::string> DeviceEngine::take_notes() {

@@ -145,7 +145,9 @@ void MeshGroup::begin_again() {
     checkpoint_ = plan_.checkpoint;
   }
   open_communicators(devices_.meshes(), plan_, ledger_);
-  for (const auto* programs : plan_.all_programs()) install(*programs, !moved);
+  for (const auto* programs : plan_.all_programs())
+    install(*programs, moved ? On::kAllDevices : On::kNewDevices);
+  new_.clear();
   clock_offsets_.clear();
   for (std::uint32_t i = 0; i < devices_.size(); ++i)
     clock_offsets_.push_back(measure_clock(devices_.at(transfer::DeviceId(i))));
@@ -166,7 +168,8 @@ bool MeshGroup::recovers_from(const Error& error) const {
 /// Until no device is missing.
 void MeshGroup::replace_the_dead() {
   const RecoveryOptions& recovery = options_.recovery;
-  const Nanoseconds patience = std::max<Nanoseconds>(kAnswersAgainWithin, options_.progress.no_progress);
+  const Nanoseconds patience =
+      std::max<Nanoseconds>(kAnswersAgainWithin, options_.progress.no_progress);
   const TimePoint begun = clock_.now();
   TimePoint tell = begun + kWorthTelling;
   while (true) {
@@ -197,9 +200,10 @@ MeshGroup::Recovered MeshGroup::recover(const Error& why) {
     if (!number) {
       std::string all;
       for (const std::string& cause : causes_) all += "\n  " + cause;
-      throw_error(ErrorCode::kPeerDied,
-                  "{}. That is more than recovery.restarts allows, {} within {}:{}", error.message(),
-                  restarts_.most(), format_seconds(in_seconds(restarts_.within())), all);
+      throw_error(ErrorCode::kFailedPrecondition,
+                  "{}. That is more than recovery.restarts allows, {} within {}:{}",
+                  error.message(), restarts_.most(), format_seconds(in_seconds(restarts_.within())),
+                  all);
     }
     recovered.restart = *number;
     recovered.most = restarts_.most();
@@ -213,6 +217,7 @@ MeshGroup::Recovered MeshGroup::recover(const Error& why) {
         std::set<std::string> hosts;
         for (const transfer::DeviceId device : devices_.fresh()) {
           hosts.insert(devices_.host_of(device));
+          new_.insert(device);  // until they have programs, whatever dies meanwhile
           for (Kept& kept : kept_) kept.without.insert(device);
         }
         recovered.where = fmt::format("{}", fmt::join(hosts, ", "));
@@ -275,8 +280,7 @@ void MeshGroup::begin_hold() {
   StepRequest request;
   request.program = plan_.kept.slots[*hold_due_].hold.front().name;
   request.run = ++runs_;
-  hold_.emplace(
-      devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run_beside>(request));
+  hold_.emplace(devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run_beside>(request));
   holding_ = std::exchange(hold_due_, std::nullopt);
 }
 
@@ -375,11 +379,11 @@ std::optional<std::string> MeshGroup::find_short_machine() const {
   return short_of_memory(machines);
 }
 
-void MeshGroup::install(const std::vector<Program>& programs, bool fresh_only) {
+void MeshGroup::install(const std::vector<Program>& programs, On devices) {
   std::vector<actors::Future<void>> pending;
   for (const Program& program : programs) {
-    if (fresh_only && program.device != plan_.driver() &&
-        !devices_.fresh().contains(program.device))
+    if (devices == On::kNewDevices && program.device != plan_.driver() &&
+        !new_.contains(program.device))
       continue;
     if (program.device == plan_.driver()) driver_->install(program);
     else pending.push_back(devices_.at(program.device).call<&DeviceActor::install>(program));

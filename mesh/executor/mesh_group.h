@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/clock.h"
 #include "actors/supervision/restart_limit.h"
+#include "core/base/clock.h"
 #include "mesh/costs/schedule_tuner.h"
 #include "mesh/executor/device_actors.h"
 #include "mesh/executor/progress_watch.h"
@@ -105,7 +105,8 @@ class MeshGroup final : public TrainingEngine {
   void leave_memory_free();
   std::optional<std::string> find_short_machine() const;
   void cancel_collectives(const Error& why);
-  void install(const std::vector<Program>& programs, bool fresh_only = false);
+  enum class On : std::uint8_t { kAllDevices, kNewDevices };
+  void install(const std::vector<Program>& programs, On devices = On::kAllDevices);
   void initialize();
   void replace(TrainingPlan plan);
   void use(TrainingPlan plan);
@@ -139,6 +140,7 @@ class MeshGroup final : public TrainingEngine {
   std::vector<DeviceTrace> traces_;
   std::atomic<std::uint64_t> runs_ = 0;  ///< Also counted by who gathers beside steps.
   std::atomic<bool> step_runs_ = false;  ///< Looked at by who gathers beside steps.
+  std::set<transfer::DeviceId> new_;     ///< Devices without programs.
   bool begun_ = false;                   ///< There was a plan, and programs.
   bool copies_ = false;                  ///< Checkpoints are gathered from copies.
   /// The plan may change between steps, but not in this.
@@ -147,9 +149,9 @@ class MeshGroup final : public TrainingEngine {
   ScheduleTuner tuner_;
   /// What devices have in a slot of KeptState.
   struct Kept {
-    std::int64_t step = 0;                 ///< Steps done then; 0: nothing.
-    bool held = false;                     ///< Holders have theirs, too.
-    std::vector<StateReplicas> groups{};   ///< As it was kept.
+    std::int64_t step = 0;                   ///< Steps done then; 0: nothing.
+    bool held = false;                       ///< Holders have theirs, too.
+    std::vector<StateReplicas> groups{};     ///< As it was kept.
     std::set<transfer::DeviceId> without{};  ///< Devices that are new since then.
   };
   /// The slot with the newest state that all devices can have; nothing where there is none.
@@ -165,7 +167,7 @@ class MeshGroup final : public TrainingEngine {
   std::array<Kept, KeptState::kSlots> kept_;
   /// What runs beside steps, one at a time: a batch of a checkpoint, or what goes to holders.
   std::mutex beside_;
-  std::optional<actors::Future<void>> hold_;  // guarded by beside_
+  std::optional<actors::Future<void>> hold_;       // guarded by beside_
   std::optional<std::size_t> hold_due_, holding_;  ///< Slots.
   bool keep_due_ = false;
   actors::RestartLimit restarts_;

@@ -62,9 +62,8 @@ std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device)
 }
 
 std::uint64_t host_memory(const TrainingPlan& plan, transfer::DeviceId device) {
-  return is_gpu(plan, device)
-             ? checkpoint_copy_bytes(plan, device) + kept_bytes(plan.kept, device)
-             : device_memory(plan, device);
+  return is_gpu(plan, device) ? checkpoint_copy_bytes(plan, device) + kept_bytes(plan.kept, device)
+                              : device_memory(plan, device);
 }
 
 std::uint64_t checkpoint_copy_bytes(const TrainingPlan& plan, transfer::DeviceId device) {

@@ -91,10 +91,9 @@ std::string recovery_text(const TrainingPlan& plan) {
   for (const StateReplicas& group : plan.kept.groups) {
     if (!group.holder) continue;
     sent += group.bytes;
-    text += fmt::format("  {} keeps {} of {}\n",
-                        plan.train.programs[group.holder->value()].device_name,
-                        format_bytes(group.bytes),
-                        plan.train.programs[group.devices.front().value()].device_name);
+    text += fmt::format(
+        "  {} keeps {} of {}\n", plan.train.programs[group.holder->value()].device_name,
+        format_bytes(group.bytes), plan.train.programs[group.devices.front().value()].device_name);
   }
   return text + fmt::format("  {} travel for each copy, beside steps\n", format_bytes(sent));
 }
@@ -234,8 +233,8 @@ std::string describe_gpu_transfers(const TrainingPlan& plan) {
 
 std::string describe(const TrainingPlan& plan) {
   return meshes_text(plan) + stages_text(plan) + parameters_text(plan.partition) +
-         resharding_text(plan) + gpu_transfers_text(plan) + driver_text(plan) + recovery_text(plan) +
-         devices_text(plan.train);
+         resharding_text(plan) + gpu_transfers_text(plan) + driver_text(plan) +
+         recovery_text(plan) + devices_text(plan.train);
 }
 
 }  // namespace weft::mesh

@@ -151,12 +151,12 @@ class CopyMoves {
         transfer::plan_reshard(task, topology_, transfer::Strategy::kSendRecv);
     Emitter& sender = emitters_[from.value()];
     Emitter& receiver = emitters_[to.value()];
-    sender.start(sender.add_transfer(
-                     {what, TransferKind::kCheckpoint, op_, plan.device_part(from)}),
-                 -1, block(sender, source, bytes), std::nullopt);
-    receiver.start(receiver.add_transfer(
-                       {what, TransferKind::kCheckpoint, op_, plan.device_part(to)}),
-                   -1, std::nullopt, block(receiver, destination, bytes));
+    sender.start(
+        sender.add_transfer({what, TransferKind::kCheckpoint, op_, plan.device_part(from)}), -1,
+        block(sender, source, bytes), std::nullopt);
+    receiver.start(
+        receiver.add_transfer({what, TransferKind::kCheckpoint, op_, plan.device_part(to)}), -1,
+        std::nullopt, block(receiver, destination, bytes));
     ++op_;
   }
   std::vector<Program> finish() {
@@ -189,8 +189,8 @@ Program copy_program(const DeviceState& state, std::size_t slot, CopyWay way) {
   const std::int32_t copy = emitter.persistent(kept_name(slot), state.bytes, MemoryPlace::kHost);
   for (const StateBlockPlace& block : state.blocks) {
     const TensorType type = floats(block.elements * sizeof(float));
-    const std::uint32_t own = emitter.add_persistent_buffer(
-        emitter.persistent(block.name, type.bytes()), 0, type);
+    const std::uint32_t own =
+        emitter.add_persistent_buffer(emitter.persistent(block.name, type.bytes()), 0, type);
     const std::uint32_t copied = emitter.add_persistent_buffer(copy, block.offset, type);
     emitter.accumulate(keep ? own : copied, keep ? copied : own, true);
     if (keep || block.working.empty()) continue;
@@ -205,7 +205,8 @@ Program copy_program(const DeviceState& state, std::size_t slot, CopyWay way) {
 }  // namespace
 
 bool KeptState::sends() const {
-  return std::ranges::any_of(groups, [](const StateReplicas& group) { return group.holder.has_value(); });
+  return std::ranges::any_of(groups,
+                             [](const StateReplicas& group) { return group.holder.has_value(); });
 }
 
 KeptState compile_kept_state(const Partition& partition, const transfer::Topology& topology) {

@@ -47,11 +47,11 @@ class TrainingEngine {
   virtual bool recovers_from(const Error& /*error*/) const { return false; }
   /// What has happened, and is mended. A value.
   struct Recovered {
-    std::string cause = {};        ///< "worker1 device 0 died: SIGKILL"
-    std::string where = {};        ///< Of what is new: "worker2"; empty where nothing is.
-    std::size_t restart = 0;       ///< Which one,
-    std::size_t most = 0;          ///< of how many.
-    std::int64_t kept_step = 0;    ///< Steps done in the newest state that memory holds; 0: none.
+    std::string cause = {};      ///< "worker1 device 0 died: SIGKILL"
+    std::string where = {};      ///< Of what is new: "worker2"; empty where nothing is.
+    std::size_t restart = 0;     ///< Which one,
+    std::size_t most = 0;        ///< of how many.
+    std::int64_t kept_step = 0;  ///< Steps done in the newest state that memory holds; 0: none.
   };
   /// Others take the place of what has died, and all are connected anew. Then the state is to be
   /// set by restore(), restore_kept() or begin_anew(). Throws where that cannot be, or has been
