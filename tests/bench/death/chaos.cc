@@ -159,6 +159,12 @@ class ChaoticRun {
                                               1});
   }
 
+  ~ChaoticRun() {
+    for (const pid_t pid : processes_.left()) ::kill(pid, SIGKILL);  // before the hosts
+  }
+  ChaoticRun(const ChaoticRun&) = delete;
+  ChaoticRun& operator=(const ChaoticRun&) = delete;
+
   Outcome go(const std::vector<std::string>& expected) {
     if (cluster_ != "local") start_cluster();
     start_run();
@@ -295,15 +301,23 @@ class ChaoticRun {
     ++outcome.blows[describe(blow)];
     if (blow.way == Way::kKill) {
       note(who + " is killed");
+      const auto stat = actors::read_proc_stat(victim.pid);
       ::kill(victim.pid, SIGKILL);
+      if (stat) wake_parent(stat->parent);
       return;
     }
     note(fmt::format("{} is stopped for {}", who, blow.lasts));
     ::kill(victim.pid, SIGSTOP);
     later_.push_back({now() + blow.lasts, [this, pid = victim.pid, who] {
                         note(who + " goes on");
+                        const auto stat = actors::read_proc_stat(pid);
                         ::kill(pid, SIGCONT);
+                        if (stat) wake_parent(stat->parent);
                       }});
+  }
+  /// The nsenter of a process on such a host stops with it, and does not go on by itself.
+  void wake_parent(pid_t parent) const {
+    if (hosts_) ::kill(parent, SIGCONT);
   }
   void cut(const Blow& blow, Outcome& outcome) {
     const bool for_ever = blow.lasts > kRunEndsWithin;
@@ -438,9 +452,16 @@ int cause_chaos(const ChaosOptions& options) {
     sum.driver_restarts += outcome.driver_restarts;
     sum.hosts_lost += outcome.hosts_lost;
     sum.seconds += outcome.seconds;
-    for (const auto& [blow, count] : outcome.blows) sum.blows[blow] += count;
+    int blows = 0;
+    for (const auto& [blow, count] : outcome.blows) {
+      sum.blows[blow] += count;
+      blows += count;
+    }
     if (outcome.wrong.empty()) {
       ++sum.good;
+      fmt::print("seed {} ({}): as undisturbed after {} blows, {} recoveries, {:.1f} s\n", seed,
+                 cluster, blows, outcome.recoveries, outcome.seconds);
+      std::fflush(stdout);
       continue;
     }
     ++failures;
