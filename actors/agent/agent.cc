@@ -66,7 +66,8 @@ void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLa
                   "--sha256",     request.binary_sha256,
                   "--token-fd",   std::to_string(kSecretDescriptor),
                   "--unused-ms",  std::to_string(grace_ns_ / 1'000'000)};
-  spec.secret = config_.token;
+  if (config_.insecure) spec.command.emplace_back("--insecure");
+  spec.secret = context_.system().token();
   spec.environment = request.environment;
   spec.log_file = slot.log_file;
   auto poster = context_.poster();

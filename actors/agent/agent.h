@@ -14,7 +14,6 @@
 #include "actors/net/address.h"
 #include "actors/supervision/process_launcher.h"
 #include "actors/system/context.h"
-#include "core/base/secret.h"
 
 namespace weft::actors {
 
@@ -23,7 +22,7 @@ struct AgentConfig {
   Address address;  ///< where this process listens
   std::filesystem::path log_directory;
   std::filesystem::path hash_directory;  ///< of binary_sha256()
-  Secret token;                          ///< for device processes
+  bool insecure = false;                 ///< device processes use no TLS either
 };
 
 /// What an agent tells the outside. Called on the agent's thread.

@@ -171,6 +171,14 @@ struct MeshStatus {
       weft::fields(&MeshStatus::key, &MeshStatus::shape, &MeshStatus::owner, &MeshStatus::state,
                    &MeshStatus::places);
 };
+/// What `weft token rotate` has done.
+struct RotatedToken {
+  std::string file;                   ///< on the head's machine
+  std::uint32_t told = 0;             ///< processes that were given it by the head itself
+  std::vector<std::string> not_told;  ///< names of those that are reached without TLS
+  static constexpr auto fields =
+      weft::fields(&RotatedToken::file, &RotatedToken::told, &RotatedToken::not_told);
+};
 struct ClusterEvent {
   std::int64_t unix_ms = 0;
   std::string text;

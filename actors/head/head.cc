@@ -87,6 +87,11 @@ class LaunchTurns final {
   std::deque<std::pair<std::size_t, Answer>> under_way_;
 };
 
+ClusterEvent event_now(std::string text) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return {std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), std::move(text)};
+}
+
 }  // namespace
 
 Head::Head(Context& context, HeadConfig config, HeadEvents events)
@@ -111,11 +116,26 @@ Head::Head(Context& context, HeadConfig config, HeadEvents events)
 }
 
 void Head::event(std::string text) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const ClusterEvent event{std::chrono::duration_cast<std::chrono::milliseconds>(now).count(),
-                           std::move(text)};
+  const ClusterEvent event = event_now(std::move(text));
   events_.on_event(event);
   store_.add_event(event);
+}
+
+void Head::refused(const std::string& text) {
+  check_own_call();
+  store_.add_event(event_now(text));  // the log has it already
+}
+
+RotatedToken Head::rotate_token() {
+  std::vector<ProcessId> members;
+  for (const auto& [name, host] : hosts_) members.push_back(host.agent.id);
+  for (const auto& [id, owner] : owners_) members.push_back(id);
+  if (!events_.rotate_token)
+    throw_error(ErrorCode::kFailedPrecondition, "this head has no token of its own");
+  RotatedToken rotated = events_.rotate_token(members);
+  event(fmt::format("the cluster's token was replaced; {} process{} heard it from the head",
+                    rotated.told, rotated.told == 1 ? "" : "es"));
+  return rotated;
 }
 
 std::string Head::actor_label(const MeshRequest& request, std::uint32_t rank) const {

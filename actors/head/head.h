@@ -35,6 +35,8 @@ struct HeadEvents {
   std::function<void(const ClusterEvent&)> on_event;       ///< for the log
   std::function<void(const std::string&)> on_warning;      ///< for the log
   std::function<void(const std::string& reason)> on_stop;  ///< the process should end now
+  /// Replaces the cluster's token; `members` may still prove the former one for a while.
+  std::function<RotatedToken(const std::vector<ProcessId>& members)> rotate_token = {};
 };
 
 /// The head of a cluster: who has joined, which mesh is where, who owns it, and what has happened
@@ -97,6 +99,10 @@ class Head final {
   /// From the head itself: sees the end of a mesh through. Its devices are free when each host
   /// has said that the processes are gone, or is gone itself.
   task<void> finish_release(MeshKey key);
+  /// From the head's own process: somebody was refused, and why.
+  void refused(const std::string& text);
+  /// Makes a new token. Who belongs to the cluster is given it; strangers need it from now on.
+  RotatedToken rotate_token();
   /// Ends the cluster: owners are told, hosts end with all their processes, then the head does.
   task<void> stop(std::string reason);
 
@@ -109,6 +115,7 @@ class Head final {
       on<&Head::incidents>("incidents", urgent), on<&Head::peer_quiet>("peer_quiet", urgent),
       on<&Head::peer_silent>("peer_silent", urgent), on<&Head::peer_lost>("peer_lost", urgent),
       on<&Head::look>("look", urgent), on<&Head::finish_release>("finish_release", urgent),
+      on<&Head::refused>("refused", urgent), on<&Head::rotate_token>("rotate_token", urgent),
       on<&Head::stop>("stop", urgent));
 
  private:

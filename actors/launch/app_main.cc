@@ -109,10 +109,11 @@ ProcessConfig process_config_of(const AppRun& run) {
 /// Runs `drive` against the cluster at run.head.
 int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const AppRun& run,
                   const ProcessConfig& config, const std::string& name, std::size_t hosts,
-                  const Ear<Cluster>& ear, const Secret& token) {
+                  const Ear<Cluster>& ear, const Secret& token, const Protection& protection) {
   SystemOptions options;
   options.name = name;
   options.token = token;
+  protection.apply(Address::parse(run.head), options);
   options.log = Log::standard_error(config.log_level);
   options.binary_hash = own_binary_sha256();
   options.binary_name = own_name();
@@ -152,7 +153,8 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
 
 int by_hand_usage(const std::string& program) {
   say(stdout,
-      "usage: {0} [--head HOST:PORT [--token-file FILE]] [--workers N] [--devices N] [--out DIR] "
+      "usage: {0} [--head HOST:PORT [--token-file FILE] [--cert sha256:DIGITS | --insecure]] "
+      "[--workers N] [--devices N] [--out DIR] "
       "[--config FILE [--set "
       "key=value]...]\n"
       "Without --head it starts a cluster of its own on this machine: --workers hosts (2) of "
@@ -198,7 +200,7 @@ int AppMain::serve(const Drive& drive) {
   if (const auto status = serve_cluster_role(arguments_)) return *status;
   const auto role = role_of(arguments_);
   if (!role) return serve_by_hand(drive);
-  const RoleArguments arguments(arguments_, {"json", "quiet"});
+  const RoleArguments arguments(arguments_, {"json", "quiet", Protection::kInsecure});
   if (role == "device") {
     return serve_device(arguments, [this](System& system) {
       for (const auto& provide : provided_) provide(system);
@@ -240,7 +242,7 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
     const Ear<Cluster> nobody;  // the parent of head and agents is elsewhere
     const int status =
         drive_cluster(drive, interruption, run, config, arguments.get_or("name", "driver"),
-                      config.cluster.hosts.size(), nobody, token);
+                      config.cluster.hosts.size(), nobody, token, Protection::of(arguments));
     return status == 0 && interruption.requested() ? kInterrupted : status;
   } catch (...) {
     failure = current_error();
@@ -254,10 +256,10 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
 int AppMain::serve_by_hand(const Drive& drive) {
   outlive_size_limits();
   const std::string program = own_name();
-  const RoleArguments arguments(arguments_, {"json", "help"});
+  const RoleArguments arguments(arguments_, {"json", "help", Protection::kInsecure});
   if (arguments.has("help")) return by_hand_usage(program);
-  arguments.check_known(
-      {"head", "token-file", "workers", "devices", "out", "config", "set", "json", "help"});
+  arguments.check_known({"head", "token-file", "cert", Protection::kInsecure, "workers", "devices",
+                         "out", "config", "set", "json", "help"});
   Interruption interruption;
   AppRun run = make_run(arguments);
   run.stop = interruption.token();
@@ -285,6 +287,13 @@ int AppMain::serve_by_hand(const Drive& drive) {
         run.head.empty() ? Secret::random()
                          : find_token(Address::parse(run.head), arguments.get_or("token-file", ""),
                                       internal::kConnectWithin);
+    Protection protection;
+    if (!run.head.empty())
+      protection =
+          find_protection(Address::parse(run.head), arguments.get_or("token-file", ""),
+                          arguments.get_or("cert", ""), arguments.has(Protection::kInsecure));
+    if (arguments.has(Protection::kInsecure))
+      warn_of_insecure(Log::standard_error(LogLevel::kWarning));
     if (run.head.empty()) {
       adopt_orphans();
       launcher = make_launcher();
@@ -300,7 +309,8 @@ int AppMain::serve_by_hand(const Drive& drive) {
       run.head = to_string(local.head());
       expected = hosts.size();
     }
-    status = drive_cluster(drive, interruption, run, config, program, expected, mourner, token);
+    status = drive_cluster(drive, interruption, run, config, program, expected, mourner, token,
+                           protection);
   } catch (...) {
     failure = current_error();
   }

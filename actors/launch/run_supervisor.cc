@@ -148,6 +148,7 @@ class RunSupervisor {
     SystemOptions options;
     options.name = "weft run";
     options.token = token_;
+    run_.protection.apply(Address::parse(run_.head), options);
     system_.emplace(options);
     const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
       ear.tell([&](HeadLink& link) { link.peer_gone(peer, how); });
@@ -233,7 +234,9 @@ class RunSupervisor {
     if (driver_restarts_ > 0)
       spec.command.insert(spec.command.end(), {"--restart", std::to_string(driver_restarts_)});
     for (std::string& word : token_arguments()) spec.command.push_back(std::move(word));
-    spec.secret = token_;
+    for (std::string& word : run_.protection.to_arguments())
+      spec.command.push_back(std::move(word));
+    spec.secret = system_->token();
     ProcessEvents events;
     events.on_death = [this](const ExitEvidence& evidence) {
       queue_.add({SupervisorEvent::Kind::kDriverEnded, "", evidence});
@@ -325,7 +328,7 @@ class RunSupervisor {
         fmt::format("the agent of {} (pid {}) {}; started again, restart {} of {}; log: {}",
                     event.host, event.evidence.pid, event.evidence.verdict(), *number,
                     restarts_.most(), event.evidence.log_file));
-    local_->restart_agent(event.host);
+    local_->restart_agent(event.host, system_->token());
   }
 
   /// Whose own errors end the run; a death does not, where it can go on.
@@ -361,7 +364,7 @@ class RunSupervisor {
         "the head (pid {}) {}; started again, restart {} of {}, and the run goes on; log: {}",
         why.pid, why.verdict(), *number, head_restarts_.most(), why.log_file);
     tell_restart("head restarted", text);
-    local_->restart_head();
+    local_->restart_head(system_->token());
     return true;
   }
 

@@ -8,6 +8,7 @@
 
 #include "actors/call/future.h"
 #include "actors/message/ids.h"
+#include "actors/net/tls.h"
 #include "actors/system/actor_mesh.h"
 #include "actors/system/actor_ref.h"
 #include "actors/system/context.h"
@@ -27,6 +28,20 @@ struct SystemOptions {
   /// What the processes of a cluster know, and prove to each other. None: neither listen() nor
   /// connect() works.
   Secret token;
+  /// Only replace_token() replaces it here: this process tells others, and is told by none.
+  bool makes_tokens = false;
+  /// Beyond loopback, both sides prove the token over TLS 1.3. `identity` is what this process
+  /// presents; none: one of its own, as the token is proof enough.
+  Tls::Use tls = Tls::Use::kBeyondLoopback;
+  TlsIdentity identity = {};
+  /// Whoever listens at `at` has to present the certificate with this SHA-256, so that others who
+  /// have the token cannot pass for it. With `also_on_loopback`, it is asked for there too.
+  struct Pinned {
+    Address at;
+    std::string sha256;
+    bool also_on_loopback = false;
+  };
+  std::optional<Pinned> pinned = {};
   /// The app's executable and its SHA-256. Two processes that both give a hash must give the same.
   std::string binary_name;
   std::string binary_hash;
@@ -168,6 +183,26 @@ class System final {
       std::function<void(const ProcessRef&, std::optional<Nanoseconds> silence)> callback);
   /// A connection ended without a goodbye: fail_peer() within `eof_grace` can say why.
   void on_peer_suspect(std::function<void(const ProcessRef&)> callback);
+  /// Somebody was refused, and why; on the I/O thread, at most once in ten seconds.
+  void on_refused(std::function<void(const std::string& text)> callback);
+
+  /// The token that this process proves now.
+  Secret token() const;
+  /// Replaces it: others prove the new one from here on. Whoever is connected stays, and is told
+  /// the new token, as those are that it is connected to, and so on; where others could read it on
+  /// the way, it is not. The former one is taken for `former_for`, from those that are connected
+  /// now and from `members`. Waits; not on the I/O thread.
+  struct Replaced {
+    std::vector<ProcessId> members;     ///< who may use the former one
+    std::vector<std::string> told;      ///< names of those that were given the new one
+    std::vector<std::string> not_told;  ///< as they are reached without TLS
+  };
+  Replaced replace_token(const Secret& next, Nanoseconds former_for,
+                         const std::vector<ProcessId>& members);
+  /// Before listen(): a token that was replaced before this process began.
+  void take_former_token(const Secret& former, Nanoseconds within,
+                         const std::vector<ProcessId>& members);
+
   /// Runs `callback` again and again, as long as the system lives.
   void every(Nanoseconds interval, std::function<void()> callback);
   /// Runs `callback` once, later.

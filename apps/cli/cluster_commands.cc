@@ -1,4 +1,4 @@
-// weft status, weft stop.
+// weft status, weft stop, weft token rotate.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "actors/head/head.h"
+#include "actors/launch/protection.h"
 #include "actors/launch/token.h"
 #include "actors/system/system.h"
 #include "apps/cli/commands.h"
@@ -47,7 +48,11 @@ class Observer {
   static actors::SystemOptions options(const ConnectOptions& cluster, const std::string& name) {
     actors::SystemOptions options;
     options.name = name;
-    options.token = actors::find_token(actors::Address::parse(cluster.head), cluster.token_file);
+    options.log = Log::standard_error(LogLevel::kWarning);
+    const auto head = actors::Address::parse(cluster.head);
+    options.token = actors::find_token(head, cluster.token_file);
+    actors::find_protection(head, cluster.token_file, cluster.certificate, cluster.insecure)
+        .apply(head, options);
     return options;
   }
   actors::System system_;
@@ -193,6 +198,30 @@ int run_stop(const ConnectOptions& options) {
     if (error.code() != ErrorCode::kPeerDied && error.code() != ErrorCode::kCancelled) throw;
   }
   say(stdout, "the cluster at {} has stopped\n", options.head);
+  return 0;
+}
+
+int run_token_rotate(const ConnectOptions& options) {
+  if (!options.state.empty()) {
+    const auto members = actors::rotate_token_offline(options.state);
+    say(stdout,
+        "the token in {} is a new one\nThe head takes the former one from the {} process{} that "
+        "it knows when it starts, and gives them the new one. Everybody else needs a copy.\n",
+        actors::token_file_in(options.state).string(), members, members == 1 ? "" : "es");
+    return 0;
+  }
+  Observer observer(options, "weft token rotate");
+  const actors::RotatedToken rotated = observer.head().call<&actors::Head::rotate_token>().get();
+  say(stdout,
+      "the cluster at {} has a new token, in {} on the head's machine\nWho belongs to the cluster "
+      "was given it. New hosts and commands elsewhere need a copy.\n",
+      options.head, rotated.file);
+  for (const std::string& name : rotated.not_told)
+    say(stdout,
+        "{} is reached without TLS, and was not given it: it stays, and once its connection is "
+        "lost "
+        "it has to be started anew.\n",
+        name);
   return 0;
 }
 

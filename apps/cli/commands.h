@@ -13,6 +13,7 @@ struct HeadOptions {
   std::string listen = "127.0.0.1:7077";
   std::string state;
   double grace = 60;  ///< seconds
+  bool insecure = false;
 };
 struct JoinOptions {
   std::string head;
@@ -20,12 +21,16 @@ struct JoinOptions {
   std::uint32_t devices = 1;
   std::string logs;
   std::string token_file;
+  std::string certificate;
+  bool insecure = false;
 };
 struct FileOptions {
   std::string file;
   std::vector<std::string> overrides;
   std::string head;
   std::string token_file;
+  std::string certificate;
+  bool insecure = false;
   std::string out;
   std::string programs;  ///< plan: of which device, or of all
   bool json = false;
@@ -57,6 +62,9 @@ struct ScheduleOptions {
 struct ConnectOptions {
   std::string head = "127.0.0.1:7077";
   std::string token_file;
+  std::string certificate;
+  bool insecure = false;
+  std::string state;  ///< token rotate: of a head that does not run
   bool json = false;
 };
 
@@ -73,6 +81,7 @@ int run_plan_reshard(const ReshardPlanOptions& options);
 int run_schedule(const ScheduleOptions& options);
 int run_status(const ConnectOptions& options);
 int run_stop(const ConnectOptions& options);
+int run_token_rotate(const ConnectOptions& options);
 /// 1: there is none that can be used; says why.
 int run_gpus(bool json);
 /// "reshard --quick": becomes build/bin/weft-bench-reshard.

@@ -110,11 +110,21 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
   return command;
 }
 
-void add_token_file(CLI::App* command, std::string& value) {
+constexpr const char* kInsecureText =
+    "No TLS beyond loopback: whoever reaches the network can read and change what goes over it";
+
+/// How a head of another user or machine is reached.
+void add_access(CLI::App* command, std::string& token_file, std::string& certificate,
+                bool& insecure) {
   command
-      ->add_option("--token-file", value,
+      ->add_option("--token-file", token_file,
                    "The cluster's token, for a head of another user or machine")
       ->type_name("FILE");
+  command
+      ->add_option("--cert", certificate,
+                   "The certificate that the head has to present, as `weft head` prints it")
+      ->type_name("sha256:DIGITS");
+  command->add_flag("--insecure", insecure, kInsecureText);
 }
 
 CLI::App* add_head(CLI::App& app, HeadOptions& options) {
@@ -133,6 +143,7 @@ CLI::App* add_head(CLI::App& app, HeadOptions& options) {
       ->check(CLI::Range(1.0, 86400.0))
       ->type_name("SECONDS")
       ->capture_default_str();
+  command->add_flag("--insecure", options.insecure, kInsecureText);
   return command;
 }
 
@@ -149,7 +160,7 @@ CLI::App* add_join(CLI::App& app, JoinOptions& options) {
       ->add_option("--logs", options.logs,
                    "Folder for the logs of device processes; default: weft-logs/NAME")
       ->type_name("DIR");
-  add_token_file(command, options.token_file);
+  add_access(command, options.token_file, options.certificate, options.insecure);
   return command;
 }
 
@@ -171,7 +182,7 @@ CLI::App* add_run(CLI::App& app, FileOptions& options) {
   add_file(command, options);
   command->add_option("--head", options.head, "Use a cluster that runs instead of starting one")
       ->type_name("HOST:PORT");
-  add_token_file(command, options.token_file);
+  add_access(command, options.token_file, options.certificate, options.insecure);
   command->add_option("--out", options.out, "Folder for the results; default: runs/NAME")
       ->type_name("DIR");
   return command;
@@ -239,7 +250,7 @@ CLI::App* add_cluster_command(CLI::App& app, const char* name, const char* text,
       ->type_name("HOST:PORT")
       ->capture_default_str()
       ->envname("WEFT_HEAD");
-  add_token_file(command, options.token_file);
+  add_access(command, options.token_file, options.certificate, options.insecure);
   return command;
 }
 
@@ -263,6 +274,17 @@ class CommandLine final {
     status_command_->add_flag("--json", cluster_.json, "Print JSON");
     stop_command_ = add_cluster_command(app_, "stop",
                                         "End a cluster with everything that runs in it", cluster_);
+    token_command_ = app_.add_subcommand("token", "Replace a cluster's token");
+    token_command_->require_subcommand(1);
+    auto* rotate = add_cluster_command(
+        *token_command_, "rotate",
+        "Make a new token: who belongs to the cluster stays, all others need the new one",
+        cluster_);
+    rotate
+        ->add_option("--state", cluster_.state,
+                     "Folder of the state of a head that does not run, in place of --head")
+        ->type_name("DIR")
+        ->excludes("--head");
     gpus_command_ =
         app_.add_subcommand("gpus", "Show this machine's GPUs, or why none can be used");
     gpus_command_->add_flag("--json", gpus_json_, "Print JSON");
@@ -297,6 +319,7 @@ class CommandLine final {
           std::pair(check_command_, "weft check cluster.yaml"),
           std::pair(strategy_command_, "weft strategy show cluster.yaml"),
           std::pair(join_command_, "weft join 127.0.0.1:7077 --name worker0 --devices 2"),
+          std::pair(token_command_, "weft token rotate"),
           std::pair(schedule_command_, "weft schedule draw zb-h1 auto --stages 4")})
       if (command->parsed())
         throw_error(ErrorCode::kInvalidArgument, "{}: {}; for example: {}", command->get_name(),
@@ -312,6 +335,7 @@ class CommandLine final {
     if (*run_command_) return run_run(file_);
     if (*bench_command_) return run_benchmark(bench_command_->remaining());
     if (*stop_command_) return run_stop(cluster_);
+    if (*token_command_) return run_token_rotate(cluster_);
     return status_after_output(app_.get_name(), show());
   }
 
@@ -352,6 +376,7 @@ class CommandLine final {
   CLI::App* schedule_command_ = nullptr;
   CLI::App* status_command_ = nullptr;
   CLI::App* stop_command_ = nullptr;
+  CLI::App* token_command_ = nullptr;
   CLI::App* gpus_command_ = nullptr;
   CLI::App* bench_command_ = nullptr;
 };

@@ -136,9 +136,14 @@ int run_run(const FileOptions& options) {
           run_app(options, header, "check", {"--quiet", "--planned-to", planned.path()});
       status != 0)
     return status;
-  if (!options.head.empty())
-    (void)actors::find_token(actors::Address::parse(options.head), options.token_file,
-                             std::chrono::seconds(10));
+  actors::Protection protection;
+  if (options.insecure) actors::warn_of_insecure(Log::standard_error(LogLevel::kWarning));
+  if (!options.head.empty()) {
+    const auto head = actors::Address::parse(options.head);
+    (void)actors::find_token(head, options.token_file, std::chrono::seconds(10));
+    protection =
+        actors::find_protection(head, options.token_file, options.certificate, options.insecure);
+  }
   const std::filesystem::path out = options.out.empty()
                                         ? std::filesystem::path("runs") / header.name
                                         : std::filesystem::path(options.out);
@@ -149,7 +154,7 @@ int run_run(const FileOptions& options) {
   }
   std::fflush(stdout);
   return actors::supervise_run({std::move(header), options.file, options.overrides, options.head,
-                                out, options.token_file, planned.read()});
+                                out, options.token_file, planned.read(), protection});
 }
 
 int run_check(const FileOptions& options) { return check_run(options, {}, options.file); }
