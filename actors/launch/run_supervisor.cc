@@ -380,6 +380,8 @@ class RunSupervisor {
     // written.
     if (interrupted && (said.empty() || evidence.violent())) return kInterrupted;
     if (evidence.orderly()) return 0;
+    // `weft cancel` has asked it, not this terminal.
+    if (!evidence.violent() && evidence.status == kInterrupted && said.empty()) return kInterrupted;
     const SteadyClock clock;
     const TimePoint until = clock.now() + kBetterCauseWithin;
     while (!first_cause) {
