@@ -60,9 +60,14 @@ class Agent final {
   std::uint32_t ready(std::uint64_t slot);
   /// From the agent's own process: nothing has come from a process for so long.
   void process_silent(ProcessId process, std::int64_t silence_ns);
-  /// Ends the device processes of a mesh: SIGTERM, and SIGKILL two seconds later; of a mesh that
-  /// failed, SIGKILL. Answers when they are reaped.
-  task<void> stop_mesh(MeshKey key, bool failed, std::uint64_t term);
+  /// Ends the device processes of a mesh, or those of some ranks of it: SIGTERM, and SIGKILL two
+  /// seconds later; of a mesh that failed, SIGKILL. Answers when they are reaped.
+  task<void> stop_mesh(MeshKey key, bool failed, std::uint64_t term,
+                       std::vector<std::uint32_t> ranks);
+  /// The device processes of these ranks, as far as they live, belong to another epoch of their
+  /// mesh from here on. Gives the ranks of those that do.
+  std::vector<std::uint32_t> take_over(const MeshKey& from, const MeshKey& to,
+                                       const std::vector<std::uint32_t>& ranks, std::uint64_t term);
   /// Answers: what is asked of a host that is suspect.
   void ping() {}
   /// For the head: whether the agent of another host answers this one, soon.
@@ -70,12 +75,12 @@ class Agent final {
   /// Ends everything on this host, the agent included.
   void shut_down(const std::string& reason, std::uint64_t term);
 
-  static constexpr auto endpoints = interface<"weft.agent", 2>(
+  static constexpr auto endpoints = interface<"weft.agent", 3>(
       on<&Agent::devices>("devices", urgent), on<&Agent::joined>("joined", urgent),
       on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent),
       on<&Agent::process_silent>("process_silent", urgent), on<&Agent::ping>("ping", urgent),
       on<&Agent::probe>("probe", urgent), on<&Agent::stop_mesh>("stop_mesh", urgent),
-      on<&Agent::shut_down>("shut_down", urgent));
+      on<&Agent::take_over>("take_over", urgent), on<&Agent::shut_down>("shut_down", urgent));
 
  private:
   struct Slot {
@@ -97,8 +102,14 @@ class Agent final {
   void start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device);
   void died(std::uint64_t id, const ExitEvidence& evidence);
   void reaped(std::uint64_t id);
-  void stop_slots(const MeshKey& key, Nanoseconds grace);
-  bool has_slots(const MeshKey& key) const;
+  /// Of a mesh, or of some ranks of it.
+  struct Part {
+    MeshKey key;
+    std::vector<std::uint32_t> ranks;  // none: all
+    bool has(const Slot& slot) const;
+  };
+  void stop_slots(const Part& part, Nanoseconds grace);
+  bool has_slots(const Part& part) const;
 
   Context& context_;
   const AgentConfig config_;

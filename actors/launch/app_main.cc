@@ -72,6 +72,7 @@ std::string own_name() { return own_executable().filename().string(); }
 AppRun make_run(const RoleArguments& arguments) {
   AppRun run;
   run.checked = arguments.get_or("checked", "");
+  if (arguments.has("restart")) run.restart = arguments.number("restart");
   if (const std::string place = arguments.get_or("planned-to", ""); !place.empty())
     run.planned = [place](const std::string& digest) { leave_last_words(place, digest); };
   run.config = arguments.get_or("config", "");
@@ -91,6 +92,7 @@ AppRun make_run(const RoleArguments& arguments) {
 /// others to say.
 struct ProcessConfig {
   ClusterConfig cluster;
+  RecoveryConfig recovery;
   LogLevel log_level = LogLevel::kInfo;
 };
 ProcessConfig process_config_of(const AppRun& run) {
@@ -98,6 +100,8 @@ ProcessConfig process_config_of(const AppRun& run) {
   if (run.config.empty()) return config;
   const ConfigNode root = run.document().root();
   if (const auto section = root.find("cluster")) config.cluster = parse_cluster(*section);
+  if (const auto section = root.find("recovery"))
+    config.recovery = parse_recovery(*section, config.cluster.hosts);
   if (const auto section = root.find("logs")) config.log_level = parse_logs(*section);
   return config;
 }
@@ -127,8 +131,9 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
   const Ear<Cluster>::Open open(ear, cluster);
   std::vector<std::string> names;
   if (!run.config.empty())
-    for (const HostSpec& host : config.cluster.hosts) names.push_back(host.name);
-  cluster.wait_for_hosts(names, hosts, kHostsWithin);
+    for (const HostSpec& host : config.cluster.hosts)
+      if (!config.recovery.is_spare(host.name)) names.push_back(host.name);
+  cluster.wait_for_hosts(names, names.empty() ? hosts : names.size(), kHostsWithin);
   interruption.doing("", IfInterrupted::kFinishes);
   std::optional<Error> failure;
   try {

@@ -44,6 +44,8 @@ class AppRun {
   std::function<void(const std::string& digest)> planned = {};
   /// Of a driver: the digest that the check has left; empty where there is none.
   std::string checked;
+  /// Of a driver: how often it has been started again in this run. What it has done lies in `out`.
+  std::uint64_t restart = 0;
 
   static constexpr const char* kAllPrograms = "all";
 

@@ -57,7 +57,9 @@ class RunSupervisor {
   explicit RunSupervisor(SupervisedRun run)
       : run_(std::move(run)),
         events_(run_.out),
-        signals_([this](const ReceivedSignal& signal) { interrupted(signal); }) {}
+        signals_([this](const ReceivedSignal& signal) { interrupted(signal); }),
+        restarts_(run_.header.recovery.restarts, run_.header.recovery.within),
+        head_restarts_(run_.header.recovery.restarts, run_.header.recovery.within) {}
 
   int run() {
     adopt_orphans();
@@ -176,7 +178,7 @@ class RunSupervisor {
       const ClusterStatus status = head_->reach(kJoinWithin).head.call<&Head::status>().get();
       std::vector<std::string> missing;
       for (const HostSpec& host : run_.header.cluster.hosts) {
-        bool joined = false;
+        bool joined = run_.header.recovery.is_spare(host.name);
         for (const HostStatus& line : status.hosts)
           joined = joined || (line.offer.name == host.name && !line.away_seconds);
         if (!joined) missing.push_back(host.name);
@@ -229,6 +231,8 @@ class RunSupervisor {
                         {"--head", run_.head, "--out", run_.out.string(), "--name",
                          "run " + run_.header.name, "--last-words", driver_said_.path()});
     if (!run_.checked.empty()) spec.command.insert(spec.command.end(), {"--checked", run_.checked});
+    if (driver_restarts_ > 0)
+      spec.command.insert(spec.command.end(), {"--restart", std::to_string(driver_restarts_)});
     for (std::string& word : token_arguments()) spec.command.push_back(std::move(word));
     for (std::string& word : run_.protection.to_arguments())
       spec.command.push_back(std::move(word));
@@ -262,10 +266,7 @@ class RunSupervisor {
           interrupted = true;
           break;
         case SupervisorEvent::Kind::kDriverStopped:
-          if (!first_cause)
-            first_cause =
-                fmt::format("its driver {} (pid {}) {}", run_.header.app.filename().string(),
-                            driver_, event->evidence.silence);
+          driver_stopped_ = event->evidence;
           launcher_->signal(driver_, SIGKILL);
           break;
         case SupervisorEvent::Kind::kHeadDied:
@@ -277,8 +278,13 @@ class RunSupervisor {
         case SupervisorEvent::Kind::kHeadBack:
           for (const SupervisorEvent& death : std::exchange(untold_, {})) host_died(death);
           break;
-        case SupervisorEvent::Kind::kHostDied: host_died(*event); break;
+        case SupervisorEvent::Kind::kHostDied:
+          host_died(*event);
+          if (!interrupted) restart_agent(*event);
+          break;
         case SupervisorEvent::Kind::kDriverEnded:
+          if (!interrupted && !first_cause && restart_driver(event->evidence)) break;
+          if (!first_cause && driver_stopped_) first_cause = driver_cause(*driver_stopped_);
           return driver_ended(event->evidence, interrupted, std::move(first_cause));
       }
     }
@@ -294,6 +300,51 @@ class RunSupervisor {
       untold_.push_back(event);  // for the next head
     }
     end_stopped(event.evidence);
+  }
+
+  std::string driver_cause(const ExitEvidence& evidence) const {
+    return fmt::format("its driver {} (pid {}) {}", run_.header.app.filename().string(),
+                       evidence.pid, evidence.verdict());
+  }
+
+  /// Apps that have planned their steps go on from what lies in the run's folder; others would begin
+  /// again.
+  bool goes_on() const { return !run_.checked.empty() && run_.header.recovery.restarts > 0; }
+
+  void tell_restart(const char* kind, const std::string& text) {
+    events_.add({kind, text});
+    say(stderr, "{}\n", fitted_to(STDERR_FILENO, "weft: " + text));
+  }
+
+  /// The next one of its name; the driver has what was lost replaced.
+  void restart_agent(const SupervisorEvent& event) {
+    if (!local_ || !goes_on() || event.evidence.orderly() || !event.evidence.silence.empty())
+      return;  // of one that was stopped, the end comes as another event
+    const SteadyClock clock;
+    const auto number = restarts_.admit(clock.now());
+    if (!number) return;  // The driver ends, for as many deaths.
+    tell_restart(
+        "agent restarted",
+        fmt::format("the agent of {} (pid {}) {}; started again, restart {} of {}; log: {}",
+                    event.host, event.evidence.pid, event.evidence.verdict(), *number,
+                    restarts_.most(), event.evidence.log_file));
+    local_->set_token(system_->token());
+    local_->restart_agent(event.host);
+  }
+
+  /// Whose own errors end the run; a death does not, where it can go on.
+  bool restart_driver(const ExitEvidence& evidence) {
+    if (!goes_on() || !evidence.violent()) return false;
+    const SteadyClock clock;
+    const auto number = restarts_.admit(clock.now());
+    if (!number) return false;
+    tell_restart("driver restarted", fmt::format("{}; started again, restart {} of {}",
+                                                 driver_cause(driver_stopped_.value_or(evidence)),
+                                                 *number, restarts_.most()));
+    driver_stopped_.reset();
+    ++driver_restarts_;
+    start_driver();
+    return true;
   }
 
   /// Its next start, at the same place; false when there is none. What runs goes on meanwhile.
@@ -312,10 +363,10 @@ class RunSupervisor {
     if (!number) return false;
     const std::string text = fmt::format(
         "the head (pid {}) {}; started again, restart {} of {}, and the run goes on; log: {}",
-        why.pid, why.verdict(), *number, RestartLimit::kRestarts, why.log_file);
-    events_.add({"head restarted", text});
-    say(stderr, "{}\n", fitted_to(STDERR_FILENO, "weft: " + text));
-    local_->restart_head(system_->token());
+        why.pid, why.verdict(), *number, head_restarts_.most(), why.log_file);
+    tell_restart("head restarted", text);
+    local_->set_token(system_->token());
+    local_->restart_head();
     return true;
   }
 
@@ -376,8 +427,11 @@ class RunSupervisor {
   std::optional<HeadLink> head_;
   std::optional<Ear<HeadLink>::Open> open_;
   std::vector<SupervisorEvent> untold_;  // deaths of hosts, while the head was away
+  RestartLimit restarts_;                // of agents and drivers
   RestartLimit head_restarts_;
-  std::optional<ExitEvidence> head_stopped_;  // and has got SIGKILL
+  std::uint64_t driver_restarts_ = 0;
+  std::optional<ExitEvidence> driver_stopped_;  // and has got SIGKILL
+  std::optional<ExitEvidence> head_stopped_;    // and has got SIGKILL
   LastWords driver_said_;
   pid_t driver_ = 0;
   std::string last_words_;

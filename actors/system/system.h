@@ -153,9 +153,25 @@ class System final {
     return ActorMesh<T>(MeshRef<T>(*this, name, shape, std::move(actors)));
   }
 
+  /// The same mesh, where some ranks have other processes than before: actors are spawned on those;
+  /// the others stay as they are, also when this throws. For a mesh some of whose processes died.
+  template <ActorClass T, typename... Arguments>
+  MeshRef<T> respawn_mesh(const MeshRef<T>& before, const std::vector<ProcessRef>& processes,
+                          Arguments&&... arguments) {
+    std::vector<std::shared_ptr<const ActorAddress>> kept;
+    for (ActorAddress& actor : before.addresses())
+      kept.push_back(std::make_shared<const ActorAddress>(std::move(actor)));
+    auto actors = spawn_actors(
+        interface_version<T>(), before.name(), before.shape(), processes,
+        encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)), std::move(kept));
+    return MeshRef<T>(*this, before.name(), before.shape(), std::move(actors));
+  }
+
   /// Better evidence than a lost connection: every call that waits for `process`, and every later
   /// one, fails with `error` at once.
   void fail_peer(ProcessId process, const Error& error);
+  /// What waits for `process` now fails with `error`, and is cancelled there; later calls go on.
+  void fail_calls(ProcessId process, const Error& error);
   /// These run on the I/O thread and must not block: tell() and Poster::post() are all right. Set
   /// before listen() and connect(). A connected process is gone; its actors' callers have their
   /// errors.
@@ -225,7 +241,8 @@ class System final {
                           std::vector<std::byte> arguments);
   std::vector<std::shared_ptr<const ActorAddress>> spawn_actors(
       const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
-      const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments);
+      const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments,
+      std::vector<std::shared_ptr<const ActorAddress>> kept = {});
 
   std::unique_ptr<Impl> impl_;
 };
