@@ -10,6 +10,9 @@ namespace {
 /// Connections whose other side has not proven the token yet. When one more comes, the oldest goes:
 /// who proves itself at once gets in beside any number that do not.
 constexpr std::size_t kMaxUnproven = 256;
+/// A process that connects again so soon has dialled twice at a time, for two of its threads; one that
+/// has lost its connection takes longer to see that.
+constexpr auto kDialsTwiceWithin = std::chrono::seconds(3);
 /// A head lives for months; who died that long ago does not come back.
 constexpr std::size_t kDeadPeers = 4096;
 
@@ -194,6 +197,11 @@ void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
     // stays.
     return refuse(handshake, Reject{ErrorCode::kAlreadyExists, "both processes connect at once", "",
                                     true, me.process.id});
+  }
+  if (existing && existing->attached() &&
+      clock.now() - existing->attached_at() < kDialsTwiceWithin) {
+    return refuse(handshake, Reject{ErrorCode::kAlreadyExists, "this process has just connected",
+                                    "", true, me.process.id});
   }
   if (existing && existing->attached()) {
     lose(existing, Error(ErrorCode::kPeerDied, fmt::format("{} connected anew", describe(other))),

@@ -49,7 +49,9 @@ class Recovery : public ::testing::Test {
           fmt::format("{}: {} {} {}", m.step, m.loss, m.grad_norm, m.validation_loss.value_or(0)));
     return result;
   }
+  /// Once for all tests.
   const std::vector<std::string>& undisturbed() {
+    static std::vector<std::string> undisturbed_;
     if (undisturbed_.empty()) {
       auto& run = processes_.run("weft", run_into("undisturbed"));
       EXPECT_EQ(run.wait(), 0) << run.text();
@@ -93,7 +95,6 @@ class Recovery : public ::testing::Test {
   }
 
   RealProcesses processes_;
-  std::vector<std::string> undisturbed_;
 };
 
 TEST_F(Recovery, ADeviceThatDiesIsReplacedAndTheStateComesFromTheMemoryOfOthers) {

@@ -84,12 +84,13 @@ ProcessNumber Scenario::start_run(const std::string& name) {
       token_);
 }
 
-/// Where runs recover, an operator starts agents again.
+/// Where runs recover, an operator starts head and agents again.
 void Scenario::keep_up() {
   world_.after(world_.random_time(std::chrono::milliseconds(20), std::chrono::seconds(10)), [this] {
     if (over_) return;
     for (int worker = 0; worker < kWorkers; ++worker)
       if (find(worker_name(worker)) == 0 && !world_.is_dark(worker + 1)) start_worker(worker);
+    if (find("head") == 0 && !world_.is_dark(0)) start_head();
     keep_up();
   });
 }
@@ -126,7 +127,7 @@ void Scenario::strike(TimePoint until) {
       const bool again = label == "head" && world_.chance(0.8);
       faults_.push_back(fmt::format("{} killed{}", label, again ? " and started again" : ""));
       if (!again) ++beyond_head_;
-      if (label == "first" || (label == "head" && !again)) ++beyond_recovery_;
+      if (label == "first") ++beyond_recovery_;
       world_.kill(victim, "died: SIGKILL");
       if (again)
         world_.after(world_.random_time(std::chrono::milliseconds(20), std::chrono::seconds(20)),

@@ -151,9 +151,8 @@ class TinyDriver final {
 
   /// Spawns the devices, or replaces those that died, and sets all to the state that was kept.
   void begin() {
-    const bool first = !trainers_;
     std::set<std::uint32_t> all_but_living;
-    if (first) {
+    if (!trainers_) {
       trainers_.emplace(cluster_.spawn<TinyTrainer>("train", {{"data", options_.devices}}, {}));
       find_key();
     } else {
@@ -161,12 +160,17 @@ class TinyDriver final {
           trainers_->within(std::chrono::seconds(10)).call_collect<&TinyTrainer::weight>().get();
       for (std::size_t rank = 0; rank < answers.size(); ++rank)
         if (!answers[rank].ok()) all_but_living.insert(static_cast<std::uint32_t>(rank));
-      const auto renewed = cluster_.renew<TinyTrainer>(*trainers_, key_, {}, all_but_living);
-      if (!renewed.missing.empty()) throw Error(ErrorCode::kUnavailable, renewed.problem);
+      try {
+        const auto renewed = cluster_.renew<TinyTrainer>(*trainers_, key_, {}, all_but_living);
+        if (!renewed.missing.empty()) throw Error(ErrorCode::kUnavailable, renewed.problem);
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::kNotFound) trainers_.reset();  // all of it is gone
+        throw;
+      }
     }
     record_owners(world_, records_, cluster_);
     trainers_->call<&TinyTrainer::meet>(trainers_->call<&TinyTrainer::address>().get()).get();
-    if (first) return;
+    if (!std::exchange(begun_, true)) return;
     if (options_.plant != Plant::kKeepsOldState)
       trainers_->call<&TinyTrainer::go_back>(kept_step_, kept_weight_).get();
     else
@@ -201,6 +205,7 @@ class TinyDriver final {
   actors::Cluster& cluster_;
   std::optional<actors::ActorMesh<TinyTrainer>> trainers_;
   actors::MeshKey key_;
+  bool begun_ = false;
   int step_ = 0, kept_step_ = 0;
   double kept_weight_ = 1;
 };
