@@ -54,9 +54,11 @@ void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLa
   Slot& slot = slots_[id];
   slot.key = request.key;
   slot.device = device;
-  slot.log_file = (config_.log_directory /
-                   fmt::format("{}.{}.r{}.log", request.key.name, request.key.epoch, device.rank))
-                      .string();
+  const LogName log{request.key, device.rank};
+  slot.log_file = (config_.log_directory / log.file()).string();
+  std::error_code none;
+  const auto written = std::filesystem::file_size(slot.log_file, none);
+  if (events_.on_log) events_.on_log(log, none ? 0 : written);
   ProcessSpec spec;
   spec.label = device.label;
   spec.command = {request.binary, "--weft-role=device",

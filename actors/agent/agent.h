@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/agent/agent_messages.h"
+#include "actors/agent/log_messages.h"
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
 #include "actors/net/address.h"
@@ -33,6 +34,8 @@ struct AgentEvents {
   /// How many device processes there are, whenever that changes.
   std::function<void(std::size_t)> on_processes;
   std::function<void(const std::string& reason)> on_shut_down;
+  /// A process begins to write this log, which has that size already. May be empty.
+  std::function<void(const LogName&, std::uint64_t size)> on_log = {};
 };
 
 /// The parent of the device processes of one host: starts them, watches them, says why they died,

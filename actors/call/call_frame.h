@@ -89,5 +89,8 @@ struct RootTask::promise_type {
 /// True on a thread that runs handlers, which must not block. Set by the actor's host.
 bool on_actor_thread();
 void set_on_actor_thread(bool is_so = true);
+/// The actor whose handlers this thread runs; 0 on other threads. Set by the actor's host.
+ActorId current_actor();
+void set_current_actor(ActorId actor);
 
 }  // namespace weft::actors

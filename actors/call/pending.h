@@ -68,6 +68,9 @@ class CallState final : public Pending {
   const char* const method;
   const TimePoint deadline;
   std::uint64_t id = 0;  ///< Set once, before it is shared.
+  /// Likewise: the actor of this process whose handler waits; 0: a thread that is no actor's.
+  ActorId calling_actor{};
+  TimePoint began{};  ///< Likewise.
   /// It has left this process, so that whether it ran is unknown when no reply comes.
   std::atomic<bool> sent{false};
 

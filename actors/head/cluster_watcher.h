@@ -16,15 +16,19 @@ class ClusterWatcher final {
   struct Events {
     std::function<void(const MeshFailure&)> on_failure;      ///< on the watcher's thread
     std::function<void(const std::string& reason)> on_stop;  ///< the cluster ends, by request
+    /// somebody wants this program to end, as an interruption does, or at once; what it does then
+    std::function<std::string(bool now)> on_cancel;
   };
   ClusterWatcher(Context&, Events events) : events_(std::move(events)) {}
 
   void mesh_failed(const MeshFailure& failure) { events_.on_failure(failure); }
   void cluster_stops(const std::string& reason) { events_.on_stop(reason); }
+  std::string cancel(bool now) { return events_.on_cancel(now); }
 
   static constexpr auto endpoints =
       interface<"weft.watcher", 1>(on<&ClusterWatcher::mesh_failed>("mesh_failed", urgent),
-                                   on<&ClusterWatcher::cluster_stops>("cluster_stops", urgent));
+                                   on<&ClusterWatcher::cluster_stops>("cluster_stops", urgent),
+                                   on<&ClusterWatcher::cancel>("cancel", urgent));
 
  private:
   const Events events_;

@@ -100,10 +100,12 @@ Head::Head(Context& context, HeadConfig config, HeadEvents events)
       events_(std::move(events)),
       started_(clock_.now()),
       store_(config_.state_directory, events_.on_warning),
+      runs_(store_),
       book_(clock_) {
   use_share(ThreadShare::kControl);
   if (config_.begins_anew) store_.forget_rows();
   read_rows();
+  close_lost_runs("had ended when this head began");
   event(fmt::format(
       "head is up: cluster {}, term {}, at {}{}", store_.cluster_id().substr(0, 12), store_.term(),
       to_string(config_.address),
@@ -249,6 +251,11 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   }
   now->second.processes = result.processes;
   save(key, now->second);
+  std::vector<RunDevice> devices;
+  for (const DeviceProcess& process : result.processes)
+    devices.push_back({actor_label(request, process.rank), key, process.rank, process.place,
+                       process.process, process.pid, process.log_file});
+  runs_.add_devices(owner, devices);
   store_.sync();
   event(fmt::format("mesh {} (epoch {}, {}) is up for {}", key.name, key.epoch,
                     to_string(request.shape), owners_.at(owner).offer.name));
@@ -470,6 +477,8 @@ task<void> Head::stop(std::string reason) {
         agent.within(std::chrono::seconds(1)).call<&Agent::shut_down>(reason, store_.term()));
   }
   co_await settle(std::move(told));
+  owners_.clear();
+  close_lost_runs("was stopped with the cluster: " + reason);
   store_.forget_rows();
   store_.sync();
   events_.on_stop(reason);

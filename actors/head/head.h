@@ -14,6 +14,7 @@
 #include "actors/head/cluster_messages.h"
 #include "actors/head/cluster_rows.h"
 #include "actors/head/placement.h"
+#include "actors/head/run_book.h"
 #include "actors/head/state_store.h"
 #include "actors/net/address.h"
 #include "actors/supervision/incident.h"
@@ -84,6 +85,24 @@ class Head final {
   /// usually earlier.
   void host_died(HostDeath death);
   ClusterStatus status();
+
+  // Seeing what goes on (introspection.cc).
+  /// From an owner: what it is, and how it ends.
+  void describe_run(RunDescription description);
+  void run_ended(const RunEnd& end);
+  std::vector<Member> members();
+  /// Those that run and the last ones that have ended, by number; the devices of those that run.
+  std::vector<RunRecord> runs();
+  /// Throws kNotFound.
+  RunRecord run(std::uint64_t number);
+  ClusterEvents events(const EventsRequest& request);
+  /// Pieces of logs from the hosts that have them, of `max_bytes` at most each, in this order.
+  task<std::vector<LogPiece>> read_logs(std::vector<LogRequest> requests, std::uint32_t max_bytes);
+  /// Has the driver of a run end: after its step, with a checkpoint, or at once. What it says that
+  /// it is doing. Throws kNotFound, kFailedPrecondition for one that has ended, and kUnavailable
+  /// where its driver does not answer.
+  task<std::string> cancel_run(std::uint64_t number, bool now);
+
   /// Texts of what has gone wrong since the head started, oldest first.
   std::vector<std::string> incidents();
   /// From the head's own process: a peer is suspect, or, with a negative time, not any more. Two
@@ -116,7 +135,11 @@ class Head final {
       on<&Head::peer_silent>("peer_silent", urgent), on<&Head::peer_lost>("peer_lost", urgent),
       on<&Head::look>("look", urgent), on<&Head::finish_release>("finish_release", urgent),
       on<&Head::refused>("refused", urgent), on<&Head::rotate_token>("rotate_token", urgent),
-      on<&Head::stop>("stop", urgent));
+      on<&Head::stop>("stop", urgent), on<&Head::describe_run>("describe_run", urgent),
+      on<&Head::run_ended>("run_ended", urgent), on<&Head::runs>("runs", urgent),
+      on<&Head::run>("run", urgent), on<&Head::members>("members", urgent),
+      on<&Head::read_logs>("read_logs", urgent), on<&Head::events>("events", urgent),
+      on<&Head::cancel_run>("cancel_run", urgent));
 
  private:
   struct Host : HostRow {
@@ -208,6 +231,9 @@ class Head final {
   void begin_release(const MeshKey& key, Mesh& mesh);
   /// Waits until a host has ended its part, or is gone.
   task<void> finish_stop(const MeshKey& key, bool failed, Stopping& stopping);
+  /// Whose driver is no owner any more, and nobody has said so.
+  void close_lost_runs(const std::string& how);
+  std::optional<RunProgress> progress_of(ProcessId owner) const;
   /// For the log and the books; never throws. Comes last: first those are told who wait.
   void event(std::string text);
 
@@ -219,6 +245,7 @@ class Head final {
   const TimePoint started_;
   StateStore store_;
   Placement placement_;
+  RunBook runs_;
   IncidentBook book_;
   std::map<std::string, Host> hosts_;
   std::map<ProcessId, Owner> owners_;

@@ -210,6 +210,7 @@ Joined Head::own(OwnerOffer offer) {
   ++owner.visit;
   const std::optional<TimePoint> away_since = std::exchange(owner.away_since, std::nullopt);
   save(owner);
+  runs_.begin(caller, offer.name, offer.pid);
   if (!again) event(fmt::format("{} (pid {}) is here", offer.name, offer.pid));
   else if (away_since)
     event(fmt::format("{} (pid {}) is back after {:.1f} s", offer.name, offer.pid,
@@ -374,6 +375,7 @@ void Head::look() {
 
 void Head::remove_owner(ProcessId peer, const std::string& how) {
   const OwnerOffer gone = owners_.at(peer).offer;
+  runs_.gone(peer, how, progress_of(peer));
   owners_.erase(peer);
   store_.erase(StateStore::Table::kOwners, row_name(peer));
   store_.sync();

@@ -192,8 +192,9 @@ void StateStore::read() {
     epoch = std::max<std::uint64_t>(epoch, epochs.integer(1));
   }
   Statement rows(database_.get(), "SELECT kind, name, row FROM rows");
-  while (!forgotten_ && rows.step()) {
+  while (rows.step()) {
     const RowKey key(static_cast<Table>(rows.integer(0)), rows.text(1));
+    if (forgotten_ && key.first != Table::kRuns) continue;
     if (!unwritten_rows_.contains(key)) rows_.emplace(key, rows.bytes(2));
   }
   Statement events(database_.get(), "SELECT unix_ms, text FROM events ORDER BY rowid DESC LIMIT ?");
@@ -201,6 +202,8 @@ void StateStore::read() {
   std::deque<ClusterEvent> older;
   while (events.step()) older.push_front({events.integer(0), events.text(1)});
   events_.insert(events_.begin(), older.begin(), older.end());
+  Statement newest(database_.get(), "SELECT max(rowid) FROM events");
+  if (newest.step()) event_count_ += newest.integer(0);
   read_ = true;
 }
 
@@ -243,7 +246,8 @@ void StateStore::write_rows() {
         .bind(mesh)
         .bind(epochs_.at(mesh))
         .step();
-  if (forgotten_) execute("DELETE FROM rows");
+  if (forgotten_)
+    execute(fmt::format("DELETE FROM rows WHERE kind <> {}", static_cast<int>(Table::kRuns)));
   for (const RowKey& key : unwritten_rows_) {
     const auto row = rows_.find(key);
     Statement statement(database_.get(), row == rows_.end()
@@ -303,13 +307,14 @@ std::map<std::string, std::vector<std::byte>> StateStore::rows(Table table) cons
 }
 
 void StateStore::forget_rows() {
-  rows_.clear();
-  unwritten_rows_.clear();
+  std::erase_if(rows_, [](const auto& row) { return row.first.first != Table::kRuns; });
+  std::erase_if(unwritten_rows_, [](const RowKey& key) { return key.first != Table::kRuns; });
   forgotten_ = true;
 }
 
 void StateStore::add_event(const ClusterEvent& event) {
   events_.push_back(event);
+  ++event_count_;
   if (events_.size() > kEvents) events_.pop_front();
   unwritten_events_ = std::min(unwritten_events_ + 1, events_.size());
   save(Survives::kEndOfProcess);
@@ -332,6 +337,14 @@ void StateStore::add_incident(const Incident& incident) {
 
 std::vector<ClusterEvent> StateStore::last_events(std::size_t count) const {
   return {events_.end() - std::min(count, events_.size()), events_.end()};
+}
+
+ClusterEvents StateStore::events_after(std::uint64_t number, std::size_t count) const {
+  const std::uint64_t before = event_count_ - events_.size();  // of the oldest that is known
+  const std::size_t begin =
+      std::min<std::uint64_t>(std::max(number, before) - before, events_.size());
+  const std::size_t end = std::min(begin + count, events_.size());
+  return {{events_.begin() + begin, events_.begin() + end}, before + end};
 }
 
 std::vector<std::string> StateStore::incidents() const {

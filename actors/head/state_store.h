@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/head/cluster_messages.h"
+#include "actors/head/run_messages.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/log/log_limit.h"
@@ -50,13 +51,13 @@ class StateStore {
 
   /// 1, 2, 3, ... for each name, across terms.
   std::uint64_t next_mesh_epoch(const std::string& mesh);
-  /// What the head knows of hosts, owners or meshes, by a name of its choice. Written with the next
-  /// event, or by sync(). There in the next term.
-  enum class Table { kHosts, kOwners, kMeshes };
+  /// What the head knows of hosts, owners, meshes or runs, by a name of its choice. Written with
+  /// the next event, or by sync(). There in the next term.
+  enum class Table { kHosts, kOwners, kMeshes, kRuns };
   void put(Table table, const std::string& name, std::vector<std::byte> row);
   void erase(Table table, const std::string& name);
   std::map<std::string, std::vector<std::byte>> rows(Table table) const;
-  /// Erases all rows: the cluster begins anew.
+  /// Erases all rows but those of runs, which are history: the cluster begins anew.
   void forget_rows();
   /// What was put and erased survives a loss of power from here on, unless the disk refuses.
   void sync() { save(Survives::kLossOfPower); }
@@ -65,6 +66,11 @@ class StateStore {
   void add_incident(const Incident& incident);
   /// The last `count` events, oldest first.
   std::vector<ClusterEvent> last_events(std::size_t count) const;
+  /// How many events there have been: the number of the newest. Grows across terms, unless a disk
+  /// has refused some.
+  std::uint64_t event_count() const { return event_count_; }
+  /// The first `count` events after the one of that number, oldest first.
+  ClusterEvents events_after(std::uint64_t number, std::size_t count) const;
   /// Texts of the incidents of this term, oldest first.
   std::vector<std::string> incidents() const;
 
@@ -108,6 +114,7 @@ class StateStore {
   std::set<RowKey> unwritten_rows_;  // those that are not in rows_ are to be erased
   bool forgotten_ = false;           // what the file has of rows does not count
   std::deque<ClusterEvent> events_;
+  std::uint64_t event_count_ = 0;
   std::size_t unwritten_events_ = 0;   // the newest so many
   std::deque<IncidentRow> incidents_;  // of this term
   const SteadyClock clock_;

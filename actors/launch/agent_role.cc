@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "actors/agent/agent.h"
+#include "actors/agent/log_reader.h"
 #include "actors/head/head.h"
 #include "actors/launch/ear.h"
 #include "actors/launch/head_link.h"
@@ -122,6 +123,12 @@ int serve_agent(const AgentRole& role) {
   };
   events.on_processes = [&processes](std::size_t count) { processes = count; };
   events.on_shut_down = [&end](const std::string& reason) { end.set(0, reason); };
+  const auto logs = system.host_made<LogReader>("logs", [&role](Context& context) {
+    return std::make_unique<LogReader>(context, role.log_directory);
+  });
+  events.on_log = [logs](const LogName& name, std::uint64_t size) {
+    logs.tell<&LogReader::began>(name, size);
+  };
   const auto agent = system.host_made<Agent>("agent", [&](Context& context) {
     return std::make_unique<Agent>(context,
                                    AgentConfig{role.name, address, role.log_directory,

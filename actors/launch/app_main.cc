@@ -22,6 +22,7 @@
 #include "actors/supervision/processes.h"
 #include "actors/supervision/signal_watch.h"
 #include "core/base/error.h"
+#include "core/base/machine.h"
 #include "core/base/platform.h"
 #include "core/base/terminal.h"
 #include "core/base/thread.h"
@@ -33,6 +34,8 @@ namespace {
 constexpr auto kHostsWithin = std::chrono::seconds(30);
 /// How long after a lost connection its cause may still be told.
 constexpr auto kCauseWithin = std::chrono::milliseconds(500);
+/// Before a process ends that was told to.
+constexpr auto kAnswerLeavesWithin = std::chrono::milliseconds(50);
 
 /// A file that may grow no more is an error of a write, as a full disk is, and no reason to die.
 void outlive_size_limits() { ::signal(SIGXFSZ, SIG_IGN); }
@@ -47,6 +50,22 @@ class Interruption {
     const std::lock_guard lock(mutex_);
     doing_ = text;
     then_ = then;
+  }
+  /// From outside, as the first signal, or `now` as the second. What is done until the end, and
+  /// whether it is for the caller to end the process, when it has told that.
+  struct Cancelled {
+    std::string doing;
+    bool ends_at_once = false;
+  };
+  Cancelled cancel(bool now) {
+    source_.request_stop();
+    const std::lock_guard lock(mutex_);
+    now = now || then_ == IfInterrupted::kEndsAtOnce;
+    const std::string doing = now              ? "it ends at once"
+                              : doing_.empty() ? "it ends when it has done what it is at"
+                                               : doing_;
+    say(stderr, "\n  weft cancel: {}\n", doing);
+    return {doing, now};
   }
 
  private:
@@ -127,17 +146,32 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
   cluster_options.on_event = [events = RunEvents(run.out)](const RunEvent& event) {
     events.add(event);
   };
+  cluster_options.description = {machine_name(), std::filesystem::absolute(run.out).string()};
+  cluster_options.on_cancel = [&interruption, &system](bool now) {
+    const Interruption::Cancelled cancelled = interruption.cancel(now);
+    if (cancelled.ends_at_once)
+      system.after(kAnswerLeavesWithin, [] { end_process(kInterrupted); });
+    return cancelled.doing;
+  };
   Cluster cluster(system, Address::parse(run.head), cluster_options);
   const Ear<Cluster>::Open open(ear, cluster);
   std::vector<std::string> names;
   if (!run.config.empty())
     for (const HostSpec& host : config.cluster.hosts)
       if (!config.recovery.is_spare(host.name)) names.push_back(host.name);
-  cluster.wait_for_hosts(names, names.empty() ? hosts : names.size(), kHostsWithin);
+  // One that is started again goes on with what is left.
+  if (run.restart == 0)
+    cluster.wait_for_hosts(names, names.empty() ? hosts : names.size(), kHostsWithin);
   interruption.doing("", IfInterrupted::kFinishes);
   std::optional<Error> failure;
   try {
-    return drive(cluster, run);
+    const int status = drive(cluster, run);
+    const bool stopped = status == kInterrupted || (status == 0 && interruption.requested());
+    cluster.report_end({stopped       ? RunState::kInterrupted
+                        : status == 0 ? RunState::kDone
+                                      : RunState::kFailed,
+                        status == 0 || stopped ? "" : fmt::format("exit status {}", status)});
+    return status;
   } catch (const Error& error) {
     failure = error;
   }
@@ -146,6 +180,9 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
   const bool symptom = is_symptom(*failure) && !asked_for;
   if (auto cause = symptom ? cluster.failure(kCauseWithin) : std::nullopt)
     failure = std::move(cause);
+  const bool stopped = exit_status_of(*failure, interruption.requested()) == kInterrupted;
+  cluster.report_end(
+      {stopped ? RunState::kInterrupted : RunState::kFailed, stopped ? "" : failure->message()});
   throw std::move(*failure);
 }
 

@@ -18,6 +18,7 @@ namespace {
 constexpr auto kSpawnWithin = std::chrono::seconds(60);
 constexpr auto kAskAgainAfter = std::chrono::milliseconds(50);
 constexpr auto kReleaseWithin = std::chrono::seconds(5);
+constexpr auto kEndToldWithin = std::chrono::milliseconds(500);
 constexpr auto kOwnWithin = std::chrono::seconds(5);
 constexpr auto kStatusWithin = std::chrono::seconds(30);
 /// An incident travels agent -> head -> owner; a lost connection can be seen earlier than it.
@@ -60,13 +61,16 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
                      [this](const MeshFailure& failure) { mesh_failed(failure); },
                      [this](const std::string& reason) {
                        lost(Error(ErrorCode::kCancelled, "the cluster was stopped: " + reason));
-                     }});
+                     },
+                     [this](bool now) { return cancelled(now); }});
   });
   open_.emplace(ear_, *this);
   head_.join();
 }
 
 Cluster::~Cluster() {
+  const std::optional<Error> failed = failure();
+  report_end(failed ? RunEnd{RunState::kFailed, failed->message()} : RunEnd{});
   open_.reset();
   try {
     watcher_.stop().get();
@@ -82,7 +86,31 @@ Joined Cluster::own(const ProcessRef& head) {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, members] : meshes_) offer.meshes.push_back(key);
   }
-  return system_.named<Head>(head, "head").within(kOwnWithin).call<&Head::own>(offer).get();
+  const auto asked = system_.named<Head>(head, "head").within(kOwnWithin);
+  Joined joined = asked.call<&Head::own>(offer).get();
+  asked.tell<&Head::describe_run>(options_.description);
+  return joined;
+}
+
+std::string Cluster::cancelled(bool now) {
+  if (!options_.on_cancel)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "{} (pid {}) does not listen to weft cancel; where it runs: kill -INT {}",
+                options_.name, process_id(), process_id());
+  return options_.on_cancel(now);
+}
+
+void Cluster::report_end(const RunEnd& end) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(end_told_, true)) return;
+  }
+  try {
+    // What is only told may be dropped with the connection, which ends next.
+    head_.reach({}).head.within(kEndToldWithin).call<&Head::run_ended>(end).get();
+  } catch (const Error&) {
+    // Where the head is away, it sees that this program is gone.
+  }
 }
 
 void Cluster::head_away(const std::string& how) {

@@ -12,6 +12,7 @@
 
 #include "actors/head/cluster_messages.h"
 #include "actors/head/cluster_watcher.h"
+#include "actors/head/run_messages.h"
 #include "actors/launch/ear.h"
 #include "actors/launch/head_link.h"
 #include "actors/launch/run_events.h"
@@ -41,6 +42,11 @@ struct ClusterOptions {
   std::function<void(const RunEvent&)> on_event = {};
   /// The head or the cluster is gone; called once, on some thread of the system. May be empty.
   std::function<void(const Error&)> on_lost = {};
+  /// For `weft runs`.
+  RunDescription description = {};
+  /// `weft cancel`: ends this program as an interruption does, or at once, and says what it does
+  /// until then. On a thread that must not wait. Empty: it cannot be cancelled.
+  std::function<std::string(bool now)> on_cancel = {};
 };
 
 /// A cluster as its user sees it: a connection to the head, through which meshes of actors are
@@ -145,6 +151,10 @@ class Cluster final {
   /// most.
   void report_progress(const RunProgress& progress);
 
+  /// For `weft runs`: how this program ends. The first one counts; without one, the destructor says
+  /// what it can. Waits until the head knows, half a second at most.
+  void report_end(const RunEnd& end);
+
   /// What the parent of an agent, or of the head, knows about its end; better than a lost
   /// connection.
   void report_host_death(const std::string& host, const ExitEvidence& evidence);
@@ -174,6 +184,7 @@ class Cluster final {
   void mesh_failed(const MeshFailure& failure);
   void lost(const Error& error);
   Joined own(const ProcessRef& head);
+  std::string cancelled(bool now);
   void head_away(const std::string& how);
   void head_back(const Joined& joined, Nanoseconds away);
   void tell_operator(const std::string& kind, const std::string& text) const;
@@ -228,6 +239,7 @@ class Cluster final {
   std::string first_death_;                               // guarded by mutex_: of that, in short
   bool lost_ = false;                                     // guarded by mutex_
   bool survives_ = false;                                 // guarded by mutex_: survive_deaths()
+  bool end_told_ = false;                                 // guarded by mutex_
   // guarded by mutex_: a device process is silent or gone, and no incident has said why
   bool unexplained_ = false;
   HeadLink head_;

@@ -37,10 +37,10 @@ struct LocalCluster::End {
 };
 
 LocalCluster::LocalCluster(ProcessLauncher& launcher, Options options)
-    : launcher_(launcher), options_(std::move(options)), token_(options_.token) {
+    : launcher_(launcher), options_(std::move(options)) {
   std::filesystem::create_directories(log_directory());
   start_head();
-  for (const HostSpec& host : options_.hosts) start_agent(host);
+  for (const HostSpec& host : options_.hosts) start_agent(host, options_.token);
 }
 
 LocalCluster::~LocalCluster() {
@@ -58,7 +58,7 @@ ProcessSpec LocalCluster::head_spec(const std::string& said, bool begins_anew) c
           command(options_.executable, to_arguments(role)),
           {},
           log_directory() / "head.log",
-          token_};
+          options_.token};
 }
 
 ProcessEvents LocalCluster::events_of(const std::string& who) {
@@ -91,17 +91,19 @@ void LocalCluster::wait_until_reaped(const std::string& who) const {
                 end.pid);
 }
 
-void LocalCluster::restart_head() {
+void LocalCluster::restart_head(const Secret& token) {
   wait_until_reaped(kHead);
+  ProcessSpec spec = head_spec("", false);
+  spec.secret = token;
   ProcessEvents events = events_of(kHead);
-  head_pid_ = launcher_.launch(head_spec("", false), events);
+  head_pid_ = launcher_.launch(spec, events);
   ends_.at(kHead)->pid = head_pid_;
 }
 
-void LocalCluster::restart_agent(const std::string& host) {
+void LocalCluster::restart_agent(const std::string& host, const Secret& token) {
   wait_until_reaped(host);
   for (const HostSpec& spec : options_.hosts)
-    if (spec.name == host) start_agent(spec);
+    if (spec.name == host) start_agent(spec, token);
 }
 
 void LocalCluster::start_head() {
@@ -132,7 +134,7 @@ void LocalCluster::start_head() {
   }
 }
 
-void LocalCluster::start_agent(const HostSpec& host) {
+void LocalCluster::start_agent(const HostSpec& host, const Secret& token) {
   const AgentRole role{
       head_, {}, host.name, host.devices, log_directory().string(), true, options_.log_level};
   std::vector<std::string> words = command(options_.executable, to_arguments(role));
@@ -141,7 +143,7 @@ void LocalCluster::start_agent(const HostSpec& host) {
                    std::move(words),
                    {},
                    log_directory() / ("agent." + host.name + ".log"),
-                   token_};
+                   token};
   ProcessEvents events = events_of(host.name);
   const pid_t pid = launcher_.launch(spec, events);
   ends_.at(host.name)->pid = pid;

@@ -47,14 +47,11 @@ class LocalCluster final {
   LocalCluster& operator=(const LocalCluster&) = delete;
 
   /// Another head at the same address, with its state, as soon as the dead one is reaped: until
-  /// then it holds both. Who belongs to the cluster looks for it. Throws as
-  /// ProcessLauncher::launch() does.
-  void restart_head();
-  /// Another agent under the name of a dead one, as soon as that is reaped. Throws as
-  /// ProcessLauncher::launch() does.
-  void restart_agent(const std::string& host);
-  /// The cluster's token has been replaced: for those that are started from here on.
-  void set_token(const Secret& token) { token_ = token; }
+  /// then it holds both. Who belongs to the cluster looks for it. `token`: the cluster's, which may
+  /// have been replaced meanwhile. Throws as ProcessLauncher::launch() does.
+  void restart_head(const Secret& token);
+  /// Another agent under the name of a dead one, as soon as that is reaped. The same.
+  void restart_agent(const std::string& host, const Secret& token);
 
   const Address& head() const { return head_; }
   pid_t head_pid() const { return head_pid_; }
@@ -67,11 +64,10 @@ class LocalCluster final {
   void wait_until_reaped(const std::string& who) const;
   ProcessSpec head_spec(const std::string& said, bool begins_anew) const;
   void start_head();
-  void start_agent(const HostSpec& host);
+  void start_agent(const HostSpec& host, const Secret& token);
 
   ProcessLauncher& launcher_;
   const Options options_;
-  Secret token_;
   Address head_;
   pid_t head_pid_ = 0;
   std::map<std::string, std::shared_ptr<End>> ends_;  // shared with the launcher's thread

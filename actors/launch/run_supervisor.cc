@@ -328,8 +328,7 @@ class RunSupervisor {
         fmt::format("the agent of {} (pid {}) {}; started again, restart {} of {}; log: {}",
                     event.host, event.evidence.pid, event.evidence.verdict(), *number,
                     restarts_.most(), event.evidence.log_file));
-    local_->set_token(system_->token());
-    local_->restart_agent(event.host);
+    local_->restart_agent(event.host, system_->token());
   }
 
   /// Whose own errors end the run; a death does not, where it can go on.
@@ -365,8 +364,7 @@ class RunSupervisor {
         "the head (pid {}) {}; started again, restart {} of {}, and the run goes on; log: {}",
         why.pid, why.verdict(), *number, head_restarts_.most(), why.log_file);
     tell_restart("head restarted", text);
-    local_->set_token(system_->token());
-    local_->restart_head();
+    local_->restart_head(system_->token());
     return true;
   }
 
@@ -382,6 +380,8 @@ class RunSupervisor {
     // written.
     if (interrupted && (said.empty() || evidence.violent())) return kInterrupted;
     if (evidence.orderly()) return 0;
+    // `weft cancel` has asked it, not this terminal.
+    if (!evidence.violent() && evidence.status == kInterrupted && said.empty()) return kInterrupted;
     const SteadyClock clock;
     const TimePoint until = clock.now() + kBetterCauseWithin;
     while (!first_cause) {

@@ -17,6 +17,22 @@ class ActorHost::Frame final : public CallFrame {
   Frame(const ActorHost& host, Envelope envelope)
       : CallFrame(host.mailbox_, std::move(envelope)), host_(host) {}
 
+  /// Any thread.
+  RunningHandler survey(TimePoint now) const {
+    const Call& call = envelope().call;
+    RunningHandler running{host_.options_.provider.methods[call.method].name,
+                           envelope().route->peer(),
+                           in_seconds(now - began_),
+                           std::nullopt,
+                           computes.load(std::memory_order_relaxed),
+                           cancelled()};
+    if (envelope().deadline != TimePoint::max())
+      running.seconds_left = in_seconds(envelope().deadline - now);
+    return running;
+  }
+  /// It has the actor's thread.
+  std::atomic<bool> computes{false};
+
   void reply(Outcome<std::vector<std::byte>> result) override {
     if (std::exchange(replied_, true)) return;
     const std::uint64_t id = envelope().call.id;
@@ -43,6 +59,7 @@ class ActorHost::Frame final : public CallFrame {
 
  private:
   const ActorHost& host_;
+  const TimePoint began_ = SteadyClock().now();
 };
 
 ActorHost::ActorHost(System& system, Options options)
@@ -61,6 +78,7 @@ void ActorHost::start(std::vector<std::byte> arguments,
   auto live = [this, keep = shared_from_this(), arguments = std::move(arguments),
                constructed = std::move(constructed)]() mutable {
     set_on_actor_thread();
+    set_current_actor(options_.self.actor);
     run(std::move(arguments), constructed);
     std::vector<std::function<void()>> callbacks;
     {
@@ -174,11 +192,13 @@ void ActorHost::begin(Envelope envelope) {
   // A cancel() that came before this found the call neither waiting nor running.
   if (stopping || mailbox_->last_was_cancelled()) frame->cancel();
   current_ = frame.get();
+  frame->computes = true;
   try {
     method.invoke(object_.get(), *frame);
   } catch (...) {
     frame->reply(current_error());
   }
+  frame->computes = false;
   current_ = nullptr;
   settle(frame);
 }
@@ -190,7 +210,9 @@ void ActorHost::go_on(const Resumption& resumption) {
     if (each.get() == resumption.frame) frame = each;
   if (!frame) return;
   current_ = frame.get();
+  frame->computes = true;
   frame->resume(resumption.handle);
+  frame->computes = false;
   current_ = nullptr;
   settle(frame);
 }
@@ -288,6 +310,23 @@ std::optional<std::vector<std::byte>> ActorHost::report() const {
     report = report_;
   }
   return report ? std::optional(report()) : std::nullopt;
+}
+
+void ActorHost::on_activity(std::function<ActorActivity()> activity) {
+  const std::lock_guard lock(mutex_);
+  activity_ = std::move(activity);
+}
+
+ActorSurvey ActorHost::survey(TimePoint now) const {
+  ActorSurvey survey{options_.self.actor, options_.self.label, {}, mailbox_->waiting(), {}};
+  std::function<ActorActivity()> activity;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& frame : running_) survey.running.push_back(frame->survey(now));
+    activity = activity_;
+  }
+  if (activity) survey.activity = activity();
+  return survey;
 }
 
 void ActorHost::join() {

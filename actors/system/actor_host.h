@@ -62,6 +62,10 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   /// See Context::on_report().
   void on_report(std::function<std::vector<std::byte>()> report);
   std::optional<std::vector<std::byte>> report() const;
+  /// See Context::on_activity().
+  void on_activity(std::function<ActorActivity()> activity);
+  /// What it is at. Any thread.
+  ActorSurvey survey(TimePoint now) const;
   /// After it has ended. Not from the actor's thread.
   void join();
 
@@ -109,6 +113,7 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   std::vector<std::shared_ptr<Frame>> running_;
   std::vector<std::function<void()>> when_ended_;
   std::function<std::vector<std::byte>()> report_;
+  std::function<ActorActivity()> activity_;
 };
 
 }  // namespace weft::actors

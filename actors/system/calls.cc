@@ -25,9 +25,11 @@ std::shared_ptr<CallState> System::Impl::call(const std::shared_ptr<const ActorA
                                               Nanoseconds within) {
   check_size(call, *target, method_name);
   if (within == kDefaultDeadline) within = options.default_deadline;
-  const TimePoint deadline =
-      within == kNoDeadline ? TimePoint::max() : SteadyClock().now() + within;
+  const TimePoint now = SteadyClock().now();
+  const TimePoint deadline = within == kNoDeadline ? TimePoint::max() : now + within;
   auto state = std::make_shared<CallState>(*this, target, method_name, deadline);
+  state->calling_actor = current_actor();
+  state->began = now;
   if (pending.add(state)) arm_deadlines(deadline);
   call.id = state->id;
   try {

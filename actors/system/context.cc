@@ -33,4 +33,8 @@ const Log& Context::log() const { return host_.options().log; }
 
 Wakeup Context::make_wakeup() const { return Wakeup(host_.options().schedule); }
 
+void Context::on_activity(std::function<ActorActivity()> activity) const {
+  host_.on_activity(std::move(activity));
+}
+
 }  // namespace weft::actors

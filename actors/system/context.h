@@ -10,6 +10,7 @@
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
 #include "actors/call/wakeup.h"
+#include "actors/system/survey.h"
 #include "core/base/clock.h"
 #include "core/codec/codec.h"
 #include "core/log/log.h"
@@ -78,6 +79,8 @@ class Context final {
   void on_report(Make report) const {
     set_report([report = std::move(report)] { return encode(report()); });
   }
+  /// What the actor is at, for who asks why something waits (System::survey): as on_report().
+  void on_activity(std::function<ActorActivity()> activity) const;
   /// Of this process. Name the actor in what you write: several share it.
   const Log& log() const;
   /// co_await context.sleep(10ms)

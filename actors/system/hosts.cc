@@ -74,6 +74,10 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
       if (id != 0) answer(std::vector<std::byte>());
       return std::nullopt;
     }
+    if (envelope.call.method == static_cast<std::uint32_t>(SystemMethod::kSurvey)) {
+      answer_survey(decode<SurveyRequest>(envelope.call.arguments), answer);
+      return std::nullopt;
+    }
     const auto request = decode<SpawnRequest>(envelope.call.arguments);
     const auto provider = std::find_if(
         providers.begin(), providers.end(),

@@ -62,6 +62,14 @@ std::vector<std::shared_ptr<CallState>> PendingCalls::take_all() {
   return take_if([](const CallState&) { return true; });
 }
 
+std::vector<std::shared_ptr<CallState>> PendingCalls::waiting() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<CallState>> found;
+  for (const Slot& slot : slots_)
+    if (slot.call && !slot.call->done()) found.push_back(slot.call);
+  return found;
+}
+
 std::vector<std::shared_ptr<CallState>> PendingCalls::take_expired(TimePoint now, TimePoint& next) {
   const std::lock_guard lock(mutex_);
   auto expired = take_if([&](const CallState& call) { return call.deadline <= now; });

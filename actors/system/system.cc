@@ -327,13 +327,13 @@ void System::fail_peer(ProcessId process, const Error& error) {
   });
 }
 
-void System::on_refused(std::function<void(const std::string&)> callback) {
-  impl_->loop.run_and_wait([&] { impl_->refused = std::move(callback); });
-}
-
 void System::fail_calls(ProcessId process, const Error& error) {
   for (const auto& state : impl_->pending.take_all_of(process))
     if (state->fail(with_outcome(error, *state))) impl_->withdraw(*state);
+}
+
+void System::on_refused(std::function<void(const std::string&)> callback) {
+  impl_->loop.run_and_wait([&] { impl_->refused = std::move(callback); });
 }
 
 void System::on_peer_lost(std::function<void(const ProcessRef&, const Error&, Loss)> callback) {

@@ -13,6 +13,7 @@
 #include "actors/system/actor_ref.h"
 #include "actors/system/context.h"
 #include "actors/system/provider.h"
+#include "actors/system/survey.h"
 #include "core/base/secret.h"
 #include "core/log/log.h"
 
@@ -229,9 +230,19 @@ class System final {
   std::shared_ptr<CallState> ask_report(const std::shared_ptr<const ActorAddress>& target,
                                         Nanoseconds within);
 
+  /// What goes on in processes, from their I/O threads: `first`, which must be connected, asks the
+  /// targets, and those what is behind them, over connections that exist. One answer for each
+  /// process that is named, whether it has answered or not; all of it within request.within_ns.
+  Future<std::vector<ProcessSurvey>> survey(const ProcessRef& first, const SurveyRequest& request,
+                                            Nanoseconds within) {
+    return future_of<std::vector<ProcessSurvey>>(ask_survey(first, request, within));
+  }
+
   struct Impl;
 
  private:
+  std::shared_ptr<CallState> ask_survey(const ProcessRef& first, const SurveyRequest& request,
+                                        Nanoseconds within);
   void provide(Provider provider);
   void use(InterfaceVersion interface);
   std::shared_ptr<CallState> call_system(const std::shared_ptr<const ActorAddress>& target,

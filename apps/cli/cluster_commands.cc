@@ -4,18 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <utility>
 
-#include "actors/head/head.h"
-#include "actors/launch/protection.h"
 #include "actors/launch/token.h"
-#include "actors/system/system.h"
 #include "apps/cli/commands.h"
+#include "apps/cluster_view/observer.h"
+#include "apps/cluster_view/run_text.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
 #include "core/base/units.h"
@@ -25,43 +23,28 @@ namespace {
 
 using actors::ClusterStatus;
 
-/// A connection to a head, for one question.
-class Observer {
- public:
-  Observer(const ConnectOptions& cluster, const std::string& name)
-      : system_(options(cluster, name)) {
-    try {
-      head_ = system_.connect(actors::Address::parse(cluster.head), std::chrono::seconds(1));
-    } catch (const Error& error) {
-      // Who accepts and says nothing, and a name that is none, are told as they are.
-      if (error.code() != ErrorCode::kUnavailable || !error.message().starts_with("cannot connect"))
-        throw;
-      throw_error(ErrorCode::kUnavailable,
-                  "no head answers at {}; give its address with --head HOST:PORT or in WEFT_HEAD, "
-                  "or start one: weft head",
-                  cluster.head);
-    }
-  }
-  actors::ActorRef<actors::Head> head() { return system_.named<actors::Head>(head_, "head"); }
-
- private:
-  static actors::SystemOptions options(const ConnectOptions& cluster, const std::string& name) {
-    actors::SystemOptions options;
-    options.name = name;
-    options.log = Log::standard_error(LogLevel::kWarning);
-    const auto head = actors::Address::parse(cluster.head);
-    options.token = actors::find_token(head, cluster.token_file);
-    actors::find_protection(head, cluster.token_file, cluster.certificate, cluster.insecure)
-        .apply(head, options);
-    return options;
-  }
-  actors::System system_;
-  actors::ProcessRef head_;
-};
+constexpr std::size_t kManyHosts = 32;
+constexpr std::size_t kManyDevices = 16;
 
 std::string state_of(const actors::HostStatus& host) {
   if (host.away_seconds) return "away";
   return host.suspect ? "suspect" : "alive";
+}
+
+/// Who uses a device: "front[data=0] pid 4121, cpu (avx2, 1 thread)"; empty where its host is gone.
+std::string user_of(const ClusterStatus& status, const actors::HostDevice& place) {
+  for (const auto& host : status.hosts)
+    if (host.offer.name == place.host) return host.device_users.at(place.device);
+  return "";
+}
+
+nlohmann::ordered_json mesh_json(const ClusterStatus& status, const actors::MeshStatus& mesh) {
+  auto places = nlohmann::ordered_json::array();
+  for (const auto& place : mesh.places)
+    places.push_back(
+        {{"host", place.host}, {"device", place.device}, {"user", user_of(status, place)}});
+  return {{"name", mesh.key.name}, {"epoch", mesh.key.epoch}, {"shape", mesh.shape},
+          {"owner", mesh.owner},   {"state", mesh.state},     {"places", places}};
 }
 
 nlohmann::ordered_json to_json(const ClusterStatus& status) {
@@ -83,29 +66,17 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
                              {"joined_seconds", host.joined_seconds},
                              {"state", state_of(host)}});
   json["meshes"] = nlohmann::ordered_json::array();
-  for (const auto& mesh : status.meshes) {
-    auto places = nlohmann::ordered_json::array();
-    for (const auto& place : mesh.places)
-      places.push_back({{"host", place.host}, {"device", place.device}});
-    json["meshes"].push_back({{"name", mesh.key.name},
-                              {"epoch", mesh.key.epoch},
-                              {"shape", mesh.shape},
-                              {"owner", mesh.owner},
-                              {"state", mesh.state},
-                              {"places", places}});
-  }
+  for (const auto& mesh : status.meshes) json["meshes"].push_back(mesh_json(status, mesh));
   json["runs"] = nlohmann::ordered_json::array();
   for (const actors::RunStatus& run : status.runs) {
     nlohmann::ordered_json one = {{"name", run.name}, {"pid", run.pid}, {"progress", nullptr}};
-    const actors::RunProgress& p = run.progress;
-    if (run.has_progress)
-      one["progress"] = {{"step", p.step},
-                         {"total_steps", p.total_steps},
-                         {"loss", std::isfinite(p.loss) ? nlohmann::ordered_json(p.loss)
-                                                        : nlohmann::ordered_json()},
-                         {p.unit + "_per_second", p.units_per_second},
-                         {"seconds_left", p.seconds_left},
-                         {"told_seconds_ago", run.told_seconds}};
+    if (run.has_progress) {
+      one["progress"] = progress_json(run.progress);
+      one["progress"]["told_seconds_ago"] = run.told_seconds;
+    }
+    one["meshes"] = nlohmann::ordered_json::array();
+    for (const auto& mesh : status.meshes)
+      if (mesh.owner == run.name) one["meshes"].push_back(mesh_json(status, mesh));
     json["runs"].push_back(std::move(one));
   }
   json["events"] = nlohmann::ordered_json::array();
@@ -114,17 +85,70 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
   return json;
 }
 
-/// "step 350/700, loss 3.830, 29,151 tokens/s, 24.0 s left".
-std::string progress_text(const actors::RunStatus& run) {
-  if (!run.has_progress) return "no step yet";
-  const actors::RunProgress& p = run.progress;
-  std::string text = fmt::format("step {}/{}, loss {:.3f}, {:.0f} {}/s", p.step, p.total_steps,
-                                 p.loss, p.units_per_second, p.unit);
-  text += p.step < p.total_steps ? fmt::format(", {} left", format_seconds(p.seconds_left))
-                                 : ", the last one is done";
-  // A step may be long; but then this is old news.
-  if (run.told_seconds > 10)
-    text += fmt::format(" (told {} ago)", format_seconds(run.told_seconds));
+/// A host's line but for its name and its agent's pid.
+auto looks_of(const actors::HostStatus& host) {
+  const auto free = std::count(host.device_users.begin(), host.device_users.end(), "");
+  std::string state;
+  if (host.away_seconds)
+    state = fmt::format("  does not answer since {}", format_seconds(*host.away_seconds));
+  else if (host.suspect) state = "  suspect: it has been silent for some seconds";
+  return std::tuple(host.offer.devices, free, host.offer.machine, host.offer.instruction_set,
+                    state);
+}
+
+/// A line per host; of more than kManyHosts those in a row that look alike share one.
+std::string hosts_text(const ClusterStatus& status) {
+  if (status.hosts.empty())
+    return fmt::format("none has joined; add one: weft join {} --name worker0 --devices 2\n",
+                       status.address);
+  const bool folds = status.hosts.size() > kManyHosts;
+  struct Line {
+    std::string name, agent;
+    decltype(looks_of(status.hosts[0])) looks;
+  };
+  std::vector<Line> lines;
+  std::size_t width = 4;
+  for (std::size_t first = 0; first < status.hosts.size();) {
+    const auto looks = looks_of(status.hosts[first]);
+    std::size_t end = first + 1;
+    while (folds && end < status.hosts.size() && looks_of(status.hosts[end]) == looks) ++end;
+    const auto& offer = status.hosts[first].offer;
+    lines.push_back(end == first + 1
+                        ? Line{offer.name, std::to_string(offer.pid), looks}
+                        : Line{fmt::format("{} .. {} ({} hosts)", offer.name,
+                                           status.hosts[end - 1].offer.name, end - first),
+                               "", looks});
+    width = std::max(width, lines.back().name.size());
+    first = end;
+  }
+  std::string text = fmt::format("{:<{}}  devices  free  agent    machine\n", "host", width);
+  for (const Line& line : lines) {
+    const auto& [devices, free, machine, instruction_set, state] = line.looks;
+    text += fmt::format("{:<{}}  {:<7}  {:<4}  {:<7}  {} ({}){}\n", line.name, width, devices, free,
+                        line.agent, machine, instruction_set, state);
+  }
+  return text;
+}
+
+/// The meshes of a run with their devices.
+std::string meshes_text(const ClusterStatus& status, const std::string& owner) {
+  std::string text;
+  for (const auto& mesh : status.meshes) {
+    if (mesh.owner != owner) continue;
+    text += fmt::format("    mesh {} {} (epoch {}), {}\n", mesh.key.name, mesh.shape,
+                        mesh.key.epoch, mesh.state);
+    for (std::size_t rank = 0; rank < mesh.places.size(); ++rank) {
+      if (rank == kManyDevices && mesh.places.size() > kManyDevices + 1) {
+        text += fmt::format("      and {} more; weft status --json lists them\n",
+                            mesh.places.size() - rank);
+        break;
+      }
+      const actors::HostDevice& place = mesh.places[rank];
+      const std::string user = user_of(status, place);
+      text += fmt::format("      {} device {}: {}\n", place.host, place.device,
+                          user.empty() ? "its host is gone" : user);
+    }
+  }
   return text;
 }
 
@@ -135,42 +159,21 @@ std::string describe(const ClusterStatus& status) {
   };
   line("cluster {} at {}, head pid {}, term {}, up {}\n\n", status.cluster.substr(0, 12),
        status.address, status.pid, status.term, format_seconds(status.up_seconds));
-  std::size_t width = 4;
-  for (const auto& host : status.hosts) width = std::max(width, host.offer.name.size());
-  line("{:<{}}  devices  free  agent    machine\n", "host", width);
-  for (const auto& host : status.hosts) {
-    const auto free = std::count(host.device_users.begin(), host.device_users.end(), "");
-    const std::string state = host.away_seconds ? fmt::format("  does not answer since {}",
-                                                              format_seconds(*host.away_seconds))
-                              : host.suspect    ? "  suspect: it has been silent for some seconds"
-                                                : "";
-    line("{:<{}}  {:<7}  {:<4}  {:<7}  {} ({}){}\n", host.offer.name, width, host.offer.devices,
-         free, host.offer.pid, host.offer.machine, host.offer.instruction_set, state);
-    for (std::size_t device = 0; device < host.device_users.size(); ++device)
-      if (!host.device_users[device].empty())
-        line("{:<{}}    device {}: {}\n", "", width, device, host.device_users[device]);
-  }
-  if (status.hosts.empty())
-    line("none has joined; add one: weft join {} --name worker0 --devices 2\n", status.address);
+  text += hosts_text(status);
   line("\nruns\n");
-  const auto add_meshes_of = [&](const std::string& owner) {
-    for (const auto& mesh : status.meshes)
-      if (mesh.owner == owner)
-        line("    mesh {} {} (epoch {}), {}\n", mesh.key.name, mesh.shape, mesh.key.epoch,
-             mesh.state);
-  };
   for (const actors::RunStatus& run : status.runs) {
-    line("  {} (pid {}): {}\n", run.name, run.pid, progress_text(run));
-    add_meshes_of(run.name);
+    line("  {} (pid {}): {}\n", run.name, run.pid,
+         run.has_progress ? progress_text(run.progress, run.told_seconds) : "no step yet");
+    text += meshes_text(status, run.name);
   }
   if (status.runs.empty()) line("  none\n");
   if (std::ranges::any_of(status.meshes, [](const auto& mesh) { return mesh.owner.empty(); })) {
     line("  ended, and its processes are ending:\n");
-    add_meshes_of("");
+    text += meshes_text(status, "");
   }
   line("\nlast events\n");
   for (const auto& event : status.events)
-    line("  {:%H:%M:%S}  {}\n", fmt::localtime(event.unix_ms / 1000), event.text);
+    line("  {}  {}\n", time_text(event.unix_ms).substr(11), event.text);
   return text;
 }
 

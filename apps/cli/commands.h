@@ -6,6 +6,7 @@
 
 #include "apps/cli/reshard_request.h"
 #include "apps/cli/schedule_query.h"
+#include "apps/cluster_view/observer.h"
 
 namespace weft::apps {
 
@@ -59,13 +60,32 @@ struct ScheduleOptions {
   bool csv = false;  ///< show: as a file that can be read again
   std::string svg;
 };
-struct ConnectOptions {
-  std::string head = "127.0.0.1:7077";
-  std::string token_file;
-  std::string certificate;
-  bool insecure = false;
+struct ConnectOptions : ClusterAccess {
   std::string state;  ///< token rotate: of a head that does not run
   bool json = false;
+};
+
+struct EventsOptions {
+  ConnectOptions cluster;
+  std::uint32_t last = 50;
+  bool follow = false;
+};
+struct LogsOptions {
+  ConnectOptions cluster;
+  std::string run;
+  std::string device;
+  std::uint32_t last = 0;  ///< lines; 0: all
+  bool follow = false;
+};
+struct WhyOptions {
+  ConnectOptions cluster;
+  std::string wanted;   ///< a run or an actor; empty: all
+  double within = 0.4;  ///< seconds
+};
+struct CancelOptions {
+  ConnectOptions cluster;
+  std::string run;
+  bool now = false;
 };
 
 // Each returns the exit status: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
@@ -82,6 +102,12 @@ int run_schedule(const ScheduleOptions& options);
 int run_status(const ConnectOptions& options);
 int run_stop(const ConnectOptions& options);
 int run_token_rotate(const ConnectOptions& options);
+int run_runs(const ConnectOptions& options);
+int run_events(const EventsOptions& options);
+/// Also 1: a log could not be read.
+int run_logs(const LogsOptions& options);
+int run_why(const WhyOptions& options);
+int run_cancel(const CancelOptions& options);
 /// 1: there is none that can be used; says why.
 int run_gpus(bool json);
 /// "reshard --quick": becomes build/bin/weft-bench-reshard.

@@ -254,6 +254,64 @@ CLI::App* add_cluster_command(CLI::App& app, const char* name, const char* text,
   return command;
 }
 
+CLI::App* add_events(CLI::App& app, EventsOptions& options) {
+  auto* command =
+      add_cluster_command(app, "events", "Show what has happened in a cluster", options.cluster);
+  command->add_option("-n,--last", options.last, "How many, of the last ones")
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_flag("-f,--follow", options.follow, "Go on with what happens from now on");
+  command->add_flag("--json", options.cluster.json, "Print JSON, an object on each line");
+  return command;
+}
+
+CLI::App* add_logs(CLI::App& app, LogsOptions& options) {
+  auto* command = add_cluster_command(
+      app, "logs", "Show what the device processes of a run have written, also after its end",
+      options.cluster);
+  command->add_option("run", options.run, "Its name, or its number, as weft runs prints them")
+      ->required()
+      ->type_name("RUN");
+  command
+      ->add_option("device", options.device,
+                   "One device, as weft status prints it, or a mesh; default: all")
+      ->type_name("DEVICE");
+  command->add_option("-n,--last", options.last, "The last lines of each; default: all")
+      ->type_name("N");
+  command->add_flag("-f,--follow", options.follow,
+                    "Go on with what is written from now on, until the run ends");
+  command->add_flag("--json", options.cluster.json, "Print JSON, an object for each line");
+  return command;
+}
+
+CLI::App* add_why(CLI::App& app, WhyOptions& options) {
+  auto* command = add_cluster_command(
+      app, "why", "Show who waits for whom, since when and until when, also where something hangs",
+      options.cluster);
+  command
+      ->add_option("what", options.wanted,
+                   "A run, or an actor as weft status prints it; default: everything")
+      ->type_name("RUN|ACTOR");
+  command->add_option("--within", options.within, "Seconds that processes have to answer")
+      ->check(CLI::Range(0.2, 60.0))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  command->add_flag("--json", options.cluster.json, "Print JSON");
+  return command;
+}
+
+CLI::App* add_cancel(CLI::App& app, CancelOptions& options) {
+  auto* command = add_cluster_command(app, "cancel",
+                                      "End a run as Ctrl-C does: after its step, with a checkpoint",
+                                      options.cluster);
+  command->add_option("run", options.run, "Its name, or its number, as weft runs prints them")
+      ->required()
+      ->type_name("RUN");
+  command->add_flag("--now", options.now, "At once: what is not in a checkpoint is lost");
+  command->add_flag("--json", options.cluster.json, "Print JSON");
+  return command;
+}
+
 /// Everything that can be typed, and what was.
 class CommandLine final {
  public:
@@ -272,6 +330,14 @@ class CommandLine final {
     status_command_ = add_cluster_command(
         app_, "status", "Show hosts, meshes and the last events of a cluster", cluster_);
     status_command_->add_flag("--json", cluster_.json, "Print JSON");
+    runs_command_ = add_cluster_command(
+        app_, "runs", "Show the runs of a cluster: those that run, and those that have ended",
+        cluster_);
+    runs_command_->add_flag("--json", cluster_.json, "Print JSON");
+    events_command_ = add_events(app_, events_);
+    logs_command_ = add_logs(app_, logs_);
+    why_command_ = add_why(app_, why_);
+    cancel_command_ = add_cancel(app_, cancel_);
     stop_command_ = add_cluster_command(app_, "stop",
                                         "End a cluster with everything that runs in it", cluster_);
     token_command_ = app_.add_subcommand("token", "Replace a cluster's token");
@@ -317,6 +383,8 @@ class CommandLine final {
          {std::pair(run_command_, "weft run cluster.yaml"),
           std::pair(check_command_, "weft check cluster.yaml"),
           std::pair(strategy_command_, "weft strategy show cluster.yaml"),
+          std::pair(cancel_command_, "weft cancel quickstart"),
+          std::pair(logs_command_, "weft logs quickstart -f"),
           std::pair(join_command_, "weft join 127.0.0.1:7077 --name worker0 --devices 2"),
           std::pair(token_command_, "weft token rotate"),
           std::pair(schedule_command_, "weft schedule draw zb-h1 auto --stages 4")})
@@ -344,6 +412,11 @@ class CommandLine final {
     if (*strategy_command_) return run_strategy(strategy_);
     if (*schedule_command_) return run_schedule(schedule_);
     if (*status_command_) return run_status(cluster_);
+    if (*runs_command_) return run_runs(cluster_);
+    if (*events_command_) return run_events(events_);
+    if (*logs_command_) return run_logs(logs_);
+    if (*why_command_) return run_why(why_);
+    if (*cancel_command_) return run_cancel(cancel_);
     if (*gpus_command_) return run_gpus(gpus_json_);
     if (reshard_.asked) {
       reshard_.json = file_.json;
@@ -365,6 +438,10 @@ class CommandLine final {
   StrategyOptions strategy_;
   ScheduleOptions schedule_;
   ConnectOptions cluster_;
+  EventsOptions events_;
+  LogsOptions logs_;
+  WhyOptions why_;
+  CancelOptions cancel_;
   bool gpus_json_ = false;
   CLI::App* head_command_ = nullptr;
   CLI::App* join_command_ = nullptr;
@@ -374,6 +451,11 @@ class CommandLine final {
   CLI::App* strategy_command_ = nullptr;
   CLI::App* schedule_command_ = nullptr;
   CLI::App* status_command_ = nullptr;
+  CLI::App* runs_command_ = nullptr;
+  CLI::App* events_command_ = nullptr;
+  CLI::App* logs_command_ = nullptr;
+  CLI::App* why_command_ = nullptr;
+  CLI::App* cancel_command_ = nullptr;
   CLI::App* stop_command_ = nullptr;
   CLI::App* token_command_ = nullptr;
   CLI::App* gpus_command_ = nullptr;

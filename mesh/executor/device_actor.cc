@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/memory.h"
 #include "core/base/units.h"
+#include "mesh/executor/device_activity.h"
 
 namespace weft::mesh {
 namespace {
@@ -26,6 +27,7 @@ DeviceActor::DeviceActor(actors::Context& context, std::unique_ptr<BatchSource> 
       name_(context.name()),
       log_(context.log()) {
   context.on_report([board = board_] { return board->read(SteadyClock().now()); });
+  context.on_activity([board = board_] { return device_activity(*board, SteadyClock().now()); });
 }
 
 DeviceEngine& DeviceActor::engine() {

@@ -122,17 +122,17 @@ void DeviceEngine::install(Program program) {
   if (!program.collective_order.empty())
     collectives().queue.reserve_staging(collective_staging_bytes(program));
   std::string name = program.name;
-  programs_.insert_or_assign(std::move(name), std::move(program));
+  programs_.insert_or_assign(std::move(name), std::make_shared<const Program>(std::move(program)));
 }
 
 void DeviceEngine::initialize(std::uint64_t seed) {
   const auto train = programs_.find(kTrainProgram);
   if (train == programs_.end())
     throw_error(ErrorCode::kFailedPrecondition, "install a program 'train' before initialize()");
-  initialize_parameters(train->second, seed, storage_, *stream_);
+  initialize_parameters(*train->second, seed, storage_, *stream_);
 }
 
-const Program& DeviceEngine::program(const std::string& name) const {
+const std::shared_ptr<const Program>& DeviceEngine::program(const std::string& name) const {
   const auto found = programs_.find(name);
   if (found == programs_.end())
     throw_error(ErrorCode::kNotFound, "no program '{}' is installed on device {}", name,
@@ -142,14 +142,14 @@ const Program& DeviceEngine::program(const std::string& name) const {
 
 std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request,
                                                  std::function<void()> wake) {
-  const Program& installed = program(request.program);
-  board_->begin(request.program, request.run);
-  return std::make_unique<Interpreter>(installed, request, *resources_, std::move(wake));
+  const auto& installed = program(request.program);
+  board_->begin(installed, request.run);
+  return std::make_unique<Interpreter>(*installed, request, *resources_, std::move(wake));
 }
 
 std::unique_ptr<Interpreter> DeviceEngine::begin_beside(const StepRequest& request,
                                                         std::function<void()> wake) {
-  return std::make_unique<Interpreter>(program(request.program), request, *beside_,
+  return std::make_unique<Interpreter>(*program(request.program), request, *beside_,
                                        std::move(wake));
 }
 

@@ -65,7 +65,7 @@ class DeviceEngine final {
   std::shared_ptr<transfer::TransferEngine> make_transfers();
   void use_transfers();
   LibraryQueue& collectives();
-  const Program& program(const std::string& name) const;
+  const std::shared_ptr<const Program>& program(const std::string& name) const;
 
   DeviceSetup setup_;
   const Hardware hardware_;
@@ -85,7 +85,8 @@ class DeviceEngine final {
   std::unique_ptr<Stream> beside_stream_;
   CopyStreams beside_copies_;
   std::optional<Resources> beside_;  ///< Of what runs beside.
-  std::map<std::string, Program> programs_;
+  // shared with the board, which others read
+  std::map<std::string, std::shared_ptr<const Program>> programs_;
   std::size_t notes_taken_ = 0;
 };
 

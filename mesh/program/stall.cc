@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace weft::mesh {
@@ -17,6 +18,56 @@ struct Standing {
   std::string transfer;
   std::vector<std::size_t> missing;  ///< Programs that take part and have not begun it.
 };
+
+/// The transfer that the Wait at this instruction is for; nothing if it is no Wait.
+std::optional<Key> awaited_at(const Program& program, std::size_t at) {
+  const auto* wait =
+      at < program.instructions.size() ? std::get_if<Wait>(&program.instructions[at]) : nullptr;
+  if (wait == nullptr) return std::nullopt;
+  for (std::size_t i = 0; i < at; ++i) {
+    const auto* start = std::get_if<Start>(&program.instructions[i]);
+    if (start != nullptr && start->handle == wait->handle)
+      return Key(program.transfers[start->transfer].op, start->microbatch);
+  }
+  return std::nullopt;
+}
+
+std::string transfer_name(const Program& program, const Key& key) {
+  const auto transfer = std::ranges::find(program.transfers, key.first, &Transfer::op);
+  std::string name = "'" + transfer->name + "'";
+  if (key.second >= 0) name += fmt::format(" of microbatch {}", key.second);
+  return name;
+}
+
+/// The action that a device is in, and the one that it will do next.
+std::string actions_at(const Program& program, std::size_t at) {
+  const auto name = [](const Begin& begin) {
+    return to_string(Action{begin.stage, begin.kind, begin.microbatch});
+  };
+  std::string now = "at the beginning", then = "the end of the step";
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const auto* begin = std::get_if<Begin>(&program.instructions[i]);
+    if (begin == nullptr) continue;
+    if (i <= at) {
+      now = "in " + name(*begin);
+    } else {
+      then = name(*begin);
+      break;
+    }
+  }
+  return fmt::format("{} (next {})", now, then);
+}
+
+/// All who take part in it with this device.
+std::vector<transfer::DeviceId> partners(const Program& program, const Key& key) {
+  const auto transfer = std::ranges::find(program.transfers, key.first, &Transfer::op);
+  if (const auto* part = transfer->part()) return part->peers();
+  std::set<transfer::DeviceId> with;
+  for (const transfer::CommunicatorGroup& group : transfer->operations()->groups)
+    with.insert(group.devices.begin(), group.devices.end());
+  with.erase(program.device);
+  return {with.begin(), with.end()};
+}
 
 class Stall {
  public:
@@ -56,45 +107,19 @@ class Stall {
     if (!next_[p] || finished(p)) return std::nullopt;
     const Program& program = programs_[p];
     if (const auto key = collective(p)) return standing_at(p, *key);
-    const auto* wait = std::get_if<Wait>(&program.instructions[*next_[p]]);
-    if (wait == nullptr) return std::nullopt;
-    for (std::size_t i = 0; i < *next_[p]; ++i) {
-      const auto* start = std::get_if<Start>(&program.instructions[i]);
-      if (start != nullptr && start->handle == wait->handle)
-        return standing_at(p, {program.transfers[start->transfer].op, start->microbatch});
-    }
-    return std::nullopt;
+    const auto key = awaited_at(program, *next_[p]);
+    return key ? std::optional(standing_at(p, *key)) : std::nullopt;
   }
 
   Standing standing_at(std::size_t p, const Key& key) const {
-    const auto transfer = std::ranges::find(programs_[p].transfers, key.first, &Transfer::op);
-    Standing standing{key, "'" + transfer->name + "'", {}};
-    if (key.second >= 0) standing.transfer += fmt::format(" of microbatch {}", key.second);
+    Standing standing{key, transfer_name(programs_[p], key), {}};
     for (const auto& [other, at] : starts_.at(key)) {
       if (!next_[other] || *next_[other] <= at) standing.missing.push_back(other);
     }
     return standing;
   }
 
-  /// The action that a device is in, and the one that it will do next.
-  std::string actions(std::size_t p) const {
-    const auto& instructions = programs_[p].instructions;
-    const auto name = [](const Begin& begin) {
-      return to_string(Action{begin.stage, begin.kind, begin.microbatch});
-    };
-    std::string now = "at the beginning", then = "the end of the step";
-    for (std::size_t i = 0; i < instructions.size(); ++i) {
-      const auto* begin = std::get_if<Begin>(&instructions[i]);
-      if (begin == nullptr) continue;
-      if (i <= *next_[p]) {
-        now = "in " + name(*begin);
-      } else {
-        then = name(*begin);
-        break;
-      }
-    }
-    return fmt::format("{} (next {})", now, then);
-  }
+  std::string actions(std::size_t p) const { return actions_at(programs_[p], *next_[p]); }
 
   std::string names(const std::vector<std::size_t>& devices) const {
     std::string text;
@@ -155,6 +180,29 @@ std::string explain_stall(const std::vector<Program>& programs,
                           const std::vector<std::optional<std::size_t>>& next,
                           const std::vector<std::optional<transfer::OperationKey>>& collectives) {
   return Stall(programs, next, collectives).text();
+}
+
+DeviceStanding find_standing(const Program& program, std::size_t next,
+                             const std::optional<transfer::OperationKey>& collective) {
+  DeviceStanding standing;
+  standing.actions = actions_at(program, next);
+  auto awaited = awaited_at(program, next);
+  std::set<Key> ahead;
+  bool known = false;  // the collective, among the transfers of this program
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const auto* start = std::get_if<Start>(&program.instructions[i]);
+    if (start == nullptr) continue;
+    const Key key(program.transfers[start->transfer].op, start->microbatch);
+    known = known || (collective && key == Key(collective->op, collective->microbatch));
+    if (i >= next) ahead.insert(key);
+  }
+  if (known) awaited = Key(collective->op, collective->microbatch);
+  for (const Key& key : ahead) standing.ahead.push_back({key.first, key.second});
+  if (!awaited) return standing;
+  standing.waits_for = transfer::OperationKey{awaited->first, awaited->second};
+  standing.transfer = transfer_name(program, *awaited);
+  standing.with = partners(program, *awaited);
+  return standing;
 }
 
 }  // namespace weft::mesh

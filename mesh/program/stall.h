@@ -26,4 +26,19 @@ std::string explain_stall(
     const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next,
     const std::vector<std::optional<transfer::OperationKey>>& collectives = {});
 
+/// What one device stands at, as its own program says.
+struct DeviceStanding {
+  std::string actions;  ///< "in 1F1 (next 1B0)"
+  /// A transfer that it waits for: its key, its name ("'t1 back->front' of microbatch 0") and with
+  /// whom this device exchanges something of it.
+  std::optional<transfer::OperationKey> waits_for;
+  std::string transfer;
+  std::vector<transfer::DeviceId> with;
+  std::vector<transfer::OperationKey> ahead;  ///< Transfers that it has not begun, each once.
+};
+
+/// `next` is the instruction that it stands at, `collective` as for explain_stall().
+DeviceStanding find_standing(const Program& program, std::size_t next,
+                             const std::optional<transfer::OperationKey>& collective);
+
 }  // namespace weft::mesh

@@ -99,7 +99,7 @@ Interpreter::Progress Interpreter::advance() {
 void Interpreter::leave_word() const {
   if (resources_.board == nullptr) return;
   const auto transfer = current_transfer();
-  resources_.board->leave(next_, transfer, device_busy() && !transfer);
+  resources_.board->leave(next_, transfer, device_busy() && !transfer, resources_.clock.now());
 }
 
 Interpreter::Progress Interpreter::go_on() {

@@ -4,9 +4,11 @@
 
 namespace weft::mesh {
 
-void ProgressBoard::begin(const std::string& program, std::uint64_t run) {
+void ProgressBoard::begin(std::shared_ptr<const Program> program, std::uint64_t run) {
   const std::lock_guard lock(mutex_);
-  at_.position = {program, run, 0, std::nullopt};
+  at_.position = {program->name, run, 0, std::nullopt};
+  program_ = std::move(program);
+  waits_at_.reset();
   ++at_.finished;
 }
 
@@ -29,8 +31,10 @@ void ProgressBoard::device_came_further(TimePoint now) {
 }
 
 void ProgressBoard::leave(std::size_t instruction, std::optional<transfer::OperationKey> collective,
-                          bool works) {
+                          bool works, TimePoint now) {
   const std::lock_guard lock(mutex_);
+  if (waits_at_ != instruction) waits_since_ = now;
+  waits_at_ = instruction;
   at_.position.instruction = instruction;
   at_.position.collective = collective;
   at_.inside = works;
@@ -53,6 +57,11 @@ void ProgressBoard::leave_handler() {
 void ProgressBoard::count(std::weak_ptr<const transfer::TransferEngine> engine) {
   const std::lock_guard lock(mutex_);
   engine_ = std::move(engine);
+}
+
+ProgressBoard::Standing ProgressBoard::standing(TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  return {program_, waits_at_ ? in_seconds(now - waits_since_) : 0};
 }
 
 DeviceProgress ProgressBoard::read(TimePoint now) const {

@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/codec/codec.h"
+#include "mesh/program/program.h"
 #include "mesh/runtime/step.h"
 #include "transfer/execute/transfer_engine.h"
 
@@ -39,7 +40,7 @@ struct DeviceProgress {
 /// computes or is stuck. Any thread.
 class ProgressBoard final {
  public:
-  void begin(const std::string& program, std::uint64_t run);
+  void begin(std::shared_ptr<const Program> program, std::uint64_t run);
   /// The device thread goes into this instruction; again, if it has been called for it and could
   /// not go on.
   void enter(std::size_t instruction, TimePoint now);
@@ -48,18 +49,29 @@ class ProgressBoard final {
   /// The device, which runs by itself, has come further.
   void device_came_further(TimePoint now);
   /// The device thread waits. `works`: its device is at work.
-  void leave(std::size_t instruction, std::optional<transfer::OperationKey> collective, bool works);
+  void leave(std::size_t instruction, std::optional<transfer::OperationKey> collective, bool works,
+             TimePoint now);
   void enter_handler(const char* name, TimePoint now);
   void leave_handler();
   /// Whose bytes count.
   void count(std::weak_ptr<const transfer::TransferEngine> engine);
 
   DeviceProgress read(TimePoint now) const;
+  /// The program that was begun last, and for how long the device thread has waited at its
+  /// instruction; null before that.
+  struct Standing {
+    std::shared_ptr<const Program> program;
+    double waited_seconds = 0;
+  };
+  Standing standing(TimePoint now) const;
 
  private:
   mutable std::mutex mutex_;
-  DeviceProgress at_;                                     // guarded by mutex_
-  TimePoint since_;                                       // guarded by mutex_
+  DeviceProgress at_;                       // guarded by mutex_
+  TimePoint since_;                         // guarded by mutex_
+  std::shared_ptr<const Program> program_;  // guarded by mutex_; shared with the engine
+  std::optional<std::size_t> waits_at_;     // guarded by mutex_: the instruction
+  TimePoint waits_since_;                   // guarded by mutex_
   std::weak_ptr<const transfer::TransferEngine> engine_;  // guarded by mutex_
 };
 

@@ -17,6 +17,8 @@ class PendingCalls final {
   std::shared_ptr<CallState> take(std::uint64_t id);
   std::vector<std::shared_ptr<CallState>> take_all_of(ProcessId process);
   std::vector<std::shared_ptr<CallState>> take_all();
+  /// Those that wait now.
+  std::vector<std::shared_ptr<CallState>> waiting();
   /// Those whose deadline has passed, and when the next one will.
   std::vector<std::shared_ptr<CallState>> take_expired(TimePoint now, TimePoint& next);
 

@@ -35,7 +35,13 @@ struct SpawnRequest {
 };
 
 /// Calls that the system itself answers, of the actor with id 0.
-enum class SystemMethod : std::uint32_t { kSpawn = 0, kStop = 1, kReport = 2, kToken = 3 };
+enum class SystemMethod : std::uint32_t {
+  kSpawn = 0,
+  kStop = 1,
+  kReport = 2,
+  kToken = 3,
+  kSurvey = 4,
+};
 
 /// A cluster's next token, from one process to another: a one-way call of kToken. Of several, the
 /// one of the highest generation counts.
@@ -44,6 +50,9 @@ struct TokenMessage {
   Secret::Bytes token{};
   static constexpr auto fields = weft::fields(&TokenMessage::generation, &TokenMessage::token);
 };
+
+/// The name of the calls by which processes ask each other what goes on: they are no part of it.
+inline constexpr const char* kSurveyMethod = "survey";
 
 /// The calls of this process to actors of this process: the same order, credit and encoding,
 /// without a socket.
@@ -79,6 +88,14 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void finish(Reply reply);
   void arm_deadlines(TimePoint at);
   void expire();
+
+  // what goes on
+  class SurveyAnswers;
+  ProcessSurvey survey_itself();
+  void forward_survey(const SurveyTarget& target, Nanoseconds within,
+                      const std::shared_ptr<SurveyAnswers>& answers);
+  void answer_survey(const SurveyRequest& request,
+                     std::function<void(Outcome<std::vector<std::byte>>)> answer);
 
   // hosts
   /// Hands a call to its actor; on refusal says why.

@@ -45,6 +45,25 @@ TEST_F(StateStoreTest, KeepsTheClusterAndGrowsTheTerm) {
   EXPECT_EQ(events[0].text, "worker0 joined");
 }
 
+TEST_F(StateStoreTest, EventsAreNumberedAcrossTerms) {
+  {
+    StateStore store(directory_);
+    for (const char* text : {"one", "two", "three"}) store.add_event({5, text});
+    EXPECT_EQ(store.event_count(), 3u);
+    EXPECT_EQ(store.events_after(3, 10).events.size(), 0u);
+    EXPECT_EQ(store.events_after(3, 10).last, 3u);
+    EXPECT_EQ(store.events_after(0, 2).events[1].text, "two");
+    EXPECT_EQ(store.events_after(0, 2).last, 2u);
+  }
+  StateStore store(directory_);
+  store.add_event({6, "four"});
+  const ClusterEvents news = store.events_after(2, 10);
+  ASSERT_EQ(news.events.size(), 2u);
+  EXPECT_EQ(news.events[0].text, "three");
+  EXPECT_EQ(news.events[1].text, "four");
+  EXPECT_EQ(news.last, 4u);
+}
+
 std::vector<std::byte> bytes_of(const std::string& text) {
   const auto* begin = reinterpret_cast<const std::byte*>(text.data());
   return {begin, begin + text.size()};

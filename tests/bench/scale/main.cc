@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "actors/launch/app_main.h"
+#include "apps/cluster_view/why.h"
 #include "apps/test_cluster/test_cluster.h"
 #include "core/base/clock.h"
 
@@ -20,10 +21,18 @@ namespace {
 /// The least that a device process can be.
 class Bare final {
  public:
-  explicit Bare(actors::Context&) {}
+  explicit Bare(actors::Context& context) : context_(context) {}
   std::int64_t pid() const { return ::getpid(); }
-  static constexpr auto endpoints =
-      actors::interface<"bench.bare", 1>(actors::on<&Bare::pid>("pid"));
+  /// As a handler that hangs: keeps the actor's thread, until it is told to stop.
+  void hang() const {
+    while (!context_.stop_token().stop_requested())
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  static constexpr auto endpoints = actors::interface<"bench.bare", 1>(
+      actors::on<&Bare::pid>("pid"), actors::on<&Bare::hang>("hang"));
+
+ private:
+  actors::Context& context_;
 };
 
 struct Options {
@@ -70,6 +79,37 @@ double mean_pss(const std::vector<std::int64_t>& pids) {
   return total / pids.size();
 }
 
+/// Asks why nothing goes on while the handlers of all devices hang, as `weft why` does: connects,
+/// asks, and writes the answer. The times, and how many have not answered.
+struct WhyTimes {
+  std::vector<double> seconds;
+  std::size_t silent = 0;
+};
+WhyTimes measure_why(const actors::ActorMesh<Bare>& devices, const std::string& head) {
+  auto hanging = devices.within(actors::kNoDeadline).call<&Bare::hang>();
+  const auto ask = [&] {
+    apps::Observer observer(head, "", "why");
+    const apps::Why why = apps::ask_why(observer, "", std::chrono::milliseconds(400));
+    (void)apps::to_text(why.graph, std::nullopt);
+    return devices.size() -
+           std::ranges::count_if(why.graph.waiters, [](const apps::Waiter& waiter) {
+             return !waiter.running.empty() && waiter.running[0].method == "hang";
+           });
+  };
+  // The calls must have come there first.
+  const SteadyClock clock;
+  for (const TimePoint limit = clock.now() + std::chrono::seconds(10);
+       ask() > 0 && clock.now() < limit;) {
+  }
+  WhyTimes times;
+  constexpr int kTimes = 20;
+  for (int i = 0; i < kTimes; ++i)
+    times.seconds.push_back(seconds_of([&] { times.silent += ask(); }));
+  hanging.cancel();
+  std::ranges::sort(times.seconds);
+  return times;
+}
+
 int measure(const Options& options) {
   const auto folder = std::filesystem::temp_directory_path() / fmt::format("scale.{}", ::getpid());
   apps::TestCluster::Options cluster_options;
@@ -106,6 +146,10 @@ int measure(const Options& options) {
     answered = pids.size();
     fmt::print("a call to all of them        {:8.3f} s\n", call);
     fmt::print("memory of a device (PSS)     {:8.2f} MiB\n", mean_pss(pids));
+    const WhyTimes why = measure_why(*devices, joined.address);
+    fmt::print("weft why, hung handlers      {:8.3f} s median, {:.3f} s at most; {} silent\n",
+               why.seconds[why.seconds.size() / 2], why.seconds.back(), why.silent);
+    std::fflush(stdout);
     std::this_thread::sleep_for(std::chrono::seconds(options.idle_seconds));
     answered = devices->call<&Bare::pid>().get().size();
     const double back = seconds_of([&] {

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -27,12 +28,21 @@ class Worker final {
   void compute(std::int64_t seconds) { ::poll(nullptr, 0, seconds * 1000); }
   /// Holds that much memory, touched.
   void hold(std::uint64_t bytes) { held_.assign(bytes, std::byte{1}); }
+  /// Visits each of them in turn, this one waiting for the next: whoever is there twice waits for
+  /// itself.
+  actors::task<void> visit(std::vector<actors::ActorAddress> others) {
+    if (others.empty()) co_return;
+    auto next = context_.system().ref<Worker>(others.front()).within(actors::kNoDeadline);
+    others.erase(others.begin());
+    co_await next.call<&Worker::visit>(others);
+  }
   void fail(std::string text) { throw Error(ErrorCode::kInvalidArgument, std::move(text)); }
 
   static constexpr auto endpoints = actors::interface<"test.worker", 1>(
       actors::on<&Worker::pid>("pid"), actors::on<&Worker::sum>("sum"),
       actors::on<&Worker::work>("work"), actors::on<&Worker::compute>("compute"),
-      actors::on<&Worker::hold>("hold"), actors::on<&Worker::fail>("fail"));
+      actors::on<&Worker::hold>("hold"), actors::on<&Worker::visit>("visit"),
+      actors::on<&Worker::fail>("fail"));
 
  private:
   actors::Context& context_;
@@ -43,6 +53,7 @@ struct Work {
   std::int64_t actors = 1;
   std::int64_t seconds = 0;
   bool computes = false;
+  bool circle = false;  ///< each waits for the next one, and the last for the first
   std::uint64_t resident = 0;
   std::string fail;
   bool crash = false;
@@ -62,6 +73,7 @@ Work read_work(const actors::AppRun& run) {
     section.require("actors", work.actors, {.min = 1});
     section.read("seconds", work.seconds, {.min = 0});
     section.read("computes", work.computes);
+    section.read("circle", work.circle);
     section.read("crash", work.crash);
     section.read_bytes("resident", work.resident);
     section.read("fail", work.fail);
@@ -94,8 +106,14 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   say(fmt::format("total {}", total));
   if (work.seconds == 0) return 0;
   const auto patient = mesh.within(actors::kNoDeadline);
-  auto waiting = work.computes ? patient.call<&Worker::compute>(work.seconds)
-                               : patient.call<&Worker::work>(work.seconds);
+  const auto begin = [&]() -> actors::Future<void> {
+    std::vector<actors::ActorAddress> circle = mesh.addresses();
+    std::rotate(circle.begin(), circle.begin() + 1, circle.end());
+    if (work.circle) return patient.rank(0).call<&Worker::visit>(circle);
+    if (work.computes) return patient.call<&Worker::compute>(work.seconds);
+    return patient.call<&Worker::work>(work.seconds);
+  };
+  auto waiting = begin();
   const std::stop_callback on_stop(run.stop, [&waiting] { waiting.cancel(); });
   cluster.report_progress({.step = 3,
                            .total_steps = 10,

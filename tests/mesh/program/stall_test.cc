@@ -39,6 +39,20 @@ TEST(Stall, EachDeviceIsNamedWithItsActionsAndTheCycleOfWaits) {
             "\n  the waits form a cycle: front[0] -> back[0] -> front[0]");
 }
 
+TEST(Standing, IsKnownFromTheDevicesOwnProgram) {
+  using Key = transfer::OperationKey;
+  const Program program = one_of_two(true);
+  const DeviceStanding waits = find_standing(program, 2, std::nullopt);
+  EXPECT_EQ(waits.actions, "in 0F0 (next 0B0)");
+  EXPECT_EQ(waits.transfer, "'back' of microbatch 0");
+  EXPECT_EQ(waits.waits_for, (Key{1, 0}));
+  EXPECT_EQ(waits.ahead, (std::vector<Key>{{0, 0}, {0, 1}, {1, 1}}));
+  EXPECT_EQ(find_standing(program, 1, std::nullopt).waits_for, std::nullopt);
+  // Device collectives stand elsewhere than the host.
+  EXPECT_EQ(find_standing(program, 12, Key{0, 1}).waits_for, (Key{0, 1}));
+  EXPECT_EQ(find_standing(program, 12, std::nullopt).waits_for, std::nullopt);
+}
+
 TEST(Stall, ADeviceThatWorksOrDoesNotAnswerIsWhereTheChainEnds) {
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, 0}),
             "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which back[0] "

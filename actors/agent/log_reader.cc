@@ -1,0 +1,126 @@
+#include "actors/agent/log_reader.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/name.h"
+
+namespace weft::actors {
+namespace {
+
+/// A file that is open for reading.
+class OpenFile final {
+ public:
+  explicit OpenFile(const std::filesystem::path& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {}
+  ~OpenFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  /// Its size; nothing, with errno, where it is no file that can be read.
+  std::optional<std::uint64_t> size() const {
+    struct stat found {};
+    if (fd_ < 0 || ::fstat(fd_, &found) != 0) return std::nullopt;
+    if (!S_ISREG(found.st_mode)) {
+      errno = EINVAL;
+      return std::nullopt;
+    }
+    return found.st_size;
+  }
+  std::string read(std::uint64_t offset, std::uint64_t bytes) const {
+    std::string text(bytes, '\0');
+    std::size_t got = 0;
+    while (got < text.size()) {
+      const ssize_t part = ::pread(fd_, text.data() + got, text.size() - got, offset + got);
+      if (part <= 0) break;
+      got += part;
+    }
+    text.resize(got);
+    return text;
+  }
+
+ private:
+  const int fd_;
+};
+
+/// Where its last `lines` lines begin.
+std::size_t begin_of_last_lines(const std::string& text, std::uint32_t lines) {
+  std::size_t at = text.size();
+  if (at > 0 && text[at - 1] == '\n') --at;
+  for (; lines > 0 && at > 0; --lines) {
+    const auto before = text.rfind('\n', at - 1);
+    if (before == std::string::npos) return 0;
+    at = before;
+  }
+  return std::min(at + 1, text.size());
+}
+
+}  // namespace
+
+LogPiece read_log_piece(const std::filesystem::path& path, std::uint64_t begin,
+                        const LogPosition& position, std::uint32_t max_bytes) {
+  LogPiece piece;
+  const OpenFile file(path);
+  const auto size = file.size();
+  if (!size) {
+    piece.next = position.offset;
+    piece.problem = fmt::format("{}: {}", path.string(), std::strerror(errno));
+    return piece;
+  }
+  // It may have been cut, by whoever clears logs away.
+  begin = std::min(begin, *size);
+  const std::uint64_t there = *size - begin;
+  std::uint64_t offset = std::min(position.offset, there);
+  if (position.last_lines > 0) offset = there - std::min<std::uint64_t>(there, max_bytes);
+  const bool cut = position.last_lines > 0 && offset > 0;
+  piece.text = file.read(begin + offset, std::min<std::uint64_t>(there - offset, max_bytes));
+  piece.next = offset + piece.text.size();
+  if (position.last_lines > 0) {
+    std::size_t from = begin_of_last_lines(piece.text, position.last_lines);
+    if (from == 0 && cut) from = piece.text.find('\n') + 1;  // the first one is not whole
+    piece.text.erase(0, from);
+  }
+  piece.more = piece.next < there;
+  return piece;
+}
+
+void LogReader::began(const LogName& log, std::uint64_t size) {
+  if (began_.size() >= kKnown) began_.erase(began_.begin());
+  began_[log] = size;
+}
+
+LogPiece LogReader::read_one(const LogPosition& position, std::uint32_t max_bytes) const {
+  check_name("the name of a mesh", position.log.mesh.name);
+  const auto began = began_.find(position.log);
+  return read_log_piece(folder_ / position.log.file(), began == began_.end() ? 0 : began->second,
+                        position, max_bytes);
+}
+
+std::vector<LogPiece> LogReader::read(const std::vector<LogPosition>& positions,
+                                      std::uint32_t max_bytes) {
+  if (positions.size() > kMaxPieces)
+    throw_error(ErrorCode::kInvalidArgument, "{} logs are asked for at once; the limit is {}",
+                positions.size(), kMaxPieces);
+  std::vector<LogPiece> pieces;
+  for (const LogPosition& position : positions) {
+    try {
+      pieces.push_back(read_one(position, std::min(max_bytes, kMaxPiece)));
+    } catch (const Error& error) {
+      pieces.push_back({"", position.offset, false, error.message()});
+    }
+  }
+  return pieces;
+}
+
+}  // namespace weft::actors

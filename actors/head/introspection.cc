@@ -1,0 +1,154 @@
+// What a head tells those who look: runs, events, logs; and how a run is ended from outside.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/agent/log_reader.h"
+#include "actors/head/cluster_watcher.h"
+#include "actors/head/head.h"
+#include "actors/system/system.h"
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr auto kDriverAnswersWithin = std::chrono::seconds(2);
+constexpr auto kAgentReadsWithin = std::chrono::seconds(5);
+constexpr std::uint32_t kMaxEvents = 1000;  // in an answer
+
+}  // namespace
+
+std::optional<RunProgress> Head::progress_of(ProcessId owner) const {
+  const auto found = owners_.find(owner);
+  return found == owners_.end() ? std::nullopt : found->second.progress;
+}
+
+void Head::close_lost_runs(const std::string& how) {
+  std::vector<ProcessId> lost;
+  for (const auto& [number, record] : runs_.all())
+    if (!record.ended() && !owners_.contains(record.process.id)) lost.push_back(record.process.id);
+  for (const ProcessId process : lost) runs_.gone(process, how, std::nullopt);
+}
+
+void Head::describe_run(RunDescription description) {
+  runs_.describe(context_.caller().id, std::move(description));
+}
+
+void Head::run_ended(const RunEnd& end) {
+  const ProcessId caller = context_.caller().id;
+  const auto owner = owners_.find(caller);
+  if (owner == owners_.end()) return;
+  runs_.end(caller, end, owner->second.progress);
+  const OwnerOffer& offer = owner->second.offer;
+  event(fmt::format("{} (pid {}) ends: {}{}", offer.name, offer.pid, to_string(end.state),
+                    end.why.empty() ? "" : ": " + end.why));
+}
+
+RunRecord Head::run(std::uint64_t number) {
+  RunRecord record = runs_.get(number);
+  const auto owner = owners_.find(record.process.id);
+  if (record.ended() || owner == owners_.end()) return record;
+  if (owner->second.away_since) record.state = RunState::kAway;
+  record.progress = owner->second.progress;
+  if (record.progress) record.told_seconds = in_seconds(clock_.now() - owner->second.told);
+  return record;
+}
+
+std::vector<RunRecord> Head::runs() {
+  std::vector<RunRecord> list;
+  for (const auto& [number, record] : runs_.all()) {
+    list.push_back(run(number));
+    if (record.ended()) list.back().devices.clear();
+  }
+  return list;
+}
+
+std::vector<Member> Head::members() {
+  std::vector<Member> list;
+  for (const auto& [name, host] : hosts_) {
+    list.push_back({name, host.agent, host.offer.pid, host.offer.machine, ""});
+    if (host.away_since)
+      list.back().silence = fmt::format("does not answer the head since {:.0f} s",
+                                        in_seconds(clock_.now() - *host.away_since));
+    else if (host.suspect) list.back().silence = "has been silent for some seconds";
+  }
+  return list;
+}
+
+task<std::vector<LogPiece>> Head::read_logs(std::vector<LogRequest> requests,
+                                            std::uint32_t max_bytes) {
+  std::vector<LogPiece> pieces(requests.size());
+  struct OfHost {
+    std::vector<std::size_t> indices;
+    std::vector<LogPosition> positions;
+    std::optional<Future<std::vector<LogPiece>>> answer;
+  };
+  std::map<std::string, OfHost> asked;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    asked[requests[i].host].indices.push_back(i);
+    asked[requests[i].host].positions.push_back(requests[i].position);
+  }
+  for (auto& [name, of] : asked) {
+    const auto host = hosts_.find(name);
+    if (host == hosts_.end()) continue;
+    of.answer = context_.system()
+                    .named<LogReader>(host->second.agent, "logs")
+                    .within(kAgentReadsWithin)
+                    .call<&LogReader::read>(of.positions, max_bytes);
+  }
+  for (auto& [name, of] : asked) {
+    std::string problem = fmt::format("host {} is not in this cluster (any more)", name);
+    if (of.answer) {
+      try {
+        Future<std::vector<LogPiece>>& answer = *of.answer;
+        std::vector<LogPiece> found = co_await answer;
+        for (std::size_t i = 0; i < of.indices.size() && i < found.size(); ++i)
+          pieces[of.indices[i]] = std::move(found[i]);
+        continue;
+      } catch (const Error& error) {
+        problem = error.message();
+      }
+    }
+    for (std::size_t i = 0; i < of.indices.size(); ++i)
+      pieces[of.indices[i]] = {"", of.positions[i].offset, false, problem};
+  }
+  co_return pieces;
+}
+
+ClusterEvents Head::events(const EventsRequest& request) {
+  const std::uint64_t count = store_.event_count();
+  const std::uint32_t limit = std::min(request.limit, kMaxEvents);
+  // A head with another state may count from the beginning.
+  const std::uint64_t after = request.after.value_or(count - std::min<std::uint64_t>(limit, count));
+  return store_.events_after(after > count ? 0 : after, limit);
+}
+
+task<std::string> Head::cancel_run(std::uint64_t number, bool now) {
+  const RunRecord& run = runs_.get(number);
+  const std::string who =
+      fmt::format("run '{}' (pid {}{})", run.name, run.pid,
+                  run.description.machine.empty() ? "" : " on " + run.description.machine);
+  if (run.ended())
+    throw_error(ErrorCode::kFailedPrecondition, "{} has ended: {}", who, to_string(run.state));
+  if (now) runs_.cancelled_at_once(number);
+  auto answer = context_.system()
+                    .named<ClusterWatcher>(run.process, "watcher")
+                    .within(kDriverAnswersWithin)
+                    .call<&ClusterWatcher::cancel>(now);
+  event(fmt::format("{} is to end{}: weft cancel", who, now ? " at once" : ""));
+  const std::int64_t pid = run.pid;
+  std::optional<Error> failure;
+  try {
+    const std::string doing = co_await answer;
+    co_return doing;
+  } catch (const Error& error) {
+    failure = error;
+  }
+  if (failure->code() == ErrorCode::kFailedPrecondition) throw *failure;
+  throw_error(ErrorCode::kUnavailable,
+              "{} does not answer the head: it is stopped, overloaded or cut off ({}); where it "
+              "runs, kill -INT {} asks it too, and kill -KILL {} ends it",
+              who, failure->message(), pid, pid);
+}
+
+}  // namespace weft::actors

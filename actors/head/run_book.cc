@@ -1,0 +1,138 @@
+#include "actors/head/run_book.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr std::string_view kOwnerPrefix = "run ";
+
+std::int64_t unix_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+std::string row_name(std::uint64_t number) { return fmt::format("{:012}", number); }
+
+}  // namespace
+
+std::string_view to_string(RunState state) {
+  switch (state) {
+    case RunState::kRunning: return "running";
+    case RunState::kAway: return "away";
+    case RunState::kDone: return "done";
+    case RunState::kFailed: return "failed";
+    case RunState::kInterrupted: return "interrupted";
+    case RunState::kLost: return "lost";
+  }
+  return "unknown";
+}
+
+RunBook::RunBook(StateStore& store) : store_(store) {
+  for (const auto& [name, row] : store_.rows(StateStore::Table::kRuns)) {
+    try {
+      auto record = decode<RunRecord>(row);
+      records_[record.number] = std::move(record);
+    } catch (const Error&) {
+      store_.erase(StateStore::Table::kRuns, name);
+    }
+  }
+}
+
+void RunBook::save(const RunRecord& record) {
+  store_.put(StateStore::Table::kRuns, row_name(record.number), encode(record));
+}
+
+RunRecord* RunBook::find(ProcessId process) {
+  for (auto& [number, record] : records_)
+    if (record.process.id == process && !record.ended()) return &record;
+  return nullptr;
+}
+
+const RunRecord* RunBook::running(ProcessId process) const {
+  return const_cast<RunBook*>(this)->find(process);
+}
+
+const RunRecord& RunBook::get(std::uint64_t number) const {
+  const auto found = records_.find(number);
+  if (found == records_.end())
+    throw_error(ErrorCode::kNotFound,
+                "the head does not know run {}; weft runs lists those that "
+                "it does",
+                number);
+  return found->second;
+}
+
+void RunBook::begin(const ProcessRef& process, const std::string& owner, std::int64_t pid) {
+  if (find(process.id) != nullptr) return;
+  RunRecord record;
+  record.number = records_.empty() ? 1 : records_.rbegin()->first + 1;
+  record.name = owner.starts_with(kOwnerPrefix) ? owner.substr(kOwnerPrefix.size()) : owner;
+  record.process = process;
+  record.pid = pid;
+  record.began_unix_ms = unix_ms();
+  save(record);
+  records_[record.number] = std::move(record);
+}
+
+void RunBook::describe(ProcessId process, RunDescription description) {
+  RunRecord* const record = find(process);
+  if (record == nullptr) return;
+  record->description = std::move(description);
+  save(*record);
+}
+
+void RunBook::add_devices(ProcessId process, const std::vector<RunDevice>& devices) {
+  RunRecord* const record = find(process);
+  if (record == nullptr) return;
+  auto& all = record->devices;
+  all.insert(all.end(), devices.begin(), devices.end());
+  if (all.size() > kDevices) all.erase(all.begin(), all.end() - kDevices);
+  save(*record);
+}
+
+void RunBook::end(ProcessId process, const RunEnd& end,
+                  const std::optional<RunProgress>& progress) {
+  RunRecord* const record = find(process);
+  if (record == nullptr) return;
+  close(*record, end.state, end.why, progress);
+}
+
+void RunBook::gone(ProcessId process, const std::string& how,
+                   const std::optional<RunProgress>& progress) {
+  RunRecord* const record = find(process);
+  if (record == nullptr) return;
+  if (std::erase(cancelled_at_once_, record->number) > 0)
+    return close(*record, RunState::kInterrupted, "weft cancel --now", progress);
+  close(*record, RunState::kLost, "its driver " + how, progress);
+}
+
+void RunBook::cancelled_at_once(std::uint64_t number) { cancelled_at_once_.push_back(number); }
+
+void RunBook::close(RunRecord& record, RunState state, const std::string& why,
+                    const std::optional<RunProgress>& progress) {
+  record.state = state;
+  record.why = why;
+  record.ended_unix_ms = unix_ms();
+  if (progress) record.progress = progress;
+  save(record);
+  std::size_t ended =
+      std::ranges::count_if(records_, [](const auto& of) { return of.second.ended(); });
+  for (auto each = records_.begin(); ended > kEnded && each != records_.end();) {
+    if (!each->second.ended()) {
+      ++each;
+      continue;
+    }
+    store_.erase(StateStore::Table::kRuns, row_name(each->first));
+    each = records_.erase(each);
+    --ended;
+  }
+}
+
+}  // namespace weft::actors

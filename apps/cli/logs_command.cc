@@ -1,0 +1,140 @@
+// weft logs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "apps/cli/commands.h"
+#include "apps/cluster_view/log_view.h"
+#include "apps/cluster_view/observer.h"
+#include "apps/cluster_view/run_text.h"
+#include "core/base/terminal.h"
+
+namespace weft::apps {
+namespace {
+
+using actors::Head;
+using actors::LogPiece;
+
+constexpr auto kFollowEvery = std::chrono::milliseconds(250);
+constexpr std::size_t kLogsAtOnce = 64;
+constexpr std::uint32_t kPieceBytes = 128 * 1024;
+
+/// Follows the logs of one run and prints them.
+class LogPrinter final {
+ public:
+  LogPrinter(const LogsOptions& options, Observer& observer)
+      : options_(options), observer_(observer) {}
+
+  /// Returns the exit status: 1 where a log could not be read.
+  int print() {
+    const auto runs = observer_.head().call<&Head::runs>().get();
+    const std::uint64_t number = find_run(runs, options_.run).number;
+    actors::RunRecord run = observer_.head().call<&Head::run>(number).get();
+    while (true) {
+      // One that has only begun may have no process yet.
+      const bool waits = options_.follow && options_.device.empty() && run.devices.empty();
+      if (!waits || run.ended()) add(find_logs(run, options_.device));
+      // Before its state is known, something may be written yet.
+      const bool ended = run.ended();
+      while (read_all()) {
+      }
+      if (!options_.follow || ended) break;
+      observer_.wait(kFollowEvery);
+      run = ask([&](const actors::ActorRef<Head>& head) {
+        return head.call<&Head::run>(run.number).get();
+      });
+    }
+    for (Followed& log : logs_) print(log, log.cutter.rest());
+    for (const Followed& log : logs_)
+      if (!log.problem.empty())
+        say(stderr, "weft: the log of {} on host {} cannot be read: {}\n", log.log.label,
+            log.log.host, log.problem);
+    return std::ranges::any_of(logs_, [](const Followed& log) { return !log.problem.empty(); });
+  }
+
+ private:
+  struct Followed {
+    RunLog log;
+    std::uint64_t offset = 0;
+    bool begun = false;
+    LineCutter cutter = {};
+    std::string problem = {};
+  };
+
+  template <typename Call>
+  std::invoke_result_t<const Call&, const actors::ActorRef<Head>&> ask(const Call& call) {
+    if (options_.follow) return observer_.ask_patiently(call);
+    return call(observer_.head());
+  }
+
+  void add(std::vector<RunLog> found) {
+    for (RunLog& log : found) {
+      const bool known = std::ranges::any_of(
+          logs_, [&](const Followed& each) { return each.log.name == log.name; });
+      if (known) continue;
+      width_ = std::max(width_, log.label.size());
+      logs_.push_back({std::move(log)});
+    }
+  }
+
+  /// One piece of each; whether there is more.
+  bool read_all() {
+    bool more = false;
+    for (std::size_t first = 0; first < logs_.size(); first += kLogsAtOnce) {
+      const std::size_t end = std::min(first + kLogsAtOnce, logs_.size());
+      std::vector<actors::LogRequest> requests;
+      for (std::size_t i = first; i < end; ++i) {
+        const std::uint32_t last = logs_[i].begun ? 0 : options_.last;
+        requests.push_back({logs_[i].log.host, {logs_[i].log.name, logs_[i].offset, last}});
+      }
+      const std::vector<LogPiece> pieces = ask([&](const actors::ActorRef<Head>& head) {
+        return head.call<&Head::read_logs>(requests, kPieceBytes).get();
+      });
+      for (std::size_t i = first; i < end; ++i) {
+        const LogPiece& piece = pieces.at(i - first);
+        Followed& log = logs_[i];
+        log.problem = piece.problem;
+        if (!piece.problem.empty()) continue;
+        log.begun = true;
+        log.offset = piece.next;
+        print(log, log.cutter.add(piece.text));
+        more = more || piece.more;
+      }
+    }
+    std::fflush(stdout);
+    return more;
+  }
+
+  void print(const Followed& log, const std::vector<std::string>& lines) const {
+    for (const std::string& line : lines) {
+      if (options_.cluster.json) {
+        const nlohmann::ordered_json object = {
+            {"device", log.log.label}, {"host", log.log.host}, {"text", line}};
+        say(stdout, "{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      } else if (logs_.size() > 1) {
+        say(stdout, "{:<{}} | {}\n", log.log.label, width_, line);
+      } else {
+        say(stdout, "{}\n", line);
+      }
+    }
+  }
+
+  const LogsOptions& options_;
+  Observer& observer_;
+  std::vector<Followed> logs_;
+  std::size_t width_ = 0;
+};
+
+}  // namespace
+
+int run_logs(const LogsOptions& options) {
+  Observer observer(options.cluster, "weft logs");
+  return LogPrinter(options, observer).print();
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,38 @@
+// weft why.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/commands.h"
+#include "apps/cluster_view/observer.h"
+#include "apps/cluster_view/why.h"
+#include "core/base/terminal.h"
+
+namespace weft::apps {
+
+int run_why(const WhyOptions& options) {
+  Observer observer(options.cluster, "weft why");
+  const auto within = std::chrono::milliseconds(std::llround(options.within * 1000));
+  const Why why = ask_why(observer, options.wanted, within);
+  if (options.cluster.json) {
+    nlohmann::ordered_json json = {{"runs", why.runs}, {"seconds", why.seconds}};
+    json["head_problem"] = why.head_problem;
+    json["about"] = nullptr;
+    if (why.about) json["about"] = why.graph.waiters[*why.about].name;
+    json.update(to_json(why.graph, why.about));
+    say(stdout, "{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return 0;
+  }
+  std::string text;
+  if (!why.head_problem.empty())
+    text += fmt::format("the head's own handlers do not answer: {}\n", why.head_problem);
+  const std::string found = to_text(why.graph, why.about);
+  text += found.empty() ? "nobody waits: no run, and no call under way\n" : found;
+  say(stdout, "{}", fitted_to(STDOUT_FILENO, text, 2));
+  return 0;
+}
+
+}  // namespace weft::apps

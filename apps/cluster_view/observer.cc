@@ -1,0 +1,80 @@
+#include "apps/cluster_view/observer.h"
+
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+#include <utility>
+
+#include "actors/launch/protection.h"
+#include "actors/launch/token.h"
+#include "core/base/error.h"
+#include "core/base/terminal.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr auto kConnectWithin = std::chrono::seconds(1);
+constexpr auto kHeadComesBackWithin = std::chrono::seconds(60);
+constexpr auto kLookAgainAfter = std::chrono::milliseconds(100);
+
+actors::SystemOptions options_of(const ClusterAccess& access, const std::string& name) {
+  actors::SystemOptions options;
+  options.name = name;
+  options.log = Log::standard_error(LogLevel::kWarning);
+  const auto head = actors::Address::parse(access.head);
+  options.token = actors::find_token(head, access.token_file);
+  actors::find_protection(head, access.token_file, access.certificate, access.insecure)
+      .apply(head, options);
+  return options;
+}
+
+}  // namespace
+
+Observer::Observer(const ClusterAccess& access, const std::string& name)
+    : address_(actors::Address::parse(access.head)), system_(options_of(access, name)) {
+  system_.on_peer_lost([this](const actors::ProcessRef&, const Error&, actors::Loss) {
+    const std::lock_guard lock(mutex_);
+    lost_ = true;
+    changed_.notify_all();
+  });
+  try {
+    head_ = system_.connect(address_, kConnectWithin);
+  } catch (const Error& error) {
+    // Who accepts and says nothing, and a name that is none, are told as they are.
+    if (error.code() != ErrorCode::kUnavailable || !error.message().starts_with("cannot connect"))
+      throw;
+    throw_error(ErrorCode::kUnavailable,
+                "no head answers at {}; give its address with --head HOST:PORT or in WEFT_HEAD, "
+                "or start one: weft head",
+                access.head);
+  }
+}
+
+actors::ActorRef<actors::Head> Observer::head() {
+  return system_.named<actors::Head>(head_, "head");
+}
+
+void Observer::wait(Nanoseconds time) {
+  std::unique_lock lock(mutex_);
+  // While nobody is connected, there is nothing to wait for but the time.
+  const bool was_lost = lost_;
+  changed_.wait_for(lock, time, [&] { return lost_ != was_lost; });
+}
+
+void Observer::wait_for_head(const Error& error, Absence& absence) {
+  const bool away = error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable;
+  if (!away || SteadyClock().now() - absence.since > kHeadComesBackWithin) throw Error(error);
+  if (!std::exchange(absence.told, true))
+    say(stderr, "weft: the head at {} is away ({}); waits for it\n", to_string(address_),
+        error.message());
+  wait(kLookAgainAfter);
+  try {
+    head_ = system_.connect(address_, kConnectWithin);
+    const std::lock_guard lock(mutex_);
+    lost_ = false;
+  } catch (const Error&) {
+    // the next time
+  }
+}
+
+}  // namespace weft::apps

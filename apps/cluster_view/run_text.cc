@@ -1,0 +1,127 @@
+#include "apps/cluster_view/run_text.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "actors/head/run_book.h"
+#include "core/base/error.h"
+#include "core/base/units.h"
+#include "core/config/nearest.h"
+
+namespace weft::apps {
+namespace {
+
+using actors::RunRecord;
+
+constexpr double kNews = 10;  // seconds
+
+std::string step_text(const RunRecord& run) {
+  if (!run.progress) return "-";
+  return fmt::format("{}/{}", run.progress->step, run.progress->total_steps);
+}
+
+/// Numbers that JSON does not have are null.
+nlohmann::ordered_json number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
+}  // namespace
+
+std::string progress_text(const actors::RunProgress& p, double told_seconds) {
+  std::string text = fmt::format("step {}/{}, loss {:.3f}, {:.0f} {}/s", p.step, p.total_steps,
+                                 p.loss, p.units_per_second, p.unit);
+  text += p.step < p.total_steps ? fmt::format(", {} left", format_seconds(p.seconds_left))
+                                 : ", the last one is done";
+  // A step may be long; but then this is old news.
+  if (told_seconds > kNews) text += fmt::format(" (told {} ago)", format_seconds(told_seconds));
+  return text;
+}
+
+nlohmann::ordered_json progress_json(const actors::RunProgress& p) {
+  return {{"step", p.step},
+          {"total_steps", p.total_steps},
+          {"loss", number(p.loss)},
+          {p.unit + "_per_second", number(p.units_per_second)},
+          {"seconds_left", number(p.seconds_left)}};
+}
+
+const RunRecord& find_run(const std::vector<RunRecord>& runs, const std::string& wanted) {
+  const std::string name = wanted.starts_with("run ") ? wanted.substr(4) : wanted;
+  const RunRecord* found = nullptr;
+  for (const RunRecord& run : runs)  // oldest first
+    if (run.name == name && (found == nullptr || found->ended() || !run.ended())) found = &run;
+  for (const RunRecord& run : runs)
+    if (found == nullptr && std::to_string(run.number) == name) found = &run;
+  if (found != nullptr) return *found;
+  std::set<std::string> names;
+  for (const RunRecord& run : runs) names.insert(run.name);
+  throw_error(ErrorCode::kNotFound,
+              "this cluster has no run '{}'{}; weft runs lists those that "
+              "there are",
+              name, did_you_mean(name, {names.begin(), names.end()}));
+}
+
+std::string time_text(std::int64_t unix_ms) {
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(unix_ms / 1000));
+}
+
+std::string runs_text(const std::vector<RunRecord>& runs, std::int64_t now_unix_ms) {
+  if (runs.empty()) return "no run yet; start one: weft run cluster.yaml --head HOST:PORT\n";
+  std::size_t width = 4, steps = 5;
+  for (const RunRecord& run : runs) {
+    width = std::max(width, run.name.size());
+    steps = std::max(steps, step_text(run).size());
+  }
+  std::string text = fmt::format("{:<{}}  {:<11}  {:<{}}  {:<6}  {:<14}  {:<8}  driver\n", "run",
+                                 width, "state", "step", steps, "loss", "began", "time");
+  for (const RunRecord& run : runs) {
+    const std::int64_t until = run.ended_unix_ms == 0 ? now_unix_ms : run.ended_unix_ms;
+    const std::string loss = run.progress ? fmt::format("{:.3f}", run.progress->loss) : "-";
+    text +=
+        fmt::format("{:<{}}  {:<11}  {:<{}}  {:<6}  {:<14}  {:<8}  {}{}\n", run.name, width,
+                    actors::to_string(run.state), step_text(run), steps, loss,
+                    time_text(run.began_unix_ms).substr(5),
+                    format_seconds(static_cast<double>(until - run.began_unix_ms) / 1000), run.pid,
+                    run.description.machine.empty() ? "" : " on " + run.description.machine);
+    // What a log ends with may have many lines.
+    if (!run.why.empty()) text += fmt::format("  {}\n", run.why);
+  }
+  return text;
+}
+
+nlohmann::ordered_json runs_json(const std::vector<RunRecord>& runs) {
+  auto list = nlohmann::ordered_json::array();
+  for (const RunRecord& run : runs) {
+    nlohmann::ordered_json one = {{"number", run.number},
+                                  {"name", run.name},
+                                  {"state", actors::to_string(run.state)},
+                                  {"pid", run.pid},
+                                  {"machine", run.description.machine},
+                                  {"out", run.description.out},
+                                  {"began_unix_ms", run.began_unix_ms},
+                                  {"ended_unix_ms", nullptr},
+                                  {"progress", nullptr},
+                                  {"why", run.why}};
+    if (run.ended()) one["ended_unix_ms"] = run.ended_unix_ms;
+    if (run.progress) one["progress"] = progress_json(*run.progress);
+    auto devices = nlohmann::ordered_json::array();
+    for (const actors::RunDevice& device : run.devices)
+      devices.push_back({{"actor", device.label},
+                         {"mesh", device.mesh.name},
+                         {"epoch", device.mesh.epoch},
+                         {"rank", device.rank},
+                         {"host", device.place.host},
+                         {"device", device.place.device},
+                         {"pid", device.pid}});
+    one["devices"] = std::move(devices);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+}  // namespace weft::apps

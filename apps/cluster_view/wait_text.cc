@@ -1,0 +1,314 @@
+// How a WaitGraph is told.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <deque>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "apps/cluster_view/wait_graph.h"
+#include "core/base/units.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr std::size_t kAlike = 3;  // of more of them than that one line tells
+constexpr std::size_t kMaxCycles = 8;
+constexpr std::size_t kMaxEnds = 4;
+
+std::string left_text(const std::optional<double>& seconds_left) {
+  if (!seconds_left) return "no deadline";
+  return *seconds_left > 0 ? fmt::format("{} left", format_seconds(*seconds_left))
+                           : "its deadline has passed";
+}
+
+/// Numbers are told apart by nobody who looks for those that do the same.
+std::string without_numbers(const std::string& text) {
+  std::string result;
+  for (const char letter : text) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(letter)) != 0 || letter == '.';
+    if (!digit) result += letter;
+    else if (result.empty() || result.back() != '#') result += '#';
+  }
+  return result;
+}
+
+class Drawing final {
+ public:
+  explicit Drawing(const WaitGraph& graph) : graph_(graph), drawn_(graph.waiters.size()) {}
+
+  /// It, what it does, and what it waits for, each waiter once.
+  void tree(std::size_t root, const Waiter::Wait* by, int depth) {
+    std::vector<Item> items = {{root, by, depth}};
+    drawn_[root] = true;
+    while (!items.empty()) {
+      const Item item = items.back();
+      items.pop_back();
+      if (!item.more.empty()) {
+        line(item.depth, item.more);
+        continue;
+      }
+      draw(item);
+      std::vector<Item> below = children(item);
+      // The last one of a stack comes first.
+      items.insert(items.end(), below.rbegin(), below.rend());
+    }
+  }
+
+  bool is_drawn(std::size_t waiter) const { return drawn_[waiter]; }
+  void line(int depth, const std::string& text) {
+    text_ += std::string(2 * depth, ' ') + text + "\n";
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  struct Item {
+    std::size_t waiter = 0;
+    const Waiter::Wait* by = nullptr;  // that leads to it
+    int depth = 0;
+    std::string more = {};  // instead of one: that there are more
+  };
+
+  std::string heading(const Item& item) const {
+    const Waiter& waiter = graph_.waiters[item.waiter];
+    std::string text = waiter.name;
+    if (!waiter.place.empty()) text += fmt::format(" ({})", waiter.place);
+    if (item.by != nullptr && item.by->is_call)
+      text += fmt::format(": {} for {}, {}{}", item.by->what, format_seconds(item.by->seconds),
+                          left_text(item.by->seconds_left),
+                          item.by->held ? "; not sent: its mailbox is full" : "");
+    return text;
+  }
+
+  /// What it is at, but for calls that lead to somebody who is drawn below it.
+  std::vector<std::string> doings(std::size_t index) const {
+    const Waiter& waiter = graph_.waiters[index];
+    std::vector<std::string> lines;
+    if (!waiter.problem.empty()) lines.push_back(waiter.problem);
+    for (const actors::RunningHandler& running : waiter.running)
+      lines.push_back(fmt::format("'{}' runs for {}{}{}", running.method,
+                                  format_seconds(running.seconds),
+                                  running.computes ? ", and holds its thread" : "",
+                                  running.cancelled ? "; it was told to stop" : ""));
+    if (waiter.activity && !waiter.activity->text.empty()) {
+      std::string at = waiter.activity->text;
+      if (!waiter.activity->wait) at += " for " + format_seconds(waiter.activity->seconds);
+      lines.push_back(std::move(at));
+    }
+    if (waiter.queued > 0)
+      lines.push_back(fmt::format("{} call{} wait{} in its mailbox", waiter.queued,
+                                  waiter.queued == 1 ? "" : "s", waiter.queued == 1 ? "s" : ""));
+    for (std::string& each : transfers(waiter)) lines.push_back(std::move(each));
+    return lines;
+  }
+
+  std::vector<std::string> transfers(const Waiter& waiter) const {
+    if (!waiter.activity || !waiter.activity->wait) return {};
+    std::vector<std::string> missing, cycle, too;
+    for (const Waiter::Wait& wait : waiter.waits) {
+      if (wait.is_call) continue;
+      const auto& other = graph_.waiters[wait.on];
+      if (wait.begun && other.activity->wait &&
+          other.activity->wait->key == waiter.activity->wait->key)
+        too.push_back(other.name);
+      if (wait.begun) continue;
+      missing.push_back(graph_.waiters[wait.on].name);
+      if (wait.in_cycle) cycle.push_back(missing.back());
+    }
+    std::string text = fmt::format("waits for {} for {}, ", waiter.activity->wait->what,
+                                   format_seconds(waiter.activity->seconds));
+    if (!missing.empty())
+      text += fmt::format("which {} {} not begun", fmt::join(missing, ", "),
+                          missing.size() == 1 ? "has" : "have");
+    else if (!too.empty())
+      text += fmt::format("with {}, who wait{} for it too", fmt::join(too, ", "),
+                          too.size() == 1 ? "s" : "");
+    else text += "which all have begun: its bytes are on their way, or stuck";
+    if (!cycle.empty()) text += "  <- CYCLE";
+    return {text};
+  }
+
+  void draw(const Item& item) {
+    line(item.depth, heading(item));
+    for (const std::string& text : doings(item.waiter)) line(item.depth + 1, text);
+    for (const Waiter::Wait& wait : graph_.waiters[item.waiter].waits)
+      if (wait.is_call && drawn_[wait.on])
+        line(item.depth + 1,
+             fmt::format("waits for {}: {} for {}, {}{}", graph_.waiters[wait.on].name, wait.what,
+                         format_seconds(wait.seconds), left_text(wait.seconds_left),
+                         wait.in_cycle ? "  <- CYCLE" : ""));
+  }
+
+  /// Those that are not drawn yet; of many that do the same the one that does it for the longest.
+  std::vector<Item> children(const Item& item) {
+    std::vector<Item> found;
+    for (const Waiter::Wait& wait : graph_.waiters[item.waiter].waits) {
+      if (drawn_[wait.on]) continue;
+      drawn_[wait.on] = true;
+      found.push_back({wait.on, &wait, item.depth + 1});
+    }
+    std::map<std::string, std::vector<const Item*>> alike;
+    for (const Item& each : found) {
+      const bool plain = std::ranges::all_of(graph_.waiters[each.waiter].waits,
+                                             [&](const auto& wait) { return drawn_[wait.on]; });
+      std::string looks = without_numbers(heading(each));
+      for (const std::string& text : doings(each.waiter)) looks += "\n" + without_numbers(text);
+      if (!plain) looks += "\n" + std::to_string(each.waiter);  // what is below it is its own
+      alike[looks].push_back(&each);
+    }
+    std::vector<Item> shown;
+    std::set<std::string> told;
+    for (const Item& each : found) {
+      const auto group = std::ranges::find_if(alike, [&](const auto& of) {
+        return std::ranges::find(of.second, &each) != of.second.end();
+      });
+      if (group->second.size() <= kAlike) {
+        shown.push_back(each);
+        continue;
+      }
+      if (!told.insert(group->first).second) continue;
+      const std::vector<const Item*>& same = group->second;
+      shown.push_back(
+          **std::ranges::max_element(same, {}, [](const Item* one) { return one->by->seconds; }));
+      shown.push_back({0, nullptr, item.depth + 1,
+                       fmt::format("and {} more do the same: {} .. {}", same.size() - 1,
+                                   graph_.waiters[same.front()->waiter].name,
+                                   graph_.waiters[same.back()->waiter].name)});
+    }
+    return shown;
+  }
+
+  const WaitGraph& graph_;
+  std::vector<bool> drawn_;
+  std::string text_;
+};
+
+/// Everybody whom it waits for, itself included.
+std::vector<std::size_t> reachable(const WaitGraph& graph, std::size_t root) {
+  std::vector<bool> seen(graph.waiters.size());
+  std::vector<std::size_t> found = {root};
+  seen[root] = true;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    for (const Waiter::Wait& wait : graph.waiters[found[i]].waits)
+      if (!seen[wait.on]) {
+        seen[wait.on] = true;
+        found.push_back(wait.on);
+      }
+  return found;
+}
+
+std::vector<std::size_t> roots_of(const WaitGraph& graph, std::optional<std::size_t> about) {
+  if (about) return {*about};
+  std::vector<std::size_t> roots;
+  for (std::size_t i = 0; i < graph.waiters.size(); ++i)
+    if (graph.waiters[i].is_root) roots.push_back(i);
+  return roots;
+}
+
+std::string cycle_text(const WaitGraph& graph, const std::vector<std::size_t>& cycle) {
+  std::string text = "cycle: ";
+  for (const std::size_t waiter : cycle) text += graph.waiters[waiter].name + " -> ";
+  return text + graph.waiters[cycle.front()].name;
+}
+
+/// Where all waits end: at those who wait for nobody.
+std::string ends_text(const WaitGraph& graph, const std::vector<std::size_t>& roots) {
+  std::set<std::size_t> ends;
+  for (const std::size_t root : roots) {
+    if (graph.waiters[root].waits.empty()) continue;
+    for (const std::size_t waiter : reachable(graph, root))
+      if (graph.waiters[waiter].waits.empty()) ends.insert(waiter);
+  }
+  std::vector<std::string> names;
+  for (const std::size_t waiter : ends) names.push_back(graph.waiters[waiter].name);
+  if (names.empty()) return "";
+  if (names.size() > kMaxEnds)
+    return fmt::format("in the end, {} are waited for, and wait for nobody", names.size());
+  return fmt::format("in the end, all wait for {}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::string to_text(const WaitGraph& graph, std::optional<std::size_t> about) {
+  Drawing drawing(graph);
+  const std::vector<std::size_t> roots = roots_of(graph, about);
+  for (const std::size_t root : roots)
+    if (!drawing.is_drawn(root)) drawing.tree(root, nullptr, 0);
+  if (about) {
+    for (const Waiter& waiter : graph.waiters)
+      for (const Waiter::Wait& wait : waiter.waits)
+        if (wait.on == *about && !wait.begun)
+          drawing.line(1, fmt::format("is waited for by {}: {} for {}, {}", waiter.name, wait.what,
+                                      format_seconds(wait.seconds), left_text(wait.seconds_left)));
+    if (!graph.waiters[*about].is_involved()) drawing.line(1, "does nothing, and waits for nobody");
+  } else {
+    // Those that nobody waits for.
+    for (std::size_t i = 0; i < graph.waiters.size(); ++i)
+      if (!drawing.is_drawn(i) && graph.waiters[i].is_involved()) drawing.tree(i, nullptr, 0);
+  }
+  std::string text = drawing.take();
+  for (std::size_t i = 0; i < graph.cycles.size() && i < kMaxCycles; ++i)
+    text += cycle_text(graph, graph.cycles[i]) + "\n";
+  if (graph.cycles.size() > kMaxCycles)
+    text += fmt::format("and {} more cycles\n", graph.cycles.size() - kMaxCycles);
+  if (const std::string ends = ends_text(graph, roots); graph.cycles.empty() && !ends.empty())
+    text += ends + "\n";
+  return text;
+}
+
+nlohmann::ordered_json to_json(const WaitGraph& graph, std::optional<std::size_t> about) {
+  std::vector<bool> wanted(graph.waiters.size(), !about);
+  if (about) {
+    for (const std::size_t waiter : reachable(graph, *about)) wanted[waiter] = true;
+    for (std::size_t i = 0; i < graph.waiters.size(); ++i)
+      for (const Waiter::Wait& wait : graph.waiters[i].waits)
+        if (wait.on == *about) wanted[i] = true;
+  }
+  nlohmann::ordered_json json;
+  json["waiters"] = nlohmann::ordered_json::array();
+  const auto seconds_left = [](const std::optional<double>& left) {
+    return left ? nlohmann::ordered_json(*left) : nlohmann::ordered_json();
+  };
+  for (std::size_t i = 0; i < graph.waiters.size(); ++i) {
+    const Waiter& waiter = graph.waiters[i];
+    if (!wanted[i]) continue;
+    nlohmann::ordered_json one = {{"name", waiter.name}, {"place", waiter.place}};
+    one["answers"] = waiter.problem.empty();
+    one["problem"] = waiter.problem;
+    one["handlers"] = nlohmann::ordered_json::array();
+    for (const actors::RunningHandler& running : waiter.running)
+      one["handlers"].push_back({{"method", running.method},
+                                 {"caller", running.caller.name},
+                                 {"seconds", running.seconds},
+                                 {"seconds_left", seconds_left(running.seconds_left)},
+                                 {"holds_thread", running.computes},
+                                 {"cancelled", running.cancelled}});
+    one["queued"] = waiter.queued;
+    one["at"] = nullptr;
+    if (waiter.activity && !waiter.activity->text.empty())
+      one["at"] = {{"text", waiter.activity->text}, {"seconds", waiter.activity->seconds}};
+    one["waits"] = nlohmann::ordered_json::array();
+    for (const Waiter::Wait& wait : waiter.waits)
+      one["waits"].push_back({{"on", graph.waiters[wait.on].name},
+                              {"kind", wait.is_call ? "call" : "transfer"},
+                              {"what", wait.what},
+                              {"seconds", wait.seconds},
+                              {"seconds_left", seconds_left(wait.seconds_left)},
+                              {"held", wait.held},
+                              {"begun", wait.begun},
+                              {"in_cycle", wait.in_cycle}});
+    json["waiters"].push_back(std::move(one));
+  }
+  json["cycles"] = nlohmann::ordered_json::array();
+  for (const auto& cycle : graph.cycles) {
+    auto names = nlohmann::ordered_json::array();
+    for (const std::size_t waiter : cycle) names.push_back(graph.waiters[waiter].name);
+    json["cycles"].push_back(std::move(names));
+  }
+  return json;
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,42 @@
+#include "mesh/executor/device_activity.h"
+
+#include <fmt/format.h>
+
+#include "mesh/program/stall.h"
+
+namespace weft::mesh {
+namespace {
+
+std::uint64_t key_of(const transfer::OperationKey& key) {
+  return std::uint64_t{key.op} << 32 | static_cast<std::uint32_t>(key.microbatch);
+}
+
+}  // namespace
+
+actors::ActorActivity device_activity(const ProgressBoard& board, TimePoint now) {
+  actors::ActorActivity activity;
+  const DeviceProgress progress = board.read(now);
+  const ProgressBoard::Standing standing = board.standing(now);
+  if (!progress.handler.empty()) activity.seconds = progress.inside_seconds;
+  if (standing.program == nullptr) return activity;
+  const Program& program = *standing.program;
+  activity.number = program.device.value();
+  activity.phase = progress.position.run;
+  const DeviceStanding at =
+      find_standing(program, progress.position.instruction, progress.position.collective);
+  for (const transfer::OperationKey& key : at.ahead) activity.ahead.push_back(key_of(key));
+  const bool done = progress.position.instruction >= program.instructions.size();
+  if (done && !at.waits_for) return activity;
+  activity.text = at.actions;
+  activity.seconds = progress.inside ? progress.inside_seconds : standing.waited_seconds;
+  if (progress.inside) {
+    activity.text +=
+        fmt::format(": inside {}", describe_instruction(program, progress.position.instruction));
+  } else if (at.waits_for) {
+    activity.wait = actors::ActivityWait{at.transfer, key_of(*at.waits_for), {}};
+    for (const transfer::DeviceId device : at.with) activity.wait->with.push_back(device.value());
+  }
+  return activity;
+}
+
+}  // namespace weft::mesh

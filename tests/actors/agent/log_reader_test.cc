@@ -1,0 +1,56 @@
+#include "actors/agent/log_reader.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace weft::actors {
+namespace {
+
+class LogPieces : public ::testing::Test {
+ protected:
+  LogPieces() { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  LogPiece read(std::uint64_t begin, std::uint64_t offset, std::uint32_t last_lines,
+                std::uint32_t max_bytes = 1000) const {
+    return read_log_piece(file_, begin, {{}, offset, last_lines}, max_bytes);
+  }
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / fmt::format("weft_log_reader_{}", ::getpid());
+  const std::filesystem::path file_ = folder_ / "front.1.r0.log";
+};
+
+TEST_F(LogPieces, BeginWhereTheProcessBeganAndGoOnWhereTheLastOneEnded) {
+  std::ofstream(file_) << "of an older cluster\none\ntwo\n";
+  const LogPiece first = read(20, 0, 0, 5);
+  EXPECT_EQ(first.text, "one\nt");
+  EXPECT_TRUE(first.more);
+  const LogPiece second = read(20, first.next, 0, 5);
+  EXPECT_EQ(second.text, "wo\n");
+  EXPECT_FALSE(second.more);
+  EXPECT_EQ(read(20, second.next, 0).text, "");
+}
+
+TEST_F(LogPieces, LastLinesAreWholeLines) {
+  std::ofstream(file_) << "one\ntwo\nthree\n";
+  EXPECT_EQ(read(0, 0, 2).text, "two\nthree\n");
+  EXPECT_EQ(read(0, 0, 9).text, "one\ntwo\nthree\n");
+  EXPECT_EQ(read(0, 0, 9, 8).text, "three\n") << "as far as they fit into a piece";
+  EXPECT_EQ(read(0, 0, 1).next, 14u);
+}
+
+TEST_F(LogPieces, AFileThatIsGoneOrCutShortIsNoReasonToFail) {
+  EXPECT_THAT(read(0, 7, 0).problem, ::testing::HasSubstr("No such file"));
+  EXPECT_EQ(read(0, 7, 0).next, 7u);
+  std::ofstream(file_) << "one\n";
+  EXPECT_EQ(read(100, 50, 0).text, "");
+  std::filesystem::remove(file_);
+  std::filesystem::create_symlink("/etc/passwd", file_);
+  EXPECT_NE(read(0, 0, 0).problem, "");
+}
+
+}  // namespace
+}  // namespace weft::actors

@@ -1,0 +1,36 @@
+#include "apps/cluster_view/log_view.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::apps {
+namespace {
+
+TEST(LogView, ADeviceHasALongAndAShortName) {
+  EXPECT_EQ(short_label("front[data=0,tensor=1]"), "front[0,1]");
+  EXPECT_EQ(short_label("front[0,1]"), "front[0,1]");
+  EXPECT_EQ(short_label("front"), "front");
+}
+
+TEST(LogView, AMeshThatWasSpawnedAgainHasLogsOfBothTimes) {
+  actors::RunRecord run;
+  for (const std::uint64_t epoch : {1, 2})
+    run.devices.push_back({"front[x=0]", {"front", epoch}, 0, {"a", 0}, {}, 1, ""});
+  run.devices.push_back({"back[x=0]", {"back", 1}, 0, {"b", 0}, {}, 1, ""});
+  const auto logs = find_logs(run, "front[0]");
+  ASSERT_EQ(logs.size(), 2u);
+  EXPECT_EQ(logs[0].label, "front[x=0] (epoch 1)");
+  EXPECT_EQ(logs[1].name.file(), "front.2.r0.log");
+  EXPECT_EQ(find_logs(run, "").size(), 3u);
+  EXPECT_EQ(find_logs(run, "back")[0].label, "back[x=0]");
+}
+
+TEST(LineCutter, LinesAreWholeWhereverPiecesEnd) {
+  LineCutter cutter;
+  EXPECT_EQ(cutter.add("on"), std::vector<std::string>());
+  EXPECT_EQ(cutter.add("e\ntwo\nth"), (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(cutter.rest(), std::vector<std::string>{"th"});
+  EXPECT_TRUE(cutter.rest().empty());
+}
+
+}  // namespace
+}  // namespace weft::apps

@@ -1,0 +1,285 @@
+// What an operator sees of a cluster that runs: weft runs, events, logs, cancel.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/real_processes.h"
+
+namespace weft::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// A head, hosts a and b with two devices each, and runs on them.
+class Look : public ::testing::Test {
+ protected:
+  Look() {
+    head_ = &processes_.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+    address_ = head_->word_after("Weft's head listens on ");
+    for (const char* name : {"a", "b"})
+      agents_.push_back(
+          &processes_.start("weft", {"join", address_, "--name", name, "--devices", "2"}));
+    for (const auto* agent : agents_) agent->word_after("has joined cluster");
+  }
+
+  /// `work`: of the run file, "actors: 2, seconds: 60".
+  RealProcesses::Process& start_run(const std::string& name, const std::string& work) {
+    processes_.write(name + ".yaml",
+                     fmt::format("name: {}\napp: cluster_app\ncluster: {{launcher: manual, hosts: "
+                                 "[{{name: a}}, {{name: b}}]}}\nwork: {{{}}}\n",
+                                 name, work));
+    return processes_.start("weft", {"run", name + ".yaml", "--head", address_});
+  }
+  RealProcesses::Process& weft(std::vector<std::string> words) {
+    words.insert(words.end(), {"--head", address_});
+    return processes_.run("weft", words);
+  }
+  nlohmann::json json(std::vector<std::string> words) {
+    words.emplace_back("--json");
+    return nlohmann::json::parse(weft(std::move(words)).text());
+  }
+  nlohmann::json run_named(const std::string& name) {
+    for (const auto& run : json({"runs"}))
+      if (run["name"] == name) return run;
+    return {};
+  }
+
+  RealProcesses processes_{"look"};
+  RealProcesses::Process* head_ = nullptr;
+  std::vector<RealProcesses::Process*> agents_;
+  std::string address_;
+};
+
+TEST_F(Look, RunsAreKnownWhileTheyRunAndAfterTheirEnd) {
+  auto& lives = start_run("lives", "actors: 2, seconds: 60");
+  lives.word_after("working");
+  auto& done = start_run("done", "actors: 2");
+  EXPECT_EQ(done.wait(), 0) << done.text();
+  auto& fails = start_run("fails", "actors: 1, fail: no such luck");
+  EXPECT_EQ(fails.wait(), 1);
+  EXPECT_TRUE(eventually([&] { return run_named("fails")["state"] == "failed"; }));
+  EXPECT_THAT(std::string(run_named("fails")["why"]), HasSubstr("no such luck"));
+  EXPECT_EQ(run_named("done")["state"], "done");
+  EXPECT_GE(run_named("done")["ended_unix_ms"], run_named("done")["began_unix_ms"]);
+  EXPECT_TRUE(eventually([&] { return run_named("lives")["progress"]["step"] == 3; }));
+  const auto run = run_named("lives");
+  EXPECT_EQ(run["state"], "running");
+  EXPECT_TRUE(run["ended_unix_ms"].is_null());
+  EXPECT_EQ(run["out"], (processes_.directory() / "runs/lives").string());
+  ASSERT_EQ(run["devices"].size(), 2u);
+  EXPECT_EQ(run["devices"][1]["actor"], "front[x=1]");
+  EXPECT_EQ(run["devices"][1]["pid"], std::stoi(lives.word_after("device 1 pid ")));
+  const std::string text = weft({"runs"}).text();
+  EXPECT_THAT(text, AllOf(ContainsRegex("lives  running      3/10   1.500  "),
+                          ContainsRegex("done   done  "),
+                          ContainsRegex("fails  failed  [^\n]*\n  [^\n]*no such luck")));
+}
+
+TEST_F(Look, TheNextHeadKnowsTheRunsOfTheOneBefore) {
+  auto& lives = start_run("lives", "actors: 1, seconds: 60");
+  lives.word_after("working");
+  EXPECT_EQ(start_run("done", "actors: 1").wait(), 0);
+  ::kill(head_->pid, SIGKILL);
+  head_->wait();
+  processes_.start("weft", {"head", "--listen", address_, "--state", "state"})
+      .word_after("term 2, at ");
+  EXPECT_EQ(run_named("done")["state"], "done");
+  EXPECT_TRUE(eventually([&] { return run_named("lives")["state"] == "running"; }));
+}
+
+TEST_F(Look, CancelEndsARunAsCtrlCDoes) {
+  auto& run = start_run("train", "actors: 2, seconds: 60");
+  run.word_after("working");
+  auto& unknown = weft({"cancel", "tarin"});
+  EXPECT_EQ(unknown.wait(), 1);
+  EXPECT_THAT(unknown.text(), HasSubstr("this cluster has no run 'tarin'; did you mean 'train'?"));
+  EXPECT_EQ(json({"cancel", "train"})["run"], "train");
+  EXPECT_EQ(run.wait(), 130) << run.text();
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("weft cancel: it ends when it has done what it is at"),
+                                HasSubstr("run 'train' was interrupted")));
+  EXPECT_TRUE(eventually([&] { return run_named("train")["state"] == "interrupted"; }));
+  auto& again = weft({"cancel", "train"});
+  EXPECT_EQ(again.wait(), 1);
+  EXPECT_THAT(again.text(), HasSubstr("has ended: interrupted"));
+}
+
+TEST_F(Look, CancelNowEndsARunWhoseDeviceHangs) {
+  auto& run = start_run("r", "actors: 2, seconds: 600, computes: true");
+  run.word_after("working");
+  EXPECT_THAT(weft({"cancel", "run r", "--now"}).text(), HasSubstr("it ends at once"));
+  EXPECT_EQ(run.wait(), 130) << run.text();
+  EXPECT_TRUE(eventually([&] { return run_named("r")["state"] == "interrupted"; }));
+  EXPECT_TRUE(eventually([&] { return json({"status"})["meshes"].empty(); }));
+}
+
+TEST_F(Look, CancelSaysWhereADriverIsThatDoesNotAnswer) {
+  auto& run = start_run("r", "actors: 1, seconds: 60");
+  run.word_after("working");
+  const pid_t driver = run_named("r")["pid"];
+  ::kill(driver, SIGSTOP);
+  auto& cancel = weft({"cancel", "r"});
+  EXPECT_EQ(cancel.wait(), 1);
+  EXPECT_THAT(cancel.text(), AllOf(HasSubstr("does not answer the head"),
+                                   HasSubstr(fmt::format("kill -KILL {} ends it", driver))));
+  ::kill(driver, SIGKILL);
+  run.wait();
+  EXPECT_TRUE(eventually([&] { return run_named("r")["state"] == "lost"; }));
+}
+
+TEST_F(Look, EventsGoOnAcrossHeads) {
+  auto& follows =
+      processes_.start("weft", {"events", "--head", address_, "--json", "--follow", "--last", "1"});
+  EXPECT_THAT(nlohmann::json::parse("{" + follows.word_after("{"))["text"].dump(),
+              HasSubstr("joined"));
+  EXPECT_EQ(start_run("r", "actors: 1").wait(), 0);
+  follows.word_after("ends: done");
+  ::kill(head_->pid, SIGKILL);
+  head_->wait();
+  processes_.start("weft", {"head", "--listen", address_, "--state", "state"})
+      .word_after("term 2, at ");
+  follows.word_after("term 2, at ");
+  std::size_t lines = 0;
+  const std::string text = follows.text();
+  for (std::size_t at = 0; (at = text.find("run r (pid", at)) != std::string::npos; ++at) ++lines;
+  EXPECT_EQ(lines, 3u) << "it is here, it ends, it is gone: " << text;
+  EXPECT_THAT(
+      weft({"events", "-n", "2000"}).text(),
+      AllOf(ContainsRegex("[0-9]-[0-9]+ [0-9:]+  host a joined"), HasSubstr("term 2, at ")));
+}
+
+/// Of the answer of `weft why --json`, by name.
+nlohmann::json waiter_of(const nlohmann::json& why, const std::string& name) {
+  for (const auto& waiter : why["waiters"])
+    if (waiter["name"] == name) return waiter;
+  return {};
+}
+
+TEST_F(Look, WhyIsToldByIoThreadsWhenHandlersHang) {
+  EXPECT_THAT(weft({"why"}).text(), HasSubstr("nobody waits"));
+  auto& run = start_run("train", "actors: 2, seconds: 600, computes: true");
+  run.word_after("working");
+  const auto why = json({"why", "train"});
+  EXPECT_EQ(why["runs"], nlohmann::json::array({"train"}));
+  const auto driver = waiter_of(why, "driver of train");
+  ASSERT_EQ(driver["waits"].size(), 2u);
+  EXPECT_EQ(driver["waits"][1]["on"], "front[x=1]");
+  EXPECT_EQ(driver["waits"][1]["what"], "'compute'");
+  EXPECT_TRUE(driver["waits"][1]["seconds_left"].is_null());
+  const auto device = waiter_of(why, "front[x=1]");
+  EXPECT_EQ(device["handlers"][0]["method"], "compute");
+  EXPECT_EQ(device["handlers"][0]["holds_thread"], true);
+  EXPECT_EQ(why["cycles"].size(), 0u);
+  EXPECT_THAT(weft({"why"}).text(),
+              AllOf(ContainsRegex("driver of train \\(pid [0-9]+ on [^\n]*\n  front\\[x=0\\] \\(a "
+                                  "device 0, pid [0-9]+\\): 'compute' for [^\n]*, no deadline\n"),
+                    HasSubstr("in the end, all wait for front[x=0], front[x=1]")));
+  EXPECT_THAT(weft({"why", "front[1]"}).text(),
+              AllOf(HasSubstr("is waited for by driver of train: 'compute'"),
+                    Not(HasSubstr("front[x=0]"))));
+  auto& unknown = weft({"why", "fornt[x=1]"});
+  EXPECT_EQ(unknown.wait(), 1);
+  EXPECT_THAT(unknown.text(), HasSubstr("did you mean 'front[x=1]'?"));
+}
+
+TEST_F(Look, WhyMarksACycleOfCalls) {
+  auto& run = start_run("train", "actors: 2, seconds: 600, circle: true");
+  run.word_after("working");
+  nlohmann::json why;
+  EXPECT_TRUE(eventually([&] {
+    why = json({"why", "train"});
+    return why["cycles"].size() == 1;
+  }));
+  EXPECT_EQ(why["cycles"], nlohmann::json::parse(R"([["front[x=0]", "front[x=1]"]])"));
+  EXPECT_EQ(waiter_of(why, "front[x=0]")["queued"], 1);
+  EXPECT_THAT(
+      weft({"why"}).text(),
+      AllOf(HasSubstr("<- CYCLE"), HasSubstr("cycle: front[x=0] -> front[x=1] -> front[x=0]")));
+}
+
+TEST_F(Look, WhySaysWhoIsStoppedAndAsksAroundAStoppedAgent) {
+  auto& run = start_run("train", "actors: 3, seconds: 600");
+  run.word_after("working");
+  const pid_t device = std::stoi(run.word_after("device 1 pid "));
+  ::kill(device, SIGSTOP);
+  EXPECT_THAT(
+      weft({"why", "train"}).text(),
+      ContainsRegex("front\\[x=1\\] [^\n]*\n    does not answer within [^\n]* it is stopped "
+                    "\\(state T\\)\n"));
+  ::kill(device, SIGCONT);
+  ::kill(agents_[0]->pid, SIGSTOP);
+  const auto why = json({"why"});
+  EXPECT_THAT(std::string(waiter_of(why, "agent of a")["problem"]), HasSubstr("(state T)"));
+  EXPECT_EQ(waiter_of(why, "front[x=0]")["answers"], true) << "its driver has asked it: " << why;
+  ::kill(agents_[0]->pid, SIGCONT);
+}
+
+TEST_F(Look, WhySaysWhichTransferDevicesWaitFor) {
+  processes_.write("train.yaml", R"(name: train
+app: training_app
+seed: 7
+cluster: {launcher: manual, hosts: [{name: a}, {name: b}]}
+meshes:
+  front: {hosts: [a], shape: {data: 1, tensor: 1}}
+  back: {hosts: [b], shape: {data: 1, tensor: 1}}
+sharding: {batch: data, heads: tensor, mlp: tensor}
+pipeline:
+  stages: [{mesh: front, layers: 2}, {mesh: back, layers: 1}]
+  schedule: 1f1b
+  microbatches: 4
+training: {steps: 20, stuck_from: 1, stuck_for: 600s}
+)");
+  processes_.start("weft", {"run", "train.yaml", "--head", address_}).word_after("step 0");
+  std::string text;
+  EXPECT_TRUE(eventually([&] {
+    text = weft({"why", "train"}).text();
+    return text.find("waits for '") != std::string::npos;
+  }));
+  EXPECT_THAT(text,
+              AllOf(ContainsRegex("back\\[data=0,tensor=0\\] [^\n]*\n    'run' runs [^\n]*holds "
+                                  "its thread\n    in 1F0 \\(next 1B0\\): inside read 'targets'"),
+                    ContainsRegex("waits for '[^']* back->front' of microbatch 0 for [^\n]* "
+                                  "which back\\[data=0,tensor=0\\] has not begun")));
+}
+
+TEST_F(Look, LogsLieOnTheirHostsAndAreReadFromThereAlsoAfterTheEnd) {
+  auto& run = start_run("train", "actors: 2, seconds: 600");
+  run.word_after("working");
+  const std::string both = weft({"logs", "train"}).text();
+  EXPECT_THAT(both, AllOf(ContainsRegex("front\\[x=0\\] \\| [^\n]*front\\[x=0\\]: ready"),
+                          ContainsRegex("front\\[x=1\\] \\| [^\n]*front\\[x=1\\]: ready")));
+  EXPECT_THAT(
+      weft({"logs", "train", "front[0]"}).text(),
+      AllOf(HasSubstr("front[x=0]: ready"), Not(HasSubstr("|")), Not(HasSubstr("front[x=1]"))));
+  auto& unknown = weft({"logs", "train", "frnt[x=1]"});
+  EXPECT_EQ(unknown.wait(), 1);
+  EXPECT_THAT(unknown.text(),
+              HasSubstr("run 'train' has no device 'frnt[x=1]'; did you mean 'front[x=1]'?"));
+  auto& follows = processes_.start(
+      "weft", {"logs", "train", "front", "-f", "--json", "--head", address_, "-n", "1"});
+  follows.word_after("ready");
+  weft({"cancel", "train"});
+  EXPECT_EQ(follows.wait(), 0) << "it ends with the run: " << follows.text();
+  EXPECT_THAT(follows.text(), HasSubstr("SIGTERM"));
+  EXPECT_EQ(nlohmann::json::parse("{" + follows.word_after("{"))["host"], "a");
+  EXPECT_THAT(weft({"logs", "train", "front[x=1]"}).text(), HasSubstr("SIGTERM"));
+}
+
+TEST_F(Look, ALogWhoseHostIsGoneIsSaid) {
+  auto& run = start_run("train", "actors: 1, seconds: 600");
+  run.word_after("working");
+  ::kill(agents_[0]->pid, SIGKILL);
+  run.wait();
+  auto& logs = weft({"logs", "train"});
+  EXPECT_EQ(logs.wait(), 1);
+  EXPECT_THAT(logs.text(),
+              HasSubstr("the log of front[x=0] on host a cannot be read: host a is not in this "
+                        "cluster (any more)"));
+}
+
+}  // namespace
+}  // namespace weft::test
