@@ -114,6 +114,9 @@ int serve_agent(const AgentRole& role) {
   events.on_death = [&system](const ProcessRef& head, const DeathReport& report) {
     system.named<Head>(head, "head").tell<&Head::process_died>(report);
   };
+  events.on_run_end = [&system](const ProcessRef& head, const DetachedEnd& ended) {
+    system.named<Head>(head, "head").tell<&Head::detached_ended>(ended);
+  };
   events.on_processes = [&processes](std::size_t count) { processes = count; };
   events.on_shut_down = [&end](const std::string& reason) { end.set(0, reason); };
   const auto logs = system.host_made<LogReader>("logs", [&role](Context& context) {
@@ -124,7 +127,9 @@ int serve_agent(const AgentRole& role) {
   };
   const auto agent = system.host_made<Agent>("agent", [&](Context& context) {
     return std::make_unique<Agent>(
-        context, AgentConfig{role.name, address, role.log_directory, hash_directory(), role.token},
+        context,
+        AgentConfig{role.name, address, role.log_directory, hash_directory(), role.token,
+                    role.supervisor, role.head},
         events, *launcher);
   });
   HostOffer offer{role.name,         role.devices,    process_id(),       machine_name(),

@@ -44,6 +44,10 @@ class AppRun {
   std::function<void(const std::string& digest)> planned = {};
   /// Of a driver: the digest that the check has left; empty where there is none.
   std::string checked;
+  /// Where `config` is a copy: the folder from which its paths count; else empty.
+  std::filesystem::path config_folder;
+  /// Of the driver of a detached run: "worker0:3", the host and which one of its runs; else empty.
+  std::string started_by;
 
   static constexpr const char* kAllPrograms = "all";
 

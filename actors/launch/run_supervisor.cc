@@ -43,11 +43,14 @@ constexpr auto kGreetWithin = std::chrono::seconds(5);
 
 std::vector<std::string> app_command(const std::filesystem::path& app, const std::string& role,
                                      const std::filesystem::path& run_file,
-                                     const std::vector<std::string>& overrides) {
+                                     const std::vector<std::string>& overrides,
+                                     const std::filesystem::path& config_folder) {
   std::vector<std::string> command = {app.string(), "--weft-role=" + role, "--config",
                                       run_file.string()};
   for (const std::string& assignment : overrides)
     command.insert(command.end(), {"--set", assignment});
+  if (!config_folder.empty())
+    command.insert(command.end(), {"--config-folder", config_folder.string()});
   return command;
 }
 
@@ -141,7 +144,9 @@ class RunSupervisor {
                                                        token_, on_death, run_.header.log_level});
       run_.head = to_string(local_->head());
     } else {
-      token_ = find_token(Address::parse(run_.head), run_.token_file, internal::kConnectWithin);
+      token_ = !run_.token.empty() ? run_.token
+                                   : find_token(Address::parse(run_.head), run_.token_file,
+                                                internal::kConnectWithin);
     }
     SystemOptions options;
     options.name = "weft run";
@@ -220,13 +225,16 @@ class RunSupervisor {
   }
 
   void start_driver() {
-    ProcessSpec spec{"driver of " + run_.header.name,
-                     app_command(run_.header.app, "driver", run_.run_file, run_.overrides),
-                     {},
-                     ""};
+    ProcessSpec spec{
+        "driver of " + run_.header.name,
+        app_command(run_.header.app, "driver", run_.run_file, run_.overrides, run_.config_folder),
+        {},
+        ""};
     spec.command.insert(spec.command.end(),
                         {"--head", run_.head, "--out", run_.out.string(), "--name",
                          "run " + run_.header.name, "--last-words", driver_said_.path()});
+    if (!run_.started_by.empty())
+      spec.command.insert(spec.command.end(), {"--started-by", run_.started_by});
     if (!run_.checked.empty()) spec.command.insert(spec.command.end(), {"--checked", run_.checked});
     for (std::string& word : token_arguments()) spec.command.push_back(std::move(word));
     spec.secret = token_;
@@ -386,14 +394,16 @@ class RunSupervisor {
 
 int run_app_role(const std::filesystem::path& app, const std::string& role,
                  const std::filesystem::path& run_file, const std::vector<std::string>& overrides,
-                 const std::vector<std::string>& more) {
+                 const std::vector<std::string>& more, const std::filesystem::path& config_folder) {
   SupervisorEvents queue;
   const SignalWatch signals([&](const ReceivedSignal&) {
     queue.add({SupervisorEvent::Kind::kSignal, "", {}});
   });
   const std::unique_ptr<ProcessLauncher> launcher = make_launcher();
-  ProcessSpec spec{
-      role + " of " + app.filename().string(), app_command(app, role, run_file, overrides), {}, ""};
+  ProcessSpec spec{role + " of " + app.filename().string(),
+                   app_command(app, role, run_file, overrides, config_folder),
+                   {},
+                   ""};
   spec.command.insert(spec.command.end(), more.begin(), more.end());
   ProcessEvents events;
   events.on_death = [&](const ExitEvidence& evidence) {

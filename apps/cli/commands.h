@@ -6,6 +6,7 @@
 
 #include "apps/cli/reshard_request.h"
 #include "apps/cli/schedule_query.h"
+#include "core/base/secret.h"
 
 namespace weft::apps {
 
@@ -29,6 +30,11 @@ struct FileOptions {
   std::string out;
   std::string programs;  ///< plan: of which device, or of all
   bool json = false;
+  bool detach = false;  ///< run: leave it to the cluster
+  // Of a detached run, from the agent that starts it.
+  std::string folder;  ///< from which the paths of the file count
+  std::string started_by;
+  Secret token;
 };
 enum class StrategyAction : std::uint8_t { kShow, kCheck, kCompare };
 struct StrategyOptions {
@@ -88,6 +94,8 @@ struct CancelOptions {
 int run_head(const HeadOptions& options);
 int run_join(const JoinOptions& options);
 int run_run(const FileOptions& options);
+/// The role "run": a run that somebody has left to the cluster, as the child of an agent.
+int serve_run(const std::vector<std::string>& arguments);
 int run_check(const FileOptions& options);
 int run_plan(const FileOptions& options);
 int run_strategy(const StrategyOptions& options);
