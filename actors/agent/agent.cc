@@ -32,22 +32,22 @@ Agent::Agent(Context& context, AgentConfig config, AgentEvents events, ProcessLa
 
 Agent::~Agent() {
   for (const auto& [id, slot] : slots_) launcher_.stop(slot.pid, Nanoseconds::zero());
+  for (const auto& [launch, pid] : runs_) launcher_.stop(pid, Nanoseconds::zero());
 }
 
-void Agent::check_binary(const LaunchRequest& request) {
-  if (!std::filesystem::exists(request.binary))
+void Agent::check_binary(const std::string& binary, const std::string& sha256) {
+  if (!std::filesystem::exists(binary))
     throw_error(ErrorCode::kNotFound,
                 "host {} has no file {}: put the app's binary there, the same as the driver's",
-                config_.name, request.binary);
-  const std::string found = binary_sha256(request.binary, config_.hash_directory);
-  if (found == request.binary_sha256) return;
+                config_.name, binary);
+  const std::string found = binary_sha256(binary, config_.hash_directory);
+  if (found == sha256) return;
   throw_error(ErrorCode::kIncompatible,
               "the app's binary {} on host {} is not the driver's: its SHA-256 is {}..., the "
               "driver's is {}...; copy the "
               "driver's binary there, "
               "or start the driver from this one",
-              request.binary, config_.name, found.substr(0, 12),
-              request.binary_sha256.substr(0, 12));
+              binary, config_.name, found.substr(0, 12), sha256.substr(0, 12));
 }
 
 void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device) {
@@ -87,12 +87,12 @@ void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLa
     slots_.erase(id);
     throw;
   }
-  events_.on_processes(slots_.size());
+  events_.on_processes(num_processes());
 }
 
 void Agent::erase(std::uint64_t id) {
   slots_.erase(id);
-  events_.on_processes(slots_.size());
+  events_.on_processes(num_processes());
 }
 
 void Agent::check_own_call() const {
@@ -128,12 +128,14 @@ void Agent::joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns) {
   term_ = term;
   grace_ns_ = grace_ns;
   changed_.notify();
+  // It may have been away when they ended; the next head knows those that it was told of.
+  for (const DetachedEnd& end : run_ends_) events_.on_run_end(head_, end);
 }
 
 task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
   check_term(request.term);
   check_name("the name of a mesh", request.key.name);
-  check_binary(request);
+  check_binary(request.binary, request.binary_sha256);
   std::vector<std::uint64_t> ids;
   std::optional<Error> failure;
   try {

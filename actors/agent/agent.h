@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "actors/agent/agent_messages.h"
+#include "actors/agent/detached_run.h"
 #include "actors/agent/log_messages.h"
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
@@ -24,6 +26,10 @@ struct AgentConfig {
   std::filesystem::path log_directory;
   std::filesystem::path hash_directory;  ///< of binary_sha256()
   bool insecure = false;                 ///< device processes use no TLS either
+  /// The executable that serves the role "run", which starts detached runs; empty: none does.
+  std::filesystem::path supervisor = {};
+  Address head = {};                         ///< for them
+  std::vector<std::string> protection = {};  ///< for them: how they protect their connections
 };
 
 /// What an agent tells the outside. Called on the agent's thread.
@@ -31,7 +37,9 @@ struct AgentEvents {
   /// Also of a device process that is stopped or silent: it counts as dead. `head`: who is to hear
   /// of it.
   std::function<void(const ProcessRef& head, const DeathReport&)> on_death;
-  /// How many device processes there are, whenever that changes.
+  /// A detached run has ended.
+  std::function<void(const ProcessRef& head, const DetachedEnd&)> on_run_end = {};
+  /// How many device processes and runs there are, whenever that changes.
   std::function<void(std::size_t)> on_processes;
   std::function<void(const std::string& reason)> on_shut_down;
   /// A process begins to write this log, which has that size already. May be empty.
@@ -61,6 +69,11 @@ class Agent final {
   task<std::vector<DeviceProcess>> launch(LaunchRequest request);
   /// From the device process of that slot: it can be called. Returns its device index.
   std::uint32_t ready(std::uint64_t slot);
+  /// Starts a run that somebody leaves to the cluster, as this process's child: it ends with it.
+  /// Throws what launch() throws, and kFailedPrecondition where this agent cannot.
+  DetachedRun start_run(const RunSubmission& submission, std::uint64_t term);
+  /// SIGINT to a detached run, or SIGKILL. Throws kNotFound.
+  void signal_run(std::uint64_t launch, bool now, std::uint64_t term);
   /// From the agent's own process: nothing has come from a process for so long.
   void process_silent(ProcessId process, std::int64_t silence_ns);
   /// Ends the device processes of a mesh, or those of some ranks of it: SIGTERM, and SIGKILL two
@@ -83,7 +96,8 @@ class Agent final {
       on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent),
       on<&Agent::process_silent>("process_silent", urgent), on<&Agent::ping>("ping", urgent),
       on<&Agent::probe>("probe", urgent), on<&Agent::stop_mesh>("stop_mesh", urgent),
-      on<&Agent::take_over>("take_over", urgent), on<&Agent::shut_down>("shut_down", urgent));
+      on<&Agent::take_over>("take_over", urgent), on<&Agent::shut_down>("shut_down", urgent),
+      on<&Agent::start_run>("start_run", urgent), on<&Agent::signal_run>("signal_run", urgent));
 
  private:
   struct Slot {
@@ -101,7 +115,7 @@ class Agent final {
   void check_own_call() const;
   void check_term(std::uint64_t term) const;
   void erase(std::uint64_t id);
-  void check_binary(const LaunchRequest& request);
+  void check_binary(const std::string& binary, const std::string& sha256);
   void start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device);
   void died(std::uint64_t id, const ExitEvidence& evidence);
   void reaped(std::uint64_t id);
@@ -113,6 +127,8 @@ class Agent final {
   };
   void stop_slots(const Part& part, Nanoseconds grace);
   bool has_slots(const Part& part) const;
+  void run_ended(std::uint64_t launch, const ExitEvidence& evidence);
+  std::size_t num_processes() const { return slots_.size() + runs_.size(); }
 
   Context& context_;
   const AgentConfig config_;
@@ -126,6 +142,9 @@ class Agent final {
   std::uint64_t last_slot_ = 0;
   std::map<std::uint64_t, Slot> slots_;
   std::map<MeshKey, std::vector<DeathReport>> deaths_;  // of meshes that have not been stopped
+  std::uint64_t last_launch_ = 0;
+  std::map<std::uint64_t, pid_t> runs_;  // detached ones that have not ended
+  std::deque<DetachedEnd> run_ends_;     // the last ones, for a head that was away
 };
 
 }  // namespace weft::actors

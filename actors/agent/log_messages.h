@@ -8,14 +8,17 @@
 
 namespace weft::actors {
 
-/// The log of a process that an agent has started.
+/// The log of a process that an agent has started: of a device, or of the driver of a detached run.
 struct LogName {
-  MeshKey mesh;
+  MeshKey mesh;  ///< of a driver: the run, and the number of its launch
   std::uint32_t rank = 0;
+  bool driver = false;
   friend auto operator<=>(const LogName&, const LogName&) = default;
-  /// In the agent's log folder: "front.3.r0.log".
-  std::string file() const { return mesh.text() + ".r" + std::to_string(rank) + ".log"; }
-  static constexpr auto fields = weft::fields(&LogName::mesh, &LogName::rank);
+  /// In the agent's log folder: "front.3.r0.log", "quickstart.1.driver.log".
+  std::string file() const {
+    return mesh.text() + (driver ? ".driver.log" : ".r" + std::to_string(rank) + ".log");
+  }
+  static constexpr auto fields = weft::fields(&LogName::mesh, &LogName::rank, &LogName::driver);
 };
 
 /// Where to read on.

@@ -101,7 +101,7 @@ void LogReader::began(const LogName& log, std::uint64_t size) {
 }
 
 LogPiece LogReader::read_one(const LogPosition& position, std::uint32_t max_bytes) const {
-  check_name("the name of a mesh", position.log.mesh.name);
+  check_name("the name of a mesh or run", position.log.mesh.name);
   const auto began = began_.find(position.log);
   return read_log_piece(folder_ / position.log.file(), began == began_.end() ? 0 : began->second,
                         position, max_bytes);

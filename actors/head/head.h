@@ -95,6 +95,11 @@ class Head final {
   std::vector<RunRecord> runs();
   /// Throws kNotFound.
   RunRecord run(std::uint64_t number);
+  /// Leaves a run to the agent of its host; the number of its record. Throws what
+  /// Agent::start_run() throws, and kUnavailable where that host is not here.
+  task<std::uint64_t> submit(RunSubmission submission);
+  /// From an agent: a run that it had started has ended.
+  void detached_ended(const DetachedEnd& end);
   ClusterEvents events(const EventsRequest& request);
   /// Pieces of logs from the hosts that have them, of `max_bytes` at most each, in this order.
   task<std::vector<LogPiece>> read_logs(std::vector<LogRequest> requests, std::uint32_t max_bytes);
@@ -138,6 +143,7 @@ class Head final {
       on<&Head::stop>("stop", urgent), on<&Head::describe_run>("describe_run", urgent),
       on<&Head::run_ended>("run_ended", urgent), on<&Head::runs>("runs", urgent),
       on<&Head::run>("run", urgent), on<&Head::members>("members", urgent),
+      on<&Head::submit>("submit", urgent), on<&Head::detached_ended>("detached_ended", urgent),
       on<&Head::read_logs>("read_logs", urgent), on<&Head::events>("events", urgent),
       on<&Head::cancel_run>("cancel_run", urgent));
 

@@ -1,8 +1,11 @@
 // What a head tells those who look: runs, events, logs; and how a run is ended from outside.
 #include <fmt/format.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
+#include "actors/agent/agent.h"
 #include "actors/agent/log_reader.h"
 #include "actors/head/cluster_watcher.h"
 #include "actors/head/head.h"
@@ -13,6 +16,8 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kDriverAnswersWithin = std::chrono::seconds(2);
+/// It may have to hash the app's binary.
+constexpr auto kAgentStartsWithin = std::chrono::seconds(30);
 constexpr auto kAgentReadsWithin = std::chrono::seconds(5);
 constexpr std::uint32_t kMaxEvents = 1000;  // in an answer
 
@@ -26,7 +31,9 @@ std::optional<RunProgress> Head::progress_of(ProcessId owner) const {
 void Head::close_lost_runs(const std::string& how) {
   std::vector<ProcessId> lost;
   for (const auto& [number, record] : runs_.all())
-    if (!record.ended() && !owners_.contains(record.process.id)) lost.push_back(record.process.id);
+    if (!record.ended() && record.state != RunState::kStarting &&
+        !owners_.contains(record.process.id))
+      lost.push_back(record.process.id);
   for (const ProcessId process : lost) runs_.gone(process, how, std::nullopt);
 }
 
@@ -115,6 +122,35 @@ task<std::vector<LogPiece>> Head::read_logs(std::vector<LogRequest> requests,
   co_return pieces;
 }
 
+task<std::uint64_t> Head::submit(RunSubmission submission) {
+  const auto host = hosts_.find(submission.host);
+  if (host == hosts_.end() || host->second.away_since) {
+    std::vector<std::string> names;
+    for (const auto& [name, each] : hosts_)
+      if (!each.away_since) names.push_back(name);
+    throw_error(ErrorCode::kUnavailable,
+                "host {}, whose agent is to start run '{}', {}; there are {}", submission.host,
+                submission.name,
+                host == hosts_.end() ? "has not joined this cluster" : "does not answer",
+                names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+  }
+  auto answer = context_.system()
+                    .named<Agent>(host->second.agent, "agent")
+                    .within(kAgentStartsWithin)
+                    .call<&Agent::start_run>(submission, store_.term());
+  const DetachedRun started = co_await answer;
+  const std::uint64_t number = runs_.start(submission.name, started, submission.out);
+  event(fmt::format("run {} is left to host {} (pid {})", submission.name, started.host,
+                    started.pid));
+  co_return number;
+}
+
+void Head::detached_ended(const DetachedEnd& end) {
+  if (host_of(context_.caller().id) == nullptr) return;
+  runs_.detached_ended(end);
+  store_.sync();
+}
+
 ClusterEvents Head::events(const EventsRequest& request) {
   const std::uint64_t count = store_.event_count();
   const std::uint32_t limit = std::min(request.limit, kMaxEvents);
@@ -124,31 +160,49 @@ ClusterEvents Head::events(const EventsRequest& request) {
 }
 
 task<std::string> Head::cancel_run(std::uint64_t number, bool now) {
-  const RunRecord& run = runs_.get(number);
+  const RunRecord run = runs_.get(number);
   const std::string who =
       fmt::format("run '{}' (pid {}{})", run.name, run.pid,
                   run.description.machine.empty() ? "" : " on " + run.description.machine);
   if (run.ended())
     throw_error(ErrorCode::kFailedPrecondition, "{} has ended: {}", who, to_string(run.state));
   if (now) runs_.cancelled_at_once(number);
-  auto answer = context_.system()
-                    .named<ClusterWatcher>(run.process, "watcher")
-                    .within(kDriverAnswersWithin)
-                    .call<&ClusterWatcher::cancel>(now);
   event(fmt::format("{} is to end{}: weft cancel", who, now ? " at once" : ""));
-  const std::int64_t pid = run.pid;
-  std::optional<Error> failure;
-  try {
-    const std::string doing = co_await answer;
-    co_return doing;
-  } catch (const Error& error) {
-    failure = error;
+  std::string problem = "its driver is not here yet";
+  if (run.state != RunState::kStarting) {
+    auto answer = context_.system()
+                      .named<ClusterWatcher>(run.process, "watcher")
+                      .within(kDriverAnswersWithin)
+                      .call<&ClusterWatcher::cancel>(now);
+    std::optional<Error> failure;
+    try {
+      const std::string doing = co_await answer;
+      co_return doing;
+    } catch (const Error& error) {
+      failure = error;
+    }
+    if (failure->code() == ErrorCode::kFailedPrecondition) throw *failure;
+    problem = failure->message();
   }
-  if (failure->code() == ErrorCode::kFailedPrecondition) throw *failure;
+  // Its parent can do more.
+  const auto host = hosts_.find(run.description.agent);
+  if (host != hosts_.end()) {
+    auto signalled = context_.system()
+                         .named<Agent>(host->second.agent, "agent")
+                         .within(kDriverAnswersWithin)
+                         .call<&Agent::signal_run>(run.description.launch, now, store_.term());
+    try {
+      co_await signalled;
+      co_return fmt::format("host {} has sent {} to it ({})", host->second.offer.name,
+                            now ? "SIGKILL" : "SIGINT", problem);
+    } catch (const Error& error) {
+      problem += "; " + error.message();
+    }
+  }
   throw_error(ErrorCode::kUnavailable,
               "{} does not answer the head: it is stopped, overloaded or cut off ({}); where it "
               "runs, kill -INT {} asks it too, and kill -KILL {} ends it",
-              who, failure->message(), pid, pid);
+              who, problem, run.pid, run.pid);
 }
 
 }  // namespace weft::actors

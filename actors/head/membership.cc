@@ -404,6 +404,7 @@ void Head::remove_host(const std::string& name, const ExitEvidence& evidence,
   placement_.remove_host(name);
   if (stopping_) return event(fmt::format("host {} has ended", name));
   const std::string note = fmt::format("its agent (pid {}) {}", host.offer.pid, why);
+  runs_.host_gone(name, note);
   fail_meshes_on(host, evidence, note);
   for (auto& [key, mesh] : meshes_) {
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)

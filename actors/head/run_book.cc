@@ -12,6 +12,9 @@ namespace weft::actors {
 namespace {
 
 constexpr std::string_view kOwnerPrefix = "run ";
+/// Of `weft run`, as a shell says it.
+constexpr int kInterruptedStatus = 130;
+constexpr std::int64_t kSameDeathMs = 30'000;
 
 std::int64_t unix_ms() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -24,6 +27,7 @@ std::string row_name(std::uint64_t number) { return fmt::format("{:012}", number
 
 std::string_view to_string(RunState state) {
   switch (state) {
+    case RunState::kStarting: return "starting";
     case RunState::kRunning: return "running";
     case RunState::kAway: return "away";
     case RunState::kDone: return "done";
@@ -50,8 +54,17 @@ void RunBook::save(const RunRecord& record) {
 }
 
 RunRecord* RunBook::find(ProcessId process) {
+  if (process == ProcessId()) return nullptr;
   for (auto& [number, record] : records_)
     if (record.process.id == process && !record.ended()) return &record;
+  return nullptr;
+}
+
+RunRecord* RunBook::find(const std::string& agent, std::uint64_t launch) {
+  for (auto& [number, record] : records_)
+    if (record.detached() && record.description.agent == agent &&
+        record.description.launch == launch)
+      return &record;
   return nullptr;
 }
 
@@ -82,10 +95,80 @@ void RunBook::begin(const ProcessRef& process, const std::string& owner, std::in
 }
 
 void RunBook::describe(ProcessId process, RunDescription description) {
-  RunRecord* const record = find(process);
+  RunRecord* record = find(process);
   if (record == nullptr) return;
+  RunRecord* const started =
+      description.agent.empty() ? nullptr : find(description.agent, description.launch);
+  if (started != nullptr && started != record) {
+    // An agent began anew, and counts from the beginning: another run.
+    if (started->state != RunState::kStarting) {
+      started->description.agent.clear();
+      save(*started);
+    } else {
+      const std::uint64_t other = record->number;
+      started->name = record->name;
+      started->process = record->process;
+      started->pid = record->pid;
+      started->state = record->state;
+      store_.erase(StateStore::Table::kRuns, row_name(other));
+      records_.erase(other);
+      record = started;
+    }
+  }
   record->description = std::move(description);
   save(*record);
+}
+
+std::uint64_t RunBook::start(const std::string& name, const DetachedRun& run,
+                             const std::string& out) {
+  if (RunRecord* const known = find(run.host, run.launch)) {
+    if (!known->ended()) return known->number;  // its driver was here first
+    // An agent that began anew may count from the beginning.
+    known->description.agent.clear();
+    save(*known);
+  }
+  RunRecord record;
+  record.number = records_.empty() ? 1 : records_.rbegin()->first + 1;
+  record.name = name;
+  record.pid = run.pid;
+  record.state = RunState::kStarting;
+  record.description = {"", out, run.host, run.launch};
+  record.began_unix_ms = unix_ms();
+  save(record);
+  const std::uint64_t number = record.number;
+  records_[number] = std::move(record);
+  return number;
+}
+
+void RunBook::detached_ended(const DetachedEnd& end) {
+  RunRecord* const record = find(end.host, end.launch);
+  if (record == nullptr) return;
+  if (record->ended() && record->state != RunState::kLost) return;
+  const ExitEvidence& evidence = end.evidence;
+  if (evidence.orderly()) return close(*record, RunState::kDone, "", std::nullopt);
+  if (std::erase(cancelled_at_once_, record->number) > 0)
+    return close(*record, RunState::kInterrupted, "weft cancel --now", std::nullopt);
+  if (!evidence.violent() && evidence.status == kInterruptedStatus)
+    return close(*record, RunState::kInterrupted, "", std::nullopt);
+  close(*record, RunState::kFailed,
+        fmt::format(
+            "its weft run (pid {}) on host {} {}{}", evidence.pid, end.host,
+            evidence.violent() ? "died: " + evidence.cause() : "ended with " + evidence.cause(),
+            evidence.log_note()),
+        std::nullopt);
+}
+
+void RunBook::host_gone(const std::string& host, const std::string& how) {
+  for (auto& [number, record] : records_) {
+    // Its driver's connection may have ended a moment earlier, without a word.
+    const bool just_lost =
+        record.state == RunState::kLost && unix_ms() - record.ended_unix_ms < kSameDeathMs;
+    if (record.description.agent != host || (record.ended() && !just_lost)) continue;
+    close(record, RunState::kLost,
+          fmt::format("host {}, whose agent had started it, is gone, and the run with it: {}", host,
+                      how),
+          std::nullopt);
+  }
 }
 
 void RunBook::add_devices(ProcessId process, const std::vector<RunDevice>& devices) {

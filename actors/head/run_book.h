@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/agent/detached_run.h"
 #include "actors/head/run_messages.h"
 #include "actors/head/state_store.h"
 
@@ -25,7 +26,14 @@ class RunBook final {
 
   /// "run quickstart" is the run "quickstart". Nothing if this process has one.
   void begin(const ProcessRef& process, const std::string& owner, std::int64_t pid);
+  /// Of a detached run that has been started: its record becomes this one.
   void describe(ProcessId process, RunDescription description);
+  /// An agent has started one. Its number.
+  std::uint64_t start(const std::string& name, const DetachedRun& run, const std::string& out);
+  /// The `weft run` of a detached one has ended: what its driver has said itself counts more.
+  void detached_ended(const DetachedEnd& end);
+  /// The host of detached ones is gone, and they with it.
+  void host_gone(const std::string& host, const std::string& how);
   void add_devices(ProcessId process, const std::vector<RunDevice>& devices);
   /// What the program says itself counts, whatever comes later.
   void end(ProcessId process, const RunEnd& end, const std::optional<RunProgress>& progress);
@@ -43,6 +51,7 @@ class RunBook final {
 
  private:
   RunRecord* find(ProcessId process);
+  RunRecord* find(const std::string& agent, std::uint64_t launch);
   void close(RunRecord& record, RunState state, const std::string& why,
              const std::optional<RunProgress>& progress);
   void save(const RunRecord& record);

@@ -16,10 +16,15 @@ namespace weft::actors {
 struct RunDescription {
   std::string machine;  ///< what gethostname() says there
   std::string out;      ///< where its results go, absolute; may be empty
-  static constexpr auto fields = weft::fields(&RunDescription::machine, &RunDescription::out);
+  /// Of a detached run: the host whose agent has started it, and which one of its runs it is.
+  std::string agent = {};
+  std::uint64_t launch = 0;
+  static constexpr auto fields = weft::fields(&RunDescription::machine, &RunDescription::out,
+                                              &RunDescription::agent, &RunDescription::launch);
 };
 
 enum class RunState : std::uint8_t {
+  kStarting,  ///< A detached run whose driver is not here yet.
   kRunning,
   kAway,  ///< It does not answer, and may come back.
   kDone,
@@ -64,7 +69,8 @@ struct RunRecord {
   std::string why;          ///< of its end
   std::vector<RunDevice> devices;
 
-  bool ended() const { return state != RunState::kRunning && state != RunState::kAway; }
+  bool ended() const { return state > RunState::kAway; }
+  bool detached() const { return !description.agent.empty(); }
   static constexpr auto fields =
       weft::fields(&RunRecord::number, &RunRecord::name, &RunRecord::process, &RunRecord::pid,
                    &RunRecord::description, &RunRecord::state, &RunRecord::began_unix_ms,

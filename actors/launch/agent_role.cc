@@ -121,6 +121,9 @@ int serve_agent(const AgentRole& role) {
   events.on_death = [&system](const ProcessRef& head, const DeathReport& report) {
     system.named<Head>(head, "head").tell<&Head::process_died>(report);
   };
+  events.on_run_end = [&system](const ProcessRef& head, const DetachedEnd& ended) {
+    system.named<Head>(head, "head").tell<&Head::detached_ended>(ended);
+  };
   events.on_processes = [&processes](std::size_t count) { processes = count; };
   events.on_shut_down = [&end](const std::string& reason) { end.set(0, reason); };
   const auto logs = system.host_made<LogReader>("logs", [&role](Context& context) {
@@ -130,10 +133,12 @@ int serve_agent(const AgentRole& role) {
     logs.tell<&LogReader::began>(name, size);
   };
   const auto agent = system.host_made<Agent>("agent", [&](Context& context) {
-    return std::make_unique<Agent>(context,
-                                   AgentConfig{role.name, address, role.log_directory,
-                                               hash_directory(), role.protection.insecure},
-                                   events, *launcher);
+    return std::make_unique<Agent>(
+        context,
+        AgentConfig{role.name, address, role.log_directory, hash_directory(),
+                    role.protection.insecure, role.supervisor, role.head,
+                    role.protection.to_arguments()},
+        events, *launcher);
   });
   HostOffer offer{role.name,         role.devices,    process_id(),       machine_name(),
                   instruction_set(), role.has_parent, role.log_directory, num_processors()};

@@ -95,6 +95,8 @@ AppRun make_run(const RoleArguments& arguments) {
   if (const std::string place = arguments.get_or("planned-to", ""); !place.empty())
     run.planned = [place](const std::string& digest) { leave_last_words(place, digest); };
   run.config = arguments.get_or("config", "");
+  run.config_folder = arguments.get_or("config-folder", "");
+  run.started_by = arguments.get_or("started-by", "");
   run.overrides = arguments.all("set");
   run.out = arguments.get_or("out", "");
   run.json = arguments.has("json");
@@ -147,6 +149,10 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
     events.add(event);
   };
   cluster_options.description = {machine_name(), std::filesystem::absolute(run.out).string()};
+  if (const auto colon = run.started_by.rfind(':'); colon != std::string::npos) {
+    cluster_options.description.agent = run.started_by.substr(0, colon);
+    cluster_options.description.launch = std::stoull(run.started_by.substr(colon + 1));
+  }
   cluster_options.on_cancel = [&interruption, &system](bool now) {
     const Interruption::Cancelled cancelled = interruption.cancel(now);
     if (cancelled.ends_at_once)
@@ -202,7 +208,8 @@ int by_hand_usage(const std::string& program) {
 
 const ConfigDocument& AppRun::document() const {
   if (!document_)
-    document_ = std::make_shared<const ConfigDocument>(ConfigDocument::load(config, overrides));
+    document_ = std::make_shared<const ConfigDocument>(
+        ConfigDocument::load(config, overrides, config_folder));
   return *document_;
 }
 

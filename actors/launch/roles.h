@@ -53,6 +53,8 @@ struct AgentRole {
   bool has_parent = false;  ///< started by somebody who reaps it and tells the head
   LogLevel log_level = LogLevel::kInfo;
   Protection protection = {};
+  /// serves the role "run", for runs that somebody leaves to the cluster; empty: none can be
+  std::filesystem::path supervisor = {};
 };
 /// Joins the head, and runs the host's agent until the cluster stops, a signal comes, or the head
 /// has been gone for its grace while nothing runs here that anybody uses (status 1).

@@ -27,6 +27,7 @@
 #include "core/base/platform.h"
 #include "core/base/terminal.h"
 #include "core/base/thread.h"
+#include "core/base/units.h"
 
 namespace weft::actors {
 namespace {
@@ -43,11 +44,14 @@ constexpr auto kGreetWithin = std::chrono::seconds(5);
 
 std::vector<std::string> app_command(const std::filesystem::path& app, const std::string& role,
                                      const std::filesystem::path& run_file,
-                                     const std::vector<std::string>& overrides) {
+                                     const std::vector<std::string>& overrides,
+                                     const std::filesystem::path& config_folder) {
   std::vector<std::string> command = {app.string(), "--weft-role=" + role, "--config",
                                       run_file.string()};
   for (const std::string& assignment : overrides)
     command.insert(command.end(), {"--set", assignment});
+  if (!config_folder.empty())
+    command.insert(command.end(), {"--config-folder", config_folder.string()});
   return command;
 }
 
@@ -143,7 +147,9 @@ class RunSupervisor {
                                                        token_, on_death, run_.header.log_level});
       run_.head = to_string(local_->head());
     } else {
-      token_ = find_token(Address::parse(run_.head), run_.token_file, internal::kConnectWithin);
+      token_ = !run_.token.empty() ? run_.token
+                                   : find_token(Address::parse(run_.head), run_.token_file,
+                                                internal::kConnectWithin);
     }
     SystemOptions options;
     options.name = "weft run";
@@ -223,13 +229,16 @@ class RunSupervisor {
   }
 
   void start_driver() {
-    ProcessSpec spec{"driver of " + run_.header.name,
-                     app_command(run_.header.app, "driver", run_.run_file, run_.overrides),
-                     {},
-                     ""};
+    ProcessSpec spec{
+        "driver of " + run_.header.name,
+        app_command(run_.header.app, "driver", run_.run_file, run_.overrides, run_.config_folder),
+        {},
+        ""};
     spec.command.insert(spec.command.end(),
                         {"--head", run_.head, "--out", run_.out.string(), "--name",
                          "run " + run_.header.name, "--last-words", driver_said_.path()});
+    if (!run_.started_by.empty())
+      spec.command.insert(spec.command.end(), {"--started-by", run_.started_by});
     if (!run_.checked.empty()) spec.command.insert(spec.command.end(), {"--checked", run_.checked});
     if (driver_restarts_ > 0)
       spec.command.insert(spec.command.end(), {"--restart", std::to_string(driver_restarts_)});
@@ -280,10 +289,17 @@ class RunSupervisor {
           break;
         case SupervisorEvent::Kind::kHostDied:
           host_died(*event);
-          if (!interrupted) restart_agent(*event);
+          if (interrupted || restart_agent(*event)) break;
+          // Nobody else would, and the run would wait for it.
+          if (!first_cause)
+            first_cause = too_often(fmt::format("the agent of {} (pid {}) {}", event->host,
+                                                event->evidence.pid, event->evidence.verdict()));
+          driver_must_end = clock.now() + kDriverGrace;
           break;
         case SupervisorEvent::Kind::kDriverEnded:
           if (!interrupted && !first_cause && restart_driver(event->evidence)) break;
+          if (!first_cause && goes_on() && event->evidence.violent())
+            first_cause = too_often(driver_cause(driver_stopped_.value_or(event->evidence)));
           if (!first_cause && driver_stopped_) first_cause = driver_cause(*driver_stopped_);
           return driver_ended(event->evidence, interrupted, std::move(first_cause));
       }
@@ -316,19 +332,26 @@ class RunSupervisor {
     say(stderr, "{}\n", fitted_to(STDERR_FILENO, "weft: " + text));
   }
 
-  /// The next one of its name; the driver has what was lost replaced.
-  void restart_agent(const SupervisorEvent& event) {
+  std::string too_often(const std::string& what) const {
+    return fmt::format("{}. That is more than recovery.restarts allows, {} within {}", what,
+                       restarts_.most(), format_seconds(in_seconds(restarts_.within())));
+  }
+
+  /// The next one of its name; the driver has what was lost replaced. False where it has died too
+  /// often.
+  bool restart_agent(const SupervisorEvent& event) {
     if (!local_ || !goes_on() || event.evidence.orderly() || !event.evidence.silence.empty())
-      return;  // of one that was stopped, the end comes as another event
+      return true;  // of one that was stopped, the end comes as another event
     const SteadyClock clock;
     const auto number = restarts_.admit(clock.now());
-    if (!number) return;  // The driver ends, for as many deaths.
+    if (!number) return false;
     tell_restart(
         "agent restarted",
         fmt::format("the agent of {} (pid {}) {}; started again, restart {} of {}; log: {}",
                     event.host, event.evidence.pid, event.evidence.verdict(), *number,
                     restarts_.most(), event.evidence.log_file));
     local_->restart_agent(event.host, system_->token());
+    return true;
   }
 
   /// Whose own errors end the run; a death does not, where it can go on.
@@ -441,14 +464,16 @@ class RunSupervisor {
 
 int run_app_role(const std::filesystem::path& app, const std::string& role,
                  const std::filesystem::path& run_file, const std::vector<std::string>& overrides,
-                 const std::vector<std::string>& more) {
+                 const std::vector<std::string>& more, const std::filesystem::path& config_folder) {
   SupervisorEvents queue;
   const SignalWatch signals([&](const ReceivedSignal&) {
     queue.add({SupervisorEvent::Kind::kSignal, "", {}});
   });
   const std::unique_ptr<ProcessLauncher> launcher = make_launcher();
-  ProcessSpec spec{
-      role + " of " + app.filename().string(), app_command(app, role, run_file, overrides), {}, ""};
+  ProcessSpec spec{role + " of " + app.filename().string(),
+                   app_command(app, role, run_file, overrides, config_folder),
+                   {},
+                   ""};
   spec.command.insert(spec.command.end(), more.begin(), more.end());
   ProcessEvents events;
   events.on_death = [&](const ExitEvidence& evidence) {

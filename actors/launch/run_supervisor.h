@@ -24,6 +24,11 @@ struct SupervisedRun {
   std::string checked = {};
   /// towards the cluster at `head`
   Protection protection = {};
+  /// of the cluster at `head`, where whoever starts it has it
+  Secret token = {};
+  /// see AppRun
+  std::filesystem::path config_folder = {};
+  std::string started_by = {};
 };
 
 /// Parent and supervisor of a run: starts head and agents (launcher local), then the app's driver,
@@ -35,6 +40,7 @@ int supervise_run(SupervisedRun run);
 /// and returns its exit status.
 int run_app_role(const std::filesystem::path& app, const std::string& role,
                  const std::filesystem::path& run_file, const std::vector<std::string>& overrides,
-                 const std::vector<std::string>& more);
+                 const std::vector<std::string>& more,
+                 const std::filesystem::path& config_folder = {});
 
 }  // namespace weft::actors

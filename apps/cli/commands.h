@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "actors/launch/protection.h"
 #include "apps/cli/reshard_request.h"
 #include "apps/cli/schedule_query.h"
 #include "apps/cluster_view/observer.h"
+#include "core/base/secret.h"
 
 namespace weft::apps {
 
@@ -35,6 +37,12 @@ struct FileOptions {
   std::string out;
   std::string programs;  ///< plan: of which device, or of all
   bool json = false;
+  bool detach = false;  ///< run: leave it to the cluster
+  // Of a detached run, from the agent that starts it.
+  std::string folder;  ///< from which the paths of the file count
+  std::string started_by;
+  Secret token;
+  actors::Protection protection;
 };
 enum class StrategyAction : std::uint8_t { kShow, kCheck, kCompare };
 struct StrategyOptions {
@@ -93,6 +101,8 @@ struct CancelOptions {
 int run_head(const HeadOptions& options);
 int run_join(const JoinOptions& options);
 int run_run(const FileOptions& options);
+/// The role "run": a run that somebody has left to the cluster, as the child of an agent.
+int serve_run(const std::vector<std::string>& arguments);
 int run_check(const FileOptions& options);
 int run_plan(const FileOptions& options);
 int run_strategy(const StrategyOptions& options);

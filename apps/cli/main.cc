@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/launch/app_main.h"
+#include "actors/launch/role_arguments.h"
 #include "actors/launch/roles.h"
 #include "apps/cli/check_words.h"
 #include "apps/cli/commands.h"
@@ -185,6 +186,13 @@ CLI::App* add_run(CLI::App& app, FileOptions& options) {
   add_access(command, options.token_file, options.certificate, options.insecure);
   command->add_option("--out", options.out, "Folder for the results; default: runs/NAME")
       ->type_name("DIR");
+  auto* head = command->get_option("--head");
+  auto* detach = command
+                     ->add_flag("--detach", options.detach,
+                                "Leave the run to the cluster: the agent of its first host starts "
+                                "its driver, and results lie there")
+                     ->needs(head);
+  command->add_flag("--json", options.json, "Print JSON; of --detach")->needs(detach);
   return command;
 }
 
@@ -470,6 +478,8 @@ int main(int argc, char** argv) {
   try {
     if (const auto status = weft::actors::serve_cluster_role({argv + 1, argv + argc}))
       return *status;
+    if (weft::actors::role_of({argv + 1, argv + argc}) == "run")
+      return weft::apps::serve_run({argv + 1, argv + argc});
     return weft::apps::CommandLine().parse_and_run({argv + 1, argv + argc});
   } catch (...) {
     const weft::Error error = weft::current_error();

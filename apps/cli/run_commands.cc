@@ -14,9 +14,11 @@
 #include <vector>
 
 #include "actors/launch/last_words.h"
+#include "actors/launch/role_arguments.h"
 #include "actors/launch/run_supervisor.h"
 #include "actors/launch/token.h"
 #include "apps/cli/commands.h"
+#include "apps/cli/detach_run.h"
 #include "apps/run_files/checkpoint.h"
 #include "apps/run_files/run_directory.h"
 #include "core/base/error.h"
@@ -30,13 +32,14 @@ namespace weft::apps {
 namespace {
 
 ConfigDocument load(const FileOptions& options) {
-  return ConfigDocument::load(options.file, options.overrides);
+  return ConfigDocument::load(options.file, options.overrides, options.folder);
 }
 
 int run_app(const FileOptions& options, const actors::RunHeader& header, const std::string& role,
             std::vector<std::string> more) {
-  if (options.json) more.emplace_back("--json");
-  return actors::run_app_role(header.app, role, options.file, options.overrides, more);
+  if (options.json && !options.detach) more.emplace_back("--json");
+  return actors::run_app_role(header.app, role, options.file, options.overrides, more,
+                              options.folder);
 }
 
 int run_app(const FileOptions& options, const std::string& role, std::vector<std::string> more) {
@@ -136,9 +139,10 @@ int run_run(const FileOptions& options) {
           run_app(options, header, "check", {"--quiet", "--planned-to", planned.path()});
       status != 0)
     return status;
-  actors::Protection protection;
+  if (options.detach) return detach_run(options, header);
+  actors::Protection protection = options.protection;
   if (options.insecure) actors::warn_of_insecure(Log::standard_error(LogLevel::kWarning));
-  if (!options.head.empty()) {
+  if (!options.head.empty() && options.token.empty()) {
     const auto head = actors::Address::parse(options.head);
     (void)actors::find_token(head, options.token_file, std::chrono::seconds(10));
     protection =
@@ -154,7 +158,23 @@ int run_run(const FileOptions& options) {
   }
   std::fflush(stdout);
   return actors::supervise_run({std::move(header), options.file, options.overrides, options.head,
-                                out, options.token_file, planned.read(), protection});
+                                out, options.token_file, planned.read(), protection, options.token,
+                                options.folder, options.started_by});
+}
+
+int serve_run(const std::vector<std::string>& arguments) {
+  const actors::RoleArguments given(arguments, {actors::Protection::kInsecure});
+  if (given.has("directory")) std::filesystem::current_path(given.get("directory"));
+  FileOptions options;
+  options.file = given.get("config");
+  options.folder = given.get("config-folder");
+  options.overrides = given.all("set");
+  options.head = given.get("head");
+  options.out = given.get("out");
+  options.started_by = given.get("started-by");
+  options.token = actors::inherited_token(given);
+  options.protection = actors::Protection::of(given);
+  return run_run(options);
 }
 
 int run_check(const FileOptions& options) { return check_run(options, {}, options.file); }

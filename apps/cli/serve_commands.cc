@@ -71,6 +71,7 @@ int run_join(const JoinOptions& options) {
       options.logs.empty()
           ? std::filesystem::absolute(std::filesystem::path("weft-logs") / role.name).string()
           : std::filesystem::absolute(options.logs).string();
+  role.supervisor = std::filesystem::read_symlink("/proc/self/exe");
   return actors::serve_agent(role);
 }
 

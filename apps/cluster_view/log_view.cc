@@ -37,6 +37,14 @@ std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& w
     names.insert({device.label, device.mesh.name});
   }
   std::vector<RunLog> logs;
+  if (run.detached()) {
+    names.insert("driver");
+    // "quickstart#2" was submitted as "quickstart".
+    const actors::LogName name{
+        {run.name.substr(0, run.name.find('#')), run.description.launch}, 0, true};
+    if (wanted.empty() || wanted == "driver")
+      logs.push_back({"driver", run.description.agent, name.file(), name});
+  }
   for (const actors::RunDevice& device : run.devices) {
     const bool meant = wanted.empty() || wanted == device.mesh.name ||
                        short_label(wanted) == short_label(device.label);

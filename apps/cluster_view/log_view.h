@@ -9,7 +9,7 @@
 
 namespace weft::apps {
 
-/// A log of a run: of a device process.
+/// A log of a run: of a device process, or of the driver where an agent has started it.
 struct RunLog {
   std::string
       label;  ///< "front[data=0]"; of a mesh that was spawned again "front[data=0] (epoch 3)"
@@ -18,8 +18,8 @@ struct RunLog {
   actors::LogName name;
 };
 
-/// The logs of a run that somebody means: all (empty), of a mesh ("front"), or of a device
-/// ("front[data=0,tensor=1]" or "front[0,1]"). Throws Error(kNotFound) with the nearest name.
+/// The logs of a run that somebody means: all (empty), of a mesh ("front"), of a device
+/// ("front[data=0,tensor=1]" or "front[0,1]"), or of the "driver". Throws Error(kNotFound) with the nearest name.
 std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& wanted);
 
 /// "front[data=0,tensor=1]" and "front[0,1]" are one device: the second form.

@@ -103,6 +103,7 @@ nlohmann::ordered_json runs_json(const std::vector<RunRecord>& runs) {
                                   {"pid", run.pid},
                                   {"machine", run.description.machine},
                                   {"out", run.description.out},
+                                  {"started_by_host", run.description.agent},
                                   {"began_unix_ms", run.began_unix_ms},
                                   {"ended_unix_ms", nullptr},
                                   {"progress", nullptr},

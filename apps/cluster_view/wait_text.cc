@@ -225,6 +225,7 @@ std::string ends_text(const WaitGraph& graph, const std::vector<std::size_t>& ro
   std::vector<std::string> names;
   for (const std::size_t waiter : ends) names.push_back(graph.waiters[waiter].name);
   if (names.empty()) return "";
+  std::ranges::sort(names);
   if (names.size() > kMaxEnds)
     return fmt::format("in the end, {} are waited for, and wait for nobody", names.size());
   return fmt::format("in the end, all wait for {}", fmt::join(names, ", "));

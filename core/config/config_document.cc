@@ -17,12 +17,15 @@ ConfigDocument& ConfigDocument::operator=(ConfigDocument&&) noexcept = default;
 ConfigDocument::~ConfigDocument() = default;
 
 ConfigDocument ConfigDocument::load(const std::filesystem::path& path,
-                                    std::span<const std::string> overrides) {
+                                    std::span<const std::string> overrides,
+                                    const std::filesystem::path& folder) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!file || std::filesystem::is_directory(path) || !(text << file.rdbuf()))
     throw_error(ErrorCode::kInvalidConfig, "{}: cannot be read; is the path right?", path.string());
-  return parse(text.str(), path.string(), overrides);
+  ConfigDocument document = parse(text.str(), path.string(), overrides);
+  if (!folder.empty()) document.tree_->folder = folder;
+  return document;
 }
 
 ConfigDocument ConfigDocument::parse(const std::string& text, const std::string& name,

@@ -26,9 +26,11 @@ class ConfigDocument {
  public:
   /// `overrides` are the values of --set: "key.path=value", where the value is YAML ("3",
   /// "[worker0]", "{data: 2}") and a number in the path is an index into a list
-  /// ("cluster.hosts.0.devices=4"). Missing maps on the way are made.
+  /// ("cluster.hosts.0.devices=4"). Missing maps on the way are made. `folder`: from which its
+  /// paths count, where it is a copy of a file of another folder; empty: its own.
   static ConfigDocument load(const std::filesystem::path& path,
-                             std::span<const std::string> overrides = {});
+                             std::span<const std::string> overrides = {},
+                             const std::filesystem::path& folder = {});
   /// The same from text; `name` stands for the file in messages, and its folder for that of paths.
   static ConfigDocument parse(const std::string& text, const std::string& name,
                               std::span<const std::string> overrides = {});

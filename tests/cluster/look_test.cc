@@ -1,4 +1,5 @@
-// What an operator sees of a cluster that runs: weft runs, events, logs, cancel.
+// What an operator sees of a cluster that runs, and what goes on without a terminal: weft runs,
+// events, logs, why, cancel, run --detach.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -279,6 +280,104 @@ TEST_F(Look, ALogWhoseHostIsGoneIsSaid) {
   EXPECT_THAT(logs.text(),
               HasSubstr("the log of front[x=0] on host a cannot be read: host a is not in this "
                         "cluster (any more)"));
+}
+
+/// `weft run --detach` in a folder below the test's.
+class Detach : public Look {
+ protected:
+  Detach() {
+    std::filesystem::create_directories(processes_.directory() / "files");
+    std::filesystem::create_symlink(RealProcesses::program("cluster_app"),
+                                    processes_.directory() / "files/my_app");
+  }
+  /// The paths of its file count from the file's folder, those of --set and --out from the test's.
+  RealProcesses::Process& detach(const std::string& work, std::vector<std::string> more = {}) {
+    processes_.write("files/train.yaml",
+                     fmt::format("name: train\napp: ./my_app\ncluster: {{launcher: manual, hosts: "
+                                 "[{{name: b}}, {{name: a}}]}}\nwork: {{{}}}\n",
+                                 work));
+    std::vector<std::string> words = {"run", "files/train.yaml", "--detach", "--out", "results"};
+    words.insert(words.end(), more.begin(), more.end());
+    return weft(words);
+  }
+};
+
+bool has_ended(pid_t pid) {
+  const auto stat = actors::read_proc_stat(pid);
+  return !stat || stat->exiting;
+}
+
+TEST_F(Detach, ARunIsLeftToTheClusterAndOutlivesHeadsAndTerminals) {
+  auto& detached = detach("actors: 2, seconds: 600", {"--set", "work.actors=3"});
+  EXPECT_EQ(detached.wait(), 0) << detached.text();
+  EXPECT_THAT(detached.text(),
+              AllOf(HasSubstr("run 'train' is left to the cluster: host b has started it (pid "),
+                    HasSubstr((processes_.directory() / "results").string()),
+                    HasSubstr("weft logs train -f"), HasSubstr("weft cancel train")));
+  auto run = run_named("train");
+  EXPECT_EQ(run["state"], "running");
+  EXPECT_EQ(run["started_by_host"], "b");
+  EXPECT_EQ(run["out"], (processes_.directory() / "results").string());
+  EXPECT_TRUE(eventually([&] { return run_named("train")["devices"].size() == 3; }));
+  EXPECT_TRUE(eventually([&] {
+    return weft({"logs", "train", "driver"}).text().find("working") != std::string::npos;
+  }));
+  ::kill(head_->pid, SIGKILL);
+  head_->wait();
+  processes_.start("weft", {"head", "--listen", address_, "--state", "state"})
+      .word_after("term 2, at ");
+  EXPECT_TRUE(eventually([&] { return run_named("train")["state"] == "running"; }));
+  weft({"cancel", "train"});
+  EXPECT_TRUE(eventually([&] { return run_named("train")["state"] == "interrupted"; }));
+  EXPECT_THAT(weft({"logs", "train", "driver"}).text(), HasSubstr("run 'train' was interrupted"));
+  EXPECT_TRUE(std::filesystem::exists(processes_.directory() / "results/events.jsonl"));
+  // Another one of the same name.
+  auto& again = detach("actors: 1");
+  EXPECT_EQ(again.wait(), 0) << again.text();
+  EXPECT_TRUE(eventually([&] { return json({"runs"}).back()["state"] == "done"; }));
+  EXPECT_EQ(json({"runs"}).size(), 2u);
+}
+
+TEST_F(Detach, WhatFailsIsToldAtOnceOrRemembered) {
+  auto& wrong = detach("actors: 0");
+  EXPECT_EQ(wrong.wait(), 2);
+  EXPECT_THAT(wrong.text(), HasSubstr("train.yaml:4:16"));
+  EXPECT_TRUE(json({"runs"}).empty()) << "the app's check comes before anything is sent";
+  // Its folder on that host cannot be made.
+  processes_.write("results", "a file\n");
+  auto& refused = detach("actors: 1");
+  EXPECT_EQ(refused.wait(), 1);
+  EXPECT_THAT(refused.text(),
+              AllOf(HasSubstr("run 'train' has failed on host b"), HasSubstr("results")));
+  EXPECT_EQ(run_named("train")["state"], "failed");
+  auto& nowhere = weft({"run", "files/train.yaml", "--detach", "--set", "cluster.hosts.0.name=c"});
+  EXPECT_EQ(nowhere.wait(), 1);
+  EXPECT_THAT(nowhere.text(), HasSubstr("host c, whose agent is to start run 'train', has not "
+                                        "joined this cluster; there are a, b"));
+  auto& headless = processes_.run("weft", {"run", "files/train.yaml", "--detach"});
+  EXPECT_EQ(headless.wait(), 2);
+}
+
+TEST_F(Detach, AnAgentThatDiesTakesItsDriverWithItAndSaysSo) {
+  EXPECT_EQ(detach("actors: 1, seconds: 600").wait(), 0);
+  const pid_t driver = run_named("train")["pid"];
+  ::kill(agents_[1]->pid, SIGKILL);
+  EXPECT_TRUE(eventually([&] { return run_named("train")["state"] == "lost"; }));
+  EXPECT_TRUE(eventually([&] {
+    return std::string(run_named("train")["why"])
+               .find("host b, whose agent had started it, is gone, and the run with it") == 0;
+  }));
+  EXPECT_TRUE(eventually([&] { return has_ended(driver); }));
+}
+
+TEST_F(Detach, ADriverThatHangsIsEndedThroughItsAgent) {
+  EXPECT_EQ(detach("actors: 1, seconds: 600").wait(), 0);
+  const pid_t driver = run_named("train")["pid"];
+  ::kill(driver, SIGSTOP);
+  EXPECT_THAT(weft({"cancel", "train", "--now"}).text(),
+              HasSubstr("host b has sent SIGKILL to it"));
+  EXPECT_TRUE(eventually([&] { return run_named("train")["state"] == "interrupted"; }));
+  EXPECT_TRUE(eventually([&] { return has_ended(driver); }));
 }
 
 }  // namespace

@@ -1,0 +1,97 @@
+// The detached runs of a host: `weft run` as the agent's child.
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <fstream>
+
+#include "actors/agent/agent.h"
+#include "core/base/error.h"
+#include "core/base/name.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr std::size_t kKeptEnds = 100;
+
+}  // namespace
+
+DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term) {
+  check_term(term);
+  check_name("the name of a run", submission.name);
+  if (config_.supervisor.empty())
+    throw_error(ErrorCode::kFailedPrecondition,
+                "the agent of host {} cannot start runs: it is no process of `weft join`",
+                config_.name);
+  check_binary(submission.app, submission.app_sha256);
+  if (!submission.overrides.empty() && !std::filesystem::is_directory(submission.working_directory))
+    throw_error(ErrorCode::kNotFound,
+                "host {} has no folder {}, from which the paths of --set count; start the run from "
+                "a folder that is there too, or leave --set out",
+                config_.name, submission.working_directory);
+  // An agent before this one may have left some in the same folder.
+  const auto file_of = [&](std::uint64_t launch) {
+    return config_.log_directory / fmt::format("{}.{}.yaml", submission.name, launch);
+  };
+  do ++last_launch_;
+  while (std::filesystem::exists(file_of(last_launch_)));
+  const std::uint64_t launch = last_launch_;
+  if (std::ofstream file(file_of(launch)); !(file << submission.text).flush())
+    throw_error(ErrorCode::kUnavailable, "host {} cannot write {}", config_.name,
+                file_of(launch).string());
+  const LogName log{{submission.name, launch}, 0, true};
+  ProcessSpec spec;
+  spec.label = "run " + submission.name;
+  spec.command = {config_.supervisor.string(),
+                  "--weft-role=run",
+                  "--config",
+                  file_of(launch).string(),
+                  "--config-folder",
+                  submission.folder,
+                  "--out",
+                  submission.out,
+                  "--head",
+                  to_string(config_.head),
+                  "--started-by",
+                  fmt::format("{}:{}", config_.name, launch),
+                  "--token-fd",
+                  std::to_string(kSecretDescriptor)};
+  spec.command.insert(spec.command.end(), config_.protection.begin(), config_.protection.end());
+  for (const std::string& assignment : submission.overrides)
+    spec.command.insert(spec.command.end(), {"--set", assignment});
+  if (!submission.overrides.empty())
+    spec.command.insert(spec.command.end(), {"--directory", submission.working_directory});
+  // The same app as where it was submitted, wherever this host's `weft` lies.
+  spec.command.insert(spec.command.end(), {"--set", "app=" + submission.app});
+  spec.secret = context_.system().token();
+  spec.log_file = config_.log_directory / log.file();
+  std::error_code none;
+  const auto written = std::filesystem::file_size(spec.log_file, none);
+  if (events_.on_log) events_.on_log(log, none ? 0 : written);
+  auto poster = context_.poster();
+  const pid_t pid = launcher_.launch(
+      spec, {[this, poster, launch](const ExitEvidence& evidence) mutable {
+               poster.post([this, launch, evidence] { run_ended(launch, evidence); });
+             },
+             [](const ExitEvidence&) {}});
+  runs_[launch] = pid;
+  events_.on_processes(num_processes());
+  return {config_.name, launch, pid, spec.log_file.string()};
+}
+
+void Agent::signal_run(std::uint64_t launch, bool now, std::uint64_t term) {
+  check_term(term);
+  const auto run = runs_.find(launch);
+  if (run == runs_.end())
+    throw_error(ErrorCode::kNotFound, "host {} has no run of that number any more", config_.name);
+  launcher_.signal(run->second, now ? SIGKILL : SIGINT);
+}
+
+void Agent::run_ended(std::uint64_t launch, const ExitEvidence& evidence) {
+  if (runs_.erase(launch) == 0) return;
+  run_ends_.push_back({config_.name, launch, evidence});
+  if (run_ends_.size() > kKeptEnds) run_ends_.pop_front();
+  events_.on_run_end(head_, run_ends_.back());
+  events_.on_processes(num_processes());
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,89 @@
+#include "apps/cli/detach_run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "actors/agent/binary_hashes.h"
+#include "actors/launch/token.h"
+#include "apps/cluster_view/observer.h"
+#include "core/base/error.h"
+#include "core/base/terminal.h"
+
+namespace weft::apps {
+namespace {
+
+using actors::Head;
+using actors::RunRecord;
+using actors::RunState;
+
+constexpr auto kSubmitWithin = std::chrono::seconds(40);
+constexpr auto kStartsWithin = std::chrono::seconds(60);
+constexpr auto kLookEvery = std::chrono::milliseconds(100);
+
+actors::RunSubmission submission_of(const FileOptions& options, const actors::RunHeader& header) {
+  namespace fs = std::filesystem;
+  actors::RunSubmission submission;
+  submission.name = header.name;
+  submission.host = header.cluster.hosts.front().name;
+  std::ifstream file(options.file, std::ios::binary);
+  submission.text.assign(std::istreambuf_iterator<char>(file), {});
+  submission.file = fs::absolute(options.file).lexically_normal().string();
+  submission.folder = fs::path(submission.file).parent_path().string();
+  submission.working_directory = fs::current_path().string();
+  submission.overrides = options.overrides;
+  const fs::path out = options.out.empty() ? fs::path("runs") / header.name : fs::path(options.out);
+  submission.out = fs::absolute(out).lexically_normal().string();
+  submission.app = header.app.string();
+  submission.app_sha256 = actors::binary_sha256(header.app, actors::hash_directory());
+  return submission;
+}
+
+}  // namespace
+
+int detach_run(const FileOptions& options, const actors::RunHeader& header) {
+  Observer observer({options.head, options.token_file, options.certificate, options.insecure},
+                    "weft run");
+  const actors::RunSubmission submission = submission_of(options, header);
+  const std::uint64_t number =
+      observer.head().within(kSubmitWithin).call<&Head::submit>(submission).get();
+  const SteadyClock clock;
+  const TimePoint give_up = clock.now() + kStartsWithin;
+  RunRecord run;
+  do {
+    observer.wait(kLookEvery);
+    run = observer.ask_patiently(
+        [&](const actors::ActorRef<Head>& head) { return head.call<&Head::run>(number).get(); });
+  } while (run.state == RunState::kStarting && clock.now() < give_up);
+  const bool failed = run.state == RunState::kFailed || run.state == RunState::kLost;
+  if (options.json) {
+    const nlohmann::ordered_json json = {
+        {"run", run.name}, {"number", run.number},    {"state", actors::to_string(run.state)},
+        {"pid", run.pid},  {"host", submission.host}, {"out", submission.out},
+        {"why", run.why}};
+    say(stdout, "{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return failed ? 1 : 0;
+  }
+  if (failed)
+    throw_error(ErrorCode::kFailedPrecondition, "run '{}' has failed on host {}: {}", run.name,
+                submission.host, run.why);
+  say(stdout, "{}",
+      fitted_to(STDOUT_FILENO,
+                fmt::format("run '{}' is left to the cluster: host {} has started it (pid {}), and "
+                            "its results lie there, in {}\n",
+                            run.name, submission.host, run.pid, submission.out)));
+  say(stdout,
+      "\n  see it    weft runs\n"
+      "  read it   weft logs {0} -f\n"
+      "  end it    weft cancel {0}\n",
+      run.name);
+  return 0;
+}
+
+}  // namespace weft::apps
