@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/agent/binary_hashes.h"
@@ -67,7 +68,8 @@ void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLa
                   "--sha256",     request.binary_sha256,
                   "--token-fd",   std::to_string(kSecretDescriptor),
                   "--unused-ms",  std::to_string(grace_ns_ / 1'000'000)};
-  spec.secret = config_.token;
+  if (config_.insecure) spec.command.emplace_back("--insecure");
+  spec.secret = context_.system().token();
   spec.environment = request.environment;
   spec.log_file = slot.log_file;
   auto poster = context_.poster();
@@ -187,7 +189,9 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
     co_await changed_.wait_for(left);
   }
   if (failure) {
-    stop_slots(request.key, Nanoseconds::zero());
+    Part part{request.key, {}};
+    for (const DeviceLaunch& device : request.devices) part.ranks.push_back(device.rank);
+    stop_slots(part, Nanoseconds::zero());
     throw *failure;
   }
   std::vector<DeviceProcess> processes;
@@ -249,16 +253,19 @@ void Agent::reaped(std::uint64_t id) {
   for (const Wakeup& waiter : std::exchange(reap_waiters_, {})) waiter.notify();
 }
 
-bool Agent::has_slots(const MeshKey& key) const {
-  for (const auto& [id, slot] : slots_)
-    if (slot.key == key) return true;
-  return false;
+bool Agent::Part::has(const Slot& slot) const {
+  return slot.key == key &&
+         (ranks.empty() || std::ranges::find(ranks, slot.device.rank) != ranks.end());
 }
 
-void Agent::stop_slots(const MeshKey& key, Nanoseconds grace) {
+bool Agent::has_slots(const Part& part) const {
+  return std::ranges::any_of(slots_, [&](const auto& each) { return part.has(each.second); });
+}
+
+void Agent::stop_slots(const Part& part, Nanoseconds grace) {
   for (auto it = slots_.begin(); it != slots_.end();) {
     Slot& slot = it->second;
-    if (slot.key != key) {
+    if (!part.has(slot)) {
       ++it;
       continue;
     }
@@ -272,15 +279,36 @@ void Agent::stop_slots(const MeshKey& key, Nanoseconds grace) {
   changed_.notify();
 }
 
-task<void> Agent::stop_mesh(MeshKey key, bool failed, std::uint64_t term) {
+task<void> Agent::stop_mesh(MeshKey key, bool failed, std::uint64_t term,
+                            std::vector<std::uint32_t> ranks) {
   check_term(term);
-  deaths_.erase(key);
-  stop_slots(key, failed ? Nanoseconds::zero() : Nanoseconds(kStopGrace));
-  while (has_slots(key)) {
+  if (const auto deaths = deaths_.find(key); deaths != deaths_.end()) {
+    std::erase_if(deaths->second, [&](const DeathReport& death) {
+      return ranks.empty() || std::ranges::find(ranks, death.rank) != ranks.end();
+    });
+    if (deaths->second.empty()) deaths_.erase(deaths);
+  }
+  const Part part{std::move(key), std::move(ranks)};
+  stop_slots(part, failed ? Nanoseconds::zero() : Nanoseconds(kStopGrace));
+  while (has_slots(part)) {
     const Wakeup reaped_one = context_.make_wakeup();
     reap_waiters_.push_back(reaped_one);
     co_await reaped_one.wait();
   }
+}
+
+std::vector<std::uint32_t> Agent::take_over(const MeshKey& from, const MeshKey& to,
+                                            const std::vector<std::uint32_t>& ranks,
+                                            std::uint64_t term) {
+  check_term(term);
+  std::vector<std::uint32_t> taken;
+  for (auto& [id, slot] : slots_) {
+    if (slot.key != from || std::ranges::find(ranks, slot.device.rank) == ranks.end()) continue;
+    if (!slot.launched || slot.death || slot.stopping || slot.gone) continue;
+    slot.key = to;
+    taken.push_back(slot.device.rank);
+  }
+  return taken;
 }
 
 task<bool> Agent::probe(ProcessRef other) {

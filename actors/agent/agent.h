@@ -17,7 +17,6 @@
 #include "actors/net/address.h"
 #include "actors/supervision/process_launcher.h"
 #include "actors/system/context.h"
-#include "core/base/secret.h"
 
 namespace weft::actors {
 
@@ -26,10 +25,10 @@ struct AgentConfig {
   Address address;  ///< where this process listens
   std::filesystem::path log_directory;
   std::filesystem::path hash_directory;  ///< of binary_sha256()
-  Secret token;                          ///< for device processes
+  bool insecure = false;                 ///< device processes use no TLS either
   /// The executable that serves the role "run", which starts detached runs; empty: none does.
   std::filesystem::path supervisor = {};
-  Address head = {};  ///< for them
+  std::vector<std::string> run_arguments = {};  ///< for them: the head, and how to reach it
 };
 
 /// What an agent tells the outside. Called on the agent's thread.
@@ -76,9 +75,14 @@ class Agent final {
   void signal_run(std::uint64_t launch, bool now, std::uint64_t term);
   /// From the agent's own process: nothing has come from a process for so long.
   void process_silent(ProcessId process, std::int64_t silence_ns);
-  /// Ends the device processes of a mesh: SIGTERM, and SIGKILL two seconds later; of a mesh that
-  /// failed, SIGKILL. Answers when they are reaped.
-  task<void> stop_mesh(MeshKey key, bool failed, std::uint64_t term);
+  /// Ends the device processes of a mesh, or those of some ranks of it: SIGTERM, and SIGKILL two
+  /// seconds later; of a mesh that failed, SIGKILL. Answers when they are reaped.
+  task<void> stop_mesh(MeshKey key, bool failed, std::uint64_t term,
+                       std::vector<std::uint32_t> ranks);
+  /// The device processes of these ranks, as far as they live, belong to another epoch of their
+  /// mesh from here on. Gives the ranks of those that do.
+  std::vector<std::uint32_t> take_over(const MeshKey& from, const MeshKey& to,
+                                       const std::vector<std::uint32_t>& ranks, std::uint64_t term);
   /// Answers: what is asked of a host that is suspect.
   void ping() {}
   /// For the head: whether the agent of another host answers this one, soon.
@@ -86,13 +90,13 @@ class Agent final {
   /// Ends everything on this host, the agent included.
   void shut_down(const std::string& reason, std::uint64_t term);
 
-  static constexpr auto endpoints = interface<"weft.agent", 2>(
+  static constexpr auto endpoints = interface<"weft.agent", 3>(
       on<&Agent::devices>("devices", urgent), on<&Agent::joined>("joined", urgent),
       on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent),
       on<&Agent::process_silent>("process_silent", urgent), on<&Agent::ping>("ping", urgent),
       on<&Agent::probe>("probe", urgent), on<&Agent::stop_mesh>("stop_mesh", urgent),
-      on<&Agent::shut_down>("shut_down", urgent), on<&Agent::start_run>("start_run", urgent),
-      on<&Agent::signal_run>("signal_run", urgent));
+      on<&Agent::take_over>("take_over", urgent), on<&Agent::shut_down>("shut_down", urgent),
+      on<&Agent::start_run>("start_run", urgent), on<&Agent::signal_run>("signal_run", urgent));
 
  private:
   struct Slot {
@@ -116,8 +120,14 @@ class Agent final {
   void reaped(std::uint64_t id);
   void run_ended(std::uint64_t launch, const ExitEvidence& evidence);
   std::size_t num_processes() const { return slots_.size() + runs_.size(); }
-  void stop_slots(const MeshKey& key, Nanoseconds grace);
-  bool has_slots(const MeshKey& key) const;
+  /// Of a mesh, or of some ranks of it.
+  struct Part {
+    MeshKey key;
+    std::vector<std::uint32_t> ranks;  // none: all
+    bool has(const Slot& slot) const;
+  };
+  void stop_slots(const Part& part, Nanoseconds grace);
+  bool has_slots(const Part& part) const;
 
   Context& context_;
   const AgentConfig config_;

@@ -73,6 +73,25 @@ struct MeshProcesses {
   static constexpr auto fields = weft::fields(&MeshProcesses::key, &MeshProcesses::processes);
 };
 
+/// From the owner of a mesh of which processes have died: its next epoch.
+struct MeshRenewal {
+  MeshKey key;
+  MeshRequest request;                ///< of the same shape; in `hosts` spares may come last
+  std::vector<std::uint32_t> broken;  ///< ranks whose processes are of no use, though they may live
+  static constexpr auto fields =
+      weft::fields(&MeshRenewal::key, &MeshRenewal::request, &MeshRenewal::broken);
+};
+
+/// The next epoch of a mesh: processes that live go on in it, others are new.
+struct RenewedMesh {
+  MeshKey key;
+  /// By rank; of process 0 where there is none, as there was no device, or it has died meanwhile.
+  std::vector<DeviceProcess> processes;
+  std::string problem;  ///< Why some are missing; else empty.
+  static constexpr auto fields =
+      weft::fields(&RenewedMesh::key, &RenewedMesh::processes, &RenewedMesh::problem);
+};
+
 /// A program that will own meshes: its meshes end with it.
 struct OwnerOffer {
   std::string name;  ///< "run quickstart"
@@ -93,7 +112,9 @@ struct HostDeath {
 struct MeshFailure {
   Incident incident;
   std::vector<ProcessId> processes;  ///< of the whole mesh: none of them can be counted on any more
-  static constexpr auto fields = weft::fields(&MeshFailure::incident, &MeshFailure::processes);
+  std::vector<ProcessId> dead;       ///< those of them that are gone, or count as gone
+  static constexpr auto fields =
+      weft::fields(&MeshFailure::incident, &MeshFailure::processes, &MeshFailure::dead);
 };
 
 /// What the devices of a mesh turned out to be, by rank: "cuda (NVIDIA H200, ...)". For `weft
@@ -144,11 +165,19 @@ struct MeshStatus {
   MeshKey key;
   std::string shape;
   std::string owner;  ///< The name of a run; empty when that has gone.
-  std::string state;  ///< "starting", "running", "failed", "ending"
+  std::string state;  ///< "starting", "running", "failed", "recovering", "ending"
   std::vector<HostDevice> places;
   static constexpr auto fields =
       weft::fields(&MeshStatus::key, &MeshStatus::shape, &MeshStatus::owner, &MeshStatus::state,
                    &MeshStatus::places);
+};
+/// What `weft token rotate` has done.
+struct RotatedToken {
+  std::string file;                   ///< on the head's machine
+  std::uint32_t told = 0;             ///< processes that were given it by the head itself
+  std::vector<std::string> not_told;  ///< names of those that are reached without TLS
+  static constexpr auto fields =
+      weft::fields(&RotatedToken::file, &RotatedToken::told, &RotatedToken::not_told);
 };
 struct ClusterEvent {
   std::int64_t unix_ms = 0;

@@ -29,13 +29,15 @@ struct MeshRow {
   ProcessId owner;
   std::vector<HostDevice> places;
   std::set<std::uint32_t> lost;  ///< ranks whose host is gone; another of its name may have joined
-  std::vector<DeviceProcess> processes;  ///< by rank; empty while it starts
-  std::vector<std::string> devices;      ///< by rank, what they are; empty until the owner says so
-  std::optional<Incident> incident;      ///< It has failed.
-  bool ending = false;                   ///< nobody's any more: only its devices are still taken
-  static constexpr auto fields =
-      weft::fields(&MeshRow::request, &MeshRow::owner, &MeshRow::places, &MeshRow::lost,
-                   &MeshRow::processes, &MeshRow::devices, &MeshRow::incident, &MeshRow::ending);
+  std::set<std::uint32_t> dead;  ///< ranks whose process is gone, or counts as gone
+  /// by rank; empty while it starts, of process 0 where it is to be renewed
+  std::vector<DeviceProcess> processes;
+  std::vector<std::string> devices;  ///< by rank, what they are; empty until the owner says so
+  std::optional<Incident> incident;  ///< It has failed.
+  bool ending = false;               ///< nobody's any more: only its devices are still taken
+  static constexpr auto fields = weft::fields(
+      &MeshRow::request, &MeshRow::owner, &MeshRow::places, &MeshRow::lost, &MeshRow::dead,
+      &MeshRow::processes, &MeshRow::devices, &MeshRow::incident, &MeshRow::ending);
 };
 
 }  // namespace weft::actors

@@ -25,6 +25,9 @@ constexpr std::size_t kStartingPerProcessor = 2;
 constexpr auto kStopWithin = std::chrono::seconds(5);
 constexpr auto kStopAgainAfter = std::chrono::milliseconds(100);
 constexpr std::size_t kEventsInStatus = 20;
+/// A head that has just come up is told to stop: those that look for it must hear why.
+constexpr auto kStopWaitsForOwners = std::chrono::seconds(2);
+constexpr auto kLookForOwnersEvery = std::chrono::milliseconds(20);
 
 /// Waits for all of them. One that fails belongs to a process that is gone already, which is what
 /// was asked for.
@@ -84,6 +87,11 @@ class LaunchTurns final {
   std::deque<std::pair<std::size_t, Answer>> under_way_;
 };
 
+ClusterEvent event_now(std::string text) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return {std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), std::move(text)};
+}
+
 }  // namespace
 
 Head::Head(Context& context, HeadConfig config, HeadEvents events)
@@ -110,11 +118,26 @@ Head::Head(Context& context, HeadConfig config, HeadEvents events)
 }
 
 void Head::event(std::string text) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const ClusterEvent event{std::chrono::duration_cast<std::chrono::milliseconds>(now).count(),
-                           std::move(text)};
+  const ClusterEvent event = event_now(std::move(text));
   events_.on_event(event);
   store_.add_event(event);
+}
+
+void Head::refused(const std::string& text) {
+  check_own_call();
+  store_.add_event(event_now(text));  // the log has it already
+}
+
+RotatedToken Head::rotate_token() {
+  std::vector<ProcessId> members;
+  for (const auto& [name, host] : hosts_) members.push_back(host.agent.id);
+  for (const auto& [id, owner] : owners_) members.push_back(id);
+  if (!events_.rotate_token)
+    throw_error(ErrorCode::kFailedPrecondition, "this head has no token of its own");
+  RotatedToken rotated = events_.rotate_token(members);
+  event(fmt::format("the cluster's token was replaced; {} process{} heard it from the head",
+                    rotated.told, rotated.told == 1 ? "" : "es"));
+  return rotated;
 }
 
 std::string Head::actor_label(const MeshRequest& request, std::uint32_t rank) const {
@@ -228,22 +251,19 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   }
   now->second.processes = result.processes;
   save(key, now->second);
-  std::vector<RunDevice> devices;
-  for (const DeviceProcess& process : result.processes)
-    devices.push_back({actor_label(request, process.rank), key, process.rank, process.place,
-                       process.process, process.pid, process.log_file});
-  runs_.add_devices(owner, devices);
+  note_devices(key, now->second);
   store_.sync();
   event(fmt::format("mesh {} (epoch {}, {}) is up for {}", key.name, key.epoch,
                     to_string(request.shape), owners_.at(owner).offer.name));
   co_return result;
 }
 
-Future<void> Head::stop_on(const ProcessRef& agent, const MeshKey& key, bool failed) {
+Future<void> Head::stop_on(const ProcessRef& agent, const MeshKey& key, bool failed,
+                           const std::vector<std::uint32_t>& ranks) {
   return context_.system()
       .named<Agent>(agent, "agent")
       .within(kStopWithin)
-      .call<&Agent::stop_mesh>(key, failed, store_.term());
+      .call<&Agent::stop_mesh>(key, failed, store_.term(), ranks);
 }
 
 void Head::begin_release(const MeshKey& key, Mesh& mesh) {
@@ -336,12 +356,13 @@ void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitEv
     casualty.evidence.log_file = mesh.processes[rank].log_file;
     if (local_log) casualty.evidence.read_log();
   }
-  const auto [incident, is_new] = book_.record(casualty);
+  const Incident& incident = book_.record(casualty).incident;
   mesh.failed = true;
   mesh.incident = incident;
+  mesh.dead.insert(rank);
   save(key, mesh);
   // First the ones who wait, then the books.
-  if (is_new) tell_owner(mesh);
+  tell_owner(mesh);
   store_.add_incident(incident);
   event(casualty.describe());
 }
@@ -349,9 +370,13 @@ void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitEv
 void Head::tell_owner(const Mesh& mesh) {
   const auto owner = owners_.find(mesh.owner);
   if (owner == owners_.end() || owner->second.away_since) return;
-  MeshFailure failure{*mesh.incident, {}};
-  for (const DeviceProcess& process : mesh.processes)
-    failure.processes.push_back(process.process.id);
+  MeshFailure failure{*mesh.incident, {}, {}};
+  for (std::uint32_t rank = 0; rank < mesh.processes.size(); ++rank) {
+    const ProcessId process = mesh.processes[rank].process.id;
+    if (process == ProcessId()) continue;
+    failure.processes.push_back(process);
+    if (mesh.dead.contains(rank)) failure.dead.push_back(process);
+  }
   context_.system()
       .named<ClusterWatcher>(owner->second.process, "watcher")
       .tell<&ClusterWatcher::mesh_failed>(failure);
@@ -390,7 +415,7 @@ ClusterStatus Head::status() {
     for (const auto& [key, mesh] : meshes_) {
       for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
         if (mesh.places[rank].host != name || mesh.lost.contains(rank)) continue;
-        const std::string pid = rank < mesh.processes.size()
+        const std::string pid = rank < mesh.processes.size() && mesh.processes[rank].pid != 0
                                     ? fmt::format(" pid {}", mesh.processes[rank].pid)
                                     : " starting";
         std::string& user = line.device_users.at(mesh.places[rank].device);
@@ -405,6 +430,7 @@ ClusterStatus Head::status() {
     status.meshes.push_back({key, to_string(mesh.request.shape),
                              owner == owners_.end() ? "" : owner->second.offer.name,
                              mesh.ending              ? "ending"
+                             : mesh.renewing          ? "recovering"
                              : mesh.failed            ? "failed"
                              : mesh.processes.empty() ? "starting"
                                                       : "running",
@@ -427,6 +453,10 @@ std::vector<std::string> Head::incidents() { return store_.incidents(); }
 task<void> Head::stop(std::string reason) {
   stopping_ = true;
   event("the cluster stops: " + reason);
+  const TimePoint give_up = clock_.now() + kStopWaitsForOwners;
+  const auto is_away = [](const auto& of) { return of.second.away_since.has_value(); };
+  while (std::ranges::any_of(owners_, is_away) && clock_.now() < give_up)
+    co_await context_.sleep(kLookForOwnersEvery);
   // The owners first: they must hear why before their devices' last errors reach them.
   std::vector<Future<void>> told;
   for (const auto& [id, owner] : owners_) {

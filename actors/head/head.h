@@ -36,6 +36,8 @@ struct HeadEvents {
   std::function<void(const ClusterEvent&)> on_event;       ///< for the log
   std::function<void(const std::string&)> on_warning;      ///< for the log
   std::function<void(const std::string& reason)> on_stop;  ///< the process should end now
+  /// Replaces the cluster's token; `members` may still prove the former one for a while.
+  std::function<RotatedToken(const std::vector<ProcessId>& members)> rotate_token = {};
 };
 
 /// The head of a cluster: who has joined, which mesh is where, who owns it, and what has happened
@@ -64,6 +66,12 @@ class Head final {
   /// must be an owner. Throws what Placement::find_places and Agent::launch throw, kUnavailable
   /// where devices may become free by themselves; then nothing is left behind.
   task<MeshProcesses> spawn(MeshRequest request);
+  /// The next epoch of a mesh: its processes that live go on in it, each where it is, and others
+  /// take the place of those that are dead, on devices of the same hosts or of spares. Where there
+  /// are none, they are missing in what it gives, and it can be asked again. Processes of hosts
+  /// that do not answer keep their devices until they are known to be gone. Throws kNotFound where
+  /// the caller has no such mesh.
+  task<RenewedMesh> renew(MeshRenewal renewal);
   /// Ends the mesh's processes; its devices are free when all of them are reaped, which is when
   /// this answers.
   task<void> release(MeshKey key);
@@ -115,18 +123,23 @@ class Head final {
   /// From the head itself: sees the end of a mesh through. Its devices are free when each host
   /// has said that the processes are gone, or is gone itself.
   task<void> finish_release(MeshKey key);
+  /// From the head's own process: somebody was refused, and why.
+  void refused(const std::string& text);
+  /// Makes a new token. Who belongs to the cluster is given it; strangers need it from now on.
+  RotatedToken rotate_token();
   /// Ends the cluster: owners are told, hosts end with all their processes, then the head does.
   task<void> stop(std::string reason);
 
-  static constexpr auto endpoints = interface<"weft.head", 2>(
+  static constexpr auto endpoints = interface<"weft.head", 3>(
       on<&Head::join>("join", urgent), on<&Head::leave>("leave", urgent),
-      on<&Head::own>("own", urgent), on<&Head::spawn>("spawn"),
+      on<&Head::own>("own", urgent), on<&Head::spawn>("spawn"), on<&Head::renew>("renew"),
       on<&Head::release>("release", urgent), on<&Head::describe>("describe", urgent),
       on<&Head::progress>("progress", urgent), on<&Head::process_died>("process_died", urgent),
       on<&Head::host_died>("host_died", urgent), on<&Head::status>("status", urgent),
       on<&Head::incidents>("incidents", urgent), on<&Head::peer_quiet>("peer_quiet", urgent),
       on<&Head::peer_silent>("peer_silent", urgent), on<&Head::peer_lost>("peer_lost", urgent),
       on<&Head::look>("look", urgent), on<&Head::finish_release>("finish_release", urgent),
+      on<&Head::refused>("refused", urgent), on<&Head::rotate_token>("rotate_token", urgent),
       on<&Head::stop>("stop", urgent), on<&Head::describe_run>("describe_run", urgent),
       on<&Head::run_ended>("run_ended", urgent), on<&Head::runs>("runs", urgent),
       on<&Head::run>("run", urgent), on<&Head::members>("members", urgent),
@@ -157,6 +170,7 @@ class Head final {
   };
   struct Mesh : MeshRow {
     bool failed = false;             // or nobody is left to wait for an orderly end
+    bool renewing = false;           // by renew(), which has not answered yet
     bool watched = false;            // its end, by finish_release()
     std::vector<Stopping> stopping;  // then
     std::vector<Wakeup> waiters;     // for its end; each is notified once
@@ -207,11 +221,24 @@ class Head final {
             const std::string& host_note, bool local_log);
   /// That its mesh has failed, if it is here.
   void tell_owner(const Mesh& mesh);
-  Future<void> stop_on(const ProcessRef& agent, const MeshKey& key, bool failed);
+  /// No ranks: all.
+  Future<void> stop_on(const ProcessRef& agent, const MeshKey& key, bool failed,
+                       const std::vector<std::uint32_t>& ranks = {});
+  // The parts of renew().
+  MeshKey begin_epoch(const MeshRenewal& renewal, Mesh& before);
+  task<void> take_over(MeshKey from, MeshKey to);
+  task<void> free_dead(MeshKey from, MeshKey to);
+  task<std::string> start_missing(MeshKey key);
+  RenewedMesh renewed(const MeshKey& key, std::string problem) const;
+  /// Hosts that answer, each with its ranks of a mesh, of these.
+  std::map<std::string, std::vector<std::uint32_t>> by_host(
+      const Mesh& mesh, const std::set<std::uint32_t>& ranks) const;
   /// Tells its hosts to end its processes, unless that has begun.
   void begin_release(const MeshKey& key, Mesh& mesh);
   /// Waits until a host has ended its part, or is gone.
   task<void> finish_stop(const MeshKey& key, bool failed, Stopping& stopping);
+  /// The processes of a mesh are those of its run from here on.
+  void note_devices(const MeshKey& key, const Mesh& mesh);
   /// Whose driver is no owner any more, and nobody has said so.
   void close_lost_runs(const std::string& how);
   std::optional<RunProgress> progress_of(ProcessId owner) const;

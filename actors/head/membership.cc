@@ -160,7 +160,8 @@ void Head::reconcile(const HostOffer& offer, const HostedDevices& devices) {
     };
     for (std::uint32_t rank = 0; rank < mesh.processes.size(); ++rank) {
       if (mesh.places[rank].host != offer.name || mesh.lost.contains(rank) || mesh.failed ||
-          mesh.ending || runs(mesh.processes[rank]))
+          mesh.ending || mesh.processes[rank].process.id == ProcessId() ||
+          runs(mesh.processes[rank]))
         continue;
       ExitEvidence evidence;
       evidence.pid = mesh.processes[rank].pid;
@@ -215,7 +216,7 @@ Joined Head::own(OwnerOffer offer) {
   for (auto& [key, mesh] : meshes_) {
     if (mesh.owner != caller.id) continue;
     // It has never heard that it is up, or has released it.
-    if (!has.contains(key) && !mesh.processes.empty()) begin_release(key, mesh);
+    if (!has.contains(key) && !mesh.processes.empty() && !mesh.renewing) begin_release(key, mesh);
     if (has.contains(key) && mesh.incident) tell_owner(mesh);
   }
   return {store_.cluster_id(), store_.term(), config_.grace.count()};

@@ -1,8 +1,10 @@
 #include "actors/head/placement.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "core/base/error.h"
 
@@ -76,6 +78,33 @@ std::vector<HostDevice> Placement::find_places(const MeshRequest& request) const
         places.size(), places.size() == 1 ? "is" : "are", table());
   }
   return places;
+}
+
+std::vector<HostDevice> Placement::find_replacements(const MeshRequest& request,
+                                                     const std::vector<HostDevice>& lost) const {
+  const std::vector<std::string> others = request.hosts.empty() ? names() : request.hosts;
+  std::vector<HostDevice> found;
+  const auto free_on = [&](const std::string& name) -> std::optional<HostDevice> {
+    const Host* host = find(name);
+    if (host == nullptr || host->away) return std::nullopt;
+    for (std::uint32_t device = 0; device < host->users.size(); ++device) {
+      const HostDevice place{name, device};
+      if (host->users[device].name.empty() && std::ranges::find(found, place) == found.end())
+        return place;
+    }
+    return std::nullopt;
+  };
+  for (const HostDevice& place : lost) {
+    std::optional<HostDevice> other = free_on(place.host);
+    for (std::size_t i = 0; i < others.size() && !other; ++i) other = free_on(others[i]);
+    if (!other)
+      throw_error(ErrorCode::kResourceExhausted,
+                  "mesh '{}' has lost {} device{}, and of {} {} free:\n{}", request.mesh,
+                  lost.size(), lost.size() == 1 ? "" : "s", fmt::join(others, ", "),
+                  found.empty() ? "none is" : fmt::format("only {} are", found.size()), table());
+    found.push_back(*other);
+  }
+  return found;
 }
 
 void Placement::take(const std::vector<HostDevice>& places, const MeshKey& key) {

@@ -27,9 +27,15 @@ class Placement {
   /// suffice, Error(kNotFound) when a host has not joined, Error(kUnavailable) when it is away; all
   /// say what to do.
   std::vector<HostDevice> find_places(const MeshRequest& request) const;
+  /// Another device for each of those that a mesh has lost: on the same host, or the first of
+  /// request.hosts that has one. Throws Error(kResourceExhausted) with a table of hosts.
+  std::vector<HostDevice> find_replacements(const MeshRequest& request,
+                                            const std::vector<HostDevice>& lost) const;
   /// These devices are the mesh's, as far as their hosts are here.
   void take(const std::vector<HostDevice>& places, const MeshKey& key);
   void give_back(const MeshKey& key);
+  /// Only these.
+  void give_back(const std::vector<HostDevice>& places) { take(places, MeshKey()); }
 
   /// "host     devices  free  in use by\nworker0  2        0     front.1 (2)\n..."
   std::string table() const;

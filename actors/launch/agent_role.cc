@@ -91,6 +91,13 @@ int serve_agent(const AgentRole& role) {
   options.token = role.token;
   const Log log = Log::standard_output(role.log_level);
   options.log = log;
+  role.protection.apply(role.head, options);
+  if (role.protection.insecure) warn_of_insecure(log);
+  if (Tls::is_due(options.tls, role.head.host) && !options.pinned && !role.has_parent)
+    log.info(
+        "the certificate of the head at {} is compared with none: whoever has the token could pass "
+        "for it. Its `weft join` command has the right one (--cert)",
+        to_string(role.head));
   options.io_share = ThreadShare::kControl;
   std::atomic<std::size_t> processes{0};  // of devices
   System system(options);
@@ -125,11 +132,13 @@ int serve_agent(const AgentRole& role) {
   events.on_log = [logs](const LogName& name, std::uint64_t size) {
     logs.tell<&LogReader::began>(name, size);
   };
+  std::vector<std::string> run_arguments = role.protection.to_arguments();
+  run_arguments.insert(run_arguments.end(), {"--head", to_string(role.head)});
   const auto agent = system.host_made<Agent>("agent", [&](Context& context) {
     return std::make_unique<Agent>(
         context,
-        AgentConfig{role.name, address, role.log_directory, hash_directory(), role.token,
-                    role.supervisor, role.head},
+        AgentConfig{role.name, address, role.log_directory, hash_directory(),
+                    role.protection.insecure, role.supervisor, run_arguments},
         events, *launcher);
   });
   HostOffer offer{role.name,         role.devices,    process_id(),       machine_name(),

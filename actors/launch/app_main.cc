@@ -91,6 +91,7 @@ std::string own_name() { return own_executable().filename().string(); }
 AppRun make_run(const RoleArguments& arguments) {
   AppRun run;
   run.checked = arguments.get_or("checked", "");
+  if (arguments.has("restart")) run.restart = arguments.number("restart");
   if (const std::string place = arguments.get_or("planned-to", ""); !place.empty())
     run.planned = [place](const std::string& digest) { leave_last_words(place, digest); };
   run.config = arguments.get_or("config", "");
@@ -112,6 +113,7 @@ AppRun make_run(const RoleArguments& arguments) {
 /// others to say.
 struct ProcessConfig {
   ClusterConfig cluster;
+  RecoveryConfig recovery;
   LogLevel log_level = LogLevel::kInfo;
 };
 ProcessConfig process_config_of(const AppRun& run) {
@@ -119,6 +121,8 @@ ProcessConfig process_config_of(const AppRun& run) {
   if (run.config.empty()) return config;
   const ConfigNode root = run.document().root();
   if (const auto section = root.find("cluster")) config.cluster = parse_cluster(*section);
+  if (const auto section = root.find("recovery"))
+    config.recovery = parse_recovery(*section, config.cluster.hosts);
   if (const auto section = root.find("logs")) config.log_level = parse_logs(*section);
   return config;
 }
@@ -126,10 +130,11 @@ ProcessConfig process_config_of(const AppRun& run) {
 /// Runs `drive` against the cluster at run.head.
 int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const AppRun& run,
                   const ProcessConfig& config, const std::string& name, std::size_t hosts,
-                  const Ear<Cluster>& ear, const Secret& token) {
+                  const Ear<Cluster>& ear, const Secret& token, const Protection& protection) {
   SystemOptions options;
   options.name = name;
   options.token = token;
+  protection.apply(Address::parse(run.head), options);
   options.log = Log::standard_error(config.log_level);
   options.binary_hash = own_binary_sha256();
   options.binary_name = own_name();
@@ -144,6 +149,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
     events.add(event);
   };
   cluster_options.description = {machine_name(), std::filesystem::absolute(run.out).string()};
+  cluster_options.description.restart = run.restart;
   if (const auto colon = run.started_by.rfind(':'); colon != std::string::npos) {
     cluster_options.description.agent = run.started_by.substr(0, colon);
     cluster_options.description.launch = std::stoull(run.started_by.substr(colon + 1));
@@ -158,8 +164,9 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
   const Ear<Cluster>::Open open(ear, cluster);
   std::vector<std::string> names;
   if (!run.config.empty())
-    for (const HostSpec& host : config.cluster.hosts) names.push_back(host.name);
-  cluster.wait_for_hosts(names, hosts, kHostsWithin);
+    for (const HostSpec& host : config.cluster.hosts)
+      if (!config.recovery.is_spare(host.name)) names.push_back(host.name);
+  cluster.wait_for_hosts(names, names.empty() ? hosts : names.size(), kHostsWithin);
   interruption.doing("", IfInterrupted::kFinishes);
   std::optional<Error> failure;
   try {
@@ -186,7 +193,8 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
 
 int by_hand_usage(const std::string& program) {
   say(stdout,
-      "usage: {0} [--head HOST:PORT [--token-file FILE]] [--workers N] [--devices N] [--out DIR] "
+      "usage: {0} [--head HOST:PORT [--token-file FILE] [--cert sha256:DIGITS | --insecure]] "
+      "[--workers N] [--devices N] [--out DIR] "
       "[--config FILE [--set "
       "key=value]...]\n"
       "Without --head it starts a cluster of its own on this machine: --workers hosts (2) of "
@@ -233,7 +241,7 @@ int AppMain::serve(const Drive& drive) {
   if (const auto status = serve_cluster_role(arguments_)) return *status;
   const auto role = role_of(arguments_);
   if (!role) return serve_by_hand(drive);
-  const RoleArguments arguments(arguments_, {"json", "quiet"});
+  const RoleArguments arguments(arguments_, {"json", "quiet", Protection::kInsecure});
   if (role == "device") {
     return serve_device(arguments, [this](System& system) {
       for (const auto& provide : provided_) provide(system);
@@ -275,7 +283,7 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
     const Ear<Cluster> nobody;  // the parent of head and agents is elsewhere
     const int status =
         drive_cluster(drive, interruption, run, config, arguments.get_or("name", "driver"),
-                      config.cluster.hosts.size(), nobody, token);
+                      config.cluster.hosts.size(), nobody, token, Protection::of(arguments));
     return status == 0 && interruption.requested() ? kInterrupted : status;
   } catch (...) {
     failure = current_error();
@@ -289,10 +297,10 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
 int AppMain::serve_by_hand(const Drive& drive) {
   outlive_size_limits();
   const std::string program = own_name();
-  const RoleArguments arguments(arguments_, {"json", "help"});
+  const RoleArguments arguments(arguments_, {"json", "help", Protection::kInsecure});
   if (arguments.has("help")) return by_hand_usage(program);
-  arguments.check_known(
-      {"head", "token-file", "workers", "devices", "out", "config", "set", "json", "help"});
+  arguments.check_known({"head", "token-file", "cert", Protection::kInsecure, "workers", "devices",
+                         "out", "config", "set", "json", "help"});
   Interruption interruption;
   AppRun run = make_run(arguments);
   run.stop = interruption.token();
@@ -320,6 +328,13 @@ int AppMain::serve_by_hand(const Drive& drive) {
         run.head.empty() ? Secret::random()
                          : find_token(Address::parse(run.head), arguments.get_or("token-file", ""),
                                       internal::kConnectWithin);
+    Protection protection;
+    if (!run.head.empty())
+      protection =
+          find_protection(Address::parse(run.head), arguments.get_or("token-file", ""),
+                          arguments.get_or("cert", ""), arguments.has(Protection::kInsecure));
+    if (arguments.has(Protection::kInsecure))
+      warn_of_insecure(Log::standard_error(LogLevel::kWarning));
     if (run.head.empty()) {
       adopt_orphans();
       launcher = make_launcher();
@@ -335,7 +350,8 @@ int AppMain::serve_by_hand(const Drive& drive) {
       run.head = to_string(local.head());
       expected = hosts.size();
     }
-    status = drive_cluster(drive, interruption, run, config, program, expected, mourner, token);
+    status = drive_cluster(drive, interruption, run, config, program, expected, mourner, token,
+                           protection);
   } catch (...) {
     failure = current_error();
   }

@@ -48,6 +48,8 @@ class AppRun {
   std::filesystem::path config_folder;
   /// Of the driver of a detached run: "worker0:3", the host and which one of its runs; else empty.
   std::string started_by;
+  /// Of a driver: how often it has been started again in this run. What it has done lies in `out`.
+  std::uint64_t restart = 0;
 
   static constexpr const char* kAllPrograms = "all";
 

@@ -245,17 +245,65 @@ Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& sha
   {
     std::lock_guard lock(mutex_);
     // An owner that goes on after the death of one mesh may have another.
-    const bool goes_on = options_.failure_scope == ClusterOptions::FailureScope::kOneMesh && !lost_;
+    const bool goes_on =
+        (survives_ || options_.failure_scope == ClusterOptions::FailureScope::kOneMesh) && !lost_;
     if (first_failure_ && !goes_on) throw *first_failure_;
   }
-  MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
-  request.environment.insert(request.environment.end(), where.environment.begin(),
-                             where.environment.end());
-  const MeshProcesses started = spawn_processes(request);
+  const MeshProcesses started = spawn_processes(request_of(name, shape, where));
   Acquired acquired{started.key, {}};
   for (const DeviceProcess& process : started.processes)
     acquired.processes.push_back(process.process);
   return acquired;
+}
+
+MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
+                                const OnHosts& where) const {
+  MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
+  request.environment.insert(request.environment.end(), where.environment.begin(),
+                             where.environment.end());
+  return request;
+}
+
+void Cluster::survive_deaths() {
+  const std::lock_guard lock(mutex_);
+  survives_ = true;
+}
+
+void Cluster::forgive() {
+  const std::lock_guard lock(mutex_);
+  if (lost_) throw Error(*first_failure_);
+  first_failure_.reset();
+  first_death_.clear();
+  unexplained_ = false;
+}
+
+std::string Cluster::what_died(const Error& error) const {
+  const std::lock_guard lock(mutex_);
+  return first_death_.empty() ? error.message() : first_death_;
+}
+
+void Cluster::wait_for_change(Nanoseconds within) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, within, [this] { return first_failure_.has_value(); });
+}
+
+Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape, const OnHosts& where,
+                                   const std::set<std::uint32_t>& broken) {
+  const MeshRenewal renewal{
+      key, request_of(key.name, shape, where), {broken.begin(), broken.end()}};
+  Replaced result = ask<Replaced>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t) {
+    const RenewedMesh mesh = head.call<&Head::renew>(renewal).get();
+    const std::lock_guard lock(mutex_);
+    meshes_.erase(key);
+    meshes_[mesh.key] = mesh.processes;
+    Replaced replaced{mesh.key, {}, {{}, {}, mesh.problem}};
+    for (const DeviceProcess& process : mesh.processes) {
+      replaced.processes.push_back(process.process);
+      if (process.process.id == ProcessId()) replaced.renewed.missing.insert(process.rank);
+    }
+    return replaced;
+  });
+  return result;
 }
 
 void Cluster::release(const MeshKey& key) {
@@ -271,6 +319,13 @@ void Cluster::release(const MeshKey& key) {
   } catch (const Error&) {
     // Where the head is away, it learns of that when this program is here again, or gone.
   }
+}
+
+std::vector<HostDevice> Cluster::places_of(const MeshKey& mesh) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<HostDevice> places;
+  for (const DeviceProcess& process : meshes_.at(mesh)) places.push_back(process.place);
+  return places;
 }
 
 std::string Cluster::whereabouts(const MeshKey& mesh, std::uint32_t rank) const {
@@ -333,16 +388,30 @@ void Cluster::rethrow(const MeshKey& key, const Error& error) {
 
 void Cluster::mesh_failed(const MeshFailure& failure) {
   const Error error = failure.incident.error();
+  const MeshKey key{failure.incident.mesh, failure.incident.epoch};
+  bool survives = false, is_new = false;
+  {
+    const std::lock_guard lock(mutex_);
+    survives = survives_;
+  }
+  // Before anybody learns of it and makes other calls.
+  if (survives) fail_dead(error, failure);
   {
     std::lock_guard lock(mutex_);
-    // A head that comes back tells it again.
-    if (!failed_.emplace(MeshKey{failure.incident.mesh, failure.incident.epoch}, error).second)
-      return;
-    if (!first_failure_) first_failure_ = error;
-    unexplained_ = false;
-    changed_.notify_all();
+    // A head that comes back tells it again; and another one of the mesh may have died.
+    is_new = failed_.emplace(key, error).second;
+    if (is_new) {
+      // One that has been renewed meanwhile is mended.
+      if (!first_failure_ && (!survives || meshes_.contains(key))) {
+        first_failure_ = error;
+        first_death_ = failure.incident.in_short();
+      }
+      unexplained_ = false;
+      changed_.notify_all();
+    }
   }
-  if (options_.on_event) options_.on_event(RunEvent::of(failure.incident));
+  if (is_new && options_.on_event) options_.on_event(RunEvent::of(failure.incident));
+  if (survives || !is_new) return;
   fail_meshes(
       error, options_.failure_scope == ClusterOptions::FailureScope::kOneMesh ? &failure : nullptr);
 }
@@ -359,6 +428,20 @@ void Cluster::lost(const Error& error) {
   head_.give_up(error);
   system_.fail_peer(head_.process().id, error);
   if (options_.on_lost) options_.on_lost(error);
+}
+
+void Cluster::fail_dead(const Error& error, const MeshFailure& failure) {
+  const std::set<ProcessId> dead(failure.dead.begin(), failure.dead.end());
+  for (const ProcessId process : dead) system_.fail_peer(process, error);
+  std::vector<ProcessId> others;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!meshes_.contains({failure.incident.mesh, failure.incident.epoch})) return;
+    for (const auto& [key, members] : meshes_)
+      for (const DeviceProcess& member : members)
+        if (!dead.contains(member.process.id)) others.push_back(member.process.id);
+  }
+  for (const ProcessId process : others) system_.fail_calls(process, error);
 }
 
 void Cluster::fail_meshes(const Error& error, const MeshFailure* only) {

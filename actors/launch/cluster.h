@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +36,7 @@ struct ClusterOptions {
   std::string binary;
   std::vector<std::string> environment;  ///< "KEY=VALUE" for all device processes
   /// What one dead process takes with it: every mesh of this owner (a training step couples them
-  /// all), or its own mesh.
+  /// all), or its own mesh. See also Cluster::survive_deaths().
   enum class FailureScope { kAllMeshes, kOneMesh } failure_scope = FailureScope::kAllMeshes;
   /// A mesh has failed, or what report() says; on the thread that learns of it. May be empty.
   std::function<void(const RunEvent&)> on_event = {};
@@ -80,7 +81,15 @@ class Cluster final {
   template <typename T, typename... Args>
   ActorMesh<T> spawn(const std::string& name, const MeshShape& shape, const OnHosts& where,
                      Args&&... args) {
+    MeshKey ignored;
+    return spawn<T>(ignored, name, shape, where, std::forward<Args>(args)...);
+  }
+  /// The same, for who renews it: gives its key.
+  template <typename T, typename... Args>
+  ActorMesh<T> spawn(MeshKey& key, const std::string& name, const MeshShape& shape,
+                     const OnHosts& where, Args&&... args) {
     const Acquired acquired = acquire(name, shape, where);
+    key = acquired.key;
     return guarded(acquired.key, [&] {
       ActorMesh<T> mesh =
           system_.spawn_mesh<T>(name, shape, acquired.processes, std::forward<Args>(args)...);
@@ -89,6 +98,45 @@ class Cluster final {
     });
   }
 
+  /// From here on a death takes no mesh with it: the calls that wait for any process of the owner's
+  /// meshes fail with the incident, later ones reach those that live, and renew() replaces the
+  /// others. For owners that do that.
+  void survive_deaths();
+  /// What has failed so far is about to be mended: failure() begins anew. Throws it where nothing
+  /// can be mended, as the head or the cluster is gone.
+  void forgive();
+  /// What has failed last, in short: "worker1 device 0 died: SIGKILL", "worker1 died: SIGKILL";
+  /// where no process has, the error itself.
+  std::string what_died(const Error& error) const;
+  /// Until a failure is told, or for a while.
+  void wait_for_change(Nanoseconds within) const;
+  /// Ranks whose processes are of no use are missing after that, with the reason, where there are
+  /// no devices for others, or those have died meanwhile: it can be asked again.
+  struct Renewed {
+    std::set<std::uint32_t> fresh, missing;
+    std::string problem;
+  };
+  /// The next epoch of a mesh: its actors that live go on, other ranks get new processes, on the
+  /// hosts of `where` (spares last), and actors constructed with `args`. `broken`: ranks that are
+  /// to be replaced though they live. Throws what Head::renew throws, and what the new actors do;
+  /// `key` is the new one also then.
+  template <typename T, typename... Args>
+  Renewed renew(ActorMesh<T>& mesh, MeshKey& key, const OnHosts& where,
+                const std::set<std::uint32_t>& broken, Args&&... args) {
+    Replaced replaced = replace(key, mesh.shape(), where, broken);
+    key = replaced.key;
+    mesh.on_stopped([this, key] { release(key); });
+    if (!replaced.renewed.missing.empty()) return std::move(replaced.renewed);
+    for (std::size_t rank = 0; rank < replaced.processes.size(); ++rank)
+      if (replaced.processes[rank].id != mesh.addresses()[rank].process.id)
+        replaced.renewed.fresh.insert(static_cast<std::uint32_t>(rank));
+    mesh.renew(
+        system_.respawn_mesh<T>(mesh.ref(), replaced.processes, std::forward<Args>(args)...));
+    return std::move(replaced.renewed);
+  }
+
+  /// Where the ranks of a mesh of this owner lie.
+  std::vector<HostDevice> places_of(const MeshKey& mesh) const;
   /// "worker1 device 0 (pid 4121)".
   std::string whereabouts(const MeshKey& mesh, std::uint32_t rank) const;
   /// Tells the operator what the owner of a mesh has seen of a device: a warning in the log, and
@@ -123,6 +171,15 @@ class Cluster final {
     std::vector<ProcessRef> processes;
   };
   Acquired acquire(const std::string& name, const MeshShape& shape, const OnHosts& where);
+  struct Replaced {
+    MeshKey key;
+    std::vector<ProcessRef> processes;
+    Renewed renewed;
+  };
+  Replaced replace(const MeshKey& key, const MeshShape& shape, const OnHosts& where,
+                   const std::set<std::uint32_t>& broken);
+  MeshRequest request_of(const std::string& name, const MeshShape& shape,
+                         const OnHosts& where) const;
   void release(const MeshKey& key);
   void mesh_failed(const MeshFailure& failure);
   void lost(const Error& error);
@@ -151,6 +208,8 @@ class Cluster final {
   void report_silent(ProcessId process, Nanoseconds silence);
   bool is_device(ProcessId process) const;  ///< Of a mesh that has not failed. Under mutex_.
   void fail_meshes(const Error& error, const MeshFailure* only);
+  /// The dead fail for good, what waits for others fails now.
+  void fail_dead(const Error& error, const MeshFailure& failure);
   /// Throws the incident of `key` in place of `error`, if there is one or one comes soon.
   [[noreturn]] void rethrow(const MeshKey& key, const Error& error);
 
@@ -177,8 +236,10 @@ class Cluster final {
   std::map<MeshKey, std::vector<DeviceProcess>> meshes_;  // guarded by mutex_
   std::map<MeshKey, Error> failed_;                       // guarded by mutex_
   std::optional<Error> first_failure_;                    // guarded by mutex_
+  std::string first_death_;                               // guarded by mutex_: of that, in short
   bool lost_ = false;                                     // guarded by mutex_
   bool end_told_ = false;                                 // guarded by mutex_
+  bool survives_ = false;                                 // guarded by mutex_: survive_deaths()
   // guarded by mutex_: a device process is silent or gone, and no incident has said why
   bool unexplained_ = false;
   HeadLink head_;

@@ -1,8 +1,10 @@
 #include "actors/launch/cluster_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <set>
 
 #include "core/base/error.h"
@@ -77,6 +79,34 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
   return config;
 }
 
+bool RecoveryConfig::is_spare(const std::string& host) const {
+  return std::ranges::find(spares, host) != spares.end();
+}
+
+RecoveryConfig parse_recovery(const ConfigNode& section, const std::vector<HostSpec>& hosts) {
+  RecoveryConfig config;
+  section.read("restarts", config.restarts, {.min = 0, .max = 1'000'000});
+  section.read("within", config.within, {.min = std::chrono::seconds(1)});
+  section.read("copy_every", config.copy_every, {.min = 0});
+  section.read_enum("if_too_few", config.waits, EnumNames<bool>{{"wait", true}, {"fail", false}});
+  std::vector<std::string> names;
+  for (const HostSpec& host : hosts) names.push_back(host.name);
+  if (const auto spares = section.find("spares")) {
+    for (const ConfigNode& item : spares->items()) {
+      const std::string name = item.as<std::string>();
+      if (std::ranges::find(names, name) == names.end())
+        item.note(fmt::format("{}: cluster.hosts has no host '{}', only {}{}", item.path(), name,
+                              fmt::join(names, ", "), did_you_mean(name, names)));
+      if (config.is_spare(name)) item.note(fmt::format("host '{}' is listed twice", name));
+      config.spares.push_back(name);
+    }
+    if (!config.spares.empty() && config.spares.size() >= hosts.size())
+      spares->note("recovery.spares: all hosts are spares, so no mesh can be placed");
+  }
+  section.finish();
+  return config;
+}
+
 LogLevel parse_logs(const ConfigNode& section) {
   LogLevel level = LogLevel::kInfo;
   EnumNames<LogLevel> names;
@@ -108,6 +138,10 @@ RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem
   part([&] { header.app = find_app(root.at("app"), directory); });
   part([&] {
     if (const auto cluster = root.find("cluster")) header.cluster = parse_cluster(*cluster);
+  });
+  part([&] {
+    if (const auto recovery = root.find("recovery"))
+      header.recovery = parse_recovery(*recovery, header.cluster.hosts);
   });
   part([&] {
     if (const auto logs = root.find("logs")) header.log_level = parse_logs(*logs);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/supervision/restart_limit.h"
 #include "core/base/clock.h"
 #include "core/config/config_document.h"
 #include "core/device/device_config.h"
@@ -38,6 +39,20 @@ struct ClusterConfig {
   std::optional<Nanoseconds> longest_op = {};
 };
 
+/// The `recovery:` section of a run file: what becomes of a run of which something dies.
+struct RecoveryConfig {
+  std::size_t restarts = RestartLimit::kRestarts;  ///< At most so many within `within`; 0: none.
+  Nanoseconds within = RestartLimit::kWithin;
+  /// Hosts of `cluster:` that no mesh uses until another host is lost.
+  std::vector<std::string> spares = {};
+  bool waits = true;             ///< `if_too_few`: for devices, where too few are left; or fails.
+  std::int64_t copy_every = 10;  ///< Steps between copies of the state in memory; 0: none.
+  bool is_spare(const std::string& host) const;
+};
+
+/// `hosts`: those of `cluster:`. Throws Error(kInvalidConfig) with all problems of the section.
+RecoveryConfig parse_recovery(const ConfigNode& section, const std::vector<HostSpec>& hosts);
+
 /// Throws Error(kInvalidConfig) with all problems of the section.
 ClusterConfig parse_cluster(const ConfigNode& section);
 
@@ -50,10 +65,11 @@ struct RunHeader {
   std::string name;
   std::filesystem::path app;  ///< the executable
   ClusterConfig cluster;
+  RecoveryConfig recovery;
   LogLevel log_level = LogLevel::kInfo;
 };
 
-/// Reads `name`, `app`, `cluster` and `logs`. `app: gpt` is an executable in `program_directory`;
+/// Reads `name`, `app`, `cluster`, `recovery` and `logs`. `app: gpt` is an executable in `program_directory`;
 /// one with a slash is a path (ConfigNode::as_path). Throws Error(kInvalidConfig), also when there
 /// is no such executable. Keys that it does not know are left to others.
 RunHeader parse_run_header(const ConfigDocument& document,

@@ -37,6 +37,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   SystemOptions options;
   options.name = label;
   options.token = inherited_token(arguments);
+  Protection::of(arguments).apply(agent_address, options);
   const char* level = std::getenv(kLogLevelVariable);
   const Log log = Log::standard_output(level == nullptr ? LogLevel::kInfo : parse_log_level(level));
   options.log = log;

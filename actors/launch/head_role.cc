@@ -34,6 +34,57 @@ Secret token_of(const HeadRole& role, const Log& log) {
   return role.token;
 }
 
+/// What others know this head by; none where nobody is connected from elsewhere.
+TlsIdentity identity_of(const HeadRole& role, const Log& log) {
+  const Tls::Use use = role.insecure ? Tls::Use::kNever : Tls::Use::kBeyondLoopback;
+  if (!Tls::is_due(use, role.listen.host)) return {};
+  try {
+    return load_or_make_identity(role.state_directory);
+  } catch (const Error& error) {
+    // The token of a run's own cluster is proof enough among its processes.
+    if (role.token.empty()) throw;
+    log.warning("{}; the run goes on with a certificate that nobody else knows", error.message());
+    return {};
+  }
+}
+
+/// The tokens that were replaced, by this head or an older one: members may prove them for the
+/// grace of the head, and then they are forgotten.
+class FormerTokens final {
+ public:
+  FormerTokens(System& system, const HeadRole& role) : system_(system), role_(role) {
+    const auto found = read_former_tokens(role.state_directory);
+    for (const FormerToken& former : found)
+      system.take_former_token(former.token, role.grace, former.members);
+    if (!found.empty()) forget_later();
+  }
+  void forget_later() const {
+    const std::uint64_t mine = ++*count_;
+    system_.after(role_.grace, [count = count_, mine, folder = role_.state_directory] {
+      if (*count == mine) forget_former_tokens(folder);
+    });
+  }
+
+ private:
+  System& system_;
+  const HeadRole& role_;
+  // of those that are being waited for the last one counts; shared with what waits
+  const std::shared_ptr<std::atomic<std::uint64_t>> count_ =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
+};
+
+/// Replaces the token of a head that runs. The file comes first: a head that dies now comes back
+/// with the new one.
+RotatedToken rotate(System& system, const HeadRole& role, std::vector<ProcessId> members) {
+  for (const ProcessRef& peer : system.peers()) members.push_back(peer.id);
+  add_former_token(role.state_directory, system.token(), members);
+  const Secret next = Secret::random();
+  write_token(role.state_directory, next);
+  System::Replaced replaced = system.replace_token(next, role.grace, members);
+  return {token_file_in(role.state_directory).string(),
+          static_cast<std::uint32_t>(replaced.told.size()), std::move(replaced.not_told)};
+}
+
 }  // namespace
 
 int serve_head(const HeadRole& role) {
@@ -60,10 +111,20 @@ int serve_head(const HeadRole& role) {
   SystemOptions options;
   options.name = "head";
   options.token = token_of(role, log);
+  options.makes_tokens = true;
   options.eof_grace = kEofGrace;
   options.io_share = ThreadShare::kControl;
   options.log = log;
+  options.identity = identity_of(role, log);
+  if (role.insecure) {
+    options.tls = Tls::Use::kNever;
+    warn_of_insecure(log);
+  }
   System system(options);
+  const FormerTokens former(system, role);
+  system.on_refused([&system](const std::string& text) {
+    system.named<Head>(system.self(), "head").tell<&Head::refused>(text);
+  });
   system.on_peer_lost([&system](const ProcessRef& peer, const Error&, Loss how) {
     system.named<Head>(system.self(), "head").tell<&Head::peer_lost>(peer.id, how == Loss::kCutOff);
   });
@@ -78,7 +139,12 @@ int serve_head(const HeadRole& role) {
   const Address address = system.listen(role.listen);
   const HeadEvents events{[log](const ClusterEvent& event) { log.info("{}", event.text); },
                           [log](const std::string& warning) { log.warning("{}", warning); },
-                          [&end](const std::string& reason) { end.set(0, reason); }};
+                          [&end](const std::string& reason) { end.set(0, reason); },
+                          [&](const std::vector<ProcessId>& members) {
+                            RotatedToken rotated = rotate(system, role, members);
+                            former.forget_later();
+                            return rotated;
+                          }};
   system.host_made<Head>("head", [&](Context& context) {
     return std::make_unique<Head>(
         context, HeadConfig{address, role.state_directory, role.grace, role.begins_anew}, events);
@@ -90,7 +156,11 @@ int serve_head(const HeadRole& role) {
       &running, [](std::atomic<System*>* ended) { *ended = nullptr; });
   const std::filesystem::path token_file = token_file_in(role.state_directory);
   const TokenLink link(address.port, token_file, log);
-  if (role.on_listening) role.on_listening(address, token_file);
+  if (role.on_listening)
+    role.on_listening(address, token_file,
+                      options.identity.empty()
+                          ? ""
+                          : tls_library().certificate_sha256(options.identity.certificate));
   if (!role.said.empty()) leave_last_words(role.said, std::string(kListensAt) + to_string(address));
   const auto reason = end.wait();
   log.info("head ends: {}", reason.text);

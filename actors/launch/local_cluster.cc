@@ -14,6 +14,7 @@
 namespace weft::actors {
 namespace {
 
+constexpr const char* kHead = "head";
 constexpr auto kListensWithin = std::chrono::seconds(10);
 constexpr auto kReapedWithin = std::chrono::seconds(10);
 constexpr auto kLookForAddressEvery = std::chrono::milliseconds(2);
@@ -27,8 +28,8 @@ std::vector<std::string> command(const std::filesystem::path& executable,
 
 }  // namespace
 
-/// Handed from the launcher's thread.
-struct LocalCluster::HeadEnd {
+struct LocalCluster::End {
+  pid_t pid = 0;  // of the owner's thread
   Mutex mutex;
   Condition changed;
   std::optional<ExitEvidence> evidence;  // guarded by mutex
@@ -39,7 +40,7 @@ LocalCluster::LocalCluster(ProcessLauncher& launcher, Options options)
     : launcher_(launcher), options_(std::move(options)) {
   std::filesystem::create_directories(log_directory());
   start_head();
-  for (const HostSpec& host : options_.hosts) start_agent(host);
+  for (const HostSpec& host : options_.hosts) start_agent(host, options_.token);
 }
 
 LocalCluster::~LocalCluster() {
@@ -60,19 +61,20 @@ ProcessSpec LocalCluster::head_spec(const std::string& said, bool begins_anew) c
           options_.token};
 }
 
-ProcessEvents LocalCluster::head_events() {
-  head_end_ = std::make_shared<HeadEnd>();
+ProcessEvents LocalCluster::events_of(const std::string& who) {
+  const auto end = std::make_shared<End>();
+  ends_[who] = end;
   ProcessEvents events;
-  events.on_death = [end = head_end_, on_death = options_.on_death](const ExitEvidence& evidence) {
+  events.on_death = [end, who, on_death = options_.on_death](const ExitEvidence& evidence) {
     {
       const std::lock_guard lock(end->mutex);
       end->evidence = evidence;
     }
     end->changed.notify_all();
-    if (on_death) on_death("head", evidence);
+    if (on_death) on_death(who, evidence);
   };
   events.on_stopped = events.on_death;
-  events.on_reaped = [end = head_end_](const ExitEvidence&) {
+  events.on_reaped = [end](const ExitEvidence&) {
     const std::lock_guard lock(end->mutex);
     end->reaped = true;
     end->changed.notify_all();
@@ -80,21 +82,37 @@ ProcessEvents LocalCluster::head_events() {
   return events;
 }
 
-void LocalCluster::restart_head() {
-  {
-    std::unique_lock lock(head_end_->mutex);
-    if (!head_end_->changed.wait_for(lock, kReapedWithin, [this] { return head_end_->reaped; }))
-      throw_error(ErrorCode::kDeadlineExceeded,
-                  "the head (pid {}) died, and the system has not freed what it held within 10 s",
-                  head_pid_);
-  }
-  head_pid_ = launcher_.launch(head_spec("", false), head_events());
+void LocalCluster::wait_until_reaped(const std::string& who) const {
+  End& end = *ends_.at(who);
+  std::unique_lock lock(end.mutex);
+  if (!end.changed.wait_for(lock, kReapedWithin, [&] { return end.reaped; }))
+    throw_error(ErrorCode::kDeadlineExceeded,
+                "{} (pid {}) died, and the system has not freed what it held within 10 s", who,
+                end.pid);
+}
+
+void LocalCluster::restart_head(const Secret& token) {
+  wait_until_reaped(kHead);
+  ProcessSpec spec = head_spec("", false);
+  spec.secret = token;
+  ProcessEvents events = events_of(kHead);
+  head_pid_ = launcher_.launch(spec, events);
+  ends_.at(kHead)->pid = head_pid_;
+}
+
+void LocalCluster::restart_agent(const std::string& host, const Secret& token) {
+  wait_until_reaped(host);
+  for (const HostSpec& spec : options_.hosts)
+    if (spec.name == host) start_agent(spec, token);
 }
 
 void LocalCluster::start_head() {
   const LastWords said;
   const ProcessSpec spec = head_spec(said.path(), true);
-  head_pid_ = launcher_.launch(spec, head_events());
+  ProcessEvents events = events_of(kHead);
+  head_pid_ = launcher_.launch(spec, events);
+  End& end = *ends_.at(kHead);
+  end.pid = head_pid_;
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + kListensWithin;
   while (true) {
@@ -105,18 +123,18 @@ void LocalCluster::start_head() {
     if (clock.now() > give_up)
       throw_error(ErrorCode::kDeadlineExceeded, "the head does not listen after 10 s; log: {}",
                   spec.log_file.string());
-    std::unique_lock lock(head_end_->mutex);
-    if (head_end_->changed.wait_for(lock, kLookForAddressEvery,
-                                    [&] { return head_end_->evidence.has_value(); })) {
+    std::unique_lock lock(end.mutex);
+    if (end.changed.wait_for(lock, kLookForAddressEvery,
+                             [&] { return end.evidence.has_value(); })) {
       const std::string words = said.read();
       throw_error(ErrorCode::kPeerDied, "the head (pid {}) {} before it listened{}{}{}", head_pid_,
-                  head_end_->evidence->verdict(), words.empty() ? "" : ": ", words,
-                  head_end_->evidence->log_note());
+                  end.evidence->verdict(), words.empty() ? "" : ": ", words,
+                  end.evidence->log_note());
     }
   }
 }
 
-void LocalCluster::start_agent(const HostSpec& host) {
+void LocalCluster::start_agent(const HostSpec& host, const Secret& token) {
   const AgentRole role{
       head_, {}, host.name, host.devices, log_directory().string(), true, options_.log_level};
   std::vector<std::string> words = command(options_.executable, to_arguments(role));
@@ -125,13 +143,10 @@ void LocalCluster::start_agent(const HostSpec& host) {
                    std::move(words),
                    {},
                    log_directory() / ("agent." + host.name + ".log"),
-                   options_.token};
-  ProcessEvents events;
-  events.on_death = [name = host.name, on_death = options_.on_death](const ExitEvidence& evidence) {
-    if (on_death) on_death(name, evidence);
-  };
-  events.on_stopped = events.on_death;
-  launcher_.launch(spec, events);
+                   token};
+  ProcessEvents events = events_of(host.name);
+  const pid_t pid = launcher_.launch(spec, events);
+  ends_.at(host.name)->pid = pid;
 }
 
 }  // namespace weft::actors

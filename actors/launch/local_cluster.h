@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -46,26 +47,30 @@ class LocalCluster final {
   LocalCluster& operator=(const LocalCluster&) = delete;
 
   /// Another head at the same address, with its state, as soon as the dead one is reaped: until
-  /// then it holds both. Who belongs to the cluster looks for it. Throws as
-  /// ProcessLauncher::launch() does.
-  void restart_head();
+  /// then it holds both. Who belongs to the cluster looks for it. `token`: the cluster's, which may
+  /// have been replaced meanwhile. Throws as ProcessLauncher::launch() does.
+  void restart_head(const Secret& token);
+  /// Another agent under the name of a dead one, as soon as that is reaped. The same.
+  void restart_agent(const std::string& host, const Secret& token);
 
   const Address& head() const { return head_; }
   pid_t head_pid() const { return head_pid_; }
   std::filesystem::path log_directory() const { return options_.directory / "logs"; }
 
  private:
-  ProcessEvents head_events();
+  /// The end of a process, handed from the launcher's thread.
+  struct End;
+  ProcessEvents events_of(const std::string& who);
+  void wait_until_reaped(const std::string& who) const;
   ProcessSpec head_spec(const std::string& said, bool begins_anew) const;
   void start_head();
-  void start_agent(const HostSpec& host);
+  void start_agent(const HostSpec& host, const Secret& token);
 
   ProcessLauncher& launcher_;
   const Options options_;
   Address head_;
   pid_t head_pid_ = 0;
-  struct HeadEnd;
-  std::shared_ptr<HeadEnd> head_end_;  // of head_pid_; shared with the launcher's thread
+  std::map<std::string, std::shared_ptr<End>> ends_;  // shared with the launcher's thread
 };
 
 }  // namespace weft::actors

@@ -19,6 +19,7 @@ std::vector<std::string> to_arguments(const HeadRole& role) {
                                         "--grace-ms",
                                         std::to_string(role.grace / std::chrono::milliseconds(1))};
   if (role.begins_anew) arguments.push_back("--begins-anew");
+  if (role.insecure) arguments.push_back("--insecure");
   return arguments;
 }
 
@@ -35,13 +36,14 @@ std::vector<std::string> to_arguments(const AgentRole& role) {
                                         "--log-level",
                                         std::string(to_string(role.log_level))};
   if (role.has_parent) arguments.push_back("--has-parent");
+  for (std::string& word : role.protection.to_arguments()) arguments.push_back(std::move(word));
   return arguments;
 }
 
 std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments) {
   const auto role = role_of(arguments);
   if (role != "head" && role != "agent") return std::nullopt;
-  const RoleArguments given(arguments, {"has-parent", "begins-anew"});
+  const RoleArguments given(arguments, {"has-parent", "begins-anew", Protection::kInsecure});
   if (role == "head") {
     HeadRole head;
     head.listen = Address::parse(given.get("listen"));
@@ -51,6 +53,7 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
     head.log_level = parse_log_level(given.get("log-level"));
     head.grace = std::chrono::milliseconds(given.number("grace-ms"));
     head.begins_anew = given.has("begins-anew");
+    head.insecure = given.has(Protection::kInsecure);
     try {
       return serve_head(head);
     } catch (...) {
@@ -66,6 +69,7 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
   agent.log_directory = given.get("logs");
   agent.has_parent = given.has("has-parent");
   agent.log_level = parse_log_level(given.get("log-level"));
+  agent.protection = Protection::of(given);
   return serve_agent(agent);
 }
 

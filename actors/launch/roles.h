@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/launch/protection.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/net/address.h"
 #include "core/base/clock.h"
@@ -32,8 +33,13 @@ struct HeadRole {
   Nanoseconds grace = std::chrono::seconds(60);
   /// What the state knows of hosts and runs does not count: nothing of it lives.
   bool begins_anew = false;
-  /// For what the person at the terminal should read.
-  std::function<void(const Address&, const std::filesystem::path& token_file)> on_listening = {};
+  /// No TLS beyond loopback.
+  bool insecure = false;
+  /// For what the person at the terminal should read. `certificate`: the SHA-256 of the head's;
+  /// empty where it needs none.
+  std::function<void(const Address&, const std::filesystem::path& token_file,
+                     const std::string& certificate)>
+      on_listening = {};
 };
 /// Runs a head until it is told to stop or gets SIGINT or SIGTERM. Returns the exit status.
 int serve_head(const HeadRole& role);
@@ -46,6 +52,7 @@ struct AgentRole {
   std::string log_directory;
   bool has_parent = false;  ///< started by somebody who reaps it and tells the head
   LogLevel log_level = LogLevel::kInfo;
+  Protection protection = {};
   /// serves the role "run", for runs that somebody leaves to the cluster; empty: none can be
   std::filesystem::path supervisor = {};
 };

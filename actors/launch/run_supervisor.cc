@@ -60,7 +60,9 @@ class RunSupervisor {
   explicit RunSupervisor(SupervisedRun run)
       : run_(std::move(run)),
         events_(run_.out),
-        signals_([this](const ReceivedSignal& signal) { interrupted(signal); }) {}
+        signals_([this](const ReceivedSignal& signal) { interrupted(signal); }),
+        restarts_(run_.header.recovery.restarts, run_.header.recovery.within),
+        head_restarts_(run_.header.recovery.restarts, run_.header.recovery.within) {}
 
   int run() {
     adopt_orphans();
@@ -151,6 +153,7 @@ class RunSupervisor {
     SystemOptions options;
     options.name = "weft run";
     options.token = token_;
+    run_.protection.apply(Address::parse(run_.head), options);
     system_.emplace(options);
     const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
       ear.tell([&](HeadLink& link) { link.peer_gone(peer, how); });
@@ -180,7 +183,7 @@ class RunSupervisor {
       const ClusterStatus status = head_->reach(kJoinWithin).head.call<&Head::status>().get();
       std::vector<std::string> missing;
       for (const HostSpec& host : run_.header.cluster.hosts) {
-        bool joined = false;
+        bool joined = run_.header.recovery.is_spare(host.name);
         for (const HostStatus& line : status.hosts)
           joined = joined || (line.offer.name == host.name && !line.away_seconds);
         if (!joined) missing.push_back(host.name);
@@ -236,8 +239,12 @@ class RunSupervisor {
     if (!run_.started_by.empty())
       spec.command.insert(spec.command.end(), {"--started-by", run_.started_by});
     if (!run_.checked.empty()) spec.command.insert(spec.command.end(), {"--checked", run_.checked});
+    if (driver_restarts_ > 0)
+      spec.command.insert(spec.command.end(), {"--restart", std::to_string(driver_restarts_)});
     for (std::string& word : token_arguments()) spec.command.push_back(std::move(word));
-    spec.secret = token_;
+    for (std::string& word : run_.protection.to_arguments())
+      spec.command.push_back(std::move(word));
+    spec.secret = system_->token();
     ProcessEvents events;
     events.on_death = [this](const ExitEvidence& evidence) {
       queue_.add({SupervisorEvent::Kind::kDriverEnded, "", evidence});
@@ -267,10 +274,7 @@ class RunSupervisor {
           interrupted = true;
           break;
         case SupervisorEvent::Kind::kDriverStopped:
-          if (!first_cause)
-            first_cause =
-                fmt::format("its driver {} (pid {}) {}", run_.header.app.filename().string(),
-                            driver_, event->evidence.silence);
+          driver_stopped_ = event->evidence;
           launcher_->signal(driver_, SIGKILL);
           break;
         case SupervisorEvent::Kind::kHeadDied:
@@ -282,8 +286,13 @@ class RunSupervisor {
         case SupervisorEvent::Kind::kHeadBack:
           for (const SupervisorEvent& death : std::exchange(untold_, {})) host_died(death);
           break;
-        case SupervisorEvent::Kind::kHostDied: host_died(*event); break;
+        case SupervisorEvent::Kind::kHostDied:
+          host_died(*event);
+          if (!interrupted) restart_agent(*event);
+          break;
         case SupervisorEvent::Kind::kDriverEnded:
+          if (!interrupted && !first_cause && restart_driver(event->evidence)) break;
+          if (!first_cause && driver_stopped_) first_cause = driver_cause(*driver_stopped_);
           return driver_ended(event->evidence, interrupted, std::move(first_cause));
       }
     }
@@ -299,6 +308,50 @@ class RunSupervisor {
       untold_.push_back(event);  // for the next head
     }
     end_stopped(event.evidence);
+  }
+
+  std::string driver_cause(const ExitEvidence& evidence) const {
+    return fmt::format("its driver {} (pid {}) {}", run_.header.app.filename().string(),
+                       evidence.pid, evidence.verdict());
+  }
+
+  /// Apps that have planned their steps go on from what lies in the run's folder; others would begin
+  /// again.
+  bool goes_on() const { return !run_.checked.empty() && run_.header.recovery.restarts > 0; }
+
+  void tell_restart(const char* kind, const std::string& text) {
+    events_.add({kind, text});
+    say(stderr, "{}\n", fitted_to(STDERR_FILENO, "weft: " + text));
+  }
+
+  /// The next one of its name; the driver has what was lost replaced.
+  void restart_agent(const SupervisorEvent& event) {
+    if (!local_ || !goes_on() || event.evidence.orderly() || !event.evidence.silence.empty())
+      return;  // of one that was stopped, the end comes as another event
+    const SteadyClock clock;
+    const auto number = restarts_.admit(clock.now());
+    if (!number) return;  // The driver ends, for as many deaths.
+    tell_restart(
+        "agent restarted",
+        fmt::format("the agent of {} (pid {}) {}; started again, restart {} of {}; log: {}",
+                    event.host, event.evidence.pid, event.evidence.verdict(), *number,
+                    restarts_.most(), event.evidence.log_file));
+    local_->restart_agent(event.host, system_->token());
+  }
+
+  /// Whose own errors end the run; a death does not, where it can go on.
+  bool restart_driver(const ExitEvidence& evidence) {
+    if (!goes_on() || !evidence.violent()) return false;
+    const SteadyClock clock;
+    const auto number = restarts_.admit(clock.now());
+    if (!number) return false;
+    tell_restart("driver restarted", fmt::format("{}; started again, restart {} of {}",
+                                                 driver_cause(driver_stopped_.value_or(evidence)),
+                                                 *number, restarts_.most()));
+    driver_stopped_.reset();
+    ++driver_restarts_;
+    start_driver();
+    return true;
   }
 
   /// Its next start, at the same place; false when there is none. What runs goes on meanwhile.
@@ -317,10 +370,9 @@ class RunSupervisor {
     if (!number) return false;
     const std::string text = fmt::format(
         "the head (pid {}) {}; started again, restart {} of {}, and the run goes on; log: {}",
-        why.pid, why.verdict(), *number, RestartLimit::kRestarts, why.log_file);
-    events_.add({"head restarted", text});
-    say(stderr, "{}\n", fitted_to(STDERR_FILENO, "weft: " + text));
-    local_->restart_head();
+        why.pid, why.verdict(), *number, head_restarts_.most(), why.log_file);
+    tell_restart("head restarted", text);
+    local_->restart_head(system_->token());
     return true;
   }
 
@@ -383,8 +435,11 @@ class RunSupervisor {
   std::optional<HeadLink> head_;
   std::optional<Ear<HeadLink>::Open> open_;
   std::vector<SupervisorEvent> untold_;  // deaths of hosts, while the head was away
+  RestartLimit restarts_;                // of agents and drivers
   RestartLimit head_restarts_;
-  std::optional<ExitEvidence> head_stopped_;  // and has got SIGKILL
+  std::uint64_t driver_restarts_ = 0;
+  std::optional<ExitEvidence> driver_stopped_;  // and has got SIGKILL
+  std::optional<ExitEvidence> head_stopped_;    // and has got SIGKILL
   LastWords driver_said_;
   pid_t driver_ = 0;
   std::string last_words_;

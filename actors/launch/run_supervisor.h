@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/launch/cluster_config.h"
+#include "actors/launch/protection.h"
 
 namespace weft::actors {
 
@@ -21,6 +22,8 @@ struct SupervisedRun {
   std::filesystem::path token_file = {};
   /// digest of what the check has planned, for the driver; may be empty
   std::string checked = {};
+  /// towards the cluster at `head`
+  Protection protection = {};
   /// of the cluster at `head`, where whoever starts it has it
   Secret token = {};
   /// see AppRun

@@ -10,7 +10,9 @@
 
 #include <cstdlib>
 #include <optional>
+#include <sstream>
 
+#include "actors/launch/internal/own_file.h"
 #include "actors/link/compatibility.h"
 #include "actors/supervision/process_launcher.h"
 #include "core/base/error.h"
@@ -45,35 +47,12 @@ std::filesystem::path link_of(std::uint16_t port) {
   return user_state_directory() / "tokens" / std::to_string(port);
 }
 
-/// Makes a folder, and the ones above it, for this user alone.
-void make_own_folder(const std::filesystem::path& folder) {
-  if (folder.empty() || ::access(folder.c_str(), F_OK) == 0) return;
-  make_own_folder(folder.parent_path());
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw_error(ErrorCode::kFailedPrecondition, "cannot make the folder {}: {}", folder.string(),
-                ::strerror(errno));
-}
-
 /// The file's text, or nothing where there is no file.
-std::optional<std::string> read_own_file(const std::filesystem::path& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (file < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
-    throw_error(ErrorCode::kFailedPrecondition, "cannot read the token file {}: {}; {}",
-                path.string(), ::strerror(errno), kTokenHint);
-  }
-  struct stat about {};
-  ::fstat(file, &about);
-  char text[256];
-  const ssize_t got = ::read(file, text, sizeof text);
-  ::close(file);
-  if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    throw_error(ErrorCode::kFailedPrecondition,
-                "the token file {} is open to other users (mode {:04o}), so anybody may know the "
-                "token: chmod 600 it, and if "
-                "others could read it stop the cluster, remove the token and start the head again",
-                path.string(), about.st_mode & 07777);
-  return std::string(text, got > 0 ? static_cast<std::size_t>(got) : 0);
+std::optional<std::string> read_token_text(const std::filesystem::path& path) {
+  return internal::read_own_file(
+      path, "token file", kTokenHint,
+      "so anybody may know the token: chmod 600 it, and if others could read it replace the token "
+      "(weft token rotate)");
 }
 
 Secret parse_token(const std::filesystem::path& path, std::string text) {
@@ -87,6 +66,14 @@ Secret parse_token(const std::filesystem::path& path, std::string text) {
 }
 
 }  // namespace
+
+std::filesystem::path linked_token_file(std::uint16_t port) {
+  try {
+    return link_of(port);
+  } catch (const Error&) {
+    return "";  // where there is no folder for links, there is none
+  }
+}
 
 std::filesystem::path user_state_directory() {
   const auto absolute = [](const char* variable) -> std::optional<std::filesystem::path> {
@@ -102,7 +89,7 @@ std::filesystem::path user_state_directory() {
 std::filesystem::path hash_directory() {
   try {
     std::filesystem::path folder = user_state_directory() / "hashes";
-    make_own_folder(folder);
+    internal::make_own_folder(folder);
     return folder;
   } catch (const Error&) {
     return "";
@@ -113,32 +100,54 @@ std::filesystem::path token_file_in(const std::filesystem::path& state_directory
   return std::filesystem::absolute(state_directory / "token").lexically_normal();
 }
 
+std::filesystem::path former_tokens_in(const std::filesystem::path& state_directory) {
+  return token_file_in(state_directory).string() + ".former";
+}
+
 void write_token(const std::filesystem::path& state_directory, const Secret& token) {
-  make_own_folder(std::filesystem::absolute(state_directory).lexically_normal());
+  internal::make_own_folder(std::filesystem::absolute(state_directory).lexically_normal());
   const std::filesystem::path path = token_file_in(state_directory);
-  const std::filesystem::path part = path.string() + ".part";
-  ::unlink(part.c_str());
-  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  const std::string text = token.hexadecimal() + "\n";
-  const bool written = file >= 0 && ::write(file, text.data(), text.size()) == std::ssize(text);
-  const int problem = errno;
-  if (file >= 0) ::close(file);
-  if (!written || ::rename(part.c_str(), path.c_str()) != 0)
-    throw_error(ErrorCode::kFailedPrecondition,
-                "the head cannot write its token {}: {}; give another folder with --state",
-                path.string(), ::strerror(written ? errno : problem));
+  internal::write_own_file(path, token.hexadecimal() + "\n", "token");
+}
+
+void add_former_token(const std::filesystem::path& state_directory, const Secret& former,
+                      const std::vector<ProcessId>& members) {
+  const std::filesystem::path path = former_tokens_in(state_directory);
+  std::string text = read_token_text(path).value_or("") + former.hexadecimal();
+  for (const ProcessId member : members) text += fmt::format(" {:016x}", member.value());
+  internal::write_own_file(path, text + "\n", "token");
+}
+
+std::vector<FormerToken> read_former_tokens(const std::filesystem::path& state_directory) {
+  const std::filesystem::path path = former_tokens_in(state_directory);
+  std::vector<FormerToken> found;
+  std::istringstream lines(read_token_text(path).value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string token;
+    words >> token;
+    FormerToken former{parse_token(path, token), {}};
+    std::uint64_t member = 0;
+    while (words >> std::hex >> member) former.members.emplace_back(member);
+    found.push_back(std::move(former));
+  }
+  return found;
+}
+
+void forget_former_tokens(const std::filesystem::path& state_directory) {
+  ::unlink(former_tokens_in(state_directory).c_str());
 }
 
 Secret load_or_make_token(const std::filesystem::path& state_directory) {
   const std::filesystem::path path = token_file_in(state_directory);
-  if (auto text = read_own_file(path)) return parse_token(path, std::move(*text));
+  if (auto text = read_token_text(path)) return parse_token(path, std::move(*text));
   const Secret token = Secret::random();
   write_token(state_directory, token);
   return token;
 }
 
 Secret read_token_file(const std::filesystem::path& file) {
-  if (auto text = read_own_file(file)) return parse_token(file, std::move(*text));
+  if (auto text = read_token_text(file)) return parse_token(file, std::move(*text));
   throw_error(ErrorCode::kFailedPrecondition, "there is no token file {}; {}", file.string(),
               kTokenHint);
 }
@@ -150,7 +159,7 @@ Secret find_token(const Address& head, const std::filesystem::path& token_file,
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + within;
   while (true) {
-    if (auto text = read_own_file(link)) return parse_token(link, std::move(*text));
+    if (auto text = read_token_text(link)) return parse_token(link, std::move(*text));
     if (clock.now() >= give_up) break;
     // nobody tells when a link appears in a folder that may not exist yet
     ::poll(nullptr, 0, kLookForTokenEveryMs);
@@ -191,7 +200,7 @@ TokenLink::TokenLink(std::uint16_t port, const std::filesystem::path& token_file
     : port_(port), token_file_(token_file) {
   try {
     const std::filesystem::path link = link_of(port);
-    make_own_folder(std::filesystem::absolute(link.parent_path()).lexically_normal());
+    internal::make_own_folder(std::filesystem::absolute(link.parent_path()).lexically_normal());
     const std::filesystem::path part = fmt::format("{}.{}", link.string(), ::getpid());
     ::unlink(part.c_str());
     if (::symlink(token_file.c_str(), part.c_str()) != 0 ||

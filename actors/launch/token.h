@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/launch/role_arguments.h"
+#include "actors/message/ids.h"
 #include "actors/net/address.h"
 #include "core/base/clock.h"
 #include "core/base/secret.h"
@@ -17,6 +18,7 @@ namespace weft::actors {
 // argument, an environment variable or part of a log line.
 //
 //   STATE/token                          64 hexadecimal digits, mode 0600, written by the head
+//   STATE/token.former                   what it has replaced, while members may still prove it
 //   ~/.local/state/weft/tokens/PORT  ->  STATE/token, so that commands of the same user find it by
 //                                        the head's port
 //   descriptor 3                         children read it from there (ProcessSpec::secret)
@@ -35,6 +37,25 @@ Secret load_or_make_token(const std::filesystem::path& state_directory);
 /// Puts `token` there in place of any other.
 void write_token(const std::filesystem::path& state_directory, const Secret& token);
 std::filesystem::path token_file_in(const std::filesystem::path& state_directory);
+
+/// By which commands of this user find it, whether it is there or not; empty where there is no
+/// place for it.
+std::filesystem::path linked_token_file(std::uint16_t port);
+
+/// A token that was replaced, and who was a member of the cluster then.
+struct FormerToken {
+  Secret token;
+  std::vector<ProcessId> members;
+};
+std::filesystem::path former_tokens_in(const std::filesystem::path& state_directory);
+/// Throw Error(kFailedPrecondition).
+void add_former_token(const std::filesystem::path& state_directory, const Secret& former,
+                      const std::vector<ProcessId>& members);
+std::vector<FormerToken> read_former_tokens(const std::filesystem::path& state_directory);
+void forget_former_tokens(const std::filesystem::path& state_directory);
+/// Makes a new token for a head that does not run; returns how many processes the next head takes
+/// the former one from. Throws Error(kFailedPrecondition) where a head runs, or there is no token.
+std::size_t rotate_token_offline(const std::filesystem::path& state_directory);
 
 /// Throws Error(kFailedPrecondition) that says what to do: there is none, others may read it, or it
 /// holds something else.

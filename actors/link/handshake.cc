@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/link/compatibility.h"
+#include "actors/link/token_ring.h"
 
 namespace weft::actors {
 
@@ -11,10 +12,10 @@ constexpr auto kLimit = std::chrono::seconds(3);
 }  // namespace
 
 Handshake::Handshake(EventLoop& loop, std::shared_ptr<Connection> connection, Side side,
-                     const Secret& token, Done done)
+                     std::vector<Secret> tokens, Done done)
     : connection_(std::move(connection)),
       side_(side),
-      token_(token),
+      tokens_(std::move(tokens)),
       done_(std::move(done)),
       limit_(loop),
       expected_(side == Side::kAcceptor ? MessageKind::kHello : MessageKind::kChallenge) {}
@@ -26,12 +27,8 @@ Handshake::~Handshake() {
 void Handshake::start(Introduction self) {
   self_ = std::move(self);
   self_.nonce = Secret::random().bytes();
-  auto& own = side_ == Side::kDialler ? hello_ : challenge_;
-  const ByteSink keep = [&own](std::span<const std::byte> bytes) {
-    own.assign(bytes.begin(), bytes.end());
-  };
-  if (side_ == Side::kDialler) encode_hello(self_, keep);
-  else encode_challenge(self_, keep);
+  introduce();
+  const auto& own = side_ == Side::kDialler ? hello_ : challenge_;
   if (own.size() > kMaxBody)
     return finish(
         Error(ErrorCode::kInvalidArgument,
@@ -49,6 +46,21 @@ void Handshake::start(Introduction self) {
   if (side_ == Side::kAcceptor) return;
   append_message(*connection_, MessageKind::kHello, hello_);
   connection_->flush();
+}
+
+void Handshake::introduce() {
+  self_.token_id = token_id(token());
+  auto& own = side_ == Side::kDialler ? hello_ : challenge_;
+  const ByteSink keep = [&own](std::span<const std::byte> bytes) {
+    own.assign(bytes.begin(), bytes.end());
+  };
+  if (side_ == Side::kDialler) encode_hello(self_, keep);
+  else encode_challenge(self_, keep);
+}
+
+void Handshake::choose(std::uint64_t id) {
+  for (std::size_t i = 0; i < tokens_.size(); ++i)
+    if (token_id(tokens_[i]) == id) chosen_ = i;
 }
 
 void Handshake::on_frame(const FrameHeader& header, std::span<const std::byte> body) {
@@ -69,7 +81,10 @@ void Handshake::on_frame(const FrameHeader& header, std::span<const std::byte> b
 
 void Handshake::on_hello(std::span<const std::byte> body) {
   other_ = decode_hello(body);
+  if (connection_->is_plain_by_mistake()) return refuse_plain();
   hello_.assign(body.begin(), body.end());
+  choose(other_.token_id);
+  introduce();
   append_message(*connection_, MessageKind::kChallenge, challenge_);
   send_proof();
   expected_ = MessageKind::kProof;
@@ -78,19 +93,25 @@ void Handshake::on_hello(std::span<const std::byte> body) {
 void Handshake::on_challenge(std::span<const std::byte> body) {
   other_ = decode_challenge(body);
   challenge_.assign(body.begin(), body.end());
+  choose(other_.token_id);
   expected_ = MessageKind::kProof;
 }
 
 void Handshake::on_proof(std::span<const std::byte> body) {
   const Side theirs = side_ == Side::kDialler ? Side::kAcceptor : Side::kDialler;
   if (!equal_in_constant_time(body, proof_of(theirs))) {
-    refuse({ErrorCode::kFailedPrecondition,
-            fmt::format("{} has another token than {}", describe(self_), describe(other_)),
-            kTokenHint, false, self_.process.id});
+    // Over TLS, a proof that was made for another connection fails too.
+    const char* const between = connection_->binding().empty()
+                                    ? ", or repeats what another has said"
+                                    : ", or somebody stands between them";
+    refuse(
+        {ErrorCode::kFailedPrecondition,
+         fmt::format("{} has another token than {}{}", describe(self_), describe(other_), between),
+         kTokenHint, false, self_.process.id});
     return finish(
         Error(ErrorCode::kFailedPrecondition,
-              fmt::format("{} at {} has another token than this process; {}", describe(other_),
-                          to_string(connection_->peer_address()), kTokenHint)));
+              fmt::format("{} at {} has another token than this process{}; {}", describe(other_),
+                          to_string(connection_->peer_address()), between, kTokenHint)));
   }
   if (side_ == Side::kAcceptor) return finish(other_);
   send_proof();
@@ -98,8 +119,24 @@ void Handshake::on_proof(std::span<const std::byte> body) {
 }
 
 Mac Handshake::proof_of(Side side) const {
-  return hmac_sha256(token_, side == Side::kDialler ? "weft 2 dialler" : "weft 2 acceptor",
-                     {hello_, challenge_});
+  const char* const label = side == Side::kDialler ? "weft 2 dialler" : "weft 2 acceptor";
+  const auto binding = connection_->binding();
+  return binding.empty() ? hmac_sha256(token(), label, {hello_, challenge_})
+                         : hmac_sha256(token(), label, {hello_, challenge_, binding});
+}
+
+void Handshake::refuse_plain() {
+  const std::string from = to_string(connection_->peer_address());
+  refuse({ErrorCode::kFailedPrecondition,
+          fmt::format("{} takes only TLS beyond loopback, and {} at {} speaks plain text",
+                      describe(self_), describe(other_), from),
+          "leave --insecure out; if it was not given, install the same Weft on both, or reach the "
+          "head at its own address",
+          false, self_.process.id});
+  finish(Error(ErrorCode::kFailedPrecondition,
+               fmt::format("{} at {} speaks plain text, and beyond loopback only TLS is taken: "
+                           "start it without --insecure, or install the same Weft there",
+                           describe(other_), from)));
 }
 
 void Handshake::send_proof() {

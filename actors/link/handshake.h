@@ -23,9 +23,13 @@ namespace weft::actors {
 ///             Proof ->                                 -> Proof
 ///             <- Welcome | Reject                      Welcome | Reject <-    (by the owner)
 ///
-/// A proof is an HMAC with the token over a label of its direction and both introductions as they
-/// were sent, which carry fresh nonces. So it is good for this connection and this direction only.
-/// The token itself never travels.
+/// A proof is an HMAC with the token over a label of its direction, both introductions as they were
+/// sent, which carry fresh nonces, and what only the two ends of a TLS connection know. So it is
+/// good for this connection and this direction only, and not for somebody between two connections.
+/// The token itself never travels. While a token is being replaced, both sides use one that both
+/// know: the introductions say which.
+///
+/// Who speaks plain text where TLS is due is told so at Hello, and proves nothing.
 ///
 /// Owned by the system; loop's thread only.
 class Handshake final : public FrameHandler {
@@ -39,14 +43,17 @@ class Handshake final : public FrameHandler {
   using Done = std::function<void(Answer)>;
   static constexpr std::uint32_t kMaxBody = 4096;
 
-  Handshake(EventLoop& loop, std::shared_ptr<Connection> connection, Side side, const Secret& token,
-            Done done);
+  /// `tokens`: the one that this side would use comes first.
+  Handshake(EventLoop& loop, std::shared_ptr<Connection> connection, Side side,
+            std::vector<Secret> tokens, Done done);
   ~Handshake() override;
 
   /// Sends Hello if this is the dialler, and listens. Ends at once when `self` does not fit into
   /// kMaxBody.
   void start(Introduction self);
   const std::shared_ptr<Connection>& connection() const { return connection_; }
+  /// The token that both sides have proven.
+  const Secret& token() const { return tokens_[chosen_]; }
   /// Hands the connection to its user; the Handshake no longer closes it.
   std::shared_ptr<Connection> release() { return std::move(connection_); }
   /// Tells the other side why it is refused.
@@ -60,13 +67,18 @@ class Handshake final : public FrameHandler {
   void on_hello(std::span<const std::byte> body);
   void on_challenge(std::span<const std::byte> body);
   void on_proof(std::span<const std::byte> body);
+  /// The token of that name, if this side knows it.
+  void choose(std::uint64_t id);
+  void introduce();
   Mac proof_of(Side side) const;
   void send_proof();
+  void refuse_plain();
   void finish(Answer answer);
 
   std::shared_ptr<Connection> connection_;  // shared with its own pending reads
   const Side side_;
-  const Secret token_;
+  const std::vector<Secret> tokens_;
+  std::size_t chosen_ = 0;
   Done done_;
   Timer limit_;
   MessageKind expected_;

@@ -21,10 +21,16 @@ std::shared_ptr<Connection> Link::connection() const {
   return connection_;
 }
 
+bool Link::is_private() const {
+  const auto connection = this->connection();
+  return connection && connection->is_private();
+}
+
 void Link::attach(std::shared_ptr<Connection> connection, Introduction other, bool dialled_here) {
   introduction_ = std::move(other);
   dialled_here_ = dialled_here;
-  lease_.renew(SteadyClock().now());
+  attached_at_ = SteadyClock().now();
+  lease_.renew(attached_at_);
   connection->hand_over(*this, kMaxFrameBody);
   {
     const std::lock_guard lock(mutex_);

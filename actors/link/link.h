@@ -53,9 +53,13 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   Nanoseconds beat();
 
   bool attached() const { return connection() != nullptr; }
+  /// When it last was. Loop's thread.
+  TimePoint attached_at() const { return attached_at_; }
   /// The connection was there and has ended: waiting for evidence.
   bool ended() const { return ended_; }
   bool dialled_here() const { return dialled_here_; }
+  /// It is there, and nobody on the way reads it. Loop's thread.
+  bool is_private() const;
   /// Something has come since the handshake. Loop's thread.
   bool heard() const { return heard_; }
   /// Nothing has come for a while; returns what was said before. Loop's thread.
@@ -89,6 +93,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   bool ended_ = false;
   bool quiet_ = false;
   bool heard_ = false;
+  TimePoint attached_at_{};
   // shared with its own pending reads; guarded by mutex_, changed on the loop's thread
   std::shared_ptr<Connection> connection_;
   MessageAssembler assembler_;

@@ -16,6 +16,7 @@ struct Process {
   interfaces @7 :List(InterfaceVersion);
   minor @8 :UInt8;     # of the protocol; both sides use the lower one
   nonce @9 :Data;      # 32 random bytes, of this connection
+  tokenId @10 :UInt64; # which token it proves; 0: its cluster's
 }
 
 struct InterfaceVersion {

@@ -112,7 +112,7 @@ std::size_t introduction_words(const Introduction& from) {
   std::size_t bytes = from.process.name.size() + from.process.address.host.size() +
                       from.binary_name.size() + from.binary_hash.size() + from.nonce.size();
   for (const auto& entry : from.interfaces) bytes += entry.name.size();
-  return words_for(32 + 8 * from.interfaces.size(), bytes, 7 + from.interfaces.size());
+  return words_for(33 + 8 * from.interfaces.size(), bytes, 7 + from.interfaces.size());
 }
 
 void fill_introduction(wire::Process::Builder to, const Introduction& from) {
@@ -125,6 +125,7 @@ void fill_introduction(wire::Process::Builder to, const Introduction& from) {
   to.setBinaryHash(text_of(from.binary_hash));
   to.setMinor(from.minor);
   to.setNonce(data_of(from.nonce));
+  to.setTokenId(from.token_id);
   auto list = to.initInterfaces(static_cast<unsigned>(from.interfaces.size()));
   for (unsigned i = 0; i < list.size(); ++i) {
     list[i].setName(text_of(from.interfaces[i].name));
@@ -142,6 +143,7 @@ Introduction read_introduction(wire::Process::Reader from) {
   to.binary_name = string_of(from.getBinaryName());
   to.binary_hash = string_of(from.getBinaryHash());
   to.minor = from.getMinor();
+  to.token_id = from.getTokenId();
   if (to.process.id.value() == 0) throw_error(ErrorCode::kDataLoss, "a process without an id");
   if (from.getNonce().size() != to.nonce.size())
     throw_error(ErrorCode::kDataLoss, "a nonce of {} bytes instead of {}", from.getNonce().size(),

@@ -54,6 +54,8 @@ struct Introduction {
   ProcessId wanted = {};
   /// Random, of one connection: what the other side's proof is made for.
   std::array<std::byte, 32> nonce{};
+  /// Which token the proof is made with (see TokenRing); 0: that of its cluster.
+  std::uint64_t token_id = 0;
   friend bool operator==(const Introduction&, const Introduction&) = default;
 };
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "actors/net/network.h"
+#include "actors/net/tls.h"
 
 namespace weft::actors {
 
@@ -25,11 +26,22 @@ void Connection::start(FrameHandler& handler, std::uint32_t max_body) {
   read_more();
 }
 
+std::span<const std::byte> Connection::binding() const { return stream_->binding(); }
+bool Connection::is_plain_by_mistake() const { return stream_->is_plain_by_mistake(); }
+bool Connection::is_private() const { return !binding().empty() || is_loopback(peer_.host); }
+
 void Connection::stop() {
   handler_ = nullptr;
+  const bool nothing_leaves = stream_->give_up();
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    if (nothing_leaves) {
+      closed_ = true;
+      appended_.clear();
+      sent_.notify_all();
+      return;
+    }
     // Whoever is flushing shuts the socket down at the end.
     if (!flushing_ && appended_.empty()) {
       closed_ = true;

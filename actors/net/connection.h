@@ -19,6 +19,7 @@
 namespace weft::actors {
 
 class Stream;
+class Tls;
 
 /// Receives what a Connection reads. Loop's thread only; must not block or throw anything but
 /// Error, which closes the connection.
@@ -79,6 +80,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void wait_sent(TimePoint limit) const;
 
   const Address& peer_address() const { return peer_; }
+  /// Of the stream; see there. Loop's thread.
+  std::span<const std::byte> binding() const;
+  bool is_plain_by_mistake() const;
+  /// Nobody on the way can read it: it is encrypted, or never leaves the machine.
+  bool is_private() const;
 
  private:
   void read_more();
@@ -116,9 +122,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 class Listener final {
  public:
   /// Throws Error(kUnavailable) if the address cannot be bound. `on_connection` runs on the loop's
-  /// thread.
+  /// thread. `tls`, which outlives the loop's callbacks, says who has to speak TLS; none: nobody.
   Listener(EventLoop& loop, const Address& address,
-           std::function<void(std::shared_ptr<Connection>)> on_connection);
+           std::function<void(std::shared_ptr<Connection>)> on_connection, Tls* tls = nullptr);
   ~Listener();
   /// With the port that the system chose.
   const Address& address() const { return address_; }
@@ -136,11 +142,19 @@ enum class Retry { kNever, kUntilDeadline };
 /// Connects, trying again with growing pauses (20 ms to 500 ms) if asked to. `on_connected` or
 /// `on_failed` runs once, on the loop's thread; the error is kUnavailable and names the address and
 /// the system's reason. Any thread. The result cancels: neither runs afterwards.
+/// With TLS, that is over when the first bytes have come.
 struct DialCallbacks {
   std::function<void(std::shared_ptr<Connection>)> on_connected;
   std::function<void(const Error&)> on_failed;
 };
+/// How a connection is protected. `certificate`: the SHA-256 of the one that the other side has to
+/// present; empty: any, where it proves itself otherwise. Where one is named, TLS is spoken on
+/// loopback too.
+struct DialTls {
+  Tls* tls = nullptr;  ///< Outlives the loop's callbacks; none: plain text.
+  std::string certificate;
+};
 std::function<void()> dial(EventLoop& loop, const Address& address, TimePoint deadline, Retry retry,
-                           DialCallbacks callbacks);
+                           DialCallbacks callbacks, DialTls protection = {});
 
 }  // namespace weft::actors

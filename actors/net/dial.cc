@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/net/network.h"
+#include "actors/net/tls.h"
 
 namespace weft::actors {
 
@@ -13,12 +14,13 @@ namespace {
 class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
  public:
   DialAttempt(EventLoop& loop, Address address, TimePoint deadline, Retry retry,
-              DialCallbacks callbacks)
+              DialCallbacks callbacks, DialTls protection)
       : loop_(loop),
         address_(std::move(address)),
         deadline_(deadline),
         retry_(retry),
         callbacks_(std::move(callbacks)),
+        protection_(std::move(protection)),
         limit_(loop),
         pause_(loop),
         connector_(loop.io().make_connector()) {}
@@ -47,7 +49,15 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
             return stream.error().code() == ErrorCode::kNotFound
                        ? self->no_such_host()
                        : self->again(stream.error().message());
-          auto connection = std::make_shared<Connection>(self->loop_, std::move(stream).value());
+          std::unique_ptr<Stream> dialled = std::move(stream).value();
+          if (const DialTls& with = self->protection_; with.tls != nullptr) {
+            try {
+              dialled = with.tls->dialled(std::move(dialled), with.certificate);
+            } catch (const Error& error) {  // there is no TLS here
+              return self->end(error);
+            }
+          }
+          auto connection = std::make_shared<Connection>(self->loop_, std::move(dialled));
           const auto on_connected = std::move(self->callbacks_.on_connected);
           self->finish();
           on_connected(std::move(connection));
@@ -87,6 +97,7 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
   TimePoint deadline_;
   Retry retry_;
   DialCallbacks callbacks_;
+  const DialTls protection_;
   Timer limit_;
   Timer pause_;
   Nanoseconds next_pause_ = std::chrono::milliseconds(20);
@@ -98,9 +109,9 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
 }  // namespace
 
 std::function<void()> dial(EventLoop& loop, const Address& address, TimePoint deadline, Retry retry,
-                           DialCallbacks callbacks) {
-  auto attempt =
-      std::make_shared<DialAttempt>(loop, address, deadline, retry, std::move(callbacks));
+                           DialCallbacks callbacks, DialTls protection) {
+  auto attempt = std::make_shared<DialAttempt>(loop, address, deadline, retry, std::move(callbacks),
+                                               std::move(protection));
   loop.post([attempt] { attempt->begin(); });
   return [weak = std::weak_ptr(attempt), &loop] {
     loop.post([weak] {

@@ -1,12 +1,14 @@
 #include "actors/net/connection.h"
 #include "actors/net/network.h"
+#include "actors/net/tls.h"
 
 namespace weft::actors {
 
 struct Listener::Impl : std::enable_shared_from_this<Impl> {
   Impl(EventLoop& owner, const Address& address,
-       std::function<void(std::shared_ptr<Connection>)> callback)
+       std::function<void(std::shared_ptr<Connection>)> callback, Tls* protection)
       : loop(owner),
+        tls(protection),
         acceptor(owner.io().listen(address)),
         pause(owner),
         on_connection(std::move(callback)) {}
@@ -21,22 +23,25 @@ struct Listener::Impl : std::enable_shared_from_this<Impl> {
         });
         return;
       }
-      self->on_connection(std::make_shared<Connection>(self->loop, std::move(stream).value()));
+      std::unique_ptr<Stream> accepted = std::move(stream).value();
+      if (self->tls != nullptr) accepted = self->tls->accepted(std::move(accepted));
+      self->on_connection(std::make_shared<Connection>(self->loop, std::move(accepted)));
       self->accept();
     });
   }
 
   EventLoop& loop;
+  Tls* const tls;
   std::unique_ptr<IoLoop::Acceptor> acceptor;
   Timer pause;
   std::function<void(std::shared_ptr<Connection>)> on_connection;
 };
 
 Listener::Listener(EventLoop& loop, const Address& address,
-                   std::function<void(std::shared_ptr<Connection>)> on_connection)
+                   std::function<void(std::shared_ptr<Connection>)> on_connection, Tls* tls)
     : loop_(loop) {
   try {
-    impl_ = std::make_shared<Impl>(loop, address, std::move(on_connection));
+    impl_ = std::make_shared<Impl>(loop, address, std::move(on_connection), tls);
   } catch (const Error& error) {
     throw_error(ErrorCode::kUnavailable, "cannot listen on {}: {}; choose another address or port",
                 to_string(address), error.message());

@@ -34,6 +34,14 @@ class Stream {
   /// Ends both directions: the other side reads what was written, and then the end; a read that
   /// waits here ends. Any thread.
   virtual void shut_down() = 0;
+
+  /// Ends it where what has to come before the first byte is not over; true if so.
+  virtual bool give_up() { return false; }
+  /// What both ends know, and nobody between them; empty where nothing is encrypted. From the first
+  /// byte read on.
+  virtual std::span<const std::byte> binding() const { return {}; }
+  /// The other side speaks plain text, and is to be told that it must not.
+  virtual bool is_plain_by_mistake() const { return false; }
 };
 
 /// What an EventLoop runs on: one thread's callbacks, timers and sockets. Asio's over the system's,

@@ -27,6 +27,13 @@ std::string Incident::describe() const {
                      : fmt::format("{}\n  ({} more of mesh {} fell with it)", text, others, mesh);
 }
 
+std::string Incident::in_short() const {
+  const Casualty& first = casualties.at(first_cause);
+  return first.host_note.empty()
+             ? fmt::format("{} device {} {}", first.host, first.device, first.cause())
+             : fmt::format("{}: {}", first.host, first.cause());
+}
+
 IncidentBook::Recorded IncidentBook::record(Casualty casualty) {
   for (std::size_t i = 0; i < incidents_.size(); ++i) {
     Incident& incident = incidents_[i];

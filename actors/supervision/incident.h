@@ -46,6 +46,9 @@ struct Incident {
 
   /// The first cause's description, and how many others fell with it.
   std::string describe() const;
+  /// The first cause alone: "worker1 device 0 died: SIGKILL", or of a whole host "worker1 died:
+  /// SIGKILL".
+  std::string in_short() const;
   Error error() const { return Error(ErrorCode::kPeerDied, describe()); }
 
   static constexpr auto fields = weft::fields(&Incident::mesh, &Incident::epoch,

@@ -159,6 +159,8 @@ class ActorMesh final {
   /// Runs `callback` once when the actors have been ended, by stop() or by the destructor: for
   /// whoever lent their processes.
   void on_stopped(std::function<void()> callback) { on_stopped_ = std::move(callback); }
+  /// Some of its actors are others now; see System::respawn_mesh().
+  void renew(MeshRef<T> mesh) { mesh_ = std::move(mesh); }
   /// Ends the actors and waits for it.
   void stop() {
     if (!std::exchange(owned_, false)) return;

@@ -72,6 +72,12 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
       answer_survey(decode<SurveyRequest>(envelope.call.arguments), answer);
       return std::nullopt;
     }
+    if (envelope.call.method == static_cast<std::uint32_t>(SystemMethod::kToken)) {
+      const auto message = decode<TokenMessage>(envelope.call.arguments);
+      on_token(message, route->peer().id);
+      if (id != 0) answer(std::vector<std::byte>());
+      return std::nullopt;
+    }
     const auto request = decode<SpawnRequest>(envelope.call.arguments);
     const auto provider = std::find_if(
         providers.begin(), providers.end(),
@@ -165,13 +171,16 @@ ActorAddress System::host_actor(Provider provider, const std::string& name,
 
 std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(
     const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
-    const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments) {
+    const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments,
+    std::vector<std::shared_ptr<const ActorAddress>> kept) {
+  kept.resize(processes.size());
   if (std::ssize(processes) != shape.size())
     throw_error(ErrorCode::kInvalidArgument,
                 "mesh {}{} needs {} processes, one per rank, and {} are given", name,
                 to_string(shape), shape.size(), processes.size());
-  std::vector<std::shared_ptr<CallState>> calls;
+  std::vector<std::shared_ptr<CallState>> calls(processes.size());
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
+    if (kept[rank] && kept[rank]->process.id == processes[rank].id) continue;
     const Place place{name, shape, static_cast<std::int64_t>(rank)};
     SpawnRequest request{interface.name,
                          interface.version,
@@ -185,11 +194,13 @@ std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(
     call.arguments = encode(request);
     const auto target = std::make_shared<const ActorAddress>(
         ActorAddress{processes[rank], ActorId(0), request.label});
-    calls.push_back(impl_->call(target, "construct", std::move(call), kDefaultDeadline));
+    calls[rank] = impl_->call(target, "construct", std::move(call), kDefaultDeadline);
   }
-  std::vector<std::shared_ptr<const ActorAddress>> actors;
+  std::vector<std::shared_ptr<const ActorAddress>> actors = std::move(kept), spawned;
   std::optional<Error> first;
-  for (const auto& call : calls) {
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    const auto& call = calls[rank];
+    if (!call) continue;
     call->wait_until(TimePoint::max());
     if (call->error()) {
       if (!first)
@@ -197,13 +208,14 @@ std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(
                                                          call->error()->message()))
                     .from(call->error()->node(), call->error()->actor());
     } else {
-      actors.push_back(std::make_shared<const ActorAddress>(decode<ActorAddress>(call->reply())));
+      actors[rank] = std::make_shared<const ActorAddress>(decode<ActorAddress>(call->reply()));
+      spawned.push_back(actors[rank]);
     }
   }
   if (!first) return actors;
   std::vector<std::shared_ptr<CallState>> stops;
-  stops.reserve(actors.size());
-  for (const auto& actor : actors) stops.push_back(stop_actor(actor, std::chrono::seconds(5)));
+  stops.reserve(spawned.size());
+  for (const auto& actor : spawned) stops.push_back(stop_actor(actor, std::chrono::seconds(5)));
   for (const auto& stop : stops) stop->wait_until(TimePoint::max());
   throw *first;
 }

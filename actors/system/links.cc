@@ -10,6 +10,9 @@ namespace {
 /// Connections whose other side has not proven the token yet. When one more comes, the oldest goes:
 /// who proves itself at once gets in beside any number that do not.
 constexpr std::size_t kMaxUnproven = 256;
+/// A process that connects again so soon has dialled twice at a time, for two of its threads; one that
+/// has lost its connection takes longer to see that.
+constexpr auto kDialsTwiceWithin = std::chrono::seconds(3);
 /// A head lives for months; who died that long ago does not come back.
 constexpr std::size_t kDeadPeers = 4096;
 
@@ -91,7 +94,16 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
               if (!link->attached())
                 lose(link, Error(error.code(), fmt::format("cannot reach {}: {}", link->peer().name,
                                                            error.message())));
-            }});
+            }},
+           protection_of(link->peer().address));
+}
+
+DialTls System::Impl::protection_of(const Address& address) {
+  DialTls protection{&tls, ""};
+  const auto& pinned = options.pinned;
+  if (pinned && pinned->at == address && (pinned->also_on_loopback || !is_loopback(address.host)))
+    protection.certificate = pinned->sha256;
+  return protection;
 }
 
 void System::Impl::start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
@@ -110,7 +122,7 @@ void System::Impl::start_handshake(std::shared_ptr<Connection> connection, Hands
   // Its callback holds only a weak pointer: the handshake owns the callback.
   const auto itself = std::make_shared<std::weak_ptr<Handshake>>();
   auto handshake = std::make_shared<Handshake>(
-      loop, std::move(connection), side, options.token,
+      loop, std::move(connection), side, tokens.usable(clock.now()),
       [this, itself, number, &handshakes, done = std::move(done)](Handshake::Answer answer) {
         const std::shared_ptr<Handshake> finished = itself->lock();
         handshakes.erase(number);
@@ -131,17 +143,28 @@ void System::Impl::refuse(Handshake& handshake, const Reject& reject) {
 }
 
 void System::Impl::log_refusal(const Address& from, const std::string& why) {
-  if (const auto held_back = refusals.admit())
-    options.log.warning(
-        "refused a connection from {}: {}{}", to_string(from), why,
-        *held_back == 0 ? ""
-                        : fmt::format(" ({} more refusals since the last such line)", *held_back));
+  const auto held_back = refusals.admit();
+  if (!held_back) return;
+  const std::string text = fmt::format(
+      "refused a connection from {}: {}{}", to_string(from), why,
+      *held_back == 0 ? ""
+                      : fmt::format(" ({} more refusals since the last such line)", *held_back));
+  options.log.warning("{}", text);
+  if (refused) refused(text);
 }
 
 void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
   const Introduction me = introduce();
   complete_address(other, *handshake.connection());
   if (const auto reject = find_incompatibility(me, other)) return refuse(handshake, *reject);
+  if (!tokens.admits(token_id(handshake.token()), other.process.id, clock.now()))
+    return refuse(handshake,
+                  Reject{ErrorCode::kFailedPrecondition,
+                         fmt::format("{} has the cluster's former token, which was replaced, and "
+                                     "is not one of those that were connected then",
+                                     describe(other)),
+                         "give it the new one, of the file that `weft head` has named", false,
+                         me.process.id});
   // A connection that is not meant for this process must not take the place of one that is.
   if (other.wanted.value() != 0 && other.wanted != me.process.id)
     return handshake.refuse(
@@ -175,6 +198,11 @@ void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
     return refuse(handshake, Reject{ErrorCode::kAlreadyExists, "both processes connect at once", "",
                                     true, me.process.id});
   }
+  if (existing && existing->attached() &&
+      clock.now() - existing->attached_at() < kDialsTwiceWithin) {
+    return refuse(handshake, Reject{ErrorCode::kAlreadyExists, "this process has just connected",
+                                    "", true, me.process.id});
+  }
   if (existing && existing->attached()) {
     lose(existing, Error(ErrorCode::kPeerDied, fmt::format("{} connected anew", describe(other))),
          Loss::kCutOff);
@@ -201,8 +229,11 @@ void System::Impl::adopt(const std::shared_ptr<Link>& link, Handshake& handshake
   if (other.minor != kProtocolMinor)
     options.log.info("{} speaks protocol {}.{}, this process {}.{}: both use the lower one",
                      describe(other), kProtocolMajor, other.minor, kProtocolMajor, kProtocolMinor);
+  const bool is_behind = token_id(handshake.token()) != token_id(tokens.current());
   auto connection = handshake.release();
   link->attach(connection, std::move(other), dialled_here);
+  // It has proven a former token: it has not heard of the new one, or this process has not.
+  if (is_behind && tokens.generation() != 0 && link->is_private()) tell_token(*link);
   connection->flush();
   const std::lock_guard lock(routes_mutex);
   link_attached.notify_all();

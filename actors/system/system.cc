@@ -29,11 +29,13 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
       : system_(system), address_(std::move(address)), deadline_(deadline) {}
 
   void start() {
+    const DialTls protection = system_.protection_of(address_);
     dial(system_.loop, address_, deadline_, Retry::kUntilDeadline,
          {[self = shared_from_this()](std::shared_ptr<Connection> connection) {
             self->start_handshake(std::move(connection));
           },
-          [self = shared_from_this()](const Error& error) { self->finish(error); }});
+          [self = shared_from_this()](const Error& error) { self->finish(error); }},
+         protection);
   }
 
   Outcome<ProcessRef> wait() {
@@ -127,7 +129,10 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
 System::Impl::Impl(System& system, SystemOptions system_options)
     : owner(system),
       options(std::move(system_options)),
+      current_token(options.token),
       local(std::make_shared<LocalRoute>(*this)),
+      tokens(options.token),
+      tls(options.tls, options.identity),
       loop("weft-io", options.io_share) {
   self.process = {new_process_id(), options.name, Address{}};
   self.pid = weft::process_id();
@@ -195,6 +200,7 @@ void System::Impl::shut_down() {
     peer_suspect = nullptr;
     peer_silent = nullptr;
     peer_quiet = nullptr;
+    refused = nullptr;
     timers.clear();
     deadline_timer.reset();
     for (auto& [id, cancel] : dials) cancel();
@@ -243,7 +249,8 @@ void System::use(InterfaceVersion interface) {
 Address System::listen(const Address& address) {
   impl_->require_token();
   auto listener = std::make_unique<Listener>(
-      impl_->loop, address, [impl = impl_.get()](std::shared_ptr<Connection> connection) {
+      impl_->loop, address,
+      [impl = impl_.get()](std::shared_ptr<Connection> connection) {
         impl->start_handshake(std::move(connection), Handshake::Side::kAcceptor,
                               [impl](Handshake& handshake, Handshake::Answer answer) {
                                 if (auto* other = std::get_if<Introduction>(&answer))
@@ -254,7 +261,8 @@ Address System::listen(const Address& address) {
                                                       ? to_error(*reject).message()
                                                       : std::get<Error>(answer).message());
                               });
-      });
+      },
+      &impl_->tls);
   Address advertised = listener->address();
   if (!impl_->options.advertise_host.empty()) advertised.host = impl_->options.advertise_host;
   {
@@ -317,6 +325,15 @@ void System::fail_peer(ProcessId process, const Error& error) {
     if (link) impl->lose(link, error);
     impl->forget(process, error);
   });
+}
+
+void System::fail_calls(ProcessId process, const Error& error) {
+  for (const auto& state : impl_->pending.take_all_of(process))
+    if (state->fail(with_outcome(error, *state))) impl_->withdraw(*state);
+}
+
+void System::on_refused(std::function<void(const std::string&)> callback) {
+  impl_->loop.run_and_wait([&] { impl_->refused = std::move(callback); });
 }
 
 void System::on_peer_lost(std::function<void(const ProcessRef&, const Error&, Loss)> callback) {

@@ -8,6 +8,7 @@
 
 #include "actors/call/future.h"
 #include "actors/message/ids.h"
+#include "actors/net/tls.h"
 #include "actors/system/actor_mesh.h"
 #include "actors/system/actor_ref.h"
 #include "actors/system/context.h"
@@ -28,6 +29,20 @@ struct SystemOptions {
   /// What the processes of a cluster know, and prove to each other. None: neither listen() nor
   /// connect() works.
   Secret token;
+  /// Only replace_token() replaces it here: this process tells others, and is told by none.
+  bool makes_tokens = false;
+  /// Beyond loopback, both sides prove the token over TLS 1.3. `identity` is what this process
+  /// presents; none: one of its own, as the token is proof enough.
+  Tls::Use tls = Tls::Use::kBeyondLoopback;
+  TlsIdentity identity = {};
+  /// Whoever listens at `at` has to present the certificate with this SHA-256, so that others who
+  /// have the token cannot pass for it. With `also_on_loopback`, it is asked for there too.
+  struct Pinned {
+    Address at;
+    std::string sha256;
+    bool also_on_loopback = false;
+  };
+  std::optional<Pinned> pinned = {};
   /// The app's executable and its SHA-256. Two processes that both give a hash must give the same.
   std::string binary_name;
   std::string binary_hash;
@@ -139,9 +154,25 @@ class System final {
     return ActorMesh<T>(MeshRef<T>(*this, name, shape, std::move(actors)));
   }
 
+  /// The same mesh, where some ranks have other processes than before: actors are spawned on those;
+  /// the others stay as they are, also when this throws. For a mesh some of whose processes died.
+  template <ActorClass T, typename... Arguments>
+  MeshRef<T> respawn_mesh(const MeshRef<T>& before, const std::vector<ProcessRef>& processes,
+                          Arguments&&... arguments) {
+    std::vector<std::shared_ptr<const ActorAddress>> kept;
+    for (ActorAddress& actor : before.addresses())
+      kept.push_back(std::make_shared<const ActorAddress>(std::move(actor)));
+    auto actors = spawn_actors(
+        interface_version<T>(), before.name(), before.shape(), processes,
+        encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)), std::move(kept));
+    return MeshRef<T>(*this, before.name(), before.shape(), std::move(actors));
+  }
+
   /// Better evidence than a lost connection: every call that waits for `process`, and every later
   /// one, fails with `error` at once.
   void fail_peer(ProcessId process, const Error& error);
+  /// What waits for `process` now fails with `error`, and is cancelled there; later calls go on.
+  void fail_calls(ProcessId process, const Error& error);
   /// These run on the I/O thread and must not block: tell() and Poster::post() are all right. Set
   /// before listen() and connect(). A connected process is gone; its actors' callers have their
   /// errors.
@@ -153,6 +184,26 @@ class System final {
       std::function<void(const ProcessRef&, std::optional<Nanoseconds> silence)> callback);
   /// A connection ended without a goodbye: fail_peer() within `eof_grace` can say why.
   void on_peer_suspect(std::function<void(const ProcessRef&)> callback);
+  /// Somebody was refused, and why; on the I/O thread, at most once in ten seconds.
+  void on_refused(std::function<void(const std::string& text)> callback);
+
+  /// The token that this process proves now.
+  Secret token() const;
+  /// Replaces it: others prove the new one from here on. Whoever is connected stays, and is told
+  /// the new token, as those are that it is connected to, and so on; where others could read it on
+  /// the way, it is not. The former one is taken for `former_for`, from those that are connected
+  /// now and from `members`. Waits; not on the I/O thread.
+  struct Replaced {
+    std::vector<ProcessId> members;     ///< who may use the former one
+    std::vector<std::string> told;      ///< names of those that were given the new one
+    std::vector<std::string> not_told;  ///< as they are reached without TLS
+  };
+  Replaced replace_token(const Secret& next, Nanoseconds former_for,
+                         const std::vector<ProcessId>& members);
+  /// Before listen(): a token that was replaced before this process began.
+  void take_former_token(const Secret& former, Nanoseconds within,
+                         const std::vector<ProcessId>& members);
+
   /// Runs `callback` again and again, as long as the system lives.
   void every(Nanoseconds interval, std::function<void()> callback);
   /// Runs `callback` once, later.
@@ -201,7 +252,8 @@ class System final {
                           std::vector<std::byte> arguments);
   std::vector<std::shared_ptr<const ActorAddress>> spawn_actors(
       const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
-      const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments);
+      const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments,
+      std::vector<std::shared_ptr<const ActorAddress>> kept = {});
 
   std::unique_ptr<Impl> impl_;
 };

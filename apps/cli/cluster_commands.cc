@@ -1,4 +1,4 @@
-// weft status, weft stop.
+// weft status, weft stop, weft token rotate.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "actors/launch/token.h"
 #include "apps/cli/commands.h"
 #include "apps/cluster_view/observer.h"
 #include "apps/cluster_view/run_text.h"
@@ -178,7 +179,7 @@ std::string describe(const ClusterStatus& status) {
 }  // namespace
 
 int run_status(const ConnectOptions& options) {
-  Observer observer(options.head, options.token_file, "weft status");
+  Observer observer(options, "weft status");
   const ClusterStatus status = observer.head().call<&actors::Head::status>().get();
   if (options.json) say(stdout, "{}\n", to_json(status).dump(2));
   else {
@@ -188,7 +189,7 @@ int run_status(const ConnectOptions& options) {
 }
 
 int run_stop(const ConnectOptions& options) {
-  Observer observer(options.head, options.token_file, "weft stop");
+  Observer observer(options, "weft stop");
   try {
     observer.head()
         .within(std::chrono::seconds(10))
@@ -199,6 +200,30 @@ int run_stop(const ConnectOptions& options) {
     if (error.code() != ErrorCode::kPeerDied && error.code() != ErrorCode::kCancelled) throw;
   }
   say(stdout, "the cluster at {} has stopped\n", options.head);
+  return 0;
+}
+
+int run_token_rotate(const ConnectOptions& options) {
+  if (!options.state.empty()) {
+    const auto members = actors::rotate_token_offline(options.state);
+    say(stdout,
+        "the token in {} is a new one\nThe head takes the former one from the {} process{} that "
+        "it knows when it starts, and gives them the new one. Everybody else needs a copy.\n",
+        actors::token_file_in(options.state).string(), members, members == 1 ? "" : "es");
+    return 0;
+  }
+  Observer observer(options, "weft token rotate");
+  const actors::RotatedToken rotated = observer.head().call<&actors::Head::rotate_token>().get();
+  say(stdout,
+      "the cluster at {} has a new token, in {} on the head's machine\nWho belongs to the cluster "
+      "was given it. New hosts and commands elsewhere need a copy.\n",
+      options.head, rotated.file);
+  for (const std::string& name : rotated.not_told)
+    say(stdout,
+        "{} is reached without TLS, and was not given it: it stays, and once its connection is "
+        "lost "
+        "it has to be started anew.\n",
+        name);
   return 0;
 }
 

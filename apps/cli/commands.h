@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "actors/launch/protection.h"
 #include "apps/cli/reshard_request.h"
 #include "apps/cli/schedule_query.h"
+#include "apps/cluster_view/observer.h"
 #include "core/base/secret.h"
 
 namespace weft::apps {
@@ -14,6 +16,7 @@ struct HeadOptions {
   std::string listen = "127.0.0.1:7077";
   std::string state;
   double grace = 60;  ///< seconds
+  bool insecure = false;
 };
 struct JoinOptions {
   std::string head;
@@ -21,12 +24,16 @@ struct JoinOptions {
   std::uint32_t devices = 1;
   std::string logs;
   std::string token_file;
+  std::string certificate;
+  bool insecure = false;
 };
 struct FileOptions {
   std::string file;
   std::vector<std::string> overrides;
   std::string head;
   std::string token_file;
+  std::string certificate;
+  bool insecure = false;
   std::string out;
   std::string programs;  ///< plan: of which device, or of all
   bool json = false;
@@ -35,6 +42,7 @@ struct FileOptions {
   std::string folder;  ///< from which the paths of the file count
   std::string started_by;
   Secret token;
+  actors::Protection protection;
 };
 enum class StrategyAction : std::uint8_t { kShow, kCheck, kCompare };
 struct StrategyOptions {
@@ -60,9 +68,8 @@ struct ScheduleOptions {
   bool csv = false;  ///< show: as a file that can be read again
   std::string svg;
 };
-struct ConnectOptions {
-  std::string head = "127.0.0.1:7077";
-  std::string token_file;
+struct ConnectOptions : HeadAccess {
+  std::string state;  ///< token rotate: of a head that does not run
   bool json = false;
 };
 
@@ -104,6 +111,7 @@ int run_plan_reshard(const ReshardPlanOptions& options);
 int run_schedule(const ScheduleOptions& options);
 int run_status(const ConnectOptions& options);
 int run_stop(const ConnectOptions& options);
+int run_token_rotate(const ConnectOptions& options);
 int run_runs(const ConnectOptions& options);
 int run_events(const EventsOptions& options);
 /// Also 1: a log could not be read.

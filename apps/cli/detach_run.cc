@@ -48,7 +48,8 @@ actors::RunSubmission submission_of(const FileOptions& options, const actors::Ru
 }  // namespace
 
 int detach_run(const FileOptions& options, const actors::RunHeader& header) {
-  Observer observer(options.head, options.token_file, "weft run");
+  Observer observer({options.head, options.token_file, options.certificate, options.insecure},
+                    "weft run");
   const actors::RunSubmission submission = submission_of(options, header);
   const std::uint64_t number =
       observer.head().within(kSubmitWithin).call<&Head::submit>(submission).get();

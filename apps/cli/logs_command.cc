@@ -133,7 +133,7 @@ class LogPrinter final {
 }  // namespace
 
 int run_logs(const LogsOptions& options) {
-  Observer observer(options.cluster.head, options.cluster.token_file, "weft logs");
+  Observer observer(options.cluster, "weft logs");
   return LogPrinter(options, observer).print();
 }
 

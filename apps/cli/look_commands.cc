@@ -43,7 +43,7 @@ void print_events(const ClusterEvents& answer, bool json) {
 }  // namespace
 
 int run_runs(const ConnectOptions& options) {
-  Observer observer(options.head, options.token_file, "weft runs");
+  Observer observer(options, "weft runs");
   const auto runs = observer.head().call<&Head::runs>().get();
   if (options.json) say(stdout, "{}\n", runs_json(runs).dump(2));
   else say(stdout, "{}", fitted_to(STDOUT_FILENO, runs_text(runs, now_unix_ms()), 2));
@@ -51,7 +51,7 @@ int run_runs(const ConnectOptions& options) {
 }
 
 int run_events(const EventsOptions& options) {
-  Observer observer(options.cluster.head, options.cluster.token_file, "weft events");
+  Observer observer(options.cluster, "weft events");
   EventsRequest request{std::nullopt, options.last};
   // What is asked for may be more than one answer holds.
   if (request.limit > kEventsAtOnce) {
@@ -71,7 +71,7 @@ int run_events(const EventsOptions& options) {
 }
 
 int run_cancel(const CancelOptions& options) {
-  Observer observer(options.cluster.head, options.cluster.token_file, "weft cancel");
+  Observer observer(options.cluster, "weft cancel");
   const auto runs = observer.head().call<&Head::runs>().get();
   const actors::RunRecord& run = find_run(runs, options.run);
   const std::string doing = observer.head().call<&Head::cancel_run>(run.number, options.now).get();

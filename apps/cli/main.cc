@@ -111,11 +111,21 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
   return command;
 }
 
-void add_token_file(CLI::App* command, std::string& value) {
+constexpr const char* kInsecureText =
+    "No TLS beyond loopback: whoever reaches the network can read and change what goes over it";
+
+/// How a head of another user or machine is reached.
+void add_access(CLI::App* command, std::string& token_file, std::string& certificate,
+                bool& insecure) {
   command
-      ->add_option("--token-file", value,
+      ->add_option("--token-file", token_file,
                    "The cluster's token, for a head of another user or machine")
       ->type_name("FILE");
+  command
+      ->add_option("--cert", certificate,
+                   "The certificate that the head has to present, as `weft head` prints it")
+      ->type_name("sha256:DIGITS");
+  command->add_flag("--insecure", insecure, kInsecureText);
 }
 
 CLI::App* add_head(CLI::App& app, HeadOptions& options) {
@@ -134,6 +144,7 @@ CLI::App* add_head(CLI::App& app, HeadOptions& options) {
       ->check(CLI::Range(1.0, 86400.0))
       ->type_name("SECONDS")
       ->capture_default_str();
+  command->add_flag("--insecure", options.insecure, kInsecureText);
   return command;
 }
 
@@ -150,7 +161,7 @@ CLI::App* add_join(CLI::App& app, JoinOptions& options) {
       ->add_option("--logs", options.logs,
                    "Folder for the logs of device processes; default: weft-logs/NAME")
       ->type_name("DIR");
-  add_token_file(command, options.token_file);
+  add_access(command, options.token_file, options.certificate, options.insecure);
   return command;
 }
 
@@ -172,7 +183,7 @@ CLI::App* add_run(CLI::App& app, FileOptions& options) {
   add_file(command, options);
   command->add_option("--head", options.head, "Use a cluster that runs instead of starting one")
       ->type_name("HOST:PORT");
-  add_token_file(command, options.token_file);
+  add_access(command, options.token_file, options.certificate, options.insecure);
   command->add_option("--out", options.out, "Folder for the results; default: runs/NAME")
       ->type_name("DIR");
   auto* head = command->get_option("--head");
@@ -247,7 +258,7 @@ CLI::App* add_cluster_command(CLI::App& app, const char* name, const char* text,
       ->type_name("HOST:PORT")
       ->capture_default_str()
       ->envname("WEFT_HEAD");
-  add_token_file(command, options.token_file);
+  add_access(command, options.token_file, options.certificate, options.insecure);
   return command;
 }
 
@@ -337,6 +348,17 @@ class CommandLine final {
     cancel_command_ = add_cancel(app_, cancel_);
     stop_command_ = add_cluster_command(app_, "stop",
                                         "End a cluster with everything that runs in it", cluster_);
+    token_command_ = app_.add_subcommand("token", "Replace a cluster's token");
+    token_command_->require_subcommand(1);
+    auto* rotate = add_cluster_command(
+        *token_command_, "rotate",
+        "Make a new token: who belongs to the cluster stays, all others need the new one",
+        cluster_);
+    rotate
+        ->add_option("--state", cluster_.state,
+                     "Folder of the state of a head that does not run, in place of --head")
+        ->type_name("DIR")
+        ->excludes("--head");
     gpus_command_ =
         app_.add_subcommand("gpus", "Show this machine's GPUs, or why none can be used");
     gpus_command_->add_flag("--json", gpus_json_, "Print JSON");
@@ -373,6 +395,7 @@ class CommandLine final {
           std::pair(cancel_command_, "weft cancel quickstart"),
           std::pair(logs_command_, "weft logs quickstart -f"),
           std::pair(join_command_, "weft join 127.0.0.1:7077 --name worker0 --devices 2"),
+          std::pair(token_command_, "weft token rotate"),
           std::pair(schedule_command_, "weft schedule draw zb-h1 auto --stages 4")})
       if (command->parsed())
         throw_error(ErrorCode::kInvalidArgument, "{}: {}; for example: {}", command->get_name(),
@@ -388,6 +411,7 @@ class CommandLine final {
     if (*run_command_) return run_run(file_);
     if (*bench_command_) return run_benchmark(bench_command_->remaining());
     if (*stop_command_) return run_stop(cluster_);
+    if (*token_command_) return run_token_rotate(cluster_);
     return status_after_output(app_.get_name(), show());
   }
 
@@ -442,6 +466,7 @@ class CommandLine final {
   CLI::App* why_command_ = nullptr;
   CLI::App* cancel_command_ = nullptr;
   CLI::App* stop_command_ = nullptr;
+  CLI::App* token_command_ = nullptr;
   CLI::App* gpus_command_ = nullptr;
   CLI::App* bench_command_ = nullptr;
 };

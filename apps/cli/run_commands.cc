@@ -140,9 +140,14 @@ int run_run(const FileOptions& options) {
       status != 0)
     return status;
   if (options.detach) return detach_run(options, header);
-  if (!options.head.empty() && options.token.empty())
-    (void)actors::find_token(actors::Address::parse(options.head), options.token_file,
-                             std::chrono::seconds(10));
+  actors::Protection protection = options.protection;
+  if (options.insecure) actors::warn_of_insecure(Log::standard_error(LogLevel::kWarning));
+  if (!options.head.empty() && options.token.empty()) {
+    const auto head = actors::Address::parse(options.head);
+    (void)actors::find_token(head, options.token_file, std::chrono::seconds(10));
+    protection =
+        actors::find_protection(head, options.token_file, options.certificate, options.insecure);
+  }
   const std::filesystem::path out = options.out.empty()
                                         ? std::filesystem::path("runs") / header.name
                                         : std::filesystem::path(options.out);
@@ -153,12 +158,12 @@ int run_run(const FileOptions& options) {
   }
   std::fflush(stdout);
   return actors::supervise_run({std::move(header), options.file, options.overrides, options.head,
-                                out, options.token_file, planned.read(), options.token,
+                                out, options.token_file, planned.read(), protection, options.token,
                                 options.folder, options.started_by});
 }
 
 int serve_run(const std::vector<std::string>& arguments) {
-  const actors::RoleArguments given(arguments, {});
+  const actors::RoleArguments given(arguments, {actors::Protection::kInsecure});
   if (given.has("directory")) std::filesystem::current_path(given.get("directory"));
   FileOptions options;
   options.file = given.get("config");
@@ -167,6 +172,7 @@ int serve_run(const std::vector<std::string>& arguments) {
   options.head = given.get("head");
   options.out = given.get("out");
   options.started_by = given.get("started-by");
+  options.protection = actors::Protection::of(given);
   options.token = actors::inherited_token(given);
   return run_run(options);
 }

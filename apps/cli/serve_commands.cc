@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "actors/launch/protection.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 #include "apps/cli/commands.h"
@@ -16,19 +17,16 @@
 namespace weft::apps {
 namespace {
 
-bool is_loopback(const std::string& host) {
-  return host.starts_with("127.") || host == "localhost" || host == "::1";
-}
-
 std::string state_directory(const HeadOptions& options, const actors::Address& listen) {
   if (!options.state.empty()) return options.state;
   return (actors::user_state_directory() / std::to_string(listen.port)).string();
 }
 
-void print_next_steps(const actors::Address& address, const std::filesystem::path& token_file) {
+void print_next_steps(const actors::Address& address, const std::filesystem::path& token_file,
+                      const std::string& certificate) {
   const std::string at = to_string(address);
   say(stdout, "Weft's head listens on {}\n", at);
-  if (is_loopback(address.host))
+  if (actors::is_loopback(address.host))
     say(stdout,
         "This is loopback only: hosts on other machines cannot join. --listen HOST:PORT changes "
         "that.\n");
@@ -39,11 +37,11 @@ void print_next_steps(const actors::Address& address, const std::filesystem::pat
       token_file.string());
   say(stdout,
       "\nNext steps\n"
-      "  add a host   weft join {0} --name worker0 --devices 2\n"
+      "  add a host   weft join {0} --name worker0 --devices 2{1}\n"
       "  run          weft run cluster.yaml --head {0}\n"
       "  look         weft status --head {0}\n"
       "  end it all   weft stop --head {0}\n\n",
-      at);
+      at, certificate.empty() ? "" : " --cert sha256:" + certificate);
   std::fflush(stdout);
 }
 
@@ -55,6 +53,7 @@ int run_head(const HeadOptions& options) {
   role.state_directory = state_directory(options, role.listen);
   role.grace = std::chrono::milliseconds(std::llround(options.grace * 1000));
   role.on_listening = print_next_steps;
+  role.insecure = options.insecure;
   return actors::serve_head(role);
 }
 
@@ -66,6 +65,8 @@ int run_join(const JoinOptions& options) {
   if (role.name.empty()) role.name = machine_name();
   check_name("the name of this host (--name)", role.name);
   role.token = actors::find_token(role.head, options.token_file, std::chrono::seconds(10));
+  role.protection =
+      actors::find_protection(role.head, options.token_file, options.certificate, options.insecure);
   role.log_directory =
       options.logs.empty()
           ? std::filesystem::absolute(std::filesystem::path("weft-logs") / role.name).string()

@@ -14,7 +14,7 @@
 namespace weft::apps {
 
 int run_why(const WhyOptions& options) {
-  Observer observer(options.cluster.head, options.cluster.token_file, "weft why");
+  Observer observer(options.cluster, "weft why");
   const auto within = std::chrono::milliseconds(std::llround(options.within * 1000));
   const Why why = ask_why(observer, options.wanted, within);
   if (options.cluster.json) {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "actors/launch/protection.h"
 #include "actors/launch/token.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
@@ -16,18 +17,21 @@ constexpr auto kConnectWithin = std::chrono::seconds(1);
 constexpr auto kHeadComesBackWithin = std::chrono::seconds(60);
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(100);
 
-actors::SystemOptions options_of(const actors::Address& head, const std::string& token_file,
-                                 const std::string& name) {
+actors::SystemOptions options_of(const HeadAccess& access, const std::string& name) {
   actors::SystemOptions options;
   options.name = name;
-  options.token = actors::find_token(head, token_file);
+  options.log = Log::standard_error(LogLevel::kWarning);
+  const auto head = actors::Address::parse(access.head);
+  options.token = actors::find_token(head, access.token_file);
+  actors::find_protection(head, access.token_file, access.certificate, access.insecure)
+      .apply(head, options);
   return options;
 }
 
 }  // namespace
 
-Observer::Observer(const std::string& head, const std::string& token_file, const std::string& name)
-    : address_(actors::Address::parse(head)), system_(options_of(address_, token_file, name)) {
+Observer::Observer(const HeadAccess& access, const std::string& name)
+    : address_(actors::Address::parse(access.head)), system_(options_of(access, name)) {
   system_.on_peer_lost([this](const actors::ProcessRef&, const Error&, actors::Loss) {
     const std::lock_guard lock(mutex_);
     lost_ = true;
@@ -42,7 +46,7 @@ Observer::Observer(const std::string& head, const std::string& token_file, const
     throw_error(ErrorCode::kUnavailable,
                 "no head answers at {}; give its address with --head HOST:PORT or in WEFT_HEAD, "
                 "or start one: weft head",
-                head);
+                access.head);
   }
 }
 

@@ -188,6 +188,7 @@ std::string to_json(const RunSummary& s) {
       {"transfer_seconds", s.transfer_seconds},
       {"exposed_transfer_seconds", s.exposed_transfer_seconds},
       {"hidden_transfer_share", number(s.hidden_share())},
+      {"recoveries", s.recoveries},
       {"checkpoint_step", s.checkpoint_step},
       {"checkpoint_seconds", s.checkpoint_seconds},
       {"sample", s.report.text}};

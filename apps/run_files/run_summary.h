@@ -53,6 +53,7 @@ struct RunSummary {
   double transfer_seconds = 0;
   double exposed_transfer_seconds = 0;
   FinalReport report = {};           ///< What the trained model can do.
+  std::int64_t recoveries = 0;       ///< Deaths, of devices or others, that the run survived.
   std::int64_t checkpoint_step = 0;  ///< The last checkpoint; 0: none.
   /// How long training stood still for this run's checkpoints, all together.
   double checkpoint_seconds = 0;

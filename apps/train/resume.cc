@@ -19,27 +19,27 @@ namespace {
 /// The run owns its folder from the checkpoint's step on: what came after it moves aside, and
 /// metrics are those that lead to it. Gives where things went, if any did.
 std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
-                                  const RunDirectory& directory) {
+                                  const RunDirectory& directory, bool restarted) {
   const fs::path own = directory.metrics();
   const fs::path theirs = checkpoint.parent_path().parent_path() / own.filename();
   const bool same = fs::exists(own) && fs::exists(theirs) && fs::equivalent(own, theirs);
   const std::vector<StepMetrics> steps = read_metrics(own);
-  return begin_branch({.folder = directory.checkpoints(),
-                       .from = checkpoint,
-                       .aside = directory.next_abandoned(),
-                       .metrics_differ = !steps.empty() && (!same || steps.back().step > step),
-                       .keep_metrics =
-                           [&](const fs::path& aside) {
-                             // What a call that a crash ended has copied is whole, and older than
-                             // what it then wrote here.
-                             if (!fs::exists(aside / own.filename()))
-                               copy_metrics(own, aside / own.filename());
-                           },
-                       .take_over_metrics =
-                           [&] {
-                             if (!same && fs::exists(theirs)) copy_metrics(theirs, own);
-                             MetricsFile(own, step);  // drops the lines after it
-                           }});
+  return begin_branch(
+      {.folder = directory.checkpoints(),
+       .from = checkpoint,
+       .aside = directory.next_abandoned(),
+       .metrics_differ = !restarted && !steps.empty() && (!same || steps.back().step > step),
+       .keep_metrics =
+           [&](const fs::path& aside) {
+             // What a call that a crash ended has copied is whole, and older than
+             // what it then wrote here.
+             if (!fs::exists(aside / own.filename())) copy_metrics(own, aside / own.filename());
+           },
+       .take_over_metrics =
+           [&] {
+             if (!same && fs::exists(theirs)) copy_metrics(theirs, own);
+             MetricsFile(own, step);  // drops the lines after it
+           }});
 }
 
 bool same_parameters(const ParameterList& a, const ParameterList& b) {
@@ -61,7 +61,7 @@ Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
                 "the checkpoint {} is of another model, data set or seed; resume with the "
                 "`model:`, `data:` and `seed:` that made it",
                 path.string());
-  if (checkpoint.step >= run.training.steps)
+  if (checkpoint.step >= run.training.steps && !run.restarted)
     throw_error(ErrorCode::kFailedPrecondition,
                 "the checkpoint {} has all {} steps done; ask for more with --set training.steps=N",
                 path.string(), checkpoint.step);
@@ -71,7 +71,7 @@ Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
   engine.restore(
       [&](const StatePiece& piece, std::span<float> values) { stored.read(piece, values); },
       checkpoint.step);
-  const auto aside = take_over(path, checkpoint.step, environment.directory);
+  const auto aside = take_over(path, checkpoint.step, environment.directory, run.restarted);
   say(environment.screen.out, "  resumed from {}, after step {}\n", path.string(), checkpoint.step);
   if (aside)
     say(environment.screen.out, "  what this run had after step {} has moved to {}\n",

@@ -46,6 +46,22 @@ void check_sharding(const ConfigNode& root, const Graph& graph) {
   sharding->finish();
 }
 
+/// A mesh on all hosts does not lie on spares; one that names a spare is a mistake.
+void keep_spares_free(const ConfigNode& root, RunConfig& config) {
+  if (config.recovery.spares.empty()) return;
+  for (mesh::MeshConfig& mesh : config.layout.meshes) {
+    for (const std::string& host : mesh.hosts)
+      if (config.recovery.is_spare(host))
+        root.at("recovery")
+            .at("spares")
+            .fail(fmt::format("recovery.spares: mesh '{}' lies on host '{}', so that is no spare",
+                              mesh.name, host));
+    if (!mesh.hosts.empty()) continue;
+    for (const actors::HostSpec& host : config.cluster.hosts)
+      if (!config.recovery.is_spare(host.name)) mesh.hosts.push_back(host.name);
+  }
+}
+
 /// Who reads the model's section sees its sizes, not their product with the batch. So where the
 /// model is too large, one of a single row tells whose fault it is.
 ModelDescription read_model(const ConfigNode& root, const BatchShape& batch,
@@ -106,6 +122,11 @@ PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app) {
   sound = document.attempt([&] { config.layout = mesh::parse_layout(root); }) && sound;
   const bool trains =
       document.attempt([&] { config.training = parse_training(root.at("training")); });
+  sound = document.attempt([&] {
+    if (const auto recovery = root.find("recovery"))
+      config.recovery = actors::parse_recovery(*recovery, config.cluster.hosts);
+    keep_spares_free(root, config);
+  }) && sound;
   for (const actors::HostSpec& host : config.cluster.hosts)
     if (host.link) config.layout.links[host.name] = *host.link;
   config.layout.deterministic = config.cluster.device.deterministic;
@@ -117,6 +138,8 @@ PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app) {
   if (config.checkpoint.background && config.checkpoint.every > 0)
     config.layout.checkpoint_copies = mesh::CheckpointCopies::kIfMemoryAllows;
   sound = sound && trains;
+  if (config.recovery.restarts > 0 && config.recovery.copy_every > 0)
+    config.layout.kept_copies = mesh::CheckpointCopies::kIfMemoryAllows;
   if (sound && config.training.batch % config.layout.microbatches != 0) {
     sound = document.attempt([&] {
       root.at("training")

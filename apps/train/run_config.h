@@ -17,6 +17,7 @@ struct RunConfig {
   std::string name;
   std::uint64_t seed = 1;
   actors::ClusterConfig cluster;
+  actors::RecoveryConfig recovery;
   mesh::LayoutConfig layout;
   TrainingConfig training;
   CheckpointConfig checkpoint;

@@ -13,6 +13,7 @@
 
 #include "actors/launch/app_main.h"
 #include "actors/launch/process_end.h"
+#include "actors/launch/run_events.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/run_files/run_directory.h"
 #include "apps/train/compare_layouts.h"
@@ -202,6 +203,7 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
          {"persistent_bytes", persistent},
          {"activation_bytes", program.arena_bytes},
          {"checkpoint_copy_bytes", mesh::checkpoint_copy_bytes(plan, program.device)},
+         {"kept_state_bytes", mesh::kept_bytes(plan.kept, program.device)},
          {"program", to_string(program)}});
   }
   return json;
@@ -235,11 +237,16 @@ void note_missing_gpus(DeviceKind kind) {
         support.missing);
 }
 
-mesh::GroupOptions group_options(const RunConfig& config) {
+/// `note`: told what a recovery waits for.
+mesh::GroupOptions group_options(const RunConfig& config, std::stop_token stop,
+                                 std::function<void(const std::string&)> note) {
   mesh::GroupOptions options;
   options.seed = config.seed;
   options.device = config.cluster.device;
   options.progress = {config.cluster.no_progress, config.cluster.longest_op};
+  options.recovery = {config.recovery.restarts, config.recovery.within,     config.recovery.spares,
+                      config.recovery.waits,    config.recovery.copy_every, std::move(note),
+                      std::move(stop)};
   return options;
 }
 
@@ -295,6 +302,15 @@ int plan_training(const actors::AppRun& run, TrainingApp& app) {
   return kDone;
 }
 
+/// With the newest checkpoint that the run itself has, where it has one.
+void go_on_in(const RunDirectory& directory, CheckpointConfig& checkpoint) {
+  try {
+    checkpoint.resume = find_checkpoint(directory.path());
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+  }
+}
+
 int drive_training(actors::Cluster& cluster, const actors::AppRun& run, TrainingApp& app) {
   const SteadyClock clock;
   const TimePoint started = clock.now();
@@ -312,6 +328,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                 run.config.string());
   }
   const RunDirectory directory = RunDirectory::open(run.out);
+  if (run.restart > 0) go_on_in(directory, config.checkpoint);
   print_row(screen, "model", config.model.text);
   const PreparedData data = app.prepare();
   print_row(screen, "data", data.text);
@@ -319,11 +336,18 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   print_row(screen, "pipeline", pipeline_text(config.layout));
 
   mesh::MeshGroup devices(cluster, config.layout, config.model.graphs, data.batches,
-                          group_options(config), std::move(plan));
+                          group_options(config, run.stop,
+                                        [&](const std::string& problem) {
+                                          say(screen.out, "\n  waits for devices: {}\n", problem);
+                                          std::fflush(screen.out);
+                                        }),
+                          std::move(plan));
   if (const std::string gpus = mesh::describe_gpu_transfers(devices.plan()); !gpus.empty())
     print_row(screen, "GPUs", gpus);
   if (const std::string& why = devices.plan().no_copies_because; !why.empty())
     print_row(screen, "saving", "training stands still while a checkpoint is written: " + why);
+  if (const std::string& why = devices.plan().not_kept_because; !why.empty())
+    print_row(screen, "recovery", "goes on from checkpoints alone: " + why);
   const TrainingRun training{.name = config.name,
                              .app = app.name(),
                              .seed = config.seed,
@@ -336,16 +360,21 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                              .baseline = data.baseline,
                              .subtitle = pipeline_text(config.layout),
                              .show = show_of(run, config, data, screen),
+                             .restarted = run.restart > 0,
                              .started = started};
-  const RunSummary summary = train(training, devices,
-                                   {.directory = directory,
-                                    .screen = screen,
-                                    .clock = clock,
-                                    .stop = run.stop,
-                                    .doing = doing(actors::IfInterrupted::kFinishes),
-                                    .tell = [&cluster](const actors::RunProgress& progress) {
-                                      cluster.report_progress(progress);
-                                    }});
+  const RunSummary summary = train(
+      training, devices,
+      {.directory = directory,
+       .screen = screen,
+       .clock = clock,
+       .stop = run.stop,
+       .doing = doing(actors::IfInterrupted::kFinishes),
+       .tell =
+           [&cluster](const actors::RunProgress& progress) { cluster.report_progress(progress); },
+       .on_recovery =
+           [events = actors::RunEvents(run.out)](const std::string& text) {
+             events.add({"recovered", text});
+           }});
   return summary.outcome == "done" ? kDone : actors::kInterrupted;
 }
 

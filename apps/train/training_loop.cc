@@ -67,7 +67,7 @@ class Loop {
         environment_(environment),
         first_(steps_done + 1),
         last_sound_(steps_done),
-        metrics_(environment.directory.metrics(), steps_done),
+        resumed_from_(resumed_from),
         store_(environment.directory.checkpoints(), run.checkpoint.keep),
         turns_(store_, engine, environment.clock),
         progress_(environment.screen, environment.clock, steps_done, run.training.steps) {
@@ -80,6 +80,7 @@ class Loop {
                 .unit = run.unit,
                 .checkpoint_step = steps_done};
     summary_.steps = steps_done;
+    metrics_.emplace(environment.directory.metrics(), steps_done);
     if (resumed_from) store_.follow(*resumed_from);
   }
 
@@ -92,20 +93,7 @@ class Loop {
 
   RunSummary go() {
     try {
-      summary_.outcome = "done";
-      for (std::int64_t step = first_; step <= run_.training.steps; ++step) {
-        doing(fmt::format("finishing step {}{}", step,
-                          run_.checkpoint.every > 0 ? ", then a last checkpoint" : ""));
-        do_step(step);
-        if (environment_.stop.stop_requested() && step < run_.training.steps) {
-          summary_.outcome = "interrupted";
-          progress_.finish();
-          progress_.note(
-              fmt::format("  interrupted: step {} is the last; writing a checkpoint", step));
-          break;
-        }
-      }
-      const fs::path last = last_values();
+      const fs::path last = train_to_the_end();
       progress_.finish();
       if (num_traced_ > 0 && num_traced_ < kNumTraced) write_traces();
       engine_.release();
@@ -128,6 +116,127 @@ class Loop {
   }
 
  private:
+  /// Whatever dies meanwhile. Gives what last_values() gives.
+  fs::path train_to_the_end() {
+    while (true) {
+      std::optional<Error> error;
+      try {
+        take_steps();
+        return last_values();
+      } catch (...) {
+        error = current_error();
+      }
+      go_back(*error);
+    }
+  }
+
+  void take_steps() {
+    summary_.outcome = "done";
+    while (summary_.steps < run_.training.steps) {
+      const std::int64_t step = summary_.steps + 1;
+      doing(fmt::format("finishing step {}{}", step,
+                        run_.checkpoint.every > 0 ? ", then a last checkpoint" : ""));
+      do_step(step);
+      if (environment_.stop.stop_requested() && step < run_.training.steps) {
+        summary_.outcome = "interrupted";
+        progress_.finish();
+        progress_.note(
+            fmt::format("  interrupted: step {} is the last; writing a checkpoint", step));
+        return;
+      }
+    }
+  }
+
+  /// What the engine throws: others may go on after it.
+  template <typename Call>
+  auto by_engine(const Call& call) {
+    try {
+      return call();
+    } catch (...) {
+      engine_failed_ = true;
+      throw;
+    }
+  }
+
+  /// The engine recovers, and training goes on from the newest whole state. Throws `error` where it
+  /// is the program's own, and what recovery throws.
+  void go_back(Error error) {
+    const TimePoint begun = environment_.clock.now();
+    const std::int64_t reached = summary_.steps;
+    if (const auto outcome = turns_.give_up(); outcome && !outcome->error) {
+      newest_ = outcome->path;
+      summary_.checkpoint_step = outcome->step;
+    }
+    while (true) {
+      if (!std::exchange(engine_failed_, false) || !engine_.recovers_from(error))
+        throw Error(error);
+      try {
+        const auto recovered = engine_.recover(error);  // what it throws is the end of it
+        const std::int64_t step = restore_newest(recovered.kept_step);
+        ++summary_.recoveries;
+        tell_recovery(recovered, step, reached, environment_.clock.now() - begun);
+        return;
+      } catch (...) {
+        error = current_error();
+      }
+    }
+  }
+
+  /// Goes on from the newest state that is whole: memory's, a checkpoint's, or the beginning. Gives
+  /// its step.
+  std::int64_t restore_newest(std::int64_t kept_step) {
+    std::optional<fs::path> checkpoint = store_.newest_up_to(summary_.steps);
+    if (!checkpoint) checkpoint = resumed_from_;
+    std::optional<StoredCheckpoint> stored;
+    if (checkpoint) stored.emplace(*checkpoint);
+    std::int64_t step = stored ? stored->heading().step : 0;
+    if (kept_step > 0 && kept_step >= step) {
+      by_engine([&] { engine_.restore_kept(); });
+      step = kept_step;
+    } else if (stored) {
+      restore_from(*stored);
+    } else {
+      by_engine([&] { engine_.begin_anew(); });
+    }
+    // Those steps come again.
+    metrics_.reset();
+    metrics_.emplace(environment_.directory.metrics(), step);
+    summary_.steps = step;
+    last_sound_ = std::min(last_sound_, step);
+    checkpoint_due_ = false;
+    return step;
+  }
+
+  void restore_from(const StoredCheckpoint& stored) {
+    bool by_disk = false;
+    try {
+      engine_.restore(
+          [&](const StatePiece& piece, std::span<float> values) {
+            by_disk = true;
+            stored.read(piece, values);
+            by_disk = false;
+          },
+          stored.heading().step);
+    } catch (...) {
+      engine_failed_ = !by_disk;
+      throw;
+    }
+  }
+
+  /// "worker1 died: SIGKILL; back at step 60 on worker2 after 1.9 s (10 steps repeated), restart 1
+  /// of 3".
+  void tell_recovery(const mesh::TrainingEngine::Recovered& recovered, std::int64_t step,
+                     std::int64_t reached, Nanoseconds took) {
+    const std::int64_t repeated = reached - step;
+    const std::string text =
+        fmt::format("{}; back at step {}{} after {} ({} step{} repeated), restart {} of {}",
+                    recovered.cause, step, recovered.where.empty() ? "" : " on " + recovered.where,
+                    format_seconds(in_seconds(took)), repeated, repeated == 1 ? "" : "s",
+                    recovered.restart, recovered.most);
+    progress_.note("  " + text);
+    if (environment_.on_recovery) environment_.on_recovery(text);
+  }
+
   void do_step(std::int64_t step) {
     const bool traced =
         step >= std::min(first_ + kFirstTraced, run_.training.steps) && num_traced_ < kNumTraced;
@@ -144,7 +253,7 @@ class Loop {
                          .number = step};
 
     const TimePoint begun = environment_.clock.now();
-    const mesh::StepResult result = engine_.run(request);
+    const mesh::StepResult result = by_engine([&] { return engine_.run(request); });
     const TimePoint done = environment_.clock.now();
     if (step == first_) summary_.seconds_to_first_step = in_seconds(done - run_.started);
     if (traced && ++num_traced_ == kNumTraced) write_traces();
@@ -164,7 +273,7 @@ class Loop {
     m.exposed_transfer_seconds = result.exposed_transfer_seconds / result.devices;
     m.resharded_bytes = result.reshard_bytes;
     if (validates_after(run_.training, step)) m.validation_loss = validate();
-    try_metrics([&] { metrics_.append(m); });
+    try_metrics([&] { metrics_->append(m); });
     summary_.steps = step;
     settle(turns_.poll(), OnRefusal::kGoOn);
     progress_.step(m);
@@ -173,6 +282,7 @@ class Loop {
     look_for_divergence(m, result.first_not_finite);
     if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0) checkpoint_due_ = true;
     if (checkpoint_due_ && step < run_.training.steps) write_if_sound(m);
+    by_engine([&] { engine_.keep_state(step); });
   }
 
   /// The mean loss of fixed batches of the held-out part.
@@ -183,7 +293,7 @@ class Loop {
       request.program = mesh::kValidateProgram;
       request.step = batch;
       request.split = mesh::Split::kValidation;
-      sum += engine_.run(request).loss;
+      sum += by_engine([&] { return engine_.run(request).loss; });
     }
     return sum / run_.training.validation_batches;
   }
@@ -263,8 +373,10 @@ class Loop {
                         format_seconds(waited), step, before->step));
     }
     checkpoint_due_ = false;
-    try_metrics([&] { metrics_.flush(); });
-    turns_.begin({step, run_.seed, run_.model_digest, parameter_list(engine_.graph())}, old_ones);
+    try_metrics([&] { metrics_->flush(); });
+    by_engine([&] {
+      turns_.begin({step, run_.seed, run_.model_digest, parameter_list(engine_.graph())}, old_ones);
+    });
   }
 
   /// What has come of a checkpoint, if something has.
@@ -277,7 +389,10 @@ class Loop {
       return;
     }
     const Error& error = *outcome->error;
-    if (!outcome->refused) throw error;
+    if (!outcome->refused) {
+      engine_failed_ = true;
+      throw Error(error);
+    }
     if (error.code() == ErrorCode::kFailedPrecondition)
       throw_error(error.code(), "training has diverged: {}, so no checkpoint of it was written. {}",
                   error.message(), remedy());
@@ -411,9 +526,10 @@ class Loop {
   }
 
   void leave_reports() {
-    summarize(metrics_.steps(), summary_);
+    if (!metrics_) return;  // it has failed while it went back
+    summarize(metrics_->steps(), summary_);
     write_text(environment_.directory.summary(), to_json(summary_));
-    draw_losses(metrics_.steps(), run_.baseline, run_.name + ": loss")
+    draw_losses(metrics_->steps(), run_.baseline, run_.name + ": loss")
         .write(environment_.directory.loss_plot());
   }
 
@@ -430,7 +546,9 @@ class Loop {
   fs::path newest_;               ///< Checkpoint, of this process.
   bool metrics_refused_ = false;  ///< It has been told.
   bool told_to_wait_ = false;     ///< That a checkpoint was not written when the next was due.
-  MetricsFile metrics_;
+  bool engine_failed_ = false;    ///< What was thrown last came from there.
+  const std::optional<fs::path> resumed_from_;
+  std::optional<MetricsFile> metrics_;  ///< Made anew where training goes back.
   CheckpointStore store_;
   CheckpointTurns turns_;
   Nanoseconds paused_before_ = Nanoseconds::zero();  ///< For checkpoints, up to the last step.

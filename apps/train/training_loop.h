@@ -35,6 +35,7 @@ struct TrainingRun {
   /// throws is told, and the run is done all the same. Empty: the app shows nothing.
   std::function<FinalReport(const std::vector<TensorView>&, const std::filesystem::path& folder)>
       show;
+  bool restarted = false;  ///< The driver has died, and goes on with what lies in the run's folder.
   TimePoint started = {};  ///< Of the driver, for the time to the first step.
 };
 
@@ -48,6 +49,8 @@ struct LoopEnvironment {
   std::function<void(const std::string&)> doing = {};
   /// Told how far the run is, after the first step, then once a second at most. May be empty.
   std::function<void(const actors::RunProgress&)> tell = {};
+  /// Told of each recovery, as the screen is. May be empty.
+  std::function<void(const std::string&)> on_recovery = {};
 };
 
 /// Trains from the checkpoint to resume, or from step 1, to the last step: metrics, progress,

@@ -37,7 +37,8 @@ DeviceEngine& DeviceActor::engine() {
 
 std::vector<std::byte> DeviceActor::open(DeviceSetup setup) {
   const InHandler inside(*board_, "open");
-  engine_.emplace(setup, *batches_, hardware_, board_, log_);
+  if (engine_) engine_->renew(setup);
+  else engine_.emplace(setup, *batches_, hardware_, board_, log_);
   log_.info("{}: device {} on host {} of the run: {}", name_, setup.device, setup.host,
             engine_->description());
   return engine_->address();

@@ -18,8 +18,8 @@ namespace weft::mesh {
 
 /// Runs one device's part of an app's programs.
 ///
-/// Created by MeshGroup, one per rank of a mesh; replaced, never repaired, when it fails. Owner's
-/// thread only: methods run one at a time, in the order each caller sent them; run() suspends while
+/// Created by MeshGroup, one per rank of a mesh. Replaced where its process dies; where another
+/// one's does, it goes on in the next epoch. Owner's thread only: methods run one at a time, in the order each caller sent them; run() suspends while
 /// transfers are under way.
 class DeviceActor final {
  public:
@@ -28,7 +28,8 @@ class DeviceActor final {
 
   DeviceActor(actors::Context& context, std::unique_ptr<BatchSource> batches, Hardware hardware);
 
-  /// Makes the device reachable; gives its address on the data plane. Comes first.
+  /// Makes the device reachable; gives its address on the data plane. Comes first, and again for
+  /// each later epoch of the run, in which memory and programs stay.
   std::vector<std::byte> open(DeviceSetup setup);
   void connect(const std::vector<PeerAddress>& peers);
   // Between connect() and install(), where the device's library reaches others; see DeviceEngine.
@@ -53,7 +54,7 @@ class DeviceActor final {
   /// What this process's host could still give away; nothing where it does not tell.
   std::optional<std::uint64_t> available_memory();
 
-  static constexpr auto endpoints = actors::interface<"mesh.device", 1>(
+  static constexpr auto endpoints = actors::interface<"mesh.device", 2>(
       actors::on<&DeviceActor::open>("open"), actors::on<&DeviceActor::connect>("connect"),
       actors::on<&DeviceActor::place>("place"), actors::on<&DeviceActor::make_ids>("make_ids"),
       actors::on<&DeviceActor::open_communicators>("open_communicators"),

@@ -1,5 +1,8 @@
 #include "mesh/executor/device_actors.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -7,39 +10,149 @@
 #include "mesh/executor/machine_slots.h"
 
 namespace weft::mesh {
+namespace {
 
-void DeviceActors::spawn(const LayoutConfig& layout, const std::vector<std::byte>& batches) {
-  for (const MeshConfig& mesh : layout.meshes) {
-    meshes_.push_back(cluster_.spawn<DeviceActor>(mesh.name, MeshShape(mesh.axes),
-                                                  actors::OnHosts{mesh.hosts}, batches));
-  }
+constexpr Nanoseconds kAskAgainWithin = std::chrono::seconds(1);
+
+}  // namespace
+
+void DeviceActors::spawn(const MeshConfig& mesh, const actors::OnHosts& where) {
+  actors::MeshKey key;
+  meshes_.push_back(
+      cluster_.spawn<DeviceActor>(key, mesh.name, MeshShape(mesh.axes), where, batches_));
+  keys_.push_back(key);
+  fresh_ranks_.emplace_back();
+  for (std::int64_t rank = 0; rank < meshes_.back().size(); ++rank)
+    fresh_ranks_.back().insert(static_cast<std::uint32_t>(rank));
+}
+
+void DeviceActors::spawn(const LayoutConfig& layout) {
+  for (const MeshConfig& mesh : layout.meshes) spawn(mesh, actors::OnHosts{mesh.hosts});
   find_places();
+}
+
+DeviceActors::Candidates DeviceActors::hosts_for(const MeshConfig& mesh,
+                                                 const std::vector<std::string>& spares) {
+  const actors::ClusterStatus status = cluster_.status();
+  Candidates candidates;
+  const auto add = [&](const actors::HostStatus& host) {
+    if (host.away_seconds || host.suspect) return;
+    candidates.where.hosts.push_back(host.offer.name);
+    candidates.free += static_cast<std::size_t>(std::ranges::count_if(
+        host.device_users, [](const std::string& user) { return user.empty(); }));
+  };
+  std::vector<std::string> names = mesh.hosts;
+  if (names.empty())
+    for (const actors::HostStatus& host : status.hosts) names.push_back(host.offer.name);
+  else names.insert(names.end(), spares.begin(), spares.end());
+  for (const std::string& name : names)
+    for (const actors::HostStatus& host : status.hosts)
+      if (host.offer.name == name) add(host);
+  return candidates;
+}
+
+std::vector<std::set<std::uint32_t>> DeviceActors::find_broken(Nanoseconds patience) const {
+  std::vector<std::set<std::uint32_t>> broken(meshes_.size());
+  const auto ask = [&](std::size_t mesh, std::uint32_t rank, Nanoseconds within) {
+    return meshes_[mesh].rank(rank).within(within).call<&DeviceActor::clock>();
+  };
+  const auto answers = [](actors::Future<std::int64_t>& answer) {
+    try {
+      answer.get();
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  std::vector<std::vector<actors::Future<std::int64_t>>> asked(meshes_.size());
+  for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh)
+    for (std::uint32_t rank = 0; rank < meshes_[mesh].size(); ++rank)
+      asked[mesh].push_back(ask(mesh, rank, patience));
+  for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh) {
+    for (std::uint32_t rank = 0; rank < meshes_[mesh].size(); ++rank) {
+      if (answers(asked[mesh][rank])) continue;
+      // Its call may have failed with those of a device that died meanwhile.
+      auto again = ask(mesh, rank, kAskAgainWithin);
+      if (!answers(again)) broken[mesh].insert(rank);
+    }
+  }
+  return broken;
+}
+
+std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<std::string>& spares,
+                                Nanoseconds patience) {
+  fresh_ranks_.resize(meshes_.size());
+  missing_.resize(layout.meshes.size());
+  // Before devices are there it would come to nothing again.
+  for (std::size_t m = 0; m < layout.meshes.size(); ++m)
+    if (missing_[m] > 0 && hosts_for(layout.meshes[m], spares).free < missing_[m]) return problem_;
+  const std::vector<std::set<std::uint32_t>> broken = find_broken(patience);
+  std::string problem;
+  for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
+    const MeshConfig& mesh = layout.meshes[m];
+    const actors::OnHosts where = hosts_for(mesh, spares).where;
+    missing_[m] = 0;
+    if (where.hosts.empty()) {
+      problem = fmt::format(
+          "none of the hosts of mesh '{}' is here: {}", mesh.name,
+          mesh.hosts.empty() ? "there is none" : fmt::format("{}", fmt::join(mesh.hosts, ", ")));
+      break;
+    }
+    try {
+      if (m >= meshes_.size()) {
+        spawn(mesh, where);
+        continue;
+      }
+      const auto renewed =
+          cluster_.renew<DeviceActor>(meshes_[m], keys_[m], where, broken[m], batches_);
+      fresh_ranks_[m].insert(renewed.fresh.begin(), renewed.fresh.end());
+      if (!renewed.missing.empty()) {
+        missing_[m] = renewed.problem.empty() ? 0 : renewed.missing.size();
+        problem = renewed.problem.empty() ? "another device died meanwhile" : renewed.problem;
+        break;
+      }
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kResourceExhausted ||
+          error.code() == ErrorCode::kUnavailable) {
+        problem = error.message();
+        break;
+      }
+      if (error.code() != ErrorCode::kNotFound || m >= meshes_.size()) throw;
+      // Nothing is left of it, and so of those after it, which are spawned in this order.
+      meshes_.erase(meshes_.begin() + static_cast<std::ptrdiff_t>(m), meshes_.end());
+      keys_.resize(m);
+      fresh_ranks_.resize(m);
+      problem = error.message();
+      break;
+    }
+  }
+  problem_ = problem;
+  if (problem.empty()) find_places();
+  return problem;
 }
 
 void DeviceActors::find_places() {
   const actors::ClusterStatus status = cluster_.status();
+  places_.clear();
+  slots_.clear();
+  members_.clear();
+  fresh_.clear();
+  epoch_ = 0;
   std::map<std::string, int> slots = first_slots(status.hosts);
   for (const actors::HostStatus& host : status.hosts)
     machine_of_[host.offer.name] = host.offer.machine;
-  for (const auto& mesh : meshes_) {
-    const actors::MeshStatus* newest = nullptr;
-    for (const actors::MeshStatus& candidate : status.meshes) {
-      if (candidate.key.name == mesh.name() &&
-          (newest == nullptr || candidate.key.epoch > newest->key.epoch))
-        newest = &candidate;
-    }
-    if (newest == nullptr)
-      throw_error(ErrorCode::kInternal,
-                  "the head does not know mesh '{}', which it has just placed", mesh.name());
-    places_.push_back(newest->places);
-    for (std::uint32_t rank = 0; rank < newest->places.size(); ++rank) {
-      const actors::HostDevice& place = newest->places[rank];
+  for (std::size_t m = 0; m < meshes_.size(); ++m) {
+    places_.push_back(cluster_.places_of(keys_[m]));
+    for (std::uint32_t rank = 0; rank < places_.back().size(); ++rank) {
+      const actors::HostDevice& place = places_.back()[rank];
       slots_.push_back(slots[place.host] + static_cast<int>(place.device));
-      members_.emplace_back(keys_.size(), rank);
+      if (fresh_ranks_[m].contains(rank))
+        fresh_.insert(transfer::DeviceId(static_cast<std::uint32_t>(members_.size())));
+      members_.emplace_back(m, rank);
     }
-    epoch_ = std::max(epoch_, newest->key.epoch);
-    keys_.push_back(newest->key);
+    epoch_ += keys_[m].epoch;
   }
+  fresh_ranks_.assign(meshes_.size(), {});
 }
 
 /// Where all control connections stay on this machine, so does the data plane: UCX reads what
@@ -65,6 +178,7 @@ std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& num
     return setup;
   };
   std::vector<PeerAddress> addresses;
+  names_.clear();
   for (std::size_t m = 0; m < meshes_.size(); ++m) {
     const DeviceMesh& mesh = numbering.meshes[MeshId(m)];
     std::vector<DeviceSetup> setups;
@@ -112,9 +226,13 @@ std::vector<std::string> DeviceActors::names_with_places() const {
   return names;
 }
 
-const std::string& DeviceActors::machine_of(transfer::DeviceId device) const {
+const std::string& DeviceActors::host_of(transfer::DeviceId device) const {
   const auto [mesh, rank] = members_.at(device.value());
-  return machine_of_.at(places_[mesh][rank].host);
+  return places_[mesh][rank].host;
+}
+
+const std::string& DeviceActors::machine_of(transfer::DeviceId device) const {
+  return machine_of_.at(host_of(device));
 }
 
 void DeviceActors::report(transfer::DeviceId device, const std::string& kind,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,10 +23,19 @@ namespace weft::mesh {
 /// report().
 class DeviceActors final {
  public:
-  explicit DeviceActors(actors::Cluster& cluster) : cluster_(cluster) {}
+  /// `batches` is what OpenBatches takes.
+  DeviceActors(actors::Cluster& cluster, std::vector<std::byte> batches)
+      : cluster_(cluster), batches_(std::move(batches)) {}
 
-  /// Starts a device process per rank, with an actor in each. `batches` is what OpenBatches takes.
-  void spawn(const LayoutConfig& layout, const std::vector<std::byte>& batches);
+  /// Starts a device process per rank, with an actor in each.
+  void spawn(const LayoutConfig& layout);
+  /// After deaths: those that live and answer go on in the next epoch of their mesh, others get new
+  /// processes; also where spawn() has thrown. A device that does not answer within `patience` is
+  /// taken for dead. Why some are still missing, so that it is to be asked again; or empty.
+  std::string renew(const LayoutConfig& layout, const std::vector<std::string>& spares,
+                    Nanoseconds patience);
+  /// Since the call of spawn() or renew() that came to an end: the devices that are new.
+  const std::set<transfer::DeviceId>& fresh() const { return fresh_; }
   /// Where the head has placed them.
   const MeshPlaces& places() const { return places_; }
   /// Makes their devices, and lets them and the driver reach each other on the data plane.
@@ -44,6 +54,7 @@ class DeviceActors final {
   const std::vector<std::string>& names() const { return names_; }
   /// "front[0,1] on worker1 device 0 (pid 4121)", by DeviceId.
   std::vector<std::string> names_with_places() const;
+  const std::string& host_of(transfer::DeviceId device) const;
   /// The machine of a device, several hosts of which may be one.
   const std::string& machine_of(transfer::DeviceId device) const;
   /// Tells the operator what was seen of a device; see Cluster::report().
@@ -51,17 +62,31 @@ class DeviceActors final {
 
  private:
   void find_places();
+  /// Its hosts, then the spares, as far as they are here; and how many devices are free there.
+  struct Candidates {
+    actors::OnHosts where;
+    std::size_t free = 0;
+  };
+  Candidates hosts_for(const MeshConfig& mesh, const std::vector<std::string>& spares);
+  void spawn(const MeshConfig& mesh, const actors::OnHosts& where);
+  /// By mesh, the ranks that do not answer.
+  std::vector<std::set<std::uint32_t>> find_broken(Nanoseconds patience) const;
   std::string data_interfaces() const;
 
   actors::Cluster& cluster_;
+  const std::vector<std::byte> batches_;
   ActorMeshes meshes_;
+  std::vector<std::set<std::uint32_t>> fresh_ranks_;            ///< By mesh.
   std::vector<actors::MeshKey> keys_;                           ///< By mesh.
   std::vector<std::pair<std::size_t, std::uint32_t>> members_;  ///< Mesh and rank, by DeviceId.
   MeshPlaces places_;
   std::vector<std::string> names_;                 ///< By DeviceId.
   std::vector<int> slots_;                         ///< By DeviceId; see DeviceSetup.
   std::map<std::string, std::string> machine_of_;  ///< By host.
-  std::uint64_t epoch_ = 0;
+  std::vector<std::size_t> missing_;               ///< By mesh: ranks that no device was found for.
+  std::string problem_;                            ///< Then.
+  std::set<transfer::DeviceId> fresh_;
+  std::uint64_t epoch_ = 0;  ///< Grows with each epoch of any mesh.
 };
 
 }  // namespace weft::mesh

@@ -28,23 +28,43 @@ DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const
                            std::shared_ptr<ProgressBoard> board, std::optional<Log> log)
     : setup_(setup),
       hardware_(hardware),
+      batches_(batches),
+      log_(std::move(log)),
       device_(hardware.make_device(setup)),
       stream_(device_->create_stream()),
       copies_(*device_, clock_),
       storage_(*device_),
       board_(std::move(board)),
-      transfers_(std::make_shared<transfer::TransferEngine>(
-          transfer::make_wire(setup.device, setup.host,
-                              {setup.transport, Secret(setup.secret), setup.interfaces}),
-          clock_, engine_options(*device_, std::move(log)))),
-      resources_{*stream_, copies_, storage_, *transfers_, batches, clock_, setup.epoch},
+      transfers_(make_transfers()),
       beside_stream_(device_->create_stream()),
-      beside_copies_(*device_, clock_),
-      beside_{*beside_stream_, beside_copies_, storage_,   *transfers_,
-              batches,         clock_,         setup.epoch} {
-  beside_.stands_back = true;
-  resources_.board = board_.get();
+      beside_copies_(*device_, clock_) {
+  use_transfers();
+}
+
+std::shared_ptr<transfer::TransferEngine> DeviceEngine::make_transfers() {
+  return std::make_shared<transfer::TransferEngine>(
+      transfer::make_wire(setup_.device, setup_.host,
+                          {setup_.transport, Secret(setup_.secret), setup_.interfaces}),
+      clock_, engine_options(*device_, log_));
+}
+
+void DeviceEngine::use_transfers() {
+  resources_.emplace(
+      Resources{*stream_, copies_, storage_, *transfers_, batches_, clock_, setup_.epoch});
+  beside_.emplace(Resources{*beside_stream_, beside_copies_, storage_, *transfers_, batches_,
+                            clock_, setup_.epoch});
+  beside_->stands_back = true;
+  resources_->board = board_.get();
   board_->count(transfers_);
+}
+
+void DeviceEngine::renew(const DeviceSetup& setup) {
+  collectives_.reset();
+  setup_ = setup;
+  // The one before ends first: with a report under way it may be a moment later.
+  transfers_.reset();
+  transfers_ = make_transfers();
+  use_transfers();
 }
 
 DeviceEngine::~DeviceEngine() = default;
@@ -67,7 +87,7 @@ LibraryQueue& DeviceEngine::collectives() {
                 at.is_gpu ? at.library_absent : "it is not a GPU");
   }
   collectives_.emplace(setup_.device, *library_->collectives, *device_, clock_);
-  resources_.library = &*collectives_;
+  resources_->library = &*collectives_;
   return *collectives_;
 }
 
@@ -124,12 +144,12 @@ std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request,
                                                  std::function<void()> wake) {
   const auto& installed = program(request.program);
   board_->begin(installed, request.run);
-  return std::make_unique<Interpreter>(*installed, request, resources_, std::move(wake));
+  return std::make_unique<Interpreter>(*installed, request, *resources_, std::move(wake));
 }
 
 std::unique_ptr<Interpreter> DeviceEngine::begin_beside(const StepRequest& request,
                                                         std::function<void()> wake) {
-  return std::make_unique<Interpreter>(*program(request.program), request, beside_,
+  return std::make_unique<Interpreter>(*program(request.program), request, *beside_,
                                        std::move(wake));
 }
 

@@ -25,6 +25,10 @@ class DeviceEngine final {
                std::optional<Log> log = {});
   ~DeviceEngine();
 
+  /// Of the next epoch, after a death: all connections and communicators are to be made anew; memory
+  /// and programs stay. Nothing may be under way.
+  void renew(const DeviceSetup& setup);
+
   std::vector<std::byte> address() const { return transfers_->address(); }
   void connect(const std::vector<PeerAddress>& peers);
   /// How this device can be reached by others like it: opens its library, which takes a second.
@@ -58,11 +62,15 @@ class DeviceEngine final {
   std::vector<std::string> take_notes();
 
  private:
+  std::shared_ptr<transfer::TransferEngine> make_transfers();
+  void use_transfers();
   LibraryQueue& collectives();
   const std::shared_ptr<const Program>& program(const std::string& name) const;
 
-  const DeviceSetup setup_;
+  DeviceSetup setup_;
   const Hardware hardware_;
+  BatchSource& batches_;
+  const std::optional<Log> log_;
   SteadyClock clock_;
   std::unique_ptr<Device> device_;
   std::optional<DeviceLibrary> library_;  ///< Since place().
@@ -73,10 +81,10 @@ class DeviceEngine final {
   std::shared_ptr<ProgressBoard> board_;     // shared with whoever reports
   // shared with a report under way, for a moment
   std::shared_ptr<transfer::TransferEngine> transfers_;
-  Resources resources_;
+  std::optional<Resources> resources_;
   std::unique_ptr<Stream> beside_stream_;
   CopyStreams beside_copies_;
-  Resources beside_;  ///< Of what runs beside.
+  std::optional<Resources> beside_;  ///< Of what runs beside.
   // shared with the board, which others read
   std::map<std::string, std::shared_ptr<const Program>> programs_;
   std::size_t notes_taken_ = 0;

@@ -1,16 +1,20 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "actors/supervision/restart_limit.h"
 #include "core/base/clock.h"
 #include "mesh/costs/schedule_tuner.h"
 #include "mesh/executor/device_actors.h"
@@ -19,11 +23,25 @@
 
 namespace weft::mesh {
 
+/// What becomes of a group whose devices die. A value, but for whom it tells.
+struct RecoveryOptions {
+  std::size_t restarts = 0;  ///< At most so many within `within`; 0: an error is final.
+  Nanoseconds within = std::chrono::minutes(10);
+  std::vector<std::string> spares = {};  ///< Hosts that take the place of others.
+  /// Where too few devices are left: waits for others for ever, or not long.
+  bool waits = true;
+  std::int64_t copy_every = 10;  ///< Steps, between copies of the state in memory; 0: none.
+  /// Told what it waits for, now and then. May be empty.
+  std::function<void(const std::string&)> on_wait = {};
+  std::stop_token stop = {};  ///< Nobody wants it any more.
+};
+
 /// Settings of a group.
 struct GroupOptions {
   std::uint64_t seed = 1;
   DeviceConfig device = {};
   ProgressLimits progress = {};
+  RecoveryOptions recovery = {};
   /// See run(); false where the links are certainly what the layout says.
   bool follow_network = true;
 };
@@ -33,8 +51,8 @@ struct GroupOptions {
 /// device and step.
 ///
 /// Owned by the driver; one thread at a time, but for gather(). When anything throws, the group is
-/// of no more use: destroy it. The error of a dead device is the cluster's incident, not the first
-/// symptom.
+/// of no more use, unless recover() mends it. The error of a dead device is the cluster's incident,
+/// not the first symptom.
 class MeshGroup final : public TrainingEngine {
  public:
   /// `batches` is what OpenBatches takes in the device processes. `planned`, if it is there, was
@@ -63,6 +81,12 @@ class MeshGroup final : public TrainingEngine {
   /// Where it copies(), another thread than the group's may do it beside steps, one of them.
   void gather(const TakePiece& take, const std::stop_token& stop = {}) override;
   void restore(const GivePiece& give, std::int64_t steps_done) override;
+  bool recovers_from(const Error& error) const override;
+  /// Actors that live keep their memory and programs.
+  Recovered recover(const Error& why) override;
+  void keep_state(std::int64_t steps_done) override;
+  void restore_kept() override;
+  void begin_anew() override;
   std::vector<DeviceTrace> take_traces() override;
   /// The device processes have ended when it returns.
   void release() override;
@@ -73,9 +97,14 @@ class MeshGroup final : public TrainingEngine {
   std::vector<transfer::DevicePlace> find_gpus() const;
   TrainingPlan plan_for(LayoutConfig layout, const DeviceNumbering& numbering,
                         std::optional<TrainingPlan> planned) const;
+  void begin(std::optional<TrainingPlan> planned);
+  void begin_again();
+  void replace_the_dead();
   void leave_memory_free();
+  std::optional<std::string> find_short_machine() const;
   void cancel_collectives(const Error& why);
-  void install(const std::vector<Program>& programs);
+  enum class On : std::uint8_t { kAllDevices, kNewDevices };
+  void install(const std::vector<Program>& programs, On devices = On::kAllDevices);
   void initialize();
   void replace(TrainingPlan plan);
   void use(TrainingPlan plan);
@@ -98,6 +127,7 @@ class MeshGroup final : public TrainingEngine {
 
   actors::Cluster& cluster_;
   const GroupOptions options_;
+  const LayoutConfig layout_;  ///< As asked for.
   const ModelGraphs model_;
   const SteadyClock clock_;
   DeviceActors devices_;
@@ -108,11 +138,38 @@ class MeshGroup final : public TrainingEngine {
   std::vector<DeviceTrace> traces_;
   std::atomic<std::uint64_t> runs_ = 0;  ///< Also counted by who gathers beside steps.
   std::atomic<bool> step_runs_ = false;  ///< Looked at by who gathers beside steps.
+  std::set<transfer::DeviceId> new_;     ///< Devices without programs.
+  bool begun_ = false;                   ///< There was a plan, and programs.
   bool copies_ = false;                  ///< Checkpoints are gathered from copies.
   /// The plan may change between steps, but not in this.
   std::span<const CheckpointBatch> checkpoint_;
   std::uint64_t steps_ = 0, next_look_ = 8;  ///< Of "train".
   ScheduleTuner tuner_;
+  /// What devices have in a slot of KeptState.
+  struct Kept {
+    std::int64_t step = 0;                   ///< Steps done then; 0: nothing.
+    bool held = false;                       ///< Holders have theirs, too.
+    std::vector<StateReplicas> groups{};     ///< As it was kept.
+    std::set<transfer::DeviceId> without{};  ///< Devices that are new since then.
+  };
+  /// The slot with the newest state that all devices can have; nothing where there is none.
+  std::optional<std::size_t> newest_kept() const;
+  std::optional<std::vector<Program>> fetch_of(std::size_t slot) const;
+  /// Begins to send to holders, where nothing else runs beside steps.
+  void begin_hold();
+  /// Where what was sent has arrived, the slot is whole.
+  void settle_hold();
+  void give_up_hold();
+  void forget_kept();
+  void run_programs(const std::vector<Program>& programs, std::string what);
+  std::array<Kept, KeptState::kSlots> kept_;
+  /// What runs beside steps, one at a time: a batch of a checkpoint, or what goes to holders.
+  std::mutex beside_;
+  std::optional<actors::Future<void>> hold_;       // guarded by beside_
+  std::optional<std::size_t> hold_due_, holding_;  ///< Slots.
+  bool keep_due_ = false;
+  actors::RestartLimit restarts_;
+  std::vector<std::string> causes_;  ///< Of all restarts.
 };
 
 }  // namespace weft::mesh

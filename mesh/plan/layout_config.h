@@ -74,6 +74,9 @@ struct LayoutConfig {
   /// Who reads `checkpoint:` fills it in; a plan has what was decided, and plans that are made from
   /// its layout decide alike.
   CheckpointCopies checkpoint_copies = CheckpointCopies::kNo;
+  /// The same of copies of the state in the memory of other hosts, see KeptState. Who reads
+  /// `recovery:` fills it in.
+  CheckpointCopies kept_copies = CheckpointCopies::kNo;
   /// Runs instead of the named schedule, if there is one: `schedule: FILE.csv`, or made in C++. The
   /// actors' stages must be those of the meshes.
   std::optional<Schedule> own_schedule;

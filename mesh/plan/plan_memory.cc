@@ -44,9 +44,17 @@ std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device)
     }
   }
   if (is_gpu(plan, device)) {
-    for (const Program& program : plan.checkpoint_copy)
-      for (const Persistent& block : program.persistents)
-        if (program.device == device && block.place == MemoryPlace::kHost) blocks.erase(block.name);
+    const auto erase_copies = [&](const std::vector<Program>& programs) {
+      for (const Program& program : programs)
+        for (const Persistent& block : program.persistents)
+          if (program.device == device && block.place == MemoryPlace::kHost)
+            blocks.erase(block.name);
+    };
+    erase_copies(plan.checkpoint_copy);
+    for (const KeptState::Slot& slot : plan.kept.slots) {
+      erase_copies(slot.keep);
+      erase_copies(slot.hold);
+    }
   }
   std::uint64_t bytes = arena_bytes(plan, device) + staging_bytes(plan, device);
   for (const auto& [name, size] : blocks) bytes += size;
@@ -54,7 +62,8 @@ std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device)
 }
 
 std::uint64_t host_memory(const TrainingPlan& plan, transfer::DeviceId device) {
-  return is_gpu(plan, device) ? checkpoint_copy_bytes(plan, device) : device_memory(plan, device);
+  return is_gpu(plan, device) ? checkpoint_copy_bytes(plan, device) + kept_bytes(plan.kept, device)
+                              : device_memory(plan, device);
 }
 
 std::uint64_t checkpoint_copy_bytes(const TrainingPlan& plan, transfer::DeviceId device) {

@@ -8,8 +8,8 @@
 namespace weft::mesh {
 
 /// Bytes that a device holds under the plan: parameters, gradients, moments, activations, staging
-/// of what it exchanges with other GPUs, and, unless it is a GPU, copies for checkpoints, which lie
-/// in the host's memory.
+/// of what it exchanges with other GPUs, and, unless it is a GPU, copies for checkpoints and for
+/// recovery, which lie in the host's memory.
 std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device);
 
 /// Bytes of what a device holds that lie in its host's memory: all of them, or a GPU's copies for

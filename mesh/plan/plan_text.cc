@@ -76,6 +76,28 @@ std::string driver_text(const TrainingPlan& plan) {
                     format_bytes(most));
 }
 
+/// What a death costs.
+std::string recovery_text(const TrainingPlan& plan) {
+  if (!plan.not_kept_because.empty())
+    return "\nrecovery\n  from checkpoints alone: " + plan.not_kept_because + "\n";
+  if (plan.kept.empty()) return "";
+  std::uint64_t most = 0, sent = 0;
+  for (const Program& program : plan.train.programs)
+    most = std::max(most, kept_bytes(plan.kept, program.device));
+  std::string text = fmt::format(
+      "\nrecovery\n  from copies of the state in memory (recovery.copy_every), of up to {} for a "
+      "device, where a run finds that much free\n",
+      format_bytes(most));
+  for (const StateReplicas& group : plan.kept.groups) {
+    if (!group.holder) continue;
+    sent += group.bytes;
+    text += fmt::format(
+        "  {} keeps {} of {}\n", plan.train.programs[group.holder->value()].device_name,
+        format_bytes(group.bytes), plan.train.programs[group.devices.front().value()].device_name);
+  }
+  return text + fmt::format("  {} travel for each copy, beside steps\n", format_bytes(sent));
+}
+
 std::string schedule_text(const TrainingPlan& plan) {
   if (!plan.layout.searches()) return plan.schedule.name;
   return fmt::format("auto, which begins with {}", plan.schedule.name);
@@ -212,7 +234,7 @@ std::string describe_gpu_transfers(const TrainingPlan& plan) {
 std::string describe(const TrainingPlan& plan) {
   return meshes_text(plan) + stages_text(plan) + parameters_text(plan.partition) +
          resharding_text(plan) + gpu_transfers_text(plan) + driver_text(plan) +
-         devices_text(plan.train);
+         recovery_text(plan) + devices_text(plan.train);
 }
 
 }  // namespace weft::mesh

@@ -61,6 +61,29 @@ void plan_checkpoint(TrainingPlan& plan, GatherFrom from) {
   plan.checkpoint_copy = copies ? compile_checkpoint_copy(plan.checkpoint) : std::vector<Program>();
 }
 
+void plan_kept(TrainingPlan& plan, bool keeps) {
+  plan.layout.kept_copies = keeps ? CheckpointCopies::kYes : CheckpointCopies::kNo;
+  plan.kept = keeps ? compile_kept_state(plan.partition, plan.topology) : KeptState();
+}
+
+/// Gives up copies in the memory of hosts if all devices fit pipeline.memory without them; whether
+/// they do.
+bool fits_without_kept(TrainingPlan& plan) {
+  if (plan.kept.empty()) return false;
+  std::uint64_t most = 0;
+  bool fits = true;
+  for (const Program& program : plan.train.programs) {
+    const std::uint64_t kept = kept_bytes(plan.kept, program.device);
+    const std::uint64_t counted = is_gpu(plan, program.device) ? 0 : kept;
+    fits = fits && device_memory(plan, program.device) - counted <= *plan.layout.memory;
+    most = std::max(most, kept);
+  }
+  drop_kept_state(plan, fmt::format("copies of the state, of up to {} on a device, would go beyond "
+                                    "pipeline.memory, {}",
+                                    format_bytes(most), format_bytes(*plan.layout.memory)));
+  return fits;
+}
+
 /// Gives up copies for checkpoints if all devices fit pipeline.memory without them; whether they
 /// do.
 bool fits_without_copies(TrainingPlan& plan) {
@@ -159,6 +182,7 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
   validate_options.name = kValidateProgram;
   plan_checkpoint(plan, layout.checkpoint_copies == CheckpointCopies::kNo ? GatherFrom::kParameters
                                                                           : GatherFrom::kCopies);
+  plan_kept(plan, layout.kept_copies != CheckpointCopies::kNo);
   set_model(request, {model.validate, model.validate_loss, {}}, layout);
   const Partition forward_only = partition(request);
   for (Schedule& schedule : schedules_to_begin_with(layout, stage_edges(plan.partition))) {
@@ -171,6 +195,8 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
         {.deterministic = layout.deterministic});
     plan.schedule = std::move(schedule);
     if (!find_short_of_memory(plan)) return plan;
+    if (layout.kept_copies == CheckpointCopies::kIfMemoryAllows && fits_without_kept(plan))
+      return plan;
     // A run that pauses for checkpoints rather than one under a slower schedule.
     if (layout.checkpoint_copies == CheckpointCopies::kIfMemoryAllows && fits_without_copies(plan))
       return plan;
@@ -226,6 +252,9 @@ std::vector<const std::vector<Program>*> TrainingPlan::all_programs() const {
   for (const CheckpointBatch& batch : checkpoint)
     all.insert(all.end(), {&batch.gather, &batch.scatter});
   if (!checkpoint_copy.empty()) all.push_back(&checkpoint_copy);
+  if (!kept.empty())
+    for (const KeptState::Slot& slot : kept.slots)
+      all.insert(all.end(), {&slot.keep, &slot.hold, &slot.back});
   return all;
 }
 
@@ -292,6 +321,11 @@ std::string digest_of_steps(const TrainingPlan& plan) {
 void drop_checkpoint_copies(TrainingPlan& plan, std::string because) {
   plan_checkpoint(plan, GatherFrom::kParameters);
   plan.no_copies_because = std::move(because);
+}
+
+void drop_kept_state(TrainingPlan& plan, std::string because) {
+  plan_kept(plan, false);
+  plan.not_kept_because = std::move(because);
 }
 
 void check_same_places(const LayoutConfig& running, const LayoutConfig& other) {

@@ -11,6 +11,7 @@
 #include "mesh/plan/layout_config.h"
 #include "mesh/program/checkpoint_programs.h"
 #include "mesh/program/compile.h"
+#include "mesh/program/kept_state.h"
 #include "mesh/program/use_collectives.h"
 #include "mesh/schedule/schedule.h"
 #include "transfer/topology/network.h"
@@ -63,6 +64,9 @@ struct TrainingPlan {
   std::vector<Program> checkpoint_copy;
   /// Copies were asked for, and memory does not allow them; else empty.
   std::string no_copies_because;
+  /// What recovery goes on from; nothing where it is not asked for, or of no use.
+  KeptState kept;
+  std::string not_kept_because;  ///< As no_copies_because.
 
   transfer::DeviceId driver() const { return transfer::DeviceId(topology.num_devices() - 1); }
   /// Number of devices that compute.
@@ -91,6 +95,9 @@ std::string digest_of_steps(const TrainingPlan& plan);
 
 /// Gives up copies for checkpoints, in a plan none of whose programs is installed.
 void drop_checkpoint_copies(TrainingPlan& plan, std::string because);
+
+/// Gives up copies in the memory of hosts, in a plan none of whose programs is installed.
+void drop_kept_state(TrainingPlan& plan, std::string because);
 
 /// Whether a running job of one layout can go on with programs of the other: parameters, gradients
 /// and data lie at the same places. Throws Error(kInvalidArgument) that names what differs.

@@ -139,9 +139,11 @@ void InProcessTraining::open_communicators(const TrainingPlan& plan) {
 void InProcessTraining::use(const TrainingPlan& plan) {
   plan_ = &plan;
   open_communicators(plan);
-  for (const auto* programs : plan.all_programs()) {
-    for (const Program& program : *programs) sides_[program.device.value()]->install(program);
-  }
+  for (const auto* programs : plan.all_programs()) install(*programs);
+}
+
+void InProcessTraining::install(const std::vector<Program>& programs) {
+  for (const Program& program : programs) sides_[program.device.value()]->install(program);
 }
 
 StepResult InProcessTraining::run(StepRequest request) {

@@ -44,6 +44,9 @@ class InProcessTraining final : public TrainingEngine {
   /// MeshGroup::use_layout().
   void use(const TrainingPlan& plan);
 
+  /// Programs besides the plan's, which must outlive this: each on its device.
+  void install(const std::vector<Program>& programs);
+
   const Graph& graph() const override { return plan_->partition.graph; }
   /// Throws the first error of any device, and Error(kInternal) with every device's position if all
   /// of them stand still.

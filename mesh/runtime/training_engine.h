@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stop_token>
+#include <string>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/device/optimizer.h"
 #include "core/graph/graph.h"
 #include "core/trace/trace_event.h"
@@ -14,7 +17,8 @@ namespace weft::mesh {
 
 /// Whatever carries out the steps of a training run: device actors on meshes, all devices of a plan
 /// in one thread, or one device. A training loop drives it. One thread at a time, but for gather();
-/// every call may throw what the devices threw, and the engine is of no use after that.
+/// every call may throw what the devices threw, and the engine is of no use after that unless
+/// recover() succeeds.
 class TrainingEngine {
  public:
   virtual ~TrainingEngine() = default;
@@ -37,6 +41,28 @@ class TrainingEngine {
   virtual void gather(const TakePiece& take, const std::stop_token& stop = {}) = 0;
   /// Goes on from that state, after `steps_done` steps.
   virtual void restore(const GivePiece& give, std::int64_t steps_done) = 0;
+
+  /// Whether what a call threw is a fault of processes, hosts or the network, after which others
+  /// may go on; what programs report themselves would only happen again.
+  virtual bool recovers_from(const Error& /*error*/) const { return false; }
+  /// What has happened, and is mended. A value.
+  struct Recovered {
+    std::string cause = {};      ///< "worker1 device 0 died: SIGKILL"
+    std::string where = {};      ///< Of what is new: "worker2"; empty where nothing is.
+    std::size_t restart = 0;     ///< Which one,
+    std::size_t most = 0;        ///< of how many.
+    std::int64_t kept_step = 0;  ///< Steps done in the newest state that memory holds; 0: none.
+  };
+  /// Others take the place of what has died, and all are connected anew. Then the state is to be
+  /// set by restore(), restore_kept() or begin_anew(). Throws where that cannot be, or has been
+  /// done too often.
+  virtual Recovered recover(const Error& why) { throw Error(why); }
+  /// After every step: may keep a copy of the state in the memory of others.
+  virtual void keep_state(std::int64_t /*steps_done*/) {}
+  /// Goes on from Recovered::kept_step.
+  virtual void restore_kept() {}
+  /// Goes on from the initial parameters.
+  virtual void begin_anew() {}
 
   /// What was traced since the last take, a trace per device.
   virtual std::vector<DeviceTrace> take_traces() = 0;

@@ -133,10 +133,10 @@ class DuringACheckpoint : public Quickstart, public ::testing::WithParamInterfac
  protected:
   RealProcesses::Process& start() {
     auto& run = processes_.start(
-        "weft",
-        run_into("out",
-                 {"training.steps=1000", "model={layers: 4, width: 256, heads: 4, sequence: 16}",
-                  fmt::format("checkpoint={{every: 2, background: {}}}", GetParam())}));
+        "weft", run_into("out", {"training.steps=1000",
+                                 "model={layers: 4, width: 256, heads: 4, sequence: 16}",
+                                 fmt::format("checkpoint={{every: 2, background: {}}}", GetParam()),
+                                 "recovery.restarts=0"}));
     EXPECT_TRUE(eventually([&] {
       return fs::exists(path("out/checkpoints/.unfinished-step-00000004"));
     })) << run.text();
@@ -270,15 +270,16 @@ TEST_F(Quickstart, CheckpointsAndLossesAreTheSameWhetherTrainingPausesForThemOrN
 }
 
 TEST_F(Quickstart, WhereMemoryAllowsNoCopyTrainingPausesForCheckpointsAndALineSaysWhy) {
-  auto& check = processes_.run(
-      "weft", {"check", "cluster.yaml", "--json", "--set", "checkpoint.background=false", "--set",
-               "model={layers: 4, width: 32, heads: 4, sequence: 16}", "--set",
-               "data={text: text.txt, tokenizer: bytes, cache: cache}"});
+  auto& check =
+      processes_.run("weft", {"check", "cluster.yaml", "--json", "--set",
+                              "checkpoint.background=false", "--set", "recovery.copy_every=0",
+                              "--set", "model={layers: 4, width: 32, heads: 4, sequence: 16}",
+                              "--set", "data={text: text.txt, tokenizer: bytes, cache: cache}"});
   ASSERT_EQ(check.wait(), 0) << check.text();
   const auto most =
       nlohmann::json::parse(check.text()).at("device_bytes_at_most").get<std::uint64_t>();
-  auto& run = processes_.run(
-      "weft", run_into("out", {fmt::format("pipeline.memory={}B", most), "sample.tokens=1"}));
+  auto& run = processes_.run("weft", run_into("out", {fmt::format("pipeline.memory={}B", most),
+                                                      "sample.tokens=1", "recovery.copy_every=0"}));
   EXPECT_EQ(run.wait(), 0) << run.text();
   EXPECT_THAT(
       run.text(),
@@ -287,9 +288,10 @@ TEST_F(Quickstart, WhereMemoryAllowsNoCopyTrainingPausesForCheckpointsAndALineSa
   EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("out"))).step, 12);
 }
 
-TEST_F(Quickstart, AKilledDeviceEndsTheRunWhichCanBeResumed) {
-  auto& run =
-      processes_.start("weft", run_into("out", {"training.steps=100000", "checkpoint.every=3"}));
+TEST_F(Quickstart, AKilledDeviceEndsARunWithoutRecoveryWhichCanBeResumed) {
+  auto& run = processes_.start(
+      "weft",
+      run_into("out", {"training.steps=100000", "checkpoint.every=3", "recovery.restarts=0"}));
   ASSERT_TRUE(has_steps("out", 8)) << run.text();
   const pid_t victim = a_device();
   ASSERT_NE(victim, 0);

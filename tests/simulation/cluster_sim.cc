@@ -54,7 +54,8 @@ int find_planted(Scenario::Options options, std::uint64_t first) {
                                     std::pair(Plant::kRunsStepTwice, "a step runs twice"),
                                     std::pair(Plant::kLosesWakeup, "a call never ends"),
                                     std::pair(Plant::kForgetsState, "the head forgets"),
-                                    std::pair(Plant::kFreesDevices, "a device has two owners")}) {
+                                    std::pair(Plant::kFreesDevices, "a device has two owners"),
+                                    std::pair(Plant::kKeepsOldState, "nobody goes back")}) {
     options.plant = plant;
     int seeds = 0;
     for (bool found = false; !found && seeds < kFoundWithin; ++seeds) {

@@ -30,7 +30,8 @@ std::vector<std::string> with_token(std::vector<std::string> arguments) {
 
 Scenario::Scenario(Options options)
     : options_(std::move(options)),
-      training_{kWorkers * kDevices, 100, options_.plant},
+      recovers_(options_.seed % 2 == 1),
+      training_{kWorkers * kDevices, 100, options_.plant, recovers_},
       world_(options_.seed,
              [this](const std::vector<std::string>& arguments) {
                return tiny_main(world_, records_, training_, arguments);
@@ -83,6 +84,17 @@ ProcessNumber Scenario::start_run(const std::string& name) {
       token_);
 }
 
+/// Where runs recover, an operator starts head and agents again.
+void Scenario::keep_up() {
+  world_.after(world_.random_time(std::chrono::milliseconds(20), std::chrono::seconds(10)), [this] {
+    if (over_) return;
+    for (int worker = 0; worker < kWorkers; ++worker)
+      if (find(worker_name(worker)) == 0 && !world_.is_dark(worker + 1)) start_worker(worker);
+    if (find("head") == 0 && !world_.is_dark(0)) start_head();
+    keep_up();
+  });
+}
+
 void Scenario::strike(TimePoint until) {
   std::vector<ProcessNumber> all = world_.processes();
   if (all.empty()) return;
@@ -99,11 +111,13 @@ void Scenario::strike(TimePoint until) {
     case 4: {
       const int host = world_.random(0, kWorkers);
       ++beyond_head_;
+      if (host == 0) ++beyond_recovery_;
       faults_.push_back(fmt::format("host {} loses power for {:.1f} s", host, in_seconds(lasts)));
       return world_.lose_power(host, host == 0 ? "/head/" : "/none/", lasts);
     }
     case 5:
       ++beyond_head_;  // what a head could not write, the next one does not know
+      ++beyond_recovery_;
       faults_.push_back(fmt::format("the disk is full for {:.1f} s", in_seconds(lasts)));
       world_.disk().set_full(true);
       world_.after(lasts, [this] { world_.disk().set_full(false); });
@@ -113,6 +127,7 @@ void Scenario::strike(TimePoint until) {
       const bool again = label == "head" && world_.chance(0.8);
       faults_.push_back(fmt::format("{} killed{}", label, again ? " and started again" : ""));
       if (!again) ++beyond_head_;
+      if (label == "first") ++beyond_recovery_;
       world_.kill(victim, "died: SIGKILL");
       if (again)
         world_.after(world_.random_time(std::chrono::milliseconds(20), std::chrono::seconds(20)),
@@ -162,6 +177,8 @@ void Scenario::check_run(const std::string& name, ProcessNumber driver) {
                           expected_loss(training_)));
   if (!run.done && faults_.empty())
     violation(fmt::format("{} failed though nothing had: {}", name, run.error));
+  else if (!run.done && run.begun && recovers_ && beyond_recovery_ == 0)
+    violation(fmt::format("{} has not recovered ({}): {}", name, faults, run.error));
   else if (!run.done && run.begun && beyond_head_ == 0)
     violation(fmt::format("{} failed though only the head had ({}): {}", name, faults, run.error));
   if (run.error.find("VIOLATION") != std::string::npos) violation(run.error);
@@ -171,6 +188,7 @@ void Scenario::check_run(const std::string& name, ProcessNumber driver) {
 }
 
 void Scenario::check_end() {
+  over_ = true;
   world_.terminate(find("head"));
   world_.run_until(world_.now() + kEndsWithin, [this] { return world_.processes().empty(); });
   for (const ProcessNumber process : world_.processes())
@@ -185,13 +203,14 @@ Scenario::Result Scenario::run() {
   world_.run_until(world_.now() + std::chrono::seconds(3), [] { return false; });
   const TimePoint mended = world_.now() + std::chrono::seconds(30);
   if (!options_.calm) plan_faults(mended);
+  if (recovers_) keep_up();
   const ProcessNumber first = start_run("first");
   world_.run_until(mended + kOverWithin, ended(first));
   check_run("first", first);
   // Whatever was stopped or cut is not any more. What has ended an operator starts again.
   if (!options_.calm) world_.run_until(mended + std::chrono::seconds(1), [] { return false; });
   faults_.clear();
-  beyond_head_ = 0;
+  beyond_head_ = beyond_recovery_ = 0;
   for (int i = 0; i < 40; ++i) {
     start_missing();
     world_.run_until(world_.now() + std::chrono::milliseconds(500), [] { return false; });

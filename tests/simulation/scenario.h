@@ -34,6 +34,7 @@ class Scenario final {
   void start_head();
   void start_worker(int worker);
   void start_missing();
+  void keep_up();
   ProcessNumber start_run(const std::string& name);
   void plan_faults(TimePoint until);
   void strike(TimePoint until);
@@ -43,12 +44,16 @@ class Scenario final {
   ProcessNumber find(const std::string& label) const;
 
   const Options options_;
+  const bool
+      recovers_;  // of every other seed the runs recover, and an operator starts agents again
   const TinyOptions training_;
   Records records_;
   ClusterWorld world_;
   Secret token_;
   std::vector<std::string> faults_;
   int beyond_head_ = 0;  // faults of others than the head
+  int beyond_recovery_ = 0;
+  bool over_ = false;
   std::string outcome_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "core/base/error.h"
@@ -48,8 +49,14 @@ class TinyTrainer final {
     weight_ -= kRate * sum;
   }
 
+  void go_back(int step, double weight) {
+    next_ = step;
+    weight_ = weight;
+  }
+
   static constexpr auto endpoints = actors::interface<"simulation.trainer", 1>(
-      actors::on<&TinyTrainer::meet>("meet"), actors::on<&TinyTrainer::address>("address"),
+      actors::on<&TinyTrainer::go_back>("go_back"), actors::on<&TinyTrainer::meet>("meet"),
+      actors::on<&TinyTrainer::address>("address"),
       actors::on<&TinyTrainer::weight>("weight", actors::urgent),
       actors::on<&TinyTrainer::step>("step"), actors::on<&TinyTrainer::update>("update"));
 
@@ -97,22 +104,116 @@ void record_owners(ClusterWorld& world, Records& records, actors::Cluster& clust
   }
 }
 
+/// What a driver keeps, and its devices.
+class TinyDriver final {
+ public:
+  TinyDriver(ClusterWorld& world, Records& records, const TinyOptions& options,
+             actors::Cluster& cluster)
+      : world_(world), records_(records), options_(options), cluster_(cluster) {
+    if (options_.recovers) cluster_.survive_deaths();
+  }
+
+  double run() {
+    std::optional<Error> error;
+    while (true) {
+      try {
+        if (error || !trainers_) begin();
+        return train();
+      } catch (const Error& thrown) {
+        error = cluster_.failure(std::chrono::milliseconds(500)).value_or(thrown);
+      }
+      if (!options_.recovers || !passes(*error)) throw Error(*error);
+      cluster_.forgive();
+      cluster_.wait_for_change(std::chrono::milliseconds(50));
+    }
+  }
+
+ private:
+  static constexpr int kKeepEvery = 10;
+
+  static bool passes(const Error& error) {
+    switch (error.code()) {
+      case ErrorCode::kPeerDied:
+      case ErrorCode::kUnavailable:
+      case ErrorCode::kDeadlineExceeded:
+      case ErrorCode::kResourceExhausted:
+      case ErrorCode::kNotFound:
+      case ErrorCode::kStaleEpoch: return true;
+      default: return false;
+    }
+  }
+
+  void find_key() {
+    key_ = {};
+    for (const actors::MeshStatus& mesh : cluster_.status().meshes)
+      if (mesh.key.name == "train" && mesh.key.epoch > key_.epoch) key_ = mesh.key;
+  }
+
+  /// Spawns the devices, or replaces those that died, and sets all to the state that was kept.
+  void begin() {
+    std::set<std::uint32_t> all_but_living;
+    if (!trainers_) {
+      trainers_.emplace(cluster_.spawn<TinyTrainer>("train", {{"data", options_.devices}}, {}));
+      find_key();
+    } else {
+      const auto answers =
+          trainers_->within(std::chrono::seconds(10)).call_collect<&TinyTrainer::weight>().get();
+      for (std::size_t rank = 0; rank < answers.size(); ++rank)
+        if (!answers[rank].ok()) all_but_living.insert(static_cast<std::uint32_t>(rank));
+      try {
+        const auto renewed = cluster_.renew<TinyTrainer>(*trainers_, key_, {}, all_but_living);
+        if (!renewed.missing.empty()) throw Error(ErrorCode::kUnavailable, renewed.problem);
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::kNotFound) trainers_.reset();  // all of it is gone
+        throw;
+      }
+    }
+    record_owners(world_, records_, cluster_);
+    trainers_->call<&TinyTrainer::meet>(trainers_->call<&TinyTrainer::address>().get()).get();
+    if (!std::exchange(begun_, true)) return;
+    if (options_.plant != Plant::kKeepsOldState)
+      trainers_->call<&TinyTrainer::go_back>(kept_step_, kept_weight_).get();
+    else
+      for (const std::uint32_t rank : all_but_living)
+        trainers_->rank(rank).call<&TinyTrainer::go_back>(kept_step_, kept_weight_).get();
+    step_ = kept_step_;
+  }
+
+  double train() {
+    auto& trainers = *trainers_;
+    for (; step_ < options_.steps; ++step_) {
+      if (step_ % kKeepEvery == 0 && options_.recovers) {
+        const double weight = trainers.rank(0).call<&TinyTrainer::weight>().get();
+        kept_weight_ = weight;
+        kept_step_ = step_;
+      }
+      const std::vector<double> parts = trainers.call<&TinyTrainer::step>(step_).get();
+      cluster_.report_progress({step_, options_.steps, 0, 0, "steps", 0});
+      if (options_.plant == Plant::kRunsStepTwice && step_ == kPlantedStep)
+        trainers.call<&TinyTrainer::step>(step_).get();
+      trainers.call<&TinyTrainer::update>(std::accumulate(parts.begin(), parts.end(), 0.0)).get();
+    }
+    const std::vector<double> weights = trainers.call<&TinyTrainer::weight>().get();
+    if (std::set(weights.begin(), weights.end()).size() != 1)
+      records_.violations.push_back("devices differ at the end");
+    return weights.front();
+  }
+
+  ClusterWorld& world_;
+  Records& records_;
+  const TinyOptions& options_;
+  actors::Cluster& cluster_;
+  std::optional<actors::ActorMesh<TinyTrainer>> trainers_;
+  actors::MeshKey key_;
+  bool begun_ = false;
+  int step_ = 0, kept_step_ = 0;
+  double kept_weight_ = 1;
+};
+
 int train(ClusterWorld& world, Records& records, const TinyOptions& options,
           actors::Cluster& cluster, const std::string& name) {
-  auto trainers = cluster.spawn<TinyTrainer>("train", {{"data", options.devices}}, {});
-  record_owners(world, records, cluster);
-  trainers.call<&TinyTrainer::meet>(trainers.call<&TinyTrainer::address>().get()).get();
-  for (int step = 0; step < options.steps; ++step) {
-    const std::vector<double> parts = trainers.call<&TinyTrainer::step>(step).get();
-    cluster.report_progress({step, options.steps, 0, 0, "steps", 0});
-    if (options.plant == Plant::kRunsStepTwice && step == kPlantedStep)
-      trainers.call<&TinyTrainer::step>(step).get();
-    trainers.call<&TinyTrainer::update>(std::accumulate(parts.begin(), parts.end(), 0.0)).get();
-  }
-  const std::vector<double> weights = trainers.call<&TinyTrainer::weight>().get();
-  if (std::set(weights.begin(), weights.end()).size() != 1)
-    records.violations.push_back("devices differ at the end");
-  records.runs[name].loss = weights.front();
+  TinyDriver driver(world, records, options, cluster);
+  records.runs[name].loss = driver.run();
   return 0;
 }
 

@@ -40,12 +40,14 @@ enum class Plant {
   kLosesWakeup,    ///< Now and then nobody wakes who waits.
   kForgetsState,   ///< The disk says that it has synced.
   kFreesDevices,   ///< A host says that processes are gone which run.
+  kKeepsOldState,  ///< After a death, devices that live are not taken back to the state kept.
 };
 
 struct TinyOptions {
   int devices = 4;
   int steps = 40;
   Plant plant = Plant::kNone;
+  bool recovers = false;  ///< The driver has what died replaced, and goes on.
 };
 
 /// The loss after so many steps that nothing has disturbed.
@@ -53,7 +55,7 @@ double expected_loss(const TinyOptions& options);
 
 /// main() of every process of a world: head, agents and devices as in any app, and a driver that
 /// trains: each device computes a number a step, gets that of its neighbour by a call, and all take
-/// the sum of what the driver gathers.
+/// the sum of what the driver gathers. Where it recovers, from the weight of every tenth step.
 int tiny_main(ClusterWorld& world, Records& records, const TinyOptions& options,
               const std::vector<std::string>& arguments);
 

@@ -11,6 +11,8 @@
 
 #include "actors/link/handshake.h"
 #include "actors/link/link.h"
+#include "actors/link/token_ring.h"
+#include "actors/net/tls.h"
 #include "actors/system/actor_host.h"
 #include "actors/system/internal/pending_calls.h"
 #include "actors/system/system.h"
@@ -33,10 +35,24 @@ struct SpawnRequest {
 };
 
 /// Calls that the system itself answers, of the actor with id 0.
-enum class SystemMethod : std::uint32_t { kSpawn = 0, kStop = 1, kReport = 2, kSurvey = 3 };
+enum class SystemMethod : std::uint32_t {
+  kSpawn = 0,
+  kStop = 1,
+  kReport = 2,
+  kToken = 3,
+  kSurvey = 4
+};
 
 /// The name of the calls by which processes ask each other what goes on: they are no part of it.
 inline constexpr const char* kSurveyMethod = "survey";
+
+/// A cluster's next token, from one process to another: a one-way call of kToken. Of several, the
+/// one of the highest generation counts.
+struct TokenMessage {
+  std::uint64_t generation = 0;
+  Secret::Bytes token{};
+  static constexpr auto fields = weft::fields(&TokenMessage::generation, &TokenMessage::token);
+};
 
 /// The calls of this process to actors of this process: the same order, credit and encoding,
 /// without a socket.
@@ -103,6 +119,16 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void on_handshake(Handshake& handshake, Introduction other);
   void refuse(Handshake& handshake, const Reject& reject);
   void log_refusal(const Address& from, const std::string& why);
+  /// How a connection to that address is protected.
+  DialTls protection_of(const Address& address);
+  // tokens: the loop's thread
+  /// Proves this one from here on.
+  void adopt_token(const Secret& next, std::uint64_t generation, Nanoseconds former_for,
+                   std::optional<std::set<ProcessId>> members);
+  /// Those to whom it was and was not told go into `report`, if there is one.
+  void spread_token(System::Replaced* report);
+  void tell_token(const Link& link);
+  void on_token(const TokenMessage& message, ProcessId from);
   void adopt(const std::shared_ptr<Link>& link, Handshake& handshake, Introduction other,
              bool dialled_here);
   void lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how = Loss::kEnded);
@@ -125,6 +151,8 @@ struct System::Impl final : public LinkEvents, public CallOwner {
 
   System& owner;
   const SystemOptions options;
+  mutable Mutex token_mutex;  // guards current_token
+  Secret current_token;
   // the address and the interfaces change until listen() and connect(); then fixed
   Introduction self;
   mutable Mutex self_mutex;  // guards self.process.address and self.interfaces
@@ -161,6 +189,9 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   std::uint64_t next_handshake = 0;
   const SteadyClock clock;
   LogLimit refusals{clock, std::chrono::seconds(10)};
+  std::function<void(const std::string&)> refused;
+  TokenRing tokens;
+  Tls tls;
   std::unordered_map<ProcessId, std::function<void()>> dials;  // cancel
   std::set<std::shared_ptr<Timer>> timers;
   std::unique_ptr<Timer> deadline_timer;

@@ -32,6 +32,25 @@ TEST(Placement, FillsHostsInTheOrderOfTheRequest) {
   EXPECT_THAT(take(placement, request("back", 1, 1), {"back", 1}), ElementsAre(HostDevice{"a", 1}));
 }
 
+TEST(Placement, WhatIsLostIsReplacedOnTheSameHostThenOnTheFirstThatHasADevice) {
+  Placement placement;
+  placement.add_host("a", 2);
+  placement.add_host("b", 1);
+  placement.add_host("spare", 1);
+  const MeshRequest wanted = request("front", 1, 2, {"a", "spare"});
+  const auto places = take(placement, wanted, {"front", 1});
+  placement.give_back(std::vector<HostDevice>{places[1]});
+  EXPECT_THAT(placement.find_replacements(wanted, {places[1]}), ElementsAre(HostDevice{"a", 1}));
+  placement.remove_host("a");
+  EXPECT_THAT(placement.find_replacements(wanted, {places[0]}),
+              ElementsAre(HostDevice{"spare", 0}));
+  EXPECT_THAT(error_of([&] { (void)placement.find_replacements(wanted, places); }).message(),
+              ::testing::HasSubstr("has lost 2 devices, and of a, spare only 1 are free"));
+  placement.set_away("spare", true);
+  EXPECT_THAT(error_of([&] { (void)placement.find_replacements(wanted, places); }).message(),
+              ::testing::HasSubstr("none is free"));
+}
+
 TEST(Placement, NothingIsPlacedOnAHostThatIsAwayAndWhatItHasStays) {
   Placement placement;
   placement.add_host("a", 1);

@@ -67,6 +67,37 @@ TEST(ClusterConfig, ReportsAllProblemsAtOnce) {
       "f:4:3: unknown key 'threads_per_devise' in cluster; did you mean 'threads_per_device'?");
 }
 
+TEST(RecoveryConfig, HasDefaultsAndReadsEverything) {
+  const std::vector<HostSpec> hosts = {{"a"}, {"b"}, {"c"}};
+  const auto document = ConfigDocument::parse(
+      "recovery: {restarts: 5, within: 1h, spares: [c], if_too_few: fail, copy_every: 0}\nnone: "
+      "{}\n",
+      "f", {});
+  const RecoveryConfig config = parse_recovery(document.root().at("recovery"), hosts);
+  EXPECT_EQ(config.restarts, 5u);
+  EXPECT_EQ(config.within, std::chrono::hours(1));
+  EXPECT_TRUE(config.is_spare("c") && !config.is_spare("a"));
+  EXPECT_FALSE(config.waits);
+  EXPECT_EQ(config.copy_every, 0);
+  const RecoveryConfig usual = parse_recovery(document.root().at("none"), hosts);
+  EXPECT_EQ(usual.restarts, 3u);
+  EXPECT_EQ(usual.within, std::chrono::minutes(10));
+  EXPECT_TRUE(usual.waits);
+  EXPECT_EQ(usual.copy_every, 10);
+}
+
+TEST(RecoveryConfig, ReportsAllProblemsAtOnce) {
+  const auto document = ConfigDocument::parse(
+      "recovery:\n  restarts: -1\n  spares: [worker3, worker0, worker0]\n  if_too_few: wiat\n  "
+      "copyevery: 3\n",
+      "f", {});
+  EXPECT_EQ(
+      error_of([&] {
+        parse_recovery(document.root().at("recovery"), {{"worker0"}, {"worker1"}, {"worker2"}});
+      }),
+      "x");
+}
+
 TEST(RunHeader, FindsTheAppBesideTheProgramAndSaysWhenItIsMissing) {
   const auto document =
       ConfigDocument::parse("name: x\napp: test_actors_lunch\nmodel: {}\n", "f", {});

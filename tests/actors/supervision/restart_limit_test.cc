@@ -7,6 +7,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
+TEST(RestartLimit, OfNoneAdmitsNone) {
+  RestartLimit limit(0, std::chrono::seconds(1));
+  EXPECT_FALSE(limit.admit(TimePoint()));
+}
+
 TEST(RestartLimit, AdmitsSoManyWithinATimeAndMoreWhenThatHasPassed) {
   RestartLimit limit;
   const TimePoint start{};

@@ -16,6 +16,7 @@
 #include "actors/system/system.h"
 #include "tests/support/cluster_token.h"
 #include "tests/support/eventually.h"
+#include "tests/support/log_lines.h"
 #include "tests/support/thrown_error.h"
 
 namespace weft::actors {
@@ -24,6 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::error_of;
 using test::eventually;
+using test::LogLines;
 
 SystemOptions of_gpt(const std::string& name) {
   SystemOptions options;
@@ -418,27 +420,6 @@ std::vector<std::byte> hello_of(const std::string& name) {
                [&](std::span<const std::byte> part) { bytes.assign(part.begin(), part.end()); });
   return bytes;
 }
-
-/// What a system logs, for the test to read.
-class LogLines final {
- public:
-  Log log() {
-    return Log(LogLevel::kInfo, [this](LogLevel, const std::string& line) {
-      const std::lock_guard lock(mutex_);
-      text_ += line + "\n";
-    });
-  }
-  bool has(const std::string& part) {
-    return eventually([&] {
-      const std::lock_guard lock(mutex_);
-      return text_.find(part) != std::string::npos;
-    });
-  }
-
- private:
-  std::mutex mutex_;
-  std::string text_;  // guarded by mutex_
-};
 
 TEST(Token, AnotherTokenIsRefusedAndBothSidesSayWhy) {
   LogLines lines;

@@ -1,8 +1,9 @@
-// A 64-byte actor call between two processes beside the floor of the same run: a raw TCP ping-pong,
-// with and without a hand-over between threads. And how many calls a second go through when they
-// are pipelined.
+// A 64-byte actor call between two processes, in plain text and over TLS, beside the floor of the
+// same run: a raw TCP ping-pong, with and without a hand-over between threads. And how many calls a
+// second go through when they are pipelined.
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,8 +41,19 @@ struct Options {
   int calls = 4000;
   int pipelined = 300000;
   int window = 1000;
+  bool pin = false;
   bool json = false;
 };
+
+/// This process, and the threads that it will have, run on the `index`-th of its processors only.
+void pin_to(int index) {
+  cpu_set_t may, one;
+  WEFT_CHECK(::sched_getaffinity(0, sizeof may, &may) == 0);
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &may) && index-- == 0) CPU_SET(cpu, &one);
+  WEFT_CHECK(::sched_setaffinity(0, sizeof one, &one) == 0, "--pin needs two processors");
+}
 
 /// A process that serves until its parent is done; it writes its port to a pipe.
 class Server final {
@@ -112,9 +124,35 @@ double pipelined_per_second(const actors::ActorRef<Echo>& echo, int calls, int w
   return calls / std::chrono::duration<double>(clock.now() - begin).count();
 }
 
+actors::SystemOptions system_options(const std::string& name, actors::Tls::Use tls) {
+  actors::SystemOptions options;
+  options.name = name;
+  options.token = test::cluster_token();
+  options.tls = tls;
+  return options;
+}
+
+/// What is measured of one kind of connection, round by round.
+struct Calls {
+  std::vector<double> median_us, p99_us, ratio, ratio_hand_over, per_second;
+
+  void add(const actors::ActorRef<Echo>& echo, const Options& options, const Latency& floor,
+           const Latency& with_threads) {
+    const Latency call =
+        time_calls(options.calls, [&] { (void)echo.call<&Echo::echo>(Payload{}).get(); });
+    median_us.push_back(call.median_us);
+    p99_us.push_back(call.p99_us);
+    ratio.push_back(call.median_us / floor.median_us);
+    ratio_hand_over.push_back(call.median_us / with_threads.median_us);
+    per_second.push_back(pipelined_per_second(echo, options.pipelined, options.window));
+  }
+  double best_per_second() const { return *std::max_element(per_second.begin(), per_second.end()); }
+};
+
 int run(const Options& options) {
-  const auto raw = [](HandOver hand_over) {
-    return [hand_over](const auto& tell_port) {
+  const auto raw = [&options](HandOver hand_over) {
+    return [&options, hand_over](const auto& tell_port) {
+      if (options.pin) pin_to(1);
       const Listening listening = listen_on_loopback();
       tell_port(listening.port);
       serve_raw(listening.socket, hand_over);
@@ -123,68 +161,75 @@ int run(const Options& options) {
   // All processes are forked before this one has threads.
   const Server raw_server(raw(HandOver::kNone));
   const Server hand_over_server(raw(HandOver::kThreads));
-  const Server actor_server([](const auto& tell_port) {
-    actors::SystemOptions server_options;
-    server_options.name = "server";
-    server_options.token = test::cluster_token();
-    actors::System system(server_options);
-    (void)system.host<Echo>("echo");
-    tell_port(system.listen({"127.0.0.1", 0}).port);
-    while (true) ::pause();
-  });
+  const auto actors_with = [&options](actors::Tls::Use tls) {
+    return [&options, tls](const auto& tell_port) {
+      if (options.pin) pin_to(1);
+      actors::System system(system_options("server", tls));
+      (void)system.host<Echo>("echo");
+      tell_port(system.listen({"127.0.0.1", 0}).port);
+      while (true) ::pause();
+    };
+  };
+  const Server actor_server(actors_with(actors::Tls::Use::kBeyondLoopback));
+  const Server tls_server(actors_with(actors::Tls::Use::kAlways));
 
+  if (options.pin) pin_to(0);
   RawClient raw_client(raw_server.port(), HandOver::kNone);
   RawClient hand_over_client(hand_over_server.port(), HandOver::kThreads);
-  actors::SystemOptions client_options;
-  client_options.name = "client";
-  client_options.token = test::cluster_token();
-  actors::System system(client_options);
+  actors::System system(system_options("client", actors::Tls::Use::kBeyondLoopback));
   const auto echo = system.named<Echo>(system.connect({"127.0.0.1", actor_server.port()}), "echo");
+  actors::System tls_system(system_options("client", actors::Tls::Use::kAlways));
+  const auto tls_echo =
+      tls_system.named<Echo>(tls_system.connect({"127.0.0.1", tls_server.port()}), "echo");
 
   // In turns, so that what else runs on the machine meets all of them; the ratio is taken round by
   // round.
-  std::vector<double> raw_us, hand_over_us, call_us, call_p99, ratio, ratio_hand_over, per_second;
+  std::vector<double> raw_us, hand_over_us;
+  Calls plain, tls;
   for (int round = 0; round < options.rounds; ++round) {
     const Latency floor = time_calls(options.calls, [&] { raw_client.round_trip(); });
     const Latency with_threads = time_calls(options.calls, [&] { hand_over_client.round_trip(); });
-    const Latency call =
-        time_calls(options.calls, [&] { (void)echo.call<&Echo::echo>(Payload{}).get(); });
     raw_us.push_back(floor.median_us);
     hand_over_us.push_back(with_threads.median_us);
-    call_us.push_back(call.median_us);
-    call_p99.push_back(call.p99_us);
-    ratio.push_back(call.median_us / floor.median_us);
-    ratio_hand_over.push_back(call.median_us / with_threads.median_us);
-    per_second.push_back(pipelined_per_second(echo, options.pipelined, options.window));
+    plain.add(echo, options, floor, with_threads);
+    tls.add(tls_echo, options, floor, with_threads);
   }
 
   if (options.json) {
     const nlohmann::json result = {{"raw_tcp_us", median(raw_us)},
                                    {"raw_tcp_hand_over_us", median(hand_over_us)},
-                                   {"actor_call_us", median(call_us)},
-                                   {"actor_call_p99_us", median(call_p99)},
-                                   {"ratio_to_raw", median(ratio)},
-                                   {"ratio_to_raw_hand_over", median(ratio_hand_over)},
-                                   {"pipelined_calls_per_second", median(per_second)},
-                                   {"best_pipelined_calls_per_second",
-                                    *std::max_element(per_second.begin(), per_second.end())},
+                                   {"actor_call_us", median(plain.median_us)},
+                                   {"actor_call_p99_us", median(plain.p99_us)},
+                                   {"ratio_to_raw", median(plain.ratio)},
+                                   {"ratio_to_raw_hand_over", median(plain.ratio_hand_over)},
+                                   {"pipelined_calls_per_second", median(plain.per_second)},
+                                   {"best_pipelined_calls_per_second", plain.best_per_second()},
+                                   {"tls_actor_call_us", median(tls.median_us)},
+                                   {"tls_actor_call_p99_us", median(tls.p99_us)},
+                                   {"tls_ratio_to_raw", median(tls.ratio)},
+                                   {"tls_ratio_to_raw_hand_over", median(tls.ratio_hand_over)},
+                                   {"tls_pipelined_calls_per_second", median(tls.per_second)},
+                                   {"tls_best_pipelined_calls_per_second", tls.best_per_second()},
                                    {"rounds", options.rounds},
                                    {"calls_per_round", options.calls},
                                    {"window", options.window}};
     fmt::print("{}\n", result.dump(2));
     return 0;
   }
-  fmt::print("64 bytes between two processes, unpinned; medians of {} rounds of {} calls\n",
-             options.rounds, options.calls);
+  fmt::print("64 bytes between two processes, {}; medians of {} rounds of {} calls\n",
+             options.pin ? "each on a processor of its own" : "unpinned", options.rounds,
+             options.calls);
   fmt::print("  raw TCP ping-pong                      {:8.1f} us\n", median(raw_us));
   fmt::print("  raw TCP ping-pong, threads hand over   {:8.1f} us\n", median(hand_over_us));
-  fmt::print("  actor call                             {:8.1f} us   (99 % within {:.1f} us)\n",
-             median(call_us), median(call_p99));
-  fmt::print("  ratio to raw                           {:8.2f}\n", median(ratio));
-  fmt::print("  ratio to raw with hand-over            {:8.2f}\n", median(ratio_hand_over));
-  fmt::print("  pipelined, {} outstanding            {:8.0f} calls/s   (best round {:.0f})\n",
-             options.window, median(per_second),
-             *std::max_element(per_second.begin(), per_second.end()));
+  for (const auto& [name, calls] : {std::pair("", &plain), std::pair(" with TLS", &tls)}) {
+    fmt::print("  {:<37}  {:8.1f} us   (99 % within {:.1f} us)\n", std::string("actor call") + name,
+               median(calls->median_us), median(calls->p99_us));
+    fmt::print("    ratio to raw                         {:8.2f}\n", median(calls->ratio));
+    fmt::print("    ratio to raw with hand-over          {:8.2f}\n",
+               median(calls->ratio_hand_over));
+    fmt::print("    pipelined, {} outstanding          {:8.0f} calls/s   (best round {:.0f})\n",
+               options.window, median(calls->per_second), calls->best_per_second());
+  }
   return 0;
 }
 
@@ -200,6 +245,9 @@ int main(int argc, char** argv) {
   app.add_option("--pipelined", options.pipelined, "pipelined calls per round")
       ->check(CLI::Range(10, 100000000));
   app.add_option("--window", options.window, "calls outstanding")->check(CLI::Range(1, 100000));
+  app.add_flag("--pin", options.pin,
+               "each process on a processor of its own: where the system puts them both decides "
+               "more than anything else");
   app.add_flag("--json", options.json);
   CLI11_PARSE(app, argc, argv);
   try {

@@ -1,0 +1,229 @@
+// Meshes of which processes have died, and which go on: their next epoch.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/agent/agent.h"
+#include "actors/head/head.h"
+#include "actors/system/system.h"
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr auto kTakeOverWithin = std::chrono::seconds(5);
+
+std::vector<HostDevice> places_of(const std::vector<HostDevice>& places,
+                                  const std::vector<std::uint32_t>& ranks) {
+  std::vector<HostDevice> part;
+  for (const std::uint32_t rank : ranks) part.push_back(places[rank]);
+  return part;
+}
+
+}  // namespace
+
+std::map<std::string, std::vector<std::uint32_t>> Head::by_host(
+    const Mesh& mesh, const std::set<std::uint32_t>& ranks) const {
+  std::map<std::string, std::vector<std::uint32_t>> hosts;
+  for (const std::uint32_t rank : ranks) {
+    const std::string& name = mesh.places[rank].host;
+    const auto host = hosts_.find(name);
+    if (host != hosts_.end() && !host->second.away_since) hosts[name].push_back(rank);
+  }
+  return hosts;
+}
+
+/// The row of the next epoch, with the ranks that may live as its own, before anybody is told.
+MeshKey Head::begin_epoch(const MeshRenewal& renewal, Mesh& before) {
+  const MeshKey key{renewal.key.name, store_.next_mesh_epoch(renewal.key.name)};
+  Mesh& mesh = meshes_[key];
+  mesh.request = renewal.request;
+  mesh.owner = before.owner;
+  mesh.places = before.places;
+  mesh.processes = before.processes;
+  mesh.devices = before.devices;
+  mesh.renewing = true;
+  before.dead.insert(renewal.broken.begin(), renewal.broken.end());
+  before.failed = true;
+  for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
+    const auto host = hosts_.find(mesh.places[rank].host);
+    if (before.dead.contains(rank) || before.lost.contains(rank) || host == hosts_.end() ||
+        host->second.away_since || mesh.processes[rank].process.id == ProcessId())
+      mesh.lost.insert(rank);
+  }
+  save(key, mesh);
+  store_.sync();
+  return key;
+}
+
+/// Has the living processes belong to the next epoch, each on its host.
+task<void> Head::take_over(MeshKey from, MeshKey to) {
+  std::set<std::uint32_t> living;
+  for (std::uint32_t rank = 0; rank < meshes_.at(to).places.size(); ++rank)
+    if (!meshes_.at(to).lost.contains(rank)) living.insert(rank);
+  const auto hosts = by_host(meshes_.at(to), living);
+  std::vector<std::pair<std::string, Future<std::vector<std::uint32_t>>>> answers;
+  for (const auto& [name, ranks] : hosts)
+    answers.emplace_back(name, context_.system()
+                                   .named<Agent>(hosts_.at(name).agent, "agent")
+                                   .within(kTakeOverWithin)
+                                   .call<&Agent::take_over>(from, to, ranks, store_.term()));
+  std::set<std::uint32_t> taken;
+  std::vector<Future<void>> undone;
+  for (auto& [name, answer] : answers) {
+    try {
+      const std::vector<std::uint32_t> ranks = co_await answer;
+      taken.insert(ranks.begin(), ranks.end());
+      continue;
+    } catch (const Error&) {
+      // It may have done it all the same; the ranks end under either key.
+    }
+    if (const auto host = hosts_.find(name); host != hosts_.end())
+      undone.push_back(stop_on(host->second.agent, to, true, hosts.at(name)));
+  }
+  for (Future<void>& answer : undone) {
+    try {
+      co_await answer;
+    } catch (const Error&) {
+      // It does not answer, and so is away soon.
+    }
+  }
+  const auto before = meshes_.find(from), now = meshes_.find(to);
+  if (before == meshes_.end() || now == meshes_.end()) co_return;
+  for (const std::uint32_t rank : living) {
+    if (!taken.contains(rank)) {
+      now->second.lost.insert(rank);
+      continue;
+    }
+    placement_.take({now->second.places[rank]}, to);
+    before->second.lost.insert(rank);
+  }
+}
+
+/// Ends the dead for good where their hosts answer, so that their devices are free.
+task<void> Head::free_dead(MeshKey from, MeshKey to) {
+  const auto before = meshes_.find(from), now = meshes_.find(to);
+  if (before == meshes_.end() || now == meshes_.end()) co_return;
+  std::set<std::uint32_t> dead;
+  for (const std::uint32_t rank : now->second.lost)
+    if (!before->second.lost.contains(rank)) dead.insert(rank);
+  const auto hosts = by_host(before->second, dead);
+  std::vector<std::pair<std::string, Future<void>>> answers;
+  for (const auto& [name, ranks] : hosts)
+    answers.emplace_back(name, stop_on(hosts_.at(name).agent, from, true, ranks));
+  std::vector<std::string> freed;
+  for (auto& [name, answer] : answers) {
+    try {
+      co_await answer;
+      freed.push_back(name);
+    } catch (const Error&) {
+      // Their devices stay taken until the end of the epoch before has been seen through.
+    }
+  }
+  const auto still = meshes_.find(from);
+  if (still == meshes_.end()) co_return;
+  for (const std::string& name : freed) {
+    placement_.give_back(places_of(still->second.places, hosts.at(name)));
+    still->second.lost.insert(hosts.at(name).begin(), hosts.at(name).end());
+  }
+}
+
+/// Starts a process for each rank that has none. Why some have none after that; else empty.
+task<std::string> Head::start_missing(MeshKey key) {
+  Mesh& mesh = meshes_.at(key);
+  const std::vector<std::uint32_t> missing(mesh.lost.begin(), mesh.lost.end());
+  for (const std::uint32_t rank : missing) mesh.processes[rank] = {};
+  if (missing.empty()) co_return "";
+  try {
+    const std::vector<HostDevice> found =
+        placement_.find_replacements(mesh.request, places_of(mesh.places, missing));
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+      mesh.places[missing[i]] = found[i];
+      mesh.lost.erase(missing[i]);
+    }
+  } catch (const Error& error) {
+    co_return error.message();
+  }
+  placement_.take(places_of(mesh.places, missing), key);
+  std::map<std::string, LaunchRequest> launches = launches_of(key, mesh);
+  for (auto& [host, request] : launches)
+    std::erase_if(request.devices, [&](const DeviceLaunch& device) {
+      return std::ranges::find(missing, device.rank) == missing.end();
+    });
+  std::erase_if(launches, [](const auto& each) { return each.second.devices.empty(); });
+  save(key, mesh);
+  store_.sync();
+  std::string problem;
+  std::vector<DeviceProcess> started;
+  try {
+    started = co_await launch(launches);
+  } catch (...) {
+    problem = current_error().message();
+  }
+  const auto now = meshes_.find(key);
+  if (now == meshes_.end()) co_return problem;
+  for (const DeviceProcess& process : started) now->second.processes.at(process.rank) = process;
+  // Of those that have started beside one that has not, nobody knows; they end before it is tried
+  // again.
+  if (!problem.empty()) now->second.dead.insert(missing.begin(), missing.end());
+  co_return problem;
+}
+
+RenewedMesh Head::renewed(const MeshKey& key, std::string problem) const {
+  RenewedMesh result{key, meshes_.at(key).processes, std::move(problem)};
+  const Mesh& mesh = meshes_.at(key);
+  for (std::uint32_t rank = 0; rank < result.processes.size(); ++rank) {
+    if (mesh.dead.contains(rank) || mesh.lost.contains(rank)) result.processes[rank] = {};
+    result.processes[rank].rank = rank;
+  }
+  return result;
+}
+
+task<RenewedMesh> Head::renew(MeshRenewal renewal) {
+  const ProcessId owner = context_.caller().id;
+  check_request(renewal.request, owner);
+  const MeshKey from = renewal.key;
+  const auto before = meshes_.find(from);
+  if (before == meshes_.end() || before->second.owner != owner || before->second.ending ||
+      before->second.processes.empty())
+    throw_error(ErrorCode::kNotFound, "mesh {} (epoch {}) is no more, so it cannot be renewed",
+                from.name, from.epoch);
+  if (renewal.request.mesh != from.name ||
+      renewal.request.shape.size() != before->second.request.shape.size())
+    throw_error(ErrorCode::kInvalidArgument, "mesh {} is renewed under the same name and shape",
+                from.name);
+  const std::uint64_t visit = owners_.at(owner).visit;
+  const MeshKey key = begin_epoch(renewal, before->second);
+  co_await take_over(from, key);
+  co_await free_dead(from, key);
+  if (const auto old = meshes_.find(from); old != meshes_.end()) begin_release(from, old->second);
+  std::string problem;
+  if (meshes_.contains(key)) problem = co_await start_missing(key);
+  const auto now = meshes_.find(key);
+  const bool left = !owners_.contains(owner) || owners_.at(owner).visit != visit;
+  if (now == meshes_.end() || now->second.ending || left) {
+    if (now != meshes_.end()) {
+      now->second.renewing = false;
+      co_await release(key);
+    }
+    throw_error(ErrorCode::kCancelled, "mesh {} was released while it was renewed", key.name);
+  }
+  now->second.renewing = false;
+  save(key, now->second);
+  note_devices(key, now->second);
+  store_.sync();
+  RenewedMesh result = renewed(key, std::move(problem));
+  const auto missing = std::ranges::count_if(result.processes, [](const DeviceProcess& process) {
+    return process.process.id == ProcessId();
+  });
+  event(fmt::format("mesh {} (epoch {}) goes on as epoch {}{}", key.name, from.epoch, key.epoch,
+                    missing == 0 ? ""
+                                 : fmt::format("; {} of its {} devices are missing", missing,
+                                               result.processes.size())));
+  co_return result;
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "actors/launch/role_arguments.h"
+#include "actors/net/address.h"
+#include "actors/system/system.h"
+#include "core/log/log.h"
+
+namespace weft::actors {
+
+/// How a process of a cluster protects its connections: TLS beyond loopback, unless it was told not
+/// to. The head's certificate lies beside its token:
+///
+///   STATE/certificate.pem, STATE/key.pem    mode 0600, made by a head that listens beyond loopback
+///
+/// A value; travels in the arguments of Weft's processes. Nothing in it is secret.
+struct Protection {
+  bool insecure = false;
+  /// SHA-256 of the certificate that the head has to present; empty: any, as both sides prove the
+  /// token over that very connection.
+  std::string certificate = {};
+  /// A person named it: TLS on loopback too, which may be a tunnel's end.
+  bool named = false;
+
+  /// For a process that is connected to the head at that address.
+  void apply(const Address& head, SystemOptions& options) const;
+  std::vector<std::string> to_arguments() const;
+  /// The flag among to_arguments(), see RoleArguments.
+  static constexpr const char* kInsecure = "insecure";
+  static Protection of(const RoleArguments& arguments);
+};
+
+/// What `--cert` and `--insecure` of a command ask for. Without them, the certificate of a head of
+/// this user on this machine, or that beside the token file. Throws Error(kInvalidArgument) for a
+/// text that is no SHA-256, and for both options at once.
+Protection find_protection(const Address& head, const std::filesystem::path& token_file,
+                           const std::string& certificate, bool insecure);
+
+/// Says what it means, at every start.
+void warn_of_insecure(const Log& log);
+
+/// The key and certificate of the head with that state folder; made if there are none. Throws
+/// Error(kFailedPrecondition).
+TlsIdentity load_or_make_identity(const std::filesystem::path& state_directory);
+
+}  // namespace weft::actors

@@ -1,0 +1,45 @@
+#include <filesystem>
+#include <memory>
+
+#include "actors/head/cluster_rows.h"
+#include "actors/head/state_store.h"
+#include "actors/launch/token.h"
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace {
+
+std::unique_ptr<StateStore> open_store(const std::filesystem::path& state_directory) {
+  try {
+    return std::make_unique<StateStore>(state_directory);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kFailedPrecondition) throw;
+    throw_error(ErrorCode::kFailedPrecondition,
+                "{}. If it is the head that this is about, ask it: weft token rotate --head "
+                "HOST:PORT",
+                error.message());
+  }
+}
+
+}  // namespace
+
+std::size_t rotate_token_offline(const std::filesystem::path& state_directory) {
+  const Secret former = read_token_file(token_file_in(state_directory));
+  std::vector<ProcessId> members;
+  if (std::filesystem::exists(state_directory / "head.db")) {
+    // Locked as long as this lives: no head starts meanwhile.
+    const std::unique_ptr<StateStore> opened = open_store(state_directory);
+    const StateStore& store = *opened;
+    for (const auto& [name, row] : store.rows(StateStore::Table::kHosts))
+      members.push_back(decode<HostRow>(row).agent.id);
+    for (const auto& [name, row] : store.rows(StateStore::Table::kOwners))
+      members.push_back(decode<OwnerRow>(row).process.id);
+    add_former_token(state_directory, former, members);
+    write_token(state_directory, Secret::random());
+    return members.size();
+  }
+  write_token(state_directory, Secret::random());
+  return 0;
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,285 @@
+#include "actors/net/tls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/base/thread.h"
+
+namespace weft::actors {
+namespace {
+
+/// The first bytes of a TLS record: a handshake, an alert.
+constexpr std::byte kTlsHandshake{0x16};
+constexpr std::byte kTlsAlert{0x15};
+/// protocol_version, fatal: how somebody who speaks TLS hears that nobody here does.
+constexpr std::array<std::byte, 7> kNoTls = {kTlsAlert,    std::byte{3}, std::byte{3}, std::byte{0},
+                                             std::byte{2}, std::byte{2}, std::byte{70}};
+constexpr std::size_t kSealAtOnce = 64u << 10;
+
+/// A stream that may speak TLS, over one that does not.
+///
+///   accepted: kUnknown --first byte--> kPlain | kHandshake --> kOpen
+///   dialled:                                    kHandshake --> kOpen       (kBroken from each)
+///
+/// Until kOpen, whatever leaves does so on the loop's thread; from then on by whoever writes, one
+/// at a time: sealing needs the lock, sending does not, so that a read never waits for a system
+/// call of a writer.
+class TlsStream final : public Stream {
+ public:
+  using Then = std::function<void(std::size_t, const std::optional<Error>&)>;
+  TlsStream(std::unique_ptr<Stream> inner, Tls& tls, std::unique_ptr<TlsSession> session)
+      : inner_(std::move(inner)),
+        peer_(inner_->peer_address()),
+        tls_(tls),
+        session_(std::move(session)) {
+    if (session_) {
+      dials_ = true;
+      state_ = State::kHandshake;
+    }
+  }
+
+  Address peer_address() const override { return peer_; }
+  std::span<const std::byte> binding() const override { return binding_; }
+  bool is_plain_by_mistake() const override { return plain_by_mistake_; }
+
+  void read_some(std::span<std::byte> into, Then then) override {
+    if (state_ == State::kPlain) return inner_->read_some(into, std::move(then));
+    if (state_ != State::kUnknown) return pump(into, std::move(then));
+    inner_->read_some(into, [this, into, then = std::move(then)](
+                                std::size_t count, const std::optional<Error>& error) {
+      if (error) return fail(*error, then);
+      look_at_first(into, count, then);
+    });
+  }
+
+  std::optional<std::size_t> write_some(std::span<const std::byte> bytes) override {
+    switch (state_.load(std::memory_order_acquire)) {
+      case State::kPlain: return inner_->write_some(bytes);
+      case State::kOpen: return seal_and_send(bytes);
+      case State::kBroken: return std::nullopt;
+      default: return 0;
+    }
+  }
+
+  void wait_for_room(std::function<void(bool)> then) override {
+    switch (state_.load(std::memory_order_acquire)) {
+      case State::kPlain:
+      case State::kOpen: return inner_->wait_for_room(std::move(then));
+      case State::kBroken: return then(false);
+      default: waits_for_room_ = std::move(then);
+    }
+  }
+
+  void shut_down() override { inner_->shut_down(); }
+
+  bool give_up() override {
+    if (state_ != State::kUnknown && state_ != State::kHandshake) return false;
+    inner_->shut_down();
+    enter(State::kBroken);
+    return true;
+  }
+
+ private:
+  enum class State : std::uint8_t { kUnknown, kPlain, kHandshake, kOpen, kBroken };
+
+  /// Whoever waited to write can, or never will.
+  void enter(State state) {
+    state_.store(state, std::memory_order_release);
+    if (const auto tell = std::exchange(waits_for_room_, nullptr)) tell(state != State::kBroken);
+  }
+
+  /// `then` may be all that keeps this alive: nothing is touched after it.
+  void fail(const Error& error, const Then& then) {
+    enter(State::kBroken);
+    then(0, error);
+  }
+
+  void look_at_first(std::span<std::byte> into, std::size_t count, const Then& then) {
+    if (into[0] != kTlsHandshake) {
+      plain_by_mistake_ = Tls::is_due(tls_.use(), peer_.host);
+      enter(State::kPlain);
+      return then(count, std::nullopt);
+    }
+    if (tls_.use() == Tls::Use::kNever) {
+      inner_->write_some(kNoTls);
+      return fail(Error(ErrorCode::kFailedPrecondition,
+                        "it speaks TLS, and this process was told not to (--insecure): start it "
+                        "with --insecure too, or this one without"),
+                  then);
+    }
+    try {
+      session_ = tls_.context().accept();
+    } catch (const Error& error) {
+      inner_->write_some(kNoTls);
+      return fail(error, then);
+    }
+    enter(State::kHandshake);
+    // What has come is the session's.
+    for (std::span<const std::byte> rest = into.first(count); !rest.empty();) {
+      const std::span<std::byte> room = session_->room();
+      const std::size_t part = std::min(room.size(), rest.size());
+      std::copy_n(rest.begin(), part, room.begin());
+      session_->arrived(part);
+      rest = rest.subspan(part);
+      if (part == 0)
+        return fail(Error(ErrorCode::kDataLoss, "it sends more than a TLS handshake begins with"),
+                    then);
+    }
+    pump(into, then);
+  }
+
+  /// Gives what is there, or waits for more.
+  void pump(std::span<std::byte> into, Then then) {
+    std::size_t count = 0;
+    std::optional<Error> failure;
+    bool opened = false;
+    {
+      const std::lock_guard lock(mutex_);
+      try {
+        if (state_ == State::kHandshake && session_->handshake()) {
+          const auto binding = session_->binding();
+          binding_.assign(binding.begin(), binding.end());
+          opened = true;
+        }
+        if (state_ == State::kOpen || opened)
+          while (count < into.size()) {
+            const std::size_t more = session_->read(into.subspan(count));
+            if (more == 0) break;
+            count += more;
+          }
+      } catch (const Error& error) {
+        failure = error;
+      }
+    }
+    if (state_ == State::kHandshake && !send_handshake() && !failure)
+      failure = Error(ErrorCode::kUnavailable, "connection closed by the other side");
+    if (opened && (!failure || count > 0)) enter(State::kOpen);
+    // An error stays one: the next read meets it.
+    if (count > 0) return then(count, std::nullopt);
+    if (failure) return fail(explained(*failure), then);
+    inner_->read_some(session_->room(), [this, into, then = std::move(then)](
+                                            std::size_t more, const std::optional<Error>& error) {
+      if (error) return fail(explained(*error), then);
+      if (dials_ && !heard_ && session_->room()[0] != kTlsHandshake &&
+          session_->room()[0] != kTlsAlert)
+        return fail(Error(ErrorCode::kFailedPrecondition,
+                          fmt::format("it answers TLS with plain text; {}", kNoTlsHint)),
+                    then);
+      heard_ = true;
+      {
+        const std::lock_guard lock(mutex_);
+        session_->arrived(more);
+      }
+      pump(into, then);
+    });
+  }
+
+  /// What this side says in the handshake is less than a socket takes at once.
+  bool send_handshake() {
+    std::vector<std::byte> said;
+    {
+      const std::lock_guard lock(mutex_);
+      session_->take(said);
+    }
+    return said.empty() || inner_->write_some(said) == said.size();
+  }
+
+  Error explained(const Error& error) const {
+    if (state_ == State::kOpen || !dials_ || error.code() != ErrorCode::kUnavailable) return error;
+    return Error(error.code(), error.message() +
+                                   " during the TLS handshake; if it is a Weft that has no TLS, "
+                                   "install the same on both");
+  }
+
+  std::optional<std::size_t> seal_and_send(std::span<const std::byte> bytes) {
+    std::size_t taken = 0;
+    while (true) {
+      if (sent_ < sending_.size()) {
+        const auto more = inner_->write_some(std::span(sending_).subspan(sent_));
+        if (!more) return std::nullopt;
+        // What is sealed counts as taken when all of it has left: the caller comes again with it.
+        if (*more == 0) return taken;
+        sent_ += *more;
+        continue;
+      }
+      taken += std::exchange(sealed_, 0);
+      sending_.clear();
+      sent_ = 0;
+      if (taken == bytes.size()) return taken;
+      const auto part = bytes.subspan(taken).first(std::min(kSealAtOnce, bytes.size() - taken));
+      const std::lock_guard lock(mutex_);
+      try {
+        session_->write(part);
+      } catch (const Error&) {
+        return std::nullopt;
+      }
+      session_->take(sending_);
+      sealed_ = part.size();
+    }
+  }
+
+  const std::unique_ptr<Stream> inner_;
+  const Address peer_;  // the socket forgets it when the other side has gone
+  Tls& tls_;
+  bool dials_ = false;
+  std::atomic<State> state_ = State::kUnknown;  // changed on the loop's thread
+
+  // The loop's thread.
+  bool heard_ = false;
+  bool plain_by_mistake_ = false;
+  std::function<void(bool)> waits_for_room_;  // before kOpen
+  std::vector<std::byte> binding_;
+
+  Mutex mutex_;                          // guards what follows, but its room()
+  std::unique_ptr<TlsSession> session_;  // set once
+
+  // Whoever writes.
+  std::vector<std::byte> sending_;  // sealed
+  std::size_t sent_ = 0;            // of it
+  std::size_t sealed_ = 0;          // so many plain bytes are in it
+};
+
+}  // namespace
+
+bool is_loopback(const std::string& host) {
+  return host.starts_with("127.") || host == "localhost" || host == "::1" ||
+         host.starts_with("::ffff:127.");
+}
+
+bool Tls::is_due(Use use, const std::string& host) {
+  if (Network::simulated() != nullptr) return false;
+  return use == Use::kAlways || (use == Use::kBeyondLoopback && !is_loopback(host));
+}
+
+TlsContext& Tls::context() {
+  if (!context_) {
+    if (identity_.empty()) identity_ = tls_library().make_identity();
+    context_ = tls_library().make_context(identity_);
+  }
+  return *context_;
+}
+
+std::unique_ptr<Stream> Tls::accepted(std::unique_ptr<Stream> stream) {
+  if (Network::simulated() != nullptr) return stream;
+  return std::make_unique<TlsStream>(std::move(stream), *this, nullptr);
+}
+
+std::unique_ptr<Stream> Tls::dialled(std::unique_ptr<Stream> stream,
+                                     const std::string& certificate) {
+  if (Network::simulated() != nullptr) return stream;
+  if (use_ == Use::kNever && !certificate.empty())
+    throw_error(ErrorCode::kFailedPrecondition,
+                "a certificate is expected of {}, and --insecure asks for no TLS: leave one of "
+                "them out",
+                to_string(stream->peer_address()));
+  if (certificate.empty() && !is_due(use_, stream->peer_address().host)) return stream;
+  return std::make_unique<TlsStream>(std::move(stream), *this, context().dial(certificate));
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,102 @@
+// The System's tokens: how a cluster's next one gets to its processes.
+#include <algorithm>
+
+#include "actors/system/internal/runtime.h"
+
+namespace weft::actors {
+
+namespace {
+/// A process that has heard of a new token takes the former one for so long, from whoever has not
+/// heard of it yet. The head, at which strangers knock, asks who it is.
+constexpr auto kFormerFor = std::chrono::seconds(30);
+}  // namespace
+
+void System::Impl::tell_token(const Link& link) {
+  Call call;
+  call.urgent = true;
+  call.method = static_cast<std::uint32_t>(SystemMethod::kToken);
+  call.arguments = encode(TokenMessage{tokens.generation(), tokens.current().bytes()});
+  tell(std::make_shared<const ActorAddress>(ActorAddress{link.peer(), ActorId(0), "its system"}),
+       std::move(call));
+}
+
+void System::Impl::spread_token(System::Replaced* report) {
+  std::vector<std::shared_ptr<Link>> all;
+  {
+    const std::lock_guard lock(routes_mutex);
+    for (const auto& [id, link] : links)
+      if (link->attached()) all.push_back(link);
+  }
+  for (const auto& link : all) {
+    const bool may_hear = link->is_private();
+    if (may_hear) tell_token(*link);
+    if (report != nullptr)
+      (may_hear ? report->told : report->not_told).push_back(link->peer().name);
+  }
+}
+
+void System::Impl::adopt_token(const Secret& next, std::uint64_t generation, Nanoseconds former_for,
+                               std::optional<std::set<ProcessId>> members) {
+  const TimePoint now = clock.now();
+  tokens.replace(next, generation, now, now + former_for, std::move(members));
+  const std::lock_guard lock(token_mutex);
+  current_token = next;
+}
+
+void System::Impl::on_token(const TokenMessage& message, ProcessId from) {
+  const Secret next(message.token);
+  std::shared_ptr<Link> link;
+  {
+    const std::lock_guard lock(routes_mutex);
+    if (const auto found = links.find(from); found != links.end()) link = found->second;
+  }
+  if (!link || !link->is_private())
+    throw_error(ErrorCode::kFailedPrecondition,
+                "a token is not taken over a connection without TLS");
+  if (options.makes_tokens || next.empty() || message.generation <= tokens.generation() ||
+      tokens.knows(next))
+    return;
+  adopt_token(next, message.generation, kFormerFor, std::nullopt);
+  options.log.info("{} has given this process the cluster's new token", link->peer().name);
+  spread_token(nullptr);
+}
+
+Secret System::token() const {
+  const std::lock_guard lock(impl_->token_mutex);
+  return impl_->current_token;
+}
+
+System::Replaced System::replace_token(const Secret& next, Nanoseconds former_for,
+                                       const std::vector<ProcessId>& members) {
+  impl_->require_token();
+  System::Replaced replaced{members, {}, {}};
+  impl_->loop.run_and_wait([&] {
+    {
+      const std::lock_guard lock(impl_->routes_mutex);
+      for (const auto& [id, link] : impl_->links)
+        if (link->attached() && std::ranges::find(replaced.members, id) == replaced.members.end())
+          replaced.members.push_back(id);
+    }
+    const std::set<ProcessId> may(replaced.members.begin(), replaced.members.end());
+    // By the clock, so that the next head's is higher than this one's.
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const std::uint64_t generation =
+        std::max<std::uint64_t>(impl_->tokens.generation() + 1,
+                                std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+    impl_->adopt_token(next, generation, former_for, may);
+    impl_->spread_token(&replaced);
+  });
+  return replaced;
+}
+
+void System::take_former_token(const Secret& former, Nanoseconds within,
+                               const std::vector<ProcessId>& members) {
+  impl_->loop.run_and_wait([&] {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    impl_->tokens.add_former(
+        {former, impl_->clock.now() + within, std::set<ProcessId>(members.begin(), members.end())});
+    impl_->tokens.begin_at(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  });
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,330 @@
+// Connections with TLS, and those who would like to do without it or to stand between.
+#include "actors/net/tls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "actors/net/event_loop.h"
+#include "actors/net/network.h"
+#include "actors/system/system.h"
+#include "tests/support/cluster_token.h"
+#include "tests/support/eventually.h"
+#include "tests/support/log_lines.h"
+#include "tests/support/thrown_error.h"
+
+namespace weft::actors {
+namespace {
+
+using namespace std::chrono_literals;
+using test::error_of;
+using test::eventually;
+using test::LogLines;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+SystemOptions over(Tls::Use tls, const std::string& name, LogLines* lines = nullptr) {
+  SystemOptions options;
+  options.name = name;
+  options.token = test::cluster_token();
+  options.tls = tls;
+  if (lines != nullptr) options.log = lines->log();
+  return options;
+}
+
+/// Gives back what it is given.
+class Parrot final {
+ public:
+  explicit Parrot(Context&) {}
+  std::string repeat(const std::string& text) const { return text; }
+  static constexpr auto endpoints = interface<"test.parrot", 1>(on<&Parrot::repeat>("repeat"));
+};
+
+/// One direction of what stands between two processes.
+class Pipe final {
+ public:
+  Pipe(Stream& from, Stream& to, std::string& heard) : from_(from), to_(to), heard_(heard) {}
+  void go() {
+    from_.read_some(buffer_, [this](std::size_t count, const std::optional<Error>& error) {
+      if (error) return to_.shut_down();
+      heard_.append(reinterpret_cast<const char*>(buffer_.data()), count);
+      send(std::span(buffer_).first(count));
+    });
+  }
+
+ private:
+  void send(std::span<const std::byte> bytes) {
+    const auto taken = to_.write_some(bytes);
+    if (!taken) return from_.shut_down();
+    if (*taken == bytes.size()) return go();
+    to_.wait_for_room([this, rest = bytes.subspan(*taken)](bool there) {
+      if (there) send(rest);
+    });
+  }
+
+  Stream& from_;
+  Stream& to_;
+  std::string& heard_;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(1 << 16);
+};
+
+/// Somebody on the way: takes connections, and passes on what comes to a process and back, as it is
+/// or over TLS of its own on both sides.
+class Between final {
+ public:
+  enum class Kind { kListens, kHasTls };
+  Between(Kind kind, Address target) : kind_(kind), target_(std::move(target)) {
+    loop_.run_and_wait([this] {
+      acceptor_ = loop_.io().listen({"127.0.0.1", 0});
+      connector_ = loop_.io().make_connector();
+      accept();
+    });
+  }
+  ~Between() { loop_.stop(); }
+  Address address() const { return acceptor_->address(); }
+  /// What the side that dials, and the one that is dialled, have said.
+  std::string dialler_said() {
+    std::string said;
+    loop_.run_and_wait([&] { said = dialler_said_; });
+    return said;
+  }
+
+ private:
+  void accept() {
+    acceptor_->accept([this](Outcome<std::unique_ptr<Stream>> stream) {
+      if (!stream.ok()) return;
+      std::unique_ptr<Stream> accepted = std::move(stream).value();
+      if (kind_ == Kind::kHasTls) accepted = tls_.accepted(std::move(accepted));
+      streams_.push_back(std::move(accepted));
+      connector_->connect(target_, [this](Outcome<std::unique_ptr<Stream>> other) {
+        ASSERT_TRUE(other.ok());
+        Stream& near = *streams_.back();
+        std::unique_ptr<Stream> dialled = std::move(other).value();
+        if (kind_ == Kind::kHasTls) dialled = tls_.dialled(std::move(dialled), "");
+        streams_.push_back(std::move(dialled));
+        pipes_.emplace_back(near, *streams_.back(), dialler_said_).go();
+        pipes_.emplace_back(*streams_.back(), near, other_said_).go();
+        accept();
+      });
+    });
+  }
+
+  EventLoop loop_{"between"};
+  const Kind kind_;
+  Tls tls_{Tls::Use::kAlways};
+  const Address target_;
+  std::string dialler_said_, other_said_;
+  std::deque<std::unique_ptr<Stream>> streams_;
+  std::deque<Pipe> pipes_;
+  std::unique_ptr<IoLoop::Acceptor> acceptor_;
+  std::unique_ptr<IoLoop::Connector> connector_;
+};
+
+TEST(TlsLinks, CallsOfAllSizesGoBothWaysAndNobodyOnTheWayReadsThem) {
+  System one(over(Tls::Use::kAlways, "one"));
+  (void)one.host<Parrot>("parrot");
+  Between observer(Between::Kind::kListens, one.listen({"127.0.0.1", 0}));
+  System other(over(Tls::Use::kAlways, "other"));
+  const auto parrot = other.named<Parrot>(other.connect(observer.address()), "parrot");
+  for (const std::size_t size : {0u, 1u, 1000u, 20'000u, 300'000u, 5'000'000u}) {
+    const std::string text(size, 'p');
+    EXPECT_EQ(parrot.call<&Parrot::repeat>(text).get(), text);
+  }
+  std::vector<Future<std::string>> many;
+  for (int i = 0; i < 2000; ++i) many.push_back(parrot.call<&Parrot::repeat>(std::to_string(i)));
+  for (int i = 0; i < 2000; ++i) EXPECT_EQ(many[i].get(), std::to_string(i));
+  const std::string heard = observer.dialler_said();
+  EXPECT_GT(heard.size(), 5'000'000u);
+  EXPECT_THAT(heard, Not(HasSubstr("pppp")));
+  EXPECT_THAT(heard, Not(HasSubstr("WEFT")));
+}
+
+TEST(TlsLinks, OnLoopbackNothingIsEncryptedUnlessACertificateIsNamed) {
+  auto options = over(Tls::Use::kBeyondLoopback, "one");
+  options.identity = tls_library().make_identity();
+  System one(options);
+  (void)one.host<Parrot>("parrot");
+  const Address at = one.listen({"127.0.0.1", 0});
+  {
+    Between observer(Between::Kind::kListens, at);
+    System other(over(Tls::Use::kBeyondLoopback, "other"));
+    (void)other.connect(observer.address());
+    EXPECT_THAT(observer.dialler_said(), HasSubstr("WEFT"));
+  }
+  Between observer(Between::Kind::kListens, at);
+  auto asks = over(Tls::Use::kBeyondLoopback, "asks");
+  asks.pinned = SystemOptions::Pinned{
+      observer.address(), tls_library().certificate_sha256(options.identity.certificate), true};
+  System other(asks);
+  (void)other.connect(observer.address());
+  EXPECT_GT(observer.dialler_said().size(), 200u);
+  EXPECT_THAT(observer.dialler_said(), Not(HasSubstr("WEFT")));
+}
+
+TEST(TlsLinks, AnotherCertificateThanTheExpectedOneIsRefusedWithBoth) {
+  LogLines lines;
+  auto options = over(Tls::Use::kAlways, "head", &lines);
+  options.identity = tls_library().make_identity();
+  System head(options);
+  const Address at = head.listen({"127.0.0.1", 0});
+  auto asks = over(Tls::Use::kAlways, "worker");
+  const std::string expected(64, '0');
+  asks.pinned = SystemOptions::Pinned{at, expected, false};
+  asks.tls = Tls::Use::kBeyondLoopback;
+  asks.pinned->also_on_loopback = true;
+  System worker(asks);
+  const Error error = error_of([&] { (void)worker.connect(at); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(error.message(),
+              AllOf(HasSubstr(to_string(at)), HasSubstr(expected),
+                    HasSubstr(tls_library().certificate_sha256(options.identity.certificate))));
+  EXPECT_TRUE(lines.has("it expects another certificate than this process has"));
+  EXPECT_TRUE(head.peers().empty());
+}
+
+TEST(TlsLinks, WhoStandsBetweenTwoTlsConnectionsProvesNothing) {
+  LogLines lines;
+  System head(over(Tls::Use::kAlways, "head", &lines));
+  Between attacker(Between::Kind::kHasTls, head.listen({"127.0.0.1", 0}));
+  System worker(over(Tls::Use::kAlways, "worker"));
+  const Error error = error_of([&] { (void)worker.connect(attacker.address()); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(error.message(), HasSubstr("or somebody stands between them"));
+  // It has read the greeting, and got no further.
+  EXPECT_THAT(attacker.dialler_said(), HasSubstr("WEFT"));
+  EXPECT_TRUE(lines.has("refused a connection from "));
+  EXPECT_TRUE(head.peers().empty());
+  EXPECT_TRUE(worker.peers().empty());
+}
+
+TEST(TlsLinks, PlainTextWhereTlsIsDueIsRefusedAndBothSidesSayWhy) {
+  LogLines lines;
+  std::string told;
+  System head(over(Tls::Use::kAlways, "head", &lines));
+  std::atomic<int> refused = 0;
+  head.on_refused([&](const std::string& text) {
+    told = text;
+    ++refused;
+  });
+  const Address at = head.listen({"127.0.0.1", 0});
+  System worker(over(Tls::Use::kNever, "worker"));
+  for (int i = 0; i < 3; ++i) {
+    const Error error = error_of([&] { (void)worker.connect(at); });
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+    EXPECT_THAT(error.message(),
+                AllOf(HasSubstr("head (weft, pid "), HasSubstr("takes only TLS beyond loopback"),
+                      HasSubstr("worker (weft, pid "), HasSubstr("speaks plain text"),
+                      HasSubstr("leave --insecure out")));
+  }
+  EXPECT_TRUE(eventually([&] { return refused == 1; }));
+  EXPECT_THAT(lines.text(), AllOf(HasSubstr("worker (weft, pid "), HasSubstr("speaks plain text")));
+  EXPECT_EQ(refused, 1) << "one in ten seconds";
+  head.on_refused(nullptr);
+  EXPECT_THAT(told, HasSubstr("refused a connection from 127.0.0.1:"));
+}
+
+TEST(TlsLinks, TlsWhereNobodySpeaksItIsRefusedAndBothSidesSayWhy) {
+  LogLines lines;
+  System head(over(Tls::Use::kNever, "head", &lines));
+  const Address at = head.listen({"127.0.0.1", 0});
+  System worker(over(Tls::Use::kAlways, "worker"));
+  const Error error = error_of([&] { (void)worker.connect(at); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr(to_string(at)), HasSubstr("does not take TLS"),
+                                     HasSubstr("say --insecure here too")));
+  EXPECT_TRUE(lines.has("it speaks TLS, and this process was told not to (--insecure)"));
+}
+
+TEST(TlsLinks, ACertificateAndNoTlsContradictEachOther) {
+  System head(over(Tls::Use::kNever, "head"));
+  const Address at = head.listen({"127.0.0.1", 0});
+  auto asks = over(Tls::Use::kNever, "worker");
+  asks.pinned = SystemOptions::Pinned{at, std::string(64, '0'), true};
+  System worker(asks);
+  EXPECT_THAT(error_of([&] { (void)worker.connect(at); }).message(),
+              HasSubstr("--insecure asks for no TLS"));
+}
+
+TEST(TlsLinks, AGreetingThatIsSaidAgainIsRefused) {
+  LogLines lines;
+  System head(over(Tls::Use::kNever, "head", &lines));
+  const Address at = head.listen({"127.0.0.1", 0});
+  std::string greeting;
+  {
+    Between observer(Between::Kind::kListens, at);
+    System worker(over(Tls::Use::kNever, "worker"));
+    (void)worker.connect(observer.address());
+    greeting = observer.dialler_said();
+  }
+  EXPECT_TRUE(eventually([&] { return head.peers().empty(); }));
+  EventLoop loop("replay");
+  std::unique_ptr<IoLoop::Connector> connector;
+  std::unique_ptr<Stream> stream;
+  loop.run_and_wait([&] {
+    connector = loop.io().make_connector();
+    connector->connect(at, [&](Outcome<std::unique_ptr<Stream>> connected) {
+      stream = std::move(connected).value();
+      (void)stream->write_some(std::as_bytes(std::span(greeting)));
+    });
+  });
+  EXPECT_TRUE(lines.has("has another token than this process")) << lines.text();
+  EXPECT_TRUE(head.peers().empty());
+  loop.stop();
+}
+
+// A new token.
+
+TEST(NewToken, WhoIsConnectedHearsOfItAndStrangersNeedIt) {
+  const auto plain = Tls::Use::kBeyondLoopback;
+  LogLines lines;
+  System head(over(plain, "head", &lines));
+  (void)head.host<Parrot>("parrot");
+  const Address at = head.listen({"127.0.0.1", 0});
+  System agent(over(plain, "agent"));
+  const Address agent_at = agent.listen({"127.0.0.1", 0});
+  const auto parrot = agent.named<Parrot>(agent.connect(at), "parrot");
+  System device(over(plain, "device"));  // knows the agent only
+  (void)device.connect(agent_at);
+
+  const Secret next = Secret::random();
+  const auto replaced = head.replace_token(next, 60s, {});
+  EXPECT_THAT(replaced.told, ::testing::ElementsAre("agent"));
+  EXPECT_TRUE(replaced.not_told.empty());
+  EXPECT_TRUE(eventually([&] {
+    return equal_in_constant_time(agent.token().bytes(), next.bytes()) &&
+           equal_in_constant_time(device.token().bytes(), next.bytes());
+  }));
+  EXPECT_EQ(parrot.call<&Parrot::repeat>(std::string("still here")).get(), "still here");
+
+  System stranger(over(plain, "stranger"));
+  const Error error = error_of([&] { (void)stranger.connect(at); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("stranger (weft, pid "), HasSubstr("former token"),
+                                     HasSubstr("give it the new one")));
+  auto informed = over(plain, "informed");
+  informed.token = next;
+  System friend_of_theirs(informed);
+  (void)friend_of_theirs.connect(at);
+  (void)friend_of_theirs.connect(agent_at);
+}
+
+TEST(NewToken, AMemberThatWasAwayComesBackWithTheFormerOneAndIsGivenTheNewOne) {
+  const auto plain = Tls::Use::kBeyondLoopback;
+  const Secret next = Secret::random();
+  System agent(over(plain, "agent"));
+  System stranger(over(plain, "stranger"));
+  auto options = over(plain, "head");
+  options.token = next;  // the next head: it has read the new token
+  System head(options);
+  head.take_former_token(test::cluster_token(), 60s, {agent.self().id});
+  const Address at = head.listen({"127.0.0.1", 0});
+  (void)agent.connect(at);
+  EXPECT_TRUE(
+      eventually([&] { return equal_in_constant_time(agent.token().bytes(), next.bytes()); }));
+  EXPECT_THAT(error_of([&] { (void)stranger.connect(at); }).message(), HasSubstr("former token"));
+}
+
+}  // namespace
+}  // namespace weft::actors

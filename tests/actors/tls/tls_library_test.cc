@@ -1,0 +1,144 @@
+#include "actors/tls/tls_library.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace {
+
+/// Both ends of a connection, without a network.
+struct TwoEnds {
+  TlsIdentity identity = tls_library().make_identity();
+  std::unique_ptr<TlsContext> context = tls_library().make_context(identity);
+  std::unique_ptr<TlsSession> dialler, acceptor = context->accept();
+
+  explicit TwoEnds(const std::string& certificate = "") : dialler(context->dial(certificate)) {}
+
+  static std::vector<std::byte> carry(TlsSession& from, TlsSession& to) {
+    std::vector<std::byte> bytes;
+    from.take(bytes);
+    for (std::span<const std::byte> rest = bytes; !rest.empty();) {
+      const auto room = to.room();
+      const std::size_t part = std::min(room.size(), rest.size());
+      std::copy_n(rest.begin(), part, room.begin());
+      to.arrived(part);
+      rest = rest.subspan(part);
+    }
+    return bytes;
+  }
+  void greet() {
+    bool dialled = false, accepted = false;
+    for (int turn = 0; turn < 4 && !(dialled && accepted); ++turn) {
+      dialled = dialler->handshake();
+      carry(*dialler, *acceptor);
+      accepted = acceptor->handshake();
+      carry(*acceptor, *dialler);
+    }
+    ASSERT_TRUE(dialled && accepted);
+  }
+};
+
+std::string read(TlsSession& session) {
+  std::string text(1 << 20, 0);
+  std::size_t count = 0;
+  while (const std::size_t more =
+             session.read(std::as_writable_bytes(std::span(text)).subspan(count)))
+    count += more;
+  text.resize(count);
+  return text;
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+TEST(Tls, WhatOneEndSealsTheOtherOpensAndBothHaveOneBinding) {
+  TwoEnds ends;
+  ends.greet();
+  EXPECT_EQ(ends.dialler->binding(), ends.acceptor->binding());
+  ends.dialler->write(bytes_of("hello"));
+  const auto sealed = TwoEnds::carry(*ends.dialler, *ends.acceptor);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(sealed.data()), sealed.size()).find("hello"),
+            std::string::npos);
+  EXPECT_EQ(read(*ends.acceptor), "hello");
+  TwoEnds others;
+  others.greet();
+  EXPECT_NE(ends.dialler->binding(), others.dialler->binding());
+}
+
+TEST(Tls, OnlyTheExpectedCertificateIsTaken) {
+  const TwoEnds any;
+  const std::string right = tls_library().certificate_sha256(any.identity.certificate);
+  EXPECT_EQ(right.size(), 64u);
+  TwoEnds ends(right);
+  try {
+    ends.greet();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+    EXPECT_NE(error.message().find(right), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find(tls_library().certificate_sha256(ends.identity.certificate)),
+              std::string::npos)
+        << error.message();
+  }
+  TwoEnds same;
+  same.dialler = same.context->dial(tls_library().certificate_sha256(same.identity.certificate));
+  same.greet();
+}
+
+TEST(Tls, AKeyThatIsNotTheCertificatesIsRefused) {
+  TlsIdentity mixed = tls_library().make_identity();
+  mixed.key = tls_library().make_identity().key;
+  EXPECT_THROW((void)tls_library().make_context(mixed), Error);
+  EXPECT_THROW((void)tls_library().certificate_sha256("no certificate"), Error);
+}
+
+TEST(Tls, EveryChangedByteOfASealedRecordIsNoticed) {
+  for (std::size_t at = 0; at < 40; ++at) {
+    TwoEnds ends;
+    ends.greet();
+    ends.dialler->write(bytes_of("0123456789"));
+    std::vector<std::byte> sealed;
+    ends.dialler->take(sealed);
+    sealed[at % sealed.size()] ^= std::byte{1};
+    std::copy(sealed.begin(), sealed.end(), ends.acceptor->room().begin());
+    ends.acceptor->arrived(sealed.size());
+    std::string got;
+    EXPECT_TRUE(([&] {
+      try {
+        got = read(*ends.acceptor);
+        return got.empty();  // it waits for the rest of a longer record
+      } catch (const Error& error) {
+        return error.code() == ErrorCode::kDataLoss;
+      }
+    }()))
+        << at << got;
+  }
+}
+
+TEST(Tls, AConnectionOutlivesItsKey) {
+  TwoEnds ends;
+  ends.greet();
+  const std::string byte = "x";
+  std::size_t got = 0;
+  constexpr std::size_t kRecords = (1u << 20) + 1000;  // a new key after 2^20
+  for (std::size_t i = 0; i < kRecords; ++i) {
+    ends.dialler->write(bytes_of(byte));
+    if (i % 100 != 0) continue;
+    TwoEnds::carry(*ends.dialler, *ends.acceptor);
+    std::array<std::byte, 256> into;
+    while (const std::size_t more = ends.acceptor->read(into)) got += more;
+  }
+  TwoEnds::carry(*ends.dialler, *ends.acceptor);
+  got += read(*ends.acceptor).size();
+  EXPECT_EQ(got, kRecords);
+}
+
+}  // namespace
+}  // namespace weft::actors

@@ -1,0 +1,213 @@
+// Runs that survive deaths: the shipped run file on real processes, made small. Whatever is killed,
+// the losses are those of an undisturbed run, bit for bit, and each step is there once.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "apps/run_files/metrics.h"
+#include "tests/quickstart/run_files.h"
+
+namespace weft::test {
+namespace {
+namespace fs = std::filesystem;
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+constexpr std::size_t kSteps = 40;
+
+class Recovery : public ::testing::Test {
+ protected:
+  Recovery() : processes_("recovery") { write_run_files(processes_); }
+
+  static std::vector<std::string> run_into(const std::string& out,
+                                           const std::vector<std::string>& settings = {}) {
+    std::vector<std::string> arguments = {"run", "cluster.yaml", "--out", out};
+    std::vector<std::string> all = {"model={layers: 4, width: 32, heads: 4, sequence: 16}",
+                                    "data={text: text.txt, tokenizer: bytes, cache: cache}",
+                                    fmt::format("training.steps={}", kSteps),
+                                    "training.warmup_steps=2",
+                                    "training.validate_every=7",
+                                    "checkpoint.every=13",
+                                    "recovery.copy_every=4",
+                                    "sample.tokens=1"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    for (const std::string& setting : all) arguments.insert(arguments.end(), {"--set", setting});
+    return arguments;
+  }
+  fs::path path(const std::string& name) const { return processes_.directory() / name; }
+  /// Steps with all that must not depend on what died, as text.
+  std::vector<std::string> steps(const std::string& out) const {
+    std::vector<std::string> result;
+    for (const apps::StepMetrics& m : apps::read_metrics(path(out) / "metrics.jsonl"))
+      result.push_back(
+          fmt::format("{}: {} {} {}", m.step, m.loss, m.grad_norm, m.validation_loss.value_or(0)));
+    return result;
+  }
+  /// Once for all tests.
+  const std::vector<std::string>& undisturbed() {
+    static std::vector<std::string> undisturbed_;
+    if (undisturbed_.empty()) {
+      auto& run = processes_.run("weft", run_into("undisturbed"));
+      EXPECT_EQ(run.wait(), 0) << run.text();
+      undisturbed_ = steps("undisturbed");
+      EXPECT_EQ(undisturbed_.size(), kSteps);
+    }
+    return undisturbed_;
+  }
+  /// Processes of this test whose command line has `part`.
+  std::vector<pid_t> processes_with(const std::string& part) const {
+    std::vector<pid_t> found;
+    for (const pid_t pid : processes_.left()) {
+      std::string command = read_file(fmt::format("/proc/{}/cmdline", pid));
+      std::ranges::replace(command, '\0', ' ');
+      if (command.find(part) != std::string::npos) found.push_back(pid);
+    }
+    return found;
+  }
+  pid_t process_with(const std::string& part) const {
+    const auto found = processes_with(part);
+    EXPECT_FALSE(found.empty()) << part;
+    return found.empty() ? 0 : found.front();
+  }
+  bool has_steps(const std::string& out, std::size_t steps) const {
+    return eventually([&] {
+      const std::string text = read_file(path(out) / "metrics.jsonl");
+      return static_cast<std::size_t>(std::ranges::count(text, '\n')) >= steps;
+    });
+  }
+  std::vector<std::string> events(const std::string& out, const std::string& kind) const {
+    std::vector<std::string> causes;
+    std::istringstream text(read_file(path(out) / "events.jsonl"));
+    for (std::string line; std::getline(text, line);)
+      if (const auto event = nlohmann::json::parse(line); event["kind"] == kind)
+        causes.push_back(event["cause"]);
+    return causes;
+  }
+  void expect_undisturbed(RealProcesses::Process& run, const std::string& out) {
+    EXPECT_EQ(run.wait(), 0) << run.text();
+    EXPECT_EQ(steps(out), undisturbed());
+  }
+
+  RealProcesses processes_;
+};
+
+TEST_F(Recovery, ADeviceThatDiesIsReplacedAndTheStateComesFromTheMemoryOfOthers) {
+  // Without checkpoints: what dies can only come back from another host's memory.
+  auto& run = processes_.start("weft", run_into("out", {"checkpoint.every=0"}));
+  ASSERT_TRUE(has_steps("out", 11)) << run.text();
+  const pid_t victim = process_with("--label front[data=0,tensor=1]");
+  const auto others = processes_with("--label back");
+  ::kill(victim, SIGKILL);
+  ASSERT_TRUE(eventually([&] { return !events("out", "recovered").empty(); })) << run.text();
+  for (const pid_t other : others) EXPECT_EQ(::kill(other, 0), 0) << "those that live go on";
+  expect_undisturbed(run, "out");
+  EXPECT_THAT(run.text(), ContainsRegex("worker0 device 1 died: SIGKILL.*; back at step (8|12|16|20"
+                                        "|24|28|32|36) on worker0 after .* steps? repeated\\), "
+                                        "restart 1 of 3"));
+  EXPECT_EQ(nlohmann::json::parse(read_file(path("out") / "summary.json"))["recoveries"], 1);
+  EXPECT_EQ(events("out", "incident").size(), 1u);
+  EXPECT_TRUE(processes_.none_left());
+}
+
+TEST_F(Recovery, AnAgentAndADeviceOfAnotherHostAtATimeGoBackToTheCheckpoint) {
+  auto& run = processes_.start("weft", run_into("out"));
+  ASSERT_TRUE(has_steps("out", 20)) << run.text();
+  const pid_t agent = process_with("--name worker1"), device = process_with("--label front");
+  ::kill(agent, SIGKILL);
+  ::kill(device, SIGKILL);
+  expect_undisturbed(run, "out");
+  EXPECT_THAT(run.text(),
+              AllOf(HasSubstr(fmt::format("the agent of worker1 (pid {}) died: SIGKILL", agent)),
+                    HasSubstr("started again, restart 1 of 3"),
+                    HasSubstr("; back at step 13 on worker0, worker1 after ")));
+  EXPECT_TRUE(processes_.none_left());
+}
+
+TEST_F(Recovery, ADriverThatDiesIsStartedAgainAndGoesOnFromItsCheckpoint) {
+  auto& run = processes_.start("weft", run_into("out"));
+  ASSERT_TRUE(has_steps("out", 15)) << run.text();
+  const pid_t driver = process_with("--weft-role=driver");
+  ::kill(driver, SIGKILL);
+  expect_undisturbed(run, "out");
+  EXPECT_THAT(run.text(),
+              AllOf(HasSubstr(fmt::format("its driver gpt (pid {}) died: SIGKILL", driver)),
+                    HasSubstr("started again, restart 1 of 3"), HasSubstr("after step 13")));
+  EXPECT_FALSE(fs::exists(path("out/abandoned.1")));
+  EXPECT_TRUE(processes_.none_left());
+}
+
+TEST_F(Recovery, ADeathBeforeTheFirstCopyBeginsAnew) {
+  auto& run = processes_.start("weft", run_into("out"));
+  ASSERT_TRUE(has_steps("out", 1)) << run.text();
+  ::kill(process_with("--label back"), SIGKILL);
+  expect_undisturbed(run, "out");
+}
+
+TEST_F(Recovery, WhatDiesTooOftenEndsTheRunWithEveryCause) {
+  auto& run = processes_.start(
+      "weft", run_into("out", {"training.steps=1000000", "recovery={restarts: 2, within: 1h}"}));
+  for (int death = 0; death < 3; ++death) {
+    ASSERT_TRUE(has_steps("out", 1)) << run.text();
+    ::kill(process_with("--label front[data=0,tensor=0]"), SIGKILL);
+    if (death == 2) break;
+    ASSERT_TRUE(eventually([&] {
+      return events("out", "recovered").size() == static_cast<std::size_t>(death + 1);
+    })) << run.text();
+  }
+  EXPECT_EQ(run.wait(), 1);
+  const std::string text = run.text();
+  const auto at = text.find("That is more than recovery.restarts allows, 2 within");
+  ASSERT_NE(at, std::string::npos) << text;
+  const std::string causes = text.substr(at);
+  EXPECT_GE(std::ranges::count(causes, '\n'), 3) << causes;
+  EXPECT_TRUE(processes_.none_left());
+}
+
+TEST_F(Recovery, ByHandASpareTakesThePlaceOfAHostAndWithoutOneTheRunWaits) {
+  auto& head = processes_.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("Weft's head listens on ");
+  std::vector<RealProcesses::Process*> hosts;
+  const auto join = [&](const std::string& name) {
+    auto& host = processes_.start("weft", {"join", address, "--name", name, "--devices", "2"});
+    host.word_after("has joined cluster");
+    hosts.push_back(&host);
+  };
+  for (const char* name : {"worker0", "worker1", "worker2"}) join(name);
+  auto arguments = run_into(
+      "out", {"cluster={launcher: manual, hosts: [{name: worker0, devices: 2}, {name: worker1, "
+              "devices: 2}, {name: worker2, devices: 2}]}",
+              "recovery={spares: [worker2], copy_every: 4}", "checkpoint.every=0"});
+  arguments.insert(arguments.end(), {"--head", address});
+  auto& run = processes_.start("weft", arguments);
+  ASSERT_TRUE(has_steps("out", 10)) << run.text();
+  ::kill(hosts[1]->pid, SIGKILL);
+  ASSERT_TRUE(eventually([&] { return events("out", "recovered").size() == 1; })) << run.text();
+  EXPECT_THAT(events("out", "recovered")[0],
+              AllOf(HasSubstr("worker1: its agent"), HasSubstr(" on worker2 after")));
+  ::kill(hosts[0]->pid, SIGKILL);
+  // Nobody is left for it until an operator starts it again.
+  EXPECT_TRUE(
+      eventually([&] { return run.text().find("waits for devices: ") != std::string::npos; }));
+  join("worker0");
+  expect_undisturbed(run, "out");
+  EXPECT_EQ(events("out", "recovered").size(), 2u);
+  EXPECT_EQ(processes_.run("weft", {"stop", "--head", address}).wait(), 0);
+  EXPECT_TRUE(processes_.none_left());
+}
+
+TEST_F(Recovery, ASpareThatIsNoHostIsToldWithItsPlaceAndTheNearest) {
+  auto& run = processes_.run("weft", run_into("out", {"recovery={spares: [worker2], within: 0s}"}));
+  EXPECT_EQ(run.wait(), 2);
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("cluster.hosts has no host 'worker2'"),
+                                HasSubstr("recovery.within")));
+  EXPECT_FALSE(fs::exists(path("out"))) << "nothing had begun";
+}
+
+}  // namespace
+}  // namespace weft::test
