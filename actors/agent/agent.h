@@ -28,8 +28,7 @@ struct AgentConfig {
   bool insecure = false;                 ///< device processes use no TLS either
   /// The executable that serves the role "run", which starts detached runs; empty: none does.
   std::filesystem::path supervisor = {};
-  Address head = {};                         ///< for them
-  std::vector<std::string> protection = {};  ///< for them: how they protect their connections
+  std::vector<std::string> run_arguments = {};  ///< for them: the head, and how to reach it
 };
 
 /// What an agent tells the outside. Called on the agent's thread.
@@ -119,6 +118,8 @@ class Agent final {
   void start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device);
   void died(std::uint64_t id, const ExitEvidence& evidence);
   void reaped(std::uint64_t id);
+  void run_ended(std::uint64_t launch, const ExitEvidence& evidence);
+  std::size_t num_processes() const { return slots_.size() + runs_.size(); }
   /// Of a mesh, or of some ranks of it.
   struct Part {
     MeshKey key;
@@ -127,8 +128,6 @@ class Agent final {
   };
   void stop_slots(const Part& part, Nanoseconds grace);
   bool has_slots(const Part& part) const;
-  void run_ended(std::uint64_t launch, const ExitEvidence& evidence);
-  std::size_t num_processes() const { return slots_.size() + runs_.size(); }
 
   Context& context_;
   const AgentConfig config_;

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "actors/agent/agent.h"
+#include "actors/system/system.h"
 #include "core/base/error.h"
 #include "core/base/name.h"
 
@@ -49,8 +50,6 @@ DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term
                   submission.folder,
                   "--out",
                   submission.out,
-                  "--head",
-                  to_string(config_.head),
                   "--started-by",
                   fmt::format("{}:{}", config_.name, launch),
                   "--token-fd",
@@ -62,6 +61,8 @@ DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term
     spec.command.insert(spec.command.end(), {"--directory", submission.working_directory});
   // The same app as where it was submitted, wherever this host's `weft` lies.
   spec.command.insert(spec.command.end(), {"--set", "app=" + submission.app});
+  spec.command.insert(spec.command.end(), config_.run_arguments.begin(),
+                      config_.run_arguments.end());
   spec.secret = context_.system().token();
   spec.log_file = config_.log_directory / log.file();
   std::error_code none;

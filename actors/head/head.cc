@@ -251,11 +251,7 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   }
   now->second.processes = result.processes;
   save(key, now->second);
-  std::vector<RunDevice> devices;
-  for (const DeviceProcess& process : result.processes)
-    devices.push_back({actor_label(request, process.rank), key, process.rank, process.place,
-                       process.process, process.pid, process.log_file});
-  runs_.add_devices(owner, devices);
+  note_devices(key, now->second);
   store_.sync();
   event(fmt::format("mesh {} (epoch {}, {}) is up for {}", key.name, key.epoch,
                     to_string(request.shape), owners_.at(owner).offer.name));

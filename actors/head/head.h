@@ -237,6 +237,8 @@ class Head final {
   void begin_release(const MeshKey& key, Mesh& mesh);
   /// Waits until a host has ended its part, or is gone.
   task<void> finish_stop(const MeshKey& key, bool failed, Stopping& stopping);
+  /// The processes of a mesh are those of its run from here on.
+  void note_devices(const MeshKey& key, const Mesh& mesh);
   /// Whose driver is no owner any more, and nobody has said so.
   void close_lost_runs(const std::string& how);
   std::optional<RunProgress> progress_of(ProcessId owner) const;

@@ -37,6 +37,15 @@ void Head::close_lost_runs(const std::string& how) {
   for (const ProcessId process : lost) runs_.gone(process, how, std::nullopt);
 }
 
+void Head::note_devices(const MeshKey& key, const Mesh& mesh) {
+  std::vector<RunDevice> devices;
+  for (const DeviceProcess& process : mesh.processes)
+    if (process.process.id != ProcessId())
+      devices.push_back({actor_label(mesh.request, process.rank), key, process.rank, process.place,
+                         process.process, process.pid, process.log_file});
+  runs_.add_devices(mesh.owner, devices);
+}
+
 void Head::describe_run(RunDescription description) {
   runs_.describe(context_.caller().id, std::move(description));
 }

@@ -213,6 +213,7 @@ task<RenewedMesh> Head::renew(MeshRenewal renewal) {
   }
   now->second.renewing = false;
   save(key, now->second);
+  note_devices(key, now->second);
   store_.sync();
   RenewedMesh result = renewed(key, std::move(problem));
   const auto missing = std::ranges::count_if(result.processes, [](const DeviceProcess& process) {

@@ -94,26 +94,39 @@ void RunBook::begin(const ProcessRef& process, const std::string& owner, std::in
   records_[record.number] = std::move(record);
 }
 
+RunRecord* RunBook::before_of(const RunRecord& record, const RunDescription& description) {
+  if (!description.agent.empty()) {
+    RunRecord* const started = find(description.agent, description.launch);
+    return started == &record ? nullptr : started;
+  }
+  if (description.restart == 0 || description.out.empty()) return nullptr;
+  RunRecord* newest = nullptr;
+  for (auto& [number, each] : records_)
+    if (number != record.number && each.description.machine == description.machine &&
+        each.description.out == description.out)
+      newest = &each;
+  return newest;
+}
+
 void RunBook::describe(ProcessId process, RunDescription description) {
   RunRecord* record = find(process);
   if (record == nullptr) return;
-  RunRecord* const started =
-      description.agent.empty() ? nullptr : find(description.agent, description.launch);
-  if (started != nullptr && started != record) {
+  RunRecord* const before = before_of(*record, description);
+  if (before != nullptr && (before->state == RunState::kStarting || description.restart > 0)) {
+    const std::uint64_t other = record->number;
+    before->name = record->name;
+    before->process = record->process;
+    before->pid = record->pid;
+    before->state = record->state;
+    before->ended_unix_ms = 0;
+    before->why.clear();
+    store_.erase(StateStore::Table::kRuns, row_name(other));
+    records_.erase(other);
+    record = before;
+  } else if (before != nullptr) {
     // An agent began anew, and counts from the beginning: another run.
-    if (started->state != RunState::kStarting) {
-      started->description.agent.clear();
-      save(*started);
-    } else {
-      const std::uint64_t other = record->number;
-      started->name = record->name;
-      started->process = record->process;
-      started->pid = record->pid;
-      started->state = record->state;
-      store_.erase(StateStore::Table::kRuns, row_name(other));
-      records_.erase(other);
-      record = started;
-    }
+    before->description.agent.clear();
+    save(*before);
   }
   record->description = std::move(description);
   save(*record);

@@ -26,7 +26,8 @@ class RunBook final {
 
   /// "run quickstart" is the run "quickstart". Nothing if this process has one.
   void begin(const ProcessRef& process, const std::string& owner, std::int64_t pid);
-  /// Of a detached run that has been started: its record becomes this one.
+  /// Of a detached run that has been started, or of a driver that was started again: what is known
+  /// of that run goes on.
   void describe(ProcessId process, RunDescription description);
   /// An agent has started one. Its number.
   std::uint64_t start(const std::string& name, const DetachedRun& run, const std::string& out);
@@ -52,6 +53,8 @@ class RunBook final {
  private:
   RunRecord* find(ProcessId process);
   RunRecord* find(const std::string& agent, std::uint64_t launch);
+  /// The record of the same run, from before its driver came, or before it was started again.
+  RunRecord* before_of(const RunRecord& record, const RunDescription& description);
   void close(RunRecord& record, RunState state, const std::string& why,
              const std::optional<RunProgress>& progress);
   void save(const RunRecord& record);

@@ -19,8 +19,10 @@ struct RunDescription {
   /// Of a detached run: the host whose agent has started it, and which one of its runs it is.
   std::string agent = {};
   std::uint64_t launch = 0;
-  static constexpr auto fields = weft::fields(&RunDescription::machine, &RunDescription::out,
-                                              &RunDescription::agent, &RunDescription::launch);
+  std::uint64_t restart = 0;  ///< how often its driver has been started again
+  static constexpr auto fields =
+      weft::fields(&RunDescription::machine, &RunDescription::out, &RunDescription::agent,
+                   &RunDescription::launch, &RunDescription::restart);
 };
 
 enum class RunState : std::uint8_t {

@@ -132,12 +132,13 @@ int serve_agent(const AgentRole& role) {
   events.on_log = [logs](const LogName& name, std::uint64_t size) {
     logs.tell<&LogReader::began>(name, size);
   };
+  std::vector<std::string> run_arguments = role.protection.to_arguments();
+  run_arguments.insert(run_arguments.end(), {"--head", to_string(role.head)});
   const auto agent = system.host_made<Agent>("agent", [&](Context& context) {
     return std::make_unique<Agent>(
         context,
         AgentConfig{role.name, address, role.log_directory, hash_directory(),
-                    role.protection.insecure, role.supervisor, role.head,
-                    role.protection.to_arguments()},
+                    role.protection.insecure, role.supervisor, run_arguments},
         events, *launcher);
   });
   HostOffer offer{role.name,         role.devices,    process_id(),       machine_name(),

@@ -44,12 +44,12 @@ class AppRun {
   std::function<void(const std::string& digest)> planned = {};
   /// Of a driver: the digest that the check has left; empty where there is none.
   std::string checked;
-  /// Of a driver: how often it has been started again in this run. What it has done lies in `out`.
-  std::uint64_t restart = 0;
   /// Where `config` is a copy: the folder from which its paths count; else empty.
   std::filesystem::path config_folder;
   /// Of the driver of a detached run: "worker0:3", the host and which one of its runs; else empty.
   std::string started_by;
+  /// Of a driver: how often it has been started again in this run. What it has done lies in `out`.
+  std::uint64_t restart = 0;
 
   static constexpr const char* kAllPrograms = "all";
 

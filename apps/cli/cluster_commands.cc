@@ -1,5 +1,4 @@
 // weft status, weft stop, weft token rotate.
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
@@ -11,6 +12,23 @@
 #include "core/config/nearest.h"
 
 namespace weft::apps {
+namespace {
+
+/// As its agent has named it: a process that has gone on into another epoch of its mesh still
+/// writes the log that it began.
+actors::LogName log_of(const actors::RunDevice& device) {
+  actors::LogName name{device.mesh, device.rank};
+  const std::string file = std::filesystem::path(device.log_file).filename().string();
+  const std::string end = fmt::format(".r{}.log", device.rank);
+  const std::string mesh = file.substr(0, file.size() - std::min(file.size(), end.size()));
+  const auto dot = mesh.rfind('.');
+  if (file.ends_with(end) && dot != std::string::npos && dot + 1 < mesh.size() &&
+      mesh.find_first_not_of("0123456789", dot + 1) == std::string::npos)
+    name.mesh = actors::MeshKey::of_text(mesh);
+  return name;
+}
+
+}  // namespace
 
 std::string short_label(std::string_view label) {
   std::string text;
@@ -30,10 +48,10 @@ std::string short_label(std::string_view label) {
 }
 
 std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& wanted) {
-  std::map<std::string, std::set<std::uint64_t>> epochs;  // by label
+  std::map<std::string, std::set<actors::LogName>> logs_of;  // by label
   std::set<std::string> names;
   for (const actors::RunDevice& device : run.devices) {
-    epochs[device.label].insert(device.mesh.epoch);
+    logs_of[device.label].insert(log_of(device));
     names.insert({device.label, device.mesh.name});
   }
   std::vector<RunLog> logs;
@@ -48,20 +66,20 @@ std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& w
   for (const actors::RunDevice& device : run.devices) {
     const bool meant = wanted.empty() || wanted == device.mesh.name ||
                        short_label(wanted) == short_label(device.label);
-    if (!meant) continue;
+    const actors::LogName name = log_of(device);
+    const bool known = std::ranges::find(logs, name, &RunLog::name) != logs.end();
+    if (!meant || known) continue;
     std::string label = device.label;
-    if (epochs[label].size() > 1) label += fmt::format(" (epoch {})", device.mesh.epoch);
-    logs.push_back(
-        {std::move(label), device.place.host, device.log_file, {device.mesh, device.rank}});
+    if (logs_of[label].size() > 1) label += fmt::format(" (epoch {})", name.mesh.epoch);
+    logs.push_back({std::move(label), device.place.host, device.log_file, name});
   }
   if (!logs.empty()) return logs;
   if (wanted.empty())
     throw_error(ErrorCode::kNotFound, "run '{}' has started no device process{}", run.name,
                 run.ended() ? "" : " yet");
   throw_error(ErrorCode::kNotFound,
-              "run '{}' has no device '{}'{}; weft status shows those that "
-              "it has",
-              run.name, wanted, did_you_mean(wanted, {names.begin(), names.end()}));
+              "run '{}' has no device '{}'{}; weft status shows those that it has", run.name,
+              wanted, did_you_mean(wanted, {names.begin(), names.end()}));
 }
 
 std::vector<std::string> LineCutter::add(std::string_view piece) {

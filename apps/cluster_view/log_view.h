@@ -19,7 +19,8 @@ struct RunLog {
 };
 
 /// The logs of a run that somebody means: all (empty), of a mesh ("front"), of a device
-/// ("front[data=0,tensor=1]" or "front[0,1]"), or of the "driver". Throws Error(kNotFound) with the nearest name.
+/// ("front[data=0,tensor=1]" or "front[0,1]"), or of the "driver". Throws Error(kNotFound) with the
+/// nearest name.
 std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& wanted);
 
 /// "front[data=0,tensor=1]" and "front[0,1]" are one device: the second form.

@@ -22,7 +22,7 @@ TEST_F(RunBookTest, ItsRunsOutliveTheHeadAndAClusterThatBeginsAnew) {
     StateStore store(directory_);
     RunBook book(store);
     book.begin(process(1), "run quickstart", 11);
-    book.describe(ProcessId(1), {"box", "/out"});
+    book.describe(ProcessId(1), {"box", "/out", "", 0, 0});
     book.begin(process(2), "hello_mesh", 12);
     RunProgress progress;
     progress.step = 7;
@@ -44,6 +44,37 @@ TEST_F(RunBookTest, ItsRunsOutliveTheHeadAndAClusterThatBeginsAnew) {
   book.gone(ProcessId(2), "is gone", std::nullopt);
   EXPECT_EQ(book.get(2).state, RunState::kLost);
   EXPECT_EQ(book.get(2).why, "its driver is gone");
+}
+
+TEST_F(RunBookTest, ADetachedRunIsOneFromItsStartAndWhereItsDriverIsStartedAgain) {
+  StateStore store(directory_);
+  RunBook book(store);
+  const std::uint64_t number = book.start("train", {"a", 3, 50, ""}, "/out");
+  EXPECT_EQ(book.get(number).state, RunState::kStarting);
+  book.begin(process(1), "run train", 51);
+  book.describe(ProcessId(1), {"box", "/out", "a", 3, 0});
+  EXPECT_EQ(book.all().size(), 1u);
+  EXPECT_EQ(book.get(number).state, RunState::kRunning);
+  EXPECT_EQ(book.get(number).pid, 51);
+  book.gone(ProcessId(1), "is gone", std::nullopt);
+  book.begin(process(2), "run train", 52);
+  book.describe(ProcessId(2), {"box", "/out", "a", 3, 1});
+  EXPECT_EQ(book.all().size(), 1u);
+  EXPECT_EQ(book.get(number).state, RunState::kRunning);
+  EXPECT_EQ(book.get(number).why, "");
+  ExitEvidence evidence;
+  evidence.known = true;
+  evidence.status = 1;
+  book.gone(ProcessId(2), "is gone", std::nullopt);
+  book.detached_ended({"a", 3, evidence});
+  EXPECT_EQ(book.get(number).state, RunState::kFailed);
+  // Without an agent, by its folder.
+  book.begin(process(3), "run other", 60);
+  book.describe(ProcessId(3), {"box", "/other", "", 0, 0});
+  book.gone(ProcessId(3), "is gone", std::nullopt);
+  book.begin(process(4), "run other", 61);
+  book.describe(ProcessId(4), {"box", "/other", "", 0, 1});
+  EXPECT_EQ(book.all().size(), 2u);
 }
 
 TEST_F(RunBookTest, OfThoseThatHaveEndedTheLastOnesAreKeptAndNumbersGrow) {

@@ -15,12 +15,19 @@ TEST(LogView, AMeshThatWasSpawnedAgainHasLogsOfBothTimes) {
   actors::RunRecord run;
   for (const std::uint64_t epoch : {1, 2})
     run.devices.push_back({"front[x=0]", {"front", epoch}, 0, {"a", 0}, {}, 1, ""});
+  // It has gone on into the second epoch, and into its first log.
+  for (const std::uint64_t epoch : {1, 2})
+    run.devices.push_back(
+        {"front[x=1]", {"front", epoch}, 1, {"a", 1}, {}, 2, "/logs/front.1.r1.log"});
   run.devices.push_back({"back[x=0]", {"back", 1}, 0, {"b", 0}, {}, 1, ""});
   const auto logs = find_logs(run, "front[0]");
   ASSERT_EQ(logs.size(), 2u);
   EXPECT_EQ(logs[0].label, "front[x=0] (epoch 1)");
   EXPECT_EQ(logs[1].name.file(), "front.2.r0.log");
-  EXPECT_EQ(find_logs(run, "").size(), 3u);
+  EXPECT_EQ(find_logs(run, "").size(), 4u);
+  ASSERT_EQ(find_logs(run, "front[1]").size(), 1u);
+  EXPECT_EQ(find_logs(run, "front[1]")[0].label, "front[x=1]");
+  EXPECT_EQ(find_logs(run, "front[1]")[0].name.file(), "front.1.r1.log");
   EXPECT_EQ(find_logs(run, "back")[0].label, "back[x=0]");
 }
 

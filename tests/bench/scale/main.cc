@@ -88,7 +88,7 @@ struct WhyTimes {
 WhyTimes measure_why(const actors::ActorMesh<Bare>& devices, const std::string& head) {
   auto hanging = devices.within(actors::kNoDeadline).call<&Bare::hang>();
   const auto ask = [&] {
-    apps::Observer observer(head, "", "why");
+    apps::Observer observer({head}, "why");
     const apps::Why why = apps::ask_why(observer, "", std::chrono::milliseconds(400));
     (void)apps::to_text(why.graph, std::nullopt);
     return devices.size() -
