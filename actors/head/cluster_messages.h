@@ -97,8 +97,11 @@ struct OwnerOffer {
   std::string name;  ///< "run quickstart"
   std::int64_t pid = 0;
   std::vector<MeshKey> meshes = {};  ///< that it has, when it was here before
+  std::string run = {};              ///< Where its results go, and on which machine; or empty.
+  bool restarted = false;            ///< The driver of that run before it has been reaped.
   static constexpr auto fields =
-      weft::fields(&OwnerOffer::name, &OwnerOffer::pid, &OwnerOffer::meshes);
+      weft::fields(&OwnerOffer::name, &OwnerOffer::pid, &OwnerOffer::meshes, &OwnerOffer::run,
+                   &OwnerOffer::restarted);
 };
 
 /// Why a whole host is gone, from the parent of its agent.

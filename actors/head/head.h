@@ -195,6 +195,7 @@ class Head final {
   /// Its meshes cannot be counted on.
   void fail_meshes_on(const Host& host, const ExitEvidence& evidence, const std::string& note);
   void remove_owner(ProcessId peer, const std::string& how);
+  void remove_drivers_before(const std::string& run);
   /// Devices may become free without anybody's doing.
   bool waits_for_devices() const;
 

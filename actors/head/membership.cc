@@ -201,6 +201,7 @@ Joined Head::own(OwnerOffer offer) {
   const ProcessRef caller = context_.caller();
   const auto known = owners_.find(caller.id);
   const bool again = known != owners_.end();
+  if (!again && offer.restarted) remove_drivers_before(offer.run);
   offer.name = again ? known->second.offer.name : free_name(offer.name);
   Owner& owner = owners_[caller.id];
   const std::set<MeshKey> has(offer.meshes.begin(), offer.meshes.end());
@@ -222,6 +223,14 @@ Joined Head::own(OwnerOffer offer) {
     if (has.contains(key) && mesh.incident) tell_owner(mesh);
   }
   return {store_.cluster_id(), store_.term(), config_.grace.count()};
+}
+
+/// Whoever starts a driver again has seen the end of the one before it.
+void Head::remove_drivers_before(const std::string& run) {
+  std::vector<ProcessId> dead;
+  for (const auto& [id, owner] : owners_)
+    if (!run.empty() && owner.offer.run == run) dead.push_back(id);
+  for (const ProcessId id : dead) remove_owner(id, "is gone: the next driver of its run is here");
 }
 
 std::string Head::free_name(const std::string& wanted) const {

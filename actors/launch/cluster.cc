@@ -81,7 +81,10 @@ Cluster::~Cluster() {
 }
 
 Joined Cluster::own(const ProcessRef& head) {
-  OwnerOffer offer{options_.name, process_id(), {}};
+  OwnerOffer offer{options_.name, process_id()};
+  const RunDescription& run = options_.description;
+  if (!run.out.empty()) offer.run = run.machine + ":" + run.out;
+  offer.restarted = run.restart > 0;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, members] : meshes_) offer.meshes.push_back(key);
