@@ -166,7 +166,9 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
   if (!run.config.empty())
     for (const HostSpec& host : config.cluster.hosts)
       if (!config.recovery.is_spare(host.name)) names.push_back(host.name);
-  cluster.wait_for_hosts(names, names.empty() ? hosts : names.size(), kHostsWithin);
+  // One that is started again goes on with what is left.
+  if (run.restart == 0)
+    cluster.wait_for_hosts(names, names.empty() ? hosts : names.size(), kHostsWithin);
   interruption.doing("", IfInterrupted::kFinishes);
   std::optional<Error> failure;
   try {

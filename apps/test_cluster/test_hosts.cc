@@ -128,6 +128,11 @@ std::vector<std::string> TestHosts::command_on(int host,
 void TestHosts::limit(int host, int nic, std::uint64_t bits_per_second) const {
   run_tool(fmt::format("limit host{} {}bit {}", host, bits_per_second, nic));
 }
+
+void TestHosts::cut(int host) const { run_tool(fmt::format("cut host{}", host)); }
+
+void TestHosts::mend(int host) const { run_tool(fmt::format("mend host{}", host)); }
+
 std::uint64_t TestHosts::bytes_received(int host, int nic) const {
   // "eth0 SENT RECEIVED" per interface.
   std::istringstream lines(run_tool(fmt::format("bytes host{}", host)));

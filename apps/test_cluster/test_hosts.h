@@ -36,6 +36,9 @@ class TestHosts final {
   std::vector<std::string> command_on(int host, const std::vector<std::string>& command) const;
   /// Shapes an interface of a host, both ways.
   void limit(int host, int nic, std::uint64_t bits_per_second) const;
+  /// Pulls a host's cables out, and puts them back.
+  void cut(int host) const;
+  void mend(int host) const;
   /// What an interface of a host has received since it was made, headers included.
   std::uint64_t bytes_received(int host, int nic) const;
 

@@ -1,5 +1,7 @@
 #include "apps/train/resume.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <span>
@@ -11,6 +13,7 @@
 #include "apps/train/model_parameters.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
+#include "core/base/units.h"
 
 namespace weft::apps {
 namespace fs = std::filesystem;
@@ -48,7 +51,44 @@ bool same_parameters(const ParameterList& a, const ParameterList& b) {
   });
 }
 
+/// Gives the engine that state.
+void restore(const StoredCheckpoint& stored, mesh::TrainingEngine& engine,
+             const LoopEnvironment& environment) {
+  const std::int64_t step = stored.heading().step;
+  while (true) {
+    bool by_disk = false;
+    std::optional<Error> error;
+    try {
+      engine.restore(
+          [&](const StatePiece& piece, std::span<float> values) {
+            by_disk = true;
+            stored.read(piece, values);
+            by_disk = false;
+          },
+          step);
+      return;
+    } catch (...) {
+      error = current_error();
+    }
+    if (by_disk || !engine.recovers_from(*error)) throw Error(*error);
+    const TimePoint begun = environment.clock.now();
+    const auto recovered = engine.recover(*error);
+    const std::string text = describe(recovered, step, step, environment.clock.now() - begun);
+    say(environment.screen.out, "  {}\n", text);
+    if (environment.on_recovery) environment.on_recovery(text);
+  }
+}
+
 }  // namespace
+
+std::string describe(const mesh::TrainingEngine::Recovered& recovered, std::int64_t step,
+                     std::int64_t reached, Nanoseconds took) {
+  const std::int64_t repeated = reached - step;
+  return fmt::format("{}; back at step {}{} after {} ({} step{} repeated), restart {} of {}",
+                     recovered.cause, step, recovered.where.empty() ? "" : " on " + recovered.where,
+                     format_seconds(in_seconds(took)), repeated, repeated == 1 ? "" : "s",
+                     recovered.restart, recovered.most);
+}
 
 Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
                const LoopEnvironment& environment) {
@@ -68,9 +108,7 @@ Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
   if (!same_parameters(checkpoint.parameters, parameter_list(engine.graph())))
     throw_error(ErrorCode::kIncompatible,
                 "the checkpoint's parameters are not those of this model");
-  engine.restore(
-      [&](const StatePiece& piece, std::span<float> values) { stored.read(piece, values); },
-      checkpoint.step);
+  restore(stored, engine, environment);
   const auto aside = take_over(path, checkpoint.step, environment.directory, run.restarted);
   say(environment.screen.out, "  resumed from {}, after step {}\n", path.string(), checkpoint.step);
   if (aside)

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "apps/train/training_loop.h"
 
@@ -14,11 +15,16 @@ struct Resumed {
   std::optional<std::filesystem::path> from = {};  ///< The checkpoint, if there is one.
 };
 
-/// Gives the engine the checkpoint that the run resumes from, if it does, and makes the run's
-/// folder its own from that step on. Says on the screen what it did. Throws Error(kIncompatible)
-/// where the checkpoint is of another model, Error(kFailedPrecondition) where it has all steps
-/// done, and as find_checkpoint() does.
+/// Gives the engine the checkpoint that the run resumes from, if it does and whatever dies
+/// meanwhile, and makes the run's folder its own from that step on. Says on the screen what it did.
+/// Throws Error(kIncompatible) where the checkpoint is of another model, Error(kFailedPrecondition)
+/// where it has all steps done, and as find_checkpoint() does.
 Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
                const LoopEnvironment& environment);
+
+/// "worker1 died: SIGKILL; back at step 60 on worker2 after 1.9 s (10 steps repeated), restart 1 of
+/// 3", for a run that had reached step 70.
+std::string describe(const mesh::TrainingEngine::Recovered& recovered, std::int64_t step,
+                     std::int64_t reached, Nanoseconds took);
 
 }  // namespace weft::apps

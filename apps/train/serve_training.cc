@@ -238,15 +238,20 @@ void note_missing_gpus(DeviceKind kind) {
 }
 
 /// `note`: told what a recovery waits for.
-mesh::GroupOptions group_options(const RunConfig& config, std::stop_token stop,
+mesh::GroupOptions group_options(const RunConfig& config, const actors::AppRun& run,
                                  std::function<void(const std::string&)> note) {
   mesh::GroupOptions options;
   options.seed = config.seed;
   options.device = config.cluster.device;
   options.progress = {config.cluster.no_progress, config.cluster.longest_op};
-  options.recovery = {config.recovery.restarts, config.recovery.within,     config.recovery.spares,
-                      config.recovery.waits,    config.recovery.copy_every, std::move(note),
-                      std::move(stop)};
+  options.recovery = {config.recovery.restarts,
+                      config.recovery.within,
+                      config.recovery.spares,
+                      config.recovery.waits,
+                      config.recovery.copy_every,
+                      std::move(note),
+                      run.stop,
+                      run.restart > 0};
   return options;
 }
 
@@ -336,7 +341,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   print_row(screen, "pipeline", pipeline_text(config.layout));
 
   mesh::MeshGroup devices(cluster, config.layout, config.model.graphs, data.batches,
-                          group_options(config, run.stop,
+                          group_options(config, run,
                                         [&](const std::string& problem) {
                                           say(screen.out, "\n  waits for devices: {}\n", problem);
                                           std::fflush(screen.out);

@@ -166,6 +166,8 @@ class Loop {
     if (const auto outcome = turns_.give_up(); outcome && !outcome->error) {
       newest_ = outcome->path;
       summary_.checkpoint_step = outcome->step;
+    } else if (outcome && !outcome->refused && is_symptom(error) && !is_symptom(*outcome->error)) {
+      error = *outcome->error;
     }
     while (true) {
       if (!std::exchange(engine_failed_, false) || !engine_.recovers_from(error))
@@ -223,16 +225,9 @@ class Loop {
     }
   }
 
-  /// "worker1 died: SIGKILL; back at step 60 on worker2 after 1.9 s (10 steps repeated), restart 1
-  /// of 3".
   void tell_recovery(const mesh::TrainingEngine::Recovered& recovered, std::int64_t step,
                      std::int64_t reached, Nanoseconds took) {
-    const std::int64_t repeated = reached - step;
-    const std::string text =
-        fmt::format("{}; back at step {}{} after {} ({} step{} repeated), restart {} of {}",
-                    recovered.cause, step, recovered.where.empty() ? "" : " on " + recovered.where,
-                    format_seconds(in_seconds(took)), repeated, repeated == 1 ? "" : "s",
-                    recovered.restart, recovered.most);
+    const std::string text = describe(recovered, step, reached, took);
     progress_.note("  " + text);
     if (environment_.on_recovery) environment_.on_recovery(text);
   }

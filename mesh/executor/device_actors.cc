@@ -26,28 +26,46 @@ void DeviceActors::spawn(const MeshConfig& mesh, const actors::OnHosts& where) {
     fresh_ranks_.back().insert(static_cast<std::uint32_t>(rank));
 }
 
-void DeviceActors::spawn(const LayoutConfig& layout) {
-  for (const MeshConfig& mesh : layout.meshes) spawn(mesh, actors::OnHosts{mesh.hosts});
+void DeviceActors::spawn(const LayoutConfig& layout, const std::vector<std::string>& spares) {
+  for (const MeshConfig& mesh : layout.meshes) {
+    // A host may have died since all have joined.
+    actors::OnHosts where{mesh.hosts};
+    if (!spares.empty() && !mesh.hosts.empty())
+      if (Candidates here = hosts_for(mesh, {spares}, Placed::kNotYet);
+          here.devices >= MeshShape(mesh.axes).size())
+        where = std::move(here.where);
+    spawn(mesh, where);
+  }
   find_places();
 }
 
-DeviceActors::Candidates DeviceActors::hosts_for(const MeshConfig& mesh,
-                                                 const std::vector<std::string>& spares) {
+DeviceActors::Candidates DeviceActors::hosts_for(
+    const MeshConfig& mesh, const std::vector<std::vector<std::string>>& others, Placed placed) {
   const actors::ClusterStatus status = cluster_.status();
   Candidates candidates;
   const auto add = [&](const actors::HostStatus& host) {
-    if (host.away_seconds || host.suspect) return;
+    if (host.away_seconds || host.suspect ||
+        std::ranges::find(candidates.where.hosts, host.offer.name) != candidates.where.hosts.end())
+      return;
+    candidates.devices += host.offer.devices;
     candidates.where.hosts.push_back(host.offer.name);
     candidates.free += static_cast<std::size_t>(std::ranges::count_if(
         host.device_users, [](const std::string& user) { return user.empty(); }));
   };
-  std::vector<std::string> names = mesh.hosts;
-  if (names.empty())
-    for (const actors::HostStatus& host : status.hosts) names.push_back(host.offer.name);
-  else names.insert(names.end(), spares.begin(), spares.end());
-  for (const std::string& name : names)
-    for (const actors::HostStatus& host : status.hosts)
-      if (host.offer.name == name) add(host);
+  const auto add_all = [&](const std::vector<std::string>& names) {
+    for (const std::string& name : names)
+      for (const actors::HostStatus& host : status.hosts)
+        if (host.offer.name == name) add(host);
+  };
+  if (mesh.hosts.empty()) {
+    for (const actors::HostStatus& host : status.hosts) add(host);
+    return candidates;
+  }
+  add_all(mesh.hosts);
+  // Devices of its own may become free in a moment, and another mesh need the others.
+  for (const std::vector<std::string>& names : others)
+    if (placed == Placed::kBefore || candidates.devices < MeshShape(mesh.axes).size())
+      add_all(names);
   return candidates;
 }
 
@@ -83,14 +101,19 @@ std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<st
                                 Nanoseconds patience) {
   fresh_ranks_.resize(meshes_.size());
   missing_.resize(layout.meshes.size());
+  // Spares first. What a mesh has left, as its host was away, is free for others.
+  std::vector<std::vector<std::string>> others = {spares};
+  for (const MeshConfig& mesh : layout.meshes) others.push_back(mesh.hosts);
   // Before devices are there it would come to nothing again.
   for (std::size_t m = 0; m < layout.meshes.size(); ++m)
-    if (missing_[m] > 0 && hosts_for(layout.meshes[m], spares).free < missing_[m]) return problem_;
+    if (missing_[m] > 0 && hosts_for(layout.meshes[m], others, Placed::kBefore).free < missing_[m])
+      return problem_;
   const std::vector<std::set<std::uint32_t>> broken = find_broken(patience);
   std::string problem;
   for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
     const MeshConfig& mesh = layout.meshes[m];
-    const actors::OnHosts where = hosts_for(mesh, spares).where;
+    const actors::OnHosts where =
+        hosts_for(mesh, others, m < meshes_.size() ? Placed::kBefore : Placed::kNotYet).where;
     missing_[m] = 0;
     if (where.hosts.empty()) {
       problem = fmt::format(
@@ -117,7 +140,7 @@ std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<st
         problem = error.message();
         break;
       }
-      if (error.code() != ErrorCode::kNotFound || m >= meshes_.size()) throw;
+      if (error.code() != ErrorCode::kNotFound) throw;
       // Nothing is left of it, and so of those after it, which are spawned in this order.
       meshes_.erase(meshes_.begin() + static_cast<std::ptrdiff_t>(m), meshes_.end());
       keys_.resize(m);

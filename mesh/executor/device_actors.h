@@ -27,11 +27,11 @@ class DeviceActors final {
   DeviceActors(actors::Cluster& cluster, std::vector<std::byte> batches)
       : cluster_(cluster), batches_(std::move(batches)) {}
 
-  /// Starts a device process per rank, with an actor in each.
-  void spawn(const LayoutConfig& layout);
+  /// Starts a device process per rank, with an actor in each; on spares where hosts have died.
+  void spawn(const LayoutConfig& layout, const std::vector<std::string>& spares);
   /// After deaths: those that live and answer go on in the next epoch of their mesh, others get new
-  /// processes; also where spawn() has thrown. A device that does not answer within `patience` is
-  /// taken for dead. Why some are still missing, so that it is to be asked again; or empty.
+  /// processes; also where spawn() has thrown, or has not been called. A device that does not
+  /// answer within `patience` is taken for dead. Why some are still missing, so that it is to be asked again; or empty.
   std::string renew(const LayoutConfig& layout, const std::vector<std::string>& spares,
                     Nanoseconds patience);
   /// Since the call of spawn() or renew() that came to an end: the devices that are new.
@@ -62,12 +62,16 @@ class DeviceActors final {
 
  private:
   void find_places();
-  /// Its hosts, then the spares, as far as they are here; and how many devices are free there.
+  /// Its hosts, then the others, as far as they are here; and how many devices are there, and free.
+  /// Where it is not placed yet, others only if those before them have too few devices.
   struct Candidates {
     actors::OnHosts where;
+    std::int64_t devices = 0;
     std::size_t free = 0;
   };
-  Candidates hosts_for(const MeshConfig& mesh, const std::vector<std::string>& spares);
+  enum class Placed : std::uint8_t { kNotYet, kBefore };
+  Candidates hosts_for(const MeshConfig& mesh, const std::vector<std::vector<std::string>>& others,
+                       Placed placed);
   void spawn(const MeshConfig& mesh, const actors::OnHosts& where);
   /// By mesh, the ranks that do not answer.
   std::vector<std::set<std::uint32_t>> find_broken(Nanoseconds patience) const;

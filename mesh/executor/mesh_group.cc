@@ -100,14 +100,17 @@ MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const
   std::optional<Error> error;
   try {
     guarded([&] {
-      devices_.spawn(layout_);
+      if (options_.recovery.takes_over) replace_the_dead();
+      else devices_.spawn(layout_, options_.recovery.spares);
       begin(std::move(planned));
     });
     return;
   } catch (const Error& thrown) {
     error = thrown;
   }
-  if (!recovers_from(*error)) throw Error(*error);
+  // All hosts have joined before this: one that is not known has died since.
+  const bool host_lost = options_.recovery.restarts > 0 && error->code() == ErrorCode::kNotFound;
+  if (!recovers_from(*error) && !host_lost) throw Error(*error);
   recover(*error);
 }
 

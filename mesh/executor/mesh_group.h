@@ -34,6 +34,8 @@ struct RecoveryOptions {
   /// Told what it waits for, now and then. May be empty.
   std::function<void(const std::string&)> on_wait = {};
   std::stop_token stop = {};  ///< Nobody wants it any more.
+  /// The driver before this one has died, and hosts may have too: begins as it would go on.
+  bool takes_over = false;
 };
 
 /// Settings of a group.

@@ -54,11 +54,14 @@ class RealProcesses final {
     for (const pid_t pid : left()) ::kill(pid, SIGKILL);
     for (Process& process : started_) ::waitpid(process.pid, nullptr, 0);
     std::error_code ignored;
-    if (std::getenv("WEFT_TEST_KEEP") == nullptr) std::filesystem::remove_all(directory_, ignored);
+    if (!kept_ && std::getenv("WEFT_TEST_KEEP") == nullptr)
+      std::filesystem::remove_all(directory_, ignored);
   }
   RealProcesses(const RealProcesses&) = delete;
 
   const std::filesystem::path& directory() const { return directory_; }
+  /// What lies there stays, for somebody to look at.
+  void keep() { kept_ = true; }
   static std::filesystem::path program(const std::string& name) {
     return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
   }
@@ -161,6 +164,7 @@ class RealProcesses final {
  private:
   const std::filesystem::path directory_;
   const std::string marker_;
+  bool kept_ = false;
   std::deque<Process> started_;
 };
 

@@ -71,19 +71,22 @@ class SteppingClock final : public Clock {
   mutable std::atomic<std::int64_t> looks_ = 0;
 };
 
-/// An engine some of whose steps come to nothing, as by gradients that are not finite, and whose
-/// second moments overflow at a step.
+/// An engine some of whose steps come to nothing, as by gradients that are not finite, whose second
+/// moments overflow at a step, and which recovers from deaths, so often.
 class SpoiltEngine final : public mesh::TrainingEngine {
  public:
   SpoiltEngine(mesh::TrainingEngine& engine, const std::set<std::int64_t>& skipped,
                std::int64_t overflow_at, std::function<void(std::int64_t step)> before_step,
-               std::function<void()> during_gather, bool copies)
+               std::function<void()> during_gather, bool copies, std::size_t restarts,
+               std::function<void()> before_restore)
       : engine_(engine),
         skipped_(skipped),
         overflow_at_(overflow_at),
         before_step_(std::move(before_step)),
         during_gather_(std::move(during_gather)),
-        copies_(copies) {}
+        copies_(copies),
+        restarts_(restarts),
+        before_restore_(std::move(before_restore)) {}
 
   const Graph& graph() const override { return engine_.graph(); }
   mesh::StepResult run(mesh::StepRequest request) override {
@@ -118,7 +121,17 @@ class SpoiltEngine final : public mesh::TrainingEngine {
         },
         stop);
   }
-  void restore(const GivePiece& give, std::int64_t steps) override { engine_.restore(give, steps); }
+  void restore(const GivePiece& give, std::int64_t steps) override {
+    if (before_restore_) before_restore_();
+    engine_.restore(give, steps);
+  }
+  bool recovers_from(const Error& error) const override {
+    return restarts_ > 0 && error.code() == ErrorCode::kPeerDied;
+  }
+  Recovered recover(const Error& why) override {
+    if (recovered_ == restarts_) throw_error(ErrorCode::kPeerDied, "{}, too often", why.message());
+    return {.cause = why.message(), .restart = ++recovered_, .most = restarts_};
+  }
   std::vector<DeviceTrace> take_traces() override { return engine_.take_traces(); }
 
  private:
@@ -128,6 +141,9 @@ class SpoiltEngine final : public mesh::TrainingEngine {
   const std::function<void(std::int64_t step)> before_step_;
   const std::function<void()> during_gather_;
   const bool copies_;
+  const std::size_t restarts_;
+  const std::function<void()> before_restore_;
+  std::size_t recovered_ = 0;
   std::int64_t step_ = 0, copied_at_ = 0;
 };
 
@@ -186,7 +202,8 @@ class LoopTest : public ::testing::Test {
     };
     test::OneDeviceEngine trained(device, clock, differentiate(gpt_.graph, gpt_.loss),
                                   kMicrobatches, 1, feed);
-    SpoiltEngine engine(trained, skipped_, overflow_at_, before_step_, during_gather_, copies_);
+    SpoiltEngine engine(trained, skipped_, overflow_at_, before_step_, during_gather_, copies_,
+                        restarts_, before_restore_);
     const RunDirectory directory = RunDirectory::prepare(path, run_.checkpoint.resume);
     char* memory = nullptr;
     std::size_t size = 0;
@@ -241,6 +258,8 @@ class LoopTest : public ::testing::Test {
   std::int64_t overflow_at_ = 0;    ///< From which step on a second moment is infinite; 0: never.
   std::function<void(std::int64_t step)> before_step_;
   std::function<void()> during_gather_;  ///< Called for every piece of a checkpoint.
+  std::function<void()> before_restore_;
+  std::size_t restarts_ = 0;  ///< That the engine allows.
   std::unique_ptr<const Clock> clock_ = std::make_unique<SteadyClock>();
   std::string shown_;  ///< On the screen, by the last run.
 };
@@ -258,6 +277,45 @@ TEST_F(LoopTest, ARunLeavesEverythingItPromises) {
   EXPECT_GT(nlohmann::json::parse(read(root_ / "run" / "trace.json"))["traceEvents"].size(), 5u);
   EXPECT_THAT(read(root_ / "run" / "sample.txt"), HasSubstr("parameters"));
   EXPECT_EQ(read_checkpoint(find_checkpoint(root_ / "run")).step, 12);
+}
+
+TEST_F(LoopTest, AfterADeathItGoesOnFromTheCheckpointWithTheSameLosses) {
+  train_in(root_ / "undisturbed");
+  restarts_ = 2;
+  int died = 0;
+  before_step_ = [&](std::int64_t step) {
+    if (step == 7 && died++ == 0) throw_error(ErrorCode::kPeerDied, "worker1 died: SIGKILL");
+  };
+  before_restore_ = [&] {
+    if (died++ == 1) throw_error(ErrorCode::kPeerDied, "worker1 died again");
+  };
+  EXPECT_EQ(train_in(root_ / "run").outcome, "done");
+  EXPECT_EQ(losses(root_ / "run"), losses(root_ / "undisturbed"));
+  EXPECT_THAT(shown_, HasSubstr("worker1 died again; back at step 4 after "));
+  EXPECT_THAT(shown_, HasSubstr(" (2 steps repeated), restart 2 of 2"));
+}
+
+TEST_F(LoopTest, DeathsBeyondWhatTheEngineAllowsEndTheRun) {
+  restarts_ = 1;
+  before_step_ = [](std::int64_t step) {
+    if (step == 7) throw_error(ErrorCode::kPeerDied, "worker1 died: SIGKILL");
+  };
+  EXPECT_EQ(failure(root_ / "run"), "worker1 died: SIGKILL, too often");
+}
+
+TEST_F(LoopTest, ADeathWhileItResumesIsRecoveredFrom) {
+  train_in(root_ / "undisturbed");
+  stop_in_step_ = 6;
+  train_in(root_ / "run");
+  stop_in_step_ = 0;
+  run_.checkpoint.resume = root_ / "run";
+  restarts_ = 1;
+  bool died = false;
+  before_restore_ = [&] {
+    if (!std::exchange(died, true)) throw_error(ErrorCode::kPeerDied, "worker1 died: SIGKILL");
+  };
+  EXPECT_EQ(train_in(root_ / "run").outcome, "done");
+  EXPECT_EQ(losses(root_ / "run"), losses(root_ / "undisturbed"));
 }
 
 TEST_F(LoopTest, AModelThatCannotBeShownIsTrainedAllTheSame) {

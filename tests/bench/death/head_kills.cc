@@ -1,114 +1,24 @@
 #include "tests/bench/death/head_kills.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <random>
-#include <sstream>
 
-#include "tests/support/real_processes.h"
+#include "tests/bench/death/by_hand_cluster.h"
+#include "tests/bench/death/run_records.h"
 
 namespace weft::test {
 namespace {
 
-const char* const kRunFile = WEFT_SOURCE_DIR "/cluster.yaml";
 constexpr int kHosts = 2;
-constexpr int kDevices = 2;
-
-/// "1 6.967.." for each step, as text, so that equal means equal bits.
-std::vector<std::string> losses_of(const std::filesystem::path& out) {
-  std::vector<std::string> losses;
-  std::istringstream lines(read_file(out / "metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const auto step = nlohmann::json::parse(line);
-    losses.push_back(fmt::format("{} {}", step["step"].dump(), step["loss"].dump()));
-  }
-  return losses;
-}
-
-/// A cluster by hand on this machine, with processes that use up the CPU beside it.
-class LoadedCluster {
- public:
-  explicit LoadedCluster(int steps) : processes_("head_kills"), steps_(steps) {
-    start_head("127.0.0.1:0");
-    address_ = head_->word_after("Weft's head listens on ");
-    for (int host = 0; host < kHosts; ++host)
-      processes_
-          .start("weft", {"join", address_, "--name", fmt::format("worker{}", host), "--devices",
-                          std::to_string(kDevices)})
-          .word_after("has joined cluster");
-    for (int i = 0; i < 2; ++i) loads_.push_back(start_load());
-  }
-  ~LoadedCluster() {
-    for (const pid_t load : loads_) {
-      ::kill(load, SIGKILL);
-      ::waitpid(load, nullptr, 0);
-    }
-  }
-  LoadedCluster(const LoadedCluster&) = delete;
-  LoadedCluster& operator=(const LoadedCluster&) = delete;
-
-  RealProcesses::Process& start_run(const std::string& out) {
-    return processes_.start(
-        "weft", {"run", WEFT_SOURCE_DIR "/cluster.yaml", "--head", address_, "--out", out, "--set",
-                 "cluster.launcher=manual", "--set", fmt::format("training.steps={}", steps_),
-                 "--set", "model={layers: 4, width: 32, heads: 4, sequence: 16}", "--set",
-                 "sample={prompt: And, tokens: 2, temperature: 0.6}"});
-  }
-  void kill_head() {
-    ::kill(head_->pid, SIGKILL);
-    head_->wait();
-  }
-  void start_next_head() {
-    start_head(address_);
-    head_->word_after("head is up");
-  }
-  /// Device processes by host and device, as the head sees them; empty where it does not answer.
-  std::map<std::string, std::string> devices() {
-    std::map<std::string, std::string> found;
-    auto& asked = processes_.run("weft", {"status", "--json", "--head", address_});
-    if (asked.wait() != 0) return found;
-    for (const auto& host : nlohmann::json::parse(asked.text())["hosts"])
-      for (std::size_t device = 0; device < host["device_users"].size(); ++device) {
-        const std::string user = host["device_users"][device];
-        const auto pid = user.find(" pid ");
-        if (pid == std::string::npos) continue;
-        found[fmt::format("{} device {}", host["name"].get<std::string>(), device)] =
-            user.substr(pid + 5, user.find(',', pid) - pid - 5);
-      }
-    return found;
-  }
-  const std::filesystem::path& directory() const { return processes_.directory(); }
-
- private:
-  void start_head(const std::string& listen) {
-    head_ = &processes_.start("weft", {"head", "--listen", listen, "--state", "state"});
-  }
-  [[nodiscard]] static pid_t start_load() {
-    const pid_t pid = ::fork();
-    if (pid != 0) return pid;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    volatile bool busy = true;
-    while (busy) {
-    }
-    ::_exit(0);
-  }
-
-  RealProcesses processes_;
-  const int steps_;
-  RealProcesses::Process* head_ = nullptr;
-  std::string address_;
-  std::vector<pid_t> loads_;
-};
 
 }  // namespace
 
 int kill_heads(int kills, int steps) {
-  LoadedCluster cluster(steps);
-  if (cluster.start_run("undisturbed").wait(std::chrono::minutes(5)) != 0)
+  ByHandCluster cluster("head_kills", {.hosts = kHosts});
+  if (cluster.start_run("undisturbed", steps).wait(std::chrono::minutes(5)) != 0)
     throw std::runtime_error("the undisturbed run failed");
   const auto expected = losses_of(cluster.directory() / "undisturbed");
   std::mt19937 random(1);
@@ -118,7 +28,7 @@ int kill_heads(int kills, int steps) {
   int killed = 0, runs = 0, failures = 0;
   while (killed < kills) {
     const std::string out = fmt::format("run{}", ++runs);
-    auto& run = cluster.start_run(out);
+    auto& run = cluster.start_run(out, steps);
     std::map<std::string, std::string> devices;
     const int before = killed;
     while (run.wait(std::chrono::milliseconds(1)) < 0) {

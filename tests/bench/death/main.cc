@@ -10,7 +10,10 @@
 #include <algorithm>
 #include <iostream>
 
+#include "tests/bench/death/chaos.h"
 #include "tests/bench/death/head_kills.h"
+#include "tests/bench/death/recovery_times.h"
+#include "tests/bench/death/silence.h"
 #include "tests/support/killable_run.h"
 
 namespace weft::test {
@@ -66,7 +69,40 @@ int run(int argc, char** argv) {
   app.add_option("--heads", heads, "SIGKILLs of the head under trainings, beside two busy loops")
       ->capture_default_str();
   app.add_option("--head-steps", head_steps, "Steps of each of these")->capture_default_str();
+  bool chaos = false;
+  ChaosOptions chaotic;
+  app.add_flag("--chaos", chaos,
+               "Only this: kills, stops and cuts at random in trainings that recover");
+  app.add_option("--runs", chaotic.runs, "Trainings of --chaos")->capture_default_str();
+  app.add_option("--seed", chaotic.seed, "Of the first of them")->capture_default_str();
+  app.add_option("--steps", chaotic.steps, "Of each")->capture_default_str();
+  app.add_option("--clusters", chaotic.clusters, "Who starts the processes: hand, local, hosts")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"hand", "local", "hosts"}))
+      ->capture_default_str();
+  bool device = false, silence = false, calm = false;
+  RecoveryTimes recovery;
+  int silences = 5, minutes = 10, loops = 4;
+  app.add_flag(
+      "--device", device,
+      "Only this: from SIGKILL of a device, an agent, the driver to the first step repeated, "
+      "on the quickstart; what copies of the state cost");
+  app.add_option("--kills", recovery.repeats, "Of each kind")->capture_default_str();
+  app.add_option("--rounds", recovery.rounds, "Trainings with copies, and without")
+      ->capture_default_str();
+  app.add_flag("--devices-only", recovery.devices_only, "Neither agents and drivers nor copies");
+  app.add_flag("--json", recovery.json, "The times of --device, on one line");
+  app.add_flag("--silence", silence,
+               "Only this: SIGSTOP of an agent, until its host is suspect, away");
+  app.add_option("--silences", silences, "How often")->capture_default_str();
+  app.add_flag("--calm", calm, "Only this: how many are told dead in a training where nobody dies");
+  app.add_option("--minutes", minutes, "It takes so long")->capture_default_str();
+  app.add_option("--loops", loops, "Busy ones beside it")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  if (device) return time_recoveries(recovery) == 0 ? 0 : 1;
+  if (silence) return time_silence(silences) == 0 ? 0 : 1;
+  if (calm) return count_false_deaths(minutes, loops) == 0 ? 0 : 1;
+  if (chaos) return cause_chaos(chaotic) == 0 ? 0 : 1;
 
   int failures = 0;
   const auto measure = [&](std::int64_t mib, const std::function<pid_t(KillableRun&)>& victim) {
