@@ -27,6 +27,7 @@
 #include "core/base/platform.h"
 #include "core/base/terminal.h"
 #include "core/base/thread.h"
+#include "core/base/units.h"
 
 namespace weft::actors {
 namespace {
@@ -288,10 +289,17 @@ class RunSupervisor {
           break;
         case SupervisorEvent::Kind::kHostDied:
           host_died(*event);
-          if (!interrupted) restart_agent(*event);
+          if (interrupted || restart_agent(*event)) break;
+          // Nobody else would, and the run would wait for it.
+          if (!first_cause)
+            first_cause = too_often(fmt::format("the agent of {} (pid {}) {}", event->host,
+                                                event->evidence.pid, event->evidence.verdict()));
+          driver_must_end = clock.now() + kDriverGrace;
           break;
         case SupervisorEvent::Kind::kDriverEnded:
           if (!interrupted && !first_cause && restart_driver(event->evidence)) break;
+          if (!first_cause && goes_on() && event->evidence.violent())
+            first_cause = too_often(driver_cause(driver_stopped_.value_or(event->evidence)));
           if (!first_cause && driver_stopped_) first_cause = driver_cause(*driver_stopped_);
           return driver_ended(event->evidence, interrupted, std::move(first_cause));
       }
@@ -324,19 +332,26 @@ class RunSupervisor {
     say(stderr, "{}\n", fitted_to(STDERR_FILENO, "weft: " + text));
   }
 
-  /// The next one of its name; the driver has what was lost replaced.
-  void restart_agent(const SupervisorEvent& event) {
+  std::string too_often(const std::string& what) const {
+    return fmt::format("{}. That is more than recovery.restarts allows, {} within {}", what,
+                       restarts_.most(), format_seconds(in_seconds(restarts_.within())));
+  }
+
+  /// The next one of its name; the driver has what was lost replaced. False where it has died too
+  /// often.
+  bool restart_agent(const SupervisorEvent& event) {
     if (!local_ || !goes_on() || event.evidence.orderly() || !event.evidence.silence.empty())
-      return;  // of one that was stopped, the end comes as another event
+      return true;  // of one that was stopped, the end comes as another event
     const SteadyClock clock;
     const auto number = restarts_.admit(clock.now());
-    if (!number) return;  // The driver ends, for as many deaths.
+    if (!number) return false;
     tell_restart(
         "agent restarted",
         fmt::format("the agent of {} (pid {}) {}; started again, restart {} of {}; log: {}",
                     event.host, event.evidence.pid, event.evidence.verdict(), *number,
                     restarts_.most(), event.evidence.log_file));
     local_->restart_agent(event.host, system_->token());
+    return true;
   }
 
   /// Whose own errors end the run; a death does not, where it can go on.

@@ -144,12 +144,12 @@ void MeshGroup::begin_again() {
     plan.no_copies_because = std::move(plan_.no_copies_because);
     plan.not_kept_because = std::move(plan_.not_kept_because);
     plan_ = std::move(plan);
+    outdated_ = all_devices();
     checkpoint_ = plan_.checkpoint;
   }
   open_communicators(devices_.meshes(), plan_, ledger_);
-  for (const auto* programs : plan_.all_programs())
-    install(*programs, moved ? On::kAllDevices : On::kNewDevices);
-  new_.clear();
+  for (const auto* programs : plan_.all_programs()) install(*programs, On::kOutdatedDevices);
+  outdated_.clear();
   clock_offsets_.clear();
   for (std::uint32_t i = 0; i < devices_.size(); ++i)
     clock_offsets_.push_back(measure_clock(devices_.at(transfer::DeviceId(i))));
@@ -219,7 +219,7 @@ MeshGroup::Recovered MeshGroup::recover(const Error& why) {
         std::set<std::string> hosts;
         for (const transfer::DeviceId device : devices_.fresh()) {
           hosts.insert(devices_.host_of(device));
-          new_.insert(device);  // until they have programs, whatever dies meanwhile
+          outdated_.insert(device);
           for (Kept& kept : kept_) kept.without.insert(device);
         }
         recovered.where = fmt::format("{}", fmt::join(hosts, ", "));
@@ -384,13 +384,19 @@ std::optional<std::string> MeshGroup::find_short_machine() const {
 void MeshGroup::install(const std::vector<Program>& programs, On devices) {
   std::vector<actors::Future<void>> pending;
   for (const Program& program : programs) {
-    if (devices == On::kNewDevices && program.device != plan_.driver() &&
-        !new_.contains(program.device))
+    if (devices == On::kOutdatedDevices && program.device != plan_.driver() &&
+        !outdated_.contains(program.device))
       continue;
     if (program.device == plan_.driver()) driver_->install(program);
     else pending.push_back(devices_.at(program.device).call<&DeviceActor::install>(program));
   }
   for (auto& future : pending) future.get();
+}
+
+std::set<transfer::DeviceId> MeshGroup::all_devices() const {
+  std::set<transfer::DeviceId> devices;
+  for (std::uint32_t i = 0; i < devices_.size(); ++i) devices.insert(transfer::DeviceId(i));
+  return devices;
 }
 
 void MeshGroup::initialize() {
@@ -446,8 +452,10 @@ void MeshGroup::replace(TrainingPlan plan) {
 void MeshGroup::use(TrainingPlan plan) {
   open_communicators(devices_.meshes(), plan, ledger_);
   replace(std::move(plan));
+  outdated_ = all_devices();
   install(plan_.train.programs);
   install(plan_.validate.programs);
+  outdated_.clear();
 }
 
 /// Plans the transfers anew where the network is not what the plan counts on. What to tell the

@@ -105,8 +105,9 @@ class MeshGroup final : public TrainingEngine {
   void leave_memory_free();
   std::optional<std::string> find_short_machine() const;
   void cancel_collectives(const Error& why);
-  enum class On : std::uint8_t { kAllDevices, kNewDevices };
+  enum class On : std::uint8_t { kAllDevices, kOutdatedDevices };
   void install(const std::vector<Program>& programs, On devices = On::kAllDevices);
+  std::set<transfer::DeviceId> all_devices() const;
   void initialize();
   void replace(TrainingPlan plan);
   void use(TrainingPlan plan);
@@ -140,7 +141,8 @@ class MeshGroup final : public TrainingEngine {
   std::vector<DeviceTrace> traces_;
   std::atomic<std::uint64_t> runs_ = 0;  ///< Also counted by who gathers beside steps.
   std::atomic<bool> step_runs_ = false;  ///< Looked at by who gathers beside steps.
-  std::set<transfer::DeviceId> new_;     ///< Devices without programs.
+  /// Devices that lack programs of the plan: they are new, or installing has failed half-way.
+  std::set<transfer::DeviceId> outdated_;
   bool begun_ = false;                   ///< There was a plan, and programs.
   bool copies_ = false;                  ///< Checkpoints are gathered from copies.
   /// The plan may change between steps, but not in this.
