@@ -238,8 +238,8 @@ class Cluster final {
   std::optional<Error> first_failure_;                    // guarded by mutex_
   std::string first_death_;                               // guarded by mutex_: of that, in short
   bool lost_ = false;                                     // guarded by mutex_
-  bool end_told_ = false;                                 // guarded by mutex_
   bool survives_ = false;                                 // guarded by mutex_: survive_deaths()
+  bool end_told_ = false;                                 // guarded by mutex_
   // guarded by mutex_: a device process is silent or gone, and no incident has said why
   bool unexplained_ = false;
   HeadLink head_;

@@ -68,14 +68,14 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
       answer(std::move(*report));
       return std::nullopt;
     }
-    if (envelope.call.method == static_cast<std::uint32_t>(SystemMethod::kSurvey)) {
-      answer_survey(decode<SurveyRequest>(envelope.call.arguments), answer);
-      return std::nullopt;
-    }
     if (envelope.call.method == static_cast<std::uint32_t>(SystemMethod::kToken)) {
       const auto message = decode<TokenMessage>(envelope.call.arguments);
       on_token(message, route->peer().id);
       if (id != 0) answer(std::vector<std::byte>());
+      return std::nullopt;
+    }
+    if (envelope.call.method == static_cast<std::uint32_t>(SystemMethod::kSurvey)) {
+      answer_survey(decode<SurveyRequest>(envelope.call.arguments), answer);
       return std::nullopt;
     }
     const auto request = decode<SpawnRequest>(envelope.call.arguments);

@@ -68,7 +68,7 @@ struct ScheduleOptions {
   bool csv = false;  ///< show: as a file that can be read again
   std::string svg;
 };
-struct ConnectOptions : HeadAccess {
+struct ConnectOptions : ClusterAccess {
   std::string state;  ///< token rotate: of a head that does not run
   bool json = false;
 };

@@ -17,7 +17,7 @@ constexpr auto kConnectWithin = std::chrono::seconds(1);
 constexpr auto kHeadComesBackWithin = std::chrono::seconds(60);
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(100);
 
-actors::SystemOptions options_of(const HeadAccess& access, const std::string& name) {
+actors::SystemOptions options_of(const ClusterAccess& access, const std::string& name) {
   actors::SystemOptions options;
   options.name = name;
   options.log = Log::standard_error(LogLevel::kWarning);
@@ -30,7 +30,7 @@ actors::SystemOptions options_of(const HeadAccess& access, const std::string& na
 
 }  // namespace
 
-Observer::Observer(const HeadAccess& access, const std::string& name)
+Observer::Observer(const ClusterAccess& access, const std::string& name)
     : address_(actors::Address::parse(access.head)), system_(options_of(access, name)) {
   system_.on_peer_lost([this](const actors::ProcessRef&, const Error&, actors::Loss) {
     const std::lock_guard lock(mutex_);

@@ -8,19 +8,19 @@
 
 namespace weft::apps {
 
-/// Where a head is, and how a person says that it is to be reached.
-struct HeadAccess {
-  std::string head = "127.0.0.1:7077";
-  std::string token_file;   ///< empty: where find_token() knows it
-  std::string certificate;  ///< see find_protection()
-  bool insecure = false;
+/// How a cluster's head is reached. A value.
+struct ClusterAccess {
+  std::string head = "127.0.0.1:7077";  ///< "HOST:PORT"
+  std::string token_file = {};          ///< Empty where find_token() knows it.
+  std::string certificate = {};         ///< "sha256:...", see Protection; or empty.
+  bool insecure = false;                ///< Without TLS.
 };
 
 /// A connection to a head, of somebody who asks and owns nothing. One thread at a time.
 class Observer final {
  public:
   /// `name`: "weft status". Throws Error(kUnavailable), saying what to do.
-  Observer(const HeadAccess& access, const std::string& name);
+  Observer(const ClusterAccess& access, const std::string& name);
 
   actors::System& system() { return system_; }
   const actors::ProcessRef& process() const { return head_; }

@@ -125,8 +125,7 @@ TimePoint World::when(ProcessNumber process, TimePoint shown) const {
   if (found == processes_.end() || shown == TimePoint::max()) return shown;
   const auto clock = clocks_.find(found->second.host);
   if (clock == clocks_.end()) return shown;
-  const auto since =
-      static_cast<double>((shown.time_since_epoch() - clock->second.ahead).count());
+  const auto since = static_cast<double>((shown.time_since_epoch() - clock->second.ahead).count());
   // A nanosecond later rather than earlier: who wakes looks at the time.
   return TimePoint(Nanoseconds(static_cast<std::int64_t>(since / clock->second.rate) + 1));
 }

@@ -40,11 +40,8 @@ enum class SystemMethod : std::uint32_t {
   kStop = 1,
   kReport = 2,
   kToken = 3,
-  kSurvey = 4
+  kSurvey = 4,
 };
-
-/// The name of the calls by which processes ask each other what goes on: they are no part of it.
-inline constexpr const char* kSurveyMethod = "survey";
 
 /// A cluster's next token, from one process to another: a one-way call of kToken. Of several, the
 /// one of the highest generation counts.
@@ -53,6 +50,9 @@ struct TokenMessage {
   Secret::Bytes token{};
   static constexpr auto fields = weft::fields(&TokenMessage::generation, &TokenMessage::token);
 };
+
+/// The name of the calls by which processes ask each other what goes on: they are no part of it.
+inline constexpr const char* kSurveyMethod = "survey";
 
 /// The calls of this process to actors of this process: the same order, credit and encoding,
 /// without a socket.
