@@ -62,7 +62,7 @@ TestCluster::~TestCluster() {
 
 void TestCluster::replace_head() {
   launcher_.signal(processes_->head_pid(), SIGKILL);
-  processes_->restart_head();
+  processes_->restart_head(system_->token());
 }
 
 std::string TestCluster::address(std::size_t host, std::size_t nic) const {

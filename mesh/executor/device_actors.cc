@@ -106,7 +106,7 @@ std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<st
   for (const MeshConfig& mesh : layout.meshes) others.push_back(mesh.hosts);
   // Before devices are there it would come to nothing again.
   for (std::size_t m = 0; m < layout.meshes.size(); ++m)
-    if (missing_[m] > 0 && hosts_for(layout.meshes[m], spares, true).free < missing_[m])
+    if (missing_[m] > 0 && hosts_for(layout.meshes[m], others, Placed::kBefore).free < missing_[m])
       return problem_;
   const std::vector<std::set<std::uint32_t>> broken = find_broken(patience);
   std::string problem;
