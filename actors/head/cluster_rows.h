@@ -40,4 +40,8 @@ struct MeshRow {
       &MeshRow::processes, &MeshRow::devices, &MeshRow::incident, &MeshRow::ending);
 };
 
+/// Throw Error(kDataLoss) for what no head has written, such as a rank that the mesh does not have.
+void check_row(const HostRow& row);
+void check_row(const MeshRow& row);
+
 }  // namespace weft::actors

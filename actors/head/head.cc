@@ -419,10 +419,11 @@ ClusterStatus Head::status() {
     for (const auto& [key, mesh] : meshes_) {
       for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
         if (mesh.places[rank].host != name || mesh.lost.contains(rank)) continue;
+        if (mesh.places[rank].device >= line.device_users.size()) continue;  // it has fewer now
         const std::string pid = rank < mesh.processes.size() && mesh.processes[rank].pid != 0
                                     ? fmt::format(" pid {}", mesh.processes[rank].pid)
                                     : " starting";
-        std::string& user = line.device_users.at(mesh.places[rank].device);
+        std::string& user = line.device_users[mesh.places[rank].device];
         user = actor_label(mesh.request, rank) + pid;
         if (rank < mesh.devices.size()) user += ", " + mesh.devices[rank];
       }

@@ -58,6 +58,7 @@ void Head::read_all_rows() {
   for (const auto& [name, row] : store_.rows(StateStore::Table::kHosts)) {
     Host& host = hosts_[name];
     static_cast<HostRow&>(host) = decode<HostRow>(row);
+    check_row(host);
     host.joined = now;
     host.away_since = now;
     placement_.add_host(name, host.offer.devices);
@@ -72,6 +73,7 @@ void Head::read_all_rows() {
   for (const auto& [name, row] : store_.rows(StateStore::Table::kMeshes)) {
     Mesh mesh;
     static_cast<MeshRow&>(mesh) = decode<MeshRow>(row);
+    check_row(mesh);
     const MeshKey key = MeshKey::of_text(name);
     mesh.failed = mesh.incident.has_value();
     // Who started it is gone, and its answer with it.

@@ -30,10 +30,17 @@ std::size_t rotate_token_offline(const std::filesystem::path& state_directory) {
     // Locked as long as this lives: no head starts meanwhile.
     const std::unique_ptr<StateStore> opened = open_store(state_directory);
     const StateStore& store = *opened;
-    for (const auto& [name, row] : store.rows(StateStore::Table::kHosts))
-      members.push_back(decode<HostRow>(row).agent.id);
-    for (const auto& [name, row] : store.rows(StateStore::Table::kOwners))
-      members.push_back(decode<OwnerRow>(row).process.id);
+    try {
+      for (const auto& [name, row] : store.rows(StateStore::Table::kHosts))
+        members.push_back(decode<HostRow>(row).agent.id);
+      for (const auto& [name, row] : store.rows(StateStore::Table::kOwners))
+        members.push_back(decode<OwnerRow>(row).process.id);
+    } catch (const Error& error) {
+      throw_error(ErrorCode::kDataLoss,
+                  "the head's state in {} does not say who belongs to the cluster: {}; the token is "
+                  "as it was",
+                  state_directory.string(), error.message());
+    }
     add_former_token(state_directory, former, members);
     write_token(state_directory, Secret::random());
     return members.size();

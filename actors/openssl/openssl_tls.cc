@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kRoom = 32u << 10;  // more than one record, which has 16 KiB and some bytes
 /// AES-GCM may seal some 2^24 records with one key (RFC 8446, 5.5). A new key costs nothing.
-constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 20;
+constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 18;
 constexpr std::size_t kRecordBytes = 16u << 10;
 constexpr std::string_view kBindingLabel = "EXPORTER-weft";
 

@@ -349,8 +349,7 @@ class CommandLine final {
     rotate
         ->add_option("--state", cluster_.state,
                      "Folder of the state of a head that does not run, in place of --head")
-        ->type_name("DIR")
-        ->excludes("--head");
+        ->type_name("DIR");
     gpus_command_ =
         app_.add_subcommand("gpus", "Show this machine's GPUs, or why none can be used");
     gpus_command_->add_flag("--json", gpus_json_, "Print JSON");

@@ -224,8 +224,9 @@ TEST(CtrlC, TwiceEndsARunWhoseDeviceIsStopped) {
   ::kill(run.device_on(1), SIGSTOP);
   expect_second_interrupt_ends(run);
   const auto events = run.events();
-  ASSERT_EQ(events.size(), 2u);
+  ASSERT_GE(events.size(), 2u);  // the driver may still see others end
   EXPECT_EQ(events[0]["kind"], "interruption");
+  EXPECT_EQ(events[1]["kind"], "interruption");
   EXPECT_EQ(events[0]["cause"], fmt::format("SIGINT from pid {} (tests_cluster)", ::getpid()));
 }
 

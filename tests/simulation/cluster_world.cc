@@ -27,7 +27,7 @@ class SimulatedAlarm final : public actors::IoLoop::Alarm {
   ~SimulatedAlarm() override { cancel(); }
   void start(TimePoint at, std::function<void()> then) override {
     cancel();
-    event_ = world_.at(at, [queue = queue_, then = std::move(then)] { queue->add(then); });
+    event_ = world_.at(world_.when(queue_->process(), at), [queue = queue_, then = std::move(then)] { queue->add(then); });
   }
   void cancel() override { world_.cancel(std::exchange(event_, 0)); }
 

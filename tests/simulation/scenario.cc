@@ -17,6 +17,8 @@ constexpr auto kOverWithin = std::chrono::seconds(120);
 /// What an earlier run had may be held until nobody waits for it any more.
 constexpr auto kCalmRun = std::chrono::seconds(80);
 constexpr auto kEndsWithin = std::chrono::seconds(60);
+/// How much faster or slower than the world's a host's clock is at most, of a thousand.
+constexpr int kClockDrift = 20;
 
 std::string worker_name(int worker) { return fmt::format("worker{}", worker); }
 
@@ -39,6 +41,10 @@ Scenario::Scenario(Options options)
       token_(Secret::random()) {
   world_.print_trace(options_.trace);
   if (!options_.calm) world_.set_loss(world_.chance(0.5) ? 0.001 : 0.02);
+  if (!options_.calm && world_.chance(0.5))
+    for (int host = 0; host <= kWorkers; ++host)
+      world_.set_clock(host, 1 + world_.random(-kClockDrift, kClockDrift) / 1e3,
+                       world_.random_time(Nanoseconds::zero(), std::chrono::hours(1)));
   if (options_.plant == Plant::kLosesWakeup) world_.lose_wakeups(0.0005);
   if (options_.plant == Plant::kForgetsState) world_.disk().lose_syncs();
   if (options_.plant == Plant::kFreesDevices) world_.let_children_live();

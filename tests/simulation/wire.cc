@@ -42,7 +42,7 @@ std::optional<std::size_t> Wire::write(int side, std::span<const std::byte> byte
 
 void Wire::send(int to, Segment segment) {
   End& end = ends_[to];
-  segment.arrives = world_.now() + world_.latency(ends_[1 - to].side.host, end.side.host);
+  segment.arrives = world_.time() + world_.latency(ends_[1 - to].side.host, end.side.host);
   if (world_.loses()) segment.arrives += kFirstAgain;
   if (!end.coming.empty()) segment.arrives = std::max(segment.arrives, end.coming.back().arrives);
   end.coming.push_back(std::move(segment));

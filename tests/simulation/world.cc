@@ -111,6 +111,26 @@ void World::join_thread(std::uint64_t thread) {
   }
 }
 
+TimePoint World::now() {
+  if (current_ == nullptr) return now_;
+  const auto clock = clocks_.find(host_of(current_->process));
+  if (clock == clocks_.end()) return now_;
+  const auto since = static_cast<double>(now_.time_since_epoch().count());
+  return TimePoint(Nanoseconds(static_cast<std::int64_t>(since * clock->second.rate)) +
+                   clock->second.ahead);
+}
+
+TimePoint World::when(ProcessNumber process, TimePoint shown) const {
+  const auto found = processes_.find(process);
+  if (found == processes_.end() || shown == TimePoint::max()) return shown;
+  const auto clock = clocks_.find(found->second.host);
+  if (clock == clocks_.end()) return shown;
+  const auto since =
+      static_cast<double>((shown.time_since_epoch() - clock->second.ahead).count());
+  // A nanosecond later rather than earlier: who wakes looks at the time.
+  return TimePoint(Nanoseconds(static_cast<std::int64_t>(since / clock->second.rate) + 1));
+}
+
 bool World::wait(const void* on, TimePoint until) {
   SimulatedThread& self = *current_;
   self.waits_on = on;
@@ -119,7 +139,7 @@ bool World::wait(const void* on, TimePoint until) {
   waiting_[on].push_back(self.number);
   std::uint64_t alarm = 0;
   if (until != TimePoint::max())
-    alarm = at(until, [this, thread = self.number, number] {
+    alarm = at(when(self.process, until), [this, thread = self.number, number] {
       const auto found = threads_.find(thread);
       if (found == threads_.end() || found->second->wait_number != number ||
           found->second->waits_on == nullptr)

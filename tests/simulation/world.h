@@ -52,6 +52,13 @@ class World : public Platform {
   /// Lets the world go on until `is_so` or a time; whether it is so.
   bool run_until(TimePoint time, const std::function<bool()>& is_so);
 
+  /// The world's own time, which no process knows.
+  TimePoint time() const { return now_; }
+  /// A host's clock goes so fast, and began so late or early.
+  void set_clock(int host, double rate, Nanoseconds ahead) { clocks_[host] = {rate, ahead}; }
+  /// When a process's clock will show that.
+  TimePoint when(ProcessNumber process, TimePoint shown) const;
+
   /// Uniform in [least, most].
   std::int64_t random(std::int64_t least, std::int64_t most);
   Nanoseconds random_time(Nanoseconds least, Nanoseconds most) {
@@ -73,7 +80,8 @@ class World : public Platform {
       on_process_end;
 
   // Platform: from threads.
-  TimePoint now() override { return now_; }
+  /// By the clock of the host that asks; outside of threads the world's.
+  TimePoint now() override;
   std::uint64_t start_thread(const std::string& name, std::function<void()> run) override;
   std::uint64_t current_thread() override { return current_ ? current_->number : 0; }
   void join_thread(std::uint64_t thread) override;
@@ -117,6 +125,11 @@ class World : public Platform {
 
   std::mt19937_64 random_;
   TimePoint now_{};
+  struct HostClock {
+    double rate = 1;
+    Nanoseconds ahead{};
+  };
+  std::map<int, HostClock> clocks_;  // by host; none: the world's
   std::uint64_t last_event_ = 0;
   std::map<std::pair<TimePoint, std::uint64_t>, std::function<void()>> events_;
   struct EventTimes {

@@ -33,8 +33,7 @@ class ActorTraining {
   explicit ActorTraining(const mesh::TrainingPlan& plan, DeviceKind kind = DeviceKind::kCpu,
                          const mesh::Hardware& hardware = mesh::machine_hardware(),
                          Log log = Log::standard_error(LogLevel::kInfo))
-      : plan_(plan), log_(std::move(log)), driver_(options("driver")) {
-    std::vector<mesh::PeerAddress> addresses;
+      : plan_(plan), kind_(kind), log_(std::move(log)), driver_(options("driver")) {
     for (const mesh::DeviceMesh& mesh : plan.partition.meshes) {
       std::vector<actors::ProcessRef> processes;
       for (int rank = 0; rank < mesh.size(); ++rank) {
@@ -47,16 +46,8 @@ class ActorTraining {
       meshes_.push_back(driver_.spawn_mesh<mesh::DeviceActor>(
           mesh.name(), mesh.shape(), processes,
           encode(RandomBatches::Config{kRows, kVocabulary, 11})));
-      std::vector<mesh::DeviceSetup> setups;
-      for (const transfer::DeviceId device : mesh.devices())
-        setups.push_back({device, plan.topology.host_of(device), 1, "", {.kind = kind}});
-      for (mesh::DeviceSetup& setup : setups) setup.secret = test::cluster_token().bytes();
-      const auto opened = meshes_.back().scatter<&mesh::DeviceActor::open>(setups).get();
-      for (std::size_t i = 0; i < opened.size(); ++i)
-        addresses.push_back({setups[i].device, setups[i].host, opened[i]});
     }
-    for (auto& mesh : meshes_) mesh.call<&mesh::DeviceActor::connect>(addresses).get();
-    mesh::open_communicators(meshes_, plan, ledger_);
+    open(1);
     for (const mesh::Program& program : plan.train.programs) {
       for (std::size_t m = 0; m < meshes_.size(); ++m) {
         if (const auto rank = plan.partition.meshes[mesh::MeshId(m)].rank_of(program.device))
@@ -64,6 +55,24 @@ class ActorTraining {
       }
     }
     for (auto& mesh : meshes_) mesh.call<&mesh::DeviceActor::initialize>(std::uint64_t{7}).get();
+  }
+
+  /// Connects all, for an epoch of the run; also for a later one, with another secret.
+  void open(std::uint64_t epoch) {
+    const Secret secret = Secret::random();
+    std::vector<mesh::PeerAddress> addresses;
+    for (std::size_t m = 0; m < meshes_.size(); ++m) {
+      std::vector<mesh::DeviceSetup> setups;
+      for (const transfer::DeviceId device : plan_.partition.meshes[mesh::MeshId(m)].devices())
+        setups.push_back({device, plan_.topology.host_of(device), epoch, "", {.kind = kind_}});
+      for (mesh::DeviceSetup& setup : setups) setup.secret = secret.bytes();
+      const auto opened = meshes_[m].scatter<&mesh::DeviceActor::open>(setups).get();
+      for (std::size_t i = 0; i < opened.size(); ++i)
+        addresses.push_back({setups[i].device, setups[i].host, opened[i]});
+    }
+    for (auto& mesh : meshes_) mesh.call<&mesh::DeviceActor::connect>(addresses).get();
+    ledger_.clear();
+    mesh::open_communicators(meshes_, plan_, ledger_);
   }
 
   actors::Future<std::vector<mesh::StepReport>> start(std::size_t mesh,
@@ -100,6 +109,7 @@ class ActorTraining {
   }
 
   const mesh::TrainingPlan& plan_;
+  const DeviceKind kind_;
   const Log log_;
   std::vector<std::unique_ptr<actors::System>> systems_;
   actors::System driver_;
@@ -232,6 +242,40 @@ TEST_P(DeviceActors, ExchangeTensorsByDeviceCollectives) {
   }
   EXPECT_GT(world.created(), 0u);
   EXPECT_EQ(world.error(), "");
+}
+
+/// A step that only the first mesh takes, and which is given up when it waits for the others.
+void break_a_step(ActorTraining& training, const mesh::TrainingPlan& plan, std::uint64_t step) {
+  auto first = training.start(0, train_step(step));
+  while (training.position(0).instruction == plan.train.programs[0].instructions.size())
+    std::this_thread::yield();  // it has not begun
+  if (!plan.collectives.groups.empty()) training.cancel_collectives(0, "a device is gone");
+  first.cancel();
+  EXPECT_THROW(first.get(), Error);
+}
+
+TEST_P(DeviceActors, GoOnInTheNextEpochWithTheirMemoryAndPrograms) {
+  for (const bool gpus : {false, true}) {
+    const mesh::TrainingPlan plan =
+        gpus ? plan_for_gpus(GetParam())
+             : plan_of(GetParam(), "eager-1f1b", transfer::Strategy::kWeft);
+    const mesh::TrainingPlan through_host =
+        plan_of(GetParam(), "eager-1f1b", transfer::Strategy::kWeft);
+    RandomBatches batches({kRows, kVocabulary, 11});
+    mesh::InProcessTraining reference(through_host, batches, 7);
+    FakeWorld world;
+    ActorTraining training(plan, DeviceKind::kCpu,
+                           gpus ? fake_gpus(world) : mesh::machine_hardware());
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      if (step > 0) {
+        break_a_step(training, plan, step);
+        training.open(step + 1);
+      }
+      EXPECT_EQ(training.run(train_step(step)).loss, reference.run(train_step(step)).loss)
+          << "step " << step << (gpus ? " by collectives" : "");
+    }
+    EXPECT_EQ(world.error(), "");
+  }
 }
 
 TEST(DeviceActor, SeesThatAPeerOfItsCollectivesHasDied) {

@@ -127,7 +127,7 @@ TEST(Tls, AConnectionOutlivesItsKey) {
   ends.greet();
   const std::string byte = "x";
   std::size_t got = 0;
-  constexpr std::size_t kRecords = (1u << 20) + 1000;  // a new key after 2^20
+  constexpr std::size_t kRecords = (1u << 18) + 1000;  // a new key after 2^18
   for (std::size_t i = 0; i < kRecords; ++i) {
     ends.dialler->write(bytes_of(byte));
     if (i % 100 != 0) continue;

@@ -1,0 +1,43 @@
+#include "actors/head/cluster_rows.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace {
+
+/// What `weft join` allows, many times over.
+constexpr std::uint32_t kMostDevices = 1u << 16;
+
+void check_ranks(const std::set<std::uint32_t>& ranks, std::size_t size, const char* what) {
+  if (!ranks.empty() && *ranks.rbegin() >= size)
+    throw_error(ErrorCode::kDataLoss, "a mesh of {} ranks whose rank {} is {}", size,
+                *ranks.rbegin(), what);
+}
+
+}  // namespace
+
+void check_row(const HostRow& row) {
+  if (row.offer.devices > kMostDevices)
+    throw_error(ErrorCode::kDataLoss, "host '{}' with {} devices", row.offer.name,
+                row.offer.devices);
+}
+
+void check_row(const MeshRow& row) {
+  const std::size_t size = row.places.size();
+  check_ranks(row.lost, size, "lost");
+  check_ranks(row.dead, size, "dead");
+  if (row.processes.size() > size)
+    throw_error(ErrorCode::kDataLoss, "a mesh of {} ranks with {} processes", size,
+                row.processes.size());
+  if (std::cmp_less(row.request.shape.size(), size))
+    throw_error(ErrorCode::kDataLoss, "a mesh of {} ranks with {} places", row.request.shape.size(),
+                size);
+  for (const DeviceProcess& process : row.processes)
+    if (process.rank >= size)
+      throw_error(ErrorCode::kDataLoss, "a mesh of {} ranks with a process of rank {}", size,
+                  process.rank);
+}
+
+}  // namespace weft::actors
