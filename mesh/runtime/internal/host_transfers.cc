@@ -125,8 +125,10 @@ bool HostTransfers::wait(std::uint32_t handle) {
 }
 
 void HostTransfers::cancel(const Error& why) {
+  // Whoever waits for this device recovers from it as this device's own error is recovered from.
+  const bool passes = is_symptom(why) || why.code() == ErrorCode::kDeadlineExceeded;
   engine_.cancel(naming_.epoch, naming_.run,
-                 Error(ErrorCode::kCancelled,
+                 Error(passes ? why.code() : ErrorCode::kCancelled,
                        fmt::format("'{}' was given up: {}", program_.name, why.message())));
 }
 
