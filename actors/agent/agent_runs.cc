@@ -54,7 +54,6 @@ DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term
                   fmt::format("{}:{}", config_.name, launch),
                   "--token-fd",
                   std::to_string(kSecretDescriptor)};
-  spec.command.insert(spec.command.end(), config_.protection.begin(), config_.protection.end());
   for (const std::string& assignment : submission.overrides)
     spec.command.insert(spec.command.end(), {"--set", assignment});
   if (!submission.overrides.empty())

@@ -174,7 +174,6 @@ int serve_run(const std::vector<std::string>& arguments) {
   options.started_by = given.get("started-by");
   options.protection = actors::Protection::of(given);
   options.token = actors::inherited_token(given);
-  options.protection = actors::Protection::of(given);
   return run_run(options);
 }
 
