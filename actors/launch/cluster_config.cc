@@ -97,8 +97,8 @@ RecoveryConfig parse_recovery(const ConfigNode& section, const std::vector<HostS
       if (std::ranges::find(names, name) == names.end())
         item.note(fmt::format("{}: cluster.hosts has no host '{}', only {}{}", item.path(), name,
                               fmt::join(names, ", "), did_you_mean(name, names)));
-      if (config.is_spare(name)) item.note(fmt::format("host '{}' is listed twice", name));
-      config.spares.push_back(name);
+      else if (config.is_spare(name)) item.note(fmt::format("host '{}' is listed twice", name));
+      else config.spares.push_back(name);
     }
     if (!config.spares.empty() && config.spares.size() >= hosts.size())
       spares->note("recovery.spares: all hosts are spares, so no mesh can be placed");
