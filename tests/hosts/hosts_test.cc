@@ -309,7 +309,7 @@ TEST_F(Hosts, ACheckpointOverASlowLinkTakesManyTimesTheTimeWithoutProgressAndPas
       << run.text();
 }
 
-TEST_F(Hosts, AChunkThatStopsOnItsWayEndsTheRunAlthoughSignsOfLifeGetThrough) {
+TEST_F(Hosts, AChunkThatStopsOnItsWayIsToldAndTheRunGoesOnOverOtherConnections) {
   ASSERT_EQ(hosts({"up", "2", "--rate", "4mbit"}).wait(), 0);
   ASSERT_EQ(shell("1", "ip link set dev eth0 gso_max_segs 1").text(), "")
       << "so that packets have their size on the link";
@@ -318,10 +318,12 @@ TEST_F(Hosts, AChunkThatStopsOnItsWayEndsTheRunAlthoughSignsOfLifeGetThrough) {
   ASSERT_TRUE(eventually([&] { return sent("1") > 2'000'000; }))
       << sent("1") << " bytes; " << run.text();
   // From here on only small packets reach the driver's host: what beats, not what carries tensors.
+  // New connections learn that when they are made.
   ASSERT_EQ(shell("0", "ip link set dev eth0 mtu 600").text(), "");
-  EXPECT_EQ(run.wait(), 1) << run.text();
+  EXPECT_EQ(run.wait(5 * kPatience), 0) << run.text();
   EXPECT_THAT(run.text(), AllOf(HasSubstr("of a checkpoint does not end: nothing has moved for "),
-                                HasSubstr("and no device is inside an op")));
+                                HasSubstr("and no device is inside an op"),
+                                HasSubstr("; back at step 0 after ")));
 }
 
 TEST(HostsWithoutRoot, AreRefusedWithStatus77) {
