@@ -69,9 +69,10 @@ struct RunHeader {
   LogLevel log_level = LogLevel::kInfo;
 };
 
-/// Reads `name`, `app`, `cluster`, `recovery` and `logs`. `app: gpt` is an executable in `program_directory`;
-/// one with a slash is a path (ConfigNode::as_path). Throws Error(kInvalidConfig), also when there
-/// is no such executable. Keys that it does not know are left to others.
+/// Reads `name`, `app`, `cluster`, `recovery` and `logs`. `app: gpt` is an executable in
+/// `program_directory`; one with a slash is a path (ConfigNode::as_path). Throws
+/// Error(kInvalidConfig), also when there is no such executable. Keys that it does not know are
+/// left to others.
 RunHeader parse_run_header(const ConfigDocument& document,
                            const std::filesystem::path& program_directory);
 

@@ -323,8 +323,8 @@ class RunSupervisor {
                        evidence.pid, evidence.verdict());
   }
 
-  /// Apps that have planned their steps go on from what lies in the run's folder; others would begin
-  /// again.
+  /// Apps that have planned their steps go on from what lies in the run's folder; others would
+  /// begin again.
   bool goes_on() const { return !run_.checked.empty() && run_.header.recovery.restarts > 0; }
 
   void tell_restart(const char* kind, const std::string& text) {

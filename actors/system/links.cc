@@ -10,8 +10,8 @@ namespace {
 /// Connections whose other side has not proven the token yet. When one more comes, the oldest goes:
 /// who proves itself at once gets in beside any number that do not.
 constexpr std::size_t kMaxUnproven = 256;
-/// A process that connects again so soon has dialled twice at a time, for two of its threads; one that
-/// has lost its connection takes longer to see that.
+/// A process that connects again so soon has dialled twice at a time, for two of its threads; one
+/// that has lost its connection takes longer to see that.
 constexpr auto kDialsTwiceWithin = std::chrono::seconds(3);
 /// A head lives for months; who died that long ago does not come back.
 constexpr std::size_t kDeadPeers = 4096;

@@ -19,8 +19,8 @@ namespace weft::mesh {
 /// Runs one device's part of an app's programs.
 ///
 /// Created by MeshGroup, one per rank of a mesh. Replaced where its process dies; where another
-/// one's does, it goes on in the next epoch. Owner's thread only: methods run one at a time, in the order each caller sent them; run() suspends while
-/// transfers are under way.
+/// one's does, it goes on in the next epoch. Owner's thread only: methods run one at a time, in the
+/// order each caller sent them; run() suspends while transfers are under way.
 class DeviceActor final {
  public:
   /// What the driver has prepared for OpenBatches.

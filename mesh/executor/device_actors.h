@@ -31,7 +31,8 @@ class DeviceActors final {
   void spawn(const LayoutConfig& layout, const std::vector<std::string>& spares);
   /// After deaths: those that live and answer go on in the next epoch of their mesh, others get new
   /// processes; also where spawn() has thrown, or has not been called. A device that does not
-  /// answer within `patience` is taken for dead. Why some are still missing, so that it is to be asked again; or empty.
+  /// answer within `patience` is taken for dead. Why some are still missing, so that it is to be
+  /// asked again; or empty.
   std::string renew(const LayoutConfig& layout, const std::vector<std::string>& spares,
                     Nanoseconds patience);
   /// Since the call of spawn() or renew() that came to an end: the devices that are new.

@@ -25,8 +25,8 @@ class DeviceEngine final {
                std::optional<Log> log = {});
   ~DeviceEngine();
 
-  /// Of the next epoch, after a death: all connections and communicators are to be made anew; memory
-  /// and programs stay. Nothing may be under way.
+  /// Of the next epoch, after a death: all connections and communicators are to be made anew;
+  /// memory and programs stay. Nothing may be under way.
   void renew(const DeviceSetup& setup);
 
   std::vector<std::byte> address() const { return transfers_->address(); }

@@ -16,6 +16,7 @@
 
 #include "actors/supervision/restart_limit.h"
 #include "core/base/clock.h"
+#include "core/base/error.h"
 #include "mesh/costs/schedule_tuner.h"
 #include "mesh/executor/device_actors.h"
 #include "mesh/executor/progress_watch.h"
@@ -125,8 +126,20 @@ class MeshGroup final : public TrainingEngine {
   void move_with_driver(const StepRequest& request, Done done, Nanoseconds interval,
                         const std::function<void()>& look);
   void remember_traces(std::vector<StepReport>& reports);
+  void measure_clocks();
+  /// Gives the cause rather than the symptom: a connection error may arrive before the head's
+  /// report of the crash.
   template <typename F>
-  auto guarded(F&& f);
+  auto guarded(F&& f) {
+    std::optional<Error> error;
+    try {
+      return f();
+    } catch (const Error& thrown) {
+      error = thrown;
+    }
+    throw_cause(*error);
+  }
+  [[noreturn]] void throw_cause(const Error& error);
 
   actors::Cluster& cluster_;
   const GroupOptions options_;
@@ -143,8 +156,8 @@ class MeshGroup final : public TrainingEngine {
   std::atomic<bool> step_runs_ = false;  ///< Looked at by who gathers beside steps.
   /// Devices that lack programs of the plan: they are new, or installing has failed half-way.
   std::set<transfer::DeviceId> outdated_;
-  bool begun_ = false;                   ///< There was a plan, and programs.
-  bool copies_ = false;                  ///< Checkpoints are gathered from copies.
+  bool begun_ = false;   ///< There was a plan, and programs.
+  bool copies_ = false;  ///< Checkpoints are gathered from copies.
   /// The plan may change between steps, but not in this.
   std::span<const CheckpointBatch> checkpoint_;
   std::uint64_t steps_ = 0, next_look_ = 8;  ///< Of "train".

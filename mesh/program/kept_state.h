@@ -27,7 +27,7 @@ struct StateReplicas {
 ///
 ///   keep.0 (between two steps)   parameters, moments ─▶ "kept.0"
 ///   hold.0 (beside steps)        "kept.0" of the first replica ─▶ "held.0.GROUP" of the holder
-///   fetch.0 (compiled then)      "kept.0" or "held.0.GROUP" ─▶ "kept.0" of who takes a dead one's place
+///   fetch.0 (compiled then)      "kept.0" or "held.0.GROUP" ─▶ "kept.0" of a dead one's successor
 ///   back.0                       "kept.0" ─▶ parameters, moments, and what ops read
 ///
 /// Two slots, 0 and 1, as one is whole while the other is filled. A value. Where no other process

@@ -95,7 +95,13 @@ TEST(RecoveryConfig, ReportsAllProblemsAtOnce) {
       error_of([&] {
         parse_recovery(document.root().at("recovery"), {{"worker0"}, {"worker1"}, {"worker2"}});
       }),
-      "x");
+      "f:2:13: recovery.restarts: expected a whole number from 0 to 1000000, found '-1'\n"
+      "f:3:12: recovery.spares[0]: cluster.hosts has no host 'worker3', only worker0, worker1, "
+      "worker2; did you mean 'worker0'?\n"
+      "f:3:30: host 'worker0' is listed twice\n"
+      "f:4:15: recovery.if_too_few: expected one of wait, fail, found 'wiat'; did you mean "
+      "'wait'?\n"
+      "f:5:3: unknown key 'copyevery' in recovery; did you mean 'copy_every'?");
 }
 
 TEST(RunHeader, FindsTheAppBesideTheProgramAndSaysWhenItIsMissing) {

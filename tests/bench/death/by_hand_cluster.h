@@ -11,8 +11,8 @@
 
 namespace weft::test {
 
-/// A cluster by hand on this machine: a head, agents worker0, worker1, ..., and processes that use up
-/// the CPU beside it. One thread at a time.
+/// A cluster by hand on this machine: a head, agents worker0, worker1, ..., and processes that use
+/// up the CPU beside it. One thread at a time.
 class ByHandCluster final {
  public:
   struct Size {

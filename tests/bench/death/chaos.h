@@ -17,9 +17,9 @@ struct ChaosOptions {
 
 /// Trains on four hosts of one device and a spare, while somebody kills, stops and cuts at random
 /// times, also while meshes are spawned and while the run recovers, and starts again by hand what
-/// an operator would. Prints what became of the runs. Returns how many did not end as an undisturbed
-/// one: status 0, each step once, every loss the same bits, no device with two processes, and
-/// nothing left.
+/// an operator would. Prints what became of the runs. Returns how many did not end as an
+/// undisturbed one: status 0, each step once, every loss the same bits, no device with two
+/// processes, and nothing left.
 int cause_chaos(const ChaosOptions& options);
 
 }  // namespace weft::test

@@ -1,0 +1,234 @@
+// What a group does when devices die: others take their place, and the state comes back.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/units.h"
+#include "mesh/executor/mesh_group.h"
+
+namespace weft::mesh {
+namespace {
+
+/// A device that lives is done with what it was at, after a death elsewhere.
+constexpr Nanoseconds kAnswersAgainWithin = std::chrono::seconds(10);
+/// A host that somebody starts again joins again.
+constexpr Nanoseconds kHostsComeBackWithin = std::chrono::seconds(10);
+constexpr Nanoseconds kLookForHostsEvery = std::chrono::milliseconds(50);
+/// Waiting for devices.
+constexpr Nanoseconds kWorthTelling = std::chrono::seconds(2);
+constexpr Nanoseconds kTellEvery = std::chrono::seconds(30);
+
+}  // namespace
+
+/// With devices some of which are new. What others have in memory stays.
+void MeshGroup::begin_again() {
+  const DeviceNumbering numbering = number_devices(layout_, devices_.places());
+  driver_.reset();  // its connections first
+  driver_ = devices_.open(numbering, options_.device);
+  ledger_.clear();
+  LayoutConfig layout = plan_.layout;
+  layout.device_places = find_gpus();
+  const bool moved = plan_.hosts != numbering.hosts || plan_.topology != numbering.topology ||
+                     plan_.layout.device_places != layout.device_places;
+  if (moved) {
+    TrainingPlan plan = make_training_plan(layout, model_, devices_.places());
+    plan.no_copies_because = std::move(plan_.no_copies_because);
+    plan.not_kept_because = std::move(plan_.not_kept_because);
+    plan_ = std::move(plan);
+    outdated_ = all_devices();
+    checkpoint_ = plan_.checkpoint;
+  }
+  open_communicators(devices_.meshes(), plan_, ledger_);
+  for (const auto* programs : plan_.all_programs()) install(*programs, On::kOutdatedDevices);
+  outdated_.clear();
+  measure_clocks();
+  traces_.clear();
+}
+
+bool MeshGroup::recovers_from(const Error& error) const {
+  if (options_.recovery.restarts == 0 || options_.recovery.stop.stop_requested()) return false;
+  switch (error.code()) {
+    case ErrorCode::kPeerDied:
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kDeadlineExceeded:
+    case ErrorCode::kStaleEpoch: return true;
+    default: return false;
+  }
+}
+
+/// Until no device is missing.
+void MeshGroup::replace_the_dead() {
+  const RecoveryOptions& recovery = options_.recovery;
+  const Nanoseconds patience =
+      std::max<Nanoseconds>(kAnswersAgainWithin, options_.progress.no_progress);
+  const TimePoint begun = clock_.now();
+  TimePoint tell = begun + kWorthTelling;
+  while (true) {
+    const std::string problem = devices_.renew(layout_, recovery.spares, patience);
+    if (problem.empty()) return;
+    const TimePoint now = clock_.now();
+    if (recovery.stop.stop_requested())
+      throw_error(ErrorCode::kCancelled, "interrupted while it waited for devices: {}", problem);
+    if (!recovery.waits && now - begun > kHostsComeBackWithin)
+      throw_error(ErrorCode::kResourceExhausted,
+                  "too few devices are left, and recovery.if_too_few is fail: {}", problem);
+    if (now > tell && recovery.on_wait) {
+      recovery.on_wait(problem);
+      tell = now + kTellEvery;
+    }
+    cluster_.wait_for_change(kLookForHostsEvery);
+  }
+}
+
+MeshGroup::Recovered MeshGroup::recover(const Error& why) {
+  Error error = why;
+  give_up_hold();
+  while (true) {
+    Recovered recovered;
+    recovered.cause = cluster_.what_died(error);
+    causes_.push_back(recovered.cause);
+    const auto number = restarts_.admit(clock_.now());
+    if (!number) {
+      std::string all;
+      for (const std::string& cause : causes_) all += "\n  " + cause;
+      throw_error(ErrorCode::kFailedPrecondition,
+                  "{}. That is more than recovery.restarts allows, {} within {}:{}",
+                  error.message(), restarts_.most(), format_seconds(in_seconds(restarts_.within())),
+                  all);
+    }
+    recovered.restart = *number;
+    recovered.most = restarts_.most();
+    try {
+      guarded([&] {
+        cluster_.forgive();
+        replace_the_dead();
+        // A symptom may have come long before its cause.
+        recovered.cause = causes_.back() = cluster_.what_died(Error(error.code(), recovered.cause));
+        cluster_.forgive();
+        std::set<std::string> hosts;
+        for (const transfer::DeviceId device : devices_.fresh()) {
+          hosts.insert(devices_.host_of(device));
+          outdated_.insert(device);
+          for (Kept& kept : kept_) kept.without.insert(device);
+        }
+        recovered.where = fmt::format("{}", fmt::join(hosts, ", "));
+        if (begun_) begin_again();
+        else begin({});
+        if (const auto slot = newest_kept()) recovered.kept_step = kept_[*slot].step;
+      });
+      return recovered;
+    } catch (const Error& thrown) {
+      if (!recovers_from(thrown)) throw;
+      error = thrown;
+    }
+  }
+}
+
+/// The newest first; compiled anew for whoever is new since then.
+std::optional<std::size_t> MeshGroup::newest_kept() const {
+  std::array<std::size_t, KeptState::kSlots> slots{};
+  std::iota(slots.begin(), slots.end(), 0);
+  std::ranges::sort(slots, std::greater(), [&](std::size_t slot) { return kept_[slot].step; });
+  for (const std::size_t slot : slots)
+    if (kept_[slot].step > 0 && fetch_of(slot)) return slot;
+  return std::nullopt;
+}
+
+std::optional<std::vector<Program>> MeshGroup::fetch_of(std::size_t slot) const {
+  const Kept& kept = kept_[slot];
+  return compile_fetch(plan_.partition, plan_.topology, kept.groups, slot, kept.held, kept.without);
+}
+
+void MeshGroup::run_programs(const std::vector<Program>& programs, std::string what) {
+  StepRequest request;
+  request.program = programs.front().name;
+  request.run = ++runs_;
+  run_step(request, watch(request, std::move(what), &programs));
+}
+
+void MeshGroup::keep_state(std::int64_t steps_done) {
+  if (plan_.kept.empty() || options_.recovery.copy_every == 0) return;
+  guarded([&] {
+    settle_hold();
+    begin_hold();
+    keep_due_ = keep_due_ || steps_done % options_.recovery.copy_every == 0;
+    // Links that are too slow for one copy after the other get fewer.
+    if (!keep_due_ || hold_due_ || holding_) return;
+    const std::size_t slot = kept_[0].step <= kept_[1].step ? 0 : 1;
+    kept_[slot] = {};
+    run_programs(plan_.kept.slots[slot].keep, "the copy for recovery");
+    kept_[slot] = {steps_done, !plan_.kept.sends(), plan_.kept.groups, {}};
+    keep_due_ = false;
+    if (plan_.kept.sends()) hold_due_ = slot;
+    begin_hold();
+  });
+}
+
+void MeshGroup::begin_hold() {
+  if (!hold_due_) return;
+  const std::unique_lock lock(beside_, std::try_to_lock);
+  if (!lock.owns_lock()) return;  // after the part of a checkpoint that is under way
+  StepRequest request;
+  request.program = plan_.kept.slots[*hold_due_].hold.front().name;
+  request.run = ++runs_;
+  hold_.emplace(devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run_beside>(request));
+  holding_ = std::exchange(hold_due_, std::nullopt);
+}
+
+void MeshGroup::settle_hold() {
+  if (!holding_) return;
+  const std::unique_lock lock(beside_, std::try_to_lock);
+  if (!lock.owns_lock() || !hold_->ready()) return;
+  hold_->get();
+  hold_.reset();
+  kept_[*std::exchange(holding_, std::nullopt)].held = true;
+}
+
+void MeshGroup::give_up_hold() {
+  const std::lock_guard lock(beside_);
+  if (hold_) hold_->cancel();
+  hold_.reset();
+  holding_.reset();
+  hold_due_.reset();
+}
+
+void MeshGroup::forget_kept() {
+  give_up_hold();
+  kept_ = {};
+}
+
+void MeshGroup::restore_kept() {
+  guarded([&] {
+    const std::size_t slot = newest_kept().value();
+    Kept& kept = kept_[slot];
+    if (!kept.without.empty()) {
+      const std::vector<Program> fetch = fetch_of(slot).value();
+      install(fetch);
+      run_programs(fetch, "the restoration of devices that are new");
+    }
+    run_programs(plan_.kept.slots[slot].back, "the restoration of the state");
+    const bool held = kept.held && kept.without.empty() && kept.groups == plan_.kept.groups;
+    kept_[1 - slot] = {};
+    kept = {kept.step, held || !plan_.kept.sends(), plan_.kept.groups, {}};
+    if (!kept.held) hold_due_ = slot;
+    begin_hold();
+  });
+}
+
+void MeshGroup::begin_anew() {
+  forget_kept();
+  guarded([&] { initialize(); });
+}
+
+}  // namespace weft::mesh
