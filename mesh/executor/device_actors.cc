@@ -49,8 +49,9 @@ DeviceActors::Candidates DeviceActors::hosts_for(
       return;
     candidates.devices += host.offer.devices;
     candidates.where.hosts.push_back(host.offer.name);
-    candidates.free += static_cast<std::size_t>(std::ranges::count_if(
-        host.device_users, [](const std::string& user) { return user.empty(); }));
+    candidates.usable += std::ranges::count_if(host.device_users, [&](const std::string& user) {
+      return user.empty() || user.starts_with(mesh.name + "[");
+    });
   };
   const auto add_all = [&](const std::vector<std::string>& names) {
     for (const std::string& name : names)
@@ -104,10 +105,14 @@ std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<st
   // Spares first. What a mesh has left, as its host was away, is free for others.
   std::vector<std::vector<std::string>> others = {spares};
   for (const MeshConfig& mesh : layout.meshes) others.push_back(mesh.hosts);
-  // Before devices are there it would come to nothing again.
-  for (std::size_t m = 0; m < layout.meshes.size(); ++m)
-    if (missing_[m] > 0 && hosts_for(layout.meshes[m], others, Placed::kBefore).free < missing_[m])
+  // Before devices are there it would come to nothing again. Those of the mesh's own dead become
+  // free when it is asked.
+  for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
+    const MeshConfig& mesh = layout.meshes[m];
+    if (missing_[m] > 0 &&
+        hosts_for(mesh, others, Placed::kBefore).usable < MeshShape(mesh.axes).size())
       return problem_;
+  }
   const std::vector<std::set<std::uint32_t>> broken = find_broken(patience);
   std::string problem;
   for (std::size_t m = 0; m < layout.meshes.size(); ++m) {

@@ -63,12 +63,13 @@ class DeviceActors final {
 
  private:
   void find_places();
-  /// Its hosts, then the others, as far as they are here; and how many devices are there, and free.
+  /// Its hosts, then the others, as far as they are here; and how many devices are there, and
+  /// free or its own.
   /// Where it is not placed yet, others only if those before them have too few devices.
   struct Candidates {
     actors::OnHosts where;
     std::int64_t devices = 0;
-    std::size_t free = 0;
+    std::int64_t usable = 0;
   };
   enum class Placed : std::uint8_t { kNotYet, kBefore };
   Candidates hosts_for(const MeshConfig& mesh, const std::vector<std::vector<std::string>>& others,
