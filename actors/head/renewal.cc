@@ -38,7 +38,7 @@ std::map<std::string, std::vector<std::uint32_t>> Head::by_host(
 
 /// The row of the next epoch, with the ranks that may live as its own, before anybody is told.
 MeshKey Head::begin_epoch(const MeshRenewal& renewal, Mesh& before) {
-  const MeshKey key{renewal.key.name, store_.next_mesh_epoch(renewal.key.name)};
+  MeshKey key{renewal.key.name, store_.next_mesh_epoch(renewal.key.name)};
   Mesh& mesh = meshes_[key];
   mesh.request = renewal.request;
   mesh.owner = before.owner;

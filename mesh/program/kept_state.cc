@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "mesh/program/compile.h"
 #include "mesh/program/emitter.h"
 #include "mesh/program/parameter_blocks.h"
 #include "transfer/reshard/plan.h"
