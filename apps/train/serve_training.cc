@@ -237,21 +237,32 @@ void note_missing_gpus(DeviceKind kind) {
         support.missing);
 }
 
-/// `note`: told what a recovery waits for.
+/// `note`: told what a recovery waits for, and of one before the first step.
 mesh::GroupOptions group_options(const RunConfig& config, const actors::AppRun& run,
                                  std::function<void(const std::string&)> note) {
   mesh::GroupOptions options;
   options.seed = config.seed;
   options.device = config.cluster.device;
   options.progress = {config.cluster.no_progress, config.cluster.longest_op};
-  options.recovery = {config.recovery.restarts,
-                      config.recovery.within,
-                      config.recovery.spares,
-                      config.recovery.waits,
-                      config.recovery.copy_every,
-                      std::move(note),
-                      run.stop,
-                      run.restart > 0};
+  options.recovery = {
+      .restarts = config.recovery.restarts,
+      .within = config.recovery.within,
+      .spares = config.recovery.spares,
+      .waits = config.recovery.waits,
+      .copy_every = config.recovery.copy_every,
+      .on_wait = [note](const std::string& why) { note("waits for devices: " + why); },
+      .on_early_recovery =
+          [note,
+           events = actors::RunEvents(run.out)](const mesh::TrainingEngine::Recovered& recovered) {
+            const std::string text = fmt::format(
+                "{}; replaced{} before the first step, restart {} of {}", recovered.cause,
+                recovered.where.empty() ? "" : " on " + recovered.where, recovered.restart,
+                recovered.most);
+            note(text);
+            events.add({"recovered", text});
+          },
+      .stop = run.stop,
+      .takes_over = run.restart > 0};
   return options;
 }
 
@@ -343,7 +354,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   mesh::MeshGroup devices(cluster, config.layout, config.model.graphs, data.batches,
                           group_options(config, run,
                                         [&](const std::string& problem) {
-                                          say(screen.out, "\n  waits for devices: {}\n", problem);
+                                          say(screen.out, "\n  {}\n", problem);
                                           std::fflush(screen.out);
                                         }),
                           std::move(plan));

@@ -92,7 +92,8 @@ MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const
   // All hosts have joined before this: one that is not known has died since.
   const bool host_lost = options_.recovery.restarts > 0 && error->code() == ErrorCode::kNotFound;
   if (!recovers_from(*error) && !host_lost) throw Error(*error);
-  recover(*error);
+  const Recovered recovered = recover(*error);
+  if (options_.recovery.on_early_recovery) options_.recovery.on_early_recovery(recovered);
 }
 
 /// With devices that are all new.

@@ -34,6 +34,8 @@ struct RecoveryOptions {
   std::int64_t copy_every = 10;  ///< Steps, between copies of the state in memory; 0: none.
   /// Told what it waits for, now and then. May be empty.
   std::function<void(const std::string&)> on_wait = {};
+  /// Told of a recovery while the group begins, as nobody asks for it then. May be empty.
+  std::function<void(const TrainingEngine::Recovered&)> on_early_recovery = {};
   std::stop_token stop = {};  ///< Nobody wants it any more.
   /// The driver before this one has died, and hosts may have too: begins as it would go on.
   bool takes_over = false;

@@ -103,7 +103,7 @@ MeshGroup::Recovered MeshGroup::recover(const Error& why) {
       std::string all;
       for (const std::string& cause : causes_) all += "\n  " + cause;
       throw_error(ErrorCode::kFailedPrecondition,
-                  "{}. That is more than recovery.restarts allows, {} within {}:{}",
+                  "{}\nThat is more than recovery.restarts allows, {} within {}:{}",
                   error.message(), restarts_.most(), format_seconds(in_seconds(restarts_.within())),
                   all);
     }
