@@ -169,9 +169,9 @@ class GraphMaker final {
       cycle.push_back(begin->first);
       graph_.waiters[begin->first].waits[begin->second - 1].in_cycle = true;
     }
-    std::ranges::rotate(cycle, std::ranges::min_element(cycle, {}, [this](std::size_t waiter) {
-                          return graph_.waiters[waiter].name;
-                        }));
+    const auto first_by_name = std::ranges::min_element(
+        cycle, {}, [this](std::size_t waiter) { return graph_.waiters[waiter].name; });
+    std::rotate(cycle.begin(), first_by_name, cycle.end());
     graph_.cycles.push_back(std::move(cycle));
   }
 
