@@ -37,7 +37,7 @@ Agent::~Agent() {
 
 void Agent::check_binary(const std::string& binary, const std::string& sha256) {
   if (!std::filesystem::exists(binary))
-    throw_error(ErrorCode::kNotFound,
+    throw_error(ErrorCode::kIncompatible,
                 "host {} has no file {}: put the app's binary there, the same as the driver's",
                 config_.name, binary);
   const std::string found = binary_sha256(binary, config_.hash_directory);

@@ -62,9 +62,9 @@ class Agent final {
   void joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns);
 
   /// Starts the device processes of a mesh and waits until each can be called. All or nothing.
-  /// Throws kIncompatible when the binary's SHA-256 differs, kNotFound when there is none,
-  /// kPeerDied with exit evidence when a process ends before it is ready, kStaleEpoch when a head
-  /// asks that another one has replaced, also meanwhile.
+  /// Throws kIncompatible when the binary's SHA-256 differs or there is none, kPeerDied with exit
+  /// evidence when a process ends before it is ready, kStaleEpoch when a head asks that another one
+  /// has replaced, also meanwhile.
   task<std::vector<DeviceProcess>> launch(LaunchRequest request);
   /// From the device process of that slot: it can be called. Returns its device index.
   std::uint32_t ready(std::uint64_t slot);

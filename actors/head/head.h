@@ -229,7 +229,7 @@ class Head final {
   MeshKey begin_epoch(const MeshRenewal& renewal, Mesh& before);
   task<void> take_over(MeshKey from, MeshKey to);
   task<void> free_dead(MeshKey from, MeshKey to);
-  task<std::string> start_missing(MeshKey key);
+  task<std::optional<Error>> start_missing(MeshKey key);
   RenewedMesh renewed(const MeshKey& key, std::string problem) const;
   /// Hosts that answer, each with its ranks of a mesh, of these.
   std::map<std::string, std::vector<std::uint32_t>> by_host(

@@ -131,12 +131,12 @@ task<void> Head::free_dead(MeshKey from, MeshKey to) {
   }
 }
 
-/// Starts a process for each rank that has none. Why some have none after that; else empty.
-task<std::string> Head::start_missing(MeshKey key) {
+/// Starts a process for each rank that has none. Why some have none after that; else nothing.
+task<std::optional<Error>> Head::start_missing(MeshKey key) {
   Mesh& mesh = meshes_.at(key);
   const std::vector<std::uint32_t> missing(mesh.lost.begin(), mesh.lost.end());
   for (const std::uint32_t rank : missing) mesh.processes[rank] = {};
-  if (missing.empty()) co_return "";
+  if (missing.empty()) co_return std::nullopt;
   try {
     const std::vector<HostDevice> found =
         placement_.find_replacements(mesh.request, places_of(mesh.places, missing));
@@ -145,7 +145,7 @@ task<std::string> Head::start_missing(MeshKey key) {
       mesh.lost.erase(missing[i]);
     }
   } catch (const Error& error) {
-    co_return error.message();
+    co_return error;
   }
   placement_.take(places_of(mesh.places, missing), key);
   std::map<std::string, LaunchRequest> launches = launches_of(key, mesh);
@@ -156,19 +156,19 @@ task<std::string> Head::start_missing(MeshKey key) {
   std::erase_if(launches, [](const auto& each) { return each.second.devices.empty(); });
   save(key, mesh);
   store_.sync();
-  std::string problem;
+  std::optional<Error> problem;
   std::vector<DeviceProcess> started;
   try {
     started = co_await launch(launches);
   } catch (...) {
-    problem = current_error().message();
+    problem = current_error();
   }
   const auto now = meshes_.find(key);
   if (now == meshes_.end()) co_return problem;
   for (const DeviceProcess& process : started) now->second.processes.at(process.rank) = process;
   // Of those that have started beside one that has not, nobody knows; they end before it is tried
   // again.
-  if (!problem.empty()) now->second.dead.insert(missing.begin(), missing.end());
+  if (problem) now->second.dead.insert(missing.begin(), missing.end());
   co_return problem;
 }
 
@@ -200,7 +200,7 @@ task<RenewedMesh> Head::renew(MeshRenewal renewal) {
   co_await take_over(from, key);
   co_await free_dead(from, key);
   if (const auto old = meshes_.find(from); old != meshes_.end()) begin_release(from, old->second);
-  std::string problem;
+  std::optional<Error> problem;
   if (meshes_.contains(key)) problem = co_await start_missing(key);
   const auto now = meshes_.find(key);
   const bool left = !owners_.contains(owner) || owners_.at(owner).visit != visit;
@@ -215,7 +215,9 @@ task<RenewedMesh> Head::renew(MeshRenewal renewal) {
   save(key, now->second);
   note_devices(key, now->second);
   store_.sync();
-  RenewedMesh result = renewed(key, std::move(problem));
+  // Another executable on a host does not pass.
+  if (problem && problem->code() == ErrorCode::kIncompatible) throw Error(*problem);
+  RenewedMesh result = renewed(key, problem ? problem->message() : "");
   const auto missing = std::ranges::count_if(result.processes, [](const DeviceProcess& process) {
     return process.process.id == ProcessId();
   });
