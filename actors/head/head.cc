@@ -275,7 +275,7 @@ void Head::begin_release(const MeshKey& key, Mesh& mesh) {
     const std::string& name = mesh.places[rank].host;
     const auto host = hosts_.find(name);
     if (mesh.lost.contains(rank) || host == hosts_.end() || !told.insert(name).second) continue;
-    Stopping stopping{name, host->second.agent, std::nullopt};
+    Stopping stopping{name, host->second.agent, std::nullopt, key};
     if (!host->second.away_since) stopping.ended = stop_on(stopping.agent, key, mesh.failed);
     mesh.stopping.push_back(std::move(stopping));
   }
@@ -308,7 +308,8 @@ task<void> Head::finish_stop(const MeshKey& key, bool failed, Stopping& stopping
     co_await context_.sleep(kStopAgainAfter);
     const auto host = hosts_.find(stopping.host);
     if (host == hosts_.end() || host->second.agent.id != stopping.agent.id) co_return;
-    if (!host->second.away_since) stopping.ended = stop_on(host->second.agent, key, failed);
+    if (!host->second.away_since)
+      stopping.ended = stop_on(host->second.agent, stopping.key, failed, stopping.ranks);
   }
 }
 

@@ -166,7 +166,9 @@ class Head final {
   struct Stopping {
     std::string host;
     ProcessRef agent;
-    std::optional<Future<void>> ended;  // of the call under way
+    std::optional<Future<void>> ended;      // of the call under way
+    MeshKey key;                            // as the host knows it
+    std::vector<std::uint32_t> ranks = {};  // none: all
   };
   struct Mesh : MeshRow {
     bool failed = false;             // or nobody is left to wait for an orderly end
@@ -185,6 +187,11 @@ class Head final {
   void read_all_rows();
   /// This agent holds the name of a host, does not answer, and may live; or nobody does.
   std::optional<HeldName> holder_of(const HostOffer& offer, ProcessId caller) const;
+  static bool has_process(const Mesh& mesh, std::uint32_t rank, const DeviceProcess& process);
+  /// A host runs these, and no mesh of the head has them: they end, and their devices stay taken
+  /// until they have.
+  void end_strangers(const HostOffer& offer, const MeshKey& key,
+                     const std::map<std::uint32_t, DeviceProcess>& strangers);
   /// What its agent says that it runs, and what the head believes, become one.
   void reconcile(const HostOffer& offer, const HostedDevices& devices);
   /// It does not answer, and may live; nothing new is placed there.

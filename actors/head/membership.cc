@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::uint32_t kMaxDevices = 1024;
 constexpr auto kProbeWithin = std::chrono::seconds(4);
+/// Between the epochs of meshes that are nobody's and have one epoch in common.
+constexpr std::uint64_t kStrangers = 1'000'000'000;
 /// How much longer a host that answers others may be away before its meshes fail.
 constexpr auto kPartitionLasts = std::chrono::seconds(10);
 
@@ -171,21 +173,47 @@ void Head::reconcile(const HostOffer& offer, const HostedDevices& devices) {
            on_this_machine(offer));
     }
   }
-  // Nobody's: of a mesh that was released while the host was away.
+  // Nobody's: of a mesh that was released while the host was away, or that no head has written down.
   for (const auto& [key, ranks] : running) {
-    if (meshes_.contains(key)) continue;
-    Mesh& mesh = meshes_[key];
-    mesh.request.mesh = key.name;
-    mesh.failed = mesh.ending = true;
-    for (const auto& [rank, process] : ranks) {
-      mesh.places.push_back(process.place);
-      placement_.take({process.place}, key);
-    }
-    mesh.request.shape = MeshShape{{"rank", static_cast<std::int64_t>(mesh.places.size())}};
-    begin_release(key, mesh);
-    event(fmt::format("host {} still runs mesh {} (epoch {}), which is nobody's: it ends",
-                      offer.name, key.name, key.epoch));
+    const auto mesh = meshes_.find(key);
+    const bool starts = mesh != meshes_.end() && !mesh->second.ending &&
+                        (mesh->second.processes.empty() || mesh->second.renewing);
+    if (starts) continue;
+    std::map<std::uint32_t, DeviceProcess> strangers;
+    for (const auto& [rank, process] : ranks)
+      if (mesh == meshes_.end() || !has_process(mesh->second, rank, process))
+        strangers.emplace(rank, process);
+    if (!strangers.empty()) end_strangers(offer, key, strangers);
   }
+}
+
+bool Head::has_process(const Mesh& mesh, std::uint32_t rank, const DeviceProcess& process) {
+  if (rank < mesh.processes.size()) return mesh.processes[rank].process.id == process.process.id;
+  return std::ranges::find(mesh.places, process.place) != mesh.places.end();
+}
+
+void Head::end_strangers(const HostOffer& offer, const MeshKey& key,
+                         const std::map<std::uint32_t, DeviceProcess>& strangers) {
+  // Others of that name and epoch may be on other hosts, or belong to somebody.
+  MeshKey own = key;
+  while (meshes_.contains(own)) own.epoch += kStrangers;
+  Mesh& mesh = meshes_[own];
+  mesh.request.mesh = key.name;
+  mesh.failed = mesh.ending = true;
+  mesh.watched = true;
+  Stopping stopping{offer.name, hosts_.at(offer.name).agent, std::nullopt, key, {}};
+  for (const auto& [rank, process] : strangers) {
+    mesh.places.push_back(process.place);
+    placement_.take({process.place}, own);
+    stopping.ranks.push_back(rank);
+  }
+  mesh.request.shape = MeshShape{{"rank", static_cast<std::int64_t>(mesh.places.size())}};
+  stopping.ended = stop_on(stopping.agent, key, true, stopping.ranks);
+  mesh.stopping.push_back(std::move(stopping));
+  save(own, mesh);
+  context_.system().ref<Head>(context_.self()).tell<&Head::finish_release>(own);
+  event(fmt::format("host {} still runs mesh {} (epoch {}), which is nobody's: it ends", offer.name,
+                    key.name, key.epoch));
 }
 
 void Head::leave(const std::string& why) {

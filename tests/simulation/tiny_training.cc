@@ -78,7 +78,7 @@ void record_owners(ClusterWorld& world, Records& records, actors::Cluster& clust
   records.term = status.term;
   // The owner is the one that asks: it has the newest.
   for (const actors::MeshStatus& mesh : status.meshes) {
-    if (mesh.state == "failed") continue;
+    if (mesh.state == "failed" || mesh.state == "ending") continue;
     const std::pair now(status.term, mesh.key.epoch);
     auto& last = records.last_epochs[mesh.key.name];
     if (now <= last)
