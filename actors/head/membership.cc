@@ -173,7 +173,8 @@ void Head::reconcile(const HostOffer& offer, const HostedDevices& devices) {
            on_this_machine(offer));
     }
   }
-  // Nobody's: of a mesh that was released while the host was away, or that no head has written down.
+  // Nobody's: of a mesh that was released while the host was away, or that no head has written
+  // down.
   for (const auto& [key, ranks] : running) {
     const auto mesh = meshes_.find(key);
     const bool starts = mesh != meshes_.end() && !mesh->second.ending &&
