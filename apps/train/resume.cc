@@ -51,26 +51,19 @@ bool same_parameters(const ParameterList& a, const ParameterList& b) {
   });
 }
 
-/// Gives the engine that state.
-void restore(const StoredCheckpoint& stored, mesh::TrainingEngine& engine,
-             const LoopEnvironment& environment) {
+/// The same, whatever dies meanwhile.
+void restore_in_the_end(const StoredCheckpoint& stored, mesh::TrainingEngine& engine,
+                        const LoopEnvironment& environment) {
   const std::int64_t step = stored.heading().step;
   while (true) {
-    bool by_disk = false;
+    bool by_engine = false;
     std::optional<Error> error;
     try {
-      engine.restore(
-          [&](const StatePiece& piece, std::span<float> values) {
-            by_disk = true;
-            stored.read(piece, values);
-            by_disk = false;
-          },
-          step);
-      return;
+      return restore(stored, engine, by_engine);
     } catch (...) {
       error = current_error();
     }
-    if (by_disk || !engine.recovers_from(*error)) throw Error(*error);
+    if (!by_engine || !engine.recovers_from(*error)) throw Error(*error);
     const TimePoint begun = environment.clock.now();
     const auto recovered = engine.recover(*error);
     const std::string text = describe(recovered, step, step, environment.clock.now() - begun);
@@ -80,6 +73,18 @@ void restore(const StoredCheckpoint& stored, mesh::TrainingEngine& engine,
 }
 
 }  // namespace
+
+void restore(const StoredCheckpoint& stored, mesh::TrainingEngine& engine, bool& by_engine) {
+  by_engine = true;
+  engine.restore(
+      [&](const StatePiece& piece, std::span<float> values) {
+        by_engine = false;
+        stored.read(piece, values);
+        by_engine = true;
+      },
+      stored.heading().step);
+  by_engine = false;
+}
 
 std::string describe(const mesh::TrainingEngine::Recovered& recovered, std::int64_t step,
                      std::int64_t reached, Nanoseconds took) {
@@ -108,7 +113,7 @@ Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
   if (!same_parameters(checkpoint.parameters, parameter_list(engine.graph())))
     throw_error(ErrorCode::kIncompatible,
                 "the checkpoint's parameters are not those of this model");
-  restore(stored, engine, environment);
+  restore_in_the_end(stored, engine, environment);
   const auto aside = take_over(path, checkpoint.step, environment.directory, run.restarted);
   say(environment.screen.out, "  resumed from {}, after step {}\n", path.string(), checkpoint.step);
   if (aside)

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "apps/run_files/checkpoint.h"
 #include "apps/train/training_loop.h"
 
 namespace weft::apps {
@@ -21,6 +22,10 @@ struct Resumed {
 /// where it has all steps done, and as find_checkpoint() does.
 Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
                const LoopEnvironment& environment);
+
+/// Gives the engine the state of a checkpoint. When it throws, `by_engine` says whether the engine
+/// has, which may recover then, or the disk.
+void restore(const StoredCheckpoint& stored, mesh::TrainingEngine& engine, bool& by_engine);
 
 /// "worker1 died: SIGKILL; back at step 60 on worker2 after 1.9 s (10 steps repeated), restart 1 of
 /// 3", for a run that had reached step 70.

@@ -196,7 +196,7 @@ class Loop {
       by_engine([&] { engine_.restore_kept(); });
       step = kept_step;
     } else if (stored) {
-      restore_from(*stored);
+      restore(*stored, engine_, engine_failed_);
     } else {
       by_engine([&] { engine_.begin_anew(); });
     }
@@ -207,22 +207,6 @@ class Loop {
     last_sound_ = std::min(last_sound_, step);
     checkpoint_due_ = false;
     return step;
-  }
-
-  void restore_from(const StoredCheckpoint& stored) {
-    bool by_disk = false;
-    try {
-      engine_.restore(
-          [&](const StatePiece& piece, std::span<float> values) {
-            by_disk = true;
-            stored.read(piece, values);
-            by_disk = false;
-          },
-          stored.heading().step);
-    } catch (...) {
-      engine_failed_ = !by_disk;
-      throw;
-    }
   }
 
   void tell_recovery(const mesh::TrainingEngine::Recovered& recovered, std::int64_t step,
