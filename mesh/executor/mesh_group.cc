@@ -360,8 +360,11 @@ void MeshGroup::move_beside(const std::string& program, const std::stop_token& s
   std::optional<Error> error;
   try {
     const std::lock_guard alone(beside_);
-    while (hold_ && !hold_->wait_for(std::chrono::milliseconds(20)))
+    ProgressWatch holds = watch(hold_request_, "the copy for recovery", nullptr);
+    while (hold_ && !hold_->wait_for(std::chrono::milliseconds(20))) {
       if (stop.stop_requested()) throw_error(ErrorCode::kCancelled, "the checkpoint was given up");
+      if (!step_runs_) holds.look();
+    }
     StepRequest request;
     request.program = program;
     request.run = ++runs_;

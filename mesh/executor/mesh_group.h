@@ -185,6 +185,7 @@ class MeshGroup final : public TrainingEngine {
   /// What runs beside steps, one at a time: a batch of a checkpoint, or what goes to holders.
   std::mutex beside_;
   std::optional<actors::Future<void>> hold_;       // guarded by beside_
+  StepRequest hold_request_;                       // guarded by beside_: of that
   std::optional<std::size_t> hold_due_, holding_;  ///< Slots.
   bool keep_due_ = false;
   actors::RestartLimit restarts_;

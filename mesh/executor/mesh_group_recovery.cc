@@ -183,6 +183,7 @@ void MeshGroup::begin_hold() {
   request.program = plan_.kept.slots[*hold_due_].hold.front().name;
   request.run = ++runs_;
   hold_.emplace(devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run_beside>(request));
+  hold_request_ = request;
   holding_ = std::exchange(hold_due_, std::nullopt);
 }
 
