@@ -239,7 +239,7 @@ void note_missing_gpus(DeviceKind kind) {
 
 /// `note`: told what a recovery waits for, and of one before the first step.
 mesh::GroupOptions group_options(const RunConfig& config, const actors::AppRun& run,
-                                 std::function<void(const std::string&)> note) {
+                                 const std::function<void(const std::string&)>& note) {
   mesh::GroupOptions options;
   options.seed = config.seed;
   options.device = config.cluster.device;
