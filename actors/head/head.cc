@@ -217,8 +217,9 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   try {
     places = placement_.find_places(request);
   } catch (const Error& error) {
-    if (!waits_for_devices() || error.code() == ErrorCode::kInvalidArgument) throw;
-    throw Error(ErrorCode::kUnavailable, error.message());
+    const bool passes = waits_for_devices() && error.code() != ErrorCode::kInvalidArgument;
+    throw Error(passes ? ErrorCode::kUnavailable : error.code(),
+                error.message() + gone_note(request));
   }
   const std::uint64_t visit = owners_.at(owner).visit;
   const MeshKey key{request.mesh, store_.next_mesh_epoch(request.mesh)};
@@ -246,7 +247,14 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   if (!failure && owners_.at(owner).visit != visit)
     failure = Error(ErrorCode::kCancelled, fmt::format("who asked for mesh {} is gone", key.name));
   if (failure) {
-    co_await release(key);
+    if (const auto left = meshes_.find(key); left != meshes_.end()) {
+      if (left->second.incident) failure = left->second.incident->error();
+      begin_release(key, left->second);
+      // So that who asks again finds them free; but those of a host that is silent stay taken.
+      const Wakeup released = context_.make_wakeup();
+      left->second.waiters.push_back(released);
+      co_await released.wait_for(kStopWithin);
+    }
     throw *failure;
   }
   now->second.processes = result.processes;

@@ -216,6 +216,8 @@ class Head final {
   task<std::vector<DeviceProcess>> launch(std::map<std::string, LaunchRequest> launches);
   /// Why a mesh whose processes have all started cannot be used after all.
   std::optional<Error> lost_while_starting(const MeshKey& key) const;
+  /// Lines for a mesh that has no place: what could have been one.
+  std::string gone_note(const MeshRequest& request) const;
   /// As wanted, or where another owner has that name "run quickstart#2".
   std::string free_name(const std::string& wanted) const;
   std::string actor_label(const MeshRequest& request, std::uint32_t rank) const;
@@ -229,6 +231,8 @@ class Head final {
             const std::string& host_note, bool local_log);
   /// That its mesh has failed, if it is here.
   void tell_owner(const Mesh& mesh);
+  /// A program that is back has a mesh of which there is nothing.
+  void tell_forgotten(const ProcessRef& owner, const MeshKey& key);
   /// No ranks: all.
   Future<void> stop_on(const ProcessRef& agent, const MeshKey& key, bool failed,
                        const std::vector<std::uint32_t>& ranks = {});
@@ -264,6 +268,7 @@ class Head final {
   RunBook runs_;
   IncidentBook book_;
   std::map<std::string, Host> hosts_;
+  std::map<std::string, std::string> gone_hosts_;  // by name: why; until they join again
   std::map<ProcessId, Owner> owners_;
   std::map<MeshKey, Mesh> meshes_;
 };

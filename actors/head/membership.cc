@@ -23,6 +23,7 @@ constexpr auto kProbeWithin = std::chrono::seconds(4);
 /// Between the epochs of meshes that are nobody's and have one epoch in common.
 constexpr std::uint64_t kStrangers = 1'000'000'000;
 /// How much longer a host that answers others may be away before its meshes fail.
+constexpr std::size_t kGoneHosts = 16;
 constexpr auto kPartitionLasts = std::chrono::seconds(10);
 
 bool on_this_machine(const HostOffer& offer) { return offer.machine == machine_name(); }
@@ -128,6 +129,7 @@ Joined Head::join(HostOffer offer, const HostedDevices& devices) {
         if (mesh.places[rank].host == offer.name && !mesh.lost.contains(rank))
           placement_.take({mesh.places[rank]}, key);
   }
+  gone_hosts_.erase(offer.name);
   Host& host = hosts_.at(offer.name);
   host.agent = agent;
   const std::optional<TimePoint> away_since = std::exchange(host.away_since, std::nullopt);
@@ -251,7 +253,27 @@ Joined Head::own(OwnerOffer offer) {
     if (!has.contains(key) && !mesh.processes.empty() && !mesh.renewing) begin_release(key, mesh);
     if (has.contains(key) && mesh.incident) tell_owner(mesh);
   }
+  for (const MeshKey& key : has) tell_forgotten(caller, key);
   return {store_.cluster_id(), store_.term(), config_.grace.count()};
+}
+
+void Head::tell_forgotten(const ProcessRef& owner, const MeshKey& key) {
+  for (const auto& [known, mesh] : meshes_) {
+    if (mesh.owner != owner.id || known.name != key.name) continue;
+    // Or it has been renewed, and the answer was lost.
+    if (known == key ? mesh.incident || !mesh.ending : !mesh.ending) return;
+  }
+  Casualty lost;
+  lost.mesh = key.name;
+  lost.epoch = key.epoch;
+  lost.host_note = fmt::format(
+      "the head (term {}) does not know it: the disk of the one before was full, or its program "
+      "was away for more than {:.0f} s",
+      store_.term(), in_seconds(config_.grace));
+  context_.system()
+      .named<ClusterWatcher>(owner, "watcher")
+      .tell<&ClusterWatcher::mesh_failed>(MeshFailure{{key.name, key.epoch, {lost}, 0}, {}, {}});
+  event(lost.describe());
 }
 
 /// Whoever starts a driver again has seen the end of the one before it.
@@ -357,6 +379,11 @@ void Head::fail_silent(Host& host) {
   evidence.silence = host.silence;
   fail_meshes_on(host, evidence,
                  fmt::format("its agent (pid {}) {}", host.offer.pid, evidence.verdict()));
+  // Nobody waits for what starts there.
+  context_.system().fail_calls(
+      host.agent.id,
+      Error(ErrorCode::kPeerDied, fmt::format("host {} (agent pid {}) {}", host.offer.name,
+                                              host.offer.pid, evidence.verdict())));
 }
 
 void Head::peer_lost(ProcessId peer, bool cut_off) {
@@ -449,7 +476,17 @@ void Head::remove_host(const std::string& name, const ExitEvidence& evidence,
       if (mesh.places[rank].host == name) mesh.lost.insert(rank);
     save(key, mesh);
   }
+  if (gone_hosts_.size() == kGoneHosts) gone_hosts_.erase(gone_hosts_.begin());
+  gone_hosts_[name] = note;
   event(fmt::format("host {} is gone: {}", name, note));
+}
+
+std::string Head::gone_note(const MeshRequest& request) const {
+  std::string note;
+  for (const auto& [name, why] : gone_hosts_)
+    if (request.hosts.empty() || std::ranges::find(request.hosts, name) != request.hosts.end())
+      note += fmt::format("\n  host {} is gone: {}", name, why);
+  return note;
 }
 
 bool Head::waits_for_devices() const {

@@ -17,6 +17,8 @@ namespace {
 
 constexpr auto kSpawnWithin = std::chrono::seconds(60);
 constexpr auto kAskAgainAfter = std::chrono::milliseconds(50);
+/// A head that is away comes back in its grace, or never.
+constexpr Nanoseconds kHeadReturnsWithin = std::chrono::seconds(60);
 constexpr auto kReleaseWithin = std::chrono::seconds(5);
 constexpr auto kEndToldWithin = std::chrono::milliseconds(500);
 constexpr auto kOwnWithin = std::chrono::seconds(5);
@@ -65,7 +67,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
                      [this](bool now) { return cancelled(now); }});
   });
   open_.emplace(ear_, *this);
-  head_.join();
+  head_.join(options_.description.restart > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
 }
 
 Cluster::~Cluster() {

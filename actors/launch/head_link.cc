@@ -24,25 +24,34 @@ bool is_final(const Error& error) {
          error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kCancelled;
 }
 
+bool may_return(const Error& error) {
+  return error.code() == ErrorCode::kUnavailable || error.code() == ErrorCode::kPeerDied ||
+         error.code() == ErrorCode::kDeadlineExceeded;
+}
+
 }  // namespace
 
 HeadLink::HeadLink(System& system, const Address& address, Events events)
     : system_(system), address_(address), events_(std::move(events)) {}
 
-Joined HeadLink::join() {
-  const ProcessRef found = system_.connect(address_, internal::kConnectWithin);
-  {
-    const std::lock_guard lock(mutex_);
-    process_ = found;
-  }
-  const TimePoint give_up = clock_.now() + internal::kConnectWithin;
+Joined HeadLink::join(Nanoseconds returns_within) {
+  const TimePoint begun = clock_.now();
   std::optional<Joined> joined;
   while (!joined) {
     try {
+      const ProcessRef found = system_.connect(address_, internal::kConnectWithin);
+      {
+        const std::lock_guard lock(mutex_);
+        process_ = found;
+      }
       joined = events_.greet(found);
     } catch (const Error& error) {
       // Everybody may ask at once, where a whole cluster starts.
-      if (error.code() != ErrorCode::kResourceExhausted || clock_.now() > give_up) throw;
+      const Nanoseconds patience = error.code() == ErrorCode::kResourceExhausted
+                                       ? Nanoseconds(internal::kConnectWithin)
+                                   : may_return(error) ? returns_within
+                                                       : Nanoseconds::zero();
+      if (clock_.now() - begun >= patience) throw;
     }
     if (!joined) wait_a_while();
   }

@@ -40,8 +40,9 @@ class HeadLink final {
   HeadLink& operator=(const HeadLink&) = delete;
 
   /// Reaches the head, which peer_gone() must be able to tell of from here on. Throws what
-  /// System::connect() and `greet` throw. Once.
-  Joined join();
+  /// System::connect() and `greet` throw. Once. `returns_within`: where there has been a head, one
+  /// that is away or hangs is waited for so long.
+  Joined join(Nanoseconds returns_within = Nanoseconds::zero());
   /// The head as last known.
   ActorRef<Head> head() const;
   ProcessRef process() const;

@@ -199,7 +199,20 @@ class RunSupervisor {
                     run_.run_file.string(), fmt::join(missing, ", "), advice);
       }
       if (const auto event = queue_.next(clock.now() + internal::kAskHeadEvery))
-        start_failed(*event);
+        if (!revive(*event)) start_failed(*event);
+    }
+  }
+
+  /// Whoever has died while the cluster comes up.
+  bool revive(const SupervisorEvent& event) {
+    switch (event.kind) {
+      case SupervisorEvent::Kind::kHeadDied: return restart_head(event.evidence);
+      case SupervisorEvent::Kind::kHostDied:
+        if (!goes_on()) return false;
+        host_died(event);
+        return restart_agent(event);
+      case SupervisorEvent::Kind::kHeadBack: return true;
+      default: return false;
     }
   }
 

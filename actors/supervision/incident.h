@@ -18,7 +18,7 @@ struct Casualty {
   std::string mesh;
   std::uint64_t epoch = 0;  ///< of the mesh
   std::uint32_t rank = 0;
-  std::string host;  ///< name of the agent
+  std::string host;  ///< name of the agent; empty: it is the whole mesh
   std::uint32_t device = 0;
   std::int64_t pid = 0;
   ExitEvidence evidence;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/supervision/proc_stat.h"
+#include "actors/supervision/processes.h"
 
 namespace weft::actors {
 namespace {
@@ -27,9 +28,13 @@ std::vector<pid_t> children() {
 
 }  // namespace
 
-void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+// In a simulated world, no process outlives its parent.
+void adopt_orphans() {
+  if (Processes::simulated() == nullptr) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
 
 void end_orphans(Nanoseconds within) {
+  if (Processes::simulated() != nullptr) return;
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + within;
   while (true) {

@@ -14,19 +14,30 @@ std::shared_ptr<ActorHost> System::Impl::find_host(ActorId id) {
   return found == hosts.end() ? nullptr : found->second;
 }
 
+Error System::Impl::not_hosted(ActorId id, const ActorHost* host) {
+  const std::string label = host == nullptr ? "" : host->self().label;
+  const std::lock_guard lock(hosts_mutex);
+  for (const auto& [orphan, why] : orphans)
+    if (orphan == id)
+      return Error(ErrorCode::kPeerDied,
+                   fmt::format("{} has ended this actor with the connection to who owned it: {}; "
+                               "the call was not started",
+                               self.process.name, why))
+          .from(self.process.name, label);
+  return Error(ErrorCode::kNotFound,
+               fmt::format("{} does not host this actor{}: it was stopped, or never started; "
+                           "the call was not started",
+                           self.process.name, label.empty() ? "" : " '" + label + "' any more"))
+      .from(self.process.name, label);
+}
+
 std::optional<Error> System::Impl::deliver(Envelope envelope) {
   if (envelope.call.actor == ActorId(0)) return answer_system_call(std::move(envelope));
   const auto host = find_host(envelope.call.actor);
   const auto refusal = host ? host->mailbox()->push(envelope) : Mailbox::Refusal::kClosed;
   switch (refusal) {
     case Mailbox::Refusal::kNone: return std::nullopt;
-    case Mailbox::Refusal::kClosed:
-      return Error(ErrorCode::kNotFound,
-                   fmt::format("{} does not host this actor{}: it was stopped, or never started; "
-                               "the call was not started",
-                               self.process.name,
-                               host ? " '" + host->self().label + "' any more" : ""))
-          .from(self.process.name, host ? host->self().label : "");
+    case Mailbox::Refusal::kClosed: return not_hosted(envelope.call.actor, host.get());
     case Mailbox::Refusal::kOverrun:
       return Error(ErrorCode::kResourceExhausted,
                    fmt::format("the mailbox of {} is full; the call was not started",

@@ -15,6 +15,7 @@ constexpr std::size_t kMaxUnproven = 256;
 constexpr auto kDialsTwiceWithin = std::chrono::seconds(3);
 /// A head lives for months; who died that long ago does not come back.
 constexpr std::size_t kDeadPeers = 4096;
+constexpr std::size_t kOrphans = 64;
 
 /// Where others reach a process that listens on every address: where its connection comes from.
 void complete_address(Introduction& other, const Connection& connection) {
@@ -303,7 +304,13 @@ void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason, 
   }
   for (const auto& host : all) {
     host->mailbox()->drop_route(link.get());
-    if (was_connected && host->owner() == link->peer_id()) host->stop();
+    if (!was_connected || host->owner() != link->peer_id()) continue;
+    {
+      const std::lock_guard lock(hosts_mutex);
+      orphans.emplace_back(host->self().actor, reason.message());
+      if (orphans.size() > kOrphans) orphans.pop_front();
+    }
+    host->stop();
   }
   if (was_connected && peer_lost) peer_lost(link->peer(), reason, how);
 }

@@ -1,11 +1,13 @@
 // Head, agents, devices and drivers as they are, in a simulated world: a few hosts whose processes
 // die, stop and go on, whose networks fail, from one seed. Prints what a seed does with --trace.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "actors/launch/roles.h"
 #include "tests/simulation/scenario.h"
@@ -16,6 +18,19 @@ namespace {
 /// A seed takes some hundredths of a second; one that takes so long goes round in circles.
 constexpr unsigned kLongestSeconds = 60;
 
+/// What its processes say is of interest where something is wrong.
+void say_into(const std::filesystem::path& file) {
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+  ::dup2(fd, STDOUT_FILENO);
+  ::dup2(fd, STDERR_FILENO);
+  ::close(fd);
+}
+
+void print_file(const std::filesystem::path& file) {
+  std::ifstream text(file);
+  for (std::string line; std::getline(text, line);) fmt::print("  {}\n", line);
+}
+
 /// In a process of its own, as a world that ends leaves its dead processes' memory behind; whether
 /// all was well.
 bool run_apart(const Scenario::Options& options, std::uint64_t& digest) {
@@ -25,7 +40,12 @@ bool run_apart(const Scenario::Options& options, std::uint64_t& digest) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(kLongestSeconds);
+    const int out = ::dup(STDOUT_FILENO);
+    if (!options.trace) say_into(options.scratch / "said");
     const Scenario::Result result = Scenario(options).run();
+    std::fflush(stdout);
+    ::dup2(out, STDOUT_FILENO);
+    if (!result.violations.empty()) print_file(options.scratch / "said");
     for (const std::string& violation : result.violations)
       fmt::print("seed {}: VIOLATION: {}\n", options.seed, violation);
     if (options.summary || options.trace)
@@ -40,9 +60,11 @@ bool run_apart(const Scenario::Options& options, std::uint64_t& digest) {
   ::waitpid(child, &status, 0);
   [[maybe_unused]] const auto got = ::read(ends[0], &digest, sizeof digest);
   ::close(ends[0]);
-  if (!WIFEXITED(status))
+  if (!WIFEXITED(status)) {
+    print_file(options.scratch / "said");
     fmt::print("seed {}: VIOLATION: the simulation itself died of signal {}\n", options.seed,
                WTERMSIG(status));
+  }
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
@@ -55,6 +77,7 @@ int find_planted(Scenario::Options options, std::uint64_t first) {
                                     std::pair(Plant::kLosesWakeup, "a call never ends"),
                                     std::pair(Plant::kForgetsState, "the head forgets"),
                                     std::pair(Plant::kFreesDevices, "a device has two owners"),
+                                    std::pair(Plant::kTellsNoCause, "no cause is told"),
                                     std::pair(Plant::kKeepsOldState, "nobody goes back")}) {
     options.plant = plant;
     int seeds = 0;

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <fstream>
+
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 
@@ -12,6 +15,7 @@ namespace {
 constexpr int kWorkers = 2;
 constexpr std::uint32_t kDevices = 2;
 constexpr std::uint16_t kHeadPort = 7077;
+constexpr std::string_view kAgentOf = "agent of ";
 /// After what happens to it, a run is over in this time whatever it is.
 constexpr auto kOverWithin = std::chrono::seconds(120);
 /// What an earlier run had may be held until nobody waits for it any more.
@@ -32,8 +36,8 @@ std::vector<std::string> with_token(std::vector<std::string> arguments) {
 
 Scenario::Scenario(Options options)
     : options_(std::move(options)),
-      recovers_(options_.seed % 2 == 1),
-      training_{kWorkers * kDevices, 100, options_.plant, recovers_},
+      keeper_(keeper_of(options_.seed)),
+      training_{kWorkers * kDevices, 100, options_.plant, recovers()},
       world_(options_.seed,
              [this](const std::vector<std::string>& arguments) {
                return tiny_main(world_, records_, training_, arguments);
@@ -49,6 +53,17 @@ Scenario::Scenario(Options options)
   if (options_.plant == Plant::kForgetsState) world_.disk().lose_syncs();
   if (options_.plant == Plant::kFreesDevices) world_.let_children_live();
   world_.hide(options_.scratch.string());
+  records_.token = token_;
+}
+
+Scenario::Keeper Scenario::keeper_of(std::uint64_t seed) {
+  switch (seed % 8) {
+    case 1:
+    case 5: return Keeper::kOperator;
+    case 3: return Keeper::kRun;
+    case 7: return Keeper::kLocalRun;
+    default: return Keeper::kNobody;
+  }
 }
 
 void Scenario::violation(const std::string& what) { records_.violations.push_back(what); }
@@ -76,18 +91,51 @@ void Scenario::start_worker(int worker) {
 }
 
 void Scenario::start_missing() {
+  if (keeper_ == Keeper::kLocalRun) return;
   if (find("head") == 0) start_head();
   for (int worker = 0; worker < kWorkers; ++worker)
     if (find(worker_name(worker)) == 0) start_worker(worker);
 }
 
 ProcessNumber Scenario::start_run(const std::string& name) {
+  const std::string head = fmt::format("{}:{}", ClusterWorld::address_of(0), kHeadPort);
+  const std::filesystem::path out = options_.scratch / name;
+  if (!supervised())
+    return world_.run(name, 0,
+                      with_token({"--weft-role=driver", "--head", head, "--out", out.string(),
+                                  "--name", name, "--last-words", "/dev/null"}),
+                      token_);
+  const std::filesystem::path file = options_.scratch / (name + ".yaml");
+  std::ofstream yaml(file);
+  yaml << "name: " << name << "\napp: /proc/self/exe\nrecovery: {restarts: 100}\n"
+       << "cluster:\n  hosts:\n";
+  for (int worker = 0; worker < kWorkers; ++worker)
+    yaml << fmt::format("    - {{name: {}, devices: {}}}\n", worker_name(worker), kDevices);
+  yaml.close();
   return world_.run(
-      name, 0,
-      with_token({"--weft-role=driver", "--head",
-                  fmt::format("{}:{}", ClusterWorld::address_of(0), kHeadPort), "--out",
-                  (options_.scratch / name).string(), "--name", name, "--last-words", "/dev/null"}),
+      name, 0, run_words(file.string(), keeper_ == Keeper::kLocalRun ? "" : head, out.string()),
       token_);
+}
+
+/// What a failure may name as its cause: who it happened to, and what ends with that.
+void Scenario::suspect(ProcessNumber process) {
+  const std::string label = world_.label_of(process);
+  suspects_.insert(label);
+  if (label.starts_with(kAgentOf)) suspects_.insert(label.substr(kAgentOf.size()));
+  if (label == "first" || label.starts_with("driver of")) suspects_.insert("driver");
+  for (const ProcessNumber child : world_.processes())
+    if (world_.parent_of(child) == process) suspects_.insert(world_.label_of(child));
+}
+
+void Scenario::suspect_host(int host) {
+  suspects_.insert(ClusterWorld::address_of(host) + ":");
+  for (const ProcessNumber process : world_.processes())
+    if (world_.host_of(process) == host) suspect(process);
+}
+
+bool Scenario::names_a_suspect(const std::string& error) const {
+  return std::ranges::any_of(
+      suspects_, [&](const std::string& word) { return error.find(word) != std::string::npos; });
 }
 
 /// Where runs recover, an operator starts head and agents again.
@@ -113,24 +161,27 @@ void Scenario::strike(TimePoint until) {
       world_.chance(0.5)
           ? world_.random_time(std::chrono::milliseconds(10), std::chrono::seconds(2))
           : world_.random_time(std::chrono::seconds(2), longest);
-  switch (world_.random(0, 5)) {
+  switch (world_.random(0, keeper_ == Keeper::kLocalRun ? 2 : 5)) {
     case 4: {
       const int host = world_.random(0, kWorkers);
       ++beyond_head_;
       if (host == 0) ++beyond_recovery_;
+      suspect_host(host);
       faults_.push_back(fmt::format("host {} loses power for {:.1f} s", host, in_seconds(lasts)));
       return world_.lose_power(host, host == 0 ? "/head/" : "/none/", lasts);
     }
     case 5:
       ++beyond_head_;  // what a head could not write, the next one does not know
       ++beyond_recovery_;
+      suspects_.insert("disk");
       faults_.push_back(fmt::format("the disk is full for {:.1f} s", in_seconds(lasts)));
       world_.disk().set_full(true);
       world_.after(lasts, [this] { world_.disk().set_full(false); });
       return;
     case 0:
     case 1: {
-      const bool again = label == "head" && world_.chance(0.8);
+      const bool again = label == "head" && keeper_ != Keeper::kLocalRun && world_.chance(0.8);
+      suspect(victim);
       faults_.push_back(fmt::format("{} killed{}", label, again ? " and started again" : ""));
       if (!again) ++beyond_head_;
       if (label == "first") ++beyond_recovery_;
@@ -143,6 +194,7 @@ void Scenario::strike(TimePoint until) {
       return;
     }
     case 2:
+      suspect(victim);
       faults_.push_back(fmt::format("{} stopped for {:.1f} s", label, in_seconds(lasts)));
       if (label != "head") ++beyond_head_;
       world_.stop(victim);
@@ -152,6 +204,8 @@ void Scenario::strike(TimePoint until) {
       const int from = world_.random(0, kWorkers);
       const int to = (from + world_.random(1, kWorkers)) % (kWorkers + 1);
       const bool both = world_.chance(0.5);
+      suspect_host(from);
+      suspect_host(to);
       ++beyond_head_;
       faults_.push_back(fmt::format("{} {} cut for {:.1f} s", from, to, in_seconds(lasts)));
       world_.cut(from, to);
@@ -183,10 +237,14 @@ void Scenario::check_run(const std::string& name, ProcessNumber driver) {
                           expected_loss(training_)));
   if (!run.done && faults_.empty())
     violation(fmt::format("{} failed though nothing had: {}", name, run.error));
-  else if (!run.done && run.begun && recovers_ && beyond_recovery_ == 0)
+  else if (!run.done && run.begun && recovers() && beyond_recovery_ == 0)
     violation(fmt::format("{} has not recovered ({}): {}", name, faults, run.error));
+  else if (run.done && run.status.value_or(0) != 0 && beyond_recovery_ == 0)
+    violation(fmt::format("{} is done, and has failed ({}): {}", name, faults, run.error));
   else if (!run.done && run.begun && beyond_head_ == 0)
     violation(fmt::format("{} failed though only the head had ({}): {}", name, faults, run.error));
+  if (!run.done && run.begun && !run.error.empty() && !names_a_suspect(run.error))
+    violation(fmt::format("{} failed, and names another cause ({}): {}", name, faults, run.error));
   if (run.error.find("VIOLATION") != std::string::npos) violation(run.error);
   outcome_ += fmt::format("{}{}{}: {}", outcome_.empty() ? "" : "; ", name,
                           faults.empty() ? "" : " (" + faults + ")",
@@ -209,13 +267,20 @@ Scenario::Result Scenario::run() {
   world_.run_until(world_.now() + std::chrono::seconds(3), [] { return false; });
   const TimePoint mended = world_.now() + std::chrono::seconds(30);
   if (!options_.calm) plan_faults(mended);
-  if (recovers_) keep_up();
+  if (keeper_ == Keeper::kOperator || keeper_ == Keeper::kRun) keep_up();
   const ProcessNumber first = start_run("first");
   world_.run_until(mended + kOverWithin, ended(first));
   check_run("first", first);
   // Whatever was stopped or cut is not any more. What has ended an operator starts again.
   if (!options_.calm) world_.run_until(mended + std::chrono::seconds(1), [] { return false; });
   faults_.clear();
+  suspects_.clear();
+  if (keeper_ == Keeper::kLocalRun) {  // the next cluster is another
+    records_.cluster.clear();
+    records_.term = 0;
+    records_.last_epochs.clear();
+    records_.device_owners.clear();
+  }
   beyond_head_ = beyond_recovery_ = 0;
   for (int i = 0; i < 40; ++i) {
     start_missing();

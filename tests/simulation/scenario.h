@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,16 @@ class Scenario final {
   Result run();
 
  private:
+  /// Who has what died started again.
+  enum class Keeper {
+    kNobody,    ///< ... and its runs end with it.
+    kOperator,  ///< A person, head and agents; the run goes on by itself.
+    kRun,       ///< The same, and `weft run --head` its driver.
+    kLocalRun,  ///< `weft run` everything, on one host.
+  };
+  static Keeper keeper_of(std::uint64_t seed);
+  bool recovers() const { return keeper_ != Keeper::kNobody; }
+  bool supervised() const { return keeper_ == Keeper::kRun || keeper_ == Keeper::kLocalRun; }
   void start_head();
   void start_worker(int worker);
   void start_missing();
@@ -41,17 +52,20 @@ class Scenario final {
   void check_run(const std::string& name, ProcessNumber driver);
   void check_end();
   void violation(const std::string& what);
+  void suspect(ProcessNumber process);
+  void suspect_host(int host);
+  bool names_a_suspect(const std::string& error) const;
   ProcessNumber find(const std::string& label) const;
 
   const Options options_;
-  const bool
-      recovers_;  // of every other seed the runs recover, and an operator starts agents again
+  const Keeper keeper_;
   const TinyOptions training_;
   Records records_;
   ClusterWorld world_;
   Secret token_;
   std::vector<std::string> faults_;
-  int beyond_head_ = 0;  // faults of others than the head
+  std::set<std::string> suspects_;  // words, one of which the cause of a failure has to have
+  int beyond_head_ = 0;             // faults of others than the head
   int beyond_recovery_ = 0;
   bool over_ = false;
   std::string outcome_;

@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <set>
 
+#include "actors/launch/run_supervisor.h"
+#include "actors/launch/token.h"
 #include "core/base/error.h"
 
 namespace weft::simulation {
@@ -107,9 +111,14 @@ void record_owners(ClusterWorld& world, Records& records, actors::Cluster& clust
 /// What a driver keeps, and its devices.
 class TinyDriver final {
  public:
-  TinyDriver(ClusterWorld& world, Records& records, const TinyOptions& options,
-             actors::Cluster& cluster)
-      : world_(world), records_(records), options_(options), cluster_(cluster) {
+  TinyDriver(ClusterWorld& world, Records& records, Records::Run& run, const TinyOptions& options,
+             actors::Cluster& cluster, bool restarted)
+      : world_(world),
+        records_(records),
+        run_(run),
+        options_(options),
+        cluster_(cluster),
+        begun_(restarted) {
     if (options_.recovers) cluster_.survive_deaths();
   }
 
@@ -172,11 +181,11 @@ class TinyDriver final {
     trainers_->call<&TinyTrainer::meet>(trainers_->call<&TinyTrainer::address>().get()).get();
     if (!std::exchange(begun_, true)) return;
     if (options_.plant != Plant::kKeepsOldState)
-      trainers_->call<&TinyTrainer::go_back>(kept_step_, kept_weight_).get();
+      trainers_->call<&TinyTrainer::go_back>(run_.kept_step, run_.kept_weight).get();
     else
       for (const std::uint32_t rank : all_but_living)
-        trainers_->rank(rank).call<&TinyTrainer::go_back>(kept_step_, kept_weight_).get();
-    step_ = kept_step_;
+        trainers_->rank(rank).call<&TinyTrainer::go_back>(run_.kept_step, run_.kept_weight).get();
+    step_ = run_.kept_step;
   }
 
   double train() {
@@ -184,8 +193,8 @@ class TinyDriver final {
     for (; step_ < options_.steps; ++step_) {
       if (step_ % kKeepEvery == 0 && options_.recovers) {
         const double weight = trainers.rank(0).call<&TinyTrainer::weight>().get();
-        kept_weight_ = weight;
-        kept_step_ = step_;
+        run_.kept_weight = weight;
+        run_.kept_step = step_;
       }
       const std::vector<double> parts = trainers.call<&TinyTrainer::step>(step_).get();
       cluster_.report_progress({step_, options_.steps, 0, 0, "steps", 0});
@@ -201,20 +210,49 @@ class TinyDriver final {
 
   ClusterWorld& world_;
   Records& records_;
+  Records::Run& run_;
   const TinyOptions& options_;
   actors::Cluster& cluster_;
   std::optional<actors::ActorMesh<TinyTrainer>> trainers_;
   actors::MeshKey key_;
-  bool begun_ = false;
-  int step_ = 0, kept_step_ = 0;
-  double kept_weight_ = 1;
+  bool begun_;
+  int step_ = 0;
 };
 
 int train(ClusterWorld& world, Records& records, const TinyOptions& options,
-          actors::Cluster& cluster, const std::string& name) {
-  TinyDriver driver(world, records, options, cluster);
-  records.runs[name].loss = driver.run();
+          actors::Cluster& cluster, Records::Run& run, bool restarted) {
+  TinyDriver driver(world, records, run, options, cluster, restarted);
+  run.loss = driver.run();
   return 0;
+}
+
+constexpr const char* kWeftRun = "--weft-run";
+
+/// What it says last stands among the run's events.
+std::string last_words(const std::filesystem::path& out) {
+  std::ifstream events(out / "events.jsonl");
+  std::string words;
+  for (std::string line; std::getline(events, line);)
+    if (const auto event = nlohmann::json::parse(line); event.at("kind") == "failed")
+      words = event.at("cause");
+  return words;
+}
+
+int supervise(Records& records, const std::vector<std::string>& words) {
+  const std::string file = words.at(2);
+  const std::string head = words.at(3);
+  const std::filesystem::path out = words.at(4);
+  Records::Run& run = records.runs[out.filename().string()];
+  run.status =
+      actors::supervise_run({.header = actors::parse_run_header(ConfigDocument::load(file), {}),
+                             .run_file = file,
+                             .overrides = {},
+                             .head = head,
+                             .out = out,
+                             .checked = "tiny",
+                             .token = records.token});
+  if (run.status != 0) run.error = last_words(out);
+  return *run.status;
 }
 
 }  // namespace
@@ -229,9 +267,15 @@ double expected_loss(const TinyOptions& options) {
   return weight;
 }
 
+std::vector<std::string> run_words(const std::string& run_file, const std::string& head,
+                                   const std::string& out) {
+  return {"weft", kWeftRun, run_file, head, out};
+}
+
 int tiny_main(ClusterWorld& world, Records& records, const TinyOptions& options,
               const std::vector<std::string>& arguments) {
   std::vector<std::string> words = arguments;
+  if (words.at(1) == kWeftRun) return supervise(records, words);
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   actors::AppMain app(static_cast<int>(pointers.size()), pointers.data());
@@ -239,15 +283,17 @@ int tiny_main(ClusterWorld& world, Records& records, const TinyOptions& options,
     return std::make_unique<TinyTrainer>(context, plant);
   });
   return app.run([&](actors::Cluster& cluster, const actors::AppRun& run) {
-    const std::string name = run.out.filename().string();
-    records.runs[name].begun = true;
+    Records::Run& record = records.runs[run.out.filename().string()];
+    record.begun = true;
     try {
-      const int status = train(world, records, options, cluster, name);
-      records.runs[name].done = true;
+      const int status = train(world, records, options, cluster, record, run.restart > 0);
+      record.done = true;
       return status;
     } catch (const Error& error) {
-      records.runs[name].error =
-          cluster.failure(std::chrono::milliseconds(500)).value_or(error).message();
+      record.error =
+          options.plant == Plant::kTellsNoCause
+              ? "a call has failed"
+              : cluster.failure(std::chrono::milliseconds(500)).value_or(error).message();
       throw;
     }
   });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,13 @@ struct Records {
     bool done = false;
     double loss = 0;
     std::string error;
+    std::optional<int> status;  ///< of `weft run`, where it is started by that
+    // What the driver has on disk.
+    int kept_step = 0;
+    double kept_weight = 1;
   };
   std::map<std::string, Run> runs;
+  Secret token;  ///< of the cluster that is started by hand
   std::vector<std::string> violations;
 };
 
@@ -40,6 +46,7 @@ enum class Plant {
   kLosesWakeup,    ///< Now and then nobody wakes who waits.
   kForgetsState,   ///< The disk says that it has synced.
   kFreesDevices,   ///< A host says that processes are gone which run.
+  kTellsNoCause,   ///< A run that fails tells what it has noticed, not why.
   kKeepsOldState,  ///< After a death, devices that live are not taken back to the state kept.
 };
 
@@ -53,9 +60,14 @@ struct TinyOptions {
 /// The loss after so many steps that nothing has disturbed.
 double expected_loss(const TinyOptions& options);
 
-/// main() of every process of a world: head, agents and devices as in any app, and a driver that
-/// trains: each device computes a number a step, gets that of its neighbour by a call, and all take
-/// the sum of what the driver gathers. Where it recovers, from the weight of every tenth step.
+/// The words of `weft run` in a world; `head`: empty for a cluster of its own.
+std::vector<std::string> run_words(const std::string& run_file, const std::string& head,
+                                   const std::string& out);
+
+/// main() of every process of a world: head, agents and devices as in any app, `weft run` from when
+/// it has read and checked the run file, and a driver that trains: each device computes a number a
+/// step, gets that of its neighbour by a call, and all take the sum of what the driver gathers.
+/// Where it recovers, from the weight of every tenth step.
 int tiny_main(ClusterWorld& world, Records& records, const TinyOptions& options,
               const std::vector<std::string>& arguments);
 

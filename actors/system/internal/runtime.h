@@ -105,6 +105,8 @@ struct System::Impl final : public LinkEvents, public CallOwner {
                      std::vector<std::byte> arguments,
                      std::function<void(Outcome<std::vector<std::byte>>)> constructed);
   std::shared_ptr<ActorHost> find_host(ActorId id);
+  /// What is wrong with a call to an actor that is not, or no longer, here. `host`: or null.
+  Error not_hosted(ActorId id, const ActorHost* host);
   void remove_actor(ActorId id);
 
   // links
@@ -166,10 +168,12 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   PendingCalls pending;
   const std::shared_ptr<LocalRoute> local;  // shared with calls under way
 
-  // guards hosts, next_actor and closing
+  // guards hosts, orphans, next_actor and closing
   Mutex hosts_mutex;
   // shared with deliveries under way
   std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts;
+  // of the last kOrphans that ended with the connection to their owner: why that ended
+  std::deque<std::pair<ActorId, std::string>> orphans;
   std::uint64_t next_actor = 1;
   bool closing = false;
 

@@ -256,6 +256,27 @@ TEST_F(PeerLoss, AProcessThatComesBackAfterALostConnectionIsDialledAgain) {
   EXPECT_EQ(oracle.call<&Oracle::answer>(5).get(), 6);  // at its own address, past the proxy
 }
 
+TEST_F(PeerLoss, AnActorThatEndsWithTheConnectionToItsOwnerIsToldAsThat) {
+  worker.emplace(of_gpt("worker0"));
+  worker->provide<Oracle>();
+  proxy.emplace(worker->listen({"127.0.0.1", 0}));
+  driver.emplace(of_gpt("driver"));
+  worker_ref = driver->connect(proxy->address());
+  const auto mesh = driver->spawn_mesh<Oracle>("front", MeshShape{{"data", 1}}, {worker_ref});
+  EXPECT_EQ(mesh.call<&Oracle::answer>(1).get(), std::vector{2});
+  proxy->cut();
+  std::string said;
+  EXPECT_TRUE(eventually([&] {
+    try {
+      (void)mesh.call<&Oracle::answer>(5).get();
+    } catch (const Error& error) {
+      said = error.message();
+    }
+    return said.find("worker0 has ended this actor with the connection to who owned it") !=
+           std::string::npos;
+  })) << said;
+}
+
 TEST(Connecting, NobodyThereIsAReadableErrorInTime) {
   System driver(of_gpt("driver"));
   Address nowhere{"127.0.0.1", 0};
