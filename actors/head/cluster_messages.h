@@ -41,17 +41,6 @@ struct HeldName {
       weft::fields(&HeldName::agent, &HeldName::pid, &HeldName::machine, &HeldName::free_in_ns);
 };
 
-/// The head's answer to a process that belongs to its cluster from here on.
-struct Joined {
-  std::string cluster;     ///< id of the cluster, made at the head's first start
-  std::uint64_t term = 0;  ///< grows with every start of the head
-  /// How long who belongs to the cluster waits for a head, and the head for who does not answer.
-  std::int64_t grace_ns = 0;
-  std::optional<HeldName> held = {};  ///< The host has not joined: its name is not free.
-  static constexpr auto fields =
-      weft::fields(&Joined::cluster, &Joined::term, &Joined::grace_ns, &Joined::held);
-};
-
 /// What a mesh needs.
 struct MeshRequest {
   std::string mesh;
@@ -71,6 +60,19 @@ struct MeshProcesses {
   MeshKey key;
   std::vector<DeviceProcess> processes;
   static constexpr auto fields = weft::fields(&MeshProcesses::key, &MeshProcesses::processes);
+};
+
+/// The head's answer to a process that belongs to its cluster from here on.
+struct Joined {
+  std::string cluster;     ///< id of the cluster, made at the head's first start
+  std::uint64_t term = 0;  ///< grows with every start of the head
+  /// How long who belongs to the cluster waits for a head, and the head for who does not answer.
+  std::int64_t grace_ns = 0;
+  std::optional<HeldName> held = {};  ///< The host has not joined: its name is not free.
+  /// For a driver that was started again: the meshes of the one before it, which it owns now.
+  std::vector<MeshProcesses> inherited = {};
+  static constexpr auto fields = weft::fields(&Joined::cluster, &Joined::term, &Joined::grace_ns,
+                                              &Joined::held, &Joined::inherited);
 };
 
 /// From the owner of a mesh of which processes have died: its next epoch.

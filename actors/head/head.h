@@ -81,6 +81,8 @@ class Head final {
   void progress(RunProgress progress);
   /// From an agent: a process of a mesh is gone.
   void process_died(const DeathReport& report);
+  /// From the `weft run` of a driver that has died: it is not started again.
+  void driver_given_up(const std::string& run);
   /// From the parent of an agent: the agent is gone. Better evidence than the lost connection, and
   /// usually earlier.
   void host_died(HostDeath death);
@@ -141,6 +143,7 @@ class Head final {
       on<&Head::look>("look", urgent), on<&Head::finish_release>("finish_release", urgent),
       on<&Head::refused>("refused", urgent), on<&Head::rotate_token>("rotate_token", urgent),
       on<&Head::stop>("stop", urgent), on<&Head::describe_run>("describe_run", urgent),
+      on<&Head::driver_given_up>("driver_given_up", urgent),
       on<&Head::run_ended>("run_ended", urgent), on<&Head::runs>("runs", urgent),
       on<&Head::run>("run", urgent), on<&Head::members>("members", urgent),
       on<&Head::submit>("submit", urgent), on<&Head::detached_ended>("detached_ended", urgent),
@@ -159,6 +162,7 @@ class Head final {
   struct Owner : OwnerRow {
     std::uint64_t visit = 0;  // grows with each own(): what was asked for before has no listener
     std::optional<TimePoint> away_since = {};
+    bool dead = false;  // then: and its next driver is to come
     std::optional<RunProgress> progress = {};
     TimePoint told = {};  // the progress
   };
@@ -202,7 +206,7 @@ class Head final {
   /// Its meshes cannot be counted on.
   void fail_meshes_on(const Host& host, const ExitEvidence& evidence, const std::string& note);
   void remove_owner(ProcessId peer, const std::string& how);
-  void remove_drivers_before(const std::string& run);
+  void remove_drivers_before(const std::string& run, ProcessId next);
   /// Devices may become free without anybody's doing.
   bool waits_for_devices() const;
 

@@ -23,6 +23,8 @@ constexpr auto kProbeWithin = std::chrono::seconds(4);
 /// Between the epochs of meshes that are nobody's and have one epoch in common.
 constexpr std::uint64_t kStrangers = 1'000'000'000;
 /// How much longer a host that answers others may be away before its meshes fail.
+/// `weft run` starts a driver as soon as it has reaped the one before it.
+constexpr auto kDriverRestartsWithin = std::chrono::seconds(20);
 constexpr std::size_t kGoneHosts = 16;
 constexpr auto kPartitionLasts = std::chrono::seconds(10);
 
@@ -232,13 +234,14 @@ Joined Head::own(OwnerOffer offer) {
   const ProcessRef caller = context_.caller();
   const auto known = owners_.find(caller.id);
   const bool again = known != owners_.end();
-  if (!again && offer.restarted) remove_drivers_before(offer.run);
+  if (!again && offer.restarted) remove_drivers_before(offer.run, caller.id);
   offer.name = again ? known->second.offer.name : free_name(offer.name);
   Owner& owner = owners_[caller.id];
-  const std::set<MeshKey> has(offer.meshes.begin(), offer.meshes.end());
+  std::set<MeshKey> has(offer.meshes.begin(), offer.meshes.end());
   offer.meshes.clear();
   owner.offer = offer;
   owner.process = caller;
+  owner.dead = false;
   ++owner.visit;
   const std::optional<TimePoint> away_since = std::exchange(owner.away_since, std::nullopt);
   save(owner);
@@ -247,14 +250,19 @@ Joined Head::own(OwnerOffer offer) {
   else if (away_since)
     event(fmt::format("{} (pid {}) is back after {:.1f} s", offer.name, offer.pid,
                       in_seconds(clock_.now() - *away_since)));
+  Joined joined{store_.cluster_id(), store_.term(), config_.grace.count()};
   for (auto& [key, mesh] : meshes_) {
     if (mesh.owner != caller.id) continue;
+    if (!again) {
+      joined.inherited.push_back({key, mesh.processes});
+      has.insert(key);
+    }
     // It has never heard that it is up, or has released it.
     if (!has.contains(key) && !mesh.processes.empty() && !mesh.renewing) begin_release(key, mesh);
     if (has.contains(key) && mesh.incident) tell_owner(mesh);
   }
   for (const MeshKey& key : has) tell_forgotten(caller, key);
-  return {store_.cluster_id(), store_.term(), config_.grace.count()};
+  return joined;
 }
 
 void Head::tell_forgotten(const ProcessRef& owner, const MeshKey& key) {
@@ -276,12 +284,27 @@ void Head::tell_forgotten(const ProcessRef& owner, const MeshKey& key) {
   event(lost.describe());
 }
 
-/// Whoever starts a driver again has seen the end of the one before it.
-void Head::remove_drivers_before(const std::string& run) {
+/// Whoever starts a driver again has seen the end of the one before it. What that had in full is
+/// the next one's.
+void Head::remove_drivers_before(const std::string& run, ProcessId next) {
   std::vector<ProcessId> dead;
   for (const auto& [id, owner] : owners_)
     if (!run.empty() && owner.offer.run == run) dead.push_back(id);
-  for (const ProcessId id : dead) remove_owner(id, "is gone: the next driver of its run is here");
+  for (const ProcessId id : dead) {
+    for (auto& [key, mesh] : meshes_) {
+      if (mesh.owner != id || mesh.ending || mesh.renewing || mesh.processes.empty()) continue;
+      mesh.owner = next;
+      save(key, mesh);
+    }
+    remove_owner(id, "is gone: the next driver of its run is here");
+  }
+}
+
+void Head::driver_given_up(const std::string& run) {
+  std::vector<ProcessId> dead;
+  for (const auto& [id, owner] : owners_)
+    if (owner.dead && owner.offer.run == run) dead.push_back(id);
+  for (const ProcessId id : dead) remove_owner(id, "is gone");
 }
 
 std::string Head::free_name(const std::string& wanted) const {
@@ -397,9 +420,18 @@ void Head::peer_lost(ProcessId peer, bool cut_off) {
   }
   const auto owner = owners_.find(peer);
   if (owner == owners_.end()) return;
-  if (!cut_off) return remove_owner(peer, "is gone");
+  const RunRecord* const record = runs_.running(peer);
+  const bool has_mesh =
+      std::ranges::any_of(meshes_, [&](const auto& of) { return of.second.owner == peer; });
+  if (!cut_off && !(record != nullptr && record->description.restarts && has_mesh))
+    return remove_owner(peer, "is gone");
   if (owner->second.away_since) return;
   owner->second.away_since = clock_.now();
+  owner->second.dead = !cut_off;
+  if (!cut_off)
+    return event(fmt::format("{} (pid {}) is gone; what it has waits {:.0f} s for its next driver",
+                             owner->second.offer.name, owner->second.offer.pid,
+                             in_seconds(kDriverRestartsWithin)));
   event(fmt::format("{} (pid {}) does not answer; it may come back for {:.0f} s",
                     owner->second.offer.name, owner->second.offer.pid, in_seconds(config_.grace)));
 }
@@ -436,6 +468,11 @@ void Head::look() {
   for (const auto& [id, owner] : owners_)
     if (too_long(owner.away_since)) owners.push_back(id);
   for (const ProcessId owner : owners) remove_owner(owner, how);
+  owners.clear();
+  for (const auto& [id, owner] : owners_)
+    if (owner.dead && clock_.now() - *owner.away_since > kDriverRestartsWithin)
+      owners.push_back(id);
+  for (const ProcessId owner : owners) remove_owner(owner, "is gone, and was not started again");
 }
 
 void Head::remove_owner(ProcessId peer, const std::string& how) {

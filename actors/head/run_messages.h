@@ -20,9 +20,12 @@ struct RunDescription {
   std::string agent = {};
   std::uint64_t launch = 0;
   std::uint64_t restart = 0;  ///< how often its driver has been started again
+  bool restarts = false;      ///< its `weft run` starts it again where it dies
+  /// What tells it from others; empty where it has no results.
+  std::string id() const { return out.empty() ? "" : machine + ":" + out; }
   static constexpr auto fields =
       weft::fields(&RunDescription::machine, &RunDescription::out, &RunDescription::agent,
-                   &RunDescription::launch, &RunDescription::restart);
+                   &RunDescription::launch, &RunDescription::restart, &RunDescription::restarts);
 };
 
 enum class RunState : std::uint8_t {

@@ -150,6 +150,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
   };
   cluster_options.description = {machine_name(), std::filesystem::absolute(run.out).string()};
   cluster_options.description.restart = run.restart;
+  cluster_options.description.restarts = !run.checked.empty() && config.recovery.restarts > 0;
   if (const auto colon = run.started_by.rfind(':'); colon != std::string::npos) {
     cluster_options.description.agent = run.started_by.substr(0, colon);
     cluster_options.description.launch = std::stoull(run.started_by.substr(colon + 1));

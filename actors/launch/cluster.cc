@@ -40,6 +40,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
       binary_(options_.binary.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
                                       : options_.binary),
       binary_sha256_(own_binary_sha256()),
+      survives_(options_.description.restart > 0),
       head_(system, head,
             {[this](const ProcessRef& found) { return own(found); },
              [this](const std::string& how) { head_away(how); },
@@ -85,7 +86,7 @@ Cluster::~Cluster() {
 Joined Cluster::own(const ProcessRef& head) {
   OwnerOffer offer{options_.name, process_id()};
   const RunDescription& run = options_.description;
-  if (!run.out.empty()) offer.run = run.machine + ":" + run.out;
+  offer.run = run.id();
   offer.restarted = run.restart > 0;
   {
     const std::lock_guard lock(mutex_);
@@ -93,6 +94,13 @@ Joined Cluster::own(const ProcessRef& head) {
   }
   const auto asked = system_.named<Head>(head, "head").within(kOwnWithin);
   Joined joined = asked.call<&Head::own>(offer).get();
+  {
+    const std::lock_guard lock(mutex_);
+    for (const MeshProcesses& mesh : joined.inherited) {
+      inherited_[mesh.key.name] = mesh.key;
+      meshes_[mesh.key] = mesh.processes;
+    }
+  }
   asked.tell<&Head::describe_run>(options_.description);
   return joined;
 }
@@ -258,6 +266,17 @@ Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& sha
   Acquired acquired{started.key, {}};
   for (const DeviceProcess& process : started.processes)
     acquired.processes.push_back(process.process);
+  return acquired;
+}
+
+std::optional<Cluster::Acquired> Cluster::inherit(const std::string& name, std::int64_t size) {
+  const std::lock_guard lock(mutex_);
+  const auto found = inherited_.extract(name);
+  if (!found) return std::nullopt;
+  Acquired acquired{found.mapped(), {}};
+  for (const DeviceProcess& process : meshes_.at(acquired.key))
+    acquired.processes.push_back(process.process);
+  if (std::ssize(acquired.processes) != size) return std::nullopt;
   return acquired;
 }
 

@@ -100,7 +100,7 @@ class Cluster final {
 
   /// From here on a death takes no mesh with it: the calls that wait for any process of the owner's
   /// meshes fail with the incident, later ones reach those that live, and renew() replaces the
-  /// others. For owners that do that.
+  /// others. For owners that do that; one that was started again does from the beginning.
   void survive_deaths();
   /// What has failed so far is about to be mended: failure() begins anew. Throws it where nothing
   /// can be mended, as the head or the cluster is gone.
@@ -133,6 +133,19 @@ class Cluster final {
     mesh.renew(
         system_.respawn_mesh<T>(mesh.ref(), replaced.processes, std::forward<Args>(args)...));
     return std::move(replaced.renewed);
+  }
+
+  /// Of a driver that was started again: the mesh of that name and shape that the one before it has
+  /// left, as it is; for renew(), which replaces what has died. Nothing where there is none.
+  template <typename T>
+  std::optional<ActorMesh<T>> take_over(MeshKey& key, const std::string& name,
+                                        const MeshShape& shape) {
+    const auto left = inherit(name, shape.size());
+    if (!left) return std::nullopt;
+    key = left->key;
+    ActorMesh<T> mesh = system_.take_over_mesh<T>(name, shape, left->processes);
+    mesh.on_stopped([this, key = left->key] { release(key); });
+    return mesh;
   }
 
   /// Where the ranks of a mesh of this owner lie.
@@ -171,6 +184,7 @@ class Cluster final {
     std::vector<ProcessRef> processes;
   };
   Acquired acquire(const std::string& name, const MeshShape& shape, const OnHosts& where);
+  std::optional<Acquired> inherit(const std::string& name, std::int64_t size);
   struct Replaced {
     MeshKey key;
     std::vector<ProcessRef> processes;
@@ -234,6 +248,7 @@ class Cluster final {
   mutable Mutex mutex_;
   mutable Condition changed_;
   std::map<MeshKey, std::vector<DeviceProcess>> meshes_;  // guarded by mutex_
+  std::map<std::string, MeshKey> inherited_;              // guarded by mutex_: by name
   std::map<MeshKey, Error> failed_;                       // guarded by mutex_
   std::optional<Error> first_failure_;                    // guarded by mutex_
   std::string first_death_;                               // guarded by mutex_: of that, in short

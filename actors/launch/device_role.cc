@@ -45,6 +45,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   options.binary_hash = arguments.get_or("sha256", "");
   options.binary_name = std::filesystem::read_symlink("/proc/self/exe").filename().string();
   options.dead_after = kDeviceLease;
+  options.keeps_orphans = true;
   std::optional<TimePoint> unused_since;
   const auto unused = std::chrono::milliseconds(arguments.number("unused-ms"));
   System system(options);
@@ -64,7 +65,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   });
   // Its owner, which spawns actors here and takes them back, is gone, and no head has said so.
   system.every(kLookForUseEvery, [&] {
-    if (system.num_actors() > 0) return unused_since.reset();
+    if (system.num_owned_actors() > 0) return unused_since.reset();
     const TimePoint now = SteadyClock().now();
     if (!unused_since) unused_since = now;
     if (now - *unused_since > unused)

@@ -24,6 +24,7 @@
 #include "actors/supervision/restart_limit.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/system/system.h"
+#include "core/base/machine.h"
 #include "core/base/platform.h"
 #include "core/base/terminal.h"
 #include "core/base/thread.h"
@@ -311,6 +312,7 @@ class RunSupervisor {
           break;
         case SupervisorEvent::Kind::kDriverEnded:
           if (!interrupted && !first_cause && restart_driver(event->evidence)) break;
+          if (goes_on() && event->evidence.violent()) give_up_driver();
           if (!first_cause && goes_on() && event->evidence.violent())
             first_cause = too_often(driver_cause(driver_stopped_.value_or(event->evidence)));
           if (!first_cause && driver_stopped_) first_cause = driver_cause(*driver_stopped_);
@@ -365,6 +367,16 @@ class RunSupervisor {
                     restarts_.most(), event.evidence.log_file));
     local_->restart_agent(event.host, system_->token());
     return true;
+  }
+
+  /// Nobody waits for the next one.
+  void give_up_driver() {
+    try {
+      const RunDescription run{machine_name(), std::filesystem::absolute(run_.out)};
+      head_->reach({}).head.tell<&Head::driver_given_up>(run.id());
+    } catch (const Error&) {
+      // It sees that none comes.
+    }
   }
 
   /// Whose own errors end the run; a death does not, where it can go on.

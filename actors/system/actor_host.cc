@@ -65,7 +65,8 @@ class ActorHost::Frame final : public CallFrame {
 ActorHost::ActorHost(System& system, Options options)
     : options_(std::move(options)),
       context_(system, *this, options_.self, options_.place),
-      mailbox_(std::make_shared<Mailbox>(options_.self.actor, options_.limits)) {}
+      mailbox_(std::make_shared<Mailbox>(options_.self.actor, options_.limits)),
+      owner_(options_.owner) {}
 
 ActorHost::~ActorHost() { join(); }
 
@@ -256,6 +257,26 @@ void ActorHost::cancel(const ReturnRoute* route, std::uint64_t call_id) {
         frame = each;
   }
   if (frame) frame->cancel();
+}
+
+void ActorHost::cancel_calls_of(ProcessId process) {
+  std::vector<std::shared_ptr<Frame>> frames;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& each : running_)
+      if (each->envelope().route->peer().id == process) frames.push_back(each);
+  }
+  for (const auto& frame : frames) frame->cancel();
+}
+
+ProcessId ActorHost::owner() const {
+  const std::lock_guard lock(mutex_);
+  return owner_;
+}
+
+ProcessId ActorHost::give_to(ProcessId owner) {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(owner_, owner);
 }
 
 void ActorHost::stop() {

@@ -46,11 +46,15 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
              std::function<void()> ended);
 
   const ActorAddress& self() const { return options_.self; }
-  ProcessId owner() const { return options_.owner; }
+  ProcessId owner() const;
+  /// Who owned it before.
+  ProcessId give_to(ProcessId owner);
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
 
   /// Stops the running call, or takes the waiting one out.
   void cancel(const ReturnRoute* route, std::uint64_t call_id);
+  /// The same of all calls of a process that run.
+  void cancel_calls_of(ProcessId process);
   /// No new calls; running ones are cancelled and get `kStopGrace` to end; then the actor is
   /// destroyed.
   void stop();
@@ -71,12 +75,13 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
 
   static constexpr auto kStopGrace = std::chrono::seconds(10);
 
+  const Options& options() const { return options_; }
+
   // For Context; the actor's thread.
   const CallFrame* current() const { return current_; }
   std::stop_token stop_token() const {
     return current_ ? current_->stop_token() : stop_source_.get_token();
   }
-  const Options& options() const { return options_; }
 
  private:
   class Frame;
@@ -106,6 +111,7 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   std::vector<CreditReport> reports_;
 
   mutable Mutex mutex_;  // guards what follows
+  ProcessId owner_;
   bool stopping_ = false;
   bool ended_ = false;
   mutable Condition changed_;  // ended_

@@ -7,28 +7,17 @@
 #include "actors/system/internal/runtime.h"
 
 namespace weft::actors {
+namespace {
+
+/// A process that lives answers at once.
+constexpr auto kTakeOverWithin = std::chrono::seconds(5);
+
+}  // namespace
 
 std::shared_ptr<ActorHost> System::Impl::find_host(ActorId id) {
   const std::lock_guard lock(hosts_mutex);
   const auto found = hosts.find(id);
   return found == hosts.end() ? nullptr : found->second;
-}
-
-Error System::Impl::not_hosted(ActorId id, const ActorHost* host) {
-  const std::string label = host == nullptr ? "" : host->self().label;
-  const std::lock_guard lock(hosts_mutex);
-  for (const auto& [orphan, why] : orphans)
-    if (orphan == id)
-      return Error(ErrorCode::kPeerDied,
-                   fmt::format("{} has ended this actor with the connection to who owned it: {}; "
-                               "the call was not started",
-                               self.process.name, why))
-          .from(self.process.name, label);
-  return Error(ErrorCode::kNotFound,
-               fmt::format("{} does not host this actor{}: it was stopped, or never started; "
-                           "the call was not started",
-                           self.process.name, label.empty() ? "" : " '" + label + "' any more"))
-      .from(self.process.name, label);
 }
 
 std::optional<Error> System::Impl::deliver(Envelope envelope) {
@@ -37,7 +26,13 @@ std::optional<Error> System::Impl::deliver(Envelope envelope) {
   const auto refusal = host ? host->mailbox()->push(envelope) : Mailbox::Refusal::kClosed;
   switch (refusal) {
     case Mailbox::Refusal::kNone: return std::nullopt;
-    case Mailbox::Refusal::kClosed: return not_hosted(envelope.call.actor, host.get());
+    case Mailbox::Refusal::kClosed:
+      return Error(ErrorCode::kNotFound,
+                   fmt::format("{} does not host this actor{}: it was stopped, or never started; "
+                               "the call was not started",
+                               self.process.name,
+                               host ? " '" + host->self().label + "' any more" : ""))
+          .from(self.process.name, host ? host->self().label : "");
     case Mailbox::Refusal::kOverrun:
       return Error(ErrorCode::kResourceExhausted,
                    fmt::format("the mailbox of {} is full; the call was not started",
@@ -106,6 +101,10 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
                   "both from the same source",
                   request.interface, provider->interface.version, provider->interface.fingerprint,
                   self.process.name, request.version, request.fingerprint, route->peer().name);
+    if (request.takes_over) {
+      answer(encode(hand_over(request, route->peer().id)));
+      return std::nullopt;
+    }
     ActorId actor;
     {
       const std::lock_guard lock(hosts_mutex);
@@ -117,6 +116,35 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
   } catch (const Error& error) {
     return Error(error).from(self.process.name, "");
   }
+}
+
+ActorAddress System::Impl::hand_over(const SpawnRequest& request, ProcessId to) {
+  std::shared_ptr<ActorHost> host;
+  {
+    const std::lock_guard lock(hosts_mutex);
+    for (const auto& [id, each] : hosts)
+      if (each->self().label == request.label &&
+          each->options().provider.interface.name == request.interface)
+        host = each;
+  }
+  if (!host || host->ended())
+    throw_error(ErrorCode::kNotFound, "{} has no actor '{}' to take over", self.process.name,
+                request.label);
+  const ProcessId before = host->give_to(to);
+  // Nothing of that one is to come any more. Before the next call of the new one.
+  loop.post([this, host, before, to] {
+    if (before == to) return;
+    std::shared_ptr<Link> link;
+    {
+      const std::lock_guard lock(routes_mutex);
+      if (const auto found = links.find(before); found != links.end()) link = found->second;
+    }
+    if (link)
+      lose(link,
+           Error(ErrorCode::kStaleEpoch, "another process has taken over what this one owned"));
+    host->cancel_calls_of(before);
+  });
+  return host->self();
 }
 
 ActorAddress System::Impl::spawn(Provider provider, ActorId id, std::string label, Place place,
@@ -180,6 +208,43 @@ ActorAddress System::host_actor(Provider provider, const std::string& name,
   return address;
 }
 
+std::shared_ptr<CallState> System::ask_for_actor(const InterfaceVersion& interface,
+                                                 const Place& place, const ProcessRef& process,
+                                                 std::vector<std::byte> arguments, bool takes_over,
+                                                 Nanoseconds within) {
+  SpawnRequest request{interface.name,
+                       interface.version,
+                       interface.fingerprint,
+                       place.mesh + to_string(place.shape, place.shape.coordinates(place.rank)),
+                       place,
+                       std::move(arguments),
+                       takes_over};
+  Call call;
+  call.method = static_cast<std::uint32_t>(SystemMethod::kSpawn);
+  call.urgent = true;  // the system takes no part in credit
+  call.arguments = encode(request);
+  const auto target = std::make_shared<const ActorAddress>(
+      ActorAddress{process, ActorId(0), std::move(request.label)});
+  return impl_->call(target, takes_over ? "take over" : "construct", std::move(call), within);
+}
+
+std::vector<std::shared_ptr<const ActorAddress>> System::take_over_actors(
+    const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
+    const std::vector<ProcessRef>& processes) {
+  std::vector<std::shared_ptr<CallState>> calls;
+  for (std::size_t rank = 0; rank < processes.size(); ++rank)
+    calls.push_back(ask_for_actor(interface, {name, shape, static_cast<std::int64_t>(rank)},
+                                  processes[rank], {}, true, kTakeOverWithin));
+  std::vector<std::shared_ptr<const ActorAddress>> actors;
+  for (const auto& call : calls) {
+    call->wait_until(TimePoint::max());
+    actors.push_back(
+        call->error() ? call->target
+                      : std::make_shared<const ActorAddress>(decode<ActorAddress>(call->reply())));
+  }
+  return actors;
+}
+
 std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(
     const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
     const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments,
@@ -192,20 +257,8 @@ std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(
   std::vector<std::shared_ptr<CallState>> calls(processes.size());
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
     if (kept[rank] && kept[rank]->process.id == processes[rank].id) continue;
-    const Place place{name, shape, static_cast<std::int64_t>(rank)};
-    SpawnRequest request{interface.name,
-                         interface.version,
-                         interface.fingerprint,
-                         name + to_string(shape, place.coordinates()),
-                         place,
-                         arguments};
-    Call call;
-    call.method = static_cast<std::uint32_t>(SystemMethod::kSpawn);
-    call.urgent = true;  // the system takes no part in credit
-    call.arguments = encode(request);
-    const auto target = std::make_shared<const ActorAddress>(
-        ActorAddress{processes[rank], ActorId(0), request.label});
-    calls[rank] = impl_->call(target, "construct", std::move(call), kDefaultDeadline);
+    calls[rank] = ask_for_actor(interface, {name, shape, static_cast<std::int64_t>(rank)},
+                                processes[rank], arguments, false, kDefaultDeadline);
   }
   std::vector<std::shared_ptr<const ActorAddress>> actors = std::move(kept), spawned;
   std::optional<Error> first;

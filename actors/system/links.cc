@@ -15,7 +15,6 @@ constexpr std::size_t kMaxUnproven = 256;
 constexpr auto kDialsTwiceWithin = std::chrono::seconds(3);
 /// A head lives for months; who died that long ago does not come back.
 constexpr std::size_t kDeadPeers = 4096;
-constexpr std::size_t kOrphans = 64;
 
 /// Where others reach a process that listens on every address: where its connection comes from.
 void complete_address(Introduction& other, const Connection& connection) {
@@ -274,7 +273,8 @@ void System::Impl::on_ended(Link& link, End how, const Error& reason) {
       const std::lock_guard lock(routes_mutex);
       mark_dead(link.peer_id(), reason, false);
     }
-    return lose(shared, reason, how == End::kLeft ? Loss::kEnded : Loss::kCutOff);
+    return lose(shared, reason, how == End::kLeft ? Loss::kEnded : Loss::kCutOff,
+                how == End::kLeft);
   }
   if (peer_suspect) peer_suspect(link.peer());
   // A dialler that has given up before it was welcomed closes too, and tries again.
@@ -282,7 +282,8 @@ void System::Impl::on_ended(Link& link, End how, const Error& reason) {
   schedule(options.eof_grace, [this, shared, reason, loss] { lose(shared, reason, loss); });
 }
 
-void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how) {
+void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how,
+                        bool left) {
   {
     const std::lock_guard lock(routes_mutex);
     const auto found = links.find(link->peer_id());
@@ -305,12 +306,8 @@ void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason, 
   for (const auto& host : all) {
     host->mailbox()->drop_route(link.get());
     if (!was_connected || host->owner() != link->peer_id()) continue;
-    {
-      const std::lock_guard lock(hosts_mutex);
-      orphans.emplace_back(host->self().actor, reason.message());
-      if (orphans.size() > kOrphans) orphans.pop_front();
-    }
-    host->stop();
+    if (options.keeps_orphans && !left) host->cancel_calls_of(link->peer_id());
+    else host->stop();
   }
   if (was_connected && peer_lost) peer_lost(link->peer(), reason, how);
 }

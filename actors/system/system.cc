@@ -300,9 +300,18 @@ ProcessRef System::self() const { return impl_->introduce().process; }
 
 const SystemOptions& System::options() const { return impl_->options; }
 
-std::size_t System::num_actors() const {
-  const std::lock_guard lock(impl_->hosts_mutex);
-  return impl_->hosts.size();
+std::size_t System::num_owned_actors() const {
+  std::vector<ProcessId> owners;
+  {
+    const std::lock_guard lock(impl_->hosts_mutex);
+    for (const auto& [id, host] : impl_->hosts) owners.push_back(host->owner());
+  }
+  const ProcessId own = self().id;
+  const std::lock_guard lock(impl_->routes_mutex);
+  return std::ranges::count_if(owners, [&](ProcessId owner) {
+    const auto link = impl_->links.find(owner);
+    return owner == own || (link != impl_->links.end() && link->second->attached());
+  });
 }
 
 std::vector<ProcessRef> System::peers() const {

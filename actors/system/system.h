@@ -61,6 +61,9 @@ struct SystemOptions {
   /// For connections made on the way to a call.
   Nanoseconds connect_within = std::chrono::seconds(5);
   MailboxLimits mailbox;
+  /// Actors whose owner is gone without a goodbye wait for it, or for who takes them over; else
+  /// they end with it.
+  bool keeps_orphans = false;
   /// Of the I/O thread: kControl where the process serves all others, and computes nothing. It
   /// takes a fifth of the calls that one thread can send in a second, as it wakes for each.
   ThreadShare io_share = ThreadShare::kOrdinary;
@@ -109,8 +112,8 @@ class System final {
 
   ProcessRef self() const;
   const SystemOptions& options() const;
-  /// How many actors live here.
-  std::size_t num_actors() const;
+  /// How many actors live here whose owners are connected.
+  std::size_t num_owned_actors() const;
   /// The processes that are connected now.
   std::vector<ProcessRef> peers() const;
 
@@ -166,6 +169,16 @@ class System final {
         interface_version<T>(), before.name(), before.shape(), processes,
         encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)), std::move(kept));
     return MeshRef<T>(*this, before.name(), before.shape(), std::move(actors));
+  }
+
+  /// The actors of a mesh that another process has spawned and left (SystemOptions::keeps_orphans),
+  /// from here on as if this one had. Those that are not there, or do not answer, are of no use,
+  /// and can be respawned.
+  template <ActorClass T>
+  ActorMesh<T> take_over_mesh(const std::string& name, const MeshShape& shape,
+                              const std::vector<ProcessRef>& processes) {
+    return ActorMesh<T>(MeshRef<T>(
+        *this, name, shape, take_over_actors(interface_version<T>(), name, shape, processes)));
   }
 
   /// Better evidence than a lost connection: every call that waits for `process`, and every later
@@ -254,6 +267,13 @@ class System final {
       const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
       const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments,
       std::vector<std::shared_ptr<const ActorAddress>> kept = {});
+  std::vector<std::shared_ptr<const ActorAddress>> take_over_actors(
+      const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
+      const std::vector<ProcessRef>& processes);
+  std::shared_ptr<CallState> ask_for_actor(const InterfaceVersion& interface, const Place& place,
+                                           const ProcessRef& process,
+                                           std::vector<std::byte> arguments, bool takes_over,
+                                           Nanoseconds within);
 
   std::unique_ptr<Impl> impl_;
 };

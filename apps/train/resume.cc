@@ -72,6 +72,41 @@ void restore_in_the_end(const StoredCheckpoint& stored, mesh::TrainingEngine& en
   }
 }
 
+/// Where the driver before this one has left something newer than a checkpoint of `step` in the
+/// memory of devices: goes on from that, and gives its step. Else, or where that dies, nothing.
+std::optional<std::int64_t> restore_inherited(const TrainingRun& run, mesh::TrainingEngine& engine,
+                                              std::int64_t checkpoint_step) {
+  std::int64_t step = run.restarted ? engine.inherited_step() : 0;
+  const auto is_newer = [&] { return step > 0 && step >= checkpoint_step; };
+  const bool tried = is_newer();
+  while (is_newer()) {
+    std::optional<Error> error;
+    try {
+      engine.restore_kept();
+      return step;
+    } catch (...) {
+      error = current_error();
+    }
+    if (!engine.recovers_from(*error)) throw Error(*error);
+    step = engine.recover(*error).kept_step;
+  }
+  if (tried && checkpoint_step == 0) engine.begin_anew();
+  return std::nullopt;
+}
+
+/// Says where a driver that was started again goes on.
+void tell_inherited(const LoopEnvironment& environment, std::int64_t step) {
+  const std::vector<StepMetrics> steps = read_metrics(environment.directory.metrics());
+  const std::int64_t repeated =
+      steps.empty() ? 0 : std::max<std::int64_t>(0, steps.back().step - step);
+  const std::string text = fmt::format(
+      "its next driver goes on at step {} from the memory of the devices ({} step{} repeated)",
+      step, repeated, repeated == 1 ? "" : "s");
+  say(environment.screen.out, "  {}\n", text);
+  std::fflush(environment.screen.out);
+  if (environment.on_recovery) environment.on_recovery(text);
+}
+
 }  // namespace
 
 void restore(const StoredCheckpoint& stored, mesh::TrainingEngine& engine, bool& by_engine) {
@@ -97,7 +132,11 @@ std::string describe(const mesh::TrainingEngine::Recovered& recovered, std::int6
 
 Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
                const LoopEnvironment& environment) {
-  if (!run.checkpoint.resume) return {};
+  if (!run.checkpoint.resume) {
+    const auto kept = restore_inherited(run, engine, 0);
+    if (kept) tell_inherited(environment, *kept);
+    return {kept.value_or(0)};
+  }
   const fs::path path = find_checkpoint(*run.checkpoint.resume);
   const StoredCheckpoint stored(path);
   const CheckpointHeading& checkpoint = stored.heading();
@@ -113,6 +152,10 @@ Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
   if (!same_parameters(checkpoint.parameters, parameter_list(engine.graph())))
     throw_error(ErrorCode::kIncompatible,
                 "the checkpoint's parameters are not those of this model");
+  if (const auto kept = restore_inherited(run, engine, checkpoint.step)) {
+    tell_inherited(environment, *kept);
+    return {*kept, path, checkpoint.step};
+  }
   restore_in_the_end(stored, engine, environment);
   const auto aside = take_over(path, checkpoint.step, environment.directory, run.restarted);
   say(environment.screen.out, "  resumed from {}, after step {}\n", path.string(), checkpoint.step);
@@ -120,7 +163,7 @@ Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
     say(environment.screen.out, "  what this run had after step {} has moved to {}\n",
         checkpoint.step, aside->string());
   std::fflush(environment.screen.out);
-  return {checkpoint.step, path};
+  return {checkpoint.step, path, checkpoint.step};
 }
 
 }  // namespace weft::apps

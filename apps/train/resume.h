@@ -13,11 +13,12 @@ namespace weft::apps {
 /// Where a run begins.
 struct Resumed {
   std::int64_t steps_done = 0;
-  std::optional<std::filesystem::path> from = {};  ///< The checkpoint, if there is one.
+  std::optional<std::filesystem::path> from = {};  ///< The checkpoint, if there is one,
+  std::int64_t checkpoint_step = 0;                ///< which is of this step, or an earlier one.
 };
 
 /// Gives the engine the checkpoint that the run resumes from, if it does and whatever dies
-/// meanwhile, and makes the run's folder its own from that step on. Says on the screen what it did.
+/// meanwhile, or what devices have kept, where their driver has died and that is newer, and makes the run's folder its own from that step on. Says on the screen what it did.
 /// Throws Error(kIncompatible) where the checkpoint is of another model, Error(kFailedPrecondition)
 /// where it has all steps done, and as find_checkpoint() does.
 Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,

@@ -61,27 +61,27 @@ std::string ordinal(std::int64_t number) {
 class Loop {
  public:
   Loop(const TrainingRun& run, mesh::TrainingEngine& engine, const LoopEnvironment& environment,
-       std::int64_t steps_done, const std::optional<fs::path>& resumed_from)
+       const Resumed& resumed)
       : run_(run),
         engine_(engine),
         environment_(environment),
-        first_(steps_done + 1),
-        last_sound_(steps_done),
-        resumed_from_(resumed_from),
+        first_(resumed.steps_done + 1),
+        last_sound_(resumed.steps_done),
+        resumed_from_(resumed.from),
         store_(environment.directory.checkpoints(), run.checkpoint.keep),
         turns_(store_, engine, environment.clock),
-        progress_(environment.screen, environment.clock, steps_done, run.training.steps) {
+        progress_(environment.screen, environment.clock, resumed.steps_done, run.training.steps) {
     summary_ = {.name = run.name,
                 .app = run.app,
                 .total_steps = run.training.steps,
-                .resumed_from = steps_done,
+                .resumed_from = resumed.steps_done,
                 .parameters = run.parameters,
                 .baseline = run.baseline,
                 .unit = run.unit,
-                .checkpoint_step = steps_done};
-    summary_.steps = steps_done;
-    metrics_.emplace(environment.directory.metrics(), steps_done);
-    if (resumed_from) store_.follow(*resumed_from);
+                .checkpoint_step = resumed.checkpoint_step};
+    summary_.steps = resumed.steps_done;
+    metrics_.emplace(environment.directory.metrics(), resumed.steps_done);
+    if (resumed.from) store_.follow(*resumed.from);
   }
 
   Loop(const Loop&) = delete;
@@ -541,7 +541,7 @@ class Loop {
 RunSummary train(const TrainingRun& run, mesh::TrainingEngine& engine,
                  const LoopEnvironment& environment) {
   const Resumed resumed = resume(run, engine, environment);
-  RunSummary summary = Loop(run, engine, environment, resumed.steps_done, resumed.from).go();
+  RunSummary summary = Loop(run, engine, environment, resumed).go();
   const Screen& screen = environment.screen;
   const auto columns = screen.terminal ? std::optional(screen.columns) : std::nullopt;
   std::fputs(summary_screen(summary, environment.directory, screen.colour, columns).c_str(),

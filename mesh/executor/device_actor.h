@@ -51,6 +51,9 @@ class DeviceActor final {
   /// Runs a program that only moves what lies in host memory, while run() runs another. One at a
   /// time; the same after an error.
   actors::task<> run_beside(StepRequest request);
+  /// For recall(), whoever asks then.
+  void remember(KeptNote note) { note_ = std::move(note); }
+  KeptNote recall() const { return note_; }
   /// What this process's host could still give away; nothing where it does not tell.
   std::optional<std::uint64_t> available_memory();
 
@@ -64,6 +67,8 @@ class DeviceActor final {
       actors::on<&DeviceActor::description>("description"),
       actors::on<&DeviceActor::clock>("clock"), actors::on<&DeviceActor::run>("run"),
       actors::on<&DeviceActor::run_beside>("run_beside", actors::urgent),
+      actors::on<&DeviceActor::remember>("remember", actors::urgent),
+      actors::on<&DeviceActor::recall>("recall", actors::urgent),
       actors::on<&DeviceActor::available_memory>("available_memory"));
 
  private:
@@ -77,6 +82,7 @@ class DeviceActor final {
   // shared with reports on the I/O thread
   const std::shared_ptr<ProgressBoard> board_ = std::make_shared<ProgressBoard>();
   std::optional<DeviceEngine> engine_;
+  KeptNote note_;
 };
 
 /// How device processes make their actors, for System::provide() and AppMain::provide(): with the

@@ -39,6 +39,21 @@ void DeviceActors::spawn(const LayoutConfig& layout, const std::vector<std::stri
   find_places();
 }
 
+void DeviceActors::take_over(const LayoutConfig& layout) {
+  bool whole = true;
+  for (const MeshConfig& mesh : layout.meshes) {
+    actors::MeshKey key;
+    auto taken = cluster_.take_over<DeviceActor>(key, mesh.name, MeshShape(mesh.axes));
+    whole = whole && taken;
+    if (!whole) continue;  // spawned in this order; it ends here if it was there
+    meshes_.push_back(std::move(*taken));
+    keys_.push_back(key);
+    fresh_ranks_.emplace_back();
+    inherited_places_.push_back(cluster_.places_of(key));
+  }
+  if (!whole) inherited_places_.clear();
+}
+
 DeviceActors::Candidates DeviceActors::hosts_for(
     const MeshConfig& mesh, const std::vector<std::vector<std::string>>& others, Placed placed) {
   const actors::ClusterStatus status = cluster_.status();

@@ -29,6 +29,11 @@ class DeviceActors final {
 
   /// Starts a device process per rank, with an actor in each; on spares where hosts have died.
   void spawn(const LayoutConfig& layout, const std::vector<std::string>& spares);
+  /// For a driver that was started again: the devices of the one before it, as it has left them.
+  /// renew() comes next.
+  void take_over(const LayoutConfig& layout);
+  /// Where those were placed; empty where some mesh of the layout was not there.
+  const MeshPlaces& inherited_places() const { return inherited_places_; }
   /// After deaths: those that live and answer go on in the next epoch of their mesh, others get new
   /// processes; also where spawn() has thrown, or has not been called. A device that does not
   /// answer within `patience` is taken for dead. Why some are still missing, so that it is to be
@@ -85,7 +90,7 @@ class DeviceActors final {
   std::vector<std::set<std::uint32_t>> fresh_ranks_;            ///< By mesh.
   std::vector<actors::MeshKey> keys_;                           ///< By mesh.
   std::vector<std::pair<std::size_t, std::uint32_t>> members_;  ///< Mesh and rank, by DeviceId.
-  MeshPlaces places_;
+  MeshPlaces places_, inherited_places_;
   std::vector<std::string> names_;                 ///< By DeviceId.
   std::vector<int> slots_;                         ///< By DeviceId; see DeviceSetup.
   std::map<std::string, std::string> machine_of_;  ///< By host.

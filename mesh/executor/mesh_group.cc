@@ -81,10 +81,16 @@ MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const
   std::optional<Error> error;
   try {
     guarded([&] {
-      if (options_.recovery.takes_over) replace_the_dead();
-      else devices_.spawn(layout_, options_.recovery.spares);
+      if (options_.recovery.takes_over) {
+        devices_.take_over(layout_);
+        replace_the_dead();
+        cluster_.forgive();
+      } else {
+        devices_.spawn(layout_, options_.recovery.spares);
+      }
       begin(std::move(planned));
     });
+    if (const auto slot = newest_kept()) inherited_step_ = kept_[*slot].step;
     return;
   } catch (const Error& thrown) {
     error = thrown;
@@ -93,21 +99,26 @@ MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const
   const bool host_lost = options_.recovery.restarts > 0 && error->code() == ErrorCode::kNotFound;
   if (!recovers_from(*error) && !host_lost) throw Error(*error);
   const Recovered recovered = recover(*error);
+  inherited_step_ = recovered.kept_step;
   if (options_.recovery.on_early_recovery) options_.recovery.on_early_recovery(recovered);
 }
 
-/// With devices that are all new.
+/// With devices that are all new, or were another driver's.
 void MeshGroup::begin(std::optional<TrainingPlan> planned) {
   const DeviceNumbering numbering = number_devices(layout_, devices_.places());
   driver_.reset();
   driver_ = devices_.open(numbering, options_.device);
+  if (options_.recovery.takes_over) recall_note();
   plan_ = plan_for(layout_, numbering, std::move(planned));
   open_communicators(devices_.meshes(), plan_, ledger_);
-  leave_memory_free();
+  if (inherited_) inherit(*inherited_);
+  else leave_memory_free();
   copies_ = plan_.copies_checkpoints();
   checkpoint_ = plan_.checkpoint;
   for (const auto* programs : plan_.all_programs()) install(*programs);
   initialize();
+  note_kept();
+  outdated_.clear();
   begun_ = true;
 }
 

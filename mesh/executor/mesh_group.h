@@ -90,6 +90,7 @@ class MeshGroup final : public TrainingEngine {
   /// Actors that live keep their memory and programs.
   Recovered recover(const Error& why) override;
   void keep_state(std::int64_t steps_done) override;
+  std::int64_t inherited_step() const override { return inherited_step_; }
   void restore_kept() override;
   void begin_anew() override;
   std::vector<DeviceTrace> take_traces() override;
@@ -180,6 +181,12 @@ class MeshGroup final : public TrainingEngine {
   void settle_hold();
   void give_up_hold();
   void forget_kept();
+  /// Leaves with all devices what is kept, for the driver after this one.
+  void note_kept() const;
+  /// Finds what the one before this has left, where it came so far.
+  void recall_note();
+  /// With the plan: what is whole of that.
+  void inherit(const KeptNote& note);
   void run_programs(const std::vector<Program>& programs, std::string what);
   std::array<Kept, KeptState::kSlots> kept_;
   /// What runs beside steps, one at a time: a batch of a checkpoint, or what goes to holders.
@@ -188,6 +195,9 @@ class MeshGroup final : public TrainingEngine {
   StepRequest hold_request_;                       // guarded by beside_: of that
   std::optional<std::size_t> hold_due_, holding_;  ///< Slots.
   bool keep_due_ = false;
+  mutable std::uint64_t notes_ = 0;
+  std::optional<KeptNote> inherited_;
+  std::int64_t inherited_step_ = 0;
   actors::RestartLimit restarts_;
   std::vector<std::string> causes_;  ///< Of all restarts.
 };

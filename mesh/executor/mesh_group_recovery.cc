@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/sha256.h"
 #include "core/base/units.h"
 #include "mesh/executor/mesh_group.h"
 
@@ -167,8 +168,10 @@ void MeshGroup::keep_state(std::int64_t steps_done) {
     if (!keep_due_ || hold_due_ || holding_) return;
     const std::size_t slot = kept_[0].step <= kept_[1].step ? 0 : 1;
     kept_[slot] = {};
+    note_kept();  // before anything of it is overwritten
     run_programs(plan_.kept.slots[slot].keep, "the copy for recovery");
     kept_[slot] = {steps_done, !plan_.kept.sends(), plan_.kept.groups, {}};
+    note_kept();
     keep_due_ = false;
     if (plan_.kept.sends()) hold_due_ = slot;
     begin_hold();
@@ -194,6 +197,7 @@ void MeshGroup::settle_hold() {
   hold_->get();
   hold_.reset();
   kept_[*std::exchange(holding_, std::nullopt)].held = true;
+  note_kept();
 }
 
 void MeshGroup::give_up_hold() {
@@ -207,6 +211,58 @@ void MeshGroup::give_up_hold() {
 void MeshGroup::forget_kept() {
   give_up_hold();
   kept_ = {};
+  note_kept();
+}
+
+namespace {
+
+std::string digest_of(const std::vector<StateReplicas>& groups) {
+  std::string text;
+  for (const StateReplicas& group : groups) {
+    for (const transfer::DeviceId device : group.devices) text += fmt::format("{} ", device);
+    if (group.holder) text += fmt::format("> {} ", *group.holder);
+    text += fmt::format("{}\n", group.bytes);
+  }
+  return sha256(std::as_bytes(std::span(text)));
+}
+
+}  // namespace
+
+void MeshGroup::note_kept() const {
+  KeptNote note{
+      ++notes_, digest_of(plan_.kept.groups), {}, plan_.no_copies_because, plan_.not_kept_because};
+  for (const Kept& kept : kept_) {
+    // What was kept as other groups is whole with what only this process knows.
+    const bool whole = kept.groups == plan_.kept.groups && kept.without.empty();
+    note.slots.push_back({whole ? kept.step : 0, kept.held});
+  }
+  devices_.all().tell<&DeviceActor::remember>(note);
+}
+
+void MeshGroup::recall_note() {
+  KeptNote newest;
+  const auto notes = devices_.all().call<&DeviceActor::recall>().get();
+  for (std::uint32_t i = 0; i < notes.size(); ++i) {
+    if (notes[i].number > newest.number) newest = notes[i];
+    // One that is new has nothing of what is kept.
+    if (notes[i].number == 0) outdated_.insert(transfer::DeviceId(i));
+  }
+  notes_ = newest.number;
+  if (newest.number > 0) inherited_ = std::move(newest);
+}
+
+void MeshGroup::inherit(const KeptNote& note) {
+  if (!note.not_kept_because.empty()) drop_kept_state(plan_, note.not_kept_because);
+  if (!note.no_copies_because.empty()) drop_checkpoint_copies(plan_, note.no_copies_because);
+  const MeshPlaces& before = devices_.inherited_places();
+  if (plan_.kept.empty() || before.empty()) return;
+  const std::vector<StateReplicas> groups =
+      before == devices_.places() ? plan_.kept.groups
+                                  : make_training_plan(layout_, model_, before).kept.groups;
+  if (digest_of(groups) != note.groups) return;
+  for (std::size_t slot = 0; slot < std::min(kept_.size(), note.slots.size()); ++slot)
+    if (note.slots[slot].step > 0)
+      kept_[slot] = {note.slots[slot].step, note.slots[slot].held, groups, outdated_};
 }
 
 void MeshGroup::restore_kept() {
@@ -222,6 +278,7 @@ void MeshGroup::restore_kept() {
     const bool held = kept.held && kept.without.empty() && kept.groups == plan_.kept.groups;
     kept_[1 - slot] = {};
     kept = {kept.step, held || !plan_.kept.sends(), plan_.kept.groups, {}};
+    note_kept();
     if (!kept.held) hold_due_ = slot;
     begin_hold();
   });

@@ -59,6 +59,9 @@ class TrainingEngine {
   virtual Recovered recover(const Error& why) { throw Error(why); }
   /// After every step: may keep a copy of the state in the memory of others.
   virtual void keep_state(std::int64_t /*steps_done*/) {}
+  /// Steps done in the newest state that devices have kept for the process that drove them before
+  /// this one, and restore_kept() goes on from; 0: none.
+  virtual std::int64_t inherited_step() const { return 0; }
   /// Goes on from Recovered::kept_step.
   virtual void restore_kept() {}
   /// Goes on from the initial parameters.

@@ -129,15 +129,33 @@ TEST_F(Recovery, AnAgentAndADeviceOfAnotherHostAtATimeGoBackToTheCheckpoint) {
   EXPECT_TRUE(processes_.none_left());
 }
 
-TEST_F(Recovery, ADriverThatDiesIsStartedAgainAndGoesOnFromItsCheckpoint) {
-  auto& run = processes_.start("weft", run_into("out"));
+TEST_F(Recovery, ADriverThatDiesIsStartedAgainAndItsDevicesGoOnAsTheyAre) {
+  // Without checkpoints, and with a device that dies too.
+  auto& run = processes_.start("weft", run_into("out", {"checkpoint.every=0"}));
   ASSERT_TRUE(has_steps("out", 15)) << run.text();
   const pid_t driver = process_with("--weft-role=driver");
+  const auto others = processes_with("--label front");
+  ::kill(process_with("--label back[data=1"), SIGKILL);
   ::kill(driver, SIGKILL);
+  ASSERT_TRUE(eventually([&] { return !events("out", "recovered").empty(); })) << run.text();
+  for (const pid_t other : others) EXPECT_EQ(::kill(other, 0), 0) << "those that live go on";
   expect_undisturbed(run, "out");
   EXPECT_THAT(run.text(),
               AllOf(HasSubstr(fmt::format("its driver gpt (pid {}) died: SIGKILL", driver)),
-                    HasSubstr("started again, restart 1 of 3"), HasSubstr("after step 13")));
+                    HasSubstr("started again, restart 1 of 3"),
+                    ContainsRegex("its next driver goes on at step (8|12|16|20|24|28|32|36) from "
+                                  "the memory of the devices \\(.* steps? repeated\\)")));
+  EXPECT_TRUE(processes_.none_left());
+}
+
+TEST_F(Recovery, ADriverThatDiesWithAllDevicesGoesOnFromItsCheckpoint) {
+  auto& run = processes_.start("weft", run_into("out"));
+  ASSERT_TRUE(has_steps("out", 15)) << run.text();
+  for (const std::string part : {"--label front", "--label back", "--weft-role=driver"})
+    for (const pid_t victim : processes_with(part)) ::kill(victim, SIGKILL);
+  expect_undisturbed(run, "out");
+  EXPECT_THAT(run.text(),
+              AllOf(HasSubstr("started again, restart 1 of 3"), HasSubstr("after step 13")));
   EXPECT_FALSE(fs::exists(path("out/abandoned.1")));
   EXPECT_TRUE(processes_.none_left());
 }

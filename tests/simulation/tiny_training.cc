@@ -118,7 +118,8 @@ class TinyDriver final {
         run_(run),
         options_(options),
         cluster_(cluster),
-        begun_(restarted) {
+        begun_(restarted),
+        restarted_(restarted) {
     if (options_.recovers) cluster_.survive_deaths();
   }
 
@@ -158,9 +159,11 @@ class TinyDriver final {
       if (mesh.key.name == "train" && mesh.key.epoch > key_.epoch) key_ = mesh.key;
   }
 
-  /// Spawns the devices, or replaces those that died, and sets all to the state that was kept.
+  /// Spawns the devices, or takes over those of the driver before this one, or replaces those that died, and sets all to the state that was kept.
   void begin() {
     std::set<std::uint32_t> all_but_living;
+    if (std::exchange(restarted_, false))
+      trainers_ = cluster_.take_over<TinyTrainer>(key_, "train", {{"data", options_.devices}});
     if (!trainers_) {
       trainers_.emplace(cluster_.spawn<TinyTrainer>("train", {{"data", options_.devices}}, {}));
       find_key();
@@ -215,7 +218,7 @@ class TinyDriver final {
   actors::Cluster& cluster_;
   std::optional<actors::ActorMesh<TinyTrainer>> trainers_;
   actors::MeshKey key_;
-  bool begun_;
+  bool begun_, restarted_;
   int step_ = 0;
 };
 

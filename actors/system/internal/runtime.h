@@ -29,9 +29,11 @@ struct SpawnRequest {
   std::string label;
   Place place;
   std::vector<std::byte> arguments;
+  bool takes_over = false;  // no new one, but the one of that label
   static constexpr auto fields =
       weft::fields(&SpawnRequest::interface, &SpawnRequest::version, &SpawnRequest::fingerprint,
-                   &SpawnRequest::label, &SpawnRequest::place, &SpawnRequest::arguments);
+                   &SpawnRequest::label, &SpawnRequest::place, &SpawnRequest::arguments,
+                   &SpawnRequest::takes_over);
 };
 
 /// Calls that the system itself answers, of the actor with id 0.
@@ -105,8 +107,8 @@ struct System::Impl final : public LinkEvents, public CallOwner {
                      std::vector<std::byte> arguments,
                      std::function<void(Outcome<std::vector<std::byte>>)> constructed);
   std::shared_ptr<ActorHost> find_host(ActorId id);
-  /// What is wrong with a call to an actor that is not, or no longer, here. `host`: or null.
-  Error not_hosted(ActorId id, const ActorHost* host);
+  /// Gives an actor whose owner is gone to another process.
+  ActorAddress hand_over(const SpawnRequest& request, ProcessId to);
   void remove_actor(ActorId id);
 
   // links
@@ -133,7 +135,9 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void on_token(const TokenMessage& message, ProcessId from);
   void adopt(const std::shared_ptr<Link>& link, Handshake& handshake, Introduction other,
              bool dialled_here);
-  void lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how = Loss::kEnded);
+  /// `left`: it has said goodbye, so it does not come back.
+  void lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how = Loss::kEnded,
+            bool left = false);
   void forget(ProcessId process, const Error& reason);
   /// The process is dead for good: the first reason stays, unless this is `better` evidence.
   /// routes_mutex is held.
@@ -168,12 +172,10 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   PendingCalls pending;
   const std::shared_ptr<LocalRoute> local;  // shared with calls under way
 
-  // guards hosts, orphans, next_actor and closing
+  // guards hosts, next_actor and closing
   Mutex hosts_mutex;
   // shared with deliveries under way
   std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts;
-  // of the last kOrphans that ended with the connection to their owner: why that ended
-  std::deque<std::pair<ActorId, std::string>> orphans;
   std::uint64_t next_actor = 1;
   bool closing = false;
 

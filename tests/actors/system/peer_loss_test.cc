@@ -256,25 +256,49 @@ TEST_F(PeerLoss, AProcessThatComesBackAfterALostConnectionIsDialledAgain) {
   EXPECT_EQ(oracle.call<&Oracle::answer>(5).get(), 6);  // at its own address, past the proxy
 }
 
-TEST_F(PeerLoss, AnActorThatEndsWithTheConnectionToItsOwnerIsToldAsThat) {
-  worker.emplace(of_gpt("worker0"));
-  worker->provide<Oracle>();
-  proxy.emplace(worker->listen({"127.0.0.1", 0}));
+/// Counts what it is told, also for the next owner.
+class Tally final {
+ public:
+  explicit Tally(Context& context) : never_(context.make_wakeup()) {}
+  int add(int more) { return sum_ += more; }
+  task<int> ponder() {
+    co_await never_.wait();
+    co_return 0;
+  }
+  static constexpr auto endpoints =
+      interface<"test.tally", 1>(on<&Tally::add>("add"), on<&Tally::ponder>("ponder"));
+
+ private:
+  Wakeup never_;
+  int sum_ = 0;
+};
+
+TEST_F(PeerLoss, AnActorWhoseOwnerIsGoneIsTakenOverAsItIs) {
+  auto keeps = of_gpt("worker0");
+  keeps.keeps_orphans = true;
+  worker.emplace(keeps);
+  worker->provide<Tally>();
+  const Address at = worker->listen({"127.0.0.1", 0});
+  proxy.emplace(at);
   driver.emplace(of_gpt("driver"));
-  worker_ref = driver->connect(proxy->address());
-  const auto mesh = driver->spawn_mesh<Oracle>("front", MeshShape{{"data", 1}}, {worker_ref});
-  EXPECT_EQ(mesh.call<&Oracle::answer>(1).get(), std::vector{2});
+  auto left = driver->spawn_mesh<Tally>("front", MeshShape{{"data", 1}},
+                                        {driver->connect(proxy->address())});
+  EXPECT_EQ(left.call<&Tally::add>(3).get(), std::vector{3});
+  EXPECT_EQ(worker->num_owned_actors(), 1u);
+  auto pondering = left.call<&Tally::ponder>();
   proxy->cut();
-  std::string said;
-  EXPECT_TRUE(eventually([&] {
-    try {
-      (void)mesh.call<&Oracle::answer>(5).get();
-    } catch (const Error& error) {
-      said = error.message();
-    }
-    return said.find("worker0 has ended this actor with the connection to who owned it") !=
-           std::string::npos;
-  })) << said;
+  EXPECT_EQ(error_of([&] { (void)pondering.get(); }).code(), ErrorCode::kPeerDied);
+  EXPECT_TRUE(eventually([&] { return worker->num_owned_actors() == 0; }));
+
+  System next(of_gpt("driver"));
+  auto mesh = next.take_over_mesh<Tally>("front", MeshShape{{"data", 1}}, {next.connect(at)});
+  // After ponder(), which nobody waits for any more.
+  EXPECT_EQ(mesh.call<&Tally::add>(4).get(), std::vector{7});
+  EXPECT_EQ(worker->num_owned_actors(), 1u);
+  std::move(left).detach();
+  // Of what is not there nothing is taken, and that is seen when it is called.
+  auto none = next.take_over_mesh<Tally>("back", MeshShape{{"data", 1}}, {next.connect(at)});
+  EXPECT_EQ(error_of([&] { (void)none.call<&Tally::add>(1).get(); }).code(), ErrorCode::kNotFound);
 }
 
 TEST(Connecting, NobodyThereIsAReadableErrorInTime) {
