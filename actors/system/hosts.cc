@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "actors/system/internal/runtime.h"
 
@@ -11,6 +12,8 @@ namespace {
 
 /// A process that lives answers at once.
 constexpr auto kTakeOverWithin = std::chrono::seconds(5);
+/// In the place of one that is not there.
+constexpr ActorId kNoActor{std::numeric_limits<std::uint64_t>::max()};
 
 }  // namespace
 
@@ -238,9 +241,9 @@ std::vector<std::shared_ptr<const ActorAddress>> System::take_over_actors(
   std::vector<std::shared_ptr<const ActorAddress>> actors;
   for (const auto& call : calls) {
     call->wait_until(TimePoint::max());
-    actors.push_back(
-        call->error() ? call->target
-                      : std::make_shared<const ActorAddress>(decode<ActorAddress>(call->reply())));
+    actors.push_back(std::make_shared<const ActorAddress>(
+        call->error() ? ActorAddress{call->target->process, kNoActor, call->target->label}
+                      : decode<ActorAddress>(call->reply())));
   }
   return actors;
 }
