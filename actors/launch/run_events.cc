@@ -13,7 +13,7 @@ namespace weft::actors {
 
 RunEvent RunEvent::of(const Incident& incident) {
   const Casualty& first = incident.casualties.at(incident.first_cause);
-  if (first.host.empty()) return {"incident", incident.describe(), "", first.mesh};
+  if (first.is_whole_mesh()) return {"incident", incident.describe(), "", first.mesh};
   return {"incident", incident.describe(), first.host, first.mesh, first.rank, first.pid};
 }
 

@@ -13,7 +13,7 @@ int strength(const ExitEvidence& evidence) {
 }  // namespace
 
 std::string Casualty::describe() const {
-  if (host.empty()) return fmt::format("mesh {} (epoch {}) is lost: {}", mesh, epoch, host_note);
+  if (is_whole_mesh()) return fmt::format("mesh {} (epoch {}) is lost: {}", mesh, epoch, host_note);
   std::string text = fmt::format("{} (mesh {}, rank {}) on {} device {} (pid {}, epoch {})", actor,
                                  mesh, rank, host, device, pid, epoch);
   if (!host_note.empty())
@@ -30,7 +30,7 @@ std::string Incident::describe() const {
 
 std::string Incident::in_short() const {
   const Casualty& first = casualties.at(first_cause);
-  if (first.host.empty()) return first.describe();
+  if (first.is_whole_mesh()) return first.describe();
   return first.host_note.empty()
              ? fmt::format("{} device {} {}", first.host, first.device, first.cause())
              : fmt::format("{}: {}", first.host, first.cause());

@@ -18,7 +18,7 @@ struct Casualty {
   std::string mesh;
   std::uint64_t epoch = 0;  ///< of the mesh
   std::uint32_t rank = 0;
-  std::string host;  ///< name of the agent; empty: it is the whole mesh
+  std::string host;  ///< name of the agent; empty: it is the whole mesh, see host_note
   std::uint32_t device = 0;
   std::int64_t pid = 0;
   ExitEvidence evidence;
@@ -28,6 +28,7 @@ struct Casualty {
   /// "front[data=0,tensor=1] (mesh front, rank 1) on worker0 device 1 (pid 4121, epoch 3) died:
   /// SIGKILL, rss 61.8 MiB; log: ..."
   std::string describe() const;
+  bool is_whole_mesh() const { return host.empty() && !host_note.empty(); }
   /// The end of that alone: "died: SIGKILL, rss 61.8 MiB", or why its host is gone.
   std::string cause() const { return host_note.empty() ? evidence.verdict() : host_note; }
 

@@ -17,8 +17,9 @@ struct Resumed {
   std::int64_t checkpoint_step = 0;                ///< which is of this step, or an earlier one.
 };
 
-/// Gives the engine the checkpoint that the run resumes from, if it does and whatever dies
-/// meanwhile, or what devices have kept, where their driver has died and that is newer, and makes the run's folder its own from that step on. Says on the screen what it did.
+/// Gives the engine the checkpoint that the run resumes from, if it does, or what devices have kept
+/// for the driver before this one, if that is not older; whatever dies meanwhile. Makes the run's
+/// folder its own from that step on, and says on the screen what it did.
 /// Throws Error(kIncompatible) where the checkpoint is of another model, Error(kFailedPrecondition)
 /// where it has all steps done, and as find_checkpoint() does.
 Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,

@@ -44,8 +44,8 @@ struct PeerAddress {
       weft::fields(&PeerAddress::device, &PeerAddress::host, &PeerAddress::address);
 };
 
-/// What a driver leaves with the devices of its run, for the one that is started in its place: which
-/// slots of KeptState are whole. A value.
+/// What a driver leaves with the devices of its run, for the one that is started in its place:
+/// which slots of KeptState are whole. A value.
 struct KeptNote {
   struct Slot {
     std::int64_t step = 0;  ///< Steps done then; 0: it is not whole.

@@ -159,7 +159,8 @@ class TinyDriver final {
       if (mesh.key.name == "train" && mesh.key.epoch > key_.epoch) key_ = mesh.key;
   }
 
-  /// Spawns the devices, or takes over those of the driver before this one, or replaces those that died, and sets all to the state that was kept.
+  /// Spawns the devices, or takes over those of the driver before this one, or replaces those that
+  /// died, and sets all to the state that was kept.
   void begin() {
     std::set<std::uint32_t> all_but_living;
     if (std::exchange(restarted_, false))
