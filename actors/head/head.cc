@@ -291,21 +291,22 @@ void Head::begin_release(const MeshKey& key, Mesh& mesh) {
   context_.system().ref<Head>(context_.self()).tell<&Head::finish_release>(key);
 }
 
-task<void> Head::finish_stop(const MeshKey& key, bool failed, Stopping& stopping) {
-  for (bool told = false;; told = true) {
-    std::string problem = "it does not answer the head";
-    if (stopping.ended) {
-      bool ended = false;
-      try {
-        Future<void>& answer = *stopping.ended;
-        co_await answer;
-        ended = true;
-      } catch (const Error& error) {
-        problem = error.message();
-      }
-      if (ended) co_return;
-      stopping.ended.reset();
-    }
+task<std::string> Head::wait_for_stop(Stopping& stopping) {
+  if (!stopping.ended) co_return "it does not answer the head";
+  std::string problem;
+  try {
+    Future<void>& answer = *stopping.ended;
+    co_await answer;
+  } catch (const Error& error) {
+    problem = error.message();
+  }
+  stopping.ended.reset();
+  co_return problem;
+}
+
+task<void> Head::finish_stop(const MeshKey& key, bool failed, Stopping& stopping,
+                             std::string problem) {
+  for (bool told = false; !problem.empty(); told = true) {
     // It may be slow, or cut off for a while. Its devices are in use as long as it has not said
     // otherwise; a host that is gone has none.
     if (!told)
@@ -318,13 +319,34 @@ task<void> Head::finish_stop(const MeshKey& key, bool failed, Stopping& stopping
     if (host == hosts_.end() || host->second.agent.id != stopping.agent.id) co_return;
     if (!host->second.away_since)
       stopping.ended = stop_on(host->second.agent, stopping.key, failed, stopping.ranks);
+    auto waiting = wait_for_stop(stopping);
+    problem = co_await waiting;
   }
+}
+
+void Head::free_all_but(const MeshKey& key, Mesh& mesh, const std::set<std::string>& silent) {
+  for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
+    if (!silent.contains(mesh.places[rank].host)) mesh.lost.insert(rank);
+  placement_.give_back(key, silent);
+  save(key, mesh);
 }
 
 task<void> Head::finish_release(MeshKey key) {
   check_own_call();
   Mesh& mesh = meshes_.at(key);
-  for (Stopping& each : mesh.stopping) co_await finish_stop(key, mesh.failed, each);
+  std::vector<std::pair<Stopping*, std::string>> silent;
+  std::set<std::string> hosts;
+  for (Stopping& each : mesh.stopping) {
+    auto waiting = wait_for_stop(each);
+    std::string problem = co_await waiting;
+    if (problem.empty()) continue;
+    silent.emplace_back(&each, std::move(problem));
+    hosts.insert(each.host);
+  }
+  // What others have given back does not wait for those.
+  if (!silent.empty()) free_all_but(key, mesh, hosts);
+  for (auto& [stopping, problem] : silent)
+    co_await finish_stop(key, mesh.failed, *stopping, std::move(problem));
   placement_.give_back(key);
   const std::vector<Wakeup> waiters = std::move(mesh.waiters);
   meshes_.erase(key);

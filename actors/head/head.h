@@ -252,7 +252,11 @@ class Head final {
   /// Tells its hosts to end its processes, unless that has begun.
   void begin_release(const MeshKey& key, Mesh& mesh);
   /// Waits until a host has ended its part, or is gone.
-  task<void> finish_stop(const MeshKey& key, bool failed, Stopping& stopping);
+  task<void> finish_stop(const MeshKey& key, bool failed, Stopping& stopping, std::string problem);
+  /// Until a host has answered the call under way; why it has not ended its part, or nothing.
+  static task<std::string> wait_for_stop(Stopping& stopping);
+  /// What a mesh that ends has had on hosts that have said that it has ended there.
+  void free_all_but(const MeshKey& key, Mesh& mesh, const std::set<std::string>& silent);
   /// The processes of a mesh are those of its run from here on.
   void note_devices(const MeshKey& key, const Mesh& mesh);
   /// Whose driver is no owner any more, and nobody has said so.

@@ -113,10 +113,12 @@ void Placement::take(const std::vector<HostDevice>& places, const MeshKey& key) 
       host->users[place.device] = key;
 }
 
-void Placement::give_back(const MeshKey& key) {
-  for (Host& host : hosts_)
+void Placement::give_back(const MeshKey& key, const std::set<std::string>& but_on) {
+  for (Host& host : hosts_) {
+    if (but_on.contains(host.name)) continue;
     for (MeshKey& user : host.users)
       if (user == key) user = MeshKey();
+  }
 }
 
 std::string Placement::table() const {

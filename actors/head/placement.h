@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +34,7 @@ class Placement {
                                             const std::vector<HostDevice>& lost) const;
   /// These devices are the mesh's, as far as their hosts are here.
   void take(const std::vector<HostDevice>& places, const MeshKey& key);
-  void give_back(const MeshKey& key);
+  void give_back(const MeshKey& key, const std::set<std::string>& but_on = {});
   /// Only these.
   void give_back(const std::vector<HostDevice>& places) { take(places, MeshKey()); }
 

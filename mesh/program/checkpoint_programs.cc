@@ -258,14 +258,8 @@ class BatchCompiler {
     // When all is under way: the copies that ops read, from values that have arrived.
     for (const WorkingCopy& copy : to_round_)
       emitters_[copy.emitter].run({OpKind::kToBF16, {}}, {copy.value}, {copy.working}, false);
-    std::vector<Program> programs;
     emitters_.push_back(std::move(driver_emitter_));
-    for (Emitter& emitter : emitters_) {
-      emitter.wait_for_all();
-      programs.push_back(emitter.finish());
-    }
-    validate(programs);
-    return programs;
+    return finish_all(emitters_);
   }
 
  private:

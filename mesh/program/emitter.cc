@@ -1,6 +1,7 @@
 #include "mesh/program/emitter.h"
 
 #include "core/base/check.h"
+#include "mesh/program/compile.h"
 
 namespace weft::mesh {
 
@@ -143,6 +144,16 @@ Program Emitter::finish() {
     program_.buffers[buffers[i]].offset = arena.offsets[i];
   program_.arena_bytes = arena.bytes;
   return std::move(program_);
+}
+
+std::vector<Program> finish_all(std::vector<Emitter>& emitters) {
+  std::vector<Program> programs;
+  for (Emitter& emitter : emitters) {
+    emitter.wait_for_all();
+    programs.push_back(emitter.finish());
+  }
+  validate(programs);
+  return programs;
 }
 
 }  // namespace weft::mesh

@@ -78,4 +78,7 @@ class Emitter {
   std::vector<std::pair<std::int64_t, std::int64_t>> life_;
 };
 
+/// The programs of all devices, each of which ends when all that it has started is done. Validated.
+std::vector<Program> finish_all(std::vector<Emitter>& emitters);
+
 }  // namespace weft::mesh

@@ -160,15 +160,7 @@ class CopyMoves {
         std::nullopt, block(receiver, destination, bytes));
     ++op_;
   }
-  std::vector<Program> finish() {
-    std::vector<Program> programs;
-    for (Emitter& emitter : emitters_) {
-      emitter.wait_for_all();
-      programs.push_back(emitter.finish());
-    }
-    validate(programs);
-    return programs;
-  }
+  std::vector<Program> finish() { return finish_all(emitters_); }
 
  private:
   static std::uint32_t block(Emitter& emitter, const std::string& name, std::uint64_t bytes) {
