@@ -149,10 +149,11 @@ struct RunStatus {
   std::int64_t pid = 0;
   bool has_progress = false;  ///< It has said how far it is.
   RunProgress progress;
-  double told_seconds = 0;  ///< How long ago.
+  double told_seconds = 0;                  ///< How long ago.
+  std::optional<double> away_seconds = {};  ///< Since when its driver does not answer, or is gone.
   static constexpr auto fields =
       weft::fields(&RunStatus::name, &RunStatus::pid, &RunStatus::has_progress,
-                   &RunStatus::progress, &RunStatus::told_seconds);
+                   &RunStatus::progress, &RunStatus::told_seconds, &RunStatus::away_seconds);
 };
 struct HostStatus {
   HostOffer offer;

@@ -205,6 +205,11 @@ class Head final {
   void fail_silent(Host& host);
   /// Its meshes cannot be counted on.
   void fail_meshes_on(const Host& host, const ExitEvidence& evidence, const std::string& note);
+  // Owners (owners.cc).
+  /// Its connection is gone: it is away, or it has ended, and what it has waits for its next
+  /// driver, or ends.
+  void owner_lost(ProcessId peer, bool cut_off);
+  void remove_gone_owners();
   void remove_owner(ProcessId peer, const std::string& how);
   void remove_drivers_before(const std::string& run, ProcessId next);
   /// Devices may become free without anybody's doing.
@@ -220,6 +225,7 @@ class Head final {
   task<std::vector<DeviceProcess>> launch(std::map<std::string, LaunchRequest> launches);
   /// Why a mesh whose processes have all started cannot be used after all.
   std::optional<Error> lost_while_starting(const MeshKey& key) const;
+  void forget_gone(const std::string& name);
   /// Lines for a mesh that has no place: what could have been one.
   std::string gone_note(const MeshRequest& request) const;
   /// As wanted, or where another owner has that name "run quickstart#2".
@@ -276,7 +282,7 @@ class Head final {
   RunBook runs_;
   IncidentBook book_;
   std::map<std::string, Host> hosts_;
-  std::map<std::string, std::string> gone_hosts_;  // by name: why; until they join again
+  std::vector<std::pair<std::string, std::string>> gone_hosts_;  // the last ones: name, why
   std::map<ProcessId, Owner> owners_;
   std::map<MeshKey, Mesh> meshes_;
 };

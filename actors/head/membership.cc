@@ -1,4 +1,4 @@
-// Who belongs to the cluster: hosts and owners that come, are away for a while, come back, and go.
+// The hosts of the cluster, which come, are away for a while, come back, and go.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,24 +23,15 @@ constexpr auto kProbeWithin = std::chrono::seconds(4);
 /// Between the epochs of meshes that are nobody's and have one epoch in common.
 constexpr std::uint64_t kStrangers = 1'000'000'000;
 /// How much longer a host that answers others may be away before its meshes fail.
-/// `weft run` starts a driver as soon as it has reaped the one before it.
-constexpr auto kDriverRestartsWithin = std::chrono::seconds(20);
-constexpr std::size_t kGoneHosts = 16;
 constexpr auto kPartitionLasts = std::chrono::seconds(10);
+constexpr std::size_t kGoneHosts = 16;
 
 bool on_this_machine(const HostOffer& offer) { return offer.machine == machine_name(); }
-
-std::string row_name(ProcessId process) { return std::to_string(process.value()); }
 
 }  // namespace
 
 void Head::save(const Host& host) {
   store_.put(StateStore::Table::kHosts, host.offer.name, encode(static_cast<const HostRow&>(host)));
-}
-
-void Head::save(const Owner& owner) {
-  store_.put(StateStore::Table::kOwners, row_name(owner.process.id),
-             encode(static_cast<const OwnerRow&>(owner)));
 }
 
 void Head::save(const MeshKey& key, const Mesh& mesh) {
@@ -131,7 +122,7 @@ Joined Head::join(HostOffer offer, const HostedDevices& devices) {
         if (mesh.places[rank].host == offer.name && !mesh.lost.contains(rank))
           placement_.take({mesh.places[rank]}, key);
   }
-  gone_hosts_.erase(offer.name);
+  forget_gone(offer.name);
   Host& host = hosts_.at(offer.name);
   host.agent = agent;
   const std::optional<TimePoint> away_since = std::exchange(host.away_since, std::nullopt);
@@ -228,93 +219,6 @@ void Head::leave(const std::string& why) {
   orderly.known = true;
   orderly.pid = host->offer.pid;
   remove_host(std::string(host->offer.name), orderly, "has left: " + why);
-}
-
-Joined Head::own(OwnerOffer offer) {
-  const ProcessRef caller = context_.caller();
-  const auto known = owners_.find(caller.id);
-  const bool again = known != owners_.end();
-  if (!again && offer.restarted) remove_drivers_before(offer.run, caller.id);
-  offer.name = again ? known->second.offer.name : free_name(offer.name);
-  Owner& owner = owners_[caller.id];
-  std::set<MeshKey> has(offer.meshes.begin(), offer.meshes.end());
-  offer.meshes.clear();
-  owner.offer = offer;
-  owner.process = caller;
-  owner.dead = false;
-  ++owner.visit;
-  const std::optional<TimePoint> away_since = std::exchange(owner.away_since, std::nullopt);
-  save(owner);
-  runs_.begin(caller, offer.name, offer.pid);
-  if (!again) event(fmt::format("{} (pid {}) is here", offer.name, offer.pid));
-  else if (away_since)
-    event(fmt::format("{} (pid {}) is back after {:.1f} s", offer.name, offer.pid,
-                      in_seconds(clock_.now() - *away_since)));
-  Joined joined{store_.cluster_id(), store_.term(), config_.grace.count()};
-  for (auto& [key, mesh] : meshes_) {
-    if (mesh.owner != caller.id) continue;
-    if (!again) {
-      joined.inherited.push_back({key, mesh.processes});
-      has.insert(key);
-    }
-    // It has never heard that it is up, or has released it.
-    if (!has.contains(key) && !mesh.processes.empty() && !mesh.renewing) begin_release(key, mesh);
-    if (has.contains(key) && mesh.incident) tell_owner(mesh);
-  }
-  for (const MeshKey& key : has) tell_forgotten(caller, key);
-  return joined;
-}
-
-void Head::tell_forgotten(const ProcessRef& owner, const MeshKey& key) {
-  for (const auto& [known, mesh] : meshes_) {
-    if (mesh.owner != owner.id || known.name != key.name) continue;
-    // Or it has been renewed, and the answer was lost.
-    if (known == key ? mesh.incident || !mesh.ending : !mesh.ending) return;
-  }
-  Casualty lost;
-  lost.mesh = key.name;
-  lost.epoch = key.epoch;
-  lost.host_note = fmt::format(
-      "the head (term {}) does not know it: the disk of the one before was full, or its program "
-      "was away for more than {:.0f} s",
-      store_.term(), in_seconds(config_.grace));
-  context_.system()
-      .named<ClusterWatcher>(owner, "watcher")
-      .tell<&ClusterWatcher::mesh_failed>(MeshFailure{{key.name, key.epoch, {lost}, 0}, {}, {}});
-  event(lost.describe());
-}
-
-/// Whoever starts a driver again has seen the end of the one before it. What that had in full is
-/// the next one's.
-void Head::remove_drivers_before(const std::string& run, ProcessId next) {
-  std::vector<ProcessId> dead;
-  for (const auto& [id, owner] : owners_)
-    if (!run.empty() && owner.offer.run == run) dead.push_back(id);
-  for (const ProcessId id : dead) {
-    for (auto& [key, mesh] : meshes_) {
-      if (mesh.owner != id || mesh.ending || mesh.renewing || mesh.processes.empty()) continue;
-      mesh.owner = next;
-      save(key, mesh);
-    }
-    remove_owner(id, "is gone: the next driver of its run is here");
-  }
-}
-
-void Head::driver_given_up(const std::string& run) {
-  std::vector<ProcessId> dead;
-  for (const auto& [id, owner] : owners_)
-    if (owner.dead && owner.offer.run == run) dead.push_back(id);
-  for (const ProcessId id : dead) remove_owner(id, "is gone");
-}
-
-std::string Head::free_name(const std::string& wanted) const {
-  const auto is_taken = [&](const std::string& name) {
-    return std::ranges::any_of(owners_,
-                               [&](const auto& of) { return of.second.offer.name == name; });
-  };
-  std::string name = wanted;
-  for (int i = 2; is_taken(name); ++i) name = fmt::format("{}#{}", wanted, i);
-  return name;
 }
 
 void Head::check_own_call() const {
@@ -418,22 +322,7 @@ void Head::peer_lost(ProcessId peer, bool cut_off) {
     evidence.pid = host->offer.pid;
     remove_host(std::string(host->offer.name), evidence, evidence.verdict());
   }
-  const auto owner = owners_.find(peer);
-  if (owner == owners_.end()) return;
-  const RunRecord* const record = runs_.running(peer);
-  const bool has_mesh =
-      std::ranges::any_of(meshes_, [&](const auto& of) { return of.second.owner == peer; });
-  if (!cut_off && !(record != nullptr && record->description.restarts && has_mesh))
-    return remove_owner(peer, "is gone");
-  if (owner->second.away_since) return;
-  owner->second.away_since = clock_.now();
-  owner->second.dead = !cut_off;
-  if (!cut_off)
-    return event(fmt::format("{} (pid {}) is gone; what it has waits {:.0f} s for its next driver",
-                             owner->second.offer.name, owner->second.offer.pid,
-                             in_seconds(kDriverRestartsWithin)));
-  event(fmt::format("{} (pid {}) does not answer; it may come back for {:.0f} s",
-                    owner->second.offer.name, owner->second.offer.pid, in_seconds(config_.grace)));
+  owner_lost(peer, cut_off);
 }
 
 void Head::set_away(Host& host, const std::string& why) {
@@ -464,29 +353,7 @@ void Head::look() {
   }
   for (auto& [key, mesh] : meshes_)
     if (mesh.ending) begin_release(key, mesh);
-  std::vector<ProcessId> owners;
-  for (const auto& [id, owner] : owners_)
-    if (too_long(owner.away_since)) owners.push_back(id);
-  for (const ProcessId owner : owners) remove_owner(owner, how);
-  owners.clear();
-  for (const auto& [id, owner] : owners_)
-    if (owner.dead && clock_.now() - *owner.away_since > kDriverRestartsWithin)
-      owners.push_back(id);
-  for (const ProcessId owner : owners) remove_owner(owner, "is gone, and was not started again");
-}
-
-void Head::remove_owner(ProcessId peer, const std::string& how) {
-  const OwnerOffer gone = owners_.at(peer).offer;
-  runs_.gone(peer, how, progress_of(peer));
-  owners_.erase(peer);
-  store_.erase(StateStore::Table::kOwners, row_name(peer));
-  store_.sync();
-  for (auto& [key, mesh] : meshes_) {
-    if (mesh.owner != peer || mesh.ending) continue;
-    mesh.failed = true;  // nobody is left to wait for an orderly end
-    begin_release(key, mesh);
-  }
-  event(fmt::format("{} (pid {}) {}", gone.name, gone.pid, how));
+  remove_gone_owners();
 }
 
 void Head::fail_meshes_on(const Host& host, const ExitEvidence& evidence, const std::string& note) {
@@ -513,9 +380,14 @@ void Head::remove_host(const std::string& name, const ExitEvidence& evidence,
       if (mesh.places[rank].host == name) mesh.lost.insert(rank);
     save(key, mesh);
   }
-  if (gone_hosts_.size() == kGoneHosts) gone_hosts_.erase(gone_hosts_.begin());
-  gone_hosts_[name] = note;
+  forget_gone(name);
+  gone_hosts_.emplace_back(name, note);
+  if (gone_hosts_.size() > kGoneHosts) gone_hosts_.erase(gone_hosts_.begin());
   event(fmt::format("host {} is gone: {}", name, note));
+}
+
+void Head::forget_gone(const std::string& name) {
+  std::erase_if(gone_hosts_, [&](const auto& host) { return host.first == name; });
 }
 
 std::string Head::gone_note(const MeshRequest& request) const {

@@ -270,14 +270,18 @@ Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& sha
 }
 
 std::optional<Cluster::Acquired> Cluster::inherit(const std::string& name, std::int64_t size) {
-  const std::lock_guard lock(mutex_);
-  const auto found = inherited_.extract(name);
-  if (!found) return std::nullopt;
-  Acquired acquired{found.mapped(), {}};
-  for (const DeviceProcess& process : meshes_.at(acquired.key))
-    acquired.processes.push_back(process.process);
-  if (std::ssize(acquired.processes) != size) return std::nullopt;
-  return acquired;
+  Acquired acquired;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = inherited_.extract(name);
+    if (!found) return std::nullopt;
+    acquired.key = found.mapped();
+    for (const DeviceProcess& process : meshes_.at(acquired.key))
+      acquired.processes.push_back(process.process);
+  }
+  if (std::ssize(acquired.processes) == size) return acquired;
+  release(acquired.key);
+  return std::nullopt;
 }
 
 MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,

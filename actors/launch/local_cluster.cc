@@ -8,6 +8,7 @@
 #include "actors/launch/last_words.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
+#include "actors/supervision/lease.h"
 #include "core/base/error.h"
 #include "core/base/thread.h"
 
@@ -16,8 +17,8 @@ namespace {
 
 constexpr const char* kHead = "head";
 constexpr auto kListensWithin = std::chrono::seconds(10);
-constexpr Nanoseconds kReapedWithin = std::chrono::seconds(10);
-constexpr int kReapedParts = 20;
+constexpr auto kReapedWithin = std::chrono::seconds(10);
+constexpr Nanoseconds kLookForEndEvery = std::chrono::milliseconds(500);
 constexpr auto kLookForAddressEvery = std::chrono::milliseconds(2);
 
 std::vector<std::string> command(const std::filesystem::path& executable,
@@ -85,14 +86,14 @@ ProcessEvents LocalCluster::events_of(const std::string& who) {
 
 void LocalCluster::wait_until_reaped(const std::string& who) const {
   End& end = *ends_.at(who);
+  const SteadyClock clock;
+  Lease watched(kLookForEndEvery);  // this process may have been stopped meanwhile
   std::unique_lock lock(end.mutex);
-  // In parts, so that being stopped for long counts as one.
-  for (int part = 0; part < kReapedParts; ++part)
-    if (end.changed.wait_for(lock, kReapedWithin / kReapedParts, [&] { return end.reaped; }))
-      return;
-  throw_error(ErrorCode::kDeadlineExceeded,
-              "{} (pid {}) died, and the system has not freed what it held within 10 s", who,
-              end.pid);
+  while (!end.changed.wait_for(lock, kLookForEndEvery, [&] { return end.reaped; }))
+    if (watched.look(clock.now()) > kReapedWithin)
+      throw_error(ErrorCode::kDeadlineExceeded,
+                  "{} (pid {}) died, and the system has not freed what it held within 10 s", who,
+                  end.pid);
 }
 
 void LocalCluster::restart_head(const Secret& token) {

@@ -273,8 +273,7 @@ void System::Impl::on_ended(Link& link, End how, const Error& reason) {
       const std::lock_guard lock(routes_mutex);
       mark_dead(link.peer_id(), reason, false);
     }
-    return lose(shared, reason, how == End::kLeft ? Loss::kEnded : Loss::kCutOff,
-                how == End::kLeft);
+    return lose(shared, reason, how == End::kLeft ? Loss::kLeft : Loss::kCutOff);
   }
   if (peer_suspect) peer_suspect(link.peer());
   // A dialler that has given up before it was welcomed closes too, and tries again.
@@ -282,8 +281,7 @@ void System::Impl::on_ended(Link& link, End how, const Error& reason) {
   schedule(options.eof_grace, [this, shared, reason, loss] { lose(shared, reason, loss); });
 }
 
-void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how,
-                        bool left) {
+void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how) {
   {
     const std::lock_guard lock(routes_mutex);
     const auto found = links.find(link->peer_id());
@@ -306,7 +304,7 @@ void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason, 
   for (const auto& host : all) {
     host->mailbox()->drop_route(link.get());
     if (!was_connected || host->owner() != link->peer_id()) continue;
-    if (options.keeps_orphans && !left) host->cancel_calls_of(link->peer_id());
+    if (options.keeps_orphans && how != Loss::kLeft) host->cancel_calls_of(link->peer_id());
     else host->stop();
   }
   if (was_connected && peer_lost) peer_lost(link->peer(), reason, how);

@@ -19,9 +19,9 @@
 
 namespace weft::actors {
 
-/// What is known of a process whose connection is gone: it has ended, or nobody knows, and it may
-/// connect again.
-enum class Loss { kEnded, kCutOff };
+/// What is known of a process whose connection is gone: it has said goodbye, it has ended, or
+/// nobody knows, and it may connect again.
+enum class Loss { kLeft, kEnded, kCutOff };
 
 struct SystemOptions {
   /// For people: "driver", "worker0/device1".

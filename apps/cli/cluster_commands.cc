@@ -69,6 +69,7 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
   json["runs"] = nlohmann::ordered_json::array();
   for (const actors::RunStatus& run : status.runs) {
     nlohmann::ordered_json one = {{"name", run.name}, {"pid", run.pid}, {"progress", nullptr}};
+    if (run.away_seconds) one["away_seconds"] = *run.away_seconds;
     if (run.has_progress) {
       one["progress"] = progress_json(run.progress);
       one["progress"]["told_seconds_ago"] = run.told_seconds;
@@ -161,7 +162,10 @@ std::string describe(const ClusterStatus& status) {
   text += hosts_text(status);
   line("\nruns\n");
   for (const actors::RunStatus& run : status.runs) {
-    line("  {} (pid {}): {}\n", run.name, run.pid,
+    line("  {} (pid {}): {}{}\n", run.name, run.pid,
+         run.away_seconds ? fmt::format("its driver does not answer since {}; ",
+                                        format_seconds(*run.away_seconds))
+                          : "",
          run.has_progress ? progress_text(run.progress, run.told_seconds) : "no step yet");
     text += meshes_text(status, run.name);
   }

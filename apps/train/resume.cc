@@ -51,47 +51,31 @@ bool same_parameters(const ParameterList& a, const ParameterList& b) {
   });
 }
 
-/// The same, whatever dies meanwhile.
-void restore_in_the_end(const StoredCheckpoint& stored, mesh::TrainingEngine& engine,
-                        const LoopEnvironment& environment) {
-  const std::int64_t step = stored.heading().step;
+/// The same as restore_newest(), whatever dies meanwhile.
+Restored restore_in_the_end(const StoredCheckpoint* stored, std::int64_t kept_step,
+                            mesh::TrainingEngine& engine, const LoopEnvironment& environment) {
+  std::optional<mesh::TrainingEngine::Recovered> recovered;
+  TimePoint begun = environment.clock.now();
   while (true) {
     bool by_engine = false;
     std::optional<Error> error;
     try {
-      return restore(stored, engine, by_engine);
+      const Restored restored = restore_newest(stored, kept_step, engine, by_engine);
+      if (recovered) {
+        const std::string text =
+            describe(*recovered, restored.step, restored.step, environment.clock.now() - begun);
+        say(environment.screen.out, "  {}\n", text);
+        if (environment.on_recovery) environment.on_recovery(text);
+      }
+      return restored;
     } catch (...) {
       error = current_error();
     }
     if (!by_engine || !engine.recovers_from(*error)) throw Error(*error);
-    const TimePoint begun = environment.clock.now();
-    const auto recovered = engine.recover(*error);
-    const std::string text = describe(recovered, step, step, environment.clock.now() - begun);
-    say(environment.screen.out, "  {}\n", text);
-    if (environment.on_recovery) environment.on_recovery(text);
+    begun = environment.clock.now();
+    recovered = engine.recover(*error);
+    kept_step = recovered->kept_step;
   }
-}
-
-/// Where the driver before this one has left something newer than a checkpoint of `step` in the
-/// memory of devices: goes on from that, and gives its step. Else, or where that dies, nothing.
-std::optional<std::int64_t> restore_inherited(const TrainingRun& run, mesh::TrainingEngine& engine,
-                                              std::int64_t checkpoint_step) {
-  std::int64_t step = run.restarted ? engine.inherited_step() : 0;
-  const auto is_newer = [&] { return step > 0 && step >= checkpoint_step; };
-  const bool tried = is_newer();
-  while (is_newer()) {
-    std::optional<Error> error;
-    try {
-      engine.restore_kept();
-      return step;
-    } catch (...) {
-      error = current_error();
-    }
-    if (!engine.recovers_from(*error)) throw Error(*error);
-    step = engine.recover(*error).kept_step;
-  }
-  if (tried && checkpoint_step == 0) engine.begin_anew();
-  return std::nullopt;
 }
 
 /// Says where a driver that was started again goes on.
@@ -109,16 +93,26 @@ void tell_inherited(const LoopEnvironment& environment, std::int64_t step) {
 
 }  // namespace
 
-void restore(const StoredCheckpoint& stored, mesh::TrainingEngine& engine, bool& by_engine) {
+Restored restore_newest(const StoredCheckpoint* stored, std::int64_t kept_step,
+                        mesh::TrainingEngine& engine, bool& by_engine) {
   by_engine = true;
+  const std::int64_t stored_step = stored == nullptr ? 0 : stored->heading().step;
+  if (kept_step > 0 && kept_step >= stored_step) {
+    engine.restore_kept();
+    return {kept_step, true};
+  }
+  if (stored == nullptr) {
+    engine.begin_anew();
+    return {};
+  }
   engine.restore(
       [&](const StatePiece& piece, std::span<float> values) {
         by_engine = false;
-        stored.read(piece, values);
+        stored->read(piece, values);
         by_engine = true;
       },
-      stored.heading().step);
-  by_engine = false;
+      stored_step);
+  return {stored_step, false};
 }
 
 std::string describe(const mesh::TrainingEngine::Recovered& recovered, std::int64_t step,
@@ -132,10 +126,13 @@ std::string describe(const mesh::TrainingEngine::Recovered& recovered, std::int6
 
 Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
                const LoopEnvironment& environment) {
+  // Of a driver that was started again.
+  const std::int64_t inherited = engine.inherited_step();
   if (!run.checkpoint.resume) {
-    const auto kept = restore_inherited(run, engine, 0);
-    if (kept) tell_inherited(environment, *kept);
-    return {kept.value_or(0)};
+    if (inherited == 0) return {};
+    const Restored restored = restore_in_the_end(nullptr, inherited, engine, environment);
+    if (restored.kept) tell_inherited(environment, restored.step);
+    return {restored.step};
   }
   const fs::path path = find_checkpoint(*run.checkpoint.resume);
   const StoredCheckpoint stored(path);
@@ -152,11 +149,11 @@ Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
   if (!same_parameters(checkpoint.parameters, parameter_list(engine.graph())))
     throw_error(ErrorCode::kIncompatible,
                 "the checkpoint's parameters are not those of this model");
-  if (const auto kept = restore_inherited(run, engine, checkpoint.step)) {
-    tell_inherited(environment, *kept);
-    return {*kept, path, checkpoint.step};
+  const Restored restored = restore_in_the_end(&stored, inherited, engine, environment);
+  if (restored.kept) {
+    tell_inherited(environment, restored.step);
+    return {restored.step, path, checkpoint.step};
   }
-  restore_in_the_end(stored, engine, environment);
   const auto aside = take_over(path, checkpoint.step, environment.directory, run.restarted);
   say(environment.screen.out, "  resumed from {}, after step {}\n", path.string(), checkpoint.step);
   if (aside)

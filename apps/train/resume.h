@@ -25,9 +25,17 @@ struct Resumed {
 Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
                const LoopEnvironment& environment);
 
-/// Gives the engine the state of a checkpoint. When it throws, `by_engine` says whether the engine
-/// has, which may recover then, or the disk.
-void restore(const StoredCheckpoint& stored, mesh::TrainingEngine& engine, bool& by_engine);
+/// What an engine goes on from.
+struct Restored {
+  std::int64_t step = 0;  ///< Steps done; 0: the initial parameters.
+  bool kept = false;      ///< From the memory of devices.
+};
+
+/// Gives the engine the newest state: what devices have kept of `kept_step`, if that is not 0, the
+/// checkpoint, or null, or the initial parameters. When it throws, `by_engine` says whether the
+/// engine has, which may recover then, or the disk.
+Restored restore_newest(const StoredCheckpoint* stored, std::int64_t kept_step,
+                        mesh::TrainingEngine& engine, bool& by_engine);
 
 /// "worker1 died: SIGKILL; back at step 60 on worker2 after 1.9 s (10 steps repeated), restart 1 of
 /// 3", for a run that had reached step 70.

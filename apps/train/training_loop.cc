@@ -174,7 +174,7 @@ class Loop {
         throw Error(error);
       try {
         const auto recovered = engine_.recover(error);  // what it throws is the end of it
-        const std::int64_t step = restore_newest(recovered.kept_step);
+        const std::int64_t step = restore_state(recovered.kept_step);
         ++summary_.recoveries;
         tell_recovery(recovered, step, reached, environment_.clock.now() - begun);
         return;
@@ -186,20 +186,14 @@ class Loop {
 
   /// Goes on from the newest state that is whole: memory's, a checkpoint's, or the beginning. Gives
   /// its step.
-  std::int64_t restore_newest(std::int64_t kept_step) {
+  std::int64_t restore_state(std::int64_t kept_step) {
     std::optional<fs::path> checkpoint = store_.newest_up_to(summary_.steps);
     if (!checkpoint) checkpoint = resumed_from_;
     std::optional<StoredCheckpoint> stored;
     if (checkpoint) stored.emplace(*checkpoint);
-    std::int64_t step = stored ? stored->heading().step : 0;
-    if (kept_step > 0 && kept_step >= step) {
-      by_engine([&] { engine_.restore_kept(); });
-      step = kept_step;
-    } else if (stored) {
-      restore(*stored, engine_, engine_failed_);
-    } else {
-      by_engine([&] { engine_.begin_anew(); });
-    }
+    const std::int64_t step =
+        restore_newest(stored ? &*stored : nullptr, kept_step, engine_, engine_failed_).step;
+    engine_failed_ = false;
     // Those steps come again.
     metrics_.reset();
     metrics_.emplace(environment_.directory.metrics(), step);

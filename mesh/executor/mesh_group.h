@@ -182,7 +182,7 @@ class MeshGroup final : public TrainingEngine {
   void give_up_hold();
   void forget_kept();
   /// Leaves with all devices what is kept, for the driver after this one.
-  void note_kept() const;
+  void note_kept();
   /// Finds what the one before this has left, where it came so far.
   void recall_note();
   /// With the plan: what is whole of that.
@@ -195,7 +195,7 @@ class MeshGroup final : public TrainingEngine {
   StepRequest hold_request_;                       // guarded by beside_: of that
   std::optional<std::size_t> hold_due_, holding_;  ///< Slots.
   bool keep_due_ = false;
-  mutable std::uint64_t notes_ = 0;
+  std::uint64_t notes_ = 0;  ///< Left so far, also by drivers before this one.
   std::optional<KeptNote> inherited_;
   std::int64_t inherited_step_ = 0;
   actors::RestartLimit restarts_;

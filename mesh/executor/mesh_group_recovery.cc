@@ -228,7 +228,7 @@ std::string digest_of(const std::vector<StateReplicas>& groups) {
 
 }  // namespace
 
-void MeshGroup::note_kept() const {
+void MeshGroup::note_kept() {
   KeptNote note{
       ++notes_, digest_of(plan_.kept.groups), {}, plan_.no_copies_because, plan_.not_kept_because};
   for (const Kept& kept : kept_) {

@@ -135,9 +135,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void on_token(const TokenMessage& message, ProcessId from);
   void adopt(const std::shared_ptr<Link>& link, Handshake& handshake, Introduction other,
              bool dialled_here);
-  /// `left`: it has said goodbye, so it does not come back.
-  void lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how = Loss::kEnded,
-            bool left = false);
+  void lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how = Loss::kEnded);
   void forget(ProcessId process, const Error& reason);
   /// The process is dead for good: the first reason stays, unless this is `better` evidence.
   /// routes_mutex is held.

@@ -1,0 +1,159 @@
+// The programs that own meshes, which come, are away for a while, come back, and go.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/head/cluster_watcher.h"
+#include "actors/head/head.h"
+#include "actors/system/system.h"
+
+namespace weft::actors {
+namespace {
+
+/// `weft run` starts a driver as soon as it has reaped the one before it.
+constexpr Nanoseconds kDriverRestartsWithin = std::chrono::seconds(20);
+
+std::string row_name(ProcessId process) { return std::to_string(process.value()); }
+
+}  // namespace
+
+void Head::save(const Owner& owner) {
+  store_.put(StateStore::Table::kOwners, row_name(owner.process.id),
+             encode(static_cast<const OwnerRow&>(owner)));
+}
+
+Joined Head::own(OwnerOffer offer) {
+  const ProcessRef caller = context_.caller();
+  const auto known = owners_.find(caller.id);
+  const bool again = known != owners_.end();
+  if (!again && offer.restarted) remove_drivers_before(offer.run, caller.id);
+  offer.name = again ? known->second.offer.name : free_name(offer.name);
+  Owner& owner = owners_[caller.id];
+  std::set<MeshKey> has(offer.meshes.begin(), offer.meshes.end());
+  offer.meshes.clear();
+  owner.offer = offer;
+  owner.process = caller;
+  owner.dead = false;
+  ++owner.visit;
+  const std::optional<TimePoint> away_since = std::exchange(owner.away_since, std::nullopt);
+  save(owner);
+  runs_.begin(caller, offer.name, offer.pid);
+  if (!again) event(fmt::format("{} (pid {}) is here", offer.name, offer.pid));
+  else if (away_since)
+    event(fmt::format("{} (pid {}) is back after {:.1f} s", offer.name, offer.pid,
+                      in_seconds(clock_.now() - *away_since)));
+  Joined joined{store_.cluster_id(), store_.term(), config_.grace.count()};
+  for (auto& [key, mesh] : meshes_) {
+    if (mesh.owner != caller.id) continue;
+    if (!again) {
+      joined.inherited.push_back({key, mesh.processes});
+      has.insert(key);
+    }
+    // It has never heard that it is up, or has released it.
+    if (!has.contains(key) && !mesh.processes.empty() && !mesh.renewing) begin_release(key, mesh);
+    if (has.contains(key) && mesh.incident) tell_owner(mesh);
+  }
+  for (const MeshKey& key : has) tell_forgotten(caller, key);
+  return joined;
+}
+
+void Head::tell_forgotten(const ProcessRef& owner, const MeshKey& key) {
+  for (const auto& [known, mesh] : meshes_) {
+    if (mesh.owner != owner.id || known.name != key.name) continue;
+    // Or it has been renewed, and the answer was lost.
+    if (known == key ? mesh.incident || !mesh.ending : !mesh.ending) return;
+  }
+  Casualty lost;
+  lost.mesh = key.name;
+  lost.epoch = key.epoch;
+  lost.host_note = fmt::format(
+      "the head (term {}) does not know it: the disk of the one before was full, or its program "
+      "was away for more than {:.0f} s",
+      store_.term(), in_seconds(config_.grace));
+  context_.system()
+      .named<ClusterWatcher>(owner, "watcher")
+      .tell<&ClusterWatcher::mesh_failed>(MeshFailure{{key.name, key.epoch, {lost}, 0}, {}, {}});
+  event(lost.describe());
+}
+
+/// Whoever starts a driver again has seen the end of the one before it. What that had in full is
+/// the next one's.
+void Head::remove_drivers_before(const std::string& run, ProcessId next) {
+  std::vector<ProcessId> dead;
+  for (const auto& [id, owner] : owners_)
+    if (!run.empty() && owner.offer.run == run) dead.push_back(id);
+  for (const ProcessId id : dead) {
+    for (auto& [key, mesh] : meshes_) {
+      if (mesh.owner != id || mesh.ending || mesh.renewing || mesh.processes.empty()) continue;
+      mesh.owner = next;
+      save(key, mesh);
+    }
+    remove_owner(id, "is gone: the next driver of its run is here");
+  }
+}
+
+void Head::driver_given_up(const std::string& run) {
+  std::vector<ProcessId> dead;
+  for (const auto& [id, owner] : owners_)
+    if (owner.dead && owner.offer.run == run) dead.push_back(id);
+  for (const ProcessId id : dead) remove_owner(id, "is gone");
+}
+
+std::string Head::free_name(const std::string& wanted) const {
+  const auto is_taken = [&](const std::string& name) {
+    return std::ranges::any_of(owners_,
+                               [&](const auto& of) { return of.second.offer.name == name; });
+  };
+  std::string name = wanted;
+  for (int i = 2; is_taken(name); ++i) name = fmt::format("{}#{}", wanted, i);
+  return name;
+}
+
+void Head::owner_lost(ProcessId peer, bool cut_off) {
+  const auto found = owners_.find(peer);
+  if (found == owners_.end()) return;
+  Owner& owner = found->second;
+  const RunRecord* const run = runs_.running(peer);
+  const bool has_mesh =
+      std::ranges::any_of(meshes_, [&](const auto& of) { return of.second.owner == peer; });
+  if (!cut_off && !(run != nullptr && run->description.restarts && has_mesh))
+    return remove_owner(peer, "is gone");
+  if (owner.away_since) return;
+  owner.away_since = clock_.now();
+  owner.dead = !cut_off;
+  event(fmt::format(
+      "{} (pid {}) {} {:.0f} s{}", owner.offer.name, owner.offer.pid,
+      owner.dead ? "is gone; what it has waits" : "does not answer; it may come back for",
+      in_seconds(owner.dead ? kDriverRestartsWithin : config_.grace),
+      owner.dead ? " for its next driver" : ""));
+}
+
+void Head::remove_gone_owners() {
+  std::vector<std::pair<ProcessId, bool>> gone;
+  for (const auto& [id, owner] : owners_)
+    if (owner.away_since &&
+        clock_.now() - *owner.away_since > (owner.dead ? kDriverRestartsWithin : config_.grace))
+      gone.emplace_back(id, owner.dead);
+  for (const auto& [id, dead] : gone)
+    remove_owner(
+        id, dead ? "is gone, and was not started again"
+                 : fmt::format("has not come back within {:.0f} s", in_seconds(config_.grace)));
+}
+
+void Head::remove_owner(ProcessId peer, const std::string& how) {
+  const OwnerOffer gone = owners_.at(peer).offer;
+  runs_.gone(peer, how, progress_of(peer));
+  owners_.erase(peer);
+  store_.erase(StateStore::Table::kOwners, row_name(peer));
+  store_.sync();
+  for (auto& [key, mesh] : meshes_) {
+    if (mesh.owner != peer || mesh.ending) continue;
+    mesh.failed = true;  // nobody is left to wait for an orderly end
+    begin_release(key, mesh);
+  }
+  event(fmt::format("{} (pid {}) {}", gone.name, gone.pid, how));
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "actors/system/system.h"
+#include "tests/support/cluster_token.h"
+
+namespace weft::actors {
+
+inline SystemOptions of_gpt(const std::string& name) {
+  SystemOptions options;
+  options.name = name;
+  options.token = test::cluster_token();
+  options.binary_name = "gpt";
+  return options;
+}
+
+/// Answers or waits for ever.
+class Oracle final {
+ public:
+  explicit Oracle(Context& context) : never_(context.make_wakeup()) {}
+  int answer(int question) const { return question + 1; }
+  task<int> ponder() {
+    ++pondering;
+    co_await never_.wait();
+    co_return 0;
+  }
+  static inline std::atomic<int> pondering{0};
+  static constexpr auto endpoints =
+      interface<"test.oracle", 1>(on<&Oracle::answer>("answer"), on<&Oracle::ponder>("ponder"));
+
+ private:
+  Wakeup never_;
+};
+
+}  // namespace weft::actors
