@@ -54,9 +54,9 @@ std::uint64_t buffer_bytes(const transfer::ReshardCase& reshard) {
   std::uint64_t sum = 0;
   for (const transfer::ReshardTask& task : reshard.tasks)
     for (std::uint32_t d = 0; d < reshard.topology.num_devices(); ++d)
-      for (const transfer::ShardMap* map : {&task.source, &task.destination})
-        if (const Region* region = map->region_of(transfer::DeviceId(d)))
-          sum += region->num_elements() * size_of(task.type.dtype);
+      for (const Region* region :
+           {task.held_by(transfer::DeviceId(d)), task.destination.region_of(transfer::DeviceId(d))})
+        if (region != nullptr) sum += region->num_elements() * size_of(task.type.dtype);
   return sum;
 }
 

@@ -137,6 +137,8 @@ std::string to_json(const std::vector<BenchResult>& results) {
                                     {"core_per_gbit_per_second", result.cpu_per_gbit()},
                                     {"plan_bytes_between_hosts", result.plan_bytes},
                                     {"minimum_bytes_between_hosts", result.minimum_bytes},
+                                    {"plan_bytes_on_busiest_link", result.plan_link_bytes},
+                                    {"bytes_on_busiest_link", result.busiest_link_bytes},
                                     {"hosts", result.hosts},
                                     {"link_bytes_per_second", result.link_bytes_per_second},
                                     {"repetitions", result.seconds},

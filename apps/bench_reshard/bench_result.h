@@ -21,6 +21,10 @@ struct BenchResult {
   double predicted_seconds = 0;     ///< By the simulator.
   std::uint64_t plan_bytes = 0;     ///< Payload between hosts, by the plan.
   std::uint64_t minimum_bytes = 0;  ///< With which any plan must do.
+  /// Payload on the link, of one direction, that has most; all interfaces of a host are one.
+  double plan_link_bytes = 0;
+  /// That its host's interfaces counted, as wire_bytes.
+  double busiest_link_bytes = 0;
   /// That the interfaces counted, headers and all: mean over repetitions. 0: not counted.
   double wire_bytes = 0;
   double cpu_seconds = 0;   ///< Of all hosts' processes: mean over repetitions.

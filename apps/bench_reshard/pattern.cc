@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <bit>
 #include <vector>
 
 #include "core/base/check.h"
@@ -59,6 +59,11 @@ std::optional<std::string> difference(const Pattern& pattern, const Shape& shape
   return found;
 }
 
+/// An element of a term: 32 bits are more than an f32 holds.
+float number(const Pattern& pattern, std::uint64_t index) {
+  return static_cast<float>(static_cast<std::int32_t>(pattern.word<std::uint32_t>(index))) / 65536;
+}
+
 /// Calls body with a word of the element's size.
 template <typename Body>
 auto for_size(DType dtype, Body&& body) {
@@ -84,6 +89,40 @@ std::optional<std::string> find_difference(const Pattern& pattern, const TensorT
   return for_size(type.dtype, [&](auto word) {
     return difference<decltype(word)>(pattern, type.shape, region, box);
   });
+}
+
+void fill_term(const Pattern& pattern, const TensorType& type, const Region& region,
+               std::span<std::byte> box) {
+  WEFT_CHECK(type.dtype == DType::kF32 &&
+                 box.size() == 4 * static_cast<std::size_t>(region.num_elements()),
+             "{} bytes for {} elements", box.size(), region.num_elements());
+  auto* numbers = reinterpret_cast<float*>(box.data());
+  for_each_row(type.shape, region, [&](std::uint64_t index, std::size_t place, std::size_t row) {
+    for (std::size_t i = 0; i < row; ++i) numbers[place + i] = number(pattern, index + i);
+    return true;
+  });
+}
+
+std::optional<std::string> find_wrong_sum(const Pattern& pattern, std::uint32_t num_terms,
+                                          const TensorType& type, const Region& region,
+                                          std::span<const std::byte> box) {
+  const auto* numbers = reinterpret_cast<const float*>(box.data());
+  std::vector<Pattern> terms(num_terms, pattern);
+  for (std::uint32_t term = 0; term < num_terms; ++term) terms[term].term = term;
+  std::optional<std::string> found;
+  for_each_row(type.shape, region, [&](std::uint64_t index, std::size_t place, std::size_t row) {
+    for (std::size_t i = 0; i < row; ++i) {
+      float sum = number(terms[0], index + i);
+      for (std::uint32_t term = 1; term < num_terms; ++term) sum += number(terms[term], index + i);
+      if (std::bit_cast<std::uint32_t>(sum) == std::bit_cast<std::uint32_t>(numbers[place + i]))
+        continue;
+      found = fmt::format("tensor {}: element {} is {} and should be {}", pattern.tensor, index + i,
+                          numbers[place + i], sum);
+      return false;
+    }
+    return true;
+  });
+  return found;
 }
 
 }  // namespace weft::apps

@@ -94,7 +94,7 @@ std::vector<EngineAddress> ReshardHost::load(HostTask task) {
       const auto bytes_of = [&](const Region* region) {
         return region == nullptr ? 0 : (region->num_elements()) * size_of(tensor.type.dtype);
       };
-      device.sources.emplace_back(bytes_of(tensor.source.region_of(id)));
+      device.sources.emplace_back(bytes_of(tensor.held_by(id)));
       device.destinations.emplace_back(bytes_of(tensor.destination.region_of(id)));
     }
     addresses.push_back({id, task_.host, device.engine->address()});
@@ -138,8 +138,14 @@ void ReshardHost::fill(std::uint32_t repetition) {
   for (Device& device : devices_) {
     for (std::uint32_t i = 0; i < task_.tasks.size(); ++i) {
       const transfer::ReshardTask& tensor = task_.tasks[i];
-      if (const Region* region = tensor.source.region_of(device.id))
-        fill_pattern({i, repetition}, tensor.type, *region, device.sources[i]);
+      if (const Region* region = tensor.source.region_of(device.id)) {
+        const auto fill_one = tensor.addends.empty() ? fill_pattern : fill_term;
+        fill_one({i, repetition}, tensor.type, *region, device.sources[i]);
+      }
+      for (std::uint32_t a = 0; a < tensor.addends.size(); ++a) {
+        if (const Region* region = tensor.addends[a].region_of(device.id))
+          fill_term({i, repetition, a + 1}, tensor.type, *region, device.sources[i]);
+      }
       std::fill(device.destinations[i].begin(), device.destinations[i].end(), std::byte{0xee});
     }
   }
@@ -216,8 +222,11 @@ std::vector<std::string> ReshardHost::differences(std::uint32_t repetition) {
       const transfer::ReshardTask& tensor = task_.tasks[i];
       const Region* region = tensor.destination.region_of(device.id);
       if (region == nullptr) continue;
+      const auto terms = static_cast<std::uint32_t>(1 + tensor.addends.size());
+      const std::vector<std::byte>& box = device.destinations[i];
       if (const auto difference =
-              find_difference({i, repetition}, tensor.type, *region, device.destinations[i]))
+              terms == 1 ? find_difference({i, repetition}, tensor.type, *region, box)
+                         : find_wrong_sum({i, repetition}, terms, tensor.type, *region, box))
         found.push_back(fmt::format("device {}: {}", device.id, *difference));
     }
   }

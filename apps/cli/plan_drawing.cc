@@ -248,7 +248,7 @@ class Drawing {
   std::pair<bool, bool> role(DeviceId device) const {
     bool holds = false, wants = false;
     for (const transfer::ReshardTask& task : plan_.tasks) {
-      holds = holds || task.source.region_of(device) != nullptr;
+      holds = holds || task.held_by(device) != nullptr;
       wants = wants || task.destination.region_of(device) != nullptr;
     }
     return {holds, wants};

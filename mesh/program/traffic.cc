@@ -52,8 +52,13 @@ std::map<std::uint32_t, WholeTransfer> whole_transfers(const std::vector<Program
         flow.chunk_bytes = stream.chunk_bytes;
         flow.window = stream.window;
         if (!stream.parent) flow.root = program.device;
+        transfer::Flow& passed_on = whole.flows[stream.sent_as()];
+        if (stream.result) {
+          whole.reducing.insert(program.device);
+          passed_on.root = program.device;
+        }
         for (const transfer::DeviceId child : stream.children)
-          flow.edges.push_back({program.device, child});
+          passed_on.edges.push_back({program.device, child});
       }
     }
   }

@@ -26,6 +26,9 @@ std::string describe(const FlowRole& stream) {
   if (!stream.children.empty()) text += fmt::format(" to {}", fmt::join(stream.children, ","));
   if (stream.kind == FlowKind::kContribution) text += fmt::format(" (term {})", stream.rank);
   if (stream.kind == FlowKind::kResult) text += " (result)";
+  if (stream.adds()) text += " (adds its term)";
+  if (stream.result) text += fmt::format(" as flow {}", *stream.result);
+  if (stream.keeps) text += " and keeps the sum";
   return text;
 }
 
@@ -93,6 +96,15 @@ std::vector<FlowRole> streams_of(const std::vector<Flow>& flows, DeviceId device
   for (const Flow& flow : flows) {
     // Of many flows few are this device's: nothing is copied of the others.
     if (std::ranges::none_of(flow.edges, is_its)) continue;
+    if (flow.kind == FlowKind::kResult && flow.root == device && !streams.empty() &&
+        streams.back().adds() && streams.back().flow.value() + 1 == flow.id.value()) {
+      FlowRole& sum = streams.back();
+      sum.result = flow.id;
+      for (const FlowEdge& edge : flow.edges) {
+        if (edge.parent == device) sum.children.push_back(edge.child);
+      }
+      continue;
+    }
     FlowRole stream{flow.id,    flow.kind,        flow.segments, {}, {},
                     flow.bytes, flow.chunk_bytes, flow.window,   0,  0};
     for (const FlowEdge& edge : flow.edges) {

@@ -26,13 +26,21 @@ struct FlowRole {
   std::uint32_t reduction = 0;
   /// kContribution: the rank whose term this is.
   std::uint32_t rank = 0;
+  /// kSum, the last of the chain: the flow in which its children get the sum.
+  std::optional<FlowId> result = std::nullopt;
+  /// kSum, the last of the chain: the sum also goes into its own destination.
+  bool keeps = false;
 
   std::uint32_t num_chunks() const { return (bytes + chunk_bytes - 1) / chunk_bytes; }
+  /// What its children know the stream as.
+  FlowId sent_as() const { return result.value_or(flow); }
+  /// Adds its own term to what arrives.
+  bool adds() const { return kind == FlowKind::kSum && parent.has_value(); }
   friend bool operator==(const FlowRole&, const FlowRole&) = default;
   static constexpr auto fields =
       weft::fields(&FlowRole::flow, &FlowRole::kind, &FlowRole::segments, &FlowRole::parent,
                    &FlowRole::children, &FlowRole::bytes, &FlowRole::chunk_bytes, &FlowRole::window,
-                   &FlowRole::reduction, &FlowRole::rank);
+                   &FlowRole::reduction, &FlowRole::rank, &FlowRole::result, &FlowRole::keeps);
 };
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
@@ -111,7 +119,8 @@ struct DevicePart {
 /// A line per copy, stream and reduction.
 std::string to_string(const DevicePart& part);
 
-/// `flows` as one device sees them; streams without a role are left out.
+/// `flows` as one device sees them; streams without a role are left out. The last device of a kSum
+/// has one stream for that and for the kResult behind it. `keeps` is left to the caller.
 std::vector<FlowRole> streams_of(const std::vector<Flow>& flows, DeviceId device);
 
 }  // namespace weft::transfer

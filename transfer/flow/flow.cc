@@ -61,6 +61,7 @@ std::string to_string(const Flow& flow) {
                       format_bytes(flow.chunk_bytes), flow.window);
   if (flow.kind == FlowKind::kContribution) text += " (contribution)";
   if (flow.kind == FlowKind::kResult) text += " (result)";
+  if (flow.kind == FlowKind::kSum) text += " (partial sums)";
   return text;
 }
 

@@ -20,6 +20,10 @@ enum class FlowKind : std::uint8_t {
   kContribution,
   /// From the root's reduced result (in its destination) into the receivers' destinations.
   kResult,
+  /// A chain of partial sums: the root sends its source, every next device adds its own source to
+  /// what arrives, as `arrived + own`, and passes that on; the last one has the sum. Where others
+  /// want it, the next flow of the plan is a kResult with that device as root and the same chunks.
+  kSum,
 };
 
 /// `parent` sends every chunk of the flow to `child`.
@@ -102,5 +106,5 @@ void set_chunks(Flow& flow, std::size_t element_size, const ChunkOptions& option
 
 template <>
 struct weft::last_enumerator<weft::transfer::FlowKind> {
-  static constexpr auto kValue = weft::transfer::FlowKind::kResult;
+  static constexpr auto kValue = weft::transfer::FlowKind::kSum;
 };

@@ -68,7 +68,7 @@ std::vector<std::pair<std::uint64_t, CommunicatorGroup>> broadcasts_by_gain(
     const auto* plan = std::get_if<const ReshardPlan*>(&transfer.plan);
     if (plan == nullptr) continue;
     for (const Flow& flow : (*plan)->flows) {
-      if (flow.edges.size() > 1)
+      if (flow.edges.size() > 1 && flow.kind == FlowKind::kDeliver)
         gains[group_of(flow)] += flow.bytes * (flow.edges.size() - 1) * transfer.repeats;
     }
   }

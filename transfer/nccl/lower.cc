@@ -1,7 +1,9 @@
 #include "transfer/nccl/lower.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/base/check.h"
@@ -51,18 +53,19 @@ class ReshardLowering {
     return {{kind, tensor, 0}, *region};
   }
 
-  /// Copies between the flow's payload at `dense` and the boxes of a device.
-  std::vector<StridedCopy> payload_copies(const Flow& flow, DeviceId device,
+  /// Copies from a device's sources to the flow's payload at `dense`, or from there to its
+  /// destinations.
+  std::vector<StridedCopy> payload_copies(const Flow& flow, DeviceId device, BufferKind side,
                                           BufferPlace dense) const {
     std::vector<StridedCopy> copies;
     for (const Segment& segment : flow.segments) {
       const std::size_t size = element_size(segment.tensor);
+      const PlacedBox of_device = box(device, side, segment.tensor);
       const auto more =
-          device == flow.root
-              ? gather_copies(segment.region, size, segment.begin, segment.bytes,
-                              box(device, BufferKind::kSource, segment.tensor), dense)
+          side == BufferKind::kSource
+              ? gather_copies(segment.region, size, segment.begin, segment.bytes, of_device, dense)
               : scatter_copies(segment.region, size, segment.begin, segment.bytes, dense,
-                               box(device, BufferKind::kDestination, segment.tensor));
+                               of_device);
       copies.insert(copies.end(), more.begin(), more.end());
       dense.offset += segment.bytes;
     }
@@ -70,10 +73,11 @@ class ReshardLowering {
   }
 
   /// Where the whole payload lies on a device, if that is one run of bytes in one of its boxes.
-  static std::optional<BufferPlace> contiguous(const std::vector<StridedCopy>& copies, bool root) {
+  static std::optional<BufferPlace> contiguous(const std::vector<StridedCopy>& copies,
+                                               BufferKind side) {
     std::optional<BufferPlace> first, end;
     for (const StridedCopy& copy : copies) {
-      const BufferPlace& place = root ? copy.from : copy.to;
+      const BufferPlace& place = side == BufferKind::kSource ? copy.from : copy.to;
       if (!copy.outer.empty() || (end && !(*end == place))) return std::nullopt;
       if (!first) first = place;
       end = place;
@@ -83,25 +87,66 @@ class ReshardLowering {
   }
 
   void place(const Flow& flow) {
-    std::vector<DeviceId> devices = {flow.root};
-    for (const FlowEdge& edge : flow.edges) devices.push_back(edge.child);
-    for (const DeviceId device : devices) {
-      const bool root = device == flow.root;
-      if (const auto run = contiguous(payload_copies(flow, device, {}), root)) {
-        places_[{flow.id, device}] = *run;
-        continue;
-      }
-      const BufferPlace staging = builder_.stage(device, flow.bytes);
-      places_[{flow.id, device}] = staging;
-      for (StridedCopy& copy : payload_copies(flow, device, staging)) {
-        if (root) builder_.copy(device, std::move(copy));
-        else unpacking_[device].push_back(std::move(copy));
-      }
+    if (flow.kind != FlowKind::kResult)  // that of a result is the end of its sum
+      places_[{flow.id, flow.root}] = payload_at(flow, flow.root, BufferKind::kSource);
+    for (const FlowEdge& edge : flow.edges) {
+      if (flow.kind == FlowKind::kSum) place_hop(flow, edge.child);
+      else places_[{flow.id, edge.child}] = payload_at(flow, edge.child, BufferKind::kDestination);
     }
   }
 
+  /// The flow's payload on a device: in its box where it is one run there, else in staging that is
+  /// packed before all rounds or unpacked after them.
+  BufferPlace payload_at(const Flow& flow, DeviceId device, BufferKind side) {
+    if (const auto run = contiguous(payload_copies(flow, device, side, {}), side)) return *run;
+    const BufferPlace staging = builder_.stage(device, flow.bytes);
+    for (StridedCopy& copy : payload_copies(flow, device, side, staging)) {
+      if (side == BufferKind::kSource) builder_.copy(device, std::move(copy));
+      else unpacking_[device].push_back(std::move(copy));
+    }
+    return staging;
+  }
+
+  /// A device on a chain of partial sums.
+  struct Hop {
+    DType dtype = DType::kF32;
+    BufferPlace term;                   ///< Its own, all of it.
+    std::array<BufferPlace, 2> pieces;  ///< One arrives while the one before it is sent.
+    std::optional<BufferPlace> kept;    ///< All of the sum, where this device wants it.
+
+    /// Where a piece, which begins there in the payload, lies once this device has added its term.
+    BufferPlace sum_at(std::uint64_t begin, std::uint64_t piece_bytes) const {
+      return kept ? shifted(*kept, begin) : pieces[begin / piece_bytes % 2];
+    }
+  };
+
+  void place_hop(const Flow& flow, DeviceId device) {
+    Hop& hop = hops_[{flow.id, device}];
+    hop.dtype = plan_.tasks[flow.segments.front().tensor].type.dtype;
+    hop.term = payload_at(flow, device, BufferKind::kSource);
+    for (BufferPlace& piece : hop.pieces) piece = builder_.stage(device, piece_bytes(flow));
+    const auto& streams = parts_.at(device).streams;
+    if (std::ranges::find(streams, flow.id, &FlowRole::flow)->keeps)
+      hop.kept = payload_at(flow, device, BufferKind::kDestination);
+  }
+
+  static BufferPlace shifted(BufferPlace place, std::uint64_t bytes) {
+    place.offset += bytes;
+    return place;
+  }
+
+  /// Of a flow that is passed on: whole elements of any type.
+  std::uint64_t piece_bytes(const Flow& flow) const {
+    constexpr std::uint64_t kLargestElement = 8;
+    if (flow.kind == FlowKind::kDeliver)
+      return std::max<std::uint64_t>(options_.relay_chunk_bytes, 1);
+    return std::min(
+        flow.bytes,
+        std::max(options_.relay_chunk_bytes / kLargestElement, std::uint64_t{1}) * kLargestElement);
+  }
+
   bool is_broadcast(const Flow& flow) const {
-    return flow.edges.size() > 1 &&
+    return flow.kind == FlowKind::kDeliver && flow.edges.size() > 1 &&
            std::find(options_.broadcasts.begin(), options_.broadcasts.end(), group_of(flow)) !=
                options_.broadcasts.end();
   }
@@ -142,17 +187,19 @@ class ReshardLowering {
   }
 
   /// One group of sends and receives, unless some flow is passed on: then chunk c crosses its h-th
-  /// hop in round c + h.
+  /// hop in round c + h. A sum goes on into the result that follows it.
   void add_trees(const std::vector<const Flow*>& flows) {
     std::map<std::uint32_t, std::vector<std::pair<const Flow*, std::pair<FlowEdge, std::uint64_t>>>>
         rounds;
+    std::uint32_t end_of_sum = 0;
     for (const Flow* flow : flows) {
-      std::map<DeviceId, std::uint32_t> depth = {{flow->root, 0}};
-      std::uint32_t deepest = 0;
+      const bool delivers = flow->kind == FlowKind::kDeliver;
+      std::uint32_t deepest = flow->kind == FlowKind::kResult ? end_of_sum : 0;
+      std::map<DeviceId, std::uint32_t> depth = {{flow->root, deepest}};
       for (const FlowEdge& edge : flow->edges)
         deepest = std::max(deepest, depth[edge.child] = depth.at(edge.parent) + 1);
-      const std::uint64_t chunk =
-          deepest > 1 ? std::max<std::uint64_t>(options_.relay_chunk_bytes, 1) : flow->bytes;
+      const std::uint64_t chunk = deepest > 1 || !delivers ? piece_bytes(*flow) : flow->bytes;
+      end_of_sum = deepest;
       std::uint32_t index = 0;
       for (std::uint64_t begin = 0; begin < flow->bytes; begin += chunk, ++index) {
         for (const FlowEdge& edge : flow->edges)
@@ -163,6 +210,9 @@ class ReshardLowering {
     for (const auto& [index, messages] : rounds) {
       for (const auto& [flow, message] : messages)
         add_message(*flow, message.first, message.second, next_round_ + index);
+      for (const auto& [flow, message] : messages) {
+        if (flow->kind == FlowKind::kSum) add_term(*flow, message.first.child, message.second);
+      }
     }
     next_round_ += rounds.rbegin()->first + 1;
   }
@@ -170,27 +220,29 @@ class ReshardLowering {
   void add_message(const Flow& flow, const FlowEdge& edge, std::uint64_t begin,
                    std::uint32_t round) {
     const std::uint64_t bytes = std::min(chunk_bytes_.at(flow.id), flow.bytes - begin);
-    const auto place = [&](DeviceId device) {
-      BufferPlace result = places_.at({flow.id, device});
-      result.offset += begin;
-      return result;
-    };
+    const FlowId sum(flow.kind == FlowKind::kResult ? flow.id.value() - 1 : flow.id.value());
+    const auto whole_from = places_.find({flow.id, edge.parent});
+    const BufferPlace from = whole_from != places_.end()
+                                 ? shifted(whole_from->second, begin)
+                                 : hops_.at({sum, edge.parent}).sum_at(begin, piece_bytes(flow));
+    const BufferPlace to = flow.kind == FlowKind::kSum
+                               ? hops_.at({sum, edge.child}).pieces[begin / piece_bytes(flow) % 2]
+                               : shifted(places_.at({flow.id, edge.child}), begin);
     builder_.call(edge.parent, point_to_point_, round,
-                  {CallKind::kSend,
-                   DType::kU8,
-                   ReduceOp::kSum,
-                   rank(edge.child),
-                   bytes,
-                   place(edge.parent),
-                   {}});
-    builder_.call(edge.child, point_to_point_, round,
-                  {CallKind::kReceive,
-                   DType::kU8,
-                   ReduceOp::kSum,
-                   rank(edge.parent),
-                   bytes,
-                   {},
-                   place(edge.child)});
+                  {CallKind::kSend, DType::kU8, ReduceOp::kSum, rank(edge.child), bytes, from, {}});
+    builder_.call(
+        edge.child, point_to_point_, round,
+        {CallKind::kReceive, DType::kU8, ReduceOp::kSum, rank(edge.parent), bytes, {}, to});
+  }
+
+  /// Adds a device's own term to a piece that has arrived.
+  void add_term(const Flow& flow, DeviceId device, std::uint64_t begin) {
+    const Hop& hop = hops_.at({flow.id, device});
+    const std::uint64_t piece = piece_bytes(flow);
+    builder_.sum(device, {hop.dtype,
+                          std::min(piece, flow.bytes - begin) / size_of(hop.dtype),
+                          {hop.pieces[begin / piece % 2], shifted(hop.term, begin)},
+                          hop.sum_at(begin, piece)});
   }
 
   std::uint32_t rank(DeviceId device) const {
@@ -209,6 +261,7 @@ class ReshardLowering {
   std::map<DeviceId, DevicePart> parts_;
   OperationsBuilder builder_;
   std::map<std::pair<FlowId, DeviceId>, BufferPlace> places_;  ///< Of the payload.
+  std::map<std::pair<FlowId, DeviceId>, Hop> hops_;            ///< Of sums.
   std::map<DeviceId, std::vector<StridedCopy>> unpacking_;
   std::map<FlowId, std::uint64_t> chunk_bytes_;
   std::uint32_t next_round_ = 0;

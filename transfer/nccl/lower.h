@@ -47,9 +47,10 @@ struct LoweringOptions {
 /// The devices of a plan's flow: root and receivers.
 CommunicatorGroup group_of(const Flow& flow);
 
-/// Flows become broadcasts or sends and receives; strided regions are packed into contiguous
-/// staging before, and unpacked after. Throws Error(kInvalidArgument) when `options.point_to_point`
-/// lacks a device that needs it.
+/// Flows become broadcasts or sends and receives; a sum goes down its chain in pieces, each added
+/// to the receiver's term as engines do, before it is sent on; strided regions are packed into
+/// contiguous staging before, and unpacked after. Throws Error(kInvalidArgument) when
+/// `options.point_to_point` lacks a device that needs it.
 LoweredTransfer lower(const ReshardPlan& plan, const LoweringOptions& options = {});
 
 /// All-reduce, reduce-scatter and all-gather. The plan's flows are not used, only its ranks.

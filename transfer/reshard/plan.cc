@@ -13,6 +13,7 @@
 #include "transfer/reshard/internal/flow_order.h"
 #include "transfer/reshard/internal/predict.h"
 #include "transfer/reshard/internal/strategies.h"
+#include "transfer/reshard/internal/sums.h"
 #include "transfer/reshard/internal/weft.h"
 #include "transfer/reshard/plan_stats.h"
 
@@ -75,7 +76,31 @@ void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network&
   }
 }
 
+/// Adds the flows of tasks with addends to a plan for the other ones, which are `others`.
+void add_sums(ReshardPlan& plan, const internal::SumDemand& sums, std::span<const Datum> others,
+              const Network& network, const PlanOptions& options) {
+  const Limit limit = internal::limit_of(sums, others, network);
+  if (limit.seconds > plan.limit.seconds) plan.limit = limit;
+  plan.minimum_between_hosts += sums.minimum_between_hosts;
+  internal::SumFlows added = internal::plan_sums(sums, plan.topology, network, options,
+                                                 plan.limit.seconds, plan.flows.size());
+  std::vector<Flow> expected = plan.flows;
+  expected.insert(expected.end(), added.as_trees.begin(), added.as_trees.end());
+  plan.flows.insert(plan.flows.end(), added.flows.begin(), added.flows.end());
+  // What was chosen for the other flows alone would keep these waiting.
+  plan.egress_places.clear();
+  plan.predicted_seconds = internal::predict(expected, added.topology, network);
+}
+
 }  // namespace
+
+const Region* ReshardTask::held_by(DeviceId device) const {
+  const Region* held = source.region_of(device);
+  for (const ShardMap& addend : addends) {
+    if (held == nullptr) held = addend.region_of(device);
+  }
+  return held;
+}
 
 ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& topology,
                          const Network& network, Strategy strategy, const PlanOptions& options) {
@@ -96,6 +121,7 @@ ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& top
   const LimitSolution solution = solve_limit(demand.data, network);
   plan.limit = solution.limit;
   plan.minimum_between_hosts = internal::minimum_between_hosts(demand);
+  const internal::SumDemand sums = internal::gather_sums(plan.tasks, topology);
   if (is_weft) {
     plan_weft(plan, demand, network, options, solution);
   } else {
@@ -103,6 +129,7 @@ ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& top
     plan.flows = flows_by(strategy, draft, plan.limit.seconds);
     plan.predicted_seconds = internal::predict(plan.flows, topology, network);
   }
+  if (!sums.chains.empty()) add_sums(plan, sums, demand.data, network, options);
   return plan;
 }
 
@@ -129,13 +156,22 @@ DevicePart ReshardPlan::device_part(DeviceId device) const {
   for (const ReshardTask& task : tasks) {
     TensorPart& tensor = part.tensors.emplace_back();
     tensor.dtype = task.type.dtype;
-    if (const Region* region = task.source.region_of(device)) tensor.source = *region;
+    if (const Region* region = task.held_by(device)) tensor.source = *region;
     if (const Region* region = task.destination.region_of(device)) tensor.destination = *region;
   }
   for (const LocalCopy& copy : copies) {
     if (copy.device == device) part.copies.push_back({copy.tensor, copy.region});
   }
   part.streams = streams_of(flows, device);
+  for (FlowRole& stream : part.streams) {
+    // Slices are cut by all maps: a destination has all of a segment or nothing.
+    const auto wanted = [&](const Segment& segment) {
+      const auto& destination = part.tensors[segment.tensor].destination;
+      return destination && destination->contains(segment.region);
+    };
+    const bool last = stream.adds() && (stream.children.empty() || stream.result);
+    stream.keeps = last && wanted(stream.segments.front());
+  }
   if (!egress_places.empty()) part.egress_places = egress_places.at(device.value());
   return part;
 }

@@ -21,10 +21,17 @@ struct ReshardTask {
   TensorType type;
   ShardMap source;
   ShardMap destination;
+  /// Further terms: the tensor is source + addends[0] + addends[1] + ..., added in this order,
+  /// whatever the destination. Each covers the whole shape; of replicas of a term one is taken. A
+  /// device holds a region of one term at most. bf16 is rounded after each term.
+  std::vector<ShardMap> addends = {};
+
+  /// What `device` holds of the source or of an addend, or nullptr.
+  const Region* held_by(DeviceId device) const;
 
   friend bool operator==(const ReshardTask&, const ReshardTask&) = default;
-  static constexpr auto fields =
-      weft::fields(&ReshardTask::type, &ReshardTask::source, &ReshardTask::destination);
+  static constexpr auto fields = weft::fields(&ReshardTask::type, &ReshardTask::source,
+                                              &ReshardTask::destination, &ReshardTask::addends);
 };
 
 /// A region that one device copies from its own source shard to its own destination shard.
@@ -78,7 +85,9 @@ std::string to_string(const ReshardPlan& plan);
 
 /// Plans all `tasks` together under `strategy`, for hosts with the links of `network`. Throws
 /// Error(kInvalidArgument) when the maps of a task do not fit (see cut_slices), name a device
-/// outside `topology`, or a host is not in `network`.
+/// outside `topology`, or a host is not in `network`; or when a task with addends is of u8 or has a
+/// device in two of its terms. Such tasks are planned alike under all strategies: a chain over the
+/// holders of the terms in their order, then a tree to those that want the sum.
 ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& topology,
                          const Network& network, Strategy strategy,
                          const PlanOptions& options = {});

@@ -40,6 +40,11 @@ void Repair::insert(Ranges& ranges, Range range) {
 
 Repair::Repair(const ReshardPlan& plan)
     : tasks_(plan.tasks), topology_(plan.topology), copies_(plan.copies) {
+  if (std::ranges::any_of(tasks_, [](const ReshardTask& task) { return !task.addends.empty(); })) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "a plan that adds up terms cannot be repaired: a device that died held one. Run "
+                "all of it again, once somebody has that term");
+  }
   for (const Flow& flow : plan.flows) {
     for (const Segment& segment : flow.segments) {
       const auto [cargo, fresh] = cargos_.try_emplace(Key{segment.tensor, segment.region});

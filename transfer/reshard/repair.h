@@ -30,6 +30,7 @@ struct DeviceLanded {
 /// tensor t on both sides, as source and as destination.
 class Repair final {
  public:
+  /// Throws Error(kInvalidArgument) for a plan with sums (ReshardTask::addends).
   explicit Repair(const ReshardPlan& plan);
 
   /// Throws Error(kInvalidArgument) when a report does not fit the plan: a flow that is not in it,

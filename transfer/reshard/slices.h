@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "transfer/reshard/shard_map.h"
@@ -27,5 +28,22 @@ struct Slice {
 /// Throws Error(kInvalidArgument) when shapes differ, source regions overlap partly, or a
 /// destination byte has no holder.
 std::vector<Slice> cut_slices(const ShardMap& source, const ShardMap& destination);
+
+/// A region of a sum of terms: between the cuts of all the terms' maps.
+struct SumSlice {
+  Region region;
+  /// Per term, the devices whose shard of it contains the region, ascending.
+  std::vector<std::vector<DeviceId>> holders;
+  /// The devices that want it, ascending; they may hold a term.
+  std::vector<DeviceId> receivers;
+
+  friend bool operator==(const SumSlice&, const SumSlice&) = default;
+};
+
+/// Cuts the resharding of source + addends[0] + addends[1] + ... into slices, ordered as those of
+/// cut_slices() and then by the regions of the addends. Throws Error(kInvalidArgument) as
+/// cut_slices() does, for each term, and when a device is in two of them.
+std::vector<SumSlice> cut_sum_slices(const ShardMap& source, std::span<const ShardMap> addends,
+                                     const ShardMap& destination);
 
 }  // namespace weft::transfer

@@ -209,6 +209,20 @@ ReshardCase gpt2(std::string_view name, std::uint64_t bytes) {
   return result;
 }
 
+/// A term on a device of each of so many hosts, the sum to one on a host of its own.
+ReshardCase reduce(std::string_view name, std::uint64_t bytes, int terms) {
+  const Shape shape = {static_cast<std::int64_t>(std::max<std::uint64_t>(1, bytes / 4))};
+  ReshardCase result = case_of(name, fmt::format("terms on {} hosts, their sum to one more", terms),
+                               shape, {1, 1, {{}}}, {terms, 1, {{}}});
+  ReshardTask& task = result.tasks.front();
+  task.type.dtype = DType::kF32;
+  std::vector<Shard>& others = task.destination.shards;
+  for (int term = 1; term < terms; ++term)
+    task.addends.push_back({shape, {others.at(static_cast<std::size_t>(term) - 1)}});
+  others.erase(others.begin(), others.end() - 1);
+  return result;
+}
+
 struct Definition {
   std::string name;
   ReshardCase (*make)(const Definition&, const ReshardCaseOptions&);
@@ -254,6 +268,13 @@ std::vector<Definition> definitions() {
                    c.description += ", host 1 with links of 40 %";
                    return c;
                  }});
+  for (const int terms : {4, 8}) {
+    all.push_back({fmt::format("reduce-{}", terms),
+                   [](const Definition& d, const ReshardCaseOptions& o) {
+                     return reduce(d.name, o.bytes, d.a);
+                   },
+                   terms});
+  }
   all.push_back({"two-nics", [](const Definition& d, const ReshardCaseOptions& o) {
                    ReshardCase c = device_to(d.name, o.bytes, 3, 2);
                    for (auto& nics : c.links) nics = {1.0, 1.0};

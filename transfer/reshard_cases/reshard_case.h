@@ -44,6 +44,7 @@ struct ReshardCaseOptions {
 /// uneven          sizes that nothing divides, several mesh axes on one dimension
 /// slow-relay      one host to four, one of which has links of 40 %
 /// slow-holder     layout-2 where one source host has links of 40 %
+/// reduce-4, -8    a term on each of so many hosts, their sum to one more
 /// two-nics        one host to three, two interfaces each
 /// gpt2            all weights of a GPT-2 model from a 2x4 trainer mesh (sharded 8-way) to a 4x2
 ///                 inference mesh (4 replicas)

@@ -44,6 +44,24 @@ TEST(Pattern, OneWrongByteIsFoundWhateverTheElement) {
   }
 }
 
+TEST(Pattern, ASumOfTermsIsThatInTheirOrderAndNoOther) {
+  const TensorType type{DType::kF32, kType.shape};
+  const std::size_t count = static_cast<std::size_t>(kBox.num_elements());
+  std::vector<std::vector<float>> terms(3, std::vector<float>(count));
+  for (std::uint32_t term = 0; term < 3; ++term)
+    fill_term({0, 1, term}, type, kBox, std::as_writable_bytes(std::span(terms[term])));
+  const auto difference = [&](std::uint32_t num_terms, auto sum_of) {
+    std::vector<float> sum(count);
+    for (std::size_t i = 0; i < count; ++i) sum[i] = sum_of(i);
+    return find_wrong_sum({0, 1}, num_terms, type, kBox, std::as_bytes(std::span(sum)));
+  };
+  const auto left = [&](std::size_t i) { return (terms[0][i] + terms[1][i]) + terms[2][i]; };
+  const auto right = [&](std::size_t i) { return terms[0][i] + (terms[1][i] + terms[2][i]); };
+  EXPECT_FALSE(difference(3, left).has_value());
+  EXPECT_TRUE(difference(3, right).has_value());
+  EXPECT_TRUE(difference(2, left).has_value());
+}
+
 TEST(Pattern, AnotherRepetitionTensorOrPlaceDiffers) {
   const auto box = filled({1, 1});
   EXPECT_TRUE(find_difference({1, 2}, kType, kBox, box).has_value());

@@ -9,6 +9,7 @@
 #include "tests/support/cluster_token.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/random_sharding.h"
+#include "tests/support/sum_case.h"
 #include "transfer/reshard/collective.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
@@ -106,6 +107,34 @@ TEST(UcxDelivery, EveryStrategyDeliversTheRightBytes) {
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       for (const auto& [device, participant] : transfers[i])
         test::expect_delivered(*participant, plans[i]);
+    }
+  }
+}
+
+TEST(UcxDelivery, ASumIsTheLeftFoldWhereverItGoes) {
+  std::mt19937_64 random(8);
+  const Topology topology = Topology::dense({2, 2, 1});
+  ThreadedCluster cluster(topology);
+  std::uint32_t step = 0;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const std::uint32_t wanting : {0u, 3u, 4u}) {
+      const test::SumCase sums =
+          test::whole_sum(random, topology, 4, {dtype, {300'007}}, {wanting});
+      const ReshardPlan plan = plan_reshard(sums.task, topology, Strategy::kWeft);
+      std::vector<std::unique_ptr<test::Participant>> participants;
+      ++step;
+      for (const DeviceId device : plan.devices()) {
+        participants.push_back(std::make_unique<test::Participant>(
+            plan.device_part(device), std::vector<std::vector<std::byte>>{sums.source(device)}));
+        cluster.start(*participants.back(), {1, step, 0, 0});
+      }
+      for (const TransferReport& report : cluster.wait_all())
+        ASSERT_TRUE(report.outcome.ok()) << report.outcome.error().describe();
+      for (const auto& participant : participants) {
+        if (participant->part.device == DeviceId(wanting)) {
+          EXPECT_TRUE(participant->destination() == sums.sum) << to_string(plan);
+        }
+      }
     }
   }
 }

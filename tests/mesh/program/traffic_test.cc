@@ -62,6 +62,26 @@ std::vector<double> ends(const std::vector<Program>& programs, const std::vector
       .end;
 }
 
+TEST(Traffic, ASumAndItsWayToAnotherDeviceAreOneMovement) {
+  const Shape shape{512, 256};
+  const Region whole = Region::whole(shape);
+  const auto on = [&](std::uint32_t device) {
+    return transfer::ShardMap{shape, {{DeviceId(device), whole}}};
+  };
+  const transfer::Network network = transfer::Network::uniform(2, kRate);
+  // Inside host 0, to host 1 and back again.
+  const transfer::ReshardPlan sum = transfer::plan_reshard(
+      {{DType::kF32, shape}, on(0), on(0), {on(1), on(2)}}, topology(), network, Strategy::kWeft);
+  const std::vector<Program> all = programs(sum, 1);
+  const Traffic traffic = traffic_of(all, topology(), network);
+  ASSERT_EQ(traffic.movements.at(0).size(), 1U);
+  const Traffic::Movement& movement = traffic.movements.at(0).front();
+  EXPECT_EQ(movement.devices, (std::vector<DeviceId>{DeviceId(0), DeviceId(1), DeviceId(2)}));
+  EXPECT_EQ(movement.bytes, 512 * 1024);
+  EXPECT_EQ(movement.crossings.size(), 4U) << "each link in both directions";
+  EXPECT_NEAR(busiest_link_seconds(all, topology(), network), 0.5, 1e-9);
+}
+
 TEST(Traffic, WhoGetsAFlowInsideItsHostIsBehindTheDeviceThatBringsItThere) {
   for (const Strategy strategy : {Strategy::kLocalAllgather, Strategy::kBroadcast}) {
     const std::vector<Program> all = programs(plan(512, strategy), 1);

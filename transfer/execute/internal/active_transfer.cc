@@ -41,28 +41,33 @@ ActiveTransfer::ActiveTransfer(const TransferContext& context, const DevicePart&
     const FlowRole& stream = part.streams[i];
     state.stream = &stream;
     const bool root = !stream.parent;
-    const bool staged = !root && stream.kind == FlowKind::kContribution;
-    const bool from_source = root && stream.kind != FlowKind::kResult;
-    const auto side =
-        from_source ? SegmentedView::Side::kSource : SegmentedView::Side::kDestination;
-    if (!staged) {
-      state.view = SegmentedView(stream.segments, part.tensors, side);
-      if (state.view.bytes() != stream.bytes) {
-        throw_error(ErrorCode::kInvalidArgument,
-                    "flow {} of transfer {} has {} bytes, but its segments {}", stream.flow,
-                    to_string(id), stream.bytes, state.view.bytes());
-      }
-    }
-    state.all_ready = from_source;
+    open_stream(state);
     state.chunks.resize(stream.num_chunks());
     for (const DeviceId child : stream.children) {
       state.children.push_back(
           {child, context.orders_network && context.peers.is_over_network(child)});
     }
     remaining_ += std::uint64_t{stream.num_chunks()} * (stream.children.size() + (root ? 0 : 1));
-    if (staged) reductions_.at(stream.reduction).term_streams.at(stream.rank) = i;
+    if (!root && stream.kind == FlowKind::kContribution)
+      reductions_.at(stream.reduction).term_streams.at(stream.rank) = i;
     if (root && stream.kind == FlowKind::kResult)
       reductions_.at(stream.reduction).result_streams.push_back(static_cast<std::uint32_t>(i));
+  }
+}
+
+void ActiveTransfer::open_stream(StreamState& state) {
+  const FlowRole& stream = *state.stream;
+  const bool root = !stream.parent;
+  state.all_ready = root && stream.kind != FlowKind::kResult;
+  if (stream.kind == FlowKind::kSum) open_sum(state);
+  if (stream.adds() || (!root && stream.kind == FlowKind::kContribution)) return;
+  state.view = SegmentedView(
+      stream.segments, part_.tensors,
+      state.all_ready ? SegmentedView::Side::kSource : SegmentedView::Side::kDestination);
+  if (state.view.bytes() != stream.bytes) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "flow {} of transfer {} has {} bytes, but its segments {}", stream.flow,
+                to_string(id_), stream.bytes, state.view.bytes());
   }
 }
 
@@ -111,8 +116,17 @@ std::optional<std::uint32_t> ActiveTransfer::find_stream(std::uint32_t flow) con
   return static_cast<std::uint32_t>(found - part_.streams.begin());
 }
 
+std::optional<std::uint32_t> ActiveTransfer::find_sending(std::uint32_t flow) const {
+  // A result comes right behind its sum, in whose place it is here.
+  for (const std::uint32_t of : {flow, flow - 1}) {
+    const auto index = find_stream(of);
+    if (index && streams_[*index].stream->sent_as().value() == flow) return index;
+  }
+  return std::nullopt;
+}
+
 void ActiveTransfer::chunk_held(DeviceId device, std::uint32_t flow, std::uint32_t chunk) {
-  const auto index = error_ ? std::nullopt : find_stream(flow);
+  const auto index = error_ ? std::nullopt : find_sending(flow);
   if (!index) return;
   for (Child& child : streams_[*index].children) {
     if (child.device != device) continue;
@@ -173,7 +187,8 @@ bool ActiveTransfer::send_next(std::uint32_t index, std::uint32_t i) {
   ChunkState& at_chunk = state.chunks[chunk];
   if (context_.verifies && at_chunk.crc == 0) at_chunk.crc = crc32c(bytes);
   context_.port.send(
-      *this, {{index, i, chunk}, child.device, state.stream->flow, at_chunk.crc, bytes, first});
+      *this,
+      {{index, i, chunk}, child.device, state.stream->sent_as(), at_chunk.crc, bytes, first});
   return true;
 }
 
@@ -297,7 +312,7 @@ std::string ActiveTransfer::describe_missing() const {
     for (const Child& child : state.children) {
       if (child.done < total) {
         add(fmt::format("{} of {} chunks of flow {} have gone to {} ({} under way)", child.done,
-                        total, state.stream->flow, context_.peers.name_of(child.device),
+                        total, state.stream->sent_as(), context_.peers.name_of(child.device),
                         child.under_way.size()));
       }
     }

@@ -33,6 +33,7 @@ struct Buffers {
 ///   arrives ─▶ (held: no slot free) ─▶ received ─▶ landed
 ///   landed ─┬▶ in the destination, unpacked if strided
 ///           ├▶ passed on to each child, at most `window` at a time
+///           ├▶ a partial sum: this device's own term is added first
 ///           └▶ a term of a reduction ─▶ reduced ─▶ sent as a result
 ///
 /// It knows the engine as a TransferPort only. Owner: whoever implements that. Transfer thread
@@ -112,7 +113,10 @@ class ActiveTransfer final {
   };
   struct StreamState {
     const FlowRole* stream = nullptr;
-    SegmentedView view;  // in the sources (root of kDeliver, kContribution) or the destinations
+    // in the sources (root of kDeliver, kContribution, kSum) or the destinations, if it goes there
+    SegmentedView view;
+    SegmentedView term;         // in the sources: what is added to each chunk, if anything is
+    DType dtype = DType::kF32;  // of what is added
     std::vector<Child> children;
     std::vector<ChunkState> chunks;
     // in the order they became available to the children; not used if all are from the start
@@ -133,10 +137,17 @@ class ActiveTransfer final {
 
   std::size_t chunk_size(const FlowRole& stream, std::uint32_t chunk) const;
   std::optional<std::uint32_t> find_stream(std::uint32_t flow) const;
+  /// The stream whose children get its chunks as this flow.
+  std::optional<std::uint32_t> find_sending(std::uint32_t flow) const;
   bool may_take(const StreamState& state, std::uint32_t chunk) const;
   void take(std::uint32_t index, std::uint32_t chunk, MessageId message,
             std::span<const std::byte> payload);
   void landed(std::uint32_t index, std::uint32_t chunk);
+  /// The views of a stream; throws Error(kInvalidArgument) where the part contradicts itself.
+  void open_stream(StreamState& state);
+  void open_sum(StreamState& state);
+  /// Turns a partial sum that has landed in a slot into the next one.
+  void add_term(StreamState& state, std::uint32_t chunk);
   /// Of a received chunk: in its slot, or in one run of a destination.
   std::span<const std::byte> where_it_landed(StreamState& state, std::uint32_t chunk);
   /// Compares a chunk that has landed with its sum. False: it differs, and the transfer has failed.

@@ -1,4 +1,4 @@
-// The receiving half of ActiveTransfer: chunks that arrive, land, are put in place and summed up.
+// The receiving half of ActiveTransfer: chunks that arrive, land, are put in place and reduced.
 #include <cstring>
 
 #include "transfer/execute/crc32c.h"
@@ -49,6 +49,7 @@ bool ActiveTransfer::may_take(const StreamState& state, std::uint32_t chunk) con
   if (stream.kind == FlowKind::kContribution)
     return chunk < reductions_[stream.reduction].prefix + stream.window;
   if (stream.children.empty() || state.slots_in_use < 2 * stream.window) return true;
+  if (stream.adds()) return false;
   return state.view.contiguous(chunk * stream.chunk_bytes, chunk_size(stream, chunk)).has_value();
 }
 
@@ -57,7 +58,7 @@ void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId me
   StreamState& state = streams_[index];
   const FlowRole& stream = *state.stream;
   const std::size_t offset = chunk * stream.chunk_bytes, bytes = chunk_size(stream, chunk);
-  const bool staged = stream.kind == FlowKind::kContribution;
+  const bool staged = stream.kind == FlowKind::kContribution || stream.adds();
   std::span<std::byte> target;
   if (const auto at = staged ? std::nullopt : state.view.contiguous(offset, bytes)) {
     target = destinations_[at->tensor].subspan(at->offset, bytes);
@@ -91,7 +92,8 @@ void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void
   --state.receiving;
   if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
   if (error_) {
-    const bool deliver = outcome.ok() && state.stream->kind != FlowKind::kContribution;
+    const bool deliver =
+        outcome.ok() && state.stream->kind != FlowKind::kContribution && !state.stream->adds();
     if (deliver && verify(state, what.chunk, where_it_landed(state, what.chunk)))
       put_in_place(state, what.chunk);
     return finish_if_over();
@@ -105,6 +107,7 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
   if (context_.verifies && !state.chunks[chunk].verified &&
       !verify(state, chunk, where_it_landed(state, chunk)))
     return;
+  if (stream.adds()) add_term(state, chunk);
   ++state.landed;
   moved_ = context_.clock.now();
   bytes_received_ += chunk_size(stream, chunk);
@@ -117,7 +120,7 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
     if (++reduction.arrived[chunk] == reduction.reduction->num_ranks - 1)
       reduce(stream.reduction, chunk);
   } else {
-    put_in_place(state, chunk);
+    if (!stream.adds() || stream.keeps) put_in_place(state, chunk);
     drop_user(index, chunk);
   }
   one_done();
@@ -159,7 +162,9 @@ void ActiveTransfer::put_in_place(StreamState& state, std::uint32_t chunk) {
 std::vector<LandedChunks> ActiveTransfer::landed() const {
   std::vector<LandedChunks> result;
   for (const StreamState& state : streams_) {
-    if (!state.stream->parent || state.stream->kind == FlowKind::kContribution) continue;
+    if (!state.stream->parent || state.stream->kind == FlowKind::kContribution ||
+        state.stream->adds())
+      continue;
     LandedChunks& chunks =
         result.emplace_back(LandedChunks::none(state.stream->flow, state.stream->num_chunks()));
     for (std::uint32_t chunk = 0; chunk < state.chunks.size(); ++chunk) {

@@ -97,7 +97,9 @@ class Gatherer {
 Demand gather(std::span<const ReshardTask> tasks, const Topology& topology,
               std::uint64_t bundle_bytes) {
   Gatherer gatherer(topology, bundle_bytes);
-  for (std::size_t i = 0; i < tasks.size(); ++i) gatherer.add(i, tasks[i]);
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].addends.empty()) gatherer.add(i, tasks[i]);
+  }
   return gatherer.finish();
 }
 

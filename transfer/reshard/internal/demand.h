@@ -31,9 +31,10 @@ struct Demand {
   std::vector<LocalCopy> copies;
 };
 
-/// Cuts `tasks` into slices and collects them. A bundle takes no more slices once it has
-/// `bundle_bytes`; 0: one slice each. Throws what cut_slices throws, and Error(kInvalidArgument)
-/// for a device outside `topology` or a map that is not of its task's shape.
+/// Cuts the `tasks` that have no addends into slices and collects them. A bundle takes no more
+/// slices once it has `bundle_bytes`; 0: one slice each. Throws what cut_slices throws, and
+/// Error(kInvalidArgument) for a device outside `topology` or a map that is not of its task's
+/// shape.
 Demand gather(std::span<const ReshardTask> tasks, const Topology& topology,
               std::uint64_t bundle_bytes);
 

@@ -17,8 +17,8 @@ struct HostEdge {
   HostId child;
 };
 
-/// The flows of one plan in the making: what all strategies write to. Lives for one call of
-/// plan_reshard.
+/// The flows of one plan in the making: what all strategies and sums write to. Lives for one call
+/// of plan_reshard.
 class Draft {
  public:
   Draft(const Demand& demand, const Topology& topology, const Network& network,

@@ -5,14 +5,17 @@ namespace weft::transfer::internal {
 std::uint64_t hash_of(const ReshardTask& task) {
   std::uint64_t hash = 0;
   for (const std::int64_t extent : task.type.shape) hash = mix(hash, extent);
-  for (const ShardMap* map : {&task.source, &task.destination}) {
-    hash = mix(hash, map->shards.size());
-    for (const Shard& shard : map->shards) {
+  const auto add = [&](const ShardMap& map) {
+    hash = mix(hash, map.shards.size());
+    for (const Shard& shard : map.shards) {
       hash = mix(hash, shard.device.value());
       for (const Interval& interval : shard.region.intervals())
         hash = mix(mix(hash, interval.begin), interval.end);
     }
-  }
+  };
+  add(task.source);
+  add(task.destination);
+  for (const ShardMap& addend : task.addends) add(addend);
   return hash;
 }
 

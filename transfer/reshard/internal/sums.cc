@@ -1,0 +1,249 @@
+#include "transfer/reshard/internal/sums.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "core/base/error.h"
+#include "transfer/reshard/internal/demand.h"
+#include "transfer/reshard/internal/draft.h"
+#include "transfer/reshard/slices.h"
+#include "transfer/reshard/tree.h"
+
+namespace weft::transfer::internal {
+namespace {
+
+bool is_among(const std::vector<HostId>& hosts, HostId host) {
+  return std::binary_search(hosts.begin(), hosts.end(), host);
+}
+
+void check_sum(const ReshardTask& task, const Topology& topology) {
+  if (task.type.dtype == DType::kU8)
+    throw_error(ErrorCode::kInvalidArgument, "{} cannot be added up; use f32, bf16, f64 or i32",
+                to_string(task.type));
+  if (task.source.shape != task.type.shape) {
+    throw_error(ErrorCode::kInvalidArgument, "a sum of {} has a source map of shape {}",
+                to_string(task.type), weft::to_string(task.source.shape));
+  }
+  const auto check = [&](const ShardMap& map) {
+    for (const Shard& shard : map.shards) topology.host_of(shard.device);
+  };
+  check(task.source);
+  check(task.destination);
+  for (const ShardMap& addend : task.addends) check(addend);
+}
+
+/// What a choice of holders costs: changes of host, then what their hosts and they send already.
+using Cost = std::tuple<std::size_t, std::uint64_t, std::uint64_t>;
+
+/// A holder of each term, chosen as the cheapest path through all of them and on to a receiver.
+std::vector<DeviceId> choose_chain(const SumSlice& slice, const Topology& topology,
+                                   const transfer::Loads& loads) {
+  struct Step {
+    Cost cost;
+    std::size_t before;
+  };
+  const std::size_t terms = slice.holders.size();
+  const std::vector<HostId> wanting = hosts_of(slice.receivers, topology);
+  std::vector<std::vector<Step>> steps(terms);
+  for (std::size_t term = 0; term < terms; ++term) {
+    for (const DeviceId device : slice.holders[term]) {
+      const HostId host = topology.host_of(device);
+      Step best{{0, 0, 0}, 0};
+      for (std::size_t i = 0; term > 0 && i < steps[term - 1].size(); ++i) {
+        Cost cost = steps[term - 1][i].cost;
+        std::get<0>(cost) += topology.host_of(slice.holders[term - 1][i]) == host ? 0 : 1;
+        if (i == 0 || cost < best.cost) best = {cost, i};
+      }
+      if (term + 1 == terms && !is_among(wanting, host)) ++std::get<0>(best.cost);
+      std::get<1>(best.cost) += loads.host_egress[host.value()];
+      std::get<2>(best.cost) += loads.device_egress[device.value()];
+      steps[term].push_back(best);
+    }
+  }
+  std::size_t at = std::min_element(steps.back().begin(), steps.back().end(),
+                                    [](const Step& a, const Step& b) { return a.cost < b.cost; }) -
+                   steps.back().begin();
+  std::vector<DeviceId> chain(terms);
+  for (std::size_t term = terms; term-- > 0;) {
+    chain[term] = slice.holders[term][at];
+    at = steps[term][at].before;
+  }
+  return chain;
+}
+
+std::vector<FlowEdge> chain_edges(const std::vector<DeviceId>& devices) {
+  std::vector<FlowEdge> edges;
+  for (std::size_t i = 1; i < devices.size(); ++i) edges.push_back({devices[i - 1], devices[i]});
+  return edges;
+}
+
+class SumGatherer {
+ public:
+  explicit SumGatherer(const Topology& topology) : topology_(topology), loads_(topology) {}
+
+  void add(std::uint32_t tensor, const ReshardTask& task) {
+    check_sum(task, topology_);
+    for (const SumSlice& slice : cut_sum_slices(task.source, task.addends, task.destination)) {
+      const Segment segment = Segment::whole(tensor, slice.region, size_of(task.type.dtype));
+      bound(slice, segment.bytes);
+      const std::vector<DeviceId> devices = choose_chain(slice, topology_, loads_);
+      loads_.add(topology_, chain_edges(devices), segment.bytes);
+      // Chunks of a flow are of one type.
+      const auto [at, fresh] =
+          open_.try_emplace({devices, slice.receivers, task.type.dtype}, sums_.chains.size());
+      if (fresh) sums_.chains.push_back({devices, slice.receivers, task.type.dtype, {}, 0});
+      SumChain& chain = sums_.chains[at->second];
+      chain.segments.push_back(segment);
+      chain.bytes += segment.bytes;
+    }
+  }
+
+  SumDemand finish() && { return std::move(sums_); }
+
+ private:
+  /// What all plans must move.
+  void bound(const SumSlice& slice, std::uint64_t bytes) {
+    const std::vector<HostId> wanting = hosts_of(slice.receivers, topology_);
+    std::vector<DeviceId> all;
+    std::vector<HostId> sole;  // hosts that alone hold some term
+    for (const std::vector<DeviceId>& holders : slice.holders) {
+      all.insert(all.end(), holders.begin(), holders.end());
+      const std::vector<HostId> hosts = hosts_of(holders, topology_);
+      if (hosts.size() == 1) sole.push_back(hosts.front());
+    }
+    std::sort(sole.begin(), sole.end());
+    sole.erase(std::unique(sole.begin(), sole.end()), sole.end());
+    const bool share = std::ranges::any_of(sole, [&](HostId h) { return is_among(wanting, h); });
+    sums_.minimum_between_hosts += bytes * (sole.size() + wanting.size() - (share ? 2 : 1));
+    std::erase_if(sole, [&](HostId host) { return is_among(wanting, host); });
+    sums_.mirrored.push_back({bytes, wanting, sole});
+    const std::vector<HostId> holding = hosts_of(all, topology_);
+    std::vector<HostId> without;
+    for (const HostId host : wanting) {
+      if (!is_among(holding, host)) without.push_back(host);
+    }
+    sums_.spread.push_back({bytes, holding, without});
+  }
+
+  const Topology& topology_;
+  transfer::Loads loads_;
+  SumDemand sums_;
+  std::map<std::tuple<std::vector<DeviceId>, std::vector<DeviceId>, DType>, std::size_t> open_;
+};
+
+Network mirrored(Network network) {
+  for (Network::HostLinks& host : network.hosts) {
+    for (Nic& nic : host.nics) std::swap(nic.egress, nic.ingress);
+  }
+  return network;
+}
+
+LimitBound mirrored(LimitBound bound) {
+  switch (bound) {
+    case LimitBound::kNothing: break;
+    case LimitBound::kIngress: return LimitBound::kEgress;
+    case LimitBound::kEgress: return LimitBound::kIngress;
+  }
+  return bound;
+}
+
+/// Devices that come twice in a flow, and who stands in for them.
+class StandIns {
+ public:
+  explicit StandIns(Topology& topology) : topology_(topology), first_(topology.num_devices()) {}
+
+  DeviceId of(DeviceId device) {
+    const auto [at, fresh] = stand_ins_.try_emplace(device, topology_.num_devices());
+    if (fresh) {
+      topology_.host_of_device.push_back(topology_.host_of(device));
+      devices_.push_back(device);
+    }
+    return at->second;
+  }
+  DeviceId original(DeviceId device) const {
+    return device.value() < first_ ? device : devices_[device.value() - first_];
+  }
+
+ private:
+  Topology& topology_;
+  const std::size_t first_;
+  std::map<DeviceId, DeviceId> stand_ins_;
+  std::vector<DeviceId> devices_;
+};
+
+/// Who gets the sum from the last of a chain.
+std::vector<DeviceId> others_of(const SumChain& chain) {
+  std::vector<DeviceId> others = chain.receivers;
+  std::erase(others, chain.devices.back());
+  return others;
+}
+
+}  // namespace
+
+SumDemand gather_sums(std::span<const ReshardTask> tasks, const Topology& topology) {
+  SumGatherer gatherer(topology);
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (!tasks[i].addends.empty()) gatherer.add(i, tasks[i]);
+  }
+  return std::move(gatherer).finish();
+}
+
+Limit limit_of(const SumDemand& sums, std::span<const Datum> others, const Network& network) {
+  Limit gathering = physical_limit(sums.mirrored, mirrored(network));
+  gathering.bound = mirrored(gathering.bound);
+  std::vector<Datum> all(others.begin(), others.end());
+  all.insert(all.end(), sums.spread.begin(), sums.spread.end());
+  const Limit spreading = physical_limit(all, network);
+  return spreading.seconds > gathering.seconds ? spreading : gathering;
+}
+
+SumFlows plan_sums(const SumDemand& sums, const Topology& topology, const Network& network,
+                   const PlanOptions& options, double limit_seconds, std::size_t first_id) {
+  SumFlows result;
+  result.topology = topology;
+  StandIns stand_ins(result.topology);
+  std::vector<std::vector<DeviceId>> receivers;  // per chain, with stand-ins
+  for (const SumChain& chain : sums.chains) {
+    for (DeviceId& device : receivers.emplace_back(others_of(chain))) {
+      if (std::ranges::find(chain.devices, device) != chain.devices.end())
+        device = stand_ins.of(device);
+    }
+  }
+  const Demand none;
+  Draft draft(none, result.topology, network, options);
+  for (std::size_t i = 0; i < sums.chains.size(); ++i) {
+    const SumChain& chain = sums.chains[i];
+    std::vector<FlowEdge> edges = chain_edges(chain.devices);
+    const std::vector<FlowEdge> tree =
+        broadcast_tree(chain.devices.back(), receivers[i], result.topology, draft.loads());
+    edges.insert(edges.end(), tree.begin(), tree.end());
+    const Bundle bundle{{chain.devices.front()}, {},
+                        chain.segments,          chain.bytes,
+                        size_of(chain.dtype),    Bundle::kNoDatum};
+    draft.add(bundle, chain.devices.front(), std::move(edges));
+  }
+  result.as_trees = draft.finish(limit_seconds);
+  for (std::size_t i = 0; i < sums.chains.size(); ++i) {
+    const std::size_t hops = sums.chains[i].devices.size() - 1;
+    Flow& tree = result.as_trees[i];
+    Flow sum = tree, spread = tree;
+    sum.kind = FlowKind::kSum;
+    sum.id = FlowId(first_id + result.flows.size());
+    sum.edges.resize(hops);
+    tree.id = sum.id;
+    result.flows.push_back(std::move(sum));
+    if (tree.edges.size() == hops) continue;
+    spread.kind = FlowKind::kResult;
+    spread.id = FlowId(first_id + result.flows.size());
+    spread.root = sums.chains[i].devices.back();
+    spread.edges.erase(spread.edges.begin(), spread.edges.begin() + static_cast<long>(hops));
+    for (FlowEdge& edge : spread.edges)
+      edge = {stand_ins.original(edge.parent), stand_ins.original(edge.child)};
+    result.flows.push_back(std::move(spread));
+  }
+  return result;
+}
+
+}  // namespace weft::transfer::internal
