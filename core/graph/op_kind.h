@@ -72,7 +72,11 @@ namespace weft {
   OP(kCrossEntropyOfStatistics, "cross_entropy_of_statistics")                         \
   OP(kCrossEntropyApplyGrad, "cross_entropy_apply_grad")                               \
   OP(kEmbeddingSlice, "embedding_slice")                                               \
-  OP(kEmbeddingSliceGrad, "embedding_slice_grad")
+  OP(kEmbeddingSliceGrad, "embedding_slice_grad")                                      \
+  OP(kCrossEntropyNumerators, "cross_entropy_numerators")                              \
+  OP(kLinearSliceInputGrad, "linear_slice_input_grad")                                 \
+  OP(kTargetRows, "target_rows")                                                       \
+  OP(kCrossEntropyCombinedInputGrad, "cross_entropy_combined_input_grad")
 
 /// The closed set of operators.
 enum class OpKind : std::uint8_t {

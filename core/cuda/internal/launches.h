@@ -168,6 +168,23 @@ void cross_entropy_apply_grad(StreamHandle stream, DType type, const void* logit
                               const std::int32_t* targets, const float* statistics,
                               const float* weights, void* dlogits, const LogitSlice& slice,
                               float scale, std::uint64_t fault_word, Fault* fault);
+// core/ops/split_cross_entropy_input_grad.cc.
+void cross_entropy_numerators(StreamHandle stream, DType type, const void* logits,
+                              const float* moments, void* numerators, const LogitSlice& slice,
+                              std::int64_t width);
+/// `weight` is [width, slice.columns], or its transpose.
+void target_rows(StreamHandle stream, DType type, const void* weight, const std::int32_t* targets,
+                 void* rows, const LogitSlice& slice, std::int64_t slice_width, std::int64_t width,
+                 bool transposed, std::uint64_t fault_word, Fault* fault);
+struct CombinedInputGrad {
+  const float *moments = nullptr, *statistics = nullptr, *products = nullptr;
+  const float* weights = nullptr;  ///< Null: all are 1.
+  std::int64_t tokens = 0, slices = 0, width = 0;
+  float scale = 1;
+};
+void cross_entropy_combined_input_grad(StreamHandle stream, DType type,
+                                       const CombinedInputGrad& from, const void* targets,
+                                       void* dx);
 /// Doubles of work space that squared_error takes.
 std::int64_t squared_error_workspace(std::int64_t size);
 void squared_error(StreamHandle stream, DType type, const void* x, const float* target, float* loss,

@@ -3,4 +3,5 @@
 
 #include "core/cuda/internal/embedding.cuh"
 #include "core/cuda/internal/losses.cuh"
+#include "core/cuda/internal/split_input_grad.cuh"
 #include "core/cuda/internal/split_losses.cuh"

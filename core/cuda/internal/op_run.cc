@@ -38,7 +38,8 @@ void check_fault(Fault& fault) {
   fault = 0;
   const auto kind = static_cast<OpKind>((word >> 32) - 1);
   const auto number = static_cast<std::int32_t>(word & 0xffffffffu);
-  const bool target = kind == OpKind::kCrossEntropy || kind == OpKind::kCrossEntropyGrad;
+  const bool target = kind != OpKind::kEmbedding && kind != OpKind::kEmbeddingGrad &&
+                      kind != OpKind::kEmbeddingSlice && kind != OpKind::kEmbeddingSliceGrad;
   throw_error(ErrorCode::kInvalidArgument,
               "{}: the {} {} is outside the {}; do the data fit the model's vocabulary?",
               to_string(kind), target ? "target" : "id", number, target ? "logits" : "table");

@@ -11,5 +11,6 @@
 #include "core/cuda/internal/matrix_product.cuh"
 #include "core/cuda/internal/optimizer.cuh"
 #include "core/cuda/internal/pictures.cuh"
+#include "core/cuda/internal/split_input_grad.cuh"
 #include "core/cuda/internal/split_layer_norm.cuh"
 #include "core/cuda/internal/split_losses.cuh"

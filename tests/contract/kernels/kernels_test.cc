@@ -291,6 +291,12 @@ TEST_P(KernelContract, NumbersOutsideTheirTableAreErrors) {
     return "no error";
   };
   const Op cross_entropy = op_of(OpKind::kCrossEntropy, {{"scale", 1.0}});
+  const Op target_rows = op_of(OpKind::kTargetRows, {{"slice_width", std::int64_t{4}},
+                                                     {"transposed", std::int64_t{1}},
+                                                     {"first", std::int64_t{0}},
+                                                     {"count", std::int64_t{4}},
+                                                     {"columns", std::int64_t{4}}});
+  HostTensor rows({DType::kF32, {3, 1, 8}}, 0);
   for (const int wrong : {4, -1}) {
     ids.set(1, wrong);
     EXPECT_NE(message([&] {
@@ -301,10 +307,15 @@ TEST_P(KernelContract, NumbersOutsideTheirTableAreErrors) {
                 run(cross_entropy, logits, ids, loss);
               }).find("target " + std::to_string(wrong)),
               std::string::npos);
+    EXPECT_NE(message([&] {
+                run(target_rows, table, ids, rows);
+              }).find("target " + std::to_string(wrong)),
+              std::string::npos);
   }
   ids.set(1, 3);  // The next is fine again.
   run(op_of(OpKind::kEmbedding), table, ids, y);
   run(cross_entropy, logits, ids, loss);
+  run(target_rows, table, ids, rows);
 }
 
 TEST_P(KernelContract, TheOptimizerAsTheCpuDoesIt) {

@@ -31,11 +31,24 @@ Numbers reference_linear_input_grad(const ReferenceRun& run) {
   return dx;
 }
 
+Numbers reference_linear_weight_grad(const ReferenceRun& run) {
+  const Numbers &x = run.in(0), &dy = run.in(1);
+  const std::size_t k = run.last(0), m = x.size() / k, n = dy.size() / m;
+  Numbers dw(k * n, 0.0);
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t l = 0; l < k; ++l) {
+      for (std::size_t j = 0; j < n; ++j) dw[l * n + j] += x[i * k + l] * dy[i * n + j];
+    }
+  }
+  return dw;
+}
+
 }  // namespace
 
 void add_linear_cases(OpCases& to) {
   to.references[OpKind::kLinear] = reference_linear;
   to.references[OpKind::kLinearInputGrad] = reference_linear_input_grad;
+  to.references[OpKind::kLinearWeightGrad] = reference_linear_weight_grad;
   const auto add = [&](OpKind kind, std::vector<InputCase> inputs,
                        std::vector<std::size_t> f32_outputs = {}) {
     to.add({.op = {kind, {}},

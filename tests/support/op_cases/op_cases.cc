@@ -35,6 +35,7 @@ OpCases op_cases() {
   add_attention_cases(all);
   add_embedding_cases(all);
   add_loss_cases(all);
+  add_split_loss_cases(all);
   add_picture_cases(all);
   return all;
 }

@@ -75,7 +75,7 @@ using Reference = Numbers (*)(const ReferenceRun& run);
 
 struct OpCases {
   std::vector<OpCase> cases;
-  /// Output 0 of every op that has a gradient.
+  /// Output 0 of every op that has a gradient, and of all that an output layer is made of.
   std::map<OpKind, Reference> references;
 
   void add(OpCase c) { cases.push_back(std::move(c)); }
@@ -93,6 +93,7 @@ void add_norm_cases(OpCases& to);
 void add_attention_cases(OpCases& to);
 void add_embedding_cases(OpCases& to);
 void add_loss_cases(OpCases& to);
+void add_split_loss_cases(OpCases& to);
 void add_picture_cases(OpCases& to);
 
 }  // namespace weft::test
