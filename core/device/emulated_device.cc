@@ -1,8 +1,11 @@
 #include "core/device/emulated_device.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -19,6 +22,30 @@ namespace {
 /// Host code between two pieces of work that takes longer than this is no dispatch: the device was
 /// idle.
 constexpr Nanoseconds kDispatch = std::chrono::milliseconds(1);
+
+/// From here on memory is taken from the kernel, which gives pages only when they are written: what
+/// ops would fill stays without.
+constexpr std::size_t kLazy = std::size_t{1} << 20;
+
+std::size_t page_bytes() {
+  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+/// Gives whole pages back, so that they are zero.
+void make_zero(std::span<std::byte> memory) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
+  const std::uintptr_t first = (begin + page_bytes() - 1) / page_bytes() * page_bytes();
+  const std::uintptr_t last = (begin + memory.size()) / page_bytes() * page_bytes();
+  const bool whole = memory.size() >= kLazy &&
+                     madvise(memory.data() + (first - begin), last - first, MADV_DONTNEED) == 0;
+  if (!whole) {
+    std::memset(memory.data(), 0, memory.size());
+    return;
+  }
+  std::memset(memory.data(), 0, first - begin);
+  std::memset(memory.data() + (last - begin), 0, begin + memory.size() - last);
+}
 
 class DoneEvent final : public Event {
  public:
@@ -44,9 +71,7 @@ class EmulatedStream final : public Stream {
     WEFT_CHECK(from.size() == to.size());
     std::memmove(to.data(), from.data(), from.size());
   }
-  void fill_zero(std::span<std::byte> memory) override {
-    std::memset(memory.data(), 0, memory.size());
-  }
+  void fill_zero(std::span<std::byte> memory) override { make_zero(memory); }
   void adamw(const AdamW&, std::span<const OptimizedParameter>) override {}
   void sums_of_squares(std::span<const std::span<const float>>,
                        std::span<double> results) override {
@@ -107,15 +132,24 @@ std::string EmulatedDevice::description() const {
 }
 
 DeviceMemory EmulatedDevice::allocate(std::size_t bytes) {
-  const std::size_t rounded = std::max<std::size_t>((bytes + 63) / 64 * 64, 64);
-  void* data = std::aligned_alloc(64, rounded);
+  void* data = nullptr;
+  if (bytes >= kLazy) {
+    data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                -1, 0);
+    if (data == MAP_FAILED) data = nullptr;
+  } else {
+    data = std::aligned_alloc(64, std::max<std::size_t>((bytes + 63) / 64 * 64, 64));
+  }
   if (data == nullptr)
     throw_error(ErrorCode::kResourceExhausted,
                 "the host has no {} of memory left for an emulated device", format_bytes(bytes));
   return {*this, static_cast<std::byte*>(data), bytes};
 }
 
-void EmulatedDevice::release(std::byte* data, std::size_t) noexcept { std::free(data); }
+void EmulatedDevice::release(std::byte* data, std::size_t size) noexcept {
+  if (size >= kLazy) munmap(data, size);
+  else std::free(data);
+}
 
 std::unique_ptr<Stream> EmulatedDevice::create_stream() {
   return std::make_unique<EmulatedStream>(options_, *timer_);

@@ -17,9 +17,10 @@ struct EmulatedDeviceOptions {
 };
 
 /// A device that computes nothing but takes the time that its cost model says, on a timer: for
-/// schedules of models that no machine at hand could hold. Memory is real (and small: scaled down
-/// with the links), so real bytes cross real links. What it gives back is what memory held before;
-/// losses and norms are 0. Whatever is measured on it must be called emulated.
+/// schedules of models that no machine at hand could hold. Memory is real where something is
+/// written into it, and only there: real bytes cross real links (scaled down with them), and
+/// weights, which nothing reads, take none. What it gives back is what memory held before; losses
+/// and norms are 0. Whatever is measured on it must be called emulated.
 ///
 /// A stream sleeps inside run(), as CpuDevice computes inside it. Work that follows at once begins
 /// when the work before should have ended, not when the sleeper woke, so that errors of the timer

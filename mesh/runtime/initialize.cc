@@ -12,11 +12,22 @@ void initialize_parameters(const Program& program, std::uint64_t seed, Storage& 
   const std::vector<TensorRef> tensors = storage.resolve(program);
   std::vector<float> values;
   for (const ProgramParameter& parameter : program.parameters) {
-    values.resize(parameter.region.num_elements());
+    const auto make_zero = [&](const TensorRef& tensor) {
+      stream.fill_zero({tensor.data, tensor.type.bytes()});
+    };
+    for (const std::uint32_t moment : {parameter.first_moment, parameter.second_moment})
+      make_zero(tensors[moment]);
     const Initializer initializer{static_cast<Initializer::Kind>(parameter.initializer),
                                   parameter.standard_deviation};
-    fill_parameter(parameter.name, parameter.shape, parameter.region, initializer, seed, values);
     const TensorRef& value = tensors[parameter.value];
+    if (initializer.kind == Initializer::Kind::kZeros) {
+      make_zero(value);
+      if (parameter.working >= 0) make_zero(tensors[parameter.working]);
+      stream.synchronize();
+      continue;
+    }
+    values.resize(parameter.region.num_elements());
+    fill_parameter(parameter.name, parameter.shape, parameter.region, initializer, seed, values);
     stream.copy(std::as_bytes(std::span(values)), {value.data, value.type.bytes()});
     std::vector<BFloat16> rounded;
     if (parameter.working >= 0) {
@@ -24,9 +35,6 @@ void initialize_parameters(const Program& program, std::uint64_t seed, Storage& 
       rounded.resize(values.size());
       convert(values, rounded);
       stream.copy(std::as_bytes(std::span(rounded)), {working.data, working.type.bytes()});
-    }
-    for (const std::uint32_t moment : {parameter.first_moment, parameter.second_moment}) {
-      stream.fill_zero({tensors[moment].data, tensors[moment].type.bytes()});
     }
     stream.synchronize();
   }
