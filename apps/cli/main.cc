@@ -90,6 +90,10 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
            "Memory of an actor's activations for one microbatch");
     number("--weight-part", request.weight_part, "The part of it that W still needs");
     number("--tensor", request.tensor, "Memory of what a stage hands to the next");
+    word("--vocabulary", request.vocabulary,
+         "A vocabulary over all actors: times of its passes S and T on each, and 1 barrier "
+         "(vocab-2), 2 (vocab-1) or interlaced (1f1b)",
+         "S,T[,BARRIERS]");
     word("--memory", request.memory, "What an actor has; or one number each", "CAP[,...]");
     one->add_option("--bubble", request.bubble, "Largest bubble that check accepts")
         ->type_name("PERCENT");

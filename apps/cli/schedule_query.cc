@@ -58,9 +58,37 @@ void check_counts(const ScheduleQuery& request) {
   }
 }
 
+/// What --vocabulary says.
+struct VocabularyQuery {
+  double scores = 0, grads = 0;
+  mesh::VocabularyMode mode = mesh::VocabularyMode::kLast;
+};
+
+VocabularyQuery vocabulary_of(const ScheduleQuery& request) {
+  VocabularyQuery result;
+  if (request.vocabulary.empty()) return result;
+  const std::string option = "--vocabulary " + request.vocabulary;
+  const std::vector<std::string> parts = split(request.vocabulary, ',');
+  const std::string barriers = parts.size() > 2 ? parts[2] : "1";
+  result.mode = barriers == "1"            ? mesh::VocabularyMode::kVocab2
+                : barriers == "2"          ? mesh::VocabularyMode::kVocab1
+                : barriers == "interlaced" ? mesh::VocabularyMode::kInterlaced
+                                           : mesh::VocabularyMode::kLast;
+  if (parts.size() < 2 || parts.size() > 3 || result.mode == mesh::VocabularyMode::kLast) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}: expected S,T or S,T,BARRIERS, the times of the two passes on each actor and 1 "
+                "(vocab-2), 2 (vocab-1) or interlaced, such as 0.1,0.1,2",
+                option);
+  }
+  result.scores = number(option, parts[0]);
+  result.grads = number(option, parts[1]);
+  return result;
+}
+
 /// What the options say of `count` stages, before any of them is cut finer.
 mesh::ScheduleCosts costs_of(const ScheduleQuery& request, int count) {
   mesh::ScheduleCosts costs;
+  const VocabularyQuery vocabulary = vocabulary_of(request);
   const std::string times = "--times " + request.times, transfer = "--transfer " + request.transfer;
   std::vector<std::string> triples = split(request.times, ';');
   if (triples.size() == 1) triples.assign(count, triples.front());
@@ -80,6 +108,8 @@ mesh::ScheduleCosts costs_of(const ScheduleQuery& request, int count) {
     mesh::StageCosts stage{.forward = values[0], .input_grad = values[1], .weight_grad = values[2]};
     stage.activations = request.activations;
     stage.for_weight_grad = request.activations * request.weight_part;
+    stage.vocabulary_scores = vocabulary.scores;
+    stage.vocabulary_grads = vocabulary.grads;
     costs.stages.push_back(stage);
   }
   std::vector<double> seconds = numbers(transfer, request.transfer);
@@ -112,6 +142,8 @@ mesh::ScheduleCosts costs_of(const ScheduleQuery& request, int count) {
         parts.size() > 2 ? static_cast<std::uint64_t>(number(option, parts[2])) : request.tensor;
     costs.edges.push_back({{from, to, memory}, time, time});
   }
+  if (!request.vocabulary.empty())
+    costs.vocabulary_tensor = seconds.empty() ? 0 : *std::ranges::max_element(seconds);
   costs.per_action = request.per_action;
   costs.pair_time = request.pair_time;
   return costs;
@@ -143,11 +175,17 @@ ScheduleCase named_case(const ScheduleQuery& request, const mesh::NamedSchedule&
   // The only choices that reach a schedule which has none are the defaults: compare shows all with
   // one set of options.
   const int chunks = named.any_chunks ? request.chunks : 0;
+  const mesh::ScheduleCosts costs = costs_of(request, request.stages);
   result.schedule = mesh::make_schedule(
-      {std::string(named.name), request.stages, request.microbatches, chunks, request.group});
-  result.costs = mesh::cut_in_chunks(costs_of(request, request.stages),
-                                     result.schedule.stages / request.stages);
+      {std::string(named.name), request.stages, request.microbatches, chunks, request.group,
+       vocabulary_of(request).mode,
+       mesh::vocabulary_times(
+           costs, mesh::place_stages(mesh::StagePlacement::kOnePerActor, request.stages, 1))});
+  result.costs = mesh::cut_in_chunks(costs, result.schedule.stages / request.stages);
   result.note = named.summary;
+  if (const mesh::VocabularyMode mode = vocabulary_of(request).mode;
+      mode != mesh::VocabularyMode::kLast)
+    result.note += fmt::format("; with vocabulary passes ({})", to_string(mode));
   return result;
 }
 
@@ -159,6 +197,7 @@ ScheduleCase auto_case(const ScheduleQuery& request) {
   share_nics(request, request.stages, search.costs);
   search.memory_of_actor = limits_of(request, request.stages).memory_of_actor;
   search.simulation.credits = request.credits;
+  search.vocabulary = vocabulary_of(request).mode;
   mesh::SearchResult found = mesh::search_placed_schedule(request.stages, search, result.costs);
   result.schedule = std::move(found.schedule);
   const char* placement =
@@ -174,6 +213,28 @@ ScheduleCase auto_case(const ScheduleQuery& request) {
       "actor",
       placement, found.from, found.simulated, found.simulation.step, least);
   return result;
+}
+
+/// A file without vocabulary passes gets those that were asked for; one with them must have these.
+void fit_vocabulary(const ScheduleQuery& request, ScheduleCase& one) {
+  const mesh::VocabularyMode mode = vocabulary_of(request).mode;
+  if (mode == mesh::VocabularyMode::kLast) return;
+  const bool has_passes =
+      std::ranges::any_of(one.schedule.actors, [](const std::vector<mesh::Action>& actions) {
+        return std::ranges::any_of(
+            actions, [](const mesh::Action& action) { return is_vocabulary_pass(action.kind); });
+      });
+  if (has_passes) {
+    const int asked = vocabulary_barriers(mode), barriers = one.schedule.vocabulary_barriers;
+    if (asked == barriers) return;
+    throw_error(ErrorCode::kInvalidArgument,
+                "--vocabulary {}: asks for {} barrier{}, but {} has {}; its header '# vocabulary "
+                "barriers' says so",
+                request.vocabulary, asked, asked == 1 ? "" : "s", one.schedule.name, barriers);
+  }
+  one.schedule = with_vocabulary(std::move(one.schedule), mode,
+                                 mesh::vocabulary_times(one.costs, one.schedule.actor_of_stage));
+  one.note += "; vocabulary passes put in";
 }
 
 ScheduleCase file_case(const ScheduleQuery& request, const std::string& path) {
@@ -212,6 +273,7 @@ ScheduleCase file_case(const ScheduleQuery& request, const std::string& path) {
       result.costs.edges.push_back({(*read.edges)[i], time, time});
     }
   }
+  fit_vocabulary(request, result);
   return result;
 }
 
@@ -242,11 +304,12 @@ std::vector<ScheduleCase> parse_schedule_query(const ScheduleQuery& request) {
     ScheduleCase one = case_of(request, name);
     const int actors = one.schedule.actors.size();
     one.label = name;
-    one.settings = fmt::format("{} stage{} on {} actor{}, {} microbatches, F,I,W {}, transfer {}{}",
-                               one.schedule.stages, one.schedule.stages == 1 ? "" : "s", actors,
-                               actors == 1 ? "" : "s", one.schedule.microbatches, request.times,
-                               request.transfer,
-                               request.memory.empty() ? "" : ", memory for " + request.memory);
+    one.settings = fmt::format(
+        "{} stage{} on {} actor{}, {} microbatches, F,I,W {}{}, transfer {}{}", one.schedule.stages,
+        one.schedule.stages == 1 ? "" : "s", actors, actors == 1 ? "" : "s",
+        one.schedule.microbatches, request.times,
+        request.vocabulary.empty() ? "" : ", S,T " + request.vocabulary, request.transfer,
+        request.memory.empty() ? "" : ", memory for " + request.memory);
     one.limits = limits_of(request, actors);
     one.options.credits = request.credits;
     share_nics(request, actors, one.costs);

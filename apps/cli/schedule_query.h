@@ -26,8 +26,11 @@ struct ScheduleQuery {
   double activations = 1;          ///< Memory of a stage's activations for one microbatch.
   double weight_part = 1;          ///< The part of it that W needs.
   std::uint64_t tensor = 0;        ///< Memory of the tensor that one stage hands to the next.
-  std::string memory;              ///< Cap of every actor, or one each; empty: none.
-  std::optional<double> bubble;    ///< Most allowed, in percent.
+  /// "S,T", "S,T,1", "S,T,2" or "S,T,interlaced": a vocabulary over all actors, the times of its
+  /// passes on each, and the barriers (1: vocab-2); empty: none.
+  std::string vocabulary;
+  std::string memory;            ///< Cap of every actor, or one each; empty: none.
+  std::optional<double> bubble;  ///< Most allowed, in percent.
   double per_action = 0;
   double pair_time = 0;
   bool share_nics = false;

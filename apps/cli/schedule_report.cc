@@ -50,6 +50,10 @@ std::vector<std::pair<std::string, double>> path_parts(const ScheduleSimulation&
       covered = std::max(covered, one.end);
     } else {
       const mesh::SimulatedAction& one = simulation.actors[step.actor].actions[index];
+      if (one.start > covered + 1e-9 * simulation.makespan) {
+        add("vocabulary transfers", one.start - covered);
+        covered = one.start;
+      }
       add(std::string(to_string(one.action.kind)), one.end - std::max(covered, one.start));
       covered = std::max(covered, one.end);
     }

@@ -21,7 +21,11 @@ const char* colour_of(ActionKind kind, bool first_chunk) {
     case ActionKind::kInputGrad: return first_chunk ? "#0c8599" : "#66d9e8";
     case ActionKind::kWeightGrad: return first_chunk ? "#e8590c" : "#ffa94d";
     case ActionKind::kRecompute: return "#868e96";
-    default: return "#ae3ec9";
+    case ActionKind::kVocabularyScores: return "#ae3ec9";
+    case ActionKind::kVocabularyGrads: return "#d6336c";
+    case ActionKind::kInputForward: return "#5f3dc4";
+    case ActionKind::kInputBackward: return "#f783ac";
+    default: return "#343a40";
   }
 }
 
@@ -60,6 +64,11 @@ class Drawing {
     return kLeft + (makespan_ > 0 ? time / makespan_ * (kWidth - kLeft - kRight) : 0);
   }
 
+  bool has_passes() const {
+    return std::ranges::any_of(
+        cases_, [](const ScheduleCase& one) { return one.schedule.vocabulary_barriers > 0; });
+  }
+
   void legend() {
     double at = kLeft;
     for (const auto& [kind, name] :
@@ -70,6 +79,18 @@ class Drawing {
       svg_.rect(at + 13, 18, 12, 12, fmt::format("fill='{}'", colour_of(kind, false)));
       svg_.text(at + 30, 28, name, Svg::Anchor::kStart, "font-size='12'");
       at += 60 + 7.2 * std::string_view(name).size();
+    }
+    if (has_passes()) {
+      double pass = 2 * kLeft + 400;
+      for (const auto& [kind, name] :
+           {std::pair(ActionKind::kVocabularyScores, "S, scores of a part of the vocabulary"),
+            std::pair(ActionKind::kVocabularyGrads, "T, their gradients"),
+            std::pair(ActionKind::kInputForward, "IF, embedding"),
+            std::pair(ActionKind::kInputBackward, "IB, its gradients")}) {
+        svg_.rect(pass, 36, 12, 12, fmt::format("fill='{}'", colour_of(kind, true)));
+        svg_.text(pass + 17, 46, name, Svg::Anchor::kStart, "font-size='12'");
+        pass += 36 + 6.6 * std::string_view(name).size();
+      }
     }
     svg_.rect(at, 22, 24, 3, "fill='#e03131'");
     svg_.text(at + 30, 28, "a tensor on its way to this actor", Svg::Anchor::kStart,
@@ -111,8 +132,10 @@ class Drawing {
     svg_.rect(kLeft, y, x(simulation.makespan) - kLeft, kRow, "fill='#f8f9fa'");
     const int actors = simulation.actors.size();
     for (const mesh::SimulatedAction& action : simulation.actors[actor].actions) {
-      const double from = x(action.start), width = x(action.end) - from;
-      if (width <= 0) continue;
+      const double from = x(action.start);
+      double width = x(action.end) - from;
+      if (width <= 0 && !is_vocabulary_pass(action.action.kind)) continue;
+      width = std::max(width, 1.5);  // passes that take no time are seen too
       svg_.rect(from, y, width, kRow,
                 fmt::format("fill='{}' stroke='#fff' stroke-width='{}'",
                             colour_of(action.action.kind, action.action.stage < actors),

@@ -24,7 +24,20 @@ Look look_of(ActionKind kind, int chunk) {
     case ActionKind::kBackward: return {'=', chunk == 0 ? "\x1b[30;42m" : "\x1b[30;102m"};
     case ActionKind::kInputGrad: return {'~', chunk == 0 ? "\x1b[30;46m" : "\x1b[30;106m"};
     case ActionKind::kWeightGrad: return {'.', chunk == 0 ? "\x1b[30;43m" : "\x1b[30;103m"};
-    default: return {'*', "\x1b[30;45m"};
+    case ActionKind::kVocabularyScores: return {'^', "\x1b[30;45m"};
+    case ActionKind::kVocabularyGrads: return {'+', "\x1b[30;105m"};
+    case ActionKind::kInputForward: return {'<', "\x1b[37;44m"};
+    case ActionKind::kInputBackward: return {'>', "\x1b[37;42m"};
+    default: return {'*', "\x1b[30;47m"};
+  }
+}
+
+/// In one column: I is the input gradient.
+std::string_view letter_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kInputForward: return "i";
+    case ActionKind::kInputBackward: return "b";
+    default: return to_string(kind).substr(0, 1);
   }
 }
 
@@ -34,6 +47,11 @@ const char* name_of(ActionKind kind) {
     case ActionKind::kBackward: return "backward";
     case ActionKind::kInputGrad: return "input gradient";
     case ActionKind::kWeightGrad: return "weight gradient";
+    case ActionKind::kRecompute: return "forward again";
+    case ActionKind::kVocabularyScores: return "vocabulary scores";
+    case ActionKind::kVocabularyGrads: return "vocabulary gradients";
+    case ActionKind::kInputForward: return "embedding";
+    case ActionKind::kInputBackward: return "embedding gradient";
     default: return "other";
   }
 }
@@ -84,8 +102,7 @@ class Timeline {
     std::string text = "numbers: microbatches;";
     for (const ActionKind kind : nameless_) {
       const Look look = look_of(kind, 0);
-      const std::string block =
-          std::string(to_string(kind).substr(0, 1)) + std::string(2, look.fill);
+      const std::string block = std::string(letter_of(kind)) + std::string(2, look.fill);
       text += fmt::format(" {} {}{}", style_.colour ? look.colour + block + "\x1b[0m" : block,
                           name_of(kind), kind == *nameless_.rbegin() ? "" : ",");
     }
@@ -102,12 +119,12 @@ class Timeline {
       const int chunk = one.action.stage / static_cast<int>(one_.schedule.actors.size());
       const Look look = look_of(one.action.kind, chunk);
       std::string block = fmt::format(
-          "{}{}", has_microbatch(one.action.kind) ? to_string(one.action.kind).substr(0, 1) : "*",
+          "{}{}", has_microbatch(one.action.kind) ? letter_of(one.action.kind) : "*",
           has_microbatch(one.action.kind) ? fmt::format("{}", one.action.microbatch) : "");
       // Where letter and number do not fit, the fill or the colour tells the kind; in a single
       // column the letter does.
       const int room = to - from;
-      if (std::ssize(block) >= room && has_microbatch(one.action.kind)) {
+      if (room > 0 && std::ssize(block) >= room && has_microbatch(one.action.kind)) {
         const std::string number = block.substr(1);
         const int needed = static_cast<int>(number.size()) + (style_.colour ? 0 : 1);
         block = room > 1 && needed <= room ? number : block.substr(0, 1);

@@ -5,8 +5,8 @@
 namespace weft::mesh {
 
 std::string_view to_string(ActionKind kind) {
-  static constexpr std::string_view kNames[] = {"F", "B", "I",           "W",  "R",
-                                                "S", "T", "REDUCE_GRAD", "OPT"};
+  static constexpr std::string_view kNames[] = {"F", "B",  "I",  "W",           "R",  "S",
+                                                "T", "IF", "IB", "REDUCE_GRAD", "OPT"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

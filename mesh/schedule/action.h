@@ -19,8 +19,10 @@ enum class ActionKind : std::uint8_t {
   /// (Vocabulary Parallelism, arXiv 2411.05288).
   kVocabularyScores,
   kVocabularyGrads,  ///< T: what is left of it after the exchange: the shard's gradients
-  kReduceGrad,       ///< REDUCE_GRAD: sum a stage's gradients over its replicas; has no microbatch
-  kOptimizer,        ///< OPT: the stage's optimizer step; has no microbatch
+  kInputForward,   ///< IF: the rows of an actor's shard of the input vocabulary that are asked for
+  kInputBackward,  ///< IB: the gradients of these rows
+  kReduceGrad,     ///< REDUCE_GRAD: sum a stage's gradients over its replicas; has no microbatch
+  kOptimizer,      ///< OPT: the stage's optimizer step; has no microbatch
 };
 
 /// The microbatch of actions that belong to the whole step.
@@ -36,6 +38,13 @@ struct Action {
   bool joins_previous = false;
   friend bool operator==(const Action&, const Action&) = default;
 };
+
+/// S, T, IF and IB: every actor runs its part of a vocabulary that is split over all of them. They
+/// are named by one of the actor's stages, the lowest by custom, but do not belong to it.
+constexpr bool is_vocabulary_pass(ActionKind kind) {
+  return kind == ActionKind::kVocabularyScores || kind == ActionKind::kVocabularyGrads ||
+         kind == ActionKind::kInputForward || kind == ActionKind::kInputBackward;
+}
 
 /// The letters of a kind: "F", "B", "REDUCE_GRAD".
 std::string_view to_string(ActionKind kind);

@@ -63,11 +63,9 @@ void ActionGraph::place(int node) {
                 schedule_.name, actor(node), to_string(one));
   }
   place = node;
-  for (auto [kind, stages] : {std::pair(ActionKind::kVocabularyScores, &score_stages_),
-                              std::pair(ActionKind::kVocabularyGrads, &grad_stages_)}) {
-    if (one.kind == kind && std::ranges::find(*stages, one.stage) == stages->end())
-      stages->push_back(one.stage);
-  }
+  if (!is_vocabulary_pass(one.kind)) return;
+  std::vector<int>& stages = stages_of(one.kind);
+  if (std::ranges::find(stages, one.stage) == stages.end()) stages.push_back(one.stage);
 }
 
 int ActionGraph::lookup(ActionKind kind, int stage, int microbatch) const {
@@ -95,8 +93,17 @@ void ActionGraph::need_all_microbatches(int node, ActionKind kind, int stage) {
   for (int i = 0; i < schedule_.microbatches; ++i) need(node, kind, stage, i);
 }
 
-void ActionGraph::need_all_stages(int node, ActionKind kind, std::span<const int> stages) {
-  for (const int stage : stages) need(node, kind, stage, action(node).microbatch);
+void ActionGraph::need_all_gradients(int node) {
+  const int stage = action(node).stage;
+  need_all_microbatches(node, ActionKind::kWeightGrad, stage);
+  for (const ActionKind kind : {ActionKind::kVocabularyGrads, ActionKind::kInputBackward}) {
+    if (std::ranges::find(stages_of(kind), stage) != stages_of(kind).end())
+      need_all_microbatches(node, kind, stage);
+  }
+}
+
+void ActionGraph::need_all_actors(int node, ActionKind kind) {
+  for (const int stage : stages_of(kind)) need(node, kind, stage, action(node).microbatch);
 }
 
 void ActionGraph::add_backward_needs(int node, std::span<const int> out_of_stage,
@@ -108,10 +115,8 @@ void ActionGraph::add_backward_needs(int node, std::span<const int> out_of_stage
   for (const int edge : out_of_stage)
     need(node, ActionKind::kInputGrad, edges[edge].to, one.microbatch, edge);
   if (one.stage != schedule_.stages - 1) return;
-  if (schedule_.vocabulary_barriers == 1)
-    need_all_stages(node, ActionKind::kVocabularyScores, score_stages_);
-  else if (schedule_.vocabulary_barriers == 2)
-    need_all_stages(node, ActionKind::kVocabularyGrads, grad_stages_);
+  if (schedule_.vocabulary_barriers == 1) need_all_actors(node, ActionKind::kVocabularyScores);
+  else if (schedule_.vocabulary_barriers == 2) need_all_actors(node, ActionKind::kVocabularyGrads);
 }
 
 void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into,
@@ -124,6 +129,7 @@ void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into,
       for (const int edge : into[stage]) {
         need(node, ActionKind::kForward, edges[edge].from, one.microbatch, edge);
       }
+      if (one.stage == 0) need_all_actors(node, ActionKind::kInputForward);
       break;
     case ActionKind::kRecompute: need(node, ActionKind::kForward, one.stage, one.microbatch); break;
     case ActionKind::kBackward:
@@ -134,18 +140,14 @@ void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into,
     case ActionKind::kVocabularyScores:
       need(node, ActionKind::kForward, schedule_.stages - 1, one.microbatch);
       break;
-    case ActionKind::kVocabularyGrads:
-      need_all_stages(node, ActionKind::kVocabularyScores, score_stages_);
-      break;
-    case ActionKind::kReduceGrad:
-      need_all_microbatches(node, ActionKind::kWeightGrad, one.stage);
-      if (std::ranges::find(grad_stages_, one.stage) != grad_stages_.end())
-        need_all_microbatches(node, ActionKind::kVocabularyGrads, one.stage);
-      break;
+    case ActionKind::kVocabularyGrads: need_all_actors(node, ActionKind::kVocabularyScores); break;
+    case ActionKind::kInputForward: break;
+    case ActionKind::kInputBackward: need(node, ActionKind::kInputGrad, 0, one.microbatch); break;
+    case ActionKind::kReduceGrad: need_all_gradients(node); break;
     case ActionKind::kOptimizer:
       if (const auto reduce = find(ActionKind::kReduceGrad, one.stage, kNoMicrobatch))
         needs_.push_back({*reduce, -1});
-      else need_all_microbatches(node, ActionKind::kWeightGrad, one.stage);
+      else need_all_gradients(node);
       break;
   }
 }

@@ -79,16 +79,27 @@ class ActionGraph {
                           std::span<const StageEdge> edges);
   void need(int node, ActionKind kind, int stage, int microbatch, int edge = -1);
   void need_all_microbatches(int node, ActionKind kind, int stage);
-  void need_all_stages(int node, ActionKind kind, std::span<const int> stages);
+  /// Of the node's stage: weight gradients, and those of the vocabulary passes that it names.
+  void need_all_gradients(int node);
+  /// Of the node's microbatch; nothing if no actor has the kind, a vocabulary pass.
+  void need_all_actors(int node, ActionKind kind);
 
-  static constexpr std::size_t kKinds = 9;
+  /// The stages that name one of the vocabulary passes.
+  std::vector<int>& stages_of(ActionKind pass) {
+    return pass_stages_[static_cast<std::size_t>(pass) -
+                        static_cast<std::size_t>(ActionKind::kVocabularyScores)];
+  }
+
+  static constexpr std::size_t kKinds =
+      static_cast<std::size_t>(last_enumerator<ActionKind>::kValue) + 1;
 
   const Schedule& schedule_;
   std::vector<int> first_;
   std::vector<int> actor_;
   /// Per kind: (stage, microbatch) -> node, or -1; empty if no action has the kind.
   std::array<std::vector<int>, kKinds> nodes_;
-  std::vector<int> score_stages_, grad_stages_;  ///< Stages with S, with T.
+  /// Of the vocabulary passes, from S on: the stages that name them, one for each actor.
+  std::array<std::vector<int>, 4> pass_stages_;
   std::vector<Need> needs_;
   std::vector<int> need_begin_;
   std::vector<Missing> missing_;

@@ -10,7 +10,8 @@ namespace weft::mesh {
 namespace {
 
 double duration(ActionKind kind) {
-  return !has_microbatch(kind) ? 0 : kind == ActionKind::kBackward ? 2 : 1;
+  if (!has_microbatch(kind) || is_vocabulary_pass(kind)) return 0;
+  return kind == ActionKind::kBackward ? 2 : 1;
 }
 
 ActionPlace place_of(const ActionGraph& graph, int node) {

@@ -154,6 +154,32 @@ std::string find_misplaced(const Schedule& schedule, std::span<const StageEdge> 
   return "";
 }
 
+namespace {
+
+/// Where actors take the microbatches of a vocabulary pass in different orders, or "".
+std::string find_unordered_pass(const Schedule& schedule) {
+  for (const ActionKind kind : {ActionKind::kVocabularyScores, ActionKind::kVocabularyGrads,
+                                ActionKind::kInputForward, ActionKind::kInputBackward}) {
+    std::vector<int> first;
+    for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
+      std::vector<int> own;
+      for (const Action& action : schedule.actors[actor]) {
+        if (action.kind == kind) own.push_back(action.microbatch);
+      }
+      if (actor == 0) first = own;
+      const auto differs = std::ranges::mismatch(first, own);
+      if (differs.in1 == first.end() || differs.in2 == own.end()) continue;
+      return fmt::format(
+          "{}: actor 0 takes microbatch {} where actor {} takes {}; what all actors exchange needs "
+          "one order",
+          to_string(kind), *differs.in1, actor, *differs.in2);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string find_unordered_edge(const Schedule& schedule, std::span<const StageEdge> edges) {
   const auto order = [&](int stage, bool backward) {
     std::vector<int> microbatches;
@@ -177,7 +203,7 @@ std::string find_unordered_edge(const Schedule& schedule, std::span<const StageE
           edge.to, *differs.in2);
     }
   }
-  return "";
+  return find_unordered_pass(schedule);
 }
 
 std::string find_leak(const ScheduleSimulation& simulation) {

@@ -15,10 +15,14 @@ namespace weft::mesh {
 
 /// What must be true of a schedule before it is run.
 enum class ScheduleProperty : std::uint8_t {
-  kComplete,      ///< Every forward, and B or one I and one W, once, on the stage's actor.
-  kLocalOrder,    ///< On each actor nothing stands before what it needs there.
-  kAcyclic,       ///< Orders and data edges together can finish.
-  kEdgeMonotone,  ///< Each edge's tensors are used in the order in which they are made.
+  /// Every forward, and B or one I and one W, once, on the stage's actor; vocabulary passes on all
+  /// actors or none.
+  kComplete,
+  kLocalOrder,  ///< On each actor nothing stands before what it needs there.
+  kAcyclic,     ///< Orders and data edges together can finish.
+  /// Each edge's tensors are used in the order in which they are made; of each vocabulary pass all
+  /// actors take the microbatches in one order.
+  kEdgeMonotone,
   kDeadlockFree,  ///< Weft's channels (a lane per edge) cannot block.
   kMatched,       ///< Every send has one receive.
   kMemory,        ///< No actor holds more than its cap.

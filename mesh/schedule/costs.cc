@@ -24,6 +24,8 @@ double duration(const ScheduleCosts& costs, const Action& action) {
       case ActionKind::kRecompute: return stage.recompute;
       case ActionKind::kVocabularyScores: return stage.vocabulary_scores;
       case ActionKind::kVocabularyGrads: return stage.vocabulary_grads;
+      case ActionKind::kInputForward: return stage.input_forward;
+      case ActionKind::kInputBackward: return stage.input_backward;
       case ActionKind::kReduceGrad: return stage.reduce_grad;
       case ActionKind::kOptimizer: return stage.optimizer;
     }
@@ -54,10 +56,9 @@ ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
   const double part = 1.0 / chunks;
   for (const StageCosts& stage : costs.stages) {
     StageCosts share = stage;
-    for (double* value :
-         {&share.forward, &share.input_grad, &share.weight_grad, &share.recompute,
-          &share.vocabulary_scores, &share.vocabulary_grads, &share.reduce_grad, &share.optimizer,
-          &share.activations, &share.for_weight_grad, &share.kept_for_recompute}) {
+    for (double* value : {&share.forward, &share.input_grad, &share.weight_grad, &share.recompute,
+                          &share.reduce_grad, &share.optimizer, &share.activations,
+                          &share.for_weight_grad, &share.kept_for_recompute}) {
       *value *= part;
     }
     result.stages.insert(result.stages.end(), chunks, share);
@@ -81,6 +82,26 @@ ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
     result.edges.push_back({edge, chain.forward, chain.backward});
   }
   return result;
+}
+
+VocabularyTimes vocabulary_times(const ScheduleCosts& costs, std::span<const int> actor_of_stage) {
+  const double actors = num_actors(actor_of_stage);
+  VocabularyTimes times{0, 0, 0, 0, 0, 0, 0};
+  std::vector<bool> named(num_actors(actor_of_stage), false);
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const StageCosts& one = costs.stages[stage];
+    times.forward += one.forward / actors;
+    times.input_grad += (one.input_grad + (one.recomputes ? one.recompute : 0)) / actors;
+    times.weight_grad += one.weight_grad / actors;
+    // The lowest stage of an actor names its passes.
+    if (named[actor_of_stage[stage]]) continue;
+    named[actor_of_stage[stage]] = true;
+    times.scores += one.vocabulary_scores / actors;
+    times.grads += one.vocabulary_grads / actors;
+    times.input += (one.input_forward + one.input_backward) / 2 / actors;
+  }
+  times.transfer = std::max(times.forward / 4, costs.vocabulary_tensor + costs.vocabulary_exchange);
+  return times;
 }
 
 int ScheduleCosts::num_nics() const {

@@ -5,18 +5,22 @@
 #include <vector>
 
 #include "mesh/schedule/schedule.h"
+#include "mesh/schedule/vocabulary.h"
 
 namespace weft::mesh {
 
 /// What one microbatch costs a stage. Any unit of time, any unit of memory, the same for all.
 struct StageCosts {
-  double forward = 1;                                  ///< F
-  double input_grad = 1;                               ///< I
-  double weight_grad = 1;                              ///< W; B takes I and W
-  double recompute = 0;                                ///< R
-  double vocabulary_scores = 0, vocabulary_grads = 0;  ///< S, T
-  double reduce_grad = 0;                              ///< Once per step, beside the computation.
-  double optimizer = 0;                                ///< Once per step.
+  double forward = 1;      ///< F
+  double input_grad = 1;   ///< I
+  double weight_grad = 1;  ///< W; B takes I and W
+  double recompute = 0;    ///< R
+  /// S, T, IF and IB of the stage's actor, if the stage names them: a vocabulary is split over
+  /// actors, not over stages.
+  double vocabulary_scores = 0, vocabulary_grads = 0;
+  double input_forward = 0, input_backward = 0;
+  double reduce_grad = 0;  ///< Once per step, beside the computation.
+  double optimizer = 0;    ///< Once per step.
   /// Memory that F takes, until the input gradient is there ...
   double activations = 1;
   /// ... but for this part of it, which W needs and gives back.
@@ -25,6 +29,16 @@ struct StageCosts {
   double kept_for_recompute = 0;
   /// Where the schedule has no R of the stage, its I and B begin with one.
   bool recomputes = false;
+  // Memory of vocabulary passes, of the stage's actor if the stage names them.
+  /// What S takes and T gives back: the scores of the actor's shard, and the tensor X that they
+  /// came from. Of a schedule without T: until S is over.
+  double scores_held = 0;
+  /// What S takes on top of that until all S of the microbatch are over. With one barrier: the
+  /// shard's part of X's gradient, and its target rows, each of X's size.
+  double partial_held = 0;
+  /// A tensor of X's size. IF takes one and gives it back when all IF of the microbatch are over,
+  /// on stage 0's actor when its forward is; one waits from stage 0's input gradient on for IB.
+  double embedded_held = 0;
 };
 
 /// When within the actions at its ends an edge's tensor is made and needed, in one direction. The
@@ -81,6 +95,10 @@ struct ScheduleCosts {
   /// A compound takes this times the sum of its actions, as one; 0: its actions run one after the
   /// other.
   double pair_time = 0;
+  /// Between an actor and all others, for vocabulary passes: a tensor of X's size (the last stage's
+  /// output to all S, its gradient back, what IF gives to stage 0, and its gradient to all IB), and
+  /// the exchange of maxima and sums behind S. They do not slow each other or the edges down.
+  double vocabulary_tensor = 0, vocabulary_exchange = 0;
   /// What a step ends with, once, for which all wait for each other: shared gradients and the
   /// exchange of norms.
   double exchange = 0;
@@ -98,10 +116,15 @@ double duration(const ScheduleCosts& costs, const Action& action);
 double time_until(const StageCosts& stage, ActionKind kind, double work, double weights);
 
 /// The same work cut finer: every stage becomes `chunks` stages in a row with an equal part of its
-/// time and memory. The edges between neighbours cost what the dearest of them did, as it depends
-/// on the placement between which actors they lie; a skip edge leaves the last part of its stage
-/// and enters the first part of the other. Throws Error(kInvalidArgument) if chunks < 1.
+/// time and memory, but for vocabulary passes, of which an actor has no more than before. The edges
+/// between neighbours cost what the dearest of them did, as it depends on the placement between
+/// which actors they lie; a skip edge leaves the last part of its stage and enters the first part
+/// of the other. Throws Error(kInvalidArgument) if chunks < 1.
 ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks);
+
+/// Times by which with_vocabulary() chooses an order: the means of all actors; `transfer` is at
+/// least a quarter of a forward.
+VocabularyTimes vocabulary_times(const ScheduleCosts& costs, std::span<const int> actor_of_stage);
 
 /// Throws Error(kInvalidArgument) unless each stage has costs.
 void require_stage_costs(const Schedule& schedule, const ScheduleCosts& costs);

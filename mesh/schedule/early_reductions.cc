@@ -1,8 +1,20 @@
 #include "mesh/schedule/early_reductions.h"
 
+#include <cstddef>
+#include <map>
 #include <set>
+#include <vector>
 
 namespace weft::mesh {
+namespace {
+
+/// The actor's part of a vocabulary is reduced with the stage that names its passes.
+bool adds_gradients(ActionKind kind) {
+  return gives_weight_grad(kind) || kind == ActionKind::kVocabularyGrads ||
+         kind == ActionKind::kInputBackward;
+}
+
+}  // namespace
 
 Schedule with_early_reductions(Schedule schedule) {
   std::set<int> have;
@@ -12,13 +24,17 @@ Schedule with_early_reductions(Schedule schedule) {
     }
   }
   for (std::vector<Action>& actions : schedule.actors) {
+    std::map<int, std::size_t> last_of_stage;
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (adds_gradients(actions[i].kind)) last_of_stage[actions[i].stage] = i;
+    }
     std::vector<Action> all;
-    for (const Action& action : actions) {
-      all.push_back(action);
-      const bool last =
-          gives_weight_grad(action.kind) && action.microbatch + 1 == schedule.microbatches;
-      if (last && !have.contains(action.stage))
-        all.push_back({action.stage, ActionKind::kReduceGrad, kNoMicrobatch});
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const int stage = actions[i].stage;
+      all.push_back(actions[i]);
+      const bool last = adds_gradients(actions[i].kind) && last_of_stage.at(stage) == i;
+      if (last && !have.contains(stage))
+        all.push_back({stage, ActionKind::kReduceGrad, kNoMicrobatch});
     }
     actions = std::move(all);
   }

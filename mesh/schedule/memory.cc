@@ -46,8 +46,44 @@ class Sweep {
       case ActionKind::kWeightGrad:
         change(node, times_.action_end[n], -stage.for_weight_grad);
         break;
+      case ActionKind::kVocabularyScores:
+      case ActionKind::kInputForward:
+      case ActionKind::kInputBackward: hold_vocabulary(node); break;
       default: break;
     }
+  }
+
+  void hold_vocabulary(int node) {
+    const Action& action = graph_.action(node);
+    const StageCosts& stage = costs_.stages[action.stage];
+    const double start = times_.action_start[node];
+    if (action.kind == ActionKind::kInputBackward) {
+      const auto made = graph_.find(ActionKind::kInputGrad, 0, action.microbatch);
+      memory_of(node).hold(made ? times_.action_end[*made] : start, times_.action_end[node],
+                           stage.embedded_held);
+      return;
+    }
+    const double exchanged = end_on_all_actors(node);
+    if (action.kind == ActionKind::kVocabularyScores) {
+      const auto grads = graph_.find(ActionKind::kVocabularyGrads, action.stage, action.microbatch);
+      memory_of(node).hold(start, times_.action_end[grads.value_or(node)], stage.scores_held);
+      memory_of(node).hold(start, exchanged, stage.partial_held);
+      return;
+    }
+    const auto used = graph_.find(ActionKind::kForward, 0, action.microbatch);
+    const bool keeps = used && graph_.actor(*used) == graph_.actor(node);
+    memory_of(node).hold(start, keeps ? times_.action_end[*used] : exchanged, stage.embedded_held);
+  }
+
+  /// When the pass of that microbatch is over everywhere.
+  double end_on_all_actors(int node) const {
+    const Action& action = graph_.action(node);
+    double end = 0;
+    for (int stage = 0; stage < std::ssize(costs_.stages); ++stage) {
+      if (const auto one = graph_.find(action.kind, stage, action.microbatch))
+        end = std::max(end, times_.action_end[*one]);
+    }
+    return end;
   }
 
   void hold_tensors() {

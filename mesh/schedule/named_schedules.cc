@@ -85,7 +85,16 @@ Schedule make_schedule(const ScheduleRequest& request) {
     throw_error(ErrorCode::kInvalidArgument, "schedule '{}' puts {} {} on each actor, not {}",
                 named.name, named.chunks, named.chunks == 1 ? "stage" : "stages", full.chunks);
   }
-  return named.make(full);
+  if (full.vocabulary != VocabularyMode::kInterlaced)
+    return with_vocabulary(named.make(full), full.vocabulary, full.vocabulary_times);
+  if (named.name != "1f1b") {
+    throw_error(
+        ErrorCode::kInvalidArgument,
+        "an interlaced vocabulary goes with the schedule 1f1b, not with {}; take vocab-1 or "
+        "vocab-2",
+        named.name);
+  }
+  return make_interlaced(full);
 }
 
 Schedule make_schedule(std::string_view name, int stages, int microbatches) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mesh/schedule/schedule.h"
+#include "mesh/schedule/vocabulary.h"
 
 namespace weft::mesh {
 
@@ -29,6 +30,9 @@ struct ScheduleRequest {
   /// interleaved-1f1b: microbatches that a chunk takes in a row; 0: about as many as there are
   /// actors.
   int group = 0;
+  /// With vocabulary passes by with_vocabulary(); interlaced: of 1f1b only.
+  VocabularyMode vocabulary = VocabularyMode::kLast;
+  VocabularyTimes vocabulary_times = {};
 };
 
 /// An entry of the list of schedules.
@@ -52,7 +56,7 @@ const NamedSchedule& find_named_schedule(std::string_view name);
 
 /// Builds a named schedule. Backwards run in microbatch order on every stage, so gradients are
 /// summed in the same order under all of them. Throws Error(kInvalidArgument) for an unknown name
-/// (with the nearest), a count below 1, or chunks that the schedule cannot have.
+/// (with the nearest), a count below 1, chunks or a vocabulary that the schedule cannot have.
 Schedule make_schedule(const ScheduleRequest& request);
 /// The same by the number of all stages; must be a multiple of the schedule's chunks.
 Schedule make_schedule(std::string_view name, int stages, int microbatches);

@@ -20,7 +20,8 @@ struct Schedule {
   std::vector<int> actor_of_stage;
   std::vector<std::vector<Action>> actors;
   /// How vocabulary passes hold up the last stage's backward: 0 there are none, 1 it starts after
-  /// all S of its microbatch (the exchange also sums the input gradient), 2 after all T.
+  /// all S of its microbatch (the exchange also sums the input gradient), 2 after all T. See
+  /// VocabularyMode.
   int vocabulary_barriers = 0;
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
@@ -45,7 +46,8 @@ std::vector<StageEdge> chain_edges(int stages, std::uint64_t bytes = 0);
 
 /// Checks that every stage has a forward and a backward (B, or one I and one W) of every microbatch
 /// exactly once, each on its own actor, in an order that every data edge allows (forward along
-/// edges, input gradients against them), and weight gradients in microbatch order. Throws
+/// edges, input gradients against them), weight gradients in microbatch order, and vocabulary
+/// passes as check_vocabulary_passes() wants them. Throws
 /// Error(kInvalidArgument) naming actor, action and, for a deadlock, the cycle of waits. `training`
 /// false: forwards only.
 void validate(const Schedule& schedule, std::span<const StageEdge> edges, bool training = true);

@@ -132,7 +132,7 @@ class Reader {
     const auto wrong = [&] {
       fail(piece, fmt::format("'{}' is not an action; expected stage, kind and microbatch, as in "
                               "0F3 or 1B0; the kinds: F, B, I, W, R, "
-                              "S, T, REDUCE_GRAD, OPT",
+                              "S, T, IF, IB, REDUCE_GRAD, OPT",
                               piece.text));
     };
     if (kind == 0 || kind == std::string_view::npos) wrong();
@@ -151,8 +151,8 @@ class Reader {
       ++result_.dropped;
       return;
     }
-    static constexpr std::string_view kKinds[] = {"F", "B", "BW", "I",           "W",
-                                                  "R", "S", "T",  "REDUCE_GRAD", "OPT"};
+    static constexpr std::string_view kKinds[] = {"F", "B", "BW", "I",  "W",           "R",
+                                                  "S", "T", "IF", "IB", "REDUCE_GRAD", "OPT"};
     if (std::ranges::find(kKinds, one.kind) == std::end(kKinds)) wrong();
     const bool whole_step = one.kind == "REDUCE_GRAD" || one.kind == "OPT";
     if (whole_step && one.microbatch != kNoMicrobatch)

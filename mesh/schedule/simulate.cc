@@ -85,7 +85,8 @@ class Reporter {
     const std::optional<TaskId> by = times_.held_up_by[piece];
     if (!by || by->value() < graph_.num_pieces()) return 0;
     const double free_from = follows ? end_[piece - 1] : 0;
-    const double made = end_[graph_.transfer_of(by->value()).made_by];
+    const double made = by->value() < graph_.size() ? end_[graph_.transfer_of(by->value()).made_by]
+                                                    : start_[by->value()];
     return std::max(0.0, start_[piece] - std::max(free_from, made));
   }
 
@@ -158,6 +159,7 @@ class Reporter {
     }
     for (; node; node = times_.held_up_by[node->value()]) {
       const std::size_t n = node->value();
+      if (n >= graph_.size()) continue;
       ScheduleSimulation::PathStep step;
       if (n < graph_.num_pieces()) {
         const int action = graph_.action_of(n), actor = actions_.actor(action);

@@ -57,7 +57,8 @@ struct ScheduleSimulation {
     bool transfer = false;
     friend bool operator==(const PathStep&, const PathStep&) = default;
   };
-  std::vector<PathStep> critical_path;  ///< In time order, from a start at 0 to the last end.
+  /// In time order, from a start at 0 to the last end. What moves for vocabulary passes is a gap.
+  std::vector<PathStep> critical_path;
 
   double bubble_rate() const { return makespan > 0 ? makespan_bubble / makespan : 0; }
   double peak() const;

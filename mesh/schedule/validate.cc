@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "mesh/schedule/action_graph.h"
 #include "mesh/schedule/schedule.h"
+#include "mesh/schedule/vocabulary.h"
 
 namespace weft::mesh {
 namespace {
@@ -45,6 +46,7 @@ void check_counts(const Schedule& schedule, const ActionGraph& graph, bool train
       }
     }
   }
+  check_vocabulary_passes(schedule, training);
   for (const ActionGraph::Missing& missing : graph.missing()) {
     throw_error(ErrorCode::kInvalidArgument,
                 "schedule '{}', actor {}: {} needs {}, which the schedule lacks", schedule.name,
@@ -83,9 +85,12 @@ void check_complete(const Schedule& schedule, std::span<const StageEdge> edges, 
 std::string find_unordered_sum(const Schedule& schedule) {
   for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
     std::vector<int> last_of_stage(schedule.stages, -1);
+    int last_grads = -1, last_input = -1;
     for (const Action& action : schedule.actors[actor]) {
-      if (!gives_weight_grad(action.kind)) continue;
-      int& last = last_of_stage[action.stage];
+      const bool grads = action.kind == ActionKind::kVocabularyGrads,
+                 input = action.kind == ActionKind::kInputBackward;
+      if (!gives_weight_grad(action.kind) && !grads && !input) continue;
+      int& last = grads ? last_grads : input ? last_input : last_of_stage[action.stage];
       if (action.microbatch < last) {
         return fmt::format(
             "actor {}: {} comes after the weight gradient of microbatch {}; weight gradients must "

@@ -10,7 +10,14 @@ namespace {
 
 /// Whether two actions of an actor must keep their order: microbatches stay in order on every
 /// stage, so that each edge and each sum sees them in order, and a microbatch goes through F, I, W.
+/// Of vocabulary passes S comes before T; what else they need of a stage the simulation knows.
 bool keep_order(const Action& a, const Action& b) {
+  if (is_vocabulary_pass(a.kind) || is_vocabulary_pass(b.kind)) {
+    const auto of_output = [](const Action& one) {
+      return one.kind == ActionKind::kVocabularyScores || one.kind == ActionKind::kVocabularyGrads;
+    };
+    return a.kind == b.kind || (of_output(a) && of_output(b) && a.microbatch == b.microbatch);
+  }
   if (a.stage != b.stage) return false;
   if (a.microbatch == b.microbatch || !has_microbatch(a.kind) || !has_microbatch(b.kind))
     return true;

@@ -12,6 +12,7 @@
 #include "mesh/search/internal/bounds.h"
 #include "mesh/search/internal/local_search.h"
 #include "mesh/search/internal/policy_search.h"
+#include "mesh/search/internal/vocabulary_search.h"
 
 namespace weft::mesh {
 namespace {
@@ -79,6 +80,11 @@ void check(const SearchRequest& request) {
   if (!request.memory_of_actor.empty() && request.memory_of_actor.size() != actors) {
     throw_error(ErrorCode::kInvalidArgument, "there are {} actors, but {} have a memory cap",
                 actors, request.memory_of_actor.size());
+  }
+  if (request.vocabulary == VocabularyMode::kInterlaced) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "an interlaced vocabulary goes with the schedule 1f1b, not with auto; take vocab-1 "
+                "or vocab-2");
   }
 }
 
@@ -228,7 +234,11 @@ SearchResult search_for_less(SearchRequest request, double had) {
   check(request);
   if (request.budget == 0)
     request.budget = search_budget(request.actor_of_stage.size(), request.microbatches);
-  return Search(request, had).run();
+  if (request.vocabulary == VocabularyMode::kLast) return Search(request, had).run();
+  const auto search_plain = [](const SearchRequest& plain) {
+    return Search(plain, std::numeric_limits<double>::infinity()).run();
+  };
+  return search_with_vocabulary(request, named_of_placement(request), search_plain);
 }
 
 }  // namespace

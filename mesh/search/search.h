@@ -6,6 +6,7 @@
 
 #include "mesh/schedule/schedule.h"
 #include "mesh/schedule/simulate.h"
+#include "mesh/schedule/vocabulary.h"
 
 namespace weft::mesh {
 
@@ -16,6 +17,9 @@ struct SearchRequest {
   ScheduleCosts costs;  ///< Per stage and edge, measured or estimated.
   /// Cap of each actor in the unit of the costs; empty: none.
   std::vector<double> memory_of_actor;
+  /// Where the vocabulary is: with vocab-1 and vocab-2 all schedules have S, T, IF and IB, by
+  /// with_vocabulary(), and these are moved like W. Not interlaced.
+  VocabularyMode vocabulary = VocabularyMode::kLast;
   SimulationOptions simulation = {};  ///< What the schedule is judged by; details do not matter.
   /// Effort: simulated actions, over all candidates; 0: search_budget(). The same request gives the
   /// same schedule, on any machine.

@@ -9,7 +9,8 @@ namespace weft::mesh {
 bool SearchEvaluator::knows(const SearchRequest& request) {
   const bool fair =
       !request.costs.nic_of_actor.empty() && request.costs.sharing == InterfaceSharing::kFair;
-  return !fair && request.costs.pair_time == 0 && !request.simulation.blocking &&
+  return !fair && request.vocabulary == VocabularyMode::kLast && request.costs.pair_time == 0 &&
+         !request.simulation.blocking &&
          std::ranges::none_of(request.costs.edges, [](const EdgeCosts& edge) {
            return edge.backward_timing.for_weights_only;
          });

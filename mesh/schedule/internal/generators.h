@@ -19,6 +19,12 @@ Schedule make_v_half(const ScheduleRequest& request);
 Schedule make_v_min(const ScheduleRequest& request);
 Schedule make_dualpipe_v(const ScheduleRequest& request);
 
+/// 1F1B with an interlaced vocabulary.
+Schedule make_interlaced(const ScheduleRequest& request);
+
+/// Throws Error(kInvalidArgument): a vocabulary is split over at least two actors.
+[[noreturn]] void refuse_one_actor(std::string_view schedule);
+
 /// Stages placed, no actions yet.
 Schedule empty_schedule(const ScheduleRequest& request, StagePlacement placement);
 

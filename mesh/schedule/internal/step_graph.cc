@@ -14,6 +14,27 @@ bool is_whole(const TensorTiming& when) {
   return when.made == 1 && when.made_weights == 1 && when.needed == 0 && when.needed_weights == 0;
 }
 
+/// Of what moves between actors when a vocabulary pass is at one end of a need.
+double vocabulary_seconds(const ActionGraph& actions, int user, int maker,
+                          const ScheduleCosts& costs) {
+  const ActionKind made_by = actions.action(maker).kind, used_by = actions.action(user).kind;
+  const auto is_own = [&] { return actions.actor(user) == actions.actor(maker); };
+  switch (used_by) {
+    case ActionKind::kVocabularyGrads: return costs.vocabulary_exchange;
+    case ActionKind::kVocabularyScores:
+    case ActionKind::kInputBackward: return is_own() ? 0 : costs.vocabulary_tensor;
+    default: break;
+  }
+  switch (made_by) {
+    // With one barrier the gradient follows the exchange at once.
+    case ActionKind::kVocabularyScores: return costs.vocabulary_exchange + costs.vocabulary_tensor;
+    case ActionKind::kVocabularyGrads:
+      return gives_input_grad(used_by) ? costs.vocabulary_tensor : 0;
+    case ActionKind::kInputForward: return costs.vocabulary_tensor;
+    default: return 0;
+  }
+}
+
 }  // namespace
 
 StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& options,
@@ -275,11 +296,26 @@ void StepGraph::add_arcs_of_actions() {
     for (std::size_t piece = first; piece < last_piece(action); ++piece) wait(piece, piece + 1);
     for (const ActionGraph::Need& need : actions_.needs(action)) {
       // What comes by a transfer waits for the transfer instead.
-      if (need.edge < 0 || actions_.actor(need.node) == actions_.actor(action)) {
+      if (need.edge < 0 && vocabulary_seconds(actions_, action, need.node, costs_) > 0) {
+        add_vocabulary_arcs(action, need);
+      } else if (need.edge < 0 || actions_.actor(need.node) == actions_.actor(action)) {
         wait(last_piece(need.node), first_piece(head(action)));
       }
     }
   }
+}
+
+void StepGraph::add_vocabulary_arcs(int action, const ActionGraph::Need& need) {
+  const ActionKind made_by = actions_.action(need.node).kind,
+                   used_by = actions_.action(action).kind;
+  const auto [move, is_new] = vocabulary_moves_.try_emplace(
+      {made_by, used_by, actions_.action(action).microbatch}, VocabularyMove{});
+  if (is_new) {
+    move->second = {action, tasks_.add(vocabulary_seconds(actions_, action, need.node, costs_))};
+  }
+  // All that use it need the same of the same actors.
+  if (move->second.user == action) tasks_.wait(move->second.task, TaskId(last_piece(need.node)));
+  tasks_.wait(TaskId(first_piece(head(action))), move->second.task);
 }
 
 void StepGraph::add_arcs_of_transfers() {

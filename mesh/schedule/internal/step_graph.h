@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "core/simulation/task_graph.h"
@@ -18,6 +20,8 @@ namespace weft::mesh {
 ///   1F0   [ piece 0 | piece 1 | piece 2 ]
 ///         ^         ^         |
 ///     hidden     skip's use   '--> its own skip leaves; the rest goes on
+///
+/// What moves between vocabulary passes is a task behind these nodes.
 ///
 /// Borrows all that it is made of.
 class StepGraph {
@@ -65,6 +69,12 @@ class StepGraph {
     bool cuts = false;
   };
 
+  /// What moves for a vocabulary pass of one microbatch.
+  struct VocabularyMove {
+    int user = -1;  ///< The first action that waits for it: it says who makes it.
+    TaskId task;
+  };
+
   bool same_lane(std::size_t a, std::size_t b) const {
     return transfers_[a].edge == transfers_[b].edge &&
            transfers_[a].backward == transfers_[b].backward;
@@ -85,6 +95,7 @@ class StepGraph {
   void wait(std::size_t first, std::size_t then) { tasks_.wait(TaskId(then), TaskId(first)); }
   void add_arcs();
   void add_arcs_of_actions();
+  void add_vocabulary_arcs(int action, const ActionGraph::Need& need);
   void add_arcs_of_transfers();
   TaskId add_transfer(const Transfer& transfer, double seconds);
 
@@ -101,6 +112,8 @@ class StepGraph {
   /// once.
   std::vector<int> releases_;
   std::vector<double> duration_;
+  /// By the kinds of the actions at its ends, and the microbatch.
+  std::map<std::tuple<ActionKind, ActionKind, int>, VocabularyMove> vocabulary_moves_;
   TaskGraph tasks_;
 };
 

@@ -21,8 +21,8 @@ namespace weft::mesh {
 /// all that it makes comes later.
 class SearchEvaluator {
  public:
-  /// False where interfaces are shared fairly, compounds run as one, or an action can be held up by
-  /// its sends: these need simulate().
+  /// False where interfaces are shared fairly, compounds run as one, there are vocabulary passes,
+  /// or an action can be held up by its sends: these need simulate().
   static bool knows(const SearchRequest& request);
 
   /// Borrows the request; knows() it.

@@ -104,5 +104,57 @@ TEST(ScheduleQuery, MistakesNameTheOption) {
   EXPECT_THAT(error_of(request), HasSubstr("--stages 0: expected a number from 1 to"));
 }
 
+TEST(ScheduleQuery, VocabularyPassesGetTheirTimesAndBarriers) {
+  ScheduleQuery request = request_of({"1f1b", "v-half", "auto"});
+  request.vocabulary = "0.2,0.1";
+  for (const ScheduleCase& one : parse_schedule_query(request)) {
+    EXPECT_NO_THROW(require_vocabulary(one.schedule, mesh::VocabularyMode::kVocab2)) << one.label;
+    EXPECT_DOUBLE_EQ(one.costs.stages[0].vocabulary_scores, 0.2) << one.label;
+    EXPECT_DOUBLE_EQ(one.costs.stages[0].vocabulary_grads, 0.1) << one.label;
+    EXPECT_THAT(one.settings, HasSubstr(", S,T 0.2,0.1, transfer"));
+  }
+  request.schedules = {"1f1b"};
+  request.vocabulary = "0.2,0.1,2";
+  EXPECT_EQ(parse_schedule_query(request).front().schedule.vocabulary_barriers, 2);
+  request.vocabulary = "0.2,0.1,interlaced";
+  EXPECT_NO_THROW(require_vocabulary(parse_schedule_query(request).front().schedule,
+                                     mesh::VocabularyMode::kInterlaced));
+}
+
+TEST(ScheduleQuery, VocabularyThatCannotBeIsRefused) {
+  ScheduleQuery request = request_of({"1f1b"});
+  for (const char* text : {"0.2", "0.2,0.1,3", "0.2,0.1,1,1"}) {
+    request.vocabulary = text;
+    EXPECT_THAT(error_of(request), HasSubstr("expected S,T or S,T,BARRIERS")) << text;
+  }
+  request.vocabulary = "0.2,x";
+  EXPECT_THAT(error_of(request), HasSubstr("--vocabulary 0.2,x: 'x' is not a number"));
+  request.vocabulary = "0.2,0.1";
+  request.stages = 1;
+  EXPECT_THAT(error_of(request), HasSubstr("at least two pipeline stages"));
+  request.stages = 4;
+  request.schedules = {"zb-h1"};
+  request.vocabulary = "0.2,0.1,interlaced";
+  EXPECT_THAT(error_of(request), HasSubstr("goes with the schedule 1f1b"));
+}
+
+TEST(ScheduleQuery, FilesWithPassesKeepThemAndOthersGetThem) {
+  const std::filesystem::path path =
+      std::filesystem::path(testing::TempDir()) / "request_test_passes.csv";
+  std::ofstream(path) << "# vocabulary barriers: 1\n0F0,0S0,0B0,0T0\n1F0,1S0,1B0,1T0\n";
+  ScheduleQuery request = request_of({path.string()});
+  request.vocabulary = "0.2,0.1,1";
+  const ScheduleCase one = parse_schedule_query(request).front();
+  EXPECT_EQ(one.schedule.actors[0].size(), 4u);
+  EXPECT_DOUBLE_EQ(one.costs.stages[1].vocabulary_scores, 0.2);
+  request.vocabulary = "0.2,0.1,2";
+  EXPECT_THAT(error_of(request), HasSubstr("asks for 2 barriers, but"));
+  std::ofstream(path) << "0F0,0B0\n1F0,1B0\n";
+  const ScheduleCase other = parse_schedule_query(request).front();
+  EXPECT_NO_THROW(require_vocabulary(other.schedule, mesh::VocabularyMode::kVocab1));
+  EXPECT_THAT(other.note, HasSubstr("vocabulary passes put in"));
+  std::filesystem::remove(path);
+}
+
 }  // namespace
 }  // namespace weft::apps

@@ -130,5 +130,38 @@ TEST(TimelineDrawing, ShowsEverySchedule) {
   EXPECT_THAT(svg, HasSubstr("gradient of microbatch 2, stage 1 to 0"));
 }
 
+ScheduleCase vocabulary_case() {
+  ScheduleQuery request;
+  request.schedules = {"1f1b"};
+  request.stages = 2;
+  request.microbatches = 3;
+  request.vocabulary = "1,1";
+  return parse_schedule_query(request).front();
+}
+
+TEST(TimelineText, VocabularyPassesHaveLooksOfTheirOwn) {
+  ScheduleCase one = vocabulary_case();
+  const std::string text =
+      draw_timeline(one, mesh::simulate(one.schedule, one.costs), {.columns = 80, .colour = false});
+  EXPECT_THAT(text, testing::StartsWith("0  F0--F1--F2--S0^^T0++"));
+  // Input passes take no time here, so they are not seen.
+  EXPECT_THAT(text, testing::Not(HasSubstr("embedding")));
+  for (mesh::StageCosts& stage : one.costs.stages) stage.input_forward = stage.input_backward = 0.5;
+  EXPECT_THAT(
+      draw_timeline(one, mesh::simulate(one.schedule, one.costs), {.columns = 60, .colour = false}),
+      testing::AllOf(HasSubstr("i<< embedding"), HasSubstr("b>> embedding gradient")));
+}
+
+TEST(TimelineDrawing, VocabularyPassesHaveColoursAndALegend) {
+  const ScheduleCase one = vocabulary_case();
+  const std::string svg = draw_schedules({one}, {mesh::simulate(one.schedule, one.costs)}).str();
+  EXPECT_THAT(svg, HasSubstr("S, scores of a part of the vocabulary"));
+  for (const char* action : {"1S2 from", "0T0 from", "1IF2 from", "0IB1 from"})
+    EXPECT_THAT(svg, HasSubstr(action));
+  const Played plain = played({"gpipe"});
+  EXPECT_THAT(draw_schedules(plain.cases, plain.simulations).str(),
+              testing::Not(HasSubstr("embedding")));
+}
+
 }  // namespace
 }  // namespace weft::apps

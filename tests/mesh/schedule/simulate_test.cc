@@ -302,5 +302,65 @@ TEST(Costs, CuttingKeepsTheWork) {
   EXPECT_THROW(cut_in_chunks(costs, 0), Error);
 }
 
+/// Two actors, both layers split; a microbatch.
+Schedule split_vocabulary(int barriers) {
+  return schedule_of("# vocabulary barriers: " + std::to_string(barriers) +
+                     (barriers == 1 ? "\n0IF0,0F0,0S0,0B0,0T0,0IB0\n1IF0,1F0,1S0,1B0,1T0,1IB0\n"
+                                    : "\n0IF0,0F0,0S0,0T0,0B0,0IB0\n1IF0,1F0,1S0,1T0,1B0,1IB0\n"));
+}
+
+ScheduleCosts split_costs() {
+  return uniform_costs(2, {.vocabulary_scores = 0.5,
+                           .vocabulary_grads = 0.25,
+                           .input_forward = 0.125,
+                           .input_backward = 0.125,
+                           .activations = 0,
+                           .for_weight_grad = 0,
+                           .scores_held = 8,
+                           .partial_held = 4,
+                           .embedded_held = 1});
+}
+
+TEST(Simulate, VocabularyPassesTakeTheirTimes) {
+  EXPECT_DOUBLE_EQ(simulate(split_vocabulary(1), split_costs()).makespan,
+                   0.125 + 2 + 0.5 + 2 * 2 + 0.25 + 0.125);
+  EXPECT_DOUBLE_EQ(simulate(split_vocabulary(2), split_costs()).makespan,
+                   0.125 + 2 + 0.5 + 0.25 + 2 * 2 + 0.125);
+}
+
+TEST(Simulate, WhatMovesForVocabularyPassesIsWaitedFor) {
+  ScheduleCosts costs = split_costs();
+  costs.vocabulary_tensor = 16;
+  costs.vocabulary_exchange = 32;
+  // IF to the first stage, X to S of actor 0, the exchange and the gradient, and that to IB.
+  const ScheduleSimulation one = simulate(split_vocabulary(1), costs);
+  EXPECT_DOUBLE_EQ(one.makespan, 7 + 16 + 16 + (32 + 16) + 16 - 0.25);
+  // Actor 1 has X itself, and waits with its B and its IB.
+  EXPECT_DOUBLE_EQ(one.actors[1].exposed, (32 + 16) + 16);
+  // With two barriers the exchange is before T, and the gradient behind it.
+  EXPECT_DOUBLE_EQ(simulate(split_vocabulary(2), costs).makespan, 7 + 16 + 16 + 32 + 16 + 16);
+}
+
+TEST(Simulate, ScoresAreHeldUntilTheirGradientsAndPartsUntilTheExchange) {
+  const ScheduleSimulation simulation = simulate(split_vocabulary(1), split_costs());
+  const auto held = [&](std::size_t actor, double time) {
+    double result = 0;
+    for (const MemoryLevel& level : simulation.actors[actor].memory) {
+      if (level.time <= time) result = level.held;
+    }
+    return result;
+  };
+  // Both embed, then the first stage's actor keeps the sum until its forward is over.
+  EXPECT_DOUBLE_EQ(held(1, 0.1), 1);
+  EXPECT_DOUBLE_EQ(held(0, 0.5), 1);
+  EXPECT_DOUBLE_EQ(held(1, 0.5), 0);
+  EXPECT_DOUBLE_EQ(held(0, 2.2), 8 + 4);  // S
+  EXPECT_DOUBLE_EQ(held(1, 3), 8);        // B of the last stage
+  // T is over on the last actor, which waits for the first stage's gradient.
+  EXPECT_DOUBLE_EQ(held(1, 5), 0);
+  EXPECT_DOUBLE_EQ(held(0, 6.7), 8 + 1);  // T of the first actor; its IB comes next
+  EXPECT_EQ(simulation.actors[0].memory.back().held, 0);
+}
+
 }  // namespace
 }  // namespace weft::mesh

@@ -179,5 +179,54 @@ TEST(SearchPlaced, PicksTheBestPlacement) {
   EXPECT_LE(result.simulation.makespan, 25.5);
 }
 
+/// With S, T and input passes that take a part of a forward.
+SearchRequest with_vocabulary_of(SearchRequest request, VocabularyMode mode) {
+  request.vocabulary = mode;
+  for (StageCosts& stage : request.costs.stages) {
+    stage.vocabulary_scores = mode == VocabularyMode::kVocab2 ? 0.2 : 0.1;
+    stage.vocabulary_grads = 0.3 - stage.vocabulary_scores;
+    stage.input_forward = stage.input_backward = 0.01;
+  }
+  return request;
+}
+
+TEST(SearchWithVocabulary, VocabularyPassesAreInEveryScheduleAndNoneNamedIsFaster) {
+  for (const VocabularyMode mode : {VocabularyMode::kVocab1, VocabularyMode::kVocab2}) {
+    for (const double transfer : {0.0, 0.4}) {
+      const SearchRequest request = with_vocabulary_of(request_of(4, 12, {}, transfer), mode);
+      const SearchResult result = search_schedule(request);
+      validate(result.schedule, request.costs.stage_edges());
+      require_vocabulary(result.schedule, mode);
+      EXPECT_GE(result.named.size(), 3u);
+      for (const SearchCandidate& one : result.named)
+        EXPECT_LE(result.simulation.makespan, one.makespan * (1 + 1e-9)) << one.name;
+      EXPECT_GE(result.simulation.step, result.bound * (1 - 1e-12));
+      EXPECT_GE(result.bound, 12 * (3 + 0.3));
+    }
+  }
+}
+
+TEST(SearchWithVocabulary, VocabularyPassesFitInMemory) {
+  SearchRequest request =
+      with_vocabulary_of(request_of(4, 12, {}, 0.2, 6), VocabularyMode::kVocab2);
+  for (StageCosts& stage : request.costs.stages) stage.scores_held = 0.5;
+  const SearchResult result = search_schedule(request);
+  EXPECT_LE(result.simulation.peak(), 6 * (1 + 1e-9));
+  request.memory_of_actor.assign(4, 1.2);
+  try {
+    search_schedule(request);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
+    EXPECT_THAT(error.message(), HasSubstr("vocabulary over all actors"));
+  }
+}
+
+TEST(SearchWithVocabulary, InterlacedVocabularyIsNotSearched) {
+  EXPECT_THROW(
+      search_schedule(with_vocabulary_of(request_of(2, 4, {}, 0), VocabularyMode::kInterlaced)),
+      Error);
+}
+
 }  // namespace
 }  // namespace weft::mesh

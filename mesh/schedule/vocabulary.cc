@@ -1,0 +1,220 @@
+#include "mesh/schedule/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace weft::mesh {
+namespace {
+
+constexpr VocabularyMode kModes[] = {VocabularyMode::kLast, VocabularyMode::kVocab1,
+                                     VocabularyMode::kVocab2, VocabularyMode::kInterlaced};
+
+constexpr ActionKind kPasses[] = {ActionKind::kVocabularyScores, ActionKind::kVocabularyGrads,
+                                  ActionKind::kInputForward, ActionKind::kInputBackward};
+
+/// How often each actor has each pass, and of which microbatches.
+class Passes {
+ public:
+  explicit Passes(const Schedule& schedule) : schedule_(schedule) {
+    const std::size_t microbatches = schedule.microbatches;
+    for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
+      Row& row = rows_.emplace_back();
+      for (const Action& action : schedule.actors[actor]) {
+        if (!is_vocabulary_pass(action.kind)) continue;
+        check_name(row, actor, action);
+        std::vector<bool>& seen = row.seen[index_of(action.kind)];
+        seen.resize(microbatches, false);
+        const std::size_t microbatch = action.microbatch;
+        if (microbatch >= microbatches) continue;  // the graph of actions says so
+        seen[microbatch] = true;
+        any_[index_of(action.kind)] = true;
+      }
+    }
+  }
+
+  bool any(ActionKind kind) const { return any_[index_of(kind)]; }
+
+  void check_every_actor_has(ActionKind kind, const std::string& why) const {
+    for (std::size_t actor = 0; actor < rows_.size(); ++actor) {
+      const std::vector<bool>& seen = rows_[actor].seen[index_of(kind)];
+      for (int microbatch = 0; microbatch < schedule_.microbatches; ++microbatch) {
+        if (!seen.empty() && seen[static_cast<std::size_t>(microbatch)]) continue;
+        throw_error(ErrorCode::kInvalidArgument,
+                    "schedule '{}', actor {}: there is no {} of microbatch {}; {}", schedule_.name,
+                    actor, to_string(kind), microbatch, why);
+      }
+    }
+  }
+
+ private:
+  struct Row {
+    std::optional<Action> named;
+    std::array<std::vector<bool>, std::size(kPasses)> seen;
+  };
+
+  static std::size_t index_of(ActionKind kind) {
+    return std::ranges::find(kPasses, kind) - std::begin(kPasses);
+  }
+
+  void check_name(Row& row, std::size_t actor, const Action& action) const {
+    if (!row.named) row.named = action;
+    if (row.named->stage == action.stage) return;
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}', actor {}: {} and {} name different stages, but an actor has one "
+                "part of the vocabulary; name all of S, T, IF and IB by one of its stages",
+                schedule_.name, actor, to_string(*row.named), to_string(action));
+  }
+
+  const Schedule& schedule_;
+  std::vector<Row> rows_;
+  std::array<bool, std::size(kPasses)> any_ = {};
+};
+
+/// T that stands before the S of its microbatch, on one actor.
+void check_scores_come_first(const Schedule& schedule) {
+  for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
+    std::vector<bool> scored(schedule.microbatches, false);
+    for (const Action& action : schedule.actors[actor]) {
+      const std::size_t microbatch = action.microbatch;
+      if (action.kind == ActionKind::kVocabularyScores) scored[microbatch] = true;
+      if (action.kind != ActionKind::kVocabularyGrads || scored[microbatch]) continue;
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "schedule '{}', actor {}: {} stands before {}; it needs the exchange of all "
+          "actors' S of its microbatch, so move it behind",
+          schedule.name, actor, to_string(action),
+          to_string(Action{action.stage, ActionKind::kVocabularyScores, action.microbatch}));
+    }
+  }
+}
+
+void check_barriers(const Schedule& schedule, bool has_scores) {
+  if (has_scores && schedule.vocabulary_barriers == 0) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' has vocabulary passes S and T, but no barriers: say in its header "
+                "'# vocabulary barriers: 1' (vocab-2: the last backward waits for all S) or 2 "
+                "(vocab-1: for all T)",
+                schedule.name);
+  }
+  if (!has_scores && schedule.vocabulary_barriers != 0) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' has {} vocabulary barrier{}, but no vocabulary passes S and T: add "
+                "them on every actor, or leave the barriers out",
+                schedule.name, schedule.vocabulary_barriers,
+                schedule.vocabulary_barriers == 1 ? "" : "s");
+  }
+}
+
+/// Whether every T directly follows an S.
+bool is_interlaced(const Schedule& schedule) {
+  for (const std::vector<Action>& actions : schedule.actors) {
+    Action before;
+    for (const Action& action : actions) {
+      if (action.kind == ActionKind::kVocabularyGrads &&
+          (before.kind != ActionKind::kVocabularyScores || before.microbatch != action.microbatch))
+        return false;
+      before = action;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string_view to_string(VocabularyMode mode) {
+  static constexpr std::string_view kNames[] = {"last", "vocab-1", "vocab-2", "interlaced"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
+VocabularyMode parse_vocabulary_mode(std::string_view text) {
+  for (const VocabularyMode mode : kModes) {
+    if (to_string(mode) == text) return mode;
+  }
+  throw_error(ErrorCode::kInvalidArgument,
+              "'{}' is not a place for the vocabulary; expected last, vocab-1, vocab-2 or "
+              "interlaced",
+              text);
+}
+
+int vocabulary_barriers(VocabularyMode mode) {
+  switch (mode) {
+    case VocabularyMode::kLast: return 0;
+    case VocabularyMode::kVocab2: return 1;
+    default: return 2;
+  }
+}
+
+void check_vocabulary_passes(const Schedule& schedule, bool training) {
+  const Passes passes(schedule);
+  const auto any = [&](ActionKind kind) { return passes.any(kind); };
+  const bool scores = any(ActionKind::kVocabularyScores), grads = any(ActionKind::kVocabularyGrads),
+             input = any(ActionKind::kInputForward), input_grads = any(ActionKind::kInputBackward);
+  if (training) check_barriers(schedule, scores || grads);
+  if (!scores && !grads && !input && !input_grads) return;
+  if (schedule.actors.size() < 2) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' has vocabulary passes (S, T, IF, IB) on one actor: a vocabulary is "
+                "split over at least two pipeline stages on different actors; leave the passes out",
+                schedule.name);
+  }
+  if (!training && (grads || input_grads)) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' has T or IB, but only forwards are wanted: leave these out",
+                schedule.name);
+  }
+  const std::string all = "every actor has one of each microbatch, or no actor has any";
+  passes.check_every_actor_has(ActionKind::kVocabularyScores,
+                               scores ? all : "T, IF and IB go with S on every actor");
+  if (training) {
+    passes.check_every_actor_has(ActionKind::kVocabularyGrads,
+                                 grads ? all : "every S has its T, which gives the gradients");
+  }
+  if (input || input_grads) {
+    passes.check_every_actor_has(ActionKind::kInputForward, input ? all : "every IB has its IF");
+    if (training) {
+      passes.check_every_actor_has(ActionKind::kInputBackward,
+                                   input_grads ? all : "every IF has its IB");
+    }
+  }
+  check_scores_come_first(schedule);
+}
+
+void require_vocabulary(const Schedule& schedule, VocabularyMode mode, bool training) {
+  const auto has = [&](ActionKind kind) {
+    return std::ranges::any_of(schedule.actors, [&](const std::vector<Action>& actions) {
+      return std::ranges::find(actions, kind, &Action::kind) != actions.end();
+    });
+  };
+  const bool wanted = mode != VocabularyMode::kLast;
+  for (const ActionKind kind : kPasses) {
+    const bool forward = kind == ActionKind::kVocabularyScores || kind == ActionKind::kInputForward;
+    if (has(kind) == (wanted && (forward || training))) continue;
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' has {} passes {}, but the vocabulary is '{}': {}", schedule.name,
+                has(kind) ? "the" : "no", to_string(kind), to_string(mode),
+                has(kind) ? "leave S, T, IF and IB out, or ask for vocab-1 or vocab-2"
+                          : "add S, T, IF and IB on every actor, or ask for 'last'");
+  }
+  if (!training) return;
+  if (schedule.vocabulary_barriers != vocabulary_barriers(mode)) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' has {} vocabulary barriers, but '{}' has {}; ask for {}",
+                schedule.name, schedule.vocabulary_barriers, to_string(mode),
+                vocabulary_barriers(mode),
+                schedule.vocabulary_barriers == 1 ? "vocab-2" : "vocab-1");
+  }
+  if (mode == VocabularyMode::kInterlaced && !is_interlaced(schedule)) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' is not interlaced: some T does not directly follow its S; ask for "
+                "vocab-1",
+                schedule.name);
+  }
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "mesh/schedule/schedule.h"
+
+namespace weft::mesh {
+
+/// Where the output layer's product with the vocabulary and the input layer's table are computed
+/// (Vocabulary Parallelism, arXiv 2411.05288).
+enum class VocabularyMode : std::uint8_t {
+  kLast,    ///< "last": the model's first and last stage have them, as any other layer.
+  kVocab1,  ///< "vocab-1": over all actors. T gives both gradients: two barriers.
+  /// "vocab-2": over all actors. S also prepares the input gradient, and T is only the weight
+  /// gradient, for which nobody waits: one barrier.
+  kVocab2,
+  /// "interlaced": over all actors at the same time, T right behind S, as with a vocabulary that is
+  /// tensor-parallel. Two barriers.
+  kInterlaced,
+};
+
+std::string_view to_string(VocabularyMode mode);
+/// Throws Error(kInvalidArgument) that lists the modes.
+VocabularyMode parse_vocabulary_mode(std::string_view text);
+/// Schedule::vocabulary_barriers: 0, 2, 1, 2.
+int vocabulary_barriers(VocabularyMode mode);
+
+/// Times by which the order of passes is chosen, in any unit. Of forward and gradients: all stages
+/// of one actor together, for one microbatch.
+struct VocabularyTimes {
+  double forward = 1;
+  double input_grad = 1;
+  double weight_grad = 1;
+  double scores = 0.1;  ///< S
+  double grads = 0.1;   ///< T
+  double input = 0.02;  ///< IF, and IB
+  /// Of what moves between actors, for passes and stages alike. Orders that leave this time bear
+  /// links that need as much, and are within a percent of the best on links that need none.
+  double transfer = 0.25;
+};
+
+/// The same schedule, a chain of stages, with S, T, IF and IB on every actor, named by its lowest
+/// stage. Of a schedule without backwards: with IF and S alone.
+///
+/// First all forwards are moved ahead, so that every stage has as many more microbatches under way
+/// as there are barriers: each barrier takes one interval, in which an actor computes one
+/// microbatch, between the last stage's F and its backward. Then the passes are put in by list
+/// scheduling, in time as `times` tell it:
+///   IF  as soon as stage 0 begins the forward two microbatches before
+///   S   as soon as the last stage's F is over and the actor is free
+///   T   before the next S of its actor, which so holds the scores of one microbatch; earlier while
+///       the actor would stand still for as long as it takes
+///   IB  once stage 0's input gradient has been there for an interval, or the actor is idle
+/// With `1f1b` on p actors the actor r has at most p - r + 1 (vocab-2) or p - r + 2 (vocab-1)
+/// microbatches under way.
+///
+/// Throws Error(kInvalidArgument) for a schedule of one actor, one that has such passes or cannot
+/// finish, and for kInterlaced, which is a schedule of its own: see ScheduleRequest. Mode kLast
+/// gives the schedule back as it is.
+Schedule with_vocabulary(Schedule schedule, VocabularyMode mode, const VocabularyTimes& times = {});
+
+/// The part of check_complete() that concerns S, T, IF and IB: all actors or none have them, once
+/// for each microbatch, named by one stage of the actor; at least two actors; T with S and IB with
+/// IF (in training; else neither); and barriers if and only if there are S and T. Throws
+/// Error(kInvalidArgument).
+void check_vocabulary_passes(const Schedule& schedule, bool training = true);
+
+/// Throws Error(kInvalidArgument) unless a schedule that validate() accepts has just the passes and
+/// the barriers of `mode`. Interlaced passes are told from those of vocab-1 by their order: T
+/// directly behind S.
+void require_vocabulary(const Schedule& schedule, VocabularyMode mode, bool training = true);
+
+}  // namespace weft::mesh

@@ -1,0 +1,122 @@
+#include "mesh/search/internal/vocabulary_search.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "mesh/schedule/vocabulary.h"
+#include "mesh/search/internal/bounds.h"
+#include "mesh/search/internal/local_search.h"
+
+namespace weft::mesh {
+namespace {
+
+struct PassCandidate {
+  std::string from;
+  Schedule schedule;
+  ScheduleScore score;
+};
+
+constexpr std::size_t kMoved = 3;  // candidates of which single actions are moved
+// What the quick evaluator does not know takes so many times as long to play.
+constexpr std::int64_t kSlower = 16;
+
+/// The request of the stages alone, within memory that leaves room for the microbatches that
+/// barriers add.
+SearchRequest without_vocabulary(const SearchRequest& request) {
+  SearchRequest plain = request;
+  plain.vocabulary = VocabularyMode::kLast;
+  if (plain.memory_of_actor.empty()) return plain;
+  for (std::size_t stage = 0; stage < request.actor_of_stage.size(); ++stage) {
+    plain.memory_of_actor[request.actor_of_stage[stage]] -=
+        vocabulary_barriers(request.vocabulary) * request.costs.stages[stage].activations;
+  }
+  return plain;
+}
+
+/// All that an actor has to do in a step.
+double busiest(const SearchRequest& request) {
+  std::vector<double> work(num_actors(request.actor_of_stage), 0);
+  std::vector<bool> named(work.size(), false);
+  for (std::size_t stage = 0; stage < request.actor_of_stage.size(); ++stage) {
+    const StageCosts& one = request.costs.stages[stage];
+    const std::size_t actor = request.actor_of_stage[stage];
+    double seconds = one.forward + one.input_grad + one.weight_grad;
+    // The lowest stage of an actor names its passes.
+    if (!named[actor]) {
+      seconds +=
+          one.vocabulary_scores + one.vocabulary_grads + one.input_forward + one.input_backward;
+    }
+    named[actor] = true;
+    work[actor] += request.microbatches * seconds;
+  }
+  return *std::ranges::max_element(work);
+}
+
+}  // namespace
+
+SearchResult search_with_vocabulary(const SearchRequest& whole, std::span<const Schedule> named,
+                                    SearchResult (*search_plain)(const SearchRequest& request)) {
+  SearchRequest request = whole;
+  request.budget /= kSlower;
+  const VocabularyTimes times = vocabulary_times(request.costs, request.actor_of_stage);
+  Judge judge(request);
+  SearchResult result;
+  std::vector<PassCandidate> candidates;
+  const auto add = [&](std::string from, Schedule schedule) {
+    const Judge::Verdict verdict = judge.judge_fully(schedule);
+    if (verdict.finishes && verdict.fits)
+      candidates.push_back({std::move(from), std::move(schedule), verdict.score});
+    return verdict;
+  };
+  // The same, for just the transfers that there are.
+  VocabularyTimes exact = times;
+  exact.transfer = request.costs.vocabulary_tensor + request.costs.vocabulary_exchange;
+  for (const Schedule& one : named) {
+    const Judge::Verdict verdict = add(one.name, with_vocabulary(one, request.vocabulary, times));
+    result.named.push_back({one.name, verdict.makespan, verdict.peak, verdict.fits});
+    add(one.name, with_vocabulary(one, request.vocabulary, exact));
+  }
+  // Nothing found here, or nothing that fits: then a named one may.
+  std::optional<Error> refused;
+  try {
+    SearchResult plain = search_plain(without_vocabulary(whole));
+    result.simulated = plain.simulated;
+    for (const VocabularyTimes& each : {times, exact})
+      add(plain.from, with_vocabulary(plain.schedule, request.vocabulary, each));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResourceExhausted) throw;
+    refused = error;
+  }
+  if (candidates.empty()) {
+    throw_error(
+        ErrorCode::kResourceExhausted,
+        "no schedule with a vocabulary over all actors fits; {} more microbatch{} under way "
+        "than without{}",
+        vocabulary_barriers(request.vocabulary),
+        vocabulary_barriers(request.vocabulary) == 1 ? " is" : "es are",
+        refused ? ": " + refused->message() : "");
+  }
+  std::ranges::stable_sort(candidates, {}, &PassCandidate::score);
+  if (candidates.size() > kMoved) candidates.resize(kMoved);
+  for (PassCandidate& candidate : candidates) {
+    if (judge.exhausted()) break;
+    candidate.schedule = improve(std::move(candidate.schedule), judge);
+    candidate.score = judge.judge(candidate.schedule).score;
+  }
+  PassCandidate& winner = *std::ranges::min_element(candidates, {}, &PassCandidate::score);
+  result.from = std::move(winner.from);
+  result.schedule = std::move(winner.schedule);
+  result.schedule.name = "auto";
+  result.simulation = simulate(result.schedule, request.costs, request.simulation);
+  result.simulated += judge.simulated();
+  // Vocabulary passes are work on top of that of the stages, and memory on top of theirs.
+  result.bound = std::max(lower_bound(request), busiest(request));
+  result.bound_in_memory = std::max(result.bound, lower_bound_in_memory(request));
+  return result;
+}
+
+}  // namespace weft::mesh
