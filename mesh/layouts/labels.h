@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/graph/graph.h"
@@ -9,6 +10,9 @@ namespace weft::mesh {
 
 /// The logical names of a value's dimensions; "" where nothing is known.
 using Labels = std::vector<std::string>;
+
+/// The name of dimensions that are a vocabulary.
+inline constexpr std::string_view kVocabulary = "vocab";
 
 /// Carries the logical axis names of inputs and parameters through the graph, along the factors of
 /// each op. One entry per value.

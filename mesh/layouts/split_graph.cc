@@ -5,18 +5,18 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/ops/op_definition.h"
+#include "mesh/layouts/internal/output_layer.h"
 #include "mesh/layouts/labels.h"
 #include "mesh/layouts/stream.h"
 
 namespace weft::mesh {
 namespace {
-
-constexpr std::string_view kVocabulary = "vocab";
 
 /// Copies a graph node by node. Used once.
 class Splitter {
@@ -29,6 +29,11 @@ class Splitter {
     for (const Parameter& parameter : old_.parameters()) parameters_[parameter.value] = &parameter;
     for (const Input& input : old_.inputs()) inputs_[input.value] = &input;
     vocabulary_ways_ = ways_of_vocabularies();
+    if (std::ranges::any_of(by_block, &FeatureSplits::early_input_grad)) {
+      const OutputLayer layer = output_layer(model);
+      if (layer.input_grad && by_block.at(old_.node(layer.loss).block).early_input_grad)
+        early_ = layer;
+    }
   }
 
   TrainingGraph run() {
@@ -66,6 +71,7 @@ class Splitter {
   void add_node(NodeId id) {
     const Node& node = old_.node(id);
     const FeatureSplits& splits = by_block_.at(node.block);
+    if (early_ && id == early_->input_grad && !slice_terms_.empty()) return combine_slices(id);
     switch (node.op.kind) {
       case OpKind::kLayerNorm:
         if (const auto ways = ways_of(node.inputs[0], splits); ways > 1)
@@ -150,6 +156,10 @@ class Splitter {
 
   /// A node in place of an old one.
   NodeId emit(NodeId old, Op op, std::vector<ValueId> inputs, const std::string& suffix = "") {
+    return emit(old, old_.node(old).pass, std::move(op), std::move(inputs), suffix);
+  }
+  NodeId emit(NodeId old, Pass pass, Op op, std::vector<ValueId> inputs,
+              const std::string& suffix = "") {
     const Node& node = old_.node(old);
     std::vector<TensorType> types;
     for (const ValueId input : inputs) types.push_back(new_.value(input).type);
@@ -161,7 +171,7 @@ class Splitter {
     }
     std::optional<NodeId> forward;
     if (node.forward) forward = nodes_.at(*node.forward);
-    return new_.add_node(std::move(op), std::move(inputs), outputs, names, node.block, node.pass,
+    return new_.add_node(std::move(op), std::move(inputs), outputs, names, node.block, pass,
                          forward);
   }
   ValueId result(NodeId node) const { return new_.node(node).outputs.front(); }
@@ -225,6 +235,8 @@ class Splitter {
                  located(columns, "columns", old_row_size(node.inputs[0]))};
     of_slices.attributes.emplace_back("slice_width", columns / ways);
     const NodeId moments = emit(id, std::move(of_slices), {logits, targets}, ".moments");
+    // Before the statistics, which wait for the moments of all: this does not.
+    if (early_ && id == early_->loss) multiply_slices(result(moments), columns / ways);
     const NodeId statistics =
         emit(id, {OpKind::kCrossEntropyStatistics, {}}, {result(moments)}, ".statistics");
     split_[id] = result(statistics);
@@ -244,7 +256,43 @@ class Splitter {
     Op op{OpKind::kCrossEntropyApplyGrad,
           located(row_size(logits), "columns", old_row_size(node.inputs[0]))};
     op.attributes.emplace_back("scale", node.op.real("scale"));
-    finish(id, emit(id, std::move(op), std::move(inputs)));
+    // The gradient of the weights alone needs it where that of their input was prepared.
+    const bool is_early = early_ && id == early_->loss_grad;
+    finish(id,
+           emit(id, is_early ? Pass::kWeightGrad : node.pass, std::move(op), std::move(inputs)));
+  }
+
+  /// In forward, what the gradient of the last linear's input is made of:
+  /// split_cross_entropy_input_grad.cc (core/ops).
+  void multiply_slices(ValueId moments, std::int64_t slice_width) {
+    const Node& loss = old_.node(early_->loss);
+    const Node& linear = old_.node(early_->linear);
+    const ValueId logits = at(loss.inputs[0]), weights = at(linear.inputs[1]);
+    const std::pair<std::string, Attribute> width{"slice_width", slice_width};
+    const std::pair<std::string, Attribute> transposed{
+        "transposed", std::int64_t{linear.op.kind == OpKind::kLinearInputGrad}};
+    Op op{OpKind::kCrossEntropyNumerators,
+          located(row_size(logits), "columns", old_row_size(loss.inputs[0]))};
+    op.attributes.push_back(width);
+    const NodeId numerators = emit(early_->loss, op, {logits, moments}, ".numerators");
+    const NodeId products = emit(early_->loss, {OpKind::kLinearSliceInputGrad, {width, transposed}},
+                                 {result(numerators), weights}, ".slice_input_grad");
+    op.kind = OpKind::kTargetRows;
+    op.attributes.push_back(transposed);
+    const NodeId rows =
+        emit(early_->loss, std::move(op), {weights, at(loss.inputs[1])}, ".target_rows");
+    slice_terms_ = {moments, result(products), result(rows)};
+  }
+
+  /// Takes the place of the linear's input gradient.
+  void combine_slices(NodeId id) {
+    const Node& loss = old_.node(early_->loss);
+    std::vector<ValueId> inputs = slice_terms_;
+    inputs.insert(inputs.begin() + 1, split_.at(early_->loss));
+    if (loss.inputs.size() == 3) inputs.push_back(at(loss.inputs[2]));
+    finish(id,
+           emit(id, {OpKind::kCrossEntropyCombinedInputGrad, {{"scale", loss.op.real("scale")}}},
+                std::move(inputs)));
   }
 
   void split_embedding(NodeId id) {
@@ -280,6 +328,9 @@ class Splitter {
   std::map<NodeId, NodeId> nodes_;  ///< Old to new: of several the one that gradients inherit from.
   /// Forward nodes that were split, with their statistics (of an embedding its table).
   std::map<NodeId, ValueId> split_;
+  /// The output layer whose input's gradient is prepared in forward (FeatureSplits).
+  std::optional<OutputLayer> early_;
+  std::vector<ValueId> slice_terms_;  ///< Its moments, products, and rows of targets.
 };
 
 }  // namespace

@@ -50,6 +50,10 @@ struct FeatureSplits {
   std::int64_t residual = 1;  ///< "embed", of activations.
   std::int64_t hidden = 1;    ///< "heads", "mlp", "vocab", of activations.
   std::int64_t rows = 1;      ///< "vocab", of an embedding's table.
+  /// "Vocab-2" (arXiv 2411.05288): the gradient of an output layer's input is prepared in forward,
+  /// slice by slice of the vocabulary, so that its backward only combines the slices: see
+  /// split_cross_entropy_input_grad.cc (core/ops). Else "Vocab-1".
+  bool early_input_grad = false;
   bool any() const { return residual > 1 || hidden > 1 || rows > 1; }
   friend bool operator==(const FeatureSplits&, const FeatureSplits&) = default;
 };

@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::string_view kMagic = "weft-strategy";
 constexpr std::string_view kVersion = "1";
+/// In the line "splits".
+constexpr std::string_view kEarlyInputGrad = "early-input-grad";
 
 /// Reads the header of a text. Used once.
 class HeaderReader {
@@ -118,11 +120,16 @@ class HeaderReader {
     const std::array<std::pair<std::string, std::int64_t*>, 3> known{
         {{"residual", &splits.residual}, {"hidden", &splits.hidden}, {"rows", &splits.rows}}};
     for (const PlacedText& word : words_of(rest)) {
+      if (word.text == kEarlyInputGrad) {
+        splits.early_input_grad = true;
+        continue;
+      }
       const auto [name, size] = read_size(word);
       const auto found = std::ranges::find(known, name.text, [](const auto& k) { return k.first; });
       if (found == known.end()) {
         std::vector<std::string> names;
         for (const auto& [known_name, value] : known) names.push_back(known_name);
+        names.emplace_back(kEarlyInputGrad);
         fail(name, fmt::format("there is no '{}', only {}{}", name.text, fmt::join(names, ", "),
                                did_you_mean(name.text, names)));
       }
@@ -138,9 +145,10 @@ std::string header_text(const DeviceMesh& mesh, Gather gather, const FeatureSpli
   std::string text = fmt::format("{} {}\nmesh {}", kMagic, kVersion, mesh.name());
   for (const MeshAxis& axis : mesh.axes()) text += fmt::format(" {}={}", axis.name, axis.size);
   text += fmt::format("\ngather {}\n", to_string(gather));
-  if (splits.any())
-    text += fmt::format("splits residual={} hidden={} rows={}\n", splits.residual, splits.hidden,
-                        splits.rows);
+  if (splits != FeatureSplits())
+    text += fmt::format("splits residual={} hidden={} rows={}{}\n", splits.residual, splits.hidden,
+                        splits.rows,
+                        splits.early_input_grad ? fmt::format(" {}", kEarlyInputGrad) : "");
   return text;
 }
 

@@ -112,6 +112,11 @@ class Application {
     const auto batch = dimension(id, "batch");
     const auto feature = feature_dimension(id);
     if (!batch || !feature || !splits_features()) return std::nullopt;
+    // A product for each slice of a vocabulary stays where the slice is.
+    if (std::ranges::count_if(labels(id), [](const std::string& label) {
+          return stream_of(label) != Stream::kNone;
+        }) > 1)
+      return std::nullopt;
     Spec spec = Spec::replicated(shape(id).size());
     const Stream stream = stream_of(labels(id)[*feature]);
     spec.dims[*batch] = axes_.tokens;
@@ -251,6 +256,18 @@ class Application {
     return sharding;
   }
 
+  /// Of a vocabulary's slices, each by the device that has them; the other dimension of the weight,
+  /// which is the node's input `weight`, stays whole.
+  OpSharding by_slices(const Node& node, const FactorSignature& signature,
+                       std::size_t weight) const {
+    OpSharding sharding{std::vector<std::vector<int>>(signature.factors.size()), {}};
+    if (const auto batch = dimension(node.inputs[1 - weight], "batch"))
+      sharding.axes[signature.inputs[1 - weight][*batch]] = axes_.tokens;
+    if (const auto slices = dimension(node.inputs[weight], kVocabulary))
+      sharding.axes[signature.inputs[weight][*slices]] = axes_.expand.n;
+    return sharding;
+  }
+
   OpSharding sum_of_gradients(const Node& node, const FactorSignature& signature) {
     std::vector<Spec> specs;
     for (const ValueId input : node.inputs) specs.push_back(current(input));
@@ -260,6 +277,8 @@ class Application {
 
   OpSharding sharding_of(NodeId id, const FactorSignature& signature) {
     const Node& node = graph_.node(id);
+    // Its slices are those of what it adds up, which the linear that it belongs to does not know.
+    if (node.op.kind == OpKind::kCrossEntropyCombinedInputGrad) return as_tensors(node, signature);
     if (node.forward) {
       const auto forward = result_.ops.find(*node.forward);
       WEFT_CHECK(forward != result_.ops.end(), "node {} is not where its forward node is", id);
@@ -270,6 +289,8 @@ class Application {
       case OpKind::kLinearInputGrad: return linear(node, signature, true);
       case OpKind::kEmbedding:
       case OpKind::kEmbeddingSlice: return select(node, signature);
+      case OpKind::kLinearSliceInputGrad: return by_slices(node, signature, 1);
+      case OpKind::kTargetRows: return by_slices(node, signature, 0);
       case OpKind::kLayerNormStatistics:
       case OpKind::kCrossEntropyStatistics: return merge(node, signature);
       case OpKind::kAdd:

@@ -178,9 +178,9 @@ TEST(StrategyText, HeadersSayWhatTheyLack) {
   EXPECT_THAT(
       header("weft-strategy 1\nmesh a i=2\ngather stop\n"),
       HasSubstr(":3:8: expected step, microbatch, use, found 'stop'; did you mean 'step'?"));
-  EXPECT_THAT(
-      header("weft-strategy 1\nmesh a i=2\nsplits row=2\n"),
-      HasSubstr(":3:8: there is no 'row', only residual, hidden, rows; did you mean 'rows'?"));
+  EXPECT_THAT(header("weft-strategy 1\nmesh a i=2\nsplits row=2\n"),
+              HasSubstr(":3:8: there is no 'row', only residual, hidden, rows, early-input-grad; "
+                        "did you mean 'rows'?"));
   EXPECT_THAT(header("weft-strategy 1\nmesh a i=2\nhomes x [i]\n"),
               HasSubstr(":3:1: there are no lines 'homes'"));
   EXPECT_THAT(header("weft-strategy 1\nmesh a i=2\n\nweft-strategy 1\n"),
@@ -188,6 +188,9 @@ TEST(StrategyText, HeadersSayWhatTheyLack) {
   const StrategyText text =
       read_strategy("weft-strategy 1\nmesh a i=2\nsplits residual=2 rows=4\n", "x");
   EXPECT_EQ(text.splits, (FeatureSplits{2, 1, 4}));
+  const StrategyText early =
+      read_strategy("weft-strategy 1\nmesh a i=2\nsplits hidden=2 early-input-grad\n", "x");
+  EXPECT_EQ(early.splits, (FeatureSplits{1, 2, 1, true}));
   EXPECT_EQ(text.mesh, "a");
 }
 
