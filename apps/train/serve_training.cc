@@ -147,6 +147,7 @@ std::string strategies_text(const mesh::TrainingPlan& plan, const std::string& w
   std::string text;
   std::vector<std::string> names;
   for (const mesh::MeshId mesh : plan.partition.meshes.ids()) {
+    if (plan.partition.spans(mesh)) continue;
     names.push_back(plan.partition.meshes[mesh].name());
     if (!which.empty() && which != names.back()) continue;
     text += (text.empty() ? "" : "\n") + mesh::write_strategy(plan, mesh);

@@ -62,6 +62,7 @@ std::vector<double> uncounted_memory(const TrainingPlan& plan,
   std::vector<double> result(simulation.actors.size(), 0);
   const Partition& partition = plan.partition;
   for (const StageId stage : partition.mesh_of_stage.ids()) {
+    if (stage.value() >= partition.num_schedule_stages()) continue;
     double most = 0;
     for (const transfer::DeviceId device :
          partition.meshes[partition.mesh_of_stage[stage]].devices()) {
@@ -81,6 +82,7 @@ class Finder {
     request_.microbatches = plan.schedule.microbatches;
     request_.costs = std::move(costs);
     request_.simulation = plan_options(plan);
+    request_.vocabulary = plan.layout.vocabulary;
     request_.budget =
         search_budget(request_.actor_of_stage.size(), request_.microbatches) / (3 * kRungs);
     now_ = simulate(plan.schedule, request_.costs, request_.simulation);

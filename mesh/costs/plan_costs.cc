@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "mesh/costs/internal/stage_memory.h"
 #include "mesh/costs/internal/stage_timeline.h"
 #include "mesh/program/recomputation.h"
+#include "mesh/program/step_order.h"
 #include "transfer/flow/simulate.h"
 
 namespace weft::mesh {
@@ -26,7 +28,8 @@ class PlanCosts {
       : plan_(plan), partition_(plan.partition) {
     for (const MeshId mesh : partition_.meshes.ids())
       seconds_.push_back(step_seconds(plan, mesh, seconds));
-    for (const StageId stage : partition_.mesh_of_stage.ids()) {
+    for (StageId stage(0); stage.value() < partition_.num_schedule_stages();
+         stage = StageId(stage.value() + 1)) {
       forward_.push_back(stage_timeline(partition_, stage, true, seconds_[mesh_of(stage)]));
       backward_.push_back(stage_timeline(partition_, stage, false, seconds_[mesh_of(stage)]));
     }
@@ -34,6 +37,7 @@ class PlanCosts {
 
   ScheduleCosts run() {
     for (const StageId stage : forward_.ids()) add_stage(stage);
+    if (partition_.vocabulary) add_vocabulary();
     add_crossings();
     add_handovers();
     add_interfaces();
@@ -60,6 +64,46 @@ class PlanCosts {
     costs.kept_for_recompute = memory.kept_for_recompute;
     costs.reduce_grad = reduction_seconds(stage);
     costs_.stages.push_back(costs);
+  }
+
+  /// Passes of an actor stand in its list under one of its stages.
+  void add_vocabulary() {
+    const MeshPartition& part = partition_.per_mesh[*partition_.spanning_mesh()];
+    const std::vector<double>& seconds = seconds_[*partition_.spanning_mesh()];
+    const int barriers = plan_.schedule.vocabulary_barriers;
+    const auto time_of = [&](std::optional<StageId> stage, ActionKind kind) {
+      double time = 0;
+      if (!stage) return time;
+      for (const std::size_t step : steps_of(part, *stage, kind, barriers))
+        if (std::holds_alternative<ComputeStep>(part.steps[step].what)) time += seconds[step];
+      return time;
+    };
+    for (std::size_t e = 0; e < partition_.edges.size(); ++e) {
+      const MeshEdge& edge = partition_.edges[e];
+      if (partition_.spans(edge.from_mesh) || partition_.spans(edge.to_mesh))
+        costs_.vocabulary_tensor =
+            std::max(costs_.vocabulary_tensor, plan_.train.edges[e].plan.predicted_seconds);
+    }
+    for (std::size_t i = 0; i < part.steps.size(); ++i) {
+      const Step& step = part.steps[i];
+      if (step.stage == partition_.vocabulary->output && step.pass == Pass::kForward &&
+          std::holds_alternative<MoveStep>(step.what))
+        costs_.vocabulary_exchange += seconds[i];
+    }
+    const VocabularyMemory memory = vocabulary_memory(partition_, barriers);
+    for (const std::vector<Action>& actions : plan_.schedule.actors) {
+      const auto names = std::ranges::find(actions, ActionKind::kVocabularyScores, &Action::kind);
+      if (names == actions.end()) continue;
+      StageCosts& costs = costs_.stages[names->stage];
+      const auto& [output, input] = *partition_.vocabulary;
+      costs.vocabulary_scores = time_of(output, ActionKind::kVocabularyScores);
+      costs.vocabulary_grads = time_of(output, ActionKind::kVocabularyGrads);
+      costs.input_forward = time_of(input, ActionKind::kInputForward);
+      costs.input_backward = time_of(input, ActionKind::kInputBackward);
+      costs.scores_held = memory.scores;
+      costs.partial_held = memory.partial;
+      costs.embedded_held = memory.embedded;
+    }
   }
 
   /// Of the stage's gradients that are partial over axes of its mesh.
@@ -91,6 +135,7 @@ class PlanCosts {
     std::map<std::pair<StageId, StageId>, std::vector<std::size_t>> forth, back;
     for (std::size_t e = 0; e < partition_.edges.size(); ++e) {
       const MeshEdge& edge = partition_.edges[e];
+      if (partition_.spans(edge.from_mesh) || partition_.spans(edge.to_mesh)) continue;
       const auto ends = std::minmax(edge.from_stage, edge.to_stage);
       (edge.pass == Pass::kForward ? forth : back)[ends].push_back(e);
     }

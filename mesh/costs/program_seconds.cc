@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/ops/fusion.h"
+#include "mesh/program/lanes.h"
 #include "mesh/program/step_order.h"
 
 namespace weft::mesh {
@@ -38,7 +39,7 @@ struct RunPlace {
 class RunPlaces {
  public:
   RunPlaces(const TrainingPlan& plan, const Program& program)
-      : plan_(plan), part_(plan.partition.per_mesh[mesh_of(plan, program)]) {
+      : plan_(plan), own_(plan.partition.per_mesh[mesh_of(plan, program)]) {
     for (const Instruction& instruction : program.instructions) {
       const auto* begin = std::get_if<Begin>(&instruction);
       if (begin != nullptr && begin->kind == ActionKind::kRecompute)
@@ -64,27 +65,40 @@ class RunPlaces {
 
  private:
   void add_places(const Begin& action) {
+    if (is_vocabulary_pass(action.kind)) return add_vocabulary_places(action);
     const bool begins_again =
         plan_.layout.stages[action.stage].recompute && gives_input_grad(action.kind);
     const bool again =
         scheduled_.contains(action.stage) ? action.kind == ActionKind::kRecompute : begins_again;
     const StageId stage(action.stage);
-    if (again) add(stage, steps_again(part_, stage), true);
-    add(stage, steps_of(part_, stage, action.kind), false);
+    if (again) add(own_, stage, steps_again(own_, stage), true);
+    add(own_, stage, steps_of(own_, stage, action.kind), false);
   }
 
-  void add(StageId stage, const std::vector<std::size_t>& steps, bool again) {
+  void add_vocabulary_places(const Begin& action) {
+    const MeshPartition& part = plan_.partition.per_mesh[*plan_.partition.spanning_mesh()];
+    const int barriers = plan_.schedule.vocabulary_barriers;
+    const auto stage =
+        stage_of(plan_.partition, {action.stage, action.kind, action.microbatch, false});
+    if (!stage) return;
+    if (action.kind == ActionKind::kVocabularyGrads && barriers == 2)
+      add(part, *stage, rest_of_scores(part, *stage, barriers), false);
+    add(part, *stage, steps_of(part, *stage, action.kind, barriers), false);
+  }
+
+  void add(const MeshPartition& part, StageId stage, const std::vector<std::size_t>& steps,
+           bool again) {
     for (const std::size_t step : steps) {
-      const auto* compute = std::get_if<ComputeStep>(&part_.steps[step].what);
+      const auto* compute = std::get_if<ComputeStep>(&part.steps[step].what);
       if (compute == nullptr) continue;
       current_->push_back({plan_.partition.graph.node(compute->node).op.kind, stage.value(),
-                           part_.steps[step].pass, again});
+                           part.steps[step].pass, again});
     }
   }
 
   const TrainingPlan& plan_;
-  const MeshPartition& part_;
-  std::set<int> scheduled_;  ///< Stages whose R the schedule has.
+  const MeshPartition& own_;  ///< Of its stages' mesh.
+  std::set<int> scheduled_;   ///< Stages whose R the schedule has.
   std::map<std::pair<int, ActionKind>, std::vector<RunPlace>> places_;
   std::vector<RunPlace>* current_ = nullptr;
   std::size_t next_ = 0;

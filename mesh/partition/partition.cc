@@ -22,6 +22,7 @@ class Partitioner {
     result_.meshes = request.meshes;
     result_.mesh_of_stage = request.cut.mesh_of_stage;
     result_.stage_of_block = request.cut.stage_of_block;
+    result_.vocabulary = request.cut.vocabulary;
     result_.stage_of_node = place_nodes(graph_, request.cut);
     result_.per_mesh.resize(request.meshes.size());
     result_.loss = request.loss;
@@ -131,7 +132,8 @@ class Partitioner {
     const Pass pass = graph_.node(*value.producer).pass;
     const MeshId from = mesh_of(*value.producer);
     WEFT_CHECK(from != mesh, "'{}' is used before it is computed", value.name);
-    const LocalId source = whole(from, known_[from].at(id).front().id);
+    const LocalId made = known_[from].at(id).front().id;
+    const LocalId source = result_.spans(from) ? made : whole(from, made);
     const LocalId destination = add_local(mesh, id, spec, LocalOrigin::kReceived);
     result_.edges.push_back(
         {id, from, mesh, stage_of(*value.producer), stage, pass, source, destination});

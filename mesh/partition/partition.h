@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -67,7 +68,8 @@ struct MeshEdge {
   StageId from_stage;
   StageId to_stage;  ///< A stage that uses it: the first in the graph's order.
   Pass pass = Pass::kForward;
-  LocalId source;       ///< On from_mesh; never partial.
+  /// On from_mesh. Partial only where that mesh spans others: then the edge adds up its terms.
+  LocalId source;
   LocalId destination;  ///< On to_mesh.
 };
 
@@ -103,12 +105,23 @@ struct Partition {
   /// Several stages may lie on one mesh; between them values are handed over without a message.
   IndexedVector<StageId, MeshId> mesh_of_stage;
   std::vector<StageId> stage_of_block;
+  std::optional<VocabularyStages> vocabulary;
   IndexedVector<NodeId, StageId> stage_of_node;
   IndexedVector<MeshId, MeshPartition> per_mesh;
   std::vector<MeshEdge> edges;
   ValueId loss;
   LocalId loss_local;  ///< On the mesh of the loss; may be partial over data axes.
   MeshId loss_mesh;
+
+  /// The mesh of the vocabulary's stages, which has the devices of others.
+  std::optional<MeshId> spanning_mesh() const {
+    return vocabulary ? std::optional(mesh_of_stage[vocabulary->output]) : std::nullopt;
+  }
+  bool spans(MeshId mesh) const { return spanning_mesh() == mesh; }
+  /// Those that a schedule counts.
+  int num_schedule_stages() const {
+    return vocabulary ? vocabulary->output.value() : static_cast<int>(mesh_of_stage.size());
+  }
 };
 
 /// What to partition, and how.

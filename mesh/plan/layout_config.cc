@@ -160,6 +160,11 @@ void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
     schedules.emplace_back(LayoutConfig::kAuto, LayoutConfig::kAuto);
     node.read_enum("schedule", layout.schedule, schedules);
   }
+  EnumNames<VocabularyMode> vocabularies;
+  for (const VocabularyMode mode : {VocabularyMode::kLast, VocabularyMode::kVocab1,
+                                    VocabularyMode::kVocab2, VocabularyMode::kInterlaced})
+    vocabularies.emplace_back(to_string(mode), mode);
+  node.read_enum("vocabulary", layout.vocabulary, vocabularies);
   EnumNames<transfer::Strategy> strategies;
   for (const transfer::Strategy strategy : transfer::kStrategies)
     strategies.emplace_back(transfer::to_string(strategy), strategy);

@@ -12,6 +12,7 @@
 #include "mesh/layouts/rules.h"
 #include "mesh/program/compile.h"
 #include "mesh/schedule/schedule.h"
+#include "mesh/schedule/vocabulary.h"
 #include "mesh/sharding/device_mesh.h"
 #include "mesh/strategy/strategy_text.h"
 #include "transfer/nccl/device_path.h"
@@ -61,6 +62,8 @@ struct LayoutConfig {
   std::vector<StageConfig> stages;
   std::string schedule = "eager-1f1b";  ///< A named one, or kAuto.
   int microbatches = 1;
+  /// Who computes the embedding and the output layer.
+  VocabularyMode vocabulary = VocabularyMode::kLast;
   transfer::Strategy resharding = transfer::Strategy::kWeft;
   Lowering lowering = Lowering::kLanes;
   int credits = 2;  ///< Receives posted ahead per edge.

@@ -114,6 +114,7 @@ std::string meshes_text(const TrainingPlan& plan) {
                           plan.hosts[plan.topology.host_of(device).value()]);
     }
     text += "\n";
+    if (plan.partition.spans(id)) continue;
     const MeshConfig& config = plan.layout.meshes[id.value()];
     if (config.layout)
       text += fmt::format("    layout {}, gathered once per {}\n", config.layout->name,
@@ -129,15 +130,19 @@ std::string stages_text(const TrainingPlan& plan) {
   std::string text = fmt::format("\nstages (schedule {}, {} microbatches)\n", schedule_text(plan),
                                  plan.layout.microbatches);
   for (const StageId stage : plan.partition.mesh_of_stage.ids()) {
-    const StageConfig& config = plan.layout.stages[stage.value()];
     const std::set<ValueId> parameters = parameters_of(plan.partition, stage);
     std::int64_t elements = 0;
     for (const Parameter& parameter : plan.partition.graph.parameters())
       if (parameters.contains(parameter.value)) elements += num_elements(parameter.shape);
-    text +=
-        fmt::format("  {}: {} layers on {}, {} parameters in {} tensors{}\n", stage, config.layers,
-                    plan.partition.meshes[plan.partition.mesh_of_stage[stage]].name(), elements,
-                    parameters.size(), config.recompute ? ", activations computed twice" : "");
+    const auto& vocabulary = plan.partition.vocabulary;
+    const bool shared = vocabulary && stage >= vocabulary->output;
+    const StageConfig config = shared ? StageConfig() : plan.layout.stages[stage.value()];
+    const std::string what = !shared                       ? fmt::format("{} layers", config.layers)
+                             : stage == vocabulary->output ? "the output layer"
+                                                           : "the embedding";
+    text += fmt::format("  {}: {} on {}, {} parameters in {} tensors{}\n", stage, what,
+                        plan.partition.meshes[plan.partition.mesh_of_stage[stage]].name(), elements,
+                        parameters.size(), config.recompute ? ", activations computed twice" : "");
   }
   return text;
 }

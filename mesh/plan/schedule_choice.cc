@@ -14,7 +14,7 @@ namespace {
 
 /// The named schedule, over as many stages per mesh as the layout has. Throws unless they lie as
 /// the schedule places them.
-Schedule named_schedule_of(const LayoutConfig& layout) {
+Schedule named_schedule_of(const LayoutConfig& layout, const VocabularyTimes& times) {
   const NamedSchedule& named = find_named_schedule(layout.schedule);
   const std::vector<int> mesh_of_stage = layout.mesh_of_stage();
   const int meshes = layout.meshes.size(), stages = mesh_of_stage.size();
@@ -34,8 +34,17 @@ Schedule named_schedule_of(const LayoutConfig& layout) {
                 named.name, chunks == 1 ? "one stage" : fmt::format("{} stages", chunks), wanted,
                 found);
   }
-  return make_schedule(
-      ScheduleRequest{std::string(named.name), meshes, layout.microbatches, chunks, 0});
+  ScheduleRequest request{std::string(named.name), meshes, layout.microbatches, chunks, 0};
+  request.vocabulary = layout.vocabulary;
+  request.vocabulary_times = times;
+  if (layout.vocabulary == VocabularyMode::kInterlaced && named.name != "1f1b") {
+    throw Error(ErrorCode::kInvalidConfig,
+                fmt::format("vocabulary: interlaced goes with the schedule 1f1b, not with {}; take "
+                            "vocab-1 or vocab-2, or change pipeline.schedule",
+                            named.name))
+        .at("pipeline.vocabulary");
+  }
+  return make_schedule(request);
 }
 
 /// B becomes I, then W.
@@ -80,7 +89,8 @@ Schedule one_after_the_other(const std::vector<int>& actor_of_stage, int microba
 }
 
 std::vector<Schedule> schedules_to_measure(const LayoutConfig& layout,
-                                           std::span<const StageEdge> edges) {
+                                           std::span<const StageEdge> edges,
+                                           const VocabularyTimes& times) {
   const std::vector<int> placement = actor_of_stage(layout);
   const int stages = placement.size(), actors = layout.meshes.size();
   std::vector<Schedule> result;
@@ -88,8 +98,9 @@ std::vector<Schedule> schedules_to_measure(const LayoutConfig& layout,
     const NamedSchedule& named = find_named_schedule(name);
     const int chunks = named.any_chunks && stages % actors == 0 ? stages / actors : named.chunks;
     if (place_stages(named.placement, actors, chunks) != placement) continue;
+    ScheduleRequest request{name, actors, layout.microbatches, chunks, 0};
     result.push_back(
-        with_split_backwards(make_schedule({name, actors, layout.microbatches, chunks, 0})));
+        with_vocabulary(with_split_backwards(make_schedule(request)), layout.vocabulary, times));
   }
   if (result.empty()) {
     // Stages that lie like those of no named schedule.
@@ -103,7 +114,8 @@ std::vector<Schedule> schedules_to_measure(const LayoutConfig& layout,
     result.push_back(search_schedule(request).schedule);
     result.back().name = "list scheduling";
   }
-  result.push_back(one_after_the_other(placement, layout.microbatches));
+  result.push_back(with_vocabulary(one_after_the_other(placement, layout.microbatches),
+                                   layout.vocabulary, times));
   return result;
 }
 
@@ -121,10 +133,11 @@ std::vector<int> actor_of_stage(const LayoutConfig& layout) {
 }
 
 std::vector<Schedule> schedules_to_begin_with(const LayoutConfig& layout,
-                                              std::span<const StageEdge> edges) {
+                                              std::span<const StageEdge> edges,
+                                              const VocabularyTimes& times) {
   if (!layout.own_schedule) {
-    if (layout.schedule == LayoutConfig::kAuto) return schedules_to_measure(layout, edges);
-    return {named_schedule_of(layout)};
+    if (layout.schedule == LayoutConfig::kAuto) return schedules_to_measure(layout, edges, times);
+    return {named_schedule_of(layout, times)};
   }
   const Schedule& own = *layout.own_schedule;
   if (own.microbatches != layout.microbatches) {
@@ -132,6 +145,7 @@ std::vector<Schedule> schedules_to_begin_with(const LayoutConfig& layout,
                 "schedule '{}' is for {} microbatches, but pipeline.microbatches is {}", own.name,
                 own.microbatches, layout.microbatches);
   }
+  if (layout.vocabulary != VocabularyMode::kLast) require_vocabulary(own, layout.vocabulary);
   return {own};
 }
 

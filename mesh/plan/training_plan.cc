@@ -10,8 +10,10 @@
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/base/units.h"
+#include "mesh/layouts/separate_vocabulary.h"
 #include "mesh/plan/plan_memory.h"
 #include "mesh/plan/schedule_choice.h"
+#include "mesh/plan/spanning_mesh.h"
 #include "mesh/program/checkpoint_programs.h"
 
 namespace weft::mesh {
@@ -47,8 +49,10 @@ Schedule forwards_of(const Schedule& schedule) {
   Schedule forwards = schedule;
   forwards.name = "forwards of " + schedule.name;
   for (std::vector<Action>& actions : forwards.actors) {
-    std::erase_if(actions,
-                  [](const Action& action) { return action.kind != ActionKind::kForward; });
+    std::erase_if(actions, [](const Action& action) {
+      return action.kind != ActionKind::kForward && action.kind != ActionKind::kInputForward &&
+             action.kind != ActionKind::kVocabularyScores;
+    });
   }
   return forwards;
 }
@@ -121,24 +125,59 @@ FeatureSplits splits_of(const MeshConfig& config, const DeviceMesh& mesh) {
   return config.layout ? feature_splits(*config.layout, mesh) : FeatureSplits();
 }
 
-ShardingStrategy strategy_on(const MeshGraph& part, const MeshConfig& config,
-                             const LayoutConfig& layout) {
-  if (config.own_strategy) return strategy_of(part, *config.own_strategy);
-  return config.layout ? layout_strategy(part, *config.layout, layout.microbatches)
-                       : rules_strategy(part, layout.sharding);
+bool is_spanning(MeshId mesh, const LayoutConfig& layout) {
+  return mesh.value() >= std::ssize(layout.meshes);
+}
+
+ShardingStrategy strategy_on(const MeshGraph& part, MeshId mesh, const LayoutConfig& layout) {
+  if (is_spanning(mesh, layout)) return rules_strategy(part, spanning_rules());
+  const MeshConfig& config = layout.meshes[mesh.value()];
+  return for_mesh(config, [&] {
+    if (config.own_strategy) return strategy_of(part, *config.own_strategy);
+    return config.layout ? layout_strategy(part, *config.layout, layout.microbatches)
+                         : rules_strategy(part, layout.sharding);
+  });
+}
+
+/// Takes the vocabulary's layers out of the first and the last stage.
+TrainingGraph share_vocabulary(PartitionRequest& request, const TrainingGraph& model,
+                               const LayoutConfig& layout) {
+  SeparatedVocabulary separated = separate_vocabulary(model);
+  const MeshId spanning(std::ssize(layout.meshes));
+  StageCut& cut = request.cut;
+  cut.vocabulary = VocabularyStages{cut.mesh_of_stage.push_back(spanning), {}};
+  cut.stage_of_block.push_back(cut.vocabulary->output);
+  if (separated.input) {
+    cut.vocabulary->input = cut.mesh_of_stage.push_back(spanning);
+    cut.stage_of_block.insert(cut.stage_of_block.begin(), *cut.vocabulary->input);
+  }
+  return std::move(separated.graph);
 }
 
 /// The model as the layouts of the meshes need it.
 void set_model(PartitionRequest& request, TrainingGraph model, const LayoutConfig& layout) {
+  request.cut = {};
+  for (const int mesh : layout.mesh_of_stage()) request.cut.mesh_of_stage.push_back(MeshId(mesh));
+  for (const int stage : layout.stage_of_layer()) request.cut.stage_of_block.emplace_back(stage);
+  if (layout.vocabulary != VocabularyMode::kLast) model = share_vocabulary(request, model, layout);
   std::vector<FeatureSplits> by_block;
   for (const StageId stage : request.cut.stage_of_block) {
     const MeshId mesh = request.cut.mesh_of_stage[stage];
+    const DeviceMesh& devices = request.meshes[mesh];
+    if (is_spanning(mesh, layout)) {
+      by_block.push_back(spanning_splits(devices, layout.vocabulary));
+      continue;
+    }
     const MeshConfig& config = layout.meshes[mesh.value()];
-    by_block.push_back(for_mesh(config, [&] { return splits_of(config, request.meshes[mesh]); }));
+    by_block.push_back(for_mesh(config, [&] { return splits_of(config, devices); }));
   }
   if (std::ranges::any_of(by_block, &FeatureSplits::any)) {
-    const auto split = std::ranges::find_if(by_block, &FeatureSplits::any) - by_block.begin();
-    const MeshId first = request.cut.mesh_of_stage[request.cut.stage_of_block[split]];
+    // What does not divide is the layout's that splits it.
+    MeshId first(0);
+    for (std::size_t block = by_block.size(); block-- > 0;) {
+      const MeshId mesh = request.cut.mesh_of_stage[request.cut.stage_of_block[block]];
+      if (by_block[block].any() && !is_spanning(mesh, layout)) first = mesh;
+    }
     model = for_mesh(layout.meshes[first.value()], [&] { return split_graph(model, by_block); });
   }
   request.graph = std::move(model.graph);
@@ -147,11 +186,9 @@ void set_model(PartitionRequest& request, TrainingGraph model, const LayoutConfi
   const auto stage_of_node = place_nodes(request.graph, request.cut);
   request.strategies = {};
   for (const MeshId mesh : request.meshes.ids()) {
-    const MeshConfig& config = layout.meshes[mesh.value()];
     const MeshGraph part{request.graph, request.meshes[mesh],
                          nodes_on(mesh, stage_of_node, request.cut)};
-    request.strategies.push_back(
-        for_mesh(config, [&] { return strategy_on(part, config, layout); }));
+    request.strategies.push_back(strategy_on(part, mesh, layout));
   }
 }
 
@@ -164,11 +201,11 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
   PartitionRequest request;
   DeviceNumbering numbering = number_devices(layout, places);
   request.meshes = std::move(numbering.meshes);
+  if (layout.vocabulary != VocabularyMode::kLast)
+    request.meshes.push_back(make_spanning_mesh(layout, request.meshes));
   plan.hosts = std::move(numbering.hosts);
   plan.topology = std::move(numbering.topology);
   plan.network = network != nullptr ? *network : network_of(layout, plan.hosts);
-  for (const int mesh : layout.mesh_of_stage()) request.cut.mesh_of_stage.push_back(MeshId(mesh));
-  for (const int stage : layout.stage_of_layer()) request.cut.stage_of_block.emplace_back(stage);
   set_model(request, model.train, layout);
   plan.partition = partition(request);
   CompileOptions options;
@@ -185,7 +222,9 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
   plan_kept(plan, layout.kept_copies != CheckpointCopies::kNo);
   set_model(request, {model.validate, model.validate_loss, {}}, layout);
   const Partition forward_only = partition(request);
-  for (Schedule& schedule : schedules_to_begin_with(layout, stage_edges(plan.partition))) {
+  for (Schedule& schedule :
+       schedules_to_begin_with(layout, stage_edges(plan.partition),
+                               vocabulary_times(plan.partition, layout.vocabulary))) {
     plan.train = compile(plan.partition, schedule, plan.topology, options);
     plan.validate = compile(forward_only, forwards_of(schedule), plan.topology, validate_options);
     const std::array steps{&plan.train, &plan.validate};
@@ -303,11 +342,11 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
 std::string write_strategy(const TrainingPlan& plan, MeshId mesh) {
   const Partition& partition = plan.partition;
   const DeviceMesh& devices = partition.meshes[mesh];
-  const MeshConfig& config = plan.layout.meshes[mesh.value()];
   const MeshGraph part{
       partition.graph, devices,
       nodes_on(mesh, partition.stage_of_node, {partition.mesh_of_stage, partition.stage_of_block})};
-  return write_strategy(part, strategy_on(part, config, plan.layout), splits_of(config, devices));
+  return write_strategy(part, strategy_on(part, mesh, plan.layout),
+                        splits_of(plan.layout.meshes[mesh.value()], devices));
 }
 
 std::string digest_of_steps(const TrainingPlan& plan) {
@@ -345,6 +384,7 @@ void check_same_places(const LayoutConfig& running, const LayoutConfig& other) {
   if (running.mesh_of_stage() != other.mesh_of_stage()) differs("stages on its meshes");
   if (running.stage_of_layer() != other.stage_of_layer()) differs("layers in its stages");
   if (running.microbatches != other.microbatches) differs("microbatches");
+  if (running.vocabulary != other.vocabulary) differs("vocabulary passes");
 }
 
 }  // namespace weft::mesh

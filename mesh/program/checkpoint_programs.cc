@@ -207,7 +207,9 @@ class BatchCompiler {
         driver_(driver),
         buffer_bytes_(buffer_bytes),
         driver_emitter_(name, driver, "driver") {
-    for (const DeviceMesh& mesh : partition.meshes) {
+    for (const MeshId id : partition.meshes.ids()) {
+      if (partition.spans(id)) continue;
+      const DeviceMesh& mesh = partition.meshes[id];
       for (int rank = 0; rank < mesh.size(); ++rank) {
         const transfer::DeviceId device = mesh.devices()[rank];
         emitter_of_.emplace(device, emitters_.size());

@@ -1,6 +1,7 @@
 #include "mesh/program/compile.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -10,23 +11,23 @@
 #include "core/base/error.h"
 #include "mesh/program/lanes.h"
 #include "mesh/program/mesh_compiler.h"
+#include "mesh/program/step_emitter.h"
 #include "mesh/schedule/action_order.h"
 
 namespace weft::mesh {
 namespace {
 
-/// The actor of the schedule that each mesh is. Throws unless the stages of a mesh are those of an
-/// actor.
-IndexedVector<MeshId, int> actors_of_meshes(const Partition& partition, const Schedule& schedule) {
-  if (schedule.stages != std::ssize(partition.mesh_of_stage)) {
+/// Throws unless the stages of a mesh are those of an actor.
+ActorsOfMeshes actors_of_meshes(const Partition& partition, const Schedule& schedule) {
+  if (schedule.stages != partition.num_schedule_stages()) {
     throw_error(ErrorCode::kInvalidConfig, "schedule '{}' is for {} stages, but there are {}",
-                schedule.name, schedule.stages, partition.mesh_of_stage.size());
+                schedule.name, schedule.stages, partition.num_schedule_stages());
   }
   IndexedVector<MeshId, int> actor(partition.meshes.size(), -1);
-  for (const StageId stage : partition.mesh_of_stage.ids()) {
-    const MeshId mesh = partition.mesh_of_stage[stage];
+  for (int s = 0; s < schedule.stages; ++s) {
+    const MeshId mesh = partition.mesh_of_stage[StageId(s)];
     int& known = actor[mesh];
-    const int wanted = schedule.actor_of_stage[stage.value()];
+    const int wanted = schedule.actor_of_stage[s];
     const std::string& name = partition.meshes[mesh].name();
     if (known >= 0 && known != wanted) {
       throw_error(ErrorCode::kInvalidConfig,
@@ -38,10 +39,16 @@ IndexedVector<MeshId, int> actors_of_meshes(const Partition& partition, const Sc
     known = wanted;
   }
   std::map<int, MeshId> mesh_of_actor;
+  std::map<transfer::DeviceId, int> actor_of_device;
+  ActorsOfMeshes result(partition.meshes.size());
   for (const MeshId mesh : actor.ids()) {
+    if (partition.spans(mesh)) continue;
     if (actor[mesh] < 0)
       throw_error(ErrorCode::kInvalidConfig, "mesh '{}' has no stage",
                   partition.meshes[mesh].name());
+    result[mesh].assign(partition.meshes[mesh].size(), actor[mesh]);
+    for (const transfer::DeviceId device : partition.meshes[mesh].devices())
+      actor_of_device[device] = actor[mesh];
     const auto [other, is_new] = mesh_of_actor.try_emplace(actor[mesh], mesh);
     if (is_new) continue;
     throw_error(ErrorCode::kInvalidConfig,
@@ -49,21 +56,27 @@ IndexedVector<MeshId, int> actors_of_meshes(const Partition& partition, const Sc
                 schedule.name, actor[mesh], partition.meshes[other->second].name(),
                 partition.meshes[mesh].name());
   }
-  return actor;
+  if (const auto spanning = partition.spanning_mesh()) {
+    for (const transfer::DeviceId device : partition.meshes[*spanning].devices())
+      result[*spanning].push_back(actor_of_device.at(device));
+  }
+  return result;
 }
 
-/// Refuses what programs cannot do: vocabulary passes, and a stage's update while there is anything
-/// left to do, as all stages wait for the norm of all gradients.
-void check_kinds(const Schedule& schedule) {
+/// Refuses a schedule whose vocabulary passes are not those of the partition, and a stage's update
+/// while there is anything left to do, as all stages wait for the norm of all gradients.
+void check_kinds(const Partition& partition, const Schedule& schedule) {
   for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
     const Action* update = nullptr;
+    bool scores = false, input = false;
     for (const Action& action : schedule.actors[actor]) {
-      if (action.kind == ActionKind::kVocabularyScores ||
-          action.kind == ActionKind::kVocabularyGrads) {
+      scores |= action.kind == ActionKind::kVocabularyScores;
+      input |= action.kind == ActionKind::kInputForward;
+      if (is_vocabulary_pass(action.kind) && !partition.vocabulary) {
         throw_error(ErrorCode::kInvalidConfig,
-                    "schedule '{}', actor {}: {} is a vocabulary pass; these can be simulated "
-                    "(weft schedule) but not run. Remove S "
-                    "and T: in a run the last stage computes its output layer in F and B",
+                    "schedule '{}', actor {}: {} is a vocabulary pass, but here the first stage "
+                    "computes the embedding and the last the output layer: set "
+                    "pipeline.vocabulary to vocab-1 or vocab-2, or remove S, T, IF and IB",
                     schedule.name, actor, to_string(action));
       }
       if (action.kind == ActionKind::kOptimizer) {
@@ -76,14 +89,22 @@ void check_kinds(const Schedule& schedule) {
                     schedule.name, actor, to_string(action), to_string(*update));
       }
     }
+    if (!partition.vocabulary) continue;
+    if (!scores || (partition.vocabulary->input && !input)) {
+      throw_error(ErrorCode::kInvalidConfig,
+                  "schedule '{}', actor {}: there is no {}, but all devices share the "
+                  "vocabulary: add the passes, or set pipeline.vocabulary to last",
+                  schedule.name, actor, scores ? "IF" : "S");
+    }
   }
 }
 
 std::vector<transfer::DeviceId> all_devices(const Partition& partition) {
   std::set<transfer::DeviceId> devices;
-  for (const DeviceMesh& mesh : partition.meshes) {
+  for (const MeshId id : partition.meshes.ids()) {
+    const DeviceMesh& mesh = partition.meshes[id];
     for (const transfer::DeviceId device : mesh.devices()) {
-      if (!devices.insert(device).second) {
+      if (!devices.insert(device).second && !partition.spans(id)) {
         throw_error(ErrorCode::kInvalidConfig, "mesh '{}' uses a device that another mesh has",
                     mesh.name());
       }
@@ -113,6 +134,21 @@ transfer::ReshardPlan plan_between(const transfer::ReshardTask& task,
              : transfer::plan_reshard(task, topology, options.strategy);
 }
 
+/// The terms of which a value is the sum, in the order of ranks: one, unless the spec is partial.
+std::vector<transfer::ShardMap> terms_of(const Shape& shape, const Spec& spec,
+                                         const DeviceMesh& mesh) {
+  Spec whole = spec;
+  whole.partial.clear();
+  std::vector<transfer::ShardMap> terms(ways(spec.partial, mesh), {shape, {}});
+  for (const transfer::Shard& shard : shard_map(shape, whole, mesh).shards) {
+    const Coordinate at = mesh.coordinate(*mesh.rank_of(shard.device));
+    std::int64_t term = 0;
+    for (const int axis : spec.partial) term = term * mesh.axes()[axis].size + at[axis];
+    terms[term].shards.push_back(shard);
+  }
+  return terms;
+}
+
 /// The resharding of a value between two specs, each on its mesh: of the value itself, or of a
 /// stand-in of its rank that has one element for each shard of either side.
 transfer::ReshardTask task_between(const TensorType& type, const Spec& from,
@@ -127,8 +163,12 @@ transfer::ReshardTask task_between(const TensorType& type, const Spec& from,
     };
     carried.shape[d] = std::lcm(ways(from, from_mesh), ways(to, to_mesh));
   }
-  return {carried, shard_map(carried.shape, from, from_mesh),
-          shard_map(carried.shape, to, to_mesh)};
+  transfer::ReshardTask task{carried, {}, shard_map(carried.shape, to, to_mesh)};
+  std::vector<transfer::ShardMap> terms = terms_of(carried.shape, from, from_mesh);
+  task.source = std::move(terms.front());
+  task.addends.assign(std::make_move_iterator(terms.begin() + 1),
+                      std::make_move_iterator(terms.end()));
+  return task;
 }
 
 /// Every term of a shared parameter from the mesh that computes it to all others that hold the
@@ -168,33 +208,23 @@ std::vector<TermTransfer> plan_terms(const Partition& partition, const transfer:
   return transfers;
 }
 
-using MeshCompilers = IndexedVector<MeshId, std::unique_ptr<MeshCompiler>>;
-
-/// Runs every actor's list by itself: nothing but first uses ties them together.
-void emit_lanes(MeshCompilers& compilers, const Schedule& schedule) {
-  for (auto& compiler : compilers) {
-    compiler->post_first_receives();
-    for (std::size_t i = 0; i < schedule.actors[compiler->actor()].size(); ++i)
-      compiler->emit_action(i);
-  }
-}
-
-/// Walks one order of all actions and transfers.
-void emit_safe(MeshCompilers& compilers, const std::vector<PlannedEdge>& edges,
-               const std::vector<OrderedAction>& order) {
-  const auto run = [&](const ActionPlace& place) {
-    const auto compiler =
-        std::find_if(compilers.begin(), compilers.end(),
-                     [&](const auto& candidate) { return candidate->actor() == place.actor; });
-    (*compiler)->emit_action(place.index);
-    return (*compiler)->take_outgoing();
+/// The end of a training step on one device: the norm of all gradients, and the update. `norms`:
+/// every device's row of norms to every device.
+void emit_update(Emitter& emitter, transfer::DeviceId device, std::uint32_t op,
+                 const transfer::ReshardPlan& norms) {
+  emitter.wait_for_all();
+  const Shape& shape = norms.tasks.front().type.shape;
+  const TensorType row{DType::kF64, {1, shape[1]}}, table{DType::kF64, shape};
+  const auto on_host = [&](const std::string& name, const TensorType& type) {
+    return emitter.add_persistent_buffer(emitter.persistent(name, type.bytes(), MemoryPlace::kHost),
+                                         0, type);
   };
-  const auto move = [&](const OutgoingTensor& outgoing) {
-    const MeshEdge& edge = edges[outgoing.edge].edge;
-    compilers[edge.from_mesh]->transfer_now(outgoing);
-    compilers[edge.to_mesh]->transfer_now(outgoing);
-  };
-  walk_total_order(order, run, move);
+  const std::uint32_t own = on_host("norms/own", row), all = on_host("norms/all", table);
+  emitter.norm(own);
+  const std::uint32_t gather =
+      emitter.add_transfer({"norms", TransferKind::kNorm, op, norms.device_part(device)});
+  emitter.wait(emitter.start(gather, -1, own, all));
+  emitter.update(all);
 }
 
 }  // namespace
@@ -209,6 +239,8 @@ std::vector<StageEdge> stage_edges(const Partition& partition) {
       const auto producer = graph.value(input).producer;
       if (!producer) continue;
       const StageId from = partition.stage_of_node[*producer], to = partition.stage_of_node[id];
+      const int stages = partition.num_schedule_stages();
+      if (from.value() >= stages || to.value() >= stages) continue;
       if (from != to) values[{from, to}].insert(input);
     }
   }
@@ -224,7 +256,7 @@ std::vector<StageEdge> stage_edges(const Partition& partition) {
 Compiled compile(const Partition& partition, const Schedule& schedule,
                  const transfer::Topology& topology, const CompileOptions& options) {
   const std::vector<transfer::DeviceId> devices = all_devices(partition);
-  const IndexedVector<MeshId, int> actor_of_mesh = actors_of_meshes(partition, schedule);
+  const ActorsOfMeshes actors = actors_of_meshes(partition, schedule);
   const bool training = std::any_of(
       partition.per_mesh.begin(), partition.per_mesh.end(), [](const MeshPartition& part) {
         return std::any_of(
@@ -232,7 +264,7 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
             [](const LocalParameter& parameter) { return !parameter.terms.empty(); });
       });
   const std::vector<StageEdge> data = stage_edges(partition);
-  check_kinds(schedule);
+  check_kinds(partition, schedule);
   validate(schedule, data, training);
 
   Compiled compiled;
@@ -249,24 +281,33 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
   compiled.terms = plan_terms(partition, topology, options, ops);
   const std::vector<OrderedAction> order = order_actions(schedule, data);
   const std::vector<Lane> lanes =
-      plan_lanes(partition, schedule, actor_of_mesh, ActionHistory(schedule, data, order));
+      plan_lanes(partition, schedule, actors, ActionHistory(schedule, data, order), order);
+  std::map<transfer::DeviceId, Emitter> emitters;
   MeshCompilers compilers;
   for (const MeshId mesh : partition.meshes.ids()) {
-    compilers.push_back(std::make_unique<MeshCompiler>(partition, mesh, schedule,
-                                                       actor_of_mesh[mesh], compiled.edges, lanes,
-                                                       topology, options, ops));
+    compilers.push_back(std::make_unique<MeshCompiler>(partition, mesh, schedule, actors[mesh],
+                                                       compiled.edges, lanes, topology, options,
+                                                       ops, emitters));
   }
+  for (auto& compiler : compilers) compiler->meet(compilers);
+  StepEmitter step(partition, schedule, compilers, emitters, actors, order);
   if (options.lowering == Lowering::kSafe) {
-    emit_safe(compilers, compiled.edges, order);
+    step.emit_safe(compiled.edges);
   } else {
-    emit_lanes(compilers, schedule);
+    step.emit_lanes();
   }
   if (training) {
     compiled.norms = plan_norms(devices, partition.graph.parameters().size(), topology);
+    for (auto& compiler : compilers) compiler->emit_gradients(compiled.terms);
   }
-  for (auto& compiler : compilers) {
-    if (training) compiler->emit_update(compiled.terms, norm_op, compiled.norms, devices);
-    for (Program& program : compiler->finish()) compiled.programs.push_back(std::move(program));
+  for (const MeshId mesh : partition.meshes.ids()) {
+    if (partition.spans(mesh)) continue;
+    for (const transfer::DeviceId device : partition.meshes[mesh].devices()) {
+      Emitter& emitter = emitters.at(device);
+      if (training) emit_update(emitter, device, norm_op, compiled.norms);
+      emitter.wait_for_all();
+      compiled.programs.push_back(emitter.finish());
+    }
   }
   compiled.num_transfer_ops = ops.count();
   compiled.in_mesh = ops.take_in_mesh();

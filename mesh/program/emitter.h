@@ -31,7 +31,7 @@ class Emitter {
   }
   void set_losses(std::uint32_t buffer) { program_.losses = buffer; }
 
-  void begin(int stage, ActionKind kind, int microbatch);
+  void begin(const Begin& action);
   /// Waits for what the inputs and outputs still wait for, then runs.
   void run(const Op& op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs,
            bool accumulate);

@@ -45,17 +45,18 @@ std::vector<DeviceState> states_of(const Partition& partition) {
   std::vector<DeviceState> states;
   for (const MeshId id : partition.meshes.ids()) {
     const DeviceMesh& mesh = partition.meshes[id];
-    for (int rank = 0; rank < mesh.size(); ++rank)
+    for (int rank = 0; rank < mesh.size() && !partition.spans(id); ++rank)
       states.push_back({mesh.devices()[rank], device_name(mesh, rank), {}, 0});
-    const std::size_t first = states.size() - static_cast<std::size_t>(mesh.size());
+  }
+  for (const MeshId id : partition.meshes.ids()) {
+    const DeviceMesh& mesh = partition.meshes[id];
     for (const LocalParameter& parameter : partition.per_mesh[id].parameters) {
       const Value& value =
           partition.graph.value(partition.graph.parameters()[parameter.parameter].value);
       const LocalValue& local = partition.per_mesh[id].locals[parameter.value];
       const transfer::ShardMap shards = shard_map(value.type.shape, local.spec, mesh);
       for (const transfer::Shard& shard : shards.shards) {
-        const auto state = std::ranges::find(states.begin() + static_cast<std::ptrdiff_t>(first),
-                                             states.end(), shard.device, &DeviceState::device);
+        const auto state = std::ranges::find(states, shard.device, &DeviceState::device);
         for (const std::string& block : checkpoint_blocks(value.name)) {
           StateBlockPlace place{block, shard.region, state->bytes, shard.region.num_elements()};
           if (block == checkpoint_blocks(value.name).front() && value.type.dtype != DType::kF32) {

@@ -24,49 +24,123 @@ std::map<std::pair<StageId, Pass>, std::set<LocalId>> reads_of(const MeshPartiti
 
 }  // namespace
 
-bool runs(ActionKind kind, Pass pass) {
+bool runs(ActionKind kind, Pass pass, int vocabulary_barriers) {
   switch (kind) {
-    case ActionKind::kForward: return pass == Pass::kForward;
-    case ActionKind::kBackward: return pass != Pass::kForward;
+    case ActionKind::kForward:
+    case ActionKind::kInputForward: return pass == Pass::kForward;
+    case ActionKind::kBackward:
+    case ActionKind::kInputBackward: return pass != Pass::kForward;
     case ActionKind::kInputGrad: return pass == Pass::kInputGrad;
     case ActionKind::kWeightGrad: return pass == Pass::kWeightGrad;
+    case ActionKind::kVocabularyScores:
+      return pass == Pass::kForward || (pass == Pass::kInputGrad && vocabulary_barriers == 1);
+    case ActionKind::kVocabularyGrads:
+      return pass == Pass::kWeightGrad || (pass == Pass::kInputGrad && vocabulary_barriers != 1);
     // R repeats what an F has run; reductions and updates are no steps of a microbatch.
     default: return false;
   }
 }
 
-std::vector<Lane> plan_lanes(const Partition& partition, const Schedule& schedule,
-                             const IndexedVector<MeshId, int>& actor_of_mesh,
-                             const ActionHistory& history) {
-  IndexedVector<MeshId, std::map<std::pair<StageId, Pass>, std::set<LocalId>>> reads;
-  for (const MeshPartition& part : partition.per_mesh) reads.push_back(reads_of(part));
-  std::vector<Lane> lanes;
-  for (const MeshEdge& edge : partition.edges) {
-    Lane lane;
-    const std::size_t receiver = actor_of_mesh[edge.to_mesh];
-    const std::size_t sender = actor_of_mesh[edge.from_mesh];
-    const auto uses = [&](const Action& action) {
-      return std::any_of(kPasses.begin(), kPasses.end(), [&](Pass pass) {
-        const auto& of_mesh = reads[edge.to_mesh];
-        const auto found = of_mesh.find({StageId(action.stage), pass});
-        return found != of_mesh.end() && runs(action.kind, pass) &&
-               found->second.contains(edge.destination);
-      });
-    };
-    lane.arrived_before.assign(schedule.microbatches, schedule.actors[sender].size());
-    std::vector<bool> seen(schedule.microbatches, false);
-    for (std::size_t i = 0; i < schedule.actors[receiver].size(); ++i) {
-      const Action& action = schedule.actors[receiver][i];
-      if (!uses(action) || seen[action.microbatch]) continue;
-      const std::size_t microbatch = action.microbatch;
-      seen[microbatch] = true;
-      lane.uses.push_back({action.microbatch, i});
-      lane.arrived_before[microbatch] = history.first_after({receiver, i}, sender);
-    }
-    WEFT_CHECK(lane.uses.size() == static_cast<std::size_t>(schedule.microbatches),
-               "'{}' is sent but not used", partition.graph.value(edge.value).name);
-    lanes.push_back(std::move(lane));
+std::optional<StageId> stage_of(const Partition& partition, const Action& action) {
+  switch (action.kind) {
+    case ActionKind::kVocabularyScores:
+    case ActionKind::kVocabularyGrads:
+      return partition.vocabulary ? std::optional(partition.vocabulary->output) : std::nullopt;
+    case ActionKind::kInputForward:
+    case ActionKind::kInputBackward:
+      return partition.vocabulary ? partition.vocabulary->input : std::nullopt;
+    default: return StageId(action.stage);
   }
+}
+
+namespace {
+
+/// Plans the lanes of one partition under one schedule.
+class LanePlanner {
+ public:
+  LanePlanner(const Partition& partition, const Schedule& schedule, const ActorsOfMeshes& actors,
+              const ActionHistory& history, const std::vector<OrderedAction>& order)
+      : partition_(partition), schedule_(schedule), actors_(actors), history_(history) {
+    for (const MeshPartition& part : partition.per_mesh) reads_.push_back(reads_of(part));
+    for (const auto& actions : schedule.actors) starts_.emplace_back(actions.size());
+    for (const OrderedAction& ordered : order)
+      starts_[ordered.place.actor][ordered.place.index] = ordered.start;
+  }
+
+  Lane plan(const MeshEdge& edge) const {
+    Lane lane;
+    for (const int receiver : actors_of(edge.to_mesh)) {
+      lane.uses[receiver] = uses_by(edge, receiver);
+      WEFT_CHECK(lane.uses[receiver].size() == static_cast<std::size_t>(schedule_.microbatches),
+                 "'{}' is sent but not used", partition_.graph.value(edge.value).name);
+    }
+    const bool by_time = partition_.spans(edge.from_mesh) || partition_.spans(edge.to_mesh);
+    for (const int sender : actors_of(edge.from_mesh)) {
+      std::vector<std::size_t>& arrived = lane.arrived_before[sender];
+      arrived.assign(schedule_.microbatches, 0);
+      for (const auto& [receiver, uses] : lane.uses) {
+        for (const Lane::Use& use : uses) {
+          const ActionPlace place{static_cast<std::size_t>(receiver), use.action};
+          arrived[use.microbatch] =
+              std::max(arrived[use.microbatch],
+                       by_time ? first_from(starts_[place.actor][place.index], sender)
+                               : history_.first_after(place, sender));
+        }
+      }
+    }
+    return lane;
+  }
+
+ private:
+  std::set<int> actors_of(MeshId mesh) const {
+    return {actors_[mesh].begin(), actors_[mesh].end()};
+  }
+
+  bool uses(const MeshEdge& edge, const Action& action) const {
+    const std::optional<StageId> stage = stage_of(partition_, action);
+    if (!stage) return false;
+    return std::any_of(kPasses.begin(), kPasses.end(), [&](Pass pass) {
+      const auto& of_mesh = reads_[edge.to_mesh];
+      const auto found = of_mesh.find({*stage, pass});
+      return found != of_mesh.end() && runs(action.kind, pass, schedule_.vocabulary_barriers) &&
+             found->second.contains(edge.destination);
+    });
+  }
+
+  std::vector<Lane::Use> uses_by(const MeshEdge& edge, int receiver) const {
+    std::vector<Lane::Use> result;
+    std::vector<bool> seen(schedule_.microbatches, false);
+    for (std::size_t i = 0; i < schedule_.actors[receiver].size(); ++i) {
+      const Action& action = schedule_.actors[receiver][i];
+      if (!uses(edge, action) || seen[action.microbatch]) continue;
+      seen[action.microbatch] = true;
+      result.push_back({action.microbatch, i});
+    }
+    return result;
+  }
+
+  /// The first of its actions that starts at this time or later.
+  std::size_t first_from(double time, int actor) const {
+    const std::vector<double>& starts = starts_[actor];
+    return std::ranges::lower_bound(starts, time) - starts.begin();
+  }
+
+  const Partition& partition_;
+  const Schedule& schedule_;
+  const ActorsOfMeshes& actors_;
+  const ActionHistory& history_;
+  std::vector<std::vector<double>> starts_;  ///< By actor and index: ascending.
+  IndexedVector<MeshId, std::map<std::pair<StageId, Pass>, std::set<LocalId>>> reads_;
+};
+
+}  // namespace
+
+std::vector<Lane> plan_lanes(const Partition& partition, const Schedule& schedule,
+                             const ActorsOfMeshes& actors, const ActionHistory& history,
+                             const std::vector<OrderedAction>& order) {
+  const LanePlanner planner(partition, schedule, actors, history, order);
+  std::vector<Lane> lanes;
+  for (const MeshEdge& edge : partition.edges) lanes.push_back(planner.plan(edge));
   return lanes;
 }
 

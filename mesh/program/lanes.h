@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "mesh/partition/partition.h"
@@ -12,26 +14,36 @@ namespace weft::mesh {
 /// sides, so that no lane waits for another and the two ends need not agree on an order
 /// (reference/schedules.md 5.3, theorem B).
 struct Lane {
-  /// A microbatch's tensor is first used by this action of the receiving actor. In the order of
-  /// use.
+  /// A microbatch's tensor is first used by this action of a receiving actor.
   struct Use {
     int microbatch = 0;
     std::size_t action = 0;
   };
-  std::vector<Use> uses;
-  /// By microbatch: before this action of the sending actor the tensor has certainly arrived, so
-  /// that waiting there holds up nobody. The number of its actions where only the end of the step
-  /// says so.
-  std::vector<std::size_t> arrived_before;
+  /// By receiving actor, in the order of use.
+  std::map<int, std::vector<Use>> uses;
+  /// By sending actor, by microbatch: before this action the tensor has arrived, so that waiting
+  /// there holds up nobody. The number of the actor's actions where only the end of the step says
+  /// so. By data and orders this is certain; of an edge whose senders or receivers are all actors,
+  /// for whom that would be late, it is so if actions take the times that order_actions() counts
+  /// on.
+  std::map<int, std::vector<std::size_t>> arrived_before;
 };
 
-/// What an action of this kind runs of its stage.
-bool runs(ActionKind kind, Pass pass);
+/// Which actor of the schedule runs each device of each mesh.
+using ActorsOfMeshes = IndexedVector<MeshId, std::vector<int>>;
 
-/// One lane per edge of the partition. `actor_of_mesh` says which actor of the schedule each mesh
-/// is.
+/// Whether an action of this kind runs the steps of this pass of its stage. `vocabulary_barriers`:
+/// the schedule's. With one, an S runs both what leads to its exchange and, later, the input
+/// gradient that the exchange completes.
+bool runs(ActionKind kind, Pass pass, int vocabulary_barriers = 0);
+
+/// The stage of which an action runs steps: for vocabulary passes one of the spanning mesh. None if
+/// the partition does not have it.
+std::optional<StageId> stage_of(const Partition& partition, const Action& action);
+
+/// One lane per edge of the partition. `order`: of the schedule's actions.
 std::vector<Lane> plan_lanes(const Partition& partition, const Schedule& schedule,
-                             const IndexedVector<MeshId, int>& actor_of_mesh,
-                             const ActionHistory& history);
+                             const ActorsOfMeshes& actors, const ActionHistory& history,
+                             const std::vector<OrderedAction>& order);
 
 }  // namespace weft::mesh

@@ -12,13 +12,14 @@
 namespace weft::mesh {
 
 MeshCompiler::MeshCompiler(const Partition& partition, MeshId mesh, const Schedule& schedule,
-                           int actor, const std::vector<PlannedEdge>& edges,
+                           const std::vector<int>& actors, const std::vector<PlannedEdge>& edges,
                            const std::vector<Lane>& lanes, const transfer::Topology& topology,
-                           const CompileOptions& options, TransferOps& ops)
+                           const CompileOptions& options, TransferOps& ops,
+                           std::map<transfer::DeviceId, Emitter>& emitters)
     : partition_(partition),
       mesh_id_(mesh),
       schedule_(schedule),
-      actor_(actor),
+      actor_of_rank_(actors),
       mesh_(partition.meshes[mesh]),
       part_(partition.per_mesh[mesh]),
       edges_(edges),
@@ -27,8 +28,15 @@ MeshCompiler::MeshCompiler(const Partition& partition, MeshId mesh, const Schedu
       options_(options),
       ops_(ops) {
   for (int rank = 0; rank < num_ranks(); ++rank) {
-    emitters_.emplace_back(options.name, mesh_.devices()[rank], device_name(mesh_, rank));
+    const transfer::DeviceId device = mesh_.devices()[rank];
+    emitters_.push_back(
+        &emitters.try_emplace(device, options.name, device, device_name(mesh_, rank))
+             .first->second);
+    ranks_of_actor_[actor_of_rank_[rank]].push_back(rank);
+    all_ranks_.push_back(rank);
   }
+  active_ = &all_ranks_;
+  unfinished_.resize(emitters_.size());
   instances_.resize(emitters_.size());
   parameters_.resize(emitters_.size());
   make_parameters();
@@ -37,6 +45,7 @@ MeshCompiler::MeshCompiler(const Partition& partition, MeshId mesh, const Schedu
   make_inputs();
   make_ends();
   make_recomputations();
+  make_rest_of_scores();
   make_step_transfers();
   make_losses();
 }
@@ -57,7 +66,7 @@ std::string MeshCompiler::value_name(LocalId id) const {
 void MeshCompiler::make_parameters() {
   for (const LocalParameter& parameter : part_.parameters) {
     for (int rank = 0; rank < num_ranks(); ++rank) {
-      Emitter& emitter = emitters_[rank];
+      Emitter& emitter = this->emitter(rank);
       const TensorType type = local_type(parameter.value, rank);
       const std::int32_t block = emitter.persistent(
           block_that_ops_read(value_name(parameter.value), type.dtype), type.bytes());
@@ -96,7 +105,7 @@ void MeshCompiler::make_gradient_sums() {
            term,
            {},
            false,
-           false,
+           std::vector<bool>(emitters_.size(), false),
            stage,
            {spec.partial, scattered_axes(spec, local(part_.parameters[i].value).spec)}});
     }
@@ -122,14 +131,14 @@ void MeshCompiler::make_gradient_sums() {
     }
   }
   for (auto& [alike, block] : sum_blocks_) {
-    block.name = "gradients";
+    block.name = spans() ? "gradients on " + mesh_.name() : "gradients";
     for (const int axis : alike.axes) block.name += "/" + mesh_.axes()[axis].name;
     if (!alike.scattered.empty()) block.name += " by " + axes_text(alike.scattered, mesh_);
   }
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const SumBlock& block = sum_blocks_.at(sums_[i].alike);
     for (int rank = 0; rank < num_ranks(); ++rank) {
-      Emitter& emitter = emitters_[rank];
+      Emitter& emitter = this->emitter(rank);
       sums_[i].buffers.push_back(
           emitter.add_persistent_buffer(emitter.persistent(block.name, block.bytes), offsets[i],
                                         local_type(sums_[i].term.gradient, rank)));
@@ -142,7 +151,7 @@ void MeshCompiler::make_inputs() {
     if (local(id).origin != LocalOrigin::kInput) continue;
     const Value& value = partition_.graph.value(local(id).value);
     for (int rank = 0; rank < num_ranks(); ++rank) {
-      inputs_[id] = emitters_[rank].add_input(
+      inputs_[{id, rank}] = emitter(rank).add_input(
           {value.name, value.type.dtype, region_of(value.type.shape, local(id).spec, mesh_, rank)});
     }
   }
@@ -158,13 +167,15 @@ void MeshCompiler::make_ends() {
     const std::string name = fmt::format("{} {}->{}", partition_.graph.value(edge.value).name,
                                          partition_.meshes[edge.from_mesh].name(),
                                          partition_.meshes[edge.to_mesh].name());
-    for (Emitter& emitter : emitters_) {
-      const std::size_t rank = &emitter - emitters_.data();
-      const transfer::DevicePart part = edges_[e].plan.device_part(mesh_.devices()[rank]);
-      end.transfer.push_back(part.empty()
-                                 ? std::nullopt
-                                 : std::optional(emitter.add_transfer(
-                                       {name, TransferKind::kReshard, edges_[e].op, part})));
+    const DeviceMesh& senders = partition_.meshes[edge.from_mesh];
+    end.posted.assign(emitters_.size(), 0);
+    for (const int rank : all_ranks_) {
+      const transfer::DeviceId device = mesh_.devices()[rank];
+      const transfer::DevicePart part = edges_[e].plan.device_part(device);
+      const bool here = !part.empty() && (end.sends || !senders.rank_of(device));
+      end.transfer.push_back(here ? std::optional(emitter(rank).add_transfer(
+                                        {name, TransferKind::kReshard, edges_[e].op, part}))
+                                  : std::nullopt);
     }
     ends_.push_back(std::move(end));
   }
@@ -174,7 +185,7 @@ void MeshCompiler::make_losses() {
   losses_.assign(emitters_.size(), -1);
   if (partition_.loss_mesh != mesh_id_) return;
   for (int rank = 0; rank < num_ranks(); ++rank) {
-    Emitter& emitter = emitters_[rank];
+    Emitter& emitter = this->emitter(rank);
     const TensorType type{DType::kF32, {schedule_.microbatches}};
     const std::int32_t block = emitter.persistent("losses/" + options_.name, type.bytes());
     losses_[rank] = block;
@@ -183,90 +194,125 @@ void MeshCompiler::make_losses() {
   }
 }
 
-void MeshCompiler::post_first_receives() {
+void MeshCompiler::post_first_receives(int actor) {
+  turn_to(actor);
   for (End& end : ends_) {
-    if (!end.sends) post_receives(end, options_.credits);
+    if (end.sends) continue;
+    for (const int rank : *active_) post_receives(end, rank, options_.credits);
   }
 }
 
-void MeshCompiler::emit_action(std::size_t index) {
-  const Action& action = schedule_.actors[actor_][index];
-  const StageId stage(action.stage);
-  for (Emitter& emitter : emitters_) emitter.begin(action.stage, action.kind, action.microbatch);
-  if (const auto again = recomputations_.find(stage);
-      again != recomputations_.end() && again->second.before(action.kind)) {
+std::optional<StageId> MeshCompiler::stage_here(const Action& action) const {
+  const std::optional<StageId> stage = stage_of(partition_, action);
+  return stage && partition_.mesh_of_stage[*stage] == mesh_id_ ? stage : std::nullopt;
+}
+
+void MeshCompiler::emit_action(ActionPlace place) {
+  turn_to(static_cast<int>(place.actor));
+  const Action& action = schedule_.actors[place.actor][place.index];
+  const std::optional<StageId> stage = stage_here(action);
+  if (!stage) return;
+  const auto again = recomputations_.find(*stage);
+  if (again != recomputations_.end() && again->second.before(action.kind))
     emit_recomputation(again->second, action.microbatch);
+  if (action.kind == ActionKind::kReduceGrad) start_reduction({*stage});
+  emit_steps(*stage, action.kind, action.microbatch);
+  if (again == recomputations_.end() || !runs(action.kind, Pass::kForward)) return;
+  for (const int rank : *active_) {
+    for (const LocalId id : again->second.what.dropped)
+      instances_[rank].erase({id, action.microbatch});
   }
-  if (action.kind == ActionKind::kReduceGrad) start_reduction({stage});
-  emit_steps(stage, action.kind, action.microbatch);
-  if (const auto again = recomputations_.find(stage);
-      again != recomputations_.end() && runs(action.kind, Pass::kForward)) {
-    for (auto& instances : instances_) {
-      for (const LocalId id : again->second.what.dropped) instances.erase({id, action.microbatch});
-    }
-  }
-  if (options_.lowering == Lowering::kSafe) return;
-  // What this action has used makes room for the next receives.
-  for (End& end : ends_) {
-    if (end.sends) continue;
-    const auto& uses = lanes_[end.edge].uses;
-    const auto use = std::find_if(uses.begin(), uses.end(), [&](const Lane::Use& candidate) {
-      return candidate.action == index;
-    });
-    if (use == uses.end()) continue;
-    post_receives(end, use - uses.begin() + 1 + options_.credits);
-  }
-  // What has arrived by now need not be kept. A device's program waits in the order in which it has
-  // sent.
-  std::vector<Unfinished> arrived;
-  const auto later = unfinished_.upper_bound(index);
-  for (auto at = unfinished_.begin(); at != later; ++at) arrived.push_back(at->second);
-  unfinished_.erase(unfinished_.begin(), later);
-  std::ranges::sort(arrived, {}, &Unfinished::handle);
-  for (const Unfinished& send : arrived) emitters_[send.rank].wait(send.handle);
 }
 
 void MeshCompiler::emit_steps(StageId stage, ActionKind kind, int microbatch) {
-  for (const std::size_t step : steps_of(part_, stage, kind)) emit_step(step, microbatch);
+  // What waits for the exchange is the beginning of the T that waits for it too.
+  if (kind == ActionKind::kVocabularyGrads && schedule_.vocabulary_barriers == 2)
+    emit_rest(stage, microbatch);
+  for (const std::size_t step : steps_of(part_, stage, kind, schedule_.vocabulary_barriers))
+    if (!rest_of_scores_.contains(step)) emit_step(step, microbatch);
+}
+
+void MeshCompiler::emit_rest_of_scores(int actor, int microbatch) {
+  turn_to(actor);
+  emit_rest(partition_.vocabulary->output, microbatch);
+}
+
+void MeshCompiler::emit_rest(StageId stage, int microbatch) {
+  for (const std::size_t step :
+       steps_of(part_, stage, ActionKind::kVocabularyScores, schedule_.vocabulary_barriers))
+    if (rest_of_scores_.contains(step)) emit_step(step, microbatch);
 }
 
 void MeshCompiler::emit_recomputation(const Recomputation& recomputation, int microbatch) {
   for (const std::size_t step : recomputation.order) emit_step(step, microbatch, Round::kAgain);
 }
 
-void MeshCompiler::post_receives(End& end, std::size_t up_to) {
-  const auto& uses = lanes_[end.edge].uses;
-  for (; end.posted < std::min(up_to, uses.size()); ++end.posted) {
-    const int microbatch = uses[end.posted].microbatch;
-    const LocalId destination = edges_[end.edge].edge.destination;
-    for (int rank = 0; rank < num_ranks(); ++rank) {
-      const std::size_t r = rank;
-      if (!end.transfer[r]) continue;
-      const std::uint32_t buffer = emitters_[r].add_arena_buffer(local_type(destination, rank));
-      instances_[r][{destination, microbatch}] = buffer;
-      emitters_[r].start(*end.transfer[r], microbatch, std::nullopt, buffer);
-    }
+void MeshCompiler::action_is_over(ActionPlace place) {
+  turn_to(static_cast<int>(place.actor));
+  // What this action has used makes room for the next receives.
+  for (End& end : ends_) {
+    if (end.sends) continue;
+    const auto& uses = lanes_[end.edge].uses.at(static_cast<int>(place.actor));
+    const auto use = std::find_if(uses.begin(), uses.end(), [&](const Lane::Use& candidate) {
+      return candidate.action == place.index;
+    });
+    if (use == uses.end()) continue;
+    for (const int rank : *active_)
+      post_receives(end, rank, use - uses.begin() + 1 + options_.credits);
+  }
+  // What has arrived by now need not be kept. A device's program waits in the order in which it has
+  // sent.
+  for (const int rank : *active_) {
+    auto& unfinished = unfinished_[rank];
+    std::vector<std::uint32_t> arrived;
+    const auto later = unfinished.upper_bound(place.index);
+    for (auto at = unfinished.begin(); at != later; ++at) arrived.push_back(at->second);
+    unfinished.erase(unfinished.begin(), later);
+    std::ranges::sort(arrived);
+    for (const std::uint32_t handle : arrived) emitter(rank).wait(handle);
+  }
+}
+
+void MeshCompiler::post_receives(End& end, int rank, std::size_t up_to) {
+  const auto& uses = lanes_[end.edge].uses.at(actor_of_rank_[rank]);
+  for (std::size_t& posted = end.posted[rank]; posted < std::min(up_to, uses.size()); ++posted) {
+    if (!end.transfer[rank]) continue;
+    const int microbatch = uses[posted].microbatch;
+    emitter(rank).start(*end.transfer[rank], microbatch, std::nullopt,
+                        instance(edges_[end.edge].edge.destination, microbatch, rank));
   }
 }
 
 void MeshCompiler::send(LocalId local_id, int microbatch) {
   for (const End& end : ends_) {
     if (!end.sends || edges_[end.edge].edge.source != local_id) continue;
-    OutgoingTensor outgoing{end.edge, microbatch, {}};
-    for (int rank = 0; rank < num_ranks(); ++rank)
-      outgoing.sources.push_back(instance(local_id, microbatch, rank));
     if (options_.lowering == Lowering::kSafe) {
+      const auto key = std::pair(end.edge, microbatch);
+      OutgoingTensor& outgoing =
+          incomplete_.try_emplace(key, OutgoingTensor{end.edge, microbatch, {}}).first->second;
+      for (const int rank : *active_) outgoing.sources[rank] = instance(local_id, microbatch, rank);
+      if (outgoing.sources.size() < emitters_.size()) continue;
       outgoing_.push_back(std::move(outgoing));
+      incomplete_.erase(key);
       continue;
     }
-    const std::size_t arrived_before = lanes_[end.edge].arrived_before[microbatch];
-    for (std::size_t r = 0; r < emitters_.size(); ++r) {
-      if (!end.transfer[r]) continue;
+    for (const int rank : *active_) {
+      if (!end.transfer[rank]) continue;
       const std::uint32_t handle =
-          emitters_[r].start(*end.transfer[r], microbatch, outgoing.sources[r], std::nullopt);
-      unfinished_.insert({arrived_before, {r, handle}});
+          emitter(rank).start(*end.transfer[rank], microbatch, instance(local_id, microbatch, rank),
+                              destination_here(end, microbatch, rank));
+      unfinished_[rank].insert(
+          {lanes_[end.edge].arrived_before.at(actor_of_rank_[rank])[microbatch], handle});
     }
   }
+}
+
+std::optional<std::uint32_t> MeshCompiler::destination_here(const End& end, int microbatch,
+                                                            int rank) {
+  const MeshEdge& edge = edges_[end.edge].edge;
+  const auto other = partition_.meshes[edge.to_mesh].rank_of(mesh_.devices()[rank]);
+  if (!other) return std::nullopt;
+  return (*all_)[edge.to_mesh]->instance(edge.destination, microbatch, *other);
 }
 
 void MeshCompiler::transfer_now(const OutgoingTensor& outgoing) {
@@ -275,16 +321,17 @@ void MeshCompiler::transfer_now(const OutgoingTensor& outgoing) {
   });
   WEFT_CHECK(end != ends_.end(), "edge {}", outgoing.edge);
   const LocalId destination = edges_[outgoing.edge].edge.destination;
-  for (int rank = 0; rank < num_ranks(); ++rank) {
-    const std::size_t r = rank;
-    if (!end->transfer[r]) continue;
+  for (const int rank : all_ranks_) {
+    if (!end->transfer[rank]) continue;
     std::optional<std::uint32_t> source, target;
     if (end->sends) {
-      source = outgoing.sources[r];
+      source = outgoing.sources.at(rank);
+      target = destination_here(*end, outgoing.microbatch, rank);
     } else {
       target = instance(destination, outgoing.microbatch, rank);
     }
-    emitters_[r].wait(emitters_[r].start(*end->transfer[r], outgoing.microbatch, source, target));
+    emitter(rank).wait(
+        emitter(rank).start(*end->transfer[rank], outgoing.microbatch, source, target));
   }
 }
 
@@ -295,10 +342,10 @@ std::uint32_t MeshCompiler::instance(LocalId id, int microbatch, int rank) {
   if (local(id).once_per_step) microbatch = -1;
   const auto found = instances_[r].find({id, microbatch});
   if (found != instances_[r].end()) return found->second;
-  const std::uint32_t buffer = emitters_[r].add_arena_buffer(local_type(id, rank));
+  const std::uint32_t buffer = emitter(rank).add_arena_buffer(local_type(id, rank));
   instances_[r][{id, microbatch}] = buffer;
-  if (const auto input = inputs_.find(id); input != inputs_.end())
-    emitters_[r].read(input->second, buffer, microbatch);
+  if (const auto input = inputs_.find({id, rank}); input != inputs_.end())
+    emitter(rank).read(input->second, buffer, microbatch);
   return buffer;
 }
 
@@ -320,20 +367,21 @@ void MeshCompiler::emit_step(std::size_t index, int microbatch, Round round) {
 
 void MeshCompiler::emit_move(std::size_t index, int microbatch, Round round) {
   const auto& [input, output, move] = std::get<MoveStep>(part_.steps[index].what);
-  if (local(output).once_per_step && instances_.front().contains({output, -1})) return;
-  std::vector<std::uint32_t> sources, destinations;
-  for (int rank = 0; rank < num_ranks(); ++rank) {
-    sources.push_back(instance(input, microbatch, rank));
-    destinations.push_back(instance(output, microbatch, rank));
+  if (local(output).once_per_step && instances_[active_->front()].contains({output, -1})) return;
+  std::vector<std::uint32_t> sources(emitters_.size()), destinations(emitters_.size());
+  for (const int rank : *active_) {
+    sources[rank] = instance(input, microbatch, rank);
+    destinations[rank] = instance(output, microbatch, rank);
   }
   if (move.kind == MoveKind::kSlice)
     return slice(partition_.graph.value(local(input).value).type, move, sources, destinations);
   const auto& transfers =
       round == Round::kFirst ? step_transfer_[index] : step_transfer_again_[index];
-  for (std::size_t r = 0; r < emitters_.size(); ++r) {
+  for (const int rank : *active_) {
     const std::uint32_t handle =
-        emitters_[r].start(transfers[r], microbatch, sources[r], destinations[r]);
-    if (options_.lowering == Lowering::kSafe) emitters_[r].wait(handle);
+        emitter(rank).start(transfers[rank], microbatch, sources[rank], destinations[rank]);
+    // Devices that run their parts at different times wait where they need the result.
+    if (options_.lowering == Lowering::kSafe && !spans()) emitter(rank).wait(handle);
   }
 }
 
@@ -362,8 +410,7 @@ Op MeshCompiler::op_of(const ComputeStep& step, int rank) const {
 void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round round) {
   const auto gradient = gradients_of_.find(step.outputs.front());
   const bool direct = gradient != gradients_of_.end() && sums_[gradient->second.front()].direct;
-  const bool accumulate = direct && sums_[gradient->second.front()].started;
-  for (int rank = 0; rank < num_ranks(); ++rank) {
+  for (const int rank : *active_) {
     const std::size_t r = rank;
     const Coordinate coordinate = mesh_.coordinate(rank);
     const bool applies_once = std::all_of(step.once_axes.begin(), step.once_axes.end(),
@@ -379,22 +426,22 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round r
       if (direct) {
         outputs.push_back(sums_[gradients_of_.at(output).front()].buffers[r]);
       } else if (partition_.loss_mesh == mesh_id_ && output == partition_.loss_local) {
-        const std::uint32_t loss = emitters_[r].add_persistent_buffer(
+        const std::uint32_t loss = emitter(rank).add_persistent_buffer(
             losses_[r], static_cast<std::uint64_t>(microbatch) * 4, {DType::kF32, {}});
         instances_[r][{output, microbatch}] = loss;
         outputs.push_back(loss);
       } else if (round == Round::kAgain && instances_[r].contains({output, microbatch})) {
         // It is still there, and may be on its way.
-        outputs.push_back(emitters_[r].add_arena_buffer(local_type(output, rank)));
+        outputs.push_back(emitter(rank).add_arena_buffer(local_type(output, rank)));
       } else {
         outputs.push_back(instance(output, microbatch, rank));
       }
     }
-    emitters_[r].run(op_of(step, rank), std::move(inputs), std::move(outputs), accumulate);
-  }
-  if (direct) {
+    const bool accumulate = direct && sums_[gradient->second.front()].started[r];
+    emitter(rank).run(op_of(step, rank), std::move(inputs), std::move(outputs), accumulate);
+    if (!direct) continue;
     for (const LocalId output : step.outputs)
-      sums_[gradients_of_.at(output).front()].started = true;
+      sums_[gradients_of_.at(output).front()].started[r] = true;
   }
 }
 
@@ -404,21 +451,19 @@ void MeshCompiler::add_gradient(LocalId id, int microbatch) {
   for (const std::size_t index : found->second) {
     GradientSum& sum = sums_[index];
     if (sum.direct) continue;
-    for (int rank = 0; rank < num_ranks(); ++rank) {
-      const std::size_t r = rank;
-      emitters_[r].accumulate(instance(id, microbatch, rank), sum.buffers[r], !sum.started);
+    for (const int rank : *active_) {
+      emitter(rank).accumulate(instance(id, microbatch, rank), sum.buffers[rank],
+                               !sum.started[rank]);
+      sum.started[rank] = true;
     }
-    sum.started = true;
   }
 }
 
-std::vector<Program> MeshCompiler::finish() {
-  std::vector<Program> programs;
-  for (Emitter& emitter : emitters_) {
-    emitter.wait_for_all();
-    programs.push_back(emitter.finish());
-  }
-  return programs;
+void MeshCompiler::make_rest_of_scores() {
+  if (!spans()) return;
+  const std::vector<std::size_t> rest =
+      rest_of_scores(part_, partition_.vocabulary->output, schedule_.vocabulary_barriers);
+  rest_of_scores_.insert(rest.begin(), rest.end());
 }
 
 }  // namespace weft::mesh

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,52 +35,58 @@ class TransferOps {
   std::vector<InMeshTransfer> in_mesh_;
 };
 
-/// In safe mode: a tensor that an action has made and that is to go to another mesh.
+/// In safe mode: a tensor that is to go to another mesh when all its devices have made it.
 struct OutgoingTensor {
   std::size_t edge = 0;
   int microbatch = 0;
-  std::vector<std::uint32_t> sources;  ///< The sender's buffers, by rank.
+  std::map<int, std::uint32_t> sources;  ///< The senders' buffers, by rank.
 };
 
-/// Compiles the programs of one mesh: walks its schedule once and emits for all its devices side by
-/// side, as they differ only in regions, in who sends and in who adds a bias. Used once.
+class MeshCompiler;
+using MeshCompilers = IndexedVector<MeshId, std::unique_ptr<MeshCompiler>>;
+
+/// Compiles one mesh's part of its devices' programs: emits what an action does for all devices of
+/// its actor side by side, as they differ only in regions, in who sends and in who adds a bias. The
+/// programs are the devices', and a device of a mesh that spans others has parts of two meshes in
+/// its program. Used once.
 class MeshCompiler {
  public:
-  /// `lanes`: by edge.
-  MeshCompiler(const Partition& partition, MeshId mesh, const Schedule& schedule, int actor,
-               const std::vector<PlannedEdge>& edges, const std::vector<Lane>& lanes,
-               const transfer::Topology& topology, const CompileOptions& options, TransferOps& ops);
+  /// `actors`: by rank. `lanes`: by edge. `emitters`: by DeviceId.
+  MeshCompiler(const Partition& partition, MeshId mesh, const Schedule& schedule,
+               const std::vector<int>& actors, const std::vector<PlannedEdge>& edges,
+               const std::vector<Lane>& lanes, const transfer::Topology& topology,
+               const CompileOptions& options, TransferOps& ops,
+               std::map<transfer::DeviceId, Emitter>& emitters);
 
-  std::size_t actor() const { return actor_; }
-  /// With lanes: before the first action.
-  void post_first_receives();
-  /// Emits the actor's action of this index with what follows from it; to be called for all of them
-  /// in order.
-  void emit_action(std::size_t index);
-  /// In safe mode: what the last action has made for other meshes.
+  /// The compilers of all meshes: before anything is emitted.
+  void meet(const MeshCompilers& all) { all_ = &all; }
+  /// Whether the actor runs devices of this mesh.
+  bool has_ranks_of(int actor) const { return ranks_of_actor_.contains(actor); }
+  /// With lanes: before the first action of the actor.
+  void post_first_receives(int actor);
+  /// Emits what the actor's action of this index does on this mesh; to be called for all of them in
+  /// order.
+  void emit_action(ActionPlace place);
+  /// What an S of the actor leaves for when its exchange is over.
+  void emit_rest_of_scores(int actor, int microbatch);
+  /// With lanes: what follows from an action of the actor that is over, on whichever mesh it was.
+  void action_is_over(ActionPlace place);
+  /// In safe mode: what is now ready to go to other meshes.
   std::vector<OutgoingTensor> take_outgoing() { return std::exchange(outgoing_, {}); }
   /// In safe mode: the transfer from start to end, on whichever side this mesh is.
   void transfer_now(const OutgoingTensor& outgoing);
-  /// Emits the end of a training step: reduce gradients, exchange the terms of shared parameters,
-  /// global norm, update. `all_devices` are those of all meshes, ascending.
-  void emit_update(const std::vector<TermTransfer>& terms, std::uint32_t norm_op,
-                   const transfer::ReshardPlan& norm_plan,
-                   const std::vector<transfer::DeviceId>& all_devices);
-  /// Waits for what is under way and gives the programs, by rank.
-  std::vector<Program> finish();
+  /// Emits the end of a training step: reduces gradients and exchanges the terms of shared
+  /// parameters.
+  void emit_gradients(const std::vector<TermTransfer>& terms);
 
  private:
   /// This mesh's end of an edge.
   struct End {
     std::size_t edge = 0;
     bool sends = false;
-    std::size_t posted = 0;                              ///< Receives started so far.
-    std::vector<std::optional<std::uint32_t>> transfer;  ///< By rank.
-  };
-  /// A send under way.
-  struct Unfinished {
-    std::size_t rank = 0;
-    std::uint32_t handle = 0;
+    std::vector<std::size_t> posted;  ///< By rank: receives started so far.
+    /// By rank. Nothing where the device has no part, or, of a receiver, is a sender too.
+    std::vector<std::optional<std::uint32_t>> transfer;
   };
   /// What a stage that recomputes drops after its forward, and the steps that it runs again before
   /// its backward.
@@ -113,7 +121,7 @@ class MeshCompiler {
     GradientTerm term;
     std::vector<std::uint32_t> buffers;  ///< By rank.
     bool direct = false;                 ///< The op that computes it adds it there itself.
-    bool started = false;                ///< The first microbatch has written.
+    std::vector<bool> started;           ///< By rank: the first microbatch has written.
     StageId stage;                       ///< Computes it.
     SumsAlike alike;
     /// Once it has been scattered: the parameter's part of the whole sum, by rank.
@@ -143,7 +151,20 @@ class MeshCompiler {
   void make_step_transfers();
   void make_losses();
   void make_recomputations();
+  void make_rest_of_scores();
 
+  /// The ranks that the actor runs are those of emission from now on.
+  void turn_to(int actor) { active_ = &ranks_of_actor_.at(actor); }
+  /// Whether this mesh has a part in what the action does, and of which stage.
+  std::optional<StageId> stage_here(const Action& action) const;
+  /// The actor's ranks are no others' only if the mesh spans none.
+  bool spans() const { return partition_.spans(mesh_id_); }
+  Emitter& emitter(int rank) { return *emitters_[rank]; }
+
+  /// Where the device also is a receiver of the edge that it sends on: its buffer there.
+  std::optional<std::uint32_t> destination_here(const End& end, int microbatch, int rank);
+  void wait_for_all();
+  void emit_rest(StageId stage, int microbatch);
   void emit_steps(StageId stage, ActionKind kind, int microbatch);
   void emit_recomputation(const Recomputation& recomputation, int microbatch);
   void emit_step(std::size_t step, int microbatch, Round round = Round::kFirst);
@@ -152,7 +173,7 @@ class MeshCompiler {
   void emit_compute(const ComputeStep& step, int microbatch, Round round);
   void emit_move(std::size_t step, int microbatch, Round round);
   void send(LocalId local, int microbatch);
-  void post_receives(End& end, std::size_t up_to);
+  void post_receives(End& end, int rank, std::size_t up_to);
   void add_gradient(LocalId local, int microbatch);
   std::uint32_t instance(LocalId local, int microbatch, int rank);
 
@@ -197,7 +218,8 @@ class MeshCompiler {
   const Partition& partition_;
   const MeshId mesh_id_;
   const Schedule& schedule_;
-  const std::size_t actor_;
+  const std::vector<int> actor_of_rank_;
+  std::map<int, std::vector<int>> ranks_of_actor_;
   const DeviceMesh& mesh_;
   const MeshPartition& part_;
   const std::vector<PlannedEdge>& edges_;
@@ -206,17 +228,25 @@ class MeshCompiler {
   const CompileOptions& options_;
   TransferOps& ops_;
 
-  std::vector<Emitter> emitters_;
+  std::vector<Emitter*> emitters_;  ///< By rank.
+  const MeshCompilers* all_ = nullptr;
+  const std::vector<int>* active_ = nullptr;
+  std::vector<int> all_ranks_;
   /// Per rank: (value, microbatch) -> buffer.
   std::vector<std::map<std::pair<LocalId, int>, std::uint32_t>> instances_;
   /// Per rank: parameter -> buffer that ops read.
   std::vector<std::map<LocalId, std::uint32_t>> parameters_;
-  /// Data inputs, equal index on every rank.
-  std::map<LocalId, std::uint32_t> inputs_;
+  /// Data inputs, by value and rank.
+  std::map<std::pair<LocalId, int>, std::uint32_t> inputs_;
   std::vector<End> ends_;
-  /// By the action that need not wait for it long, nor those after it.
-  std::multimap<std::size_t, Unfinished> unfinished_;
+  /// By rank: sends under way, by the action of its actor that need not wait for them long, nor
+  /// those after it.
+  std::vector<std::multimap<std::size_t, std::uint32_t>> unfinished_;
   std::vector<OutgoingTensor> outgoing_;
+  /// In safe mode: those that not all devices have made yet.
+  std::map<std::pair<std::size_t, int>, OutgoingTensor> incomplete_;
+  /// Steps of a vocabulary's output layer that wait for what its devices exchange.
+  std::set<std::size_t> rest_of_scores_;
   std::map<StageId, Recomputation> recomputations_;
   /// As step_transfer_, for the second round.
   std::vector<std::vector<std::uint32_t>> step_transfer_again_;

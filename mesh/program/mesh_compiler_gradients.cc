@@ -67,10 +67,10 @@ void MeshCompiler::start_reduction(const std::set<StageId>& stages) {
       const auto transfers = add_group_plans(name, TransferKind::kAllReduce,
                                              plan_all_reduce(type, sums.axes, mesh_, topology_));
       for (std::size_t r = 0; r < emitters_.size(); ++r) {
-        const std::int32_t persistent = emitters_[r].persistent(block.name, block.bytes);
-        const std::uint32_t piece = emitters_[r].add_persistent_buffer(persistent, begin, type);
-        const std::uint32_t handle = emitters_[r].start(transfers[r], -1, piece, piece);
-        if (options_.lowering == Lowering::kSafe) emitters_[r].wait(handle);
+        const std::int32_t persistent = emitters_[r]->persistent(block.name, block.bytes);
+        const std::uint32_t piece = emitters_[r]->add_persistent_buffer(persistent, begin, type);
+        const std::uint32_t handle = emitters_[r]->start(transfers[r], -1, piece, piece);
+        if (options_.lowering == Lowering::kSafe) emitters_[r]->wait(handle);
       }
     }
   }
@@ -121,9 +121,10 @@ void MeshCompiler::scatter_bucket(const SumsAlike& alike, const std::vector<std:
       fmt::format("reduce-scatter {} {}", sum_blocks_.at(alike).name, buckets_);
   // Two that take turns: one is filled while the other is under way.
   Bucket& turn = turns_[buckets_++ % turns_.size()];
-  for (std::size_t r = 0; r < turn.under_way.size(); ++r) emitters_[r].wait(turn.under_way[r]);
+  for (std::size_t r = 0; r < turn.under_way.size(); ++r) emitters_[r]->wait(turn.under_way[r]);
   turn.under_way.clear();
-  const std::string block = fmt::format("bucket/{}", &turn - turns_.data());
+  const std::string block =
+      fmt::format("bucket{}/{}", spans() ? " on " + mesh_.name() : "", &turn - turns_.data());
   std::vector<std::uint32_t> sources(emitters_.size()), results(emitters_.size());
   std::vector<GroupPlan> plans;
   for (const std::vector<int>& group : groups) {
@@ -131,7 +132,7 @@ void MeshCompiler::scatter_bucket(const SumsAlike& alike, const std::vector<std:
     for (const int rank : group) {
       const auto begin = static_cast<std::int64_t>(shards.size()) * elements;
       shards.push_back({mesh_.devices()[rank], Region({{begin, begin + elements}})});
-      Emitter& emitter = emitters_[rank];
+      Emitter& emitter = this->emitter(rank);
       const std::int32_t from = emitter.persistent(block, bucket_bytes_);
       const std::int32_t to = emitter.persistent(name, own.bytes());
       sources[rank] = emitter.add_persistent_buffer(from, 0, all);
@@ -143,8 +144,8 @@ void MeshCompiler::scatter_bucket(const SumsAlike& alike, const std::vector<std:
   }
   const auto transfers = add_group_plans(name, TransferKind::kAllReduce, plans);
   for (std::size_t r = 0; r < emitters_.size(); ++r) {
-    turn.under_way.push_back(emitters_[r].start(transfers[r], -1, sources[r], results[r]));
-    if (options_.lowering == Lowering::kSafe) emitters_[r].wait(turn.under_way.back());
+    turn.under_way.push_back(emitters_[r]->start(transfers[r], -1, sources[r], results[r]));
+    if (options_.lowering == Lowering::kSafe) emitters_[r]->wait(turn.under_way.back());
   }
   std::vector<int> rest;
   for (const int axis : alike.axes)
@@ -155,7 +156,7 @@ void MeshCompiler::scatter_bucket(const SumsAlike& alike, const std::vector<std:
 void MeshCompiler::fill_bucket(const std::vector<std::size_t>& bucket, int rank,
                                const std::vector<int>& group, std::int32_t block,
                                std::int32_t result, std::int64_t elements) {
-  Emitter& emitter = emitters_[rank];
+  Emitter& emitter = this->emitter(rank);
   std::int64_t offset = 0;
   for (const std::size_t index : bucket) {
     GradientSum& sum = sums_[index];
@@ -182,8 +183,8 @@ void MeshCompiler::finish_reduction() {
                         plan_all_reduce(bucket.type, bucket.axes, mesh_, topology_));
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
       const std::uint32_t handle =
-          emitters_[r].start(transfers[r], -1, bucket.buffers[r], bucket.buffers[r]);
-      if (options_.lowering == Lowering::kSafe) emitters_[r].wait(handle);
+          emitters_[r]->start(transfers[r], -1, bucket.buffers[r], bucket.buffers[r]);
+      if (options_.lowering == Lowering::kSafe) emitters_[r]->wait(handle);
     }
   }
 }
@@ -209,7 +210,7 @@ std::vector<std::uint32_t> MeshCompiler::final_term(std::size_t index) {
   for (const Move& move : moves) {
     std::vector<std::uint32_t> moved;
     for (int rank = 0; rank < num_ranks(); ++rank) {
-      Emitter& emitter = emitters_[rank];
+      Emitter& emitter = this->emitter(rank);
       const TensorType part{DType::kF32, local_shape(type.shape, move.to, mesh_, rank)};
       moved.push_back(
           move.to == wanted
@@ -225,7 +226,7 @@ std::vector<std::uint32_t> MeshCompiler::final_term(std::size_t index) {
           fmt::format("{} gradient of {}", to_string(move.kind), value_name(parameter.value)), type,
           move);
       for (std::size_t r = 0; r < emitters_.size(); ++r)
-        emitters_[r].start(transfers[r], -1, buffers[r], moved[r]);
+        emitters_[r]->start(transfers[r], -1, buffers[r], moved[r]);
     }
     buffers = std::move(moved);
   }
@@ -250,7 +251,7 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(
                                          partition_.meshes[transfer.from_mesh].name(),
                                          partition_.meshes[transfer.to_mesh].name());
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
-      Emitter& emitter = emitters_[r];
+      Emitter& emitter = this->emitter(r);
       if (!sends) {
         const TensorType type = state_type(at->value, r);
         const std::int32_t block =
@@ -277,65 +278,51 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(
     gradients.emplace_back();
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
       const TensorType type = state_type(part_.parameters[i].value, r);
-      const std::int32_t block = emitters_[r].persistent(
+      const std::int32_t block = emitters_[r]->persistent(
           "gradient/" + value_name(part_.parameters[i].value), type.bytes());
-      const std::uint32_t sum = emitters_[r].add_persistent_buffer(block, 0, type);
+      const std::uint32_t sum = emitters_[r]->add_persistent_buffer(block, 0, type);
       for (const auto& [term, buffers] : terms[i])
-        emitters_[r].accumulate(buffers[r], sum, term == 0);
+        emitters_[r]->accumulate(buffers[r], sum, term == 0);
       gradients.back().push_back(sum);
     }
   }
   return gradients;
 }
 
-void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint32_t norm_op,
-                               const transfer::ReshardPlan& norm_plan,
-                               const std::vector<transfer::DeviceId>& all_devices) {
+void MeshCompiler::wait_for_all() {
+  for (Emitter* emitter : emitters_) emitter->wait_for_all();
+}
+
+void MeshCompiler::emit_gradients(const std::vector<TermTransfer>& terms) {
+  active_ = &all_ranks_;
   start_reduction(std::set<StageId>(unreduced_));
-  for (Emitter& emitter : emitters_) emitter.wait_for_all();
+  wait_for_all();
   finish_reduction();
-  for (Emitter& emitter : emitters_) emitter.wait_for_all();
+  wait_for_all();
   const std::vector<std::vector<std::uint32_t>> gradients = final_gradients(terms);
   for (std::size_t i = 0; i < part_.parameters.size(); ++i) {
     const LocalParameter& parameter = part_.parameters[i];
     const Parameter& logical = partition_.graph.parameters()[parameter.parameter];
     const Value& value = partition_.graph.value(logical.value);
     const Spec& spec = local(parameter.value).spec;
-    for (int rank = 0; rank < num_ranks(); ++rank) {
+    for (const int rank : all_ranks_) {
       const std::size_t r = rank;
       const TensorType type = state_type(parameter.value, rank);
       const std::vector<std::string> blocks = checkpoint_blocks(value.name);
       const auto state = [&](std::size_t block) {
-        return emitters_[r].add_persistent_buffer(
-            emitters_[r].persistent(blocks[block], type.bytes()), 0, type);
+        return emitters_[r]->add_persistent_buffer(
+            emitters_[r]->persistent(blocks[block], type.bytes()), 0, type);
       };
       const std::uint32_t read = parameters_[r].at(parameter.value);
       const bool copied = value.type.dtype != DType::kF32;
-      emitters_[r].add_parameter({value.name, static_cast<std::uint32_t>(parameter.parameter),
-                                  logical.shape, region_of(value.type.shape, spec, mesh_, rank),
-                                  static_cast<std::uint8_t>(logical.initializer.kind),
-                                  logical.initializer.standard_deviation, logical.decay,
-                                  parameter.is_home && is_first_replica(spec, mesh_, rank),
-                                  copied ? state(0) : read, gradients[i][r], state(1), state(2),
-                                  copied ? static_cast<std::int32_t>(read) : -1});
+      emitters_[r]->add_parameter({value.name, static_cast<std::uint32_t>(parameter.parameter),
+                                   logical.shape, region_of(value.type.shape, spec, mesh_, rank),
+                                   static_cast<std::uint8_t>(logical.initializer.kind),
+                                   logical.initializer.standard_deviation, logical.decay,
+                                   parameter.is_home && is_first_replica(spec, mesh_, rank),
+                                   copied ? state(0) : read, gradients[i][r], state(1), state(2),
+                                   copied ? static_cast<std::int32_t>(read) : -1});
     }
-  }
-  for (std::size_t r = 0; r < emitters_.size(); ++r) {
-    Emitter& emitter = emitters_[r];
-    emitter.wait_for_all();
-    const std::int64_t rows = all_devices.size();
-    const std::int64_t columns = partition_.graph.parameters().size();
-    const TensorType row{DType::kF64, {1, columns}}, table{DType::kF64, {rows, columns}};
-    const auto on_host = [&](const std::string& name, const TensorType& type) {
-      return emitter.add_persistent_buffer(
-          emitter.persistent(name, type.bytes(), MemoryPlace::kHost), 0, type);
-    };
-    const std::uint32_t own = on_host("norms/own", row), all = on_host("norms/all", table);
-    emitter.norm(own);
-    const std::uint32_t gather = emitter.add_transfer(
-        {"norms", TransferKind::kNorm, norm_op, norm_plan.device_part(mesh_.devices()[r])});
-    emitter.wait(emitter.start(gather, -1, own, all));
-    emitter.update(all);
   }
 }
 

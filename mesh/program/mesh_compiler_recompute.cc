@@ -12,7 +12,8 @@ void MeshCompiler::make_recomputations() {
   for (const StageId stage : partition_.mesh_of_stage.ids()) {
     if (partition_.mesh_of_stage[stage] != mesh_id_) continue;
     const std::size_t s = stage.value();
-    const auto& actions = schedule_.actors[actor_];
+    if (spans()) continue;
+    const auto& actions = schedule_.actors[actor_of_rank_.front()];
     const bool scheduled = std::any_of(actions.begin(), actions.end(), [&](const Action& action) {
       return action.kind == ActionKind::kRecompute && action.stage == stage.value();
     });

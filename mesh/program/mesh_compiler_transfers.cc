@@ -14,7 +14,7 @@ std::vector<std::uint32_t> MeshCompiler::add_group_plans(const std::string& name
     for (const int rank : group.ranks) {
       const transfer::DevicePart part = std::visit(
           [&](const auto& plan) { return plan.device_part(mesh_.devices()[rank]); }, group.plan);
-      transfers[rank] = emitters_[rank].add_transfer({name, kind, op, part});
+      transfers[rank] = emitter(rank).add_transfer({name, kind, op, part});
     }
   }
   return transfers;
@@ -38,7 +38,7 @@ std::vector<std::uint32_t> MeshCompiler::add_step_transfer(const Step& step,
 
 void MeshCompiler::emit_slice(int rank, const Region& held, const Region& kept,
                               std::uint32_t source, std::uint32_t destination) {
-  Emitter& emitter = emitters_[rank];
+  Emitter& emitter = this->emitter(rank);
   std::size_t dimension = 0;
   for (std::size_t d = 0; d < held.rank(); ++d)
     if (held[d] != kept[d]) dimension = d;
@@ -52,7 +52,7 @@ void MeshCompiler::emit_slice(int rank, const Region& held, const Region& kept,
 void MeshCompiler::slice(const TensorType& type, const Move& move,
                          const std::vector<std::uint32_t>& sources,
                          const std::vector<std::uint32_t>& destinations) {
-  for (int rank = 0; rank < num_ranks(); ++rank)
+  for (const int rank : *active_)
     emit_slice(rank, region_of(type.shape, move.from, mesh_, rank),
                region_of(type.shape, move.to, mesh_, rank), sources[rank], destinations[rank]);
 }

@@ -27,7 +27,8 @@ struct Printer {
   const Program& program;
 
   std::string operator()(const Begin& begin) const {
-    return "  " + to_string(Action{begin.stage, begin.kind, begin.microbatch}) + ":";
+    return "  " + to_string(Action{begin.stage, begin.kind, begin.microbatch}) +
+           (begin.goes_on ? ", after its exchange:" : ":");
   }
   std::string operator()(const Run& run) const {
     return fmt::format("    run {}({}) {} {}", to_string(program.ops[run.op]),

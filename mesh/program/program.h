@@ -110,7 +110,11 @@ struct Begin {
   std::int32_t stage = 0;
   ActionKind kind = ActionKind::kForward;
   std::int32_t microbatch = 0;
-  static constexpr auto fields = weft::fields(&Begin::stage, &Begin::kind, &Begin::microbatch);
+  /// It goes on with an action that began before: with what an S leaves for when its devices have
+  /// exchanged their statistics.
+  bool goes_on = false;
+  static constexpr auto fields =
+      weft::fields(&Begin::stage, &Begin::kind, &Begin::microbatch, &Begin::goes_on);
 };
 /// Runs an op on buffers.
 struct Run {

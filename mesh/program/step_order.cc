@@ -1,6 +1,8 @@
 #include "mesh/program/step_order.h"
 
 #include <algorithm>
+#include <set>
+#include <variant>
 
 #include "mesh/program/lanes.h"
 #include "mesh/program/recomputation.h"
@@ -14,13 +16,33 @@ void sort(std::vector<std::size_t>& steps, const MeshPartition& part) {
 
 }  // namespace
 
-std::vector<std::size_t> steps_of(const MeshPartition& part, StageId stage, ActionKind kind) {
+std::vector<std::size_t> steps_of(const MeshPartition& part, StageId stage, ActionKind kind,
+                                  int vocabulary_barriers) {
   std::vector<std::size_t> steps;
   for (std::size_t i = 0; i < part.steps.size(); ++i) {
-    if (part.steps[i].stage == stage && runs(kind, part.steps[i].pass)) steps.push_back(i);
+    if (part.steps[i].stage == stage && runs(kind, part.steps[i].pass, vocabulary_barriers))
+      steps.push_back(i);
   }
   sort(steps, part);
   return steps;
+}
+
+std::vector<std::size_t> rest_of_scores(const MeshPartition& part, StageId output,
+                                        int vocabulary_barriers) {
+  std::vector<std::size_t> rest;
+  std::set<LocalId> late;
+  for (const std::size_t i :
+       steps_of(part, output, ActionKind::kVocabularyScores, vocabulary_barriers)) {
+    const Step& step = part.steps[i];
+    const bool waits =
+        std::ranges::any_of(inputs_of(step), [&](LocalId input) { return late.contains(input); });
+    const auto* move = std::get_if<MoveStep>(&step.what);
+    const bool exchanges = move != nullptr && move->move.kind != MoveKind::kSlice;
+    if (waits) rest.push_back(i);
+    if (!waits && !exchanges) continue;
+    for (const LocalId output_of_step : outputs_of(step)) late.insert(output_of_step);
+  }
+  return rest;
 }
 
 std::vector<std::size_t> steps_again(const MeshPartition& part, StageId stage) {

@@ -15,10 +15,12 @@ TraceKind trace_kind(ActionKind kind) {
     case ActionKind::kForward: return TraceKind::kForward;
     case ActionKind::kBackward: return TraceKind::kBackward;
     case ActionKind::kInputGrad: return TraceKind::kInputGrad;
-    case ActionKind::kWeightGrad: return TraceKind::kWeightGrad;
+    case ActionKind::kWeightGrad:
+    case ActionKind::kVocabularyGrads:
+    case ActionKind::kInputBackward: return TraceKind::kWeightGrad;
     case ActionKind::kReduceGrad: return TraceKind::kCollective;
     case ActionKind::kOptimizer: return TraceKind::kUpdate;
-    default: return TraceKind::kForward;  // recomputation; programs have no other kinds
+    default: return TraceKind::kForward;  // recomputation, S and IF
   }
 }
 
@@ -53,7 +55,7 @@ void StepTimeline::begin(const Begin& begin, TimePoint now) {
   auto time = std::ranges::find_if(times, same);
   if (time == times.end())
     time = times.insert(times.end(), ActionTime{.stage = begin.stage, .kind = begin.kind});
-  ++time->count;
+  if (!begin.goes_on) ++time->count;
   action_time_ = time - times.begin();
 }
 

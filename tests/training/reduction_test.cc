@@ -159,7 +159,7 @@ TEST(Reduction, AScheduleFileMayNameItWhereItCanBeDone) {
           "together, when the norm of all gradients is known; move OPT to the end of the row"));
   EXPECT_THAT(
       refusal(row + "0S0,0B3"),
-      HasSubstr("schedule 'mine', actor 0: 0S0 is a vocabulary pass; these can be simulated"));
+      HasSubstr("schedule 'mine', actor 0: 0S0 is a vocabulary pass, but here the first stage"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "mesh/program/recomputation.h"
+#include "mesh/program/step_order.h"
 
 namespace weft::mesh {
 namespace {
@@ -66,6 +67,38 @@ StageMemory stage_memory(const Partition& partition, StageId stage) {
     if (rank == 0 || own.activations > most.activations) most = own;
   }
   return most;
+}
+
+VocabularyMemory vocabulary_memory(const Partition& partition, int vocabulary_barriers) {
+  const MeshId mesh = *partition.spanning_mesh();
+  const MeshPartition& part = partition.per_mesh[mesh];
+  const auto& [output, input] = *partition.vocabulary;
+  const std::vector<std::size_t> late = rest_of_scores(part, output, vocabulary_barriers);
+  const std::set<std::size_t> rest(late.begin(), late.end());
+  std::set<LocalId> made_by_scores, for_grads, for_rest;
+  for (std::size_t i = 0; i < part.steps.size(); ++i) {
+    const Step& step = part.steps[i];
+    if (step.stage != output) continue;
+    const bool first = step.pass == Pass::kForward && !rest.contains(i);
+    for (const LocalId made : outputs_of(step))
+      if (first) made_by_scores.insert(made);
+    for (const LocalId read : inputs_of(step)) {
+      if (part.locals[read].origin == LocalOrigin::kParameter) continue;
+      if (first && part.locals[read].origin == LocalOrigin::kReceived) made_by_scores.insert(read);
+      if (rest.contains(i)) for_rest.insert(read);
+      else if (!first) for_grads.insert(read);
+    }
+  }
+  VocabularyMemory memory;
+  for (const LocalId local : made_by_scores) {
+    if (for_grads.contains(local)) memory.scores += local_bytes(partition, mesh, local);
+    else if (for_rest.contains(local)) memory.partial += local_bytes(partition, mesh, local);
+  }
+  if (!input) return memory;
+  for (const MeshEdge& edge : partition.edges)
+    if (edge.from_mesh == mesh && edge.from_stage == *input)
+      memory.embedded += local_bytes(partition, mesh, edge.source);
+  return memory;
 }
 
 }  // namespace weft::mesh

@@ -16,4 +16,12 @@ StageMemory stage_memory(const Partition& partition, StageId stage);
 /// Bytes of a value on the device that has most of it.
 double local_bytes(const Partition& partition, MeshId mesh, LocalId local);
 
+/// What vocabulary passes hold of a microbatch, on the device that holds most; see StageCosts.
+struct VocabularyMemory {
+  double scores = 0;
+  double partial = 0;
+  double embedded = 0;
+};
+VocabularyMemory vocabulary_memory(const Partition& partition, int vocabulary_barriers);
+
 }  // namespace weft::mesh

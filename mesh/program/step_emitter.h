@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <vector>
+
+#include "mesh/program/compile.h"
+#include "mesh/program/emitter.h"
+#include "mesh/program/lanes.h"
+#include "mesh/program/mesh_compiler.h"
+#include "mesh/schedule/action_order.h"
+
+namespace weft::mesh {
+
+/// Has the compilers of all meshes emit what the schedule says. Used once; borrows everything.
+class StepEmitter {
+ public:
+  StepEmitter(const Partition& partition, const Schedule& schedule, MeshCompilers& compilers,
+              std::map<transfer::DeviceId, Emitter>& emitters, const ActorsOfMeshes& actors,
+              const std::vector<OrderedAction>& order);
+
+  /// Every actor's list by itself: nothing but first uses ties them together.
+  void emit_lanes();
+  /// One order of all actions and transfers.
+  void emit_safe(const std::vector<PlannedEdge>& edges);
+
+ private:
+  void emit_action(const ActionPlace& place);
+  void emit_rest(std::size_t actor, int microbatch);
+  /// Whether what an S leaves for after its exchange is an element of its own, and not the
+  /// beginning of a T.
+  bool has_rests() const;
+  /// By actor and the index of its action: the microbatches whose rest comes before that. It is the
+  /// first action that starts when all devices have done their scores, if all take the times that
+  /// order_actions() counts on: then nobody waits there long. It cannot deadlock, as all that it
+  /// needs started before.
+  std::vector<std::vector<std::vector<int>>> place_rests() const;
+
+  const Schedule& schedule_;
+  const std::vector<OrderedAction>& order_;
+  MeshCompilers& all_;
+  std::vector<std::vector<MeshCompiler*>> compilers_;  ///< By actor; the spanning mesh's is last.
+  std::vector<std::vector<Emitter*>> emitters_;        ///< By actor.
+  MeshCompiler* spanning_ = nullptr;
+};
+
+}  // namespace weft::mesh

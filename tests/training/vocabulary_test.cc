@@ -1,0 +1,223 @@
+// Vocabulary Parallelism: the embedding and the output layer shared by all devices of a pipeline
+// train as they do on one device, whatever the schedule, the meshes and the lowering.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "core/base/error.h"
+#include "mesh/layouts/split_graph.h"
+#include "mesh/runtime/in_process_training.h"
+#include "mesh/schedule/named_schedules.h"
+#include "mesh/schedule/vocabulary.h"
+#include "tests/support/detached_device.h"
+#include "tests/training/layouts.h"
+#include "tests/training/random_batches.h"
+
+namespace weft::test {
+namespace {
+
+using mesh::VocabularyMode;
+
+constexpr std::uint64_t kSharedSteps = 3;
+
+struct Shared {
+  std::string name;
+  std::vector<std::pair<int, int>> meshes;  ///< (data, tensor)
+  std::string schedule = "1f1b";
+  int layers = 4;
+};
+
+mesh::LayoutConfig layout_of(const Shared& shared, VocabularyMode mode) {
+  const mesh::NamedSchedule& named = mesh::find_named_schedule(shared.schedule);
+  const int meshes = static_cast<int>(shared.meshes.size());
+  Case c{shared.name, shared.meshes, std::vector<int>(meshes, 1), false};
+  mesh::LayoutConfig layout = layout_of(c, shared.schedule, transfer::Strategy::kWeft);
+  const std::vector<int> mesh_of_stage = mesh::place_stages(named.placement, meshes, named.chunks);
+  layout.stages.clear();
+  for (std::size_t s = 0; s < mesh_of_stage.size(); ++s) {
+    const int each = shared.layers / static_cast<int>(mesh_of_stage.size());
+    const int more = s == 0 ? shared.layers % static_cast<int>(mesh_of_stage.size()) : 0;
+    layout.stages.push_back({mesh_of_stage[s], each + more});
+  }
+  layout.vocabulary = mode;
+  return layout;
+}
+
+mesh::TrainingPlan plan_of(const Shared& shared, VocabularyMode mode,
+                           const mesh::ModelGraphs& model,
+                           mesh::Lowering lowering = mesh::Lowering::kLanes) {
+  mesh::LayoutConfig layout = layout_of(shared, mode);
+  layout.lowering = lowering;
+  const Case c{shared.name, shared.meshes, {}, false};
+  return mesh::make_training_plan(layout, model, places_of(c));
+}
+
+std::vector<mesh::StepResult> train_shared(const mesh::TrainingPlan& plan,
+                                           std::uint64_t steps = kSharedSteps,
+                                           Device* device = nullptr) {
+  RandomBatches batches({kRows, kVocabulary, 11});
+  transfer::LoopbackOptions shuffled;
+  shuffled.shuffle_seed = 5;
+  mesh::InProcessTraining training(plan, batches, 7, shuffled, device);
+  std::vector<mesh::StepResult> results;
+  for (std::uint64_t step = 0; step < steps; ++step)
+    results.push_back(training.run(train_step(step)));
+  mesh::StepRequest validate;
+  validate.program = mesh::kValidateProgram;
+  validate.split = mesh::Split::kValidation;
+  results.push_back(training.run(validate));
+  return results;
+}
+
+enum class SharedModel : std::uint8_t { kGpt, kTied, kTiedInBF16 };
+
+mesh::ModelGraphs shared_graphs(SharedModel model) {
+  return small_gpt(4, model != SharedModel::kGpt,
+                   model == SharedModel::kTiedInBF16 ? DType::kBF16 : DType::kF32);
+}
+
+const std::vector<mesh::StepResult>& alone(SharedModel model) {
+  static std::map<SharedModel, std::vector<mesh::StepResult>> results;
+  auto& found = results[model];
+  if (found.empty())
+    found = train_shared(plan_of({"one", {{1, 1}}}, VocabularyMode::kLast, shared_graphs(model)));
+  return found;
+}
+
+void expect_near(const std::vector<mesh::StepResult>& results,
+                 const std::vector<mesh::StepResult>& expected, double tolerance) {
+  ASSERT_LT(expected[kSharedSteps - 1].loss, expected.front().loss);
+  ASSERT_EQ(results.size(), expected.size());
+  for (std::size_t step = 0; step < results.size(); ++step) {
+    EXPECT_NEAR(results[step].loss, expected[step].loss, tolerance * expected[step].loss)
+        << "step " << step;
+    EXPECT_NEAR(results[step].grad_norm, expected[step].grad_norm,
+                10 * tolerance * expected[step].grad_norm)
+        << "step " << step;
+  }
+}
+
+std::vector<Shared> shared_layouts() {
+  return {{"two", {{1, 1}, {1, 1}}},
+          {"three", {{1, 1}, {1, 1}, {1, 1}}, "zb-h1"},
+          {"four", {{1, 1}, {1, 1}, {1, 1}, {1, 1}}, "eager-1f1b"},
+          {"v", {{1, 1}, {1, 1}}, "v-half"},
+          {"quickstart", {{1, 2}, {2, 1}}, "eager-1f1b"},
+          {"replicas", {{2, 1}, {2, 1}}, "1f1b"},
+          {"mixed", {{2, 2}, {2, 1}}, "1f1b"}};
+}
+
+class Vocabulary : public testing::TestWithParam<
+                       std::tuple<Shared, SharedModel, VocabularyMode, mesh::Lowering>> {};
+
+TEST_P(Vocabulary, TrainsAsOnOneDevice) {
+  const auto& [shared, model, mode, lowering] = GetParam();
+  expect_near(train_shared(plan_of(shared, mode, shared_graphs(model), lowering)), alone(model),
+              model == SharedModel::kTiedInBF16 ? 5e-3 : 1e-5);
+}
+
+std::string shared_name(const testing::TestParamInfo<Vocabulary::ParamType>& test) {
+  const auto& [shared, model, mode, lowering] = test.param;
+  const std::string models[] = {"_gpt", "_tied", "_tied_bf16"};
+  std::string name = shared.name + models[static_cast<int>(model)] + "_" +
+                     std::string(to_string(mode)) +
+                     (lowering == mesh::Lowering::kSafe ? "_safe" : "_lanes");
+  for (char& letter : name) letter = letter == '-' ? '_' : letter;
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Vocabulary,
+    testing::Combine(testing::ValuesIn(shared_layouts()),
+                     testing::Values(SharedModel::kGpt, SharedModel::kTied,
+                                     SharedModel::kTiedInBF16),
+                     testing::Values(VocabularyMode::kVocab1, VocabularyMode::kVocab2),
+                     testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
+    shared_name);
+
+void expect_same_bits(const std::vector<mesh::StepResult>& results,
+                      const std::vector<mesh::StepResult>& expected) {
+  ASSERT_EQ(results.size(), expected.size());
+  for (std::size_t step = 0; step < results.size(); ++step) {
+    EXPECT_EQ(results[step].loss, expected[step].loss) << "step " << step;
+    EXPECT_EQ(results[step].grad_norm, expected[step].grad_norm) << "step " << step;
+  }
+}
+
+class VocabularyBits : public testing::TestWithParam<std::tuple<VocabularyMode, SharedModel>> {};
+
+TEST_P(VocabularyBits, AreTheSameUnderAllSchedules) {
+  const auto& [mode, model] = GetParam();
+  const std::vector<std::pair<int, int>> two(2, {1, 1});
+  const auto first = train_shared(plan_of({"two", two, "1f1b"}, mode, shared_graphs(model)));
+  for (const std::string& name : mesh::schedule_names()) {
+    SCOPED_TRACE(name);
+    const auto lowering = name.size() % 2 == 0 ? mesh::Lowering::kLanes : mesh::Lowering::kSafe;
+    DetachedDevice device({.shuffle_seed = 3});
+    const mesh::TrainingPlan plan =
+        plan_of({name, two, name}, mode, shared_graphs(model), lowering);
+    expect_same_bits(train_shared(plan), first);
+    expect_same_bits(train_shared(plan, kSharedSteps, &device), first);
+  }
+}
+
+/// A vocabulary that is split over an axis of one mesh, in as many parts and of the same form.
+mesh::TrainingPlan on_one_mesh(int ways, VocabularyMode mode, const mesh::ModelGraphs& model) {
+  const Case c{"one", {{1, ways}}, {4}, false};
+  mesh::LayoutConfig layout = layout_of(c, "1f1b", transfer::Strategy::kWeft);
+  layout.sharding = {{{"vocab", {"tensor"}}}};
+  mesh::FeatureSplits splits{1, ways, ways};
+  const auto split = [&](const TrainingGraph& graph) {
+    splits.early_input_grad = mode == VocabularyMode::kVocab2;
+    return mesh::split_graph(graph, std::vector(4, splits));
+  };
+  const TrainingGraph validate = split({model.validate, model.validate_loss, {}});
+  return mesh::make_training_plan(layout, {split(model.train), validate.graph, validate.loss},
+                                  places_of(c));
+}
+
+TEST_P(VocabularyBits, AreThoseOfAsManyShardsOnOneMesh) {
+  const auto& [mode, model] = GetParam();
+  for (const int devices : {2, 3, 4}) {
+    SCOPED_TRACE(devices);
+    const Shared shared{"pipeline", std::vector<std::pair<int, int>>(devices, {1, 1}), "1f1b"};
+    expect_same_bits(train_shared(plan_of(shared, mode, shared_graphs(model))),
+                     train_shared(on_one_mesh(devices, mode, shared_graphs(model))));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, VocabularyBits,
+    testing::Combine(testing::Values(VocabularyMode::kVocab1, VocabularyMode::kVocab2),
+                     testing::Values(SharedModel::kGpt, SharedModel::kTied)),
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param) == VocabularyMode::kVocab1 ? "one" : "two") +
+             (std::get<1>(test.param) == SharedModel::kGpt ? "_gpt" : "_tied");
+    });
+
+/// What a layout with a shared vocabulary is refused with.
+std::string vocabulary_refusal(const Shared& shared, VocabularyMode mode,
+                               const mesh::ModelGraphs& model) {
+  try {
+    plan_of(shared, mode, model);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig) << error.message();
+    return error.message();
+  }
+  return "accepted";
+}
+
+TEST(VocabularyRefusals, SayWhatToDo) {
+  EXPECT_THAT(vocabulary_refusal({"one", {{1, 1}}}, VocabularyMode::kVocab2,
+                                 shared_graphs(SharedModel::kGpt)),
+              testing::HasSubstr("there is only 'mesh0'"));
+  EXPECT_THAT(vocabulary_refusal({"two", {{1, 1}, {1, 1}}, "zb-h1"}, VocabularyMode::kInterlaced,
+                                 shared_graphs(SharedModel::kGpt)),
+              testing::HasSubstr("1f1b"));
+}
+
+}  // namespace
+}  // namespace weft::test
