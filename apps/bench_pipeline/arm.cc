@@ -28,6 +28,9 @@ std::string transfers_of(const Arm& arm) {
 }
 
 std::string schedule_of(const Arm& arm) {
+  if (arm.redistributed) return arm.schedule + ", redistributed";
+  if (arm.vocabulary != mesh::VocabularyMode::kLast)
+    return fmt::format("{}, {}", arm.schedule, to_string(arm.vocabulary));
   return arm.memory_of.empty() ? arm.schedule
                                : fmt::format("{} in {}'s memory", arm.schedule, arm.memory_of);
 }
@@ -77,6 +80,24 @@ std::vector<Arm> all_arms(const std::vector<std::string>& schedules) {
     }
   }
   append_signals(arms, schedules);
+  return arms;
+}
+
+std::vector<Arm> vocabulary_arms(Payload payload) {
+  std::vector<Arm> arms;
+  const auto add = [&](const std::string& schedule, mesh::VocabularyMode mode,
+                       bool redistributed = false) {
+    Arm arm{schedule, Strategy::kWeft, Lowering::kLanes, payload};
+    arm.vocabulary = mode;
+    arm.redistributed = redistributed;
+    arms.push_back(arm);
+  };
+  add("1f1b", mesh::VocabularyMode::kLast);
+  add("1f1b", mesh::VocabularyMode::kLast, true);
+  add("1f1b", mesh::VocabularyMode::kInterlaced);
+  add("1f1b", mesh::VocabularyMode::kVocab1);
+  add("1f1b", mesh::VocabularyMode::kVocab2);
+  add("v-half", mesh::VocabularyMode::kVocab2);
   return arms;
 }
 

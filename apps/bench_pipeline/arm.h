@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "mesh/program/compile.h"
+#include "mesh/schedule/vocabulary.h"
 #include "transfer/reshard/strategy.h"
 
 namespace weft::apps {
@@ -24,6 +25,10 @@ struct Arm {
   /// Of "auto": the named schedule whose memory it may hold; empty: what the most demanding of
   /// those beside it needs.
   std::string memory_of = {};
+  /// Of models whose vocabulary can be shared.
+  mesh::VocabularyMode vocabulary = mesh::VocabularyMode::kLast;
+  /// The last stage, which has the output layer, has fewer layers.
+  bool redistributed = false;
 
   bool is_signal() const { return payload == mesh::Payload::kSignals; }
   friend bool operator==(const Arm&, const Arm&) = default;
@@ -31,7 +36,7 @@ struct Arm {
 
 /// "blocking" (safe mode), "overlapped", or "signals only".
 std::string transfers_of(const Arm& arm);
-/// "zb-h1", or "auto in eager-1f1b's memory".
+/// "zb-h1", "auto in eager-1f1b's memory", "1f1b, vocab-2".
 std::string schedule_of(const Arm& arm);
 /// "send_recv, blocking, 1f1b"
 std::string to_string(const Arm& arm);
@@ -50,5 +55,9 @@ std::vector<Arm> all_arms(const std::vector<std::string>& schedules);
 /// Weft's resharding, overlapped, under each of the schedules; first the baseline, last these with
 /// signals only.
 std::vector<Arm> schedule_arms(const std::vector<std::string>& schedules);
+
+/// The vocabulary's layers on the first and the last stage, the others redistributed, and shared in
+/// all ways.
+std::vector<Arm> vocabulary_arms(mesh::Payload payload);
 
 }  // namespace weft::apps

@@ -171,6 +171,30 @@ void append_reductions(std::vector<PipelineCase>& cases, const BenchOptions& opt
   }
 }
 
+/// The output layer of a large vocabulary on the last stage, and shared by all (arXiv 2411.05288).
+void append_vocabularies(std::vector<PipelineCase>& cases, const BenchOptions& options) {
+  const auto add = [&](std::int64_t sequence, std::int64_t thousands, std::vector<Arm> arms,
+                       const std::string& name, const std::string& text) {
+    PipelineCase one{name, name.substr(0, name.rfind('-')), text, {}, {}, std::move(arms)};
+    one.model.name = "gpt-4b";
+    one.model.sequence = sequence;
+    one.model.vocabulary = thousands * 1024;
+    one.model.microbatches = options.microbatches > 0 ? options.microbatches
+                             : options.quick          ? 16
+                                                      : 0;
+    one.when_asked = true;
+    one.model_of_arm = true;
+    cases.push_back(std::move(one));
+  };
+  for (const std::int64_t thousands : {32, 64, 128, 256}) {
+    add(2048, thousands, vocabulary_arms(Payload::kSignals), fmt::format("vocab-{}k", thousands),
+        "a GPT of 4 B parameters whose vocabulary all stages share, or the last has alone; links "
+        "that cost nothing");
+    add(4096, thousands, vocabulary_arms(Payload::kSignals), fmt::format("vocab-4k-{}k", thousands),
+        "the same with sequences of 4096 tokens");
+  }
+}
+
 }  // namespace
 
 std::vector<PipelineCase> all_pipeline_cases(const BenchOptions& options) {
@@ -180,6 +204,7 @@ std::vector<PipelineCase> all_pipeline_cases(const BenchOptions& options) {
   append_real_bubble(cases, options);
   append_chains(cases, options);
   append_reductions(cases, options);
+  append_vocabularies(cases, options);
   return cases;
 }
 

@@ -42,6 +42,9 @@ struct PipelineCase {
   std::vector<Arm> arms;
   bool with_peer = false;
   bool when_asked = false;  ///< Not among "all".
+  /// Each arm has a model, and processes, of its own: schedule and vocabulary decide what lies
+  /// where.
+  bool model_of_arm = false;
 };
 
 /// The cases asked for. Throws Error(kInvalidArgument) naming what there is.

@@ -44,7 +44,9 @@ std::vector<std::string> cells_of(const WorkloadResult& result, const ArmResult&
       fmt::format("{:.1f}", 1e3 * median),
       fmt::format("{:.1f}", 1e3 * (arm.maximum() - arm.minimum())),
       arm.predicted_seconds > 0 ? fmt::format("{:+.1f} %", 100 * arm.prediction_error()) : "-",
-      signal || baseline == nullptr ? "-" : fmt::format("{:.2f}", baseline->median() / median),
+      baseline == nullptr || baseline->arm.is_signal() != signal
+          ? "-"
+          : fmt::format("{:.2f}", baseline->median() / median),
       signal || reference <= 0 ? "-" : fmt::format("{:.3f}", reference / median),
       signal || bound <= 0 ? "-" : fmt::format("{:.3f}", bound / median),
       result.signal() == nullptr ? "-" : fmt::format("{:.3f}", result.signal()->median() / median),
@@ -211,11 +213,14 @@ std::string to_json(const std::vector<WorkloadResult>& results) {
                                     {"unavoidable_seconds", result.unavoidable_seconds},
                                     {"reference_seconds", result.reference_seconds()},
                                     {"bound_seconds", result.bound_seconds()}};
+    if (result.vocabulary > 0) entry["vocabulary"] = result.vocabulary;
     if (result.transfer_ratio) entry["transfer_ratio"] = *result.transfer_ratio;
     entry["arms"] = nlohmann::ordered_json::array();
     for (const ArmResult& arm : result.arms) {
       entry["arms"].push_back(
           {{"schedule", arm.arm.schedule},
+           {"vocabulary", to_string(arm.arm.vocabulary)},
+           {"redistributed", arm.arm.redistributed},
            {"resharding", transfer::to_string(arm.arm.strategy)},
            {"transfers", transfers_of(arm.arm)},
            {"paper_name", paper_name(arm.arm)},

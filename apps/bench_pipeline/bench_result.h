@@ -52,6 +52,7 @@ struct WorkloadResult {
   std::optional<double> transfer_ratio;
   int stages = 0;
   int microbatches = 0;
+  std::int64_t vocabulary = 0;  ///< Its rows, where arms differ in where it lies; else 0.
   double rows_per_step = 0;
   double flops_per_step = 0;  ///< Of what is emulated; 0: unknown.
   double time_scale = 1;      ///< Emulated seconds stand for so many.

@@ -16,6 +16,7 @@
 #include "apps/bench_pipeline/bench_result.h"
 #include "apps/bench_pipeline/pipeline_batches.h"
 #include "apps/bench_pipeline/pipeline_bench.h"
+#include "apps/bench_pipeline/vocabulary_plot.h"
 #include "apps/cli/end_parsing.h"
 #include "apps/test_cluster/bench_program.h"
 #include "apps/test_cluster/test_cluster.h"
@@ -50,9 +51,10 @@ std::vector<std::string> draw(const std::vector<WorkloadResult>& results,
                               const std::vector<PipelineCase>& cases,
                               const std::filesystem::path& out) {
   std::vector<WorkloadResult> speeds;
-  std::map<std::string, std::vector<WorkloadResult>> sweeps;
+  std::map<std::string, std::vector<WorkloadResult>> sweeps, vocabularies;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (cases[i].group.starts_with("sweep")) sweeps[cases[i].group].push_back(results[i]);
+    if (results[i].vocabulary > 0) vocabularies[cases[i].group].push_back(results[i]);
+    else if (cases[i].group.starts_with("sweep")) sweeps[cases[i].group].push_back(results[i]);
     else if (results[i].signal() != nullptr) speeds.push_back(results[i]);
   }
   std::vector<std::string> files;
@@ -68,6 +70,11 @@ std::vector<std::string> draw(const std::vector<WorkloadResult>& results,
                                        list.front().stages, list.front().microbatches)),
           group + ".svg");
   }
+  for (const auto& [group, list] : vocabularies)
+    write(draw_vocabularies(list, fmt::format("A vocabulary shared by {} emulated stages, {} "
+                                              "microbatches",
+                                              list.front().stages, list.front().microbatches)),
+          group + ".svg");
   return files;
 }
 

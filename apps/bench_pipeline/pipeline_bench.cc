@@ -43,6 +43,15 @@ std::vector<std::string> schedules_of(const PipelineCase& bench) {
   return names;
 }
 
+/// Where stages, or a vocabulary, lie is the model's, and differs between arms.
+PipelineModelRequest model_for(const PipelineCase& bench, const Arm& arm) {
+  PipelineModelRequest request = bench.model;
+  request.schedule = arm.schedule;
+  request.vocabulary_mode = arm.vocabulary;
+  request.redistributed = arm.redistributed;
+  return request;
+}
+
 }  // namespace
 
 void PipelineBench::shape_links(int hosts, std::uint64_t bits) {
@@ -112,14 +121,22 @@ WorkloadResult PipelineBench::run(const PipelineCase& bench) {
   result.transfer_ratio = bench.transfer_ratio;
   result.stages = model.layout.stages.size();
   result.microbatches = model.layout.microbatches;
+  if (bench.model_of_arm) result.vocabulary = bench.model.vocabulary;
   result.rows_per_step = model.rows_per_step;
   result.flops_per_step = model.flops_per_step;
   result.time_scale = model.time_scale;
   result.byte_scale = model.byte_scale;
   result.dispatch = bench.model.pass_seconds == 0;
-  PipelineRun run(
-      cluster_, model,
-      {options_.steps, schedules_of(bench), result.link_bits, options_.stop, options_.progress});
+  const PipelineRun::Options run_options{options_.steps, schedules_of(bench), result.link_bits,
+                                         options_.stop, options_.progress};
+  if (bench.model_of_arm) {
+    for (const Arm& arm : bench.arms) {
+      PipelineRun run(cluster_, make_pipeline_model(model_for(bench, arm)), run_options);
+      result.arms.push_back(run.run(arm));
+    }
+    return result;
+  }
+  PipelineRun run(cluster_, model, run_options);
   for (const Arm& arm : bench.arms) result.arms.push_back(run.run(arm));
   result.unavoidable_seconds = run.unavoidable_seconds();
   result.peers = run_peer(bench, link);

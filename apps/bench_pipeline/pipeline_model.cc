@@ -29,6 +29,7 @@ constexpr NamedModel kModels[] = {
     {"gpt-2.6b", paper_gpt},
     {"gpt-2.6b-4", paper_gpt},
     {"gpt-1.3b", paper_gpt},
+    {"gpt-4b", vocabulary_gpt},
     {"gpt-real", real_gpt},
     {"u-transformer-real", real_u_transformer},
 };

@@ -32,6 +32,14 @@ struct PipelineModelRequest {
   /// Of chain-P with replicas: summing the gradients of a mesh, in the same units as
   /// transfer_ratio.
   double reduction_ratio = 0;
+  /// Of gpt-4b: its stages, rows of the vocabulary, tokens of a sequence, and where the vocabulary
+  /// lies.
+  int stages = 8;
+  std::int64_t vocabulary = 32 * 1024;
+  std::int64_t sequence = 2048;
+  mesh::VocabularyMode vocabulary_mode = mesh::VocabularyMode::kLast;
+  bool redistributed = false;  ///< Fewer layers on the last stage, which has the output layer.
+  friend bool operator==(const PipelineModelRequest&, const PipelineModelRequest&) = default;
 };
 
 /// One workload of the pipeline benchmark: model, meshes, batch, and what its ratios stand for. A
@@ -49,10 +57,12 @@ struct PipelineModel {
   int devices_per_host = 1;
   /// Of each host, each way, scaled; 0: the benchmark chooses it from measured compute.
   double link_rate_bits = 0;
-  double rows_per_step = 0;   ///< Samples or sequences.
-  double flops_per_step = 0;  ///< Of the real model, re-computation included; 0: of no meaning.
-  double time_scale = 1;      ///< Emulated seconds * time_scale = real seconds.
-  double byte_scale = 1;      ///< Bytes * byte_scale = real bytes.
+  double rows_per_step = 0;    ///< Samples or sequences.
+  double flops_per_step = 0;   ///< Of the real model, re-computation included; 0: of no meaning.
+  double device_flops = 0;     ///< FLOP/s, scaled, of an emulated device for ops without seconds.
+  bool scaled_weights = true;  ///< Those of parameters are scaled by byte_scale too.
+  double time_scale = 1;       ///< Emulated seconds * time_scale = real seconds.
+  double byte_scale = 1;       ///< Bytes * byte_scale = real bytes.
 };
 
 /// What of a link's rate is left for data: TCP segments of 1448 bytes in frames of 1514.
@@ -71,6 +81,9 @@ std::vector<std::pair<std::string, std::uint32_t>> hosts_of(const PipelineModel&
 ///   gpt-2.6b, gpt-1.3b       (dp 2, op 2) and (1, 2) per mesh, two stages; activations split over
 ///                            dp, replicated over op
 ///   gpt-2.6b-4               (dp 2, op 1) per mesh, four stages on four hosts
+/// Emulated, from reference/schedules.md 2.4 (arXiv 2411.05288):
+///   gpt-4b                   eight stages of one device; embedding and output layer as they are in
+///                            a real GPT, for vocabularies that outweigh layers
 /// Real, on CPU devices, one per host; their link rate is the benchmark's to choose:
 ///   gpt-real, u-transformer-real
 std::vector<std::string> pipeline_model_names();

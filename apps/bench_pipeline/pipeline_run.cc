@@ -33,6 +33,7 @@ mesh::LayoutConfig with_links(mesh::LayoutConfig layout, const PipelineModel& mo
 mesh::GroupOptions group_options(const PipelineModel& model) {
   mesh::GroupOptions options;
   options.device.kind = model.emulated ? DeviceKind::kEmulated : DeviceKind::kCpu;
+  options.device.flops_per_second = model.device_flops;
   // The links are shaped; arms must not differ by what was seen of them under the arms before.
   options.follow_network = false;
   return options;
@@ -43,14 +44,17 @@ PipelineModel prepared(PipelineModel model, std::uint64_t link_bits) {
   return model;
 }
 
-std::uint64_t peak_bytes(const mesh::TrainingPlan& plan) {
-  std::uint64_t peak = 0;
+/// Scaled, all of it.
+std::uint64_t peak_bytes(const mesh::TrainingPlan& plan, const PipelineModel& model) {
+  double peak = 0;
   for (const mesh::Program& program : plan.train.programs) {
-    std::uint64_t bytes = program.arena_bytes;
-    for (const mesh::Persistent& block : program.persistents) bytes += block.bytes;
-    peak = std::max(peak, bytes);
+    double weights = 0;
+    for (const mesh::Persistent& block : program.persistents)
+      weights += static_cast<double>(block.bytes);
+    if (!model.scaled_weights) weights /= model.byte_scale;
+    peak = std::max(peak, static_cast<double>(program.arena_bytes) + weights);
   }
-  return peak;
+  return static_cast<std::uint64_t>(peak);
 }
 
 /// Computing per mesh, of the one that computes most.
@@ -110,12 +114,16 @@ std::vector<mesh::StepResult> PipelineRun::take_steps(int count) {
 mesh::Schedule PipelineRun::named(const std::string& name, int microbatches) const {
   const std::vector<int> mesh_of_stage = model_.layout.mesh_of_stage();
   const int meshes = model_.layout.meshes.size();
-  return mesh::make_schedule(
-      {name, meshes, microbatches, static_cast<int>(mesh_of_stage.size()) / meshes, 0});
+  mesh::ScheduleRequest request{name, meshes, microbatches,
+                                static_cast<int>(mesh_of_stage.size()) / meshes, 0};
+  request.vocabulary = model_.layout.vocabulary;
+  request.vocabulary_times = vocabulary_times_;
+  return mesh::make_schedule(request);
 }
 
 mesh::ScheduleCosts PipelineRun::costs_of(const mesh::TrainingPlan& plan) {
-  return model_.emulated ? emulated_costs(plan) : measured_costs(plan, measured());
+  return model_.emulated ? emulated_costs(plan, model_.device_flops)
+                         : measured_costs(plan, measured());
 }
 
 const std::vector<mesh::ActionTime>& PipelineRun::measured() {
@@ -176,6 +184,11 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
 ArmResult PipelineRun::run(const Arm& arm) {
   ArmResult result;
   result.arm = arm;
+  if (model_.layout.vocabulary != mesh::VocabularyMode::kLast) {
+    install(arm, named(arm.schedule, model_.layout.microbatches));
+    vocabulary_times_ =
+        mesh::vocabulary_times(costs_of(group_.plan()), group_.plan().schedule.actor_of_stage);
+  }
   mesh::Schedule schedule =
       arm.schedule == kAuto ? search(arm, result) : named(arm.schedule, model_.layout.microbatches);
   if (arm.reductions == Reductions::kEarly) {
@@ -184,9 +197,9 @@ ArmResult PipelineRun::run(const Arm& arm) {
   }
   if (!model_.emulated) measured();
   install(arm, schedule);
-  result.predicted_seconds =
-      model_.emulated ? emulated_step(group_.plan()) : measured_step(group_.plan(), measured());
-  result.peak_bytes = peak_bytes(group_.plan());
+  result.predicted_seconds = model_.emulated ? emulated_step(group_.plan(), model_.device_flops)
+                                             : measured_step(group_.plan(), measured());
+  result.peak_bytes = peak_bytes(group_.plan(), model_);
   if (options_.link_bits > 0) result.link_seconds = mesh::busiest_link_seconds(group_.plan());
   for (const auto& actions : schedule.actors)
     result.actions = std::max<std::int64_t>(result.actions, std::ssize(actions));
@@ -207,6 +220,7 @@ ArmResult PipelineRun::run(const Arm& arm) {
 }
 
 double PipelineRun::unavoidable_seconds() {
+  if (model_.layout.vocabulary != mesh::VocabularyMode::kLast) return 0;
   const bool one_stage = model_.layout.stages.size() == model_.layout.meshes.size();
   const Arm arm{one_stage ? "1f1b" : model_.layout.schedule};
   install(arm, named(arm.schedule, model_.layout.microbatches));

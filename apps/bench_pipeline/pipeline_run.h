@@ -57,6 +57,7 @@ class PipelineRun final {
   const PipelineModel model_;
   const Options options_;
   std::optional<std::vector<mesh::ActionTime>> measured_;
+  mesh::VocabularyTimes vocabulary_times_;  ///< By which its passes are put in order.
   mesh::MeshGroup group_;
   std::uint64_t step_ = 0;
 };

@@ -34,8 +34,8 @@ std::vector<mesh::MeasuredStage> stages_of(const mesh::TrainingPlan& plan,
 
 }  // namespace
 
-mesh::ScheduleCosts emulated_costs(const mesh::TrainingPlan& plan) {
-  return plan_costs(plan, mesh::cost_model_seconds(0));
+mesh::ScheduleCosts emulated_costs(const mesh::TrainingPlan& plan, double device_flops) {
+  return plan_costs(plan, mesh::cost_model_seconds(device_flops));
 }
 
 mesh::ScheduleCosts measured_costs(const mesh::TrainingPlan& plan,
@@ -45,8 +45,8 @@ mesh::ScheduleCosts measured_costs(const mesh::TrainingPlan& plan,
   return costs;
 }
 
-double emulated_step(const mesh::TrainingPlan& plan) {
-  return simulate_step(plan, program_seconds(plan, mesh::cost_model_seconds(0))).step;
+double emulated_step(const mesh::TrainingPlan& plan, double device_flops) {
+  return simulate_step(plan, program_seconds(plan, mesh::cost_model_seconds(device_flops))).step;
 }
 
 double measured_step(const mesh::TrainingPlan& plan, std::span<const mesh::ActionTime> measured) {

@@ -9,8 +9,8 @@
 namespace weft::apps {
 
 /// What stages and edges of a plan cost on emulated devices, by what their ops state: for the
-/// search.
-mesh::ScheduleCosts emulated_costs(const mesh::TrainingPlan& plan);
+/// search. `device_flops`: FLOP/s for ops that state no seconds; 0: they take no time.
+mesh::ScheduleCosts emulated_costs(const mesh::TrainingPlan& plan, double device_flops = 0);
 
 /// The same on real devices: what was measured per stage and kind of action, spread over a stage's
 /// ops by their FLOPs. F, I and W must all be there.
@@ -18,7 +18,7 @@ mesh::ScheduleCosts measured_costs(const mesh::TrainingPlan& plan,
                                    std::span<const mesh::ActionTime> measured);
 
 /// Seconds of a step by playing the plan's programs, every device for itself, with the same times.
-double emulated_step(const mesh::TrainingPlan& plan);
+double emulated_step(const mesh::TrainingPlan& plan, double device_flops = 0);
 double measured_step(const mesh::TrainingPlan& plan, std::span<const mesh::ActionTime> measured);
 
 }  // namespace weft::apps

@@ -44,6 +44,8 @@ std::int64_t scaled_features(double bytes, const PaperScale& scale);
 PipelineModel paper_u_transformer(const PipelineModelRequest& request);
 /// "gpt-2.6b", "gpt-2.6b-4", "gpt-1.3b".
 PipelineModel paper_gpt(const PipelineModelRequest& request);
+/// "gpt-4b".
+PipelineModel vocabulary_gpt(const PipelineModelRequest& request);
 /// "chain-P".
 PipelineModel chain_model(const PipelineModelRequest& request, int meshes);
 /// "gpt-real".

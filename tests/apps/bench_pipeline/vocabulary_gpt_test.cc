@@ -1,0 +1,165 @@
+// What the programs of the paper's GPT do under Vocabulary Parallelism (arXiv 2411.05288), at full
+// size: balance, activations in flight, barriers.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apps/bench_pipeline/pipeline_model.h"
+#include "apps/bench_pipeline/workload_costs.h"
+#include "mesh/costs/plan_costs.h"
+#include "mesh/costs/program_seconds.h"
+#include "mesh/plan/training_plan.h"
+#include "mesh/schedule/simulate.h"
+
+namespace weft::apps {
+namespace {
+
+using mesh::VocabularyMode;
+
+PipelineModel gpt_4b(VocabularyMode mode, const std::string& schedule, int stages,
+                     std::int64_t thousands, int microbatches) {
+  PipelineModelRequest request;
+  request.name = "gpt-4b";
+  request.schedule = schedule;
+  request.vocabulary_mode = mode;
+  request.stages = stages;
+  request.vocabulary = thousands * 1024;
+  request.microbatches = microbatches;
+  request.byte_scale = 0.5;  // every token
+  PipelineModel model = make_pipeline_model(request);
+  model.layout.payload = mesh::Payload::kSignals;
+  return model;
+}
+
+mesh::TrainingPlan plan_of_gpt(const PipelineModel& model) {
+  return mesh::make_training_plan(model.layout, model.graphs,
+                                  mesh::plan_places(model.layout, hosts_of(model)));
+}
+
+/// Largest over smallest.
+double spread(const std::vector<double>& values) {
+  return *std::ranges::max_element(values) / *std::ranges::min_element(values);
+}
+
+std::vector<double> busy_seconds(const mesh::TrainingPlan& plan, double flops) {
+  std::vector<double> busy;
+  for (const auto& of_device : program_seconds(plan, mesh::cost_model_seconds(flops)))
+    busy.push_back(std::accumulate(of_device.begin(), of_device.end(), 0.0));
+  return busy;
+}
+
+std::vector<double> persistent_bytes(const mesh::TrainingPlan& plan) {
+  std::vector<double> bytes;
+  for (const mesh::Program& program : plan.train.programs) {
+    bytes.push_back(0);
+    for (const mesh::Persistent& block : program.persistents)
+      bytes.back() += static_cast<double>(block.bytes);
+  }
+  return bytes;
+}
+
+struct Shared {
+  VocabularyMode mode;
+  int stages;
+  std::int64_t thousands;
+};
+
+class SharedVocabulary : public testing::TestWithParam<Shared> {};
+
+TEST_P(SharedVocabulary, WorkAndParametersAreTheSameOnAllDevices) {
+  const auto& [mode, stages, thousands] = GetParam();
+  const PipelineModel model = gpt_4b(mode, "1f1b", stages, thousands, 2 * stages);
+  const mesh::TrainingPlan plan = plan_of_gpt(model);
+  EXPECT_LE(spread(busy_seconds(plan, model.device_flops)), 1.03);
+  EXPECT_LE(spread(persistent_bytes(plan)), 1.03);
+}
+
+TEST_P(SharedVocabulary, UnderVHalfSoIsThePeakOfMemory) {
+  const auto& [mode, stages, thousands] = GetParam();
+  const mesh::TrainingPlan plan =
+      plan_of_gpt(gpt_4b(mode, "v-half", stages, thousands, 2 * stages));
+  std::vector<double> peak = persistent_bytes(plan);
+  for (std::size_t d = 0; d < peak.size(); ++d)
+    peak[d] += static_cast<double>(plan.train.programs[d].arena_bytes);
+  EXPECT_LE(spread(peak), 1.03);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SharedVocabulary,
+                         testing::Values(Shared{VocabularyMode::kVocab1, 4, 32},
+                                         Shared{VocabularyMode::kVocab2, 4, 256},
+                                         Shared{VocabularyMode::kVocab1, 8, 256},
+                                         Shared{VocabularyMode::kVocab2, 8, 64}),
+                         [](const auto& test) {
+                           return (test.param.mode == VocabularyMode::kVocab1 ? "vocab1_"
+                                                                              : "vocab2_") +
+                                  std::to_string(test.param.stages) + "_" +
+                                  std::to_string(test.param.thousands) + "k";
+                         });
+
+/// The places in a program at which actions of a stage begin, by microbatch; -1: none does.
+std::vector<int> begins_of(const mesh::Program& program, int stage, mesh::ActionKind kind,
+                           int microbatches) {
+  std::vector<int> places(microbatches, -1);
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const auto* begin = std::get_if<mesh::Begin>(&program.instructions[i]);
+    if (begin != nullptr && begin->stage == stage && begin->kind == kind && !begin->goes_on)
+      places[begin->microbatch] = static_cast<int>(i);
+  }
+  return places;
+}
+
+class Barriers : public testing::TestWithParam<VocabularyMode> {};
+
+TEST_P(Barriers, EachAddsAnIntervalAndAMicrobatchUnderWay) {
+  constexpr int kStages = 8, kMicrobatches = 20, kLast = kStages - 1;
+  const int barriers = vocabulary_barriers(GetParam());
+  const PipelineModel model = gpt_4b(GetParam(), "1f1b", kStages, 32, kMicrobatches);
+  const mesh::TrainingPlan plan = plan_of_gpt(model);
+  const auto last = [&](mesh::ActionKind kind) {
+    return begins_of(plan.train.programs[kLast], kLast, kind, kMicrobatches);
+  };
+  const std::vector<int> forward = last(mesh::ActionKind::kForward),
+                         backward = last(mesh::ActionKind::kBackward),
+                         grads = last(mesh::ActionKind::kVocabularyGrads);
+  for (int j = 0; j + barriers < kMicrobatches; ++j) {
+    // A forward of each further interval, and T before a backward that waits for it.
+    EXPECT_LT(forward[j + barriers], backward[j]) << j;
+    if (j + barriers + 1 < kMicrobatches) {
+      EXPECT_GT(forward[j + barriers + 1], backward[j]) << j;
+    }
+    if (barriers == 2) {
+      EXPECT_LT(grads[j], backward[j]) << j;
+    }
+  }
+  // The arena holds what layers keep, and little else.
+  const mesh::ScheduleSimulation simulated =
+      simulate(plan.schedule, emulated_costs(plan, model.device_flops), plan_options(plan));
+  const Graph& graph = model.graphs.train.graph;
+  double kept = 0;
+  for (const Node& node : graph.nodes())
+    if (node.op.kind == OpKind::kEmulatedBlock)
+      for (const ValueId output : node.outputs)
+        kept += static_cast<double>(graph.value(output).type.bytes());
+  kept /= kStages;
+  for (int r = 0; r < kStages; ++r) {
+    SCOPED_TRACE(r);
+    const int under_way = kStages - r + barriers;
+    EXPECT_EQ(static_cast<int>(static_cast<double>(plan.train.programs[r].arena_bytes) / kept),
+              under_way);
+    EXPECT_EQ(static_cast<int>(simulated.actors[r].peak / kept), under_way);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Barriers,
+                         testing::Values(VocabularyMode::kVocab1, VocabularyMode::kVocab2),
+                         [](const auto& test) {
+                           return test.param == VocabularyMode::kVocab1 ? "two" : "one";
+                         });
+
+}  // namespace
+}  // namespace weft::apps
