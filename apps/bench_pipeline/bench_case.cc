@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/base/error.h"
 #include "core/config/nearest.h"
@@ -186,6 +187,41 @@ void append_vocabularies(std::vector<PipelineCase>& cases, const BenchOptions& o
     one.model_of_arm = true;
     cases.push_back(std::move(one));
   };
+  for (const int stages : {2, 4}) {
+    std::vector<Arm> arms;
+    for (const Arm& arm : vocabulary_arms(Payload::kTensors))
+      if (!arm.redistributed && arm.schedule == "1f1b" &&
+          arm.vocabulary != mesh::VocabularyMode::kInterlaced)
+        arms.push_back(arm);
+    PipelineCase one{fmt::format("vocab-real-{}", stages),
+                     "vocab-real",
+                     "real compute: a vocabulary of 16 k rows, shared or on the last stage",
+                     {},
+                     {},
+                     std::move(arms)};
+    one.model.name = "gpt-real-vocab";
+    one.model.stages = stages;
+    one.model.microbatches = options.microbatches;
+    one.model.link_rate_bits = 10e9;
+    one.when_asked = true;
+    one.model_of_arm = true;
+    cases.push_back(std::move(one));
+  }
+  // Links over which the last stage's output takes a quarter of a stage's forward.
+  std::vector<Arm> over_links;
+  for (const auto& [schedule, mode, payload] :
+       {std::tuple("1f1b", mesh::VocabularyMode::kInterlaced, Payload::kTensors),
+        std::tuple("1f1b", mesh::VocabularyMode::kVocab2, Payload::kTensors),
+        std::tuple("eager-1f1b", mesh::VocabularyMode::kVocab2, Payload::kTensors),
+        std::tuple("eager-1f1b", mesh::VocabularyMode::kVocab2, Payload::kSignals)}) {
+    Arm arm{schedule, Strategy::kWeft, Lowering::kLanes, payload};
+    arm.vocabulary = mode;
+    over_links.push_back(arm);
+  }
+  add(2048, 64, over_links, "vocab-links-64k",
+      "the same over links that X takes a quarter of F for");
+  cases.back().model.transfer_ratio = 0.25;
+  cases.back().model.byte_scale = 64;
   for (const std::int64_t thousands : {32, 64, 128, 256}) {
     add(2048, thousands, vocabulary_arms(Payload::kSignals), fmt::format("vocab-{}k", thousands),
         "a GPT of 4 B parameters whose vocabulary all stages share, or the last has alone; links "

@@ -31,6 +31,7 @@ constexpr NamedModel kModels[] = {
     {"gpt-1.3b", paper_gpt},
     {"gpt-4b", vocabulary_gpt},
     {"gpt-real", real_gpt},
+    {"gpt-real-vocab", real_vocabulary_gpt},
     {"u-transformer-real", real_u_transformer},
 };
 

@@ -23,8 +23,8 @@ struct PipelineModelRequest {
   double device_flops = 0;  ///< FLOP/s of a real device, for the paper's models.
   /// Of chain-P: what F, I and W take on each mesh, all chunks together.
   double pass_seconds = 0.02;
-  /// Of chain-P: transfer of a microbatch between stages in units of F + I + W of a mesh; 0: a
-  /// tensor of one element.
+  /// Of chain-P: transfer of a microbatch between stages in units of F + I + W of a mesh (gpt-4b:
+  /// of F); 0: a tensor of one element.
   double transfer_ratio = 0;
   double link_rate_bits = 400e6;  ///< Of chain-P: the rate at which the ratios are meant.
   /// Of chain-P: devices of a mesh, each on a host of its own, that split the rows.
@@ -32,8 +32,8 @@ struct PipelineModelRequest {
   /// Of chain-P with replicas: summing the gradients of a mesh, in the same units as
   /// transfer_ratio.
   double reduction_ratio = 0;
-  /// Of gpt-4b: its stages, rows of the vocabulary, tokens of a sequence, and where the vocabulary
-  /// lies.
+  /// Of gpt-4b and gpt-real-vocab: stages, rows of the vocabulary, tokens of a sequence, and where
+  /// the vocabulary lies.
   int stages = 8;
   std::int64_t vocabulary = 32 * 1024;
   std::int64_t sequence = 2048;
@@ -86,6 +86,7 @@ std::vector<std::pair<std::string, std::uint32_t>> hosts_of(const PipelineModel&
 ///                            a real GPT, for vocabularies that outweigh layers
 /// Real, on CPU devices, one per host; their link rate is the benchmark's to choose:
 ///   gpt-real, u-transformer-real
+///   gpt-real-vocab           two or four stages whose output layer outweighs them
 std::vector<std::string> pipeline_model_names();
 
 /// Throws Error(kInvalidArgument) for an unknown name (with the nearest), a schedule that does not

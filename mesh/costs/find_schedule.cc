@@ -13,29 +13,6 @@
 namespace weft::mesh {
 namespace {
 
-std::vector<MeasuredStage> stages_of(const TrainingPlan& plan,
-                                     std::span<const ActionTime> actions) {
-  std::vector<MeasuredStage> stages(plan.layout.stages.size());
-  std::vector<int> found(stages.size(), 0);
-  for (const ActionTime& time : actions) {
-    const std::size_t stage = time.stage;
-    const double seconds = time.seconds + time.collective_seconds;
-    if (stage >= stages.size()) continue;
-    if (time.kind == ActionKind::kForward) stages[stage].forward = seconds;
-    else if (time.kind == ActionKind::kInputGrad) stages[stage].input_grad = seconds;
-    else if (time.kind == ActionKind::kWeightGrad) stages[stage].weight_grad = seconds;
-    else continue;
-    ++found[stage];
-  }
-  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-    if (found[stage] == 3) continue;
-    throw_error(ErrorCode::kInvalidArgument,
-                "schedule '{}' does not measure F, I and W of stage {} apart", plan.schedule.name,
-                stage);
-  }
-  return stages;
-}
-
 /// The plan with transfers as they were measured where nobody has said what the links carry.
 TrainingPlan with_measured_transfers(TrainingPlan plan, std::span<const EdgeTime> edges) {
   const auto known = [&](const std::string& host) {
@@ -158,7 +135,7 @@ std::optional<FoundSchedule> find_schedule(const TrainingPlan& plan,
   // What each op takes by the cost model says when within an action a tensor is made; how long
   // actions take was measured.
   ScheduleCosts costs = plan_costs(with_measured_transfers(plan, edges), cost_model_seconds(1e11));
-  scale_to(costs, stages_of(plan, actions));
+  scale_to(costs, plan, measured_stages(plan, actions, Collectives::kIncluded));
   return Finder(plan, std::move(costs)).find(again);
 }
 

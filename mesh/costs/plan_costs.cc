@@ -281,21 +281,23 @@ SimulationOptions plan_options(const TrainingPlan& plan) {
   return options;
 }
 
-void check_measured(std::size_t stages, std::span<const MeasuredStage> measured) {
-  if (measured.size() == stages) return;
-  throw_error(ErrorCode::kInvalidArgument, "{} stages were measured, but there are {}",
-              measured.size(), stages);
-}
-
-void scale_to(ScheduleCosts& costs, std::span<const MeasuredStage> measured) {
-  check_measured(costs.stages.size(), measured);
-  for (std::size_t stage = 0; stage < measured.size(); ++stage) {
+void scale_to(ScheduleCosts& costs, const TrainingPlan& plan,
+              std::span<const MeasuredStage> measured) {
+  require_measured(plan, measured);
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
     StageCosts& one = costs.stages[stage];
     one.recompute = share(one.recompute, one.forward, 1) * measured[stage].forward;
     one.forward = measured[stage].forward;
     one.input_grad =
         std::max(measured[stage].input_grad - (one.recomputes ? one.recompute : 0), 0.0);
     one.weight_grad = measured[stage].weight_grad;
+    if (!plan.partition.vocabulary || one.vocabulary_scores <= 0) continue;
+    const auto& [output, input] = *plan.partition.vocabulary;
+    one.vocabulary_scores = measured[output.value()].forward;
+    one.vocabulary_grads = measured[output.value()].weight_grad;
+    if (!input) continue;
+    one.input_forward = measured[input->value()].forward;
+    one.input_backward = measured[input->value()].weight_grad;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "mesh/costs/measured_stage.h"
 #include "mesh/costs/op_seconds.h"
 #include "mesh/plan/training_plan.h"
 #include "mesh/schedule/simulate.h"
@@ -24,18 +25,10 @@ ScheduleCosts plan_costs(const TrainingPlan& plan, const OpSeconds& seconds);
 /// How the plan's programs move tensors: what to pass to simulate() to foretell its steps.
 SimulationOptions plan_options(const TrainingPlan& plan);
 
-/// What the actions of a stage took on real devices, in seconds.
-struct MeasuredStage {
-  double forward = 0;
-  double input_grad = 0;  ///< With the R that an I of a stage begins with that recomputes.
-  double weight_grad = 0;
-};
-
-/// Throws Error(kInvalidArgument) unless there is one for each stage.
-void check_measured(std::size_t stages, std::span<const MeasuredStage> measured);
-
-/// Gives the stages these times; R in proportion to F. When tensors are made and needed stays in
-/// proportion too. Throws Error(kInvalidArgument) unless there is one for each stage.
-void scale_to(ScheduleCosts& costs, std::span<const MeasuredStage> measured);
+/// Gives the plan's stages and passes these times; R in proportion to F. When tensors are made and
+/// needed stays in proportion too. Throws Error(kInvalidArgument) unless there is one for each
+/// stage of the partition.
+void scale_to(ScheduleCosts& costs, const TrainingPlan& plan,
+              std::span<const MeasuredStage> measured);
 
 }  // namespace weft::mesh

@@ -84,6 +84,10 @@ class RunPlaces {
     if (action.kind == ActionKind::kVocabularyGrads && barriers == 2)
       add(part, *stage, rest_of_scores(part, *stage, barriers), false);
     add(part, *stage, steps_of(part, *stage, action.kind, barriers), false);
+    // As they are measured: by action.
+    const bool grads =
+        action.kind == ActionKind::kVocabularyGrads || action.kind == ActionKind::kInputBackward;
+    for (RunPlace& place : *current_) place.pass = grads ? Pass::kWeightGrad : Pass::kForward;
   }
 
   void add(const MeshPartition& part, StageId stage, const std::vector<std::size_t>& steps,
@@ -146,7 +150,7 @@ InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& se
 
 InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& seconds,
                                    std::span<const MeasuredStage> measured) {
-  check_measured(plan.layout.stages.size(), measured);
+  require_measured(plan, measured);
   const double microbatches = plan.schedule.microbatches;
   InstructionSeconds result = program_seconds(plan, seconds);
   for (std::size_t p = 0; p < result.size(); ++p) {
@@ -160,7 +164,8 @@ InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& se
       StageSum& factor = factors[stage];
       factor.forward = factor.again = ratio(microbatches * one.forward, sum.forward);
       // What was measured of I has the R in it with which it begins.
-      const bool recomputes = plan.layout.stages[stage].recompute;
+      const bool recomputes =
+          stage < plan.partition.num_schedule_stages() && plan.layout.stages[stage].recompute;
       const double again = recomputes ? factor.again * sum.again : 0;
       factor.input_grad = ratio(microbatches * one.input_grad - again, sum.input_grad);
       factor.weight_grad = ratio(microbatches * one.weight_grad, sum.weight_grad);

@@ -93,8 +93,13 @@ class ByRules {
       current.push_back(current_.at(input));
     }
     const FactorSignature signature = factor_signature(part_.graph, node);
-    OpSharding sharding = choose_sharding(signature, input_types(part_.graph, node), current,
-                                          part_.mesh, std::string(to_string(node.op.kind)));
+    // Nothing that it reads is split as the table is: it takes the rows of its forward.
+    const bool of_slice = node.op.kind == OpKind::kEmbeddingSliceGrad && node.forward &&
+                          result_.ops.contains(*node.forward);
+    OpSharding sharding = of_slice
+                              ? inherited(part_.graph, node, result_.ops.at(*node.forward))
+                              : choose_sharding(signature, input_types(part_.graph, node), current,
+                                                part_.mesh, std::string(to_string(node.op.kind)));
     const OpSpecs specs = specs_of(signature, sharding);
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       current_[node.outputs[i]] = specs.outputs[i];

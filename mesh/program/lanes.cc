@@ -83,8 +83,7 @@ class LanePlanner {
           const ActionPlace place{static_cast<std::size_t>(receiver), use.action};
           arrived[use.microbatch] =
               std::max(arrived[use.microbatch],
-                       by_time ? first_from(starts_[place.actor][place.index], sender)
-                               : history_.first_after(place, sender));
+                       by_time ? first_beyond(place, sender) : history_.first_after(place, sender));
         }
       }
     }
@@ -119,10 +118,11 @@ class LanePlanner {
     return result;
   }
 
-  /// The first of its actions that starts at this time or later.
-  std::size_t first_from(double time, int actor) const {
+  /// The first of its actions that starts later than the one at `place`; of the same actor that.
+  std::size_t first_beyond(const ActionPlace& place, int actor) const {
+    if (static_cast<std::size_t>(actor) == place.actor) return place.index;
     const std::vector<double>& starts = starts_[actor];
-    return std::ranges::lower_bound(starts, time) - starts.begin();
+    return std::ranges::upper_bound(starts, starts_[place.actor][place.index]) - starts.begin();
   }
 
   const Partition& partition_;

@@ -48,6 +48,8 @@ PipelineModel paper_gpt(const PipelineModelRequest& request);
 PipelineModel vocabulary_gpt(const PipelineModelRequest& request);
 /// "chain-P".
 PipelineModel chain_model(const PipelineModelRequest& request, int meshes);
+/// "gpt-real-vocab".
+PipelineModel real_vocabulary_gpt(const PipelineModelRequest& request);
 /// "gpt-real".
 PipelineModel real_gpt(const PipelineModelRequest& request);
 /// "u-transformer-real".

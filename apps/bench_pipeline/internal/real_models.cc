@@ -12,6 +12,7 @@ namespace weft::apps {
 namespace {
 
 constexpr ModelMeshes kTwoDevices{2, 1, 1};
+constexpr std::int64_t kManyTokens = 16 * 1024;
 
 /// All but description and layout.
 void complete(PipelineModel& model, const Graph& graph, ValueId loss, std::int64_t rows,
@@ -49,6 +50,32 @@ PipelineModel real_gpt(const PipelineModelRequest& request) {
       "microbatches of {} sequences of {} tokens; computed in fp32",
       shape.layers, shape.width, model.layout.stages.size(), shape.heads, shape.vocabulary,
       millions(gpt.graph), microbatches, shape.batch, shape.sequence);
+  return model;
+}
+
+PipelineModel real_vocabulary_gpt(const PipelineModelRequest& request) {
+  const GptShape shape{.layers = 4,
+                       .width = 256,
+                       .heads = 4,
+                       .sequence = 128,
+                       .batch = 2,
+                       .vocabulary = kManyTokens};
+  const int microbatches = request.microbatches > 0 ? request.microbatches : 16;
+  PipelineModel model;
+  model.name = request.name;
+  const ModelMeshes meshes{request.stages, 1, 1};
+  model.layout =
+      layout_of(request, meshes, equal_stages(request, meshes.count, shape.layers), microbatches);
+  model.layout.vocabulary = request.vocabulary_mode;
+  const GptGraph gpt = gpt_graph(shape, 1.0 / (microbatches * shape.batch * shape.sequence));
+  complete(model, gpt.graph, gpt.loss, shape.batch, shape.vocabulary);
+  model.hosts = meshes.count;
+  model.description = fmt::format(
+      "GPT, {} layers of width {} in {} stages, vocabulary {}, {:.2f} M parameters, {} "
+      "microbatches "
+      "of {} sequences of {} tokens; computed in fp32",
+      shape.layers, shape.width, model.layout.stages.size(), shape.vocabulary, millions(gpt.graph),
+      microbatches, shape.batch, shape.sequence);
   return model;
 }
 

@@ -85,7 +85,11 @@ PipelineModel vocabulary_gpt(const PipelineModelRequest& request) {
   model.batches = pipeline_batches(graph, request.vocabulary);
   model.hosts = request.stages;
   model.devices_per_host = 1;
-  model.link_rate_bits = request.link_rate_bits;
+  const double bytes = static_cast<double>(rows * width) * sizeof(float);
+  const double stage_forward = seconds * kGptLayers / request.stages;
+  model.link_rate_bits = request.transfer_ratio > 0
+                             ? bytes * 8 / kLinkGoodput / (request.transfer_ratio * stage_forward)
+                             : request.link_rate_bits;
   model.rows_per_step = microbatches;
   const double head_flops = 2 * tokens * kGptWidth * static_cast<double>(request.vocabulary);
   model.flops_per_step = 3 * (kGptLayers * flops + head_flops) * microbatches;

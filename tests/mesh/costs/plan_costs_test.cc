@@ -130,17 +130,18 @@ TEST(PlanCosts, StagesOfOneMeshAreJoinedWithoutATransfer) {
 }
 
 TEST(PlanCosts, MeasuredTimesReplaceThoseOfTheModel) {
-  ScheduleCosts costs =
-      costs_of(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2), emulated_model(kFourBlocks));
+  const mesh::TrainingPlan plan = emulated_plan(
+      emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2), emulated_model(kFourBlocks));
+  ScheduleCosts costs = mesh::plan_costs(plan, mesh::cost_model_seconds(0));
   const mesh::MeasuredStage measured[] = {{30, 50, 70}, {1, 1, 1}};
-  mesh::scale_to(costs, measured);
+  mesh::scale_to(costs, plan, measured);
   EXPECT_DOUBLE_EQ(costs.stages[0].forward, 30);
   EXPECT_DOUBLE_EQ(costs.stages[0].recompute, 30);
   EXPECT_DOUBLE_EQ(costs.stages[1].weight_grad, 1);
-  EXPECT_THROW(mesh::scale_to(costs, std::span(measured).first(1)), Error);
+  EXPECT_THROW(mesh::scale_to(costs, plan, std::span(measured).first(1)), Error);
   // What was measured of I has the R in it with which it begins.
   costs.stages[0].recomputes = true;
-  mesh::scale_to(costs, measured);
+  mesh::scale_to(costs, plan, measured);
   EXPECT_DOUBLE_EQ(costs.stages[0].input_grad, 50 - 30);
 }
 
