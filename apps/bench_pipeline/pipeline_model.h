@@ -34,7 +34,7 @@ struct PipelineModelRequest {
   double reduction_ratio = 0;
   /// Of gpt-4b and gpt-real-vocab: stages, rows of the vocabulary, tokens of a sequence, and where
   /// the vocabulary lies.
-  int stages = 8;
+  int stages = 0;
   std::int64_t vocabulary = 32 * 1024;
   std::int64_t sequence = 2048;
   mesh::VocabularyMode vocabulary_mode = mesh::VocabularyMode::kLast;

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "core/base/error.h"
 #include "mesh/layouts/split_graph.h"
@@ -138,6 +140,24 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
     shared_name);
 
+TEST(VocabularyOverTime, StaysNearOneDevice) {
+  constexpr std::uint64_t kMany = 20;
+  const mesh::ModelGraphs model = shared_graphs(SharedModel::kGpt);
+  const auto expected =
+      train_shared(plan_of({"one", {{1, 1}}}, VocabularyMode::kLast, model), kMany);
+  for (const VocabularyMode mode :
+       {VocabularyMode::kVocab1, VocabularyMode::kVocab2, VocabularyMode::kInterlaced}) {
+    SCOPED_TRACE(to_string(mode));
+    for (const int devices : {2, 3}) {
+      const Shared shared{"pipeline", std::vector<std::pair<int, int>>(devices, {1, 1})};
+      const auto lowering = devices == 2 ? mesh::Lowering::kLanes : mesh::Lowering::kSafe;
+      const auto results = train_shared(plan_of(shared, mode, model, lowering), kMany);
+      for (std::size_t step = 0; step < results.size(); ++step)
+        EXPECT_NEAR(results[step].loss, expected[step].loss, 2e-4 * expected[step].loss) << step;
+    }
+  }
+}
+
 void expect_same_bits(const std::vector<mesh::StepResult>& results,
                       const std::vector<mesh::StepResult>& expected) {
   ASSERT_EQ(results.size(), expected.size());
@@ -211,12 +231,53 @@ std::string vocabulary_refusal(const Shared& shared, VocabularyMode mode,
 }
 
 TEST(VocabularyRefusals, SayWhatToDo) {
-  EXPECT_THAT(vocabulary_refusal({"one", {{1, 1}}}, VocabularyMode::kVocab2,
-                                 shared_graphs(SharedModel::kGpt)),
+  const mesh::ModelGraphs model = shared_graphs(SharedModel::kGpt);
+  EXPECT_THAT(vocabulary_refusal({"one", {{1, 1}}}, VocabularyMode::kVocab2, model),
               testing::HasSubstr("there is only 'mesh0'"));
-  EXPECT_THAT(vocabulary_refusal({"two", {{1, 1}, {1, 1}}, "zb-h1"}, VocabularyMode::kInterlaced,
-                                 shared_graphs(SharedModel::kGpt)),
-              testing::HasSubstr("1f1b"));
+  EXPECT_THAT(
+      vocabulary_refusal({"two", {{1, 1}, {1, 1}}, "zb-h1"}, VocabularyMode::kInterlaced, model),
+      testing::HasSubstr("goes with the schedule 1f1b, not with zb-h1"));
+}
+
+/// What a schedule of one's own is refused with; "" if it is not.
+std::string own_schedule_refusal(VocabularyMode mode, const mesh::Schedule& schedule) {
+  const Shared shared{"two", {{1, 1}, {1, 1}}};
+  mesh::LayoutConfig layout = layout_of(shared, mode);
+  layout.own_schedule = schedule;
+  const Case c{shared.name, shared.meshes, {}, false};
+  try {
+    mesh::make_training_plan(layout, shared_graphs(SharedModel::kGpt), places_of(c));
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
+TEST(VocabularyRefusals, ASchedulesPassesMustBeThoseOfTheRun) {
+  mesh::ScheduleRequest request{"1f1b", 2, kMicrobatches, 1, 0};
+  request.vocabulary = VocabularyMode::kVocab2;
+  const mesh::Schedule good = make_schedule(request);
+  EXPECT_EQ(own_schedule_refusal(VocabularyMode::kVocab2, good), "");
+  EXPECT_NE(own_schedule_refusal(VocabularyMode::kVocab1, good), "");
+  EXPECT_THAT(own_schedule_refusal(VocabularyMode::kLast, good),
+              testing::HasSubstr("is a vocabulary pass"));
+  request.vocabulary = VocabularyMode::kLast;
+  EXPECT_NE(own_schedule_refusal(VocabularyMode::kVocab2, make_schedule(request)), "");
+  for (const mesh::ActionKind kind :
+       {mesh::ActionKind::kVocabularyScores, mesh::ActionKind::kVocabularyGrads,
+        mesh::ActionKind::kInputForward, mesh::ActionKind::kInputBackward}) {
+    mesh::Schedule incomplete = good;
+    const auto at = std::ranges::find(incomplete.actors[1], kind, &mesh::Action::kind);
+    incomplete.actors[1].erase(at);
+    EXPECT_NE(own_schedule_refusal(VocabularyMode::kVocab2, incomplete), "") << to_string(kind);
+  }
+  mesh::Schedule early = good;
+  const auto scores =
+      std::ranges::find(early.actors[0], mesh::ActionKind::kVocabularyScores, &mesh::Action::kind);
+  const auto grads =
+      std::ranges::find(early.actors[0], mesh::ActionKind::kVocabularyGrads, &mesh::Action::kind);
+  std::swap(*scores, *grads);
+  EXPECT_NE(own_schedule_refusal(VocabularyMode::kVocab2, early), "");
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ PipelineModel real_vocabulary_gpt(const PipelineModelRequest& request) {
   const int microbatches = request.microbatches > 0 ? request.microbatches : 16;
   PipelineModel model;
   model.name = request.name;
-  const ModelMeshes meshes{request.stages, 1, 1};
+  const ModelMeshes meshes{request.stages > 0 ? request.stages : 2, 1, 1};
   model.layout =
       layout_of(request, meshes, equal_stages(request, meshes.count, shape.layers), microbatches);
   model.layout.vocabulary = request.vocabulary_mode;
