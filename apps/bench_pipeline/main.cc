@@ -53,7 +53,8 @@ std::vector<std::string> draw(const std::vector<WorkloadResult>& results,
   std::vector<WorkloadResult> speeds;
   std::map<std::string, std::vector<WorkloadResult>> sweeps, vocabularies;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i].vocabulary > 0) vocabularies[cases[i].group].push_back(results[i]);
+    if (results[i].vocabulary > 0 && results[i].emulated)
+      vocabularies[cases[i].group].push_back(results[i]);
     else if (cases[i].group.starts_with("sweep")) sweeps[cases[i].group].push_back(results[i]);
     else if (results[i].signal() != nullptr) speeds.push_back(results[i]);
   }

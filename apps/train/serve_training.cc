@@ -73,8 +73,10 @@ std::string meshes_text(const mesh::LayoutConfig& layout) {
 
 std::string pipeline_text(const mesh::LayoutConfig& layout) {
   const std::string& schedule = layout.own_schedule ? layout.own_schedule->name : layout.schedule;
-  return fmt::format("{}, {} microbatches, resharding by {}", schedule, layout.microbatches,
-                     transfer::to_string(layout.resharding));
+  const bool shared = layout.vocabulary != mesh::VocabularyMode::kLast;
+  return fmt::format("{}{}, {} microbatches, resharding by {}", schedule,
+                     shared ? fmt::format(", vocabulary by {}", to_string(layout.vocabulary)) : "",
+                     layout.microbatches, transfer::to_string(layout.resharding));
 }
 
 void print_row(const Screen& screen, const char* what, const std::string& value) {
@@ -170,6 +172,7 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
   nlohmann::ordered_json json = {{"name", config.name},
                                  {"schedule", plan.schedule.name},
                                  {"searches_schedule", plan.layout.searches()},
+                                 {"vocabulary", to_string(plan.layout.vocabulary)},
                                  {"microbatches", plan.layout.microbatches},
                                  {"resharding", transfer::to_string(plan.layout.resharding)},
                                  {"hosts", plan.hosts}};

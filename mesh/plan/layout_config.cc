@@ -161,8 +161,7 @@ void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
     node.read_enum("schedule", layout.schedule, schedules);
   }
   EnumNames<VocabularyMode> vocabularies;
-  for (const VocabularyMode mode : {VocabularyMode::kLast, VocabularyMode::kVocab1,
-                                    VocabularyMode::kVocab2, VocabularyMode::kInterlaced})
+  for (const VocabularyMode mode : vocabulary_modes())
     vocabularies.emplace_back(to_string(mode), mode);
   node.read_enum("vocabulary", layout.vocabulary, vocabularies);
   EnumNames<transfer::Strategy> strategies;

@@ -39,7 +39,7 @@ Schedule named_schedule_of(const LayoutConfig& layout, const VocabularyTimes& ti
   request.vocabulary_times = times;
   if (layout.vocabulary == VocabularyMode::kInterlaced && named.name != "1f1b") {
     throw Error(ErrorCode::kInvalidConfig,
-                fmt::format("vocabulary: interlaced goes with the schedule 1f1b, not with {}; take "
+                fmt::format("interlaced goes with the schedule 1f1b, not with {}; take "
                             "vocab-1 or vocab-2, or change pipeline.schedule",
                             named.name))
         .at("pipeline.vocabulary");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/device/emulated_device.h"
 #include "core/ops/op_definition.h"
 
 namespace weft::mesh {
@@ -28,16 +29,8 @@ std::int64_t common_data(const IndexedVector<MeshId, DeviceMesh>& meshes) {
   return common.value_or(1);
 }
 
-/// Of an op that states none, its work counted as FLOP/s of a fast device.
-double seconds_of(const Graph& graph, const Node& node) {
-  constexpr double kFlopsPerSecond = 1e14;
-  switch (node.op.kind) {
-    case OpKind::kEmulatedBlock:
-    case OpKind::kEmulatedInputGrad:
-    case OpKind::kEmulatedWeightGrad: return node.op.real("seconds");
-    default: return cost(graph, node).flops / kFlopsPerSecond;
-  }
-}
+/// FLOP/s of the devices for which passes are put in order: any fast one's.
+constexpr EmulatedDeviceOptions kFastDevice{1e14};
 
 }  // namespace
 
@@ -45,7 +38,7 @@ DeviceMesh make_spanning_mesh(const LayoutConfig& layout,
                               const IndexedVector<MeshId, DeviceMesh>& meshes) {
   if (meshes.size() < 2) {
     throw Error(ErrorCode::kInvalidConfig,
-                fmt::format("vocabulary: {} shares the vocabulary among the meshes of a pipeline, "
+                fmt::format("{} shares the vocabulary among the meshes of a pipeline, "
                             "but there is only '{}'; split it by `sharding: {{vocab: AXIS}}` "
                             "instead, or use more meshes",
                             to_string(layout.vocabulary), meshes[MeshId(0)].name()))
@@ -96,7 +89,7 @@ VocabularyTimes vocabulary_times(const Partition& partition, VocabularyMode mode
   for (const NodeId id : partition.stage_of_node.ids()) {
     const Node& node = partition.graph.node(id);
     const StageId stage = partition.stage_of_node[id];
-    const double work = seconds_of(partition.graph, node);
+    const double work = emulated_seconds(kFastDevice, node.op, input_types(partition.graph, node));
     const MeshId mesh = partition.mesh_of_stage[stage];
     if (stage == output) {
       const bool early = mode == VocabularyMode::kVocab2 && node.pass == Pass::kInputGrad;

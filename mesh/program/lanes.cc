@@ -120,7 +120,7 @@ class LanePlanner {
 
   /// The first of its actions that starts later than the one at `place`; of the same actor that.
   std::size_t first_beyond(const ActionPlace& place, int actor) const {
-    if (static_cast<std::size_t>(actor) == place.actor) return place.index;
+    if (std::cmp_equal(actor, place.actor)) return place.index;
     const std::vector<double>& starts = starts_[actor];
     return std::ranges::upper_bound(starts, starts_[place.actor][place.index]) - starts.begin();
   }

@@ -208,7 +208,7 @@ std::optional<StageId> MeshCompiler::stage_here(const Action& action) const {
 }
 
 void MeshCompiler::emit_action(ActionPlace place) {
-  turn_to(static_cast<int>(place.actor));
+  turn_to(place.actor);
   const Action& action = schedule_.actors[place.actor][place.index];
   const std::optional<StageId> stage = stage_here(action);
   if (!stage) return;
@@ -248,11 +248,11 @@ void MeshCompiler::emit_recomputation(const Recomputation& recomputation, int mi
 }
 
 void MeshCompiler::action_is_over(ActionPlace place) {
-  turn_to(static_cast<int>(place.actor));
+  turn_to(place.actor);
   // What this action has used makes room for the next receives.
   for (End& end : ends_) {
     if (end.sends) continue;
-    const auto& uses = lanes_[end.edge].uses.at(static_cast<int>(place.actor));
+    const auto& uses = lanes_[end.edge].uses.at(place.actor);
     const auto use = std::find_if(uses.begin(), uses.end(), [&](const Lane::Use& candidate) {
       return candidate.action == place.index;
     });

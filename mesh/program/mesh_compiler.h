@@ -157,7 +157,7 @@ class MeshCompiler {
   void turn_to(int actor) { active_ = &ranks_of_actor_.at(actor); }
   /// Whether this mesh has a part in what the action does, and of which stage.
   std::optional<StageId> stage_here(const Action& action) const;
-  /// The actor's ranks are no others' only if the mesh spans none.
+  /// Whether its devices are other meshes', so that several actors run parts of it.
   bool spans() const { return partition_.spans(mesh_id_); }
   Emitter& emitter(int rank) { return *emitters_[rank]; }
 

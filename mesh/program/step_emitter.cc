@@ -14,8 +14,7 @@ StepEmitter::StepEmitter(const Partition& partition, const Schedule& schedule,
   emitters_.resize(n);
   for (std::size_t actor = 0; actor < n; ++actor)
     for (auto& compiler : compilers)
-      if (compiler->has_ranks_of(static_cast<int>(actor)))
-        compilers_[actor].push_back(compiler.get());
+      if (compiler->has_ranks_of(actor)) compilers_[actor].push_back(compiler.get());
   for (const MeshId mesh : partition.meshes.ids()) {
     if (partition.spans(mesh)) {
       spanning_ = compilers[mesh].get();
@@ -29,8 +28,7 @@ StepEmitter::StepEmitter(const Partition& partition, const Schedule& schedule,
 void StepEmitter::emit_lanes() {
   const auto rests = place_rests();
   for (std::size_t actor = 0; actor < compilers_.size(); ++actor) {
-    for (MeshCompiler* compiler : compilers_[actor])
-      compiler->post_first_receives(static_cast<int>(actor));
+    for (MeshCompiler* compiler : compilers_[actor]) compiler->post_first_receives(actor);
     for (std::size_t i = 0; i <= schedule_.actors[actor].size(); ++i) {
       for (const int microbatch : rests[actor][i]) emit_rest(actor, microbatch);
       if (i == schedule_.actors[actor].size()) break;
@@ -75,7 +73,7 @@ void StepEmitter::emit_rest(std::size_t actor, int microbatch) {
   const auto scores = std::ranges::find(actions, ActionKind::kVocabularyScores, &Action::kind);
   for (Emitter* emitter : emitters_[actor])
     emitter->begin({scores->stage, ActionKind::kVocabularyScores, microbatch, true});
-  spanning_->emit_rest_of_scores(static_cast<int>(actor), microbatch);
+  spanning_->emit_rest_of_scores(actor, microbatch);
 }
 
 bool StepEmitter::has_rests() const {

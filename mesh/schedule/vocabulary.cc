@@ -44,7 +44,7 @@ class Passes {
     for (std::size_t actor = 0; actor < rows_.size(); ++actor) {
       const std::vector<bool>& seen = rows_[actor].seen[index_of(kind)];
       for (int microbatch = 0; microbatch < schedule_.microbatches; ++microbatch) {
-        if (!seen.empty() && seen[static_cast<std::size_t>(microbatch)]) continue;
+        if (!seen.empty() && seen[microbatch]) continue;
         throw_error(ErrorCode::kInvalidArgument,
                     "schedule '{}', actor {}: there is no {} of microbatch {}; {}", schedule_.name,
                     actor, to_string(kind), microbatch, why);
@@ -132,15 +132,7 @@ std::string_view to_string(VocabularyMode mode) {
   return kNames[static_cast<std::size_t>(mode)];
 }
 
-VocabularyMode parse_vocabulary_mode(std::string_view text) {
-  for (const VocabularyMode mode : kModes) {
-    if (to_string(mode) == text) return mode;
-  }
-  throw_error(ErrorCode::kInvalidArgument,
-              "'{}' is not a place for the vocabulary; expected last, vocab-1, vocab-2 or "
-              "interlaced",
-              text);
-}
+std::span<const VocabularyMode> vocabulary_modes() { return kModes; }
 
 int vocabulary_barriers(VocabularyMode mode) {
   switch (mode) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,8 +23,8 @@ enum class VocabularyMode : std::uint8_t {
 };
 
 std::string_view to_string(VocabularyMode mode);
-/// Throws Error(kInvalidArgument) that lists the modes.
-VocabularyMode parse_vocabulary_mode(std::string_view text);
+/// In the order of the enumeration.
+std::span<const VocabularyMode> vocabulary_modes();
 /// Schedule::vocabulary_barriers: 0, 2, 1, 2.
 int vocabulary_barriers(VocabularyMode mode);
 

@@ -70,9 +70,8 @@ class PassScheduler {
     for (std::size_t actor = 0; actor < actors; ++actor) {
       result_.actors[actor].clear();
       Actor& own = actors_.emplace_back();
-      own.next = graph_.first(static_cast<int>(actor));
-      own.name = static_cast<int>(std::ranges::find(base.actor_of_stage, actor) -
-                                  base.actor_of_stage.begin());
+      own.next = graph_.first(actor);
+      own.name = std::ranges::find(base.actor_of_stage, actor) - base.actor_of_stage.begin();
     }
     result_.vocabulary_barriers = training_ ? vocabulary_barriers(mode) : 0;
   }
@@ -119,7 +118,7 @@ class PassScheduler {
   bool is_over(std::size_t actor) const {
     const Actor& own = actors_[actor];
     const int backwards = training_ ? microbatches() : 0;
-    return own.next == graph_.first(static_cast<int>(actor) + 1) && own.inputs == microbatches() &&
+    return own.next == graph_.first(actor + 1) && own.inputs == microbatches() &&
            own.scores == microbatches() && own.grads == backwards && own.input_grads == backwards;
   }
 
@@ -145,12 +144,12 @@ class PassScheduler {
   // When things are there; kUnknown as long as that cannot be told.
 
   double arrival(const Exchange& exchange, int microbatch) const {
-    const Progress& all = exchange[static_cast<std::size_t>(microbatch)];
+    const Progress& all = exchange[microbatch];
     return all.left == 0 ? all.end + times_.transfer : kUnknown;
   }
   double base_end(ActionKind kind, int stage, int microbatch) const {
     const std::optional<int> node = graph_.find(kind, stage, microbatch);
-    return node ? end_[static_cast<std::size_t>(*node)] : kUnknown;
+    return node ? end_[*node] : kUnknown;
   }
   double scores_ready(int microbatch) const {
     return base_end(ActionKind::kForward, base_.stages - 1, microbatch) + times_.transfer;
@@ -159,8 +158,7 @@ class PassScheduler {
     double ready = 0;
     for (const ActionGraph::Need& need : graph_.needs(node)) {
       const bool moves = graph_.actor(need.node) != graph_.actor(node);
-      ready = std::max(ready,
-                       end_[static_cast<std::size_t>(need.node)] + (moves ? times_.transfer : 0));
+      ready = std::max(ready, end_[need.node] + (moves ? times_.transfer : 0));
     }
     const Action& action = graph_.action(node);
     // What follows the gradients of a stage follows those of the passes that it names.
@@ -185,7 +183,7 @@ class PassScheduler {
   /// What an actor that is free runs now. Absent: nothing.
   std::optional<Action> choose(std::size_t actor, double time) {
     const Actor& own = actors_[actor];
-    const bool base_left = own.next < graph_.first(static_cast<int>(actor) + 1);
+    const bool base_left = own.next < graph_.first(actor + 1);
     const double base_at = base_left ? base_ready(own, own.next) : kUnknown;
     // A compound stays together where it can.
     if (base_left && base_at <= time + kSlack && graph_.action(own.next).joins_previous &&
@@ -251,7 +249,7 @@ class PassScheduler {
       case ActionKind::kVocabularyScores: pass_ends(scores_, own.scores++, end); break;
       case ActionKind::kVocabularyGrads: pass_ends(grads_, own.grads++, end); break;
       case ActionKind::kInputBackward: ++own.input_grads; break;
-      default: end_[static_cast<std::size_t>(own.next++)] = end; break;
+      default: end_[own.next++] = end; break;
     }
     wake(end, actor);
     // Whoever waits for it looks when it is over, when it has arrived, and when it has been there
@@ -261,7 +259,7 @@ class PassScheduler {
   }
 
   void pass_ends(Exchange& exchange, int microbatch, double end) {
-    Progress& all = exchange[static_cast<std::size_t>(microbatch)];
+    Progress& all = exchange[microbatch];
     --all.left;
     all.end = std::max(all.end, end);
   }

@@ -19,6 +19,7 @@
 #include "tests/training/hand_schedules.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
+#include "tests/training/train_then_validate.h"
 
 namespace weft::test {
 namespace {
@@ -82,18 +83,9 @@ mesh::TrainingPlan plan_of_stages(const Layout& l, const mesh::ModelGraphs& mode
 }
 
 std::vector<mesh::StepResult> train_and_validate(const mesh::TrainingPlan& plan,
-                                                 transfer::LoopbackOptions options = {},
+                                                 const transfer::LoopbackOptions& options = {},
                                                  Device* device = nullptr) {
-  RandomBatches batches({kRows, kVocabulary, 11});
-  mesh::InProcessTraining training(plan, batches, 7, options, device);
-  std::vector<mesh::StepResult> results;
-  for (std::uint64_t step = 0; step < kStagesSteps; ++step)
-    results.push_back(training.run(train_step(step)));
-  mesh::StepRequest validate;
-  validate.program = mesh::kValidateProgram;
-  validate.split = mesh::Split::kValidation;
-  results.push_back(training.run(validate));
-  return results;
+  return train_then_validate(plan, kStagesSteps, options, device);
 }
 
 enum class Model : std::uint8_t { kGpt, kTied, kUShaped, kTiedInBF16 };

@@ -11,12 +11,11 @@
 
 #include "core/base/error.h"
 #include "mesh/layouts/split_graph.h"
-#include "mesh/runtime/in_process_training.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/vocabulary.h"
 #include "tests/support/detached_device.h"
 #include "tests/training/layouts.h"
-#include "tests/training/random_batches.h"
+#include "tests/training/train_then_validate.h"
 
 namespace weft::test {
 namespace {
@@ -60,18 +59,9 @@ mesh::TrainingPlan plan_of(const Shared& shared, VocabularyMode mode,
 std::vector<mesh::StepResult> train_shared(const mesh::TrainingPlan& plan,
                                            std::uint64_t steps = kSharedSteps,
                                            Device* device = nullptr) {
-  RandomBatches batches({kRows, kVocabulary, 11});
   transfer::LoopbackOptions shuffled;
   shuffled.shuffle_seed = 5;
-  mesh::InProcessTraining training(plan, batches, 7, shuffled, device);
-  std::vector<mesh::StepResult> results;
-  for (std::uint64_t step = 0; step < steps; ++step)
-    results.push_back(training.run(train_step(step)));
-  mesh::StepRequest validate;
-  validate.program = mesh::kValidateProgram;
-  validate.split = mesh::Split::kValidation;
-  results.push_back(training.run(validate));
-  return results;
+  return train_then_validate(plan, steps, shuffled, device);
 }
 
 enum class SharedModel : std::uint8_t { kGpt, kTied, kTiedInBF16 };

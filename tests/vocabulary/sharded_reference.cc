@@ -17,37 +17,6 @@ using mesh::MeshId;
 using mesh::MoveStep;
 using mesh::Spec;
 
-/// As the references of op_cases, for logits of any magnitude.
-Numbers cross_entropy(const ReferenceRun& run) {
-  const std::size_t columns = run.last(0);
-  double loss = 0;
-  for (std::size_t t = 0; t < run.in(1).size(); ++t) {
-    const double* const x = run.in(0).data() + t * columns;
-    const double top = *std::max_element(x, x + columns);
-    double sum = 0;
-    for (std::size_t c = 0; c < columns; ++c) sum += std::exp(x[c] - top);
-    const double weight = run.optional_in(2) == nullptr ? 1 : run.in(2)[t];
-    loss += weight * (std::log(sum) + top - x[static_cast<std::size_t>(run.in(1)[t])]);
-  }
-  return {run.op.real("scale") * loss};
-}
-
-Numbers cross_entropy_grad(const ReferenceRun& run) {
-  const std::size_t columns = run.last(0);
-  Numbers dlogits;
-  for (std::size_t t = 0; t < run.in(1).size(); ++t) {
-    const double* const x = run.in(0).data() + t * columns;
-    const double top = *std::max_element(x, x + columns);
-    double sum = 0;
-    for (std::size_t c = 0; c < columns; ++c) sum += std::exp(x[c] - top);
-    const double weight = run.optional_in(2) == nullptr ? 1 : run.in(2)[t];
-    for (std::size_t c = 0; c < columns; ++c)
-      dlogits.push_back(run.op.real("scale") * weight *
-                        (std::exp(x[c] - top) / sum - (run.in(1)[t] == c ? 1 : 0)));
-  }
-  return dlogits;
-}
-
 Numbers sum_leading(const ReferenceRun& run) {
   Numbers sum(run.last(0), 0.0);
   for (std::size_t i = 0; i < run.in(0).size(); ++i) sum[i % sum.size()] += run.in(0)[i];
@@ -57,8 +26,6 @@ Numbers sum_leading(const ReferenceRun& run) {
 const std::map<OpKind, Reference>& references() {
   static const std::map<OpKind, Reference> all = [] {
     std::map<OpKind, Reference> known = op_cases().references;
-    known[OpKind::kCrossEntropy] = cross_entropy;
-    known[OpKind::kCrossEntropyGrad] = cross_entropy_grad;
     known[OpKind::kSumLeading] = sum_leading;
     return known;
   }();

@@ -185,12 +185,10 @@ TEST(VocabularyPasses, AreExchangedInOneOrder) {
   EXPECT_EQ(find_unordered_edge(schedule_of(kWhole), chain_edges(2)), "");
 }
 
-TEST(VocabularyModes, AreSpelledAsInTheConfiguration) {
-  for (const VocabularyMode mode : {VocabularyMode::kLast, VocabularyMode::kVocab1,
-                                    VocabularyMode::kVocab2, VocabularyMode::kInterlaced}) {
-    EXPECT_EQ(parse_vocabulary_mode(to_string(mode)), mode);
-  }
-  EXPECT_THROW(parse_vocabulary_mode("vocab-3"), Error);
+TEST(VocabularyModes, HaveBarriers) {
+  EXPECT_EQ(vocabulary_modes().size(), 4u);
+  EXPECT_EQ(vocabulary_barriers(VocabularyMode::kLast), 0);
+  EXPECT_EQ(vocabulary_barriers(VocabularyMode::kInterlaced), 2);
   EXPECT_EQ(vocabulary_barriers(VocabularyMode::kVocab1), 2);
   EXPECT_EQ(vocabulary_barriers(VocabularyMode::kVocab2), 1);
 }

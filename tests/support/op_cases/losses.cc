@@ -1,4 +1,5 @@
 // Cross entropy and squared error.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/op_cases/op_cases.h"
@@ -6,15 +7,26 @@
 namespace weft::test {
 namespace {
 
+/// Of a row of logits its largest, and the sum of exp(logit - largest): right for any magnitude.
+struct RowStatistics {
+  double largest = 0;
+  double sum = 0;
+};
+RowStatistics statistics_of(const Numbers& logits, std::size_t row, std::size_t columns) {
+  const double* const x = logits.data() + row * columns;
+  RowStatistics result{*std::max_element(x, x + columns), 0};
+  for (std::size_t c = 0; c < columns; ++c) result.sum += std::exp(x[c] - result.largest);
+  return result;
+}
+
 Numbers reference_cross_entropy(const ReferenceRun& run) {
   const Numbers &logits = run.in(0), &targets = run.in(1), *const weights = run.optional_in(2);
   const std::size_t columns = run.last(0);
   double loss = 0;
   for (std::size_t row = 0; row < targets.size(); ++row) {
-    double sum = 0;
-    for (std::size_t c = 0; c < columns; ++c) sum += std::exp(logits[row * columns + c]);
+    const auto [largest, sum] = statistics_of(logits, row, columns);
     const double target = logits[row * columns + static_cast<std::size_t>(targets[row])];
-    loss += (weights != nullptr ? (*weights)[row] : 1) * (std::log(sum) - target);
+    loss += (weights != nullptr ? (*weights)[row] : 1) * (std::log(sum) + largest - target);
   }
   return {run.op.real("scale") * loss};
 }
@@ -25,11 +37,10 @@ Numbers reference_cross_entropy_grad(const ReferenceRun& run) {
   Numbers dlogits;
   for (std::size_t row = 0; row < targets.size(); ++row) {
     const double factor = run.op.real("scale") * (weights != nullptr ? (*weights)[row] : 1);
-    double sum = 0;
-    for (std::size_t c = 0; c < columns; ++c) sum += std::exp(logits[row * columns + c]);
+    const auto [largest, sum] = statistics_of(logits, row, columns);
     for (std::size_t c = 0; c < columns; ++c) {
       const double onehot = static_cast<double>(c) == targets[row] ? 1 : 0;
-      dlogits.push_back(factor * (std::exp(logits[row * columns + c]) / sum - onehot));
+      dlogits.push_back(factor * (std::exp(logits[row * columns + c] - largest) / sum - onehot));
     }
   }
   return dlogits;
