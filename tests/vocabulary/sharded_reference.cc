@@ -1,7 +1,6 @@
 #include "tests/vocabulary/sharded_reference.h"
 
 #include <algorithm>
-#include <cmath>
 #include <variant>
 #include <vector>
 
