@@ -19,9 +19,10 @@ struct BenchOptions {
   std::vector<double> ratios = {0.25, 0.5, 1.0};  ///< Of real compute: transfer over F+B.
   /// The whole grid for the paper's models instead of bundles.
   bool all_arms = false;
-  int microbatches = 0;  ///< 0: the model's.
-  int steps = 3;         ///< Measured, after one to warm up.
-  bool quick = false;    ///< Fewer microbatches and steps.
+  int microbatches = 0;   ///< 0: the model's.
+  int steps = 3;          ///< Measured, after one to warm up.
+  bool quick = false;     ///< Fewer microbatches and steps.
+  bool simulate = false;  ///< Programs are compiled and played in time; nothing is started.
   /// On this machine as it is, even where test hosts are to be had.
   bool loopback = false;
   /// A command that measures another system on real compute; empty: none.

@@ -42,23 +42,29 @@ std::vector<std::string> cells_of(const WorkloadResult& result, const ArmResult&
       signal ? "-" : std::string(transfer::to_string(arm.arm.strategy)),
       transfers_of(arm.arm),
       fmt::format("{:.1f}", 1e3 * median),
-      fmt::format("{:.1f}", 1e3 * (arm.maximum() - arm.minimum())),
-      arm.predicted_seconds > 0 ? fmt::format("{:+.1f} %", 100 * arm.prediction_error()) : "-",
+      arm.measured() ? fmt::format("{:.1f}", 1e3 * (arm.maximum() - arm.minimum())) : "-",
+      arm.measured() && arm.predicted_seconds > 0
+          ? fmt::format("{:+.1f} %", 100 * arm.prediction_error())
+          : "-",
       baseline == nullptr || baseline->arm.is_signal() != signal
           ? "-"
           : fmt::format("{:.2f}", baseline->median() / median),
       signal || reference <= 0 ? "-" : fmt::format("{:.3f}", reference / median),
       signal || bound <= 0 ? "-" : fmt::format("{:.3f}", bound / median),
       result.signal() == nullptr ? "-" : fmt::format("{:.3f}", result.signal()->median() / median),
-      signal ? "-" : percent(arm.hidden_share),
+      signal || !arm.measured() ? "-" : percent(arm.hidden_share),
       percent(arm.bubble()),
       format_bytes(std::llround(arm.peak_bytes * result.byte_scale)),
       arm.note.empty() ? paper_name(arm.arm) : arm.note};
 }
 
 std::string header_of(const WorkloadResult& result) {
+  const bool measured = std::ranges::any_of(result.arms, &ArmResult::measured);
   std::string text = fmt::format("\n{}{}: {}\n", result.name,
-                                 result.emulated ? " (emulated devices)" : "", result.description);
+                                 !measured         ? " (simulated only)"
+                                 : result.emulated ? " (emulated devices)"
+                                                   : "",
+                                 result.description);
   text += fmt::format("  {} stages, {} microbatches", result.stages, result.microbatches);
   if (result.link_bits > 0)
     text += fmt::format(", links of {:.4g} Mbit/s each way", result.link_bits / 1e6);
@@ -144,9 +150,13 @@ std::string closing_of(const WorkloadResult& result) {
 
 }  // namespace
 
-double ArmResult::median() const { return weft::median(seconds); }
-double ArmResult::minimum() const { return *std::min_element(seconds.begin(), seconds.end()); }
-double ArmResult::maximum() const { return *std::max_element(seconds.begin(), seconds.end()); }
+double ArmResult::median() const { return measured() ? weft::median(seconds) : predicted_seconds; }
+double ArmResult::minimum() const {
+  return measured() ? *std::ranges::min_element(seconds) : predicted_seconds;
+}
+double ArmResult::maximum() const {
+  return measured() ? *std::ranges::max_element(seconds) : predicted_seconds;
+}
 
 const ArmResult* WorkloadResult::baseline() const {
   for (const ArmResult& result : arms)
@@ -226,6 +236,7 @@ std::string to_json(const std::vector<WorkloadResult>& results) {
            {"paper_name", paper_name(arm.arm)},
            {"step_seconds",
             {{"min", arm.minimum()}, {"median", arm.median()}, {"max", arm.maximum()}}},
+           {"measured", arm.measured()},
            {"steps", arm.seconds},
            {"predicted_seconds", arm.predicted_seconds},
            {"busiest_device_compute_seconds", arm.busiest_seconds},

@@ -13,7 +13,7 @@ namespace weft::apps {
 /// scale.
 struct ArmResult {
   Arm arm;
-  std::vector<double> seconds;   ///< By measured step, of the slowest device.
+  std::vector<double> seconds;   ///< By measured step, of the slowest device; or simulated only.
   double predicted_seconds = 0;  ///< By the simulator; 0: not predicted.
   /// Computing, on the device that computes most: median over steps.
   double busiest_seconds = 0;
@@ -26,6 +26,8 @@ struct ArmResult {
   std::int64_t actions = 0;  ///< Of the device that has most.
   std::string note;          ///< Of `auto`: what it was improved from.
 
+  bool measured() const { return !seconds.empty(); }
+  /// What was measured; where nothing was, what the simulator says.
   double median() const;
   double minimum() const;
   double maximum() const;

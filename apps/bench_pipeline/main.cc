@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <stop_token>
 
 #include "apps/bench_pipeline/bench_case.h"
@@ -46,6 +47,15 @@ void check(const BenchOptions& options) {
                   "--ratios {}: a transfer takes some time; write 0.25,0.5,1", ratio);
 }
 
+void check_simulated(const std::vector<PipelineCase>& cases) {
+  for (const PipelineCase& one : cases)
+    if (!make_pipeline_model(one.model).emulated)
+      throw_error(ErrorCode::kInvalidArgument,
+                  "--simulate: {} computes, and how long that takes must be measured; name cases "
+                  "of emulated devices (see --list)",
+                  one.name);
+}
+
 /// The pictures of what has been measured; gives their names.
 std::vector<std::string> draw(const std::vector<WorkloadResult>& results,
                               const std::vector<PipelineCase>& cases,
@@ -58,17 +68,20 @@ std::vector<std::string> draw(const std::vector<WorkloadResult>& results,
     else if (cases[i].group.starts_with("sweep")) sweeps[cases[i].group].push_back(results[i]);
     else if (results[i].signal() != nullptr) speeds.push_back(results[i]);
   }
+  const bool measured = std::ranges::any_of(
+      results, [](const WorkloadResult& one) { return one.arms.front().measured(); });
+  const std::string how = measured ? "" : "; simulated only";
   std::vector<std::string> files;
   const auto write = [&](const Svg& svg, const std::string& name) {
     svg.write(out / name);
     files.push_back(name);
   };
   if (!speeds.empty())
-    write(draw_speeds(speeds, "Training steps: speed against send_recv, blocking, 1f1b"),
+    write(draw_speeds(speeds, "Training steps: speed against send_recv, blocking, 1f1b" + how),
           "speeds.svg");
   for (const auto& [group, list] : sweeps) {
-    write(draw_sweep(list, fmt::format("Transfers hidden: {} emulated stages, {} microbatches",
-                                       list.front().stages, list.front().microbatches)),
+    write(draw_sweep(list, fmt::format("Transfers hidden: {} emulated stages, {} microbatches{}",
+                                       list.front().stages, list.front().microbatches, how)),
           group + ".svg");
   }
   for (const auto& [group, list] : vocabularies)
@@ -79,9 +92,9 @@ std::vector<std::string> draw(const std::vector<WorkloadResult>& results,
   return files;
 }
 
-int run_bench(const BenchOptions& options, const std::stop_token& stop) {
-  check(options);
-  const std::vector<PipelineCase> cases = pipeline_cases(options);
+/// The processes on which the cases run.
+TestCluster::Options cluster_for(const std::vector<PipelineCase>& cases,
+                                 const BenchOptions& options, std::FILE* terminal) {
   TestCluster::Options cluster;
   cluster.name = "weft bench pipeline";
   cluster.executable = std::filesystem::read_symlink("/proc/self/exe");
@@ -92,20 +105,28 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
     cluster.devices_per_host =
         std::max<std::uint32_t>(cluster.devices_per_host, model.devices_per_host);
   }
-  // With --json - the document alone stands on stdout.
-  std::FILE* terminal = options.json == "-" ? stderr : stdout;
   cluster.hosts_tool = find_hosts_tool(
       options.loopback, "the links are not limited, so transfers cost next to nothing", terminal);
-  std::filesystem::create_directories(options.out);
+  return cluster;
+}
 
+int run_bench(const BenchOptions& options, const std::stop_token& stop) {
+  check(options);
+  const std::vector<PipelineCase> cases = pipeline_cases(options);
+  if (options.simulate) check_simulated(cases);
+  // With --json - the document alone stands on stdout.
+  std::FILE* terminal = options.json == "-" ? stderr : stdout;
   std::vector<WorkloadResult> results;
   {
-    TestCluster processes(cluster);
+    std::optional<TestCluster> processes;
+    if (!options.simulate) processes.emplace(cluster_for(cases, options, terminal));
+    std::filesystem::create_directories(options.out);
     PipelineBench bench(
-        processes, {options.steps, options.peer, options.out, stop, [](const std::string& line) {
-                      say(stderr, "{}\n", line);
-                      std::fflush(stderr);
-                    }});
+        processes ? &*processes : nullptr,
+        {options.steps, options.peer, options.out, stop, [](const std::string& line) {
+           say(stderr, "{}\n", line);
+           std::fflush(stderr);
+         }});
     for (const PipelineCase& one : cases) {
       results.push_back(bench.run(one));
       say(terminal, "{}", to_table(results.back()));
@@ -154,6 +175,9 @@ int parse_and_run(int argc, char** argv) {
          "--peer", options.peer,
          "Run COMMAND --link RATE --json FILE after each case of gpt-real and show it beside")
       ->type_name("COMMAND");
+  app.add_flag("--simulate", options.simulate,
+               "Compile the programs and simulate them; start nothing. For emulated devices")
+      ->excludes(app.get_option("--peer"));
   app.add_flag("--loopback", options.loopback,
                "On this machine as it is, without links that are limited");
   app.add_option("--json", options.json, "Write the results there; - for stdout")

@@ -55,8 +55,8 @@ PipelineModelRequest model_for(const PipelineCase& bench, const Arm& arm) {
 }  // namespace
 
 void PipelineBench::shape_links(int hosts, std::uint64_t bits) {
-  if (cluster_.test_hosts() == nullptr) return;
-  for (int host = 0; host < hosts; ++host) cluster_.test_hosts()->limit(host, 0, bits);
+  if (cluster_ == nullptr || cluster_->test_hosts() == nullptr) return;
+  for (int host = 0; host < hosts; ++host) cluster_->test_hosts()->limit(host, 0, bits);
 }
 
 std::uint64_t PipelineBench::link_for(const PipelineCase& bench, const PipelineModel& model) {
@@ -110,7 +110,7 @@ std::vector<PeerResult> PipelineBench::run_peer(const PipelineCase& bench,
 
 WorkloadResult PipelineBench::run(const PipelineCase& bench) {
   const PipelineModel model = make_pipeline_model(bench.model);
-  const bool shaped = cluster_.test_hosts() != nullptr;
+  const bool shaped = cluster_ == nullptr || cluster_->test_hosts() != nullptr;
   const std::uint64_t link = link_for(bench, model);
   shape_links(model.hosts, link);
   WorkloadResult result;

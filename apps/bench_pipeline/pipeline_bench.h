@@ -12,8 +12,8 @@
 
 namespace weft::apps {
 
-/// Runs the benchmark's cases on a cluster, whose hosts must be enough for each. One thread at a
-/// time.
+/// Runs the benchmark's cases on a cluster, whose hosts must be enough for each; without one it
+/// simulates them. One thread at a time.
 class PipelineBench final {
  public:
   struct Options {
@@ -23,7 +23,7 @@ class PipelineBench final {
     std::stop_token stop;
     std::function<void(const std::string&)> progress;  ///< A line for a person who waits.
   };
-  PipelineBench(TestCluster& cluster, Options options)
+  PipelineBench(TestCluster* cluster, Options options)
       : cluster_(cluster), options_(std::move(options)) {}
 
   /// One case under all its arms: shapes the links, starts device processes, runs the arms one
@@ -37,7 +37,7 @@ class PipelineBench final {
   std::uint64_t link_for(const PipelineCase& bench, const PipelineModel& model);
   std::vector<PeerResult> run_peer(const PipelineCase& bench, std::uint64_t link_bits);
 
-  TestCluster& cluster_;
+  TestCluster* cluster_;
   const Options options_;
   std::map<std::string, double> stage_seconds_;  ///< By model, as measured.
 };

@@ -76,11 +76,20 @@ double median_of(const std::vector<T>& items, Get&& get) {
 
 }  // namespace
 
-PipelineRun::PipelineRun(TestCluster& cluster, const PipelineModel& model, Options options)
-    : model_(prepared(model, options.link_bits)),
-      options_(std::move(options)),
-      group_(cluster.cluster(), model_.layout, model_.graphs, encode(model_.batches),
-             group_options(model_)) {}
+PipelineRun::PipelineRun(TestCluster* cluster, const PipelineModel& model, Options options)
+    : model_(prepared(model, options.link_bits)), options_(std::move(options)) {
+  if (cluster == nullptr) use(model_.layout);
+  else
+    group_.emplace(cluster->cluster(), model_.layout, model_.graphs, encode(model_.batches),
+                   group_options(model_));
+}
+
+void PipelineRun::use(const mesh::LayoutConfig& layout) {
+  if (group_) group_->use_layout(layout);
+  else
+    planned_ =
+        make_training_plan(layout, model_.graphs, mesh::plan_places(layout, hosts_of(model_)));
+}
 
 mesh::LayoutConfig PipelineRun::layout_of(const Arm& arm) const {
   mesh::LayoutConfig layout = model_.layout;
@@ -93,7 +102,8 @@ mesh::LayoutConfig PipelineRun::layout_of(const Arm& arm) const {
 void PipelineRun::install(const Arm& arm, const mesh::Schedule& schedule) {
   mesh::LayoutConfig layout = layout_of(arm);
   layout.own_schedule = schedule;
-  group_.use_layout(layout);
+  layout.vocabulary_times = vocabulary_times_;
+  use(layout);
 }
 
 std::vector<mesh::StepResult> PipelineRun::take_steps(int count) {
@@ -106,7 +116,7 @@ std::vector<mesh::StepResult> PipelineRun::take_steps(int count) {
     request.optimizer.number = step_;
     request.optimizer.learning_rate = 1e-4;
     request.optimizer.clip_norm = 1;
-    results.push_back(group_.run(request));
+    results.push_back(group_->run(request));
   }
   return results;
 }
@@ -117,7 +127,7 @@ mesh::Schedule PipelineRun::named(const std::string& name, int microbatches) con
   mesh::ScheduleRequest request{name, meshes, microbatches,
                                 static_cast<int>(mesh_of_stage.size()) / meshes, 0};
   request.vocabulary = model_.layout.vocabulary;
-  request.vocabulary_times = vocabulary_times_;
+  if (vocabulary_times_) request.vocabulary_times = *vocabulary_times_;
   return mesh::make_schedule(request);
 }
 
@@ -129,12 +139,12 @@ mesh::ScheduleCosts PipelineRun::costs_of(const mesh::TrainingPlan& plan) {
 const std::vector<mesh::ActionTime>& PipelineRun::measured() {
   if (!measured_) {
     // zb-h1 tells F, I and W apart.
-    const mesh::LayoutConfig before = group_.plan().layout;
+    const mesh::LayoutConfig before = plan().layout;
     install({"zb-h1", transfer::Strategy::kWeft, mesh::Lowering::kLanes, mesh::Payload::kSignals},
             named("zb-h1", model_.layout.microbatches));
     take_steps(1);
     measured_ = take_steps(1).front().action_times;
-    group_.use_layout(before);
+    use(before);
   }
   return *measured_;
 }
@@ -161,8 +171,8 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
     const mesh::Schedule schedule = named(name, request.microbatches);
     if (request.costs.stages.empty()) {
       install(arm, schedule);
-      request.costs = costs_of(group_.plan());
-      request.simulation = mesh::plan_options(group_.plan());
+      request.costs = costs_of(plan());
+      request.simulation = mesh::plan_options(plan());
     }
     const mesh::ScheduleSimulation one = simulate(schedule, request.costs, request.simulation);
     for (std::size_t actor = 0; actor < one.actors.size(); ++actor)
@@ -186,8 +196,7 @@ ArmResult PipelineRun::run(const Arm& arm) {
   result.arm = arm;
   if (model_.layout.vocabulary != mesh::VocabularyMode::kLast) {
     install(arm, named(arm.schedule, model_.layout.microbatches));
-    vocabulary_times_ =
-        mesh::vocabulary_times(costs_of(group_.plan()), group_.plan().schedule.actor_of_stage);
+    vocabulary_times_ = mesh::vocabulary_times(costs_of(plan()), plan().schedule.actor_of_stage);
   }
   mesh::Schedule schedule =
       arm.schedule == kAuto ? search(arm, result) : named(arm.schedule, model_.layout.microbatches);
@@ -197,12 +206,23 @@ ArmResult PipelineRun::run(const Arm& arm) {
   }
   if (!model_.emulated) measured();
   install(arm, schedule);
-  result.predicted_seconds = model_.emulated ? emulated_step(group_.plan(), model_.device_flops)
-                                             : measured_step(group_.plan(), measured());
-  result.peak_bytes = peak_bytes(group_.plan(), model_);
-  if (options_.link_bits > 0) result.link_seconds = mesh::busiest_link_seconds(group_.plan());
+  result.predicted_seconds = model_.emulated ? emulated_step(plan(), model_.device_flops)
+                                             : measured_step(plan(), measured());
+  result.peak_bytes = peak_bytes(plan(), model_);
+  if (options_.link_bits > 0) result.link_seconds = mesh::busiest_link_seconds(plan());
   for (const auto& actions : schedule.actors)
     result.actions = std::max<std::int64_t>(result.actions, std::ssize(actions));
+  if (group_) measure(result);
+  else result.busiest_seconds = emulated_busiest(plan(), model_.device_flops);
+  if (options_.progress) {
+    options_.progress(fmt::format("{}, {}: {}by the simulator {}", model_.name, to_string(arm),
+                                  group_ ? format_seconds(result.median()) + ", " : "",
+                                  format_seconds(result.predicted_seconds)));
+  }
+  return result;
+}
+
+void PipelineRun::measure(ArmResult& result) {
   take_steps(1);
   const std::vector<mesh::StepResult> steps = take_steps(options_.steps);
   for (const mesh::StepResult& step : steps) result.seconds.push_back(step.seconds);
@@ -211,12 +231,6 @@ ArmResult PipelineRun::run(const Arm& arm) {
   });
   result.hidden_share =
       median_of(steps, [](const mesh::StepResult& step) { return step.hidden_share(); });
-  if (options_.progress) {
-    options_.progress(fmt::format("{}, {}: {}, by the simulator {}", model_.name, to_string(arm),
-                                  format_seconds(result.median()),
-                                  format_seconds(result.predicted_seconds)));
-  }
-  return result;
 }
 
 double PipelineRun::unavoidable_seconds() {
@@ -224,7 +238,7 @@ double PipelineRun::unavoidable_seconds() {
   const bool one_stage = model_.layout.stages.size() == model_.layout.meshes.size();
   const Arm arm{one_stage ? "1f1b" : model_.layout.schedule};
   install(arm, named(arm.schedule, model_.layout.microbatches));
-  mesh::ScheduleCosts costs = costs_of(group_.plan());
+  mesh::ScheduleCosts costs = costs_of(plan());
   const mesh::Schedule alone = named(arm.schedule, 1);
   const double with = simulate(alone, costs).makespan;
   for (mesh::EdgeCosts& edge : costs.edges) edge.forward = edge.backward = 0;

@@ -27,11 +27,12 @@ class PipelineRun final {
     std::stop_token stop;
     std::function<void(const std::string&)> progress;  ///< A line for a person who waits.
   };
-  /// Starts the processes. The links must have been shaped.
-  PipelineRun(TestCluster& cluster, const PipelineModel& model, Options options);
+  /// Starts the processes; without a cluster, for emulated models, arms are simulated only. The
+  /// links must have been shaped.
+  PipelineRun(TestCluster* cluster, const PipelineModel& model, Options options);
 
-  /// One arm: installs its programs, runs a step to warm up and the measured ones, and predicts the
-  /// step from the costs. Throws what went wrong, or Error(kCancelled) after a stop.
+  /// One arm: predicts the step from the costs, installs its programs, runs a step to warm up and
+  /// the measured ones. Throws what went wrong, or Error(kCancelled) after a stop.
   ArmResult run(const Arm& arm);
 
   /// What a single microbatch has to wait for its transfers, by the simulator.
@@ -49,6 +50,10 @@ class PipelineRun final {
   /// What stages and edges cost under the programs that are installed.
   mesh::ScheduleCosts costs_of(const mesh::TrainingPlan& plan);
   void install(const Arm& arm, const mesh::Schedule& schedule);
+  void use(const mesh::LayoutConfig& layout);
+  /// Of what is installed.
+  const mesh::TrainingPlan& plan() const { return group_ ? group_->plan() : planned_; }
+  void measure(ArmResult& result);
   std::vector<mesh::StepResult> take_steps(int count);
   /// Measured F, I and W of real devices, from a step under a schedule that splits the backward.
   /// Once.
@@ -57,8 +62,9 @@ class PipelineRun final {
   const PipelineModel model_;
   const Options options_;
   std::optional<std::vector<mesh::ActionTime>> measured_;
-  mesh::VocabularyTimes vocabulary_times_;  ///< By which its passes are put in order.
-  mesh::MeshGroup group_;
+  std::optional<mesh::VocabularyTimes> vocabulary_times_;  ///< Once costs are known.
+  std::optional<mesh::MeshGroup> group_;
+  mesh::TrainingPlan planned_;  ///< Without a group.
   std::uint64_t step_ = 0;
 };
 

@@ -93,7 +93,7 @@ Svg draw_vocabularies(const std::vector<WorkloadResult>& all, const std::string&
                 return rate(result, arm.predicted_seconds);
               },
               [&](const WorkloadResult& result, const ArmResult& arm) {
-                return rate(result, arm.median());
+                return arm.measured() ? rate(result, arm.median()) : 0;
               }},
              results, names);
   const ValueOf memory = [](const WorkloadResult& result, const ArmResult& arm) {

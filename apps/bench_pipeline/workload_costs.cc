@@ -1,6 +1,8 @@
 #include "apps/bench_pipeline/workload_costs.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "mesh/costs/plan_costs.h"
@@ -27,6 +29,13 @@ mesh::ScheduleCosts measured_costs(const mesh::TrainingPlan& plan,
 
 double emulated_step(const mesh::TrainingPlan& plan, double device_flops) {
   return simulate_step(plan, program_seconds(plan, mesh::cost_model_seconds(device_flops))).step;
+}
+
+double emulated_busiest(const mesh::TrainingPlan& plan, double device_flops) {
+  double most = 0;
+  for (const auto& of_device : program_seconds(plan, mesh::cost_model_seconds(device_flops)))
+    most = std::max(most, std::accumulate(of_device.begin(), of_device.end(), 0.0));
+  return most;
 }
 
 double measured_step(const mesh::TrainingPlan& plan, std::span<const mesh::ActionTime> measured) {

@@ -19,6 +19,8 @@ mesh::ScheduleCosts measured_costs(const mesh::TrainingPlan& plan,
 
 /// Seconds of a step by playing the plan's programs, every device for itself, with the same times.
 double emulated_step(const mesh::TrainingPlan& plan, double device_flops = 0);
+/// For which the device computes that computes most in a step.
+double emulated_busiest(const mesh::TrainingPlan& plan, double device_flops = 0);
 double measured_step(const mesh::TrainingPlan& plan, std::span<const mesh::ActionTime> measured);
 
 }  // namespace weft::apps
