@@ -72,6 +72,8 @@ class Finder {
       if (!best || best->simulation.step >= now_.step / kAboutAsFast) return std::nullopt;
       LayoutConfig layout = plan_.layout;
       layout.own_schedule = best->schedule;
+      if (plan_.partition.vocabulary)
+        layout.vocabulary_times = vocabulary_times(request_.costs, request_.actor_of_stage);
       layout.memory.reset();  // What does not fit is no error here.
       TrainingPlan found = again(layout);
       found.layout.memory = plan_.layout.memory;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "core/base/check.h"
@@ -50,17 +51,18 @@ class RunPlaces {
   void begin(const Begin& action) {
     const auto [places, is_new] = places_.try_emplace({action.stage, action.kind});
     current_ = &places->second;
-    next_ = 0;
     if (is_new) add_places(action);
+    next_ = &reached_[{action.stage, action.kind, action.microbatch}];
   }
 
   /// To be called for all of them in order, with their ops. A step whose op is not found has become
   /// part of a later one of the same pass (core/graph).
   const RunPlace& next(OpKind kind) {
     WEFT_CHECK(current_ != nullptr, "a run outside of an action");
-    while (next_ < current_->size() && (*current_)[next_].kind != kind_in_place_of(kind)) ++next_;
-    WEFT_CHECK(next_ < current_->size(), "an action runs more than the steps of its stage");
-    return (*current_)[next_++];
+    std::size_t& next = *next_;
+    while (next < current_->size() && (*current_)[next].kind != kind_in_place_of(kind)) ++next;
+    WEFT_CHECK(next < current_->size(), "an action runs more than the steps of its stage");
+    return (*current_)[next++];
   }
 
  private:
@@ -105,7 +107,9 @@ class RunPlaces {
   std::set<int> scheduled_;   ///< Stages whose R the schedule has.
   std::map<std::pair<int, ActionKind>, std::vector<RunPlace>> places_;
   std::vector<RunPlace>* current_ = nullptr;
-  std::size_t next_ = 0;
+  /// By stage, kind and microbatch: how far it has come.
+  std::map<std::tuple<int, ActionKind, int>, std::size_t> reached_;
+  std::size_t* next_ = nullptr;
 };
 
 /// Calls `visit` for every Run with its index and place.

@@ -108,6 +108,7 @@ ScheduleTuner::Advice ScheduleTuner::judge(const TrainingPlan& plan, const PlanA
   }
   LayoutConfig first = plan.layout;
   first.own_schedule.reset();
+  first.vocabulary_times.reset();
   TrainingPlan back = again(first);
   // What was searched and found wanting is not searched again.
   back.layout.own_schedule = back.schedule;

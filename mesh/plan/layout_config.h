@@ -70,6 +70,9 @@ struct LayoutConfig {
   GpuTransfers gpu_transfers = GpuTransfers::kAuto;
   /// Not read from the file: benchmarks set it.
   Payload payload = Payload::kTensors;
+  /// By which vocabulary passes, and what they wait for, are put in order; absent: by their FLOPs.
+  /// Who has measured it fills it in.
+  std::optional<VocabularyTimes> vocabulary_times;
   /// Bytes that a device may hold; absent: any number.
   std::optional<std::uint64_t> memory;
   /// What the driver holds of a checkpoint at a time. Who reads `checkpoint:` fills it in.

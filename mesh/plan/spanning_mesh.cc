@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/device/emulated_device.h"
-#include "core/ops/op_definition.h"
+#include "mesh/program/step_order.h"
 
 namespace weft::mesh {
 namespace {
@@ -28,9 +27,6 @@ std::int64_t common_data(const IndexedVector<MeshId, DeviceMesh>& meshes) {
   }
   return common.value_or(1);
 }
-
-/// FLOP/s of the devices for which passes are put in order: any fast one's.
-constexpr EmulatedDeviceOptions kFastDevice{1e14};
 
 }  // namespace
 
@@ -78,7 +74,8 @@ FeatureSplits spanning_splits(const DeviceMesh& spanning, VocabularyMode mode) {
   return splits;
 }
 
-VocabularyTimes vocabulary_times(const Partition& partition, VocabularyMode mode) {
+VocabularyTimes vocabulary_times(const Partition& partition, const LayoutConfig& layout) {
+  if (layout.vocabulary_times) return *layout.vocabulary_times;
   VocabularyTimes times;
   if (!partition.vocabulary) return times;
   const auto& [output, input] = *partition.vocabulary;
@@ -89,10 +86,11 @@ VocabularyTimes vocabulary_times(const Partition& partition, VocabularyMode mode
   for (const NodeId id : partition.stage_of_node.ids()) {
     const Node& node = partition.graph.node(id);
     const StageId stage = partition.stage_of_node[id];
-    const double work = emulated_seconds(kFastDevice, node.op, input_types(partition.graph, node));
+    const double work = nominal_seconds(partition.graph, node);
     const MeshId mesh = partition.mesh_of_stage[stage];
     if (stage == output) {
-      const bool early = mode == VocabularyMode::kVocab2 && node.pass == Pass::kInputGrad;
+      const bool early =
+          layout.vocabulary == VocabularyMode::kVocab2 && node.pass == Pass::kInputGrad;
       (node.pass == Pass::kForward || early ? scores : grads) += work / devices;
     } else if (input && stage == *input) {
       embedding += work / devices;
@@ -110,8 +108,7 @@ VocabularyTimes vocabulary_times(const Partition& partition, VocabularyMode mode
           weight_grad / forward,
           scores / interval,
           grads / interval,
-          embedding / 2 / interval,
-          times.transfer};
+          embedding / 2 / interval};
 }
 
 }  // namespace weft::mesh

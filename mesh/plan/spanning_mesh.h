@@ -23,6 +23,6 @@ FeatureSplits spanning_splits(const DeviceMesh& spanning, VocabularyMode mode);
 
 /// What its passes take beside those of a stage, by the work of their ops: for the order in which a
 /// schedule has them. Of a partition without one the defaults.
-VocabularyTimes vocabulary_times(const Partition& partition, VocabularyMode mode);
+VocabularyTimes vocabulary_times(const Partition& partition, const LayoutConfig& layout);
 
 }  // namespace weft::mesh

@@ -215,6 +215,7 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
   options.payload = layout.payload;
   for (const StageConfig& stage : layout.stages) options.recompute.push_back(stage.recompute);
   options.network = plan.network;
+  options.times = vocabulary_times(plan.partition, layout);
   CompileOptions validate_options = options;
   validate_options.name = kValidateProgram;
   plan_checkpoint(plan, layout.checkpoint_copies == CheckpointCopies::kNo ? GatherFrom::kParameters
@@ -223,8 +224,7 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
   set_model(request, {model.validate, model.validate_loss, {}}, layout);
   const Partition forward_only = partition(request);
   for (Schedule& schedule :
-       schedules_to_begin_with(layout, stage_edges(plan.partition),
-                               vocabulary_times(plan.partition, layout.vocabulary))) {
+       schedules_to_begin_with(layout, stage_edges(plan.partition), options.times)) {
     plan.train = compile(plan.partition, schedule, plan.topology, options);
     plan.validate = compile(forward_only, forwards_of(schedule), plan.topology, validate_options);
     const std::array steps{&plan.train, &plan.validate};

@@ -279,7 +279,7 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
   }
   const std::uint32_t norm_op = ops.next();
   compiled.terms = plan_terms(partition, topology, options, ops);
-  const std::vector<OrderedAction> order = order_actions(schedule, data);
+  const std::vector<OrderedAction> order = order_actions(schedule, data, options.times);
   const std::vector<Lane> lanes =
       plan_lanes(partition, schedule, actors, ActionHistory(schedule, data, order), order);
   std::map<transfer::DeviceId, Emitter> emitters;

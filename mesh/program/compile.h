@@ -8,6 +8,7 @@
 #include "mesh/partition/partition.h"
 #include "mesh/program/program.h"
 #include "mesh/schedule/schedule.h"
+#include "mesh/schedule/vocabulary.h"
 #include "transfer/reshard/collective.h"
 #include "transfer/reshard/plan.h"
 #include "transfer/topology/network.h"
@@ -51,6 +52,8 @@ struct CompileOptions {
   /// By stage: what its forward computes is dropped after it and computed again before its
   /// backward, or where the schedule says R, which alone asks for it too. Shorter: no for the rest.
   std::vector<bool> recompute = {};
+  /// By these it is decided when a device waits for what others send it over a spanning mesh.
+  VocabularyTimes times = {};
 };
 
 /// An edge between meshes with its plan: what `weft plan` prints.

@@ -207,16 +207,24 @@ std::optional<StageId> MeshCompiler::stage_here(const Action& action) const {
   return stage && partition_.mesh_of_stage[*stage] == mesh_id_ ? stage : std::nullopt;
 }
 
-void MeshCompiler::emit_action(ActionPlace place) {
+void MeshCompiler::emit_action(ActionPlace place, const Between& between) {
   turn_to(place.actor);
   const Action& action = schedule_.actors[place.actor][place.index];
   const std::optional<StageId> stage = stage_here(action);
   if (!stage) return;
-  const auto again = recomputations_.find(*stage);
-  if (again != recomputations_.end() && again->second.before(action.kind))
-    emit_recomputation(again->second, action.microbatch);
   if (action.kind == ActionKind::kReduceGrad) start_reduction({*stage});
-  emit_steps(*stage, action.kind, action.microbatch);
+  const std::vector<ActionStep> steps = steps_of_action(*stage, action.kind);
+  double all = 0, done = 0;
+  if (between)
+    for (const ActionStep& one : steps) all += nominal_seconds_of(one);
+  for (const ActionStep& one : steps) {
+    turn_to(place.actor);
+    emit_step(one.step, action.microbatch, one.round);
+    if (!between) continue;
+    done += nominal_seconds_of(one);
+    between(all > 0 ? done / all : 0);
+  }
+  const auto again = recomputations_.find(*stage);
   if (again == recomputations_.end() || !runs(action.kind, Pass::kForward)) return;
   for (const int rank : *active_) {
     for (const LocalId id : again->second.what.dropped)
@@ -224,27 +232,35 @@ void MeshCompiler::emit_action(ActionPlace place) {
   }
 }
 
-void MeshCompiler::emit_steps(StageId stage, ActionKind kind, int microbatch) {
+std::vector<MeshCompiler::ActionStep> MeshCompiler::steps_of_action(StageId stage,
+                                                                    ActionKind kind) const {
+  std::vector<ActionStep> steps;
+  const auto again = recomputations_.find(stage);
+  if (again != recomputations_.end() && again->second.before(kind))
+    for (const std::size_t step : again->second.order) steps.push_back({step, Round::kAgain});
+  const int barriers = schedule_.vocabulary_barriers;
   // What waits for the exchange is the beginning of the T that waits for it too.
-  if (kind == ActionKind::kVocabularyGrads && schedule_.vocabulary_barriers == 2)
-    emit_rest(stage, microbatch);
-  for (const std::size_t step : steps_of(part_, stage, kind, schedule_.vocabulary_barriers))
-    if (!rest_of_scores_.contains(step)) emit_step(step, microbatch);
+  if (kind == ActionKind::kVocabularyGrads && barriers == 2) {
+    for (const std::size_t step : steps_of(part_, stage, ActionKind::kVocabularyScores, barriers))
+      if (rest_of_scores_.contains(step)) steps.push_back({step});
+  }
+  for (const std::size_t step : steps_of(part_, stage, kind, barriers))
+    if (!rest_of_scores_.contains(step)) steps.push_back({step});
+  return steps;
+}
+
+double MeshCompiler::nominal_seconds_of(const ActionStep& one) const {
+  const auto* compute = std::get_if<ComputeStep>(&part_.steps[one.step].what);
+  if (compute == nullptr) return 0;
+  return nominal_seconds(partition_.graph, partition_.graph.node(compute->node));
 }
 
 void MeshCompiler::emit_rest_of_scores(int actor, int microbatch) {
   turn_to(actor);
-  emit_rest(partition_.vocabulary->output, microbatch);
-}
-
-void MeshCompiler::emit_rest(StageId stage, int microbatch) {
   for (const std::size_t step :
-       steps_of(part_, stage, ActionKind::kVocabularyScores, schedule_.vocabulary_barriers))
+       steps_of(part_, partition_.vocabulary->output, ActionKind::kVocabularyScores,
+                schedule_.vocabulary_barriers))
     if (rest_of_scores_.contains(step)) emit_step(step, microbatch);
-}
-
-void MeshCompiler::emit_recomputation(const Recomputation& recomputation, int microbatch) {
-  for (const std::size_t step : recomputation.order) emit_step(step, microbatch, Round::kAgain);
 }
 
 void MeshCompiler::action_is_over(ActionPlace place) {

@@ -64,9 +64,11 @@ class MeshCompiler {
   bool has_ranks_of(int actor) const { return ranks_of_actor_.contains(actor); }
   /// With lanes: before the first action of the actor.
   void post_first_receives(int actor);
+  /// Called after each step of an action with the share of its time that is over by then.
+  using Between = std::function<void(double done)>;
   /// Emits what the actor's action of this index does on this mesh; to be called for all of them in
   /// order.
-  void emit_action(ActionPlace place);
+  void emit_action(ActionPlace place, const Between& between = {});
   /// What an S of the actor leaves for when its exchange is over.
   void emit_rest_of_scores(int actor, int microbatch);
   /// With lanes: what follows from an action of the actor that is over, on whichever mesh it was.
@@ -164,9 +166,13 @@ class MeshCompiler {
   /// Where the device also is a receiver of the edge that it sends on: its buffer there.
   std::optional<std::uint32_t> destination_here(const End& end, int microbatch, int rank);
   void wait_for_all();
-  void emit_rest(StageId stage, int microbatch);
-  void emit_steps(StageId stage, ActionKind kind, int microbatch);
-  void emit_recomputation(const Recomputation& recomputation, int microbatch);
+  /// What an action runs on this mesh.
+  struct ActionStep {
+    std::size_t step = 0;
+    Round round = Round::kFirst;
+  };
+  std::vector<ActionStep> steps_of_action(StageId stage, ActionKind kind) const;
+  double nominal_seconds_of(const ActionStep& one) const;
   void emit_step(std::size_t step, int microbatch, Round round = Round::kFirst);
   /// The op as this device runs it.
   Op op_of(const ComputeStep& step, int rank) const;

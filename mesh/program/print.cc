@@ -28,7 +28,7 @@ struct Printer {
 
   std::string operator()(const Begin& begin) const {
     return "  " + to_string(Action{begin.stage, begin.kind, begin.microbatch}) +
-           (begin.goes_on ? ", after its exchange:" : ":");
+           (begin.goes_on ? ", goes on:" : ":");
   }
   std::string operator()(const Run& run) const {
     return fmt::format("    run {}({}) {} {}", to_string(program.ops[run.op]),

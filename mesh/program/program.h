@@ -111,7 +111,7 @@ struct Begin {
   ActionKind kind = ActionKind::kForward;
   std::int32_t microbatch = 0;
   /// It goes on with an action that began before: with what an S leaves for when its devices have
-  /// exchanged their statistics.
+  /// exchanged their statistics, or with an action amid which that came.
   bool goes_on = false;
   static constexpr auto fields =
       weft::fields(&Begin::stage, &Begin::kind, &Begin::microbatch, &Begin::goes_on);

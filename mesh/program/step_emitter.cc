@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace weft::mesh {
+namespace {
+
+/// Of an action's time: better to wait so long than to run another of its steps first.
+constexpr double kNear = 0.05;
+
+}  // namespace
 
 StepEmitter::StepEmitter(const Partition& partition, const Schedule& schedule,
                          MeshCompilers& compilers, std::map<transfer::DeviceId, Emitter>& emitters,
@@ -29,12 +35,12 @@ void StepEmitter::emit_lanes() {
   const auto rests = place_rests();
   for (std::size_t actor = 0; actor < compilers_.size(); ++actor) {
     for (MeshCompiler* compiler : compilers_[actor]) compiler->post_first_receives(actor);
-    for (std::size_t i = 0; i <= schedule_.actors[actor].size(); ++i) {
-      for (const int microbatch : rests[actor][i]) emit_rest(actor, microbatch);
-      if (i == schedule_.actors[actor].size()) break;
-      emit_action({actor, i});
+    const std::size_t actions = schedule_.actors[actor].size();
+    for (std::size_t i = 0; i < actions; ++i) {
+      emit_action({actor, i}, rests[actor][i]);
       for (MeshCompiler* compiler : compilers_[actor]) compiler->action_is_over({actor, i});
     }
+    for (const Rest& rest : rests[actor][actions]) emit_rest(actor, rest.microbatch);
   }
 }
 
@@ -61,11 +67,29 @@ void StepEmitter::emit_safe(const std::vector<PlannedEdge>& edges) {
   walk_total_order(order_, run, move);
 }
 
-void StepEmitter::emit_action(const ActionPlace& place) {
+void StepEmitter::emit_action(const ActionPlace& place, const std::vector<Rest>& rests) {
   const Action& action = schedule_.actors[place.actor][place.index];
-  for (Emitter* emitter : emitters_[place.actor])
-    emitter->begin({action.stage, action.kind, action.microbatch});
-  for (MeshCompiler* compiler : compilers_[place.actor]) compiler->emit_action(place);
+  auto next = rests.begin();
+  const auto emit_until = [&](double done) {
+    const auto first = next;
+    for (; next != rests.end() && next->share <= done; ++next)
+      emit_rest(place.actor, next->microbatch);
+    return next != first;
+  };
+  const auto begin = [&](bool goes_on) {
+    for (Emitter* emitter : emitters_[place.actor])
+      emitter->begin({action.stage, action.kind, action.microbatch, goes_on});
+  };
+  emit_until(0);
+  begin(false);
+  MeshCompiler::Between between;
+  if (next != rests.end()) {
+    between = [&](double done) {
+      if (emit_until(done)) begin(true);
+    };
+  }
+  for (MeshCompiler* compiler : compilers_[place.actor]) compiler->emit_action(place, between);
+  emit_until(1);
 }
 
 void StepEmitter::emit_rest(std::size_t actor, int microbatch) {
@@ -84,31 +108,38 @@ bool StepEmitter::has_rests() const {
          });
 }
 
-std::vector<std::vector<std::vector<int>>> StepEmitter::place_rests() const {
-  std::vector<std::vector<std::vector<int>>> rests;
+std::vector<std::vector<std::vector<StepEmitter::Rest>>> StepEmitter::place_rests() const {
+  std::vector<std::vector<std::vector<Rest>>> rests;
   for (const auto& actions : schedule_.actors) rests.emplace_back(actions.size() + 1);
   if (!has_rests()) return rests;
   std::vector<double> exchanged(schedule_.microbatches, 0);
-  std::vector<std::vector<double>> starts(schedule_.actors.size());
+  std::vector<std::vector<const OrderedAction*>> ordered(schedule_.actors.size());
   std::vector<std::vector<std::size_t>> scores(schedule_.actors.size());
-  for (std::size_t actor = 0; actor < starts.size(); ++actor) {
-    starts[actor].resize(schedule_.actors[actor].size());
+  for (std::size_t actor = 0; actor < ordered.size(); ++actor) {
+    ordered[actor].resize(schedule_.actors[actor].size());
     scores[actor].resize(schedule_.microbatches);
   }
-  for (const OrderedAction& ordered : order_) {
-    const auto [actor, index] = ordered.place;
-    starts[actor][index] = ordered.start;
+  for (const OrderedAction& one : order_) {
+    const auto [actor, index] = one.place;
+    ordered[actor][index] = &one;
     const Action& action = schedule_.actors[actor][index];
     if (action.kind != ActionKind::kVocabularyScores) continue;
     double& end = exchanged[action.microbatch];
-    end = std::max(end, ordered.finish);
+    end = std::max(end, one.finish);
     scores[actor][action.microbatch] = index;
   }
-  for (std::size_t actor = 0; actor < starts.size(); ++actor) {
+  for (std::size_t actor = 0; actor < ordered.size(); ++actor) {
     for (int microbatch = 0; microbatch < schedule_.microbatches; ++microbatch) {
+      const double end = exchanged[microbatch];
       std::size_t at = scores[actor][microbatch] + 1;
-      while (at < starts[actor].size() && starts[actor][at] < exchanged[microbatch]) ++at;
-      rests[actor][at].push_back(microbatch);
+      while (at < ordered[actor].size() && ordered[actor][at]->finish < end) ++at;
+      Rest rest{microbatch};
+      if (at < ordered[actor].size()) {
+        const OrderedAction& during = *ordered[actor][at];
+        const double time = during.finish - during.start;
+        if (time > 0) rest.share = (end - during.start) / time - kNear;
+      }
+      rests[actor][at].push_back(rest);
     }
   }
   return rests;

@@ -25,16 +25,21 @@ class StepEmitter {
   void emit_safe(const std::vector<PlannedEdge>& edges);
 
  private:
-  void emit_action(const ActionPlace& place);
+  /// What an S of a microbatch leaves for after its exchange, and when it comes.
+  struct Rest {
+    int microbatch = 0;
+    double share = 0;  ///< Of an action's time, which is over before.
+  };
+  void emit_action(const ActionPlace& place, const std::vector<Rest>& rests = {});
   void emit_rest(std::size_t actor, int microbatch);
   /// Whether what an S leaves for after its exchange is an element of its own, and not the
   /// beginning of a T.
   bool has_rests() const;
-  /// By actor and the index of its action: the microbatches whose rest comes before that. It is the
-  /// first action that starts when all devices have done their scores, if all take the times that
-  /// order_actions() counts on: then nobody waits there long. It cannot deadlock, as all that it
-  /// needs started before.
-  std::vector<std::vector<std::vector<int>>> place_rests() const;
+  /// By actor and the index of its action, one past the last too: the rests that come before that
+  /// or amid its steps. They come when all devices have done their scores, if all take the times
+  /// that order_actions() counts on: then nobody waits there long, and what they give is on its way
+  /// as soon as can be. It cannot deadlock, as all that they need started before.
+  std::vector<std::vector<std::vector<Rest>>> place_rests() const;
 
   const Schedule& schedule_;
   const std::vector<OrderedAction>& order_;

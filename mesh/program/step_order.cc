@@ -4,6 +4,8 @@
 #include <set>
 #include <variant>
 
+#include "core/device/emulated_device.h"
+#include "core/ops/op_definition.h"
 #include "mesh/program/lanes.h"
 #include "mesh/program/recomputation.h"
 
@@ -43,6 +45,11 @@ std::vector<std::size_t> rest_of_scores(const MeshPartition& part, StageId outpu
     for (const LocalId output_of_step : outputs_of(step)) late.insert(output_of_step);
   }
   return rest;
+}
+
+double nominal_seconds(const Graph& graph, const Node& node) {
+  constexpr EmulatedDeviceOptions kFastDevice{1e14};
+  return emulated_seconds(kFastDevice, node.op, input_types(graph, node));
 }
 
 std::vector<std::size_t> steps_again(const MeshPartition& part, StageId stage) {

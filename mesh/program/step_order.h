@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/graph/graph.h"
 #include "mesh/partition/partition.h"
 #include "mesh/schedule/action.h"
 
@@ -18,6 +19,10 @@ std::vector<std::size_t> steps_of(const MeshPartition& part, StageId stage, Acti
 /// gradient. They run when the exchange is over; with two barriers and a T, at its beginning.
 std::vector<std::size_t> rest_of_scores(const MeshPartition& part, StageId output,
                                         int vocabulary_barriers);
+
+/// Seconds that all of a node takes on some fast device: by these an order is chosen before any
+/// device is known.
+double nominal_seconds(const Graph& graph, const Node& node);
 
 /// What a stage that recomputes runs again, in that order.
 std::vector<std::size_t> steps_again(const MeshPartition& part, StageId stage);

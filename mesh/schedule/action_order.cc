@@ -9,11 +9,6 @@
 namespace weft::mesh {
 namespace {
 
-double duration(ActionKind kind) {
-  if (!has_microbatch(kind) || is_vocabulary_pass(kind)) return 0;
-  return kind == ActionKind::kBackward ? 2 : 1;
-}
-
 ActionPlace place_of(const ActionGraph& graph, int node) {
   const int actor = graph.actor(node);
   return {static_cast<std::size_t>(actor), static_cast<std::size_t>(node - graph.first(actor))};
@@ -25,10 +20,11 @@ int node_at(const ActionGraph& graph, std::size_t actor, std::size_t index) {
 
 }  // namespace
 
-std::vector<OrderedAction> order_actions(const Schedule& schedule,
-                                         std::span<const StageEdge> edges) {
+std::vector<OrderedAction> order_actions(const Schedule& schedule, std::span<const StageEdge> edges,
+                                         const VocabularyTimes& times) {
   const ActionGraph graph(schedule, edges);
   const std::size_t actors = schedule.actors.size();
+  const double chunks = static_cast<double>(schedule.stages) / static_cast<double>(actors);
   std::vector<std::vector<double>> finish(actors);
   // When the actor's next action can start; unknown while something is missing.
   std::vector<std::optional<double>> ready(actors);
@@ -41,7 +37,11 @@ std::vector<OrderedAction> order_actions(const Schedule& schedule,
     for (const ActionGraph::Need& need : graph.needs(node_at(graph, actor, index))) {
       const ActionPlace place = place_of(graph, need.node);
       if (place.index >= finish[place.actor].size()) return;
-      start = std::max(start, finish[place.actor][place.index]);
+      const double moved = place.actor == actor
+                               ? 0
+                               : times.between(schedule.actors[place.actor][place.index].kind,
+                                               schedule.actors[actor][index].kind);
+      start = std::max(start, finish[place.actor][place.index] + moved);
     }
     ready[actor] = start;
   };
@@ -54,8 +54,8 @@ std::vector<OrderedAction> order_actions(const Schedule& schedule,
     if (!first) break;
     const std::size_t index = finish[*first].size();
     const double start = *ready[*first];
-    order.push_back(
-        {{*first, index}, start, start + duration(schedule.actors[*first][index].kind)});
+    const ActionKind kind = schedule.actors[*first][index].kind;
+    order.push_back({{*first, index}, start, start + times.of(kind, chunks)});
     finish[*first].push_back(order.back().finish);
     look(*first);
     for (std::size_t actor = 0; actor < actors; ++actor) {

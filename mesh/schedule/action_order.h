@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mesh/schedule/schedule.h"
+#include "mesh/schedule/vocabulary.h"
 
 namespace weft::mesh {
 
@@ -19,8 +20,8 @@ struct ActionPlace {
   friend bool operator==(const ActionPlace&, const ActionPlace&) = default;
 };
 
-/// An action in the one order of all actors' actions, with the time at which it would run if F, I,
-/// W and R took 1, B took 2 and the rest nothing.
+/// An action in the one order of all actors' actions, and when it runs if all take their nominal
+/// times.
 struct OrderedAction {
   ActionPlace place;
   double start = 0;
@@ -29,9 +30,10 @@ struct OrderedAction {
 
 /// Puts the actions of all actors in one sequence that their own orders and the data allow:
 /// whichever can start first comes first, the lower actor on a tie (JaxPP's walk;
-/// reference/schedules.md 1.3). `schedule` must be valid.
-std::vector<OrderedAction> order_actions(const Schedule& schedule,
-                                         std::span<const StageEdge> edges);
+/// reference/schedules.md 1.3). `schedule` must be valid. By default F, I, W and R take 1, B takes
+/// 2, S and T a tenth, transfers nothing.
+std::vector<OrderedAction> order_actions(const Schedule& schedule, std::span<const StageEdge> edges,
+                                         const VocabularyTimes& times = {});
 
 /// Safe mode: every transfer is one element of the one order, where the action that makes its
 /// tensor would be over. `run(place)` runs an action and gives what it has made for other actors,

@@ -86,7 +86,7 @@ ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
 
 VocabularyTimes vocabulary_times(const ScheduleCosts& costs, std::span<const int> actor_of_stage) {
   const double actors = num_actors(actor_of_stage);
-  VocabularyTimes times{0, 0, 0, 0, 0, 0, 0};
+  VocabularyTimes times{0, 0, 0, 0, 0, 0};
   std::vector<bool> named(num_actors(actor_of_stage), false);
   for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
     const StageCosts& one = costs.stages[stage];
@@ -100,7 +100,11 @@ VocabularyTimes vocabulary_times(const ScheduleCosts& costs, std::span<const int
     times.grads += one.vocabulary_grads / actors;
     times.input += (one.input_forward + one.input_backward) / 2 / actors;
   }
-  times.transfer = std::max(times.forward / 4, costs.vocabulary_tensor + costs.vocabulary_exchange);
+  for (const EdgeCosts& edge : costs.edges)
+    times.transfer = std::max({times.transfer, edge.forward, edge.backward});
+  // On its way it may meet a tensor between stages.
+  times.vocabulary_transfer = costs.vocabulary_tensor + costs.vocabulary_exchange + times.transfer;
+  times.least_transfer = times.forward / 4;
   return times;
 }
 

@@ -122,8 +122,8 @@ double time_until(const StageCosts& stage, ActionKind kind, double work, double 
 /// of the other. Throws Error(kInvalidArgument) if chunks < 1.
 ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks);
 
-/// Times by which with_vocabulary() chooses an order: the means of all actors; `transfer` is at
-/// least a quarter of a forward.
+/// Times by which with_vocabulary() chooses an order: the means of all actors, and the longest
+/// transfers.
 VocabularyTimes vocabulary_times(const ScheduleCosts& costs, std::span<const int> actor_of_stage);
 
 /// Throws Error(kInvalidArgument) unless each stage has costs.

@@ -127,6 +127,21 @@ bool is_interlaced(const Schedule& schedule) {
 
 }  // namespace
 
+double VocabularyTimes::of(ActionKind kind, double stages) const {
+  switch (kind) {
+    case ActionKind::kForward:
+    case ActionKind::kRecompute: return forward;
+    case ActionKind::kBackward: return input_grad + weight_grad;
+    case ActionKind::kInputGrad: return input_grad;
+    case ActionKind::kWeightGrad: return weight_grad;
+    case ActionKind::kVocabularyScores: return scores * stages;
+    case ActionKind::kVocabularyGrads: return grads * stages;
+    case ActionKind::kInputForward:
+    case ActionKind::kInputBackward: return input * stages;
+    default: return 0;
+  }
+}
+
 std::string_view to_string(VocabularyMode mode) {
   static constexpr std::string_view kNames[] = {"last", "vocab-1", "vocab-2", "interlaced"};
   return kNames[static_cast<std::size_t>(mode)];

@@ -34,12 +34,24 @@ struct VocabularyTimes {
   double forward = 1;
   double input_grad = 1;
   double weight_grad = 1;
-  double scores = 0.1;  ///< S
-  double grads = 0.1;   ///< T
-  double input = 0.02;  ///< IF, and IB
-  /// Of what moves between actors, for passes and stages alike. Orders that leave this time bear
-  /// links that need as much, and are within a percent of the best on links that need none.
-  double transfer = 0.25;
+  double scores = 0.1;             ///< S
+  double grads = 0.1;              ///< T
+  double input = 0.02;             ///< IF, and IB
+  double transfer = 0;             ///< From stage to stage.
+  double vocabulary_transfer = 0;  ///< From a stage to all actors, or back.
+  /// Passes are put in order as if transfers took at least so long: that bears links that need as
+  /// much, and is within a percent of the best on links that need none.
+  double least_transfer = 0.25;
+
+  /// What an actor computes for one microbatch, but for the input layer.
+  double interval() const { return forward + input_grad + weight_grad + scores + grads; }
+  /// How long an action takes on an actor that has `stages` stages, times `stages`: its forward
+  /// takes what is said of all of them.
+  double of(ActionKind kind, double stages) const;
+  /// What passes between two actions on different actors.
+  double between(ActionKind from, ActionKind to) const {
+    return is_vocabulary_pass(from) || is_vocabulary_pass(to) ? vocabulary_transfer : transfer;
+  }
 };
 
 /// The same schedule, a chain of stages, with S, T, IF and IB on every actor, named by its lowest

@@ -56,6 +56,8 @@ class PassScheduler {
       : base_(base),
         graph_(base, edges_),
         times_(times),
+        transfer_(std::max(times.transfer, times.least_transfer)),
+        vocabulary_transfer_(std::max(times.vocabulary_transfer, times.least_transfer)),
         chunks_(static_cast<double>(base.stages) / static_cast<double>(base.actors.size())),
         result_(base) {
     for (const std::vector<Action>& actions : base.actors) {
@@ -122,43 +124,26 @@ class PassScheduler {
            own.scores == microbatches() && own.grads == backwards && own.input_grads == backwards;
   }
 
-  double interval() const {
-    return times_.forward + times_.input_grad + times_.weight_grad + times_.scores + times_.grads;
-  }
-
-  double duration(ActionKind kind) const {
-    switch (kind) {
-      case ActionKind::kForward:
-      case ActionKind::kRecompute: return times_.forward / chunks_;
-      case ActionKind::kBackward: return (times_.input_grad + times_.weight_grad) / chunks_;
-      case ActionKind::kInputGrad: return times_.input_grad / chunks_;
-      case ActionKind::kWeightGrad: return times_.weight_grad / chunks_;
-      case ActionKind::kVocabularyScores: return times_.scores;
-      case ActionKind::kVocabularyGrads: return times_.grads;
-      case ActionKind::kInputForward:
-      case ActionKind::kInputBackward: return times_.input;
-      default: return 0;
-    }
-  }
+  double duration(ActionKind kind) const { return times_.of(kind, chunks_) / chunks_; }
 
   // When things are there; kUnknown as long as that cannot be told.
 
   double arrival(const Exchange& exchange, int microbatch) const {
     const Progress& all = exchange[microbatch];
-    return all.left == 0 ? all.end + times_.transfer : kUnknown;
+    return all.left == 0 ? all.end + vocabulary_transfer_ : kUnknown;
   }
   double base_end(ActionKind kind, int stage, int microbatch) const {
     const std::optional<int> node = graph_.find(kind, stage, microbatch);
     return node ? end_[*node] : kUnknown;
   }
   double scores_ready(int microbatch) const {
-    return base_end(ActionKind::kForward, base_.stages - 1, microbatch) + times_.transfer;
+    return base_end(ActionKind::kForward, base_.stages - 1, microbatch) + vocabulary_transfer_;
   }
   double base_ready(const Actor& own, int node) const {
     double ready = 0;
     for (const ActionGraph::Need& need : graph_.needs(node)) {
       const bool moves = graph_.actor(need.node) != graph_.actor(node);
-      ready = std::max(ready, end_[need.node] + (moves ? times_.transfer : 0));
+      ready = std::max(ready, end_[need.node] + (moves ? transfer_ : 0));
     }
     const Action& action = graph_.action(node);
     // What follows the gradients of a stage follows those of the passes that it names.
@@ -212,7 +197,7 @@ class PassScheduler {
     if (grads_ready && nothing_follows)
       return pass_of(own, ActionKind::kVocabularyGrads, own.grads);
     if (training_ && own.input_grads < microbatches() &&
-        base_end(ActionKind::kInputGrad, 0, own.input_grads) + interval() <= time + kSlack) {
+        base_end(ActionKind::kInputGrad, 0, own.input_grads) + times_.interval() <= time + kSlack) {
       return pass_of(own, ActionKind::kInputBackward, own.input_grads);
     }
     return std::nullopt;
@@ -225,7 +210,8 @@ class PassScheduler {
       return pass_of(own, ActionKind::kVocabularyGrads, own.grads);
     }
     if (own.input_grads < microbatches() &&
-        base_end(ActionKind::kInputGrad, 0, own.input_grads) + times_.transfer <= time + kSlack &&
+        base_end(ActionKind::kInputGrad, 0, own.input_grads) + vocabulary_transfer_ <=
+            time + kSlack &&
         time + times_.input <= until + kSlack) {
       return pass_of(own, ActionKind::kInputBackward, own.input_grads);
     }
@@ -254,7 +240,8 @@ class PassScheduler {
     wake(end, actor);
     // Whoever waits for it looks when it is over, when it has arrived, and when it has been there
     // for an interval; and for stage 0's forward when it begins.
-    for (const double later : {0.0, times_.transfer, interval()}) wake(end + later, actors_.size());
+    for (const double later : {0.0, transfer_, vocabulary_transfer_, times_.interval()})
+      wake(end + later, actors_.size());
     if (action->kind == ActionKind::kForward && action->stage == 0) wake(time, actors_.size());
   }
 
@@ -273,6 +260,7 @@ class PassScheduler {
   const std::vector<StageEdge> edges_ = chain_edges(base_.stages);
   ActionGraph graph_;
   const VocabularyTimes times_;
+  const double transfer_, vocabulary_transfer_;
   const double chunks_;  ///< Stages of an actor.
   Schedule result_;
   bool training_ = false;

@@ -74,7 +74,7 @@ SearchResult search_with_vocabulary(const SearchRequest& whole, std::span<const 
   };
   // The same, for just the transfers that there are.
   VocabularyTimes exact = times;
-  exact.transfer = request.costs.vocabulary_tensor + request.costs.vocabulary_exchange;
+  exact.least_transfer = 0;
   for (const Schedule& one : named) {
     const Judge::Verdict verdict = add(one.name, with_vocabulary(one, request.vocabulary, times));
     result.named.push_back({one.name, verdict.makespan, verdict.peak, verdict.fits});

@@ -33,7 +33,8 @@ PipelineModel gpt_4b(VocabularyMode mode, const std::string& schedule, int stage
   request.byte_scale = 0.5;  // every token
   PipelineModel model = make_pipeline_model(request);
   model.layout.payload = mesh::Payload::kSignals;
-  model.layout.checkpoint_buffer = std::uint64_t{1} << 40;  // in one part: none is written
+  model.layout.resharding = transfer::Strategy::kBroadcast;  // planned in no time
+  model.layout.checkpoint_buffer = std::uint64_t{1} << 40;   // in one part: none is written
   return model;
 }
 
@@ -107,14 +108,17 @@ INSTANTIATE_TEST_SUITE_P(All, SharedVocabulary,
                                   std::to_string(test.param.thousands) + "k";
                          });
 
-/// The places in a program at which actions of a stage begin, by microbatch; -1: none does.
+/// The places in a program at which actions of a stage begin, or go on, by microbatch; -1: none
+/// does.
 std::vector<int> begins_of(const mesh::Program& program, int stage, mesh::ActionKind kind,
-                           int microbatches) {
+                           int microbatches, bool go_on = false) {
   std::vector<int> places(microbatches, -1);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const auto* begin = std::get_if<mesh::Begin>(&program.instructions[i]);
-    if (begin != nullptr && begin->stage == stage && begin->kind == kind && !begin->goes_on)
-      places[begin->microbatch] = static_cast<int>(i);
+    if (begin == nullptr || begin->stage != stage || begin->kind != kind || begin->goes_on != go_on)
+      continue;
+    EXPECT_EQ(places[begin->microbatch], -1) << "twice";
+    places[begin->microbatch] = static_cast<int>(i);
   }
   return places;
 }
@@ -159,6 +163,28 @@ TEST_P(Barriers, EachAddsAnIntervalAndAMicrobatchUnderWay) {
               under_way);
     EXPECT_EQ(static_cast<int>(simulated.actors[r].peak / kept), under_way);
   }
+}
+
+/// Otherwise its input gradient would wait for the end of a backward.
+TEST(ScoresOfVocab2, GoOnAmidBackwards) {
+  constexpr int kStages = 8, kMicrobatches = 20;
+  const PipelineModel model = gpt_4b(VocabularyMode::kVocab2, "1f1b", kStages, 256, kMicrobatches);
+  const mesh::TrainingPlan plan = plan_of_gpt(model);
+  int amid = 0;
+  for (int r = 0; r < kStages; ++r) {
+    const auto begins = [&](mesh::ActionKind kind, bool go_on) {
+      return begins_of(plan.train.programs[r], r, kind, kMicrobatches, go_on);
+    };
+    const std::vector<int> scores = begins(mesh::ActionKind::kVocabularyScores, false),
+                           rest = begins(mesh::ActionKind::kVocabularyScores, true),
+                           backward = begins(mesh::ActionKind::kBackward, false),
+                           later = begins(mesh::ActionKind::kBackward, true);
+    for (int j = 0; j < kMicrobatches; ++j) {
+      EXPECT_LT(scores[j], rest[j]) << r << " " << j;
+      amid += later[j] > backward[j] ? 1 : 0;
+    }
+  }
+  EXPECT_GT(amid, kStages * kMicrobatches / 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Barriers,

@@ -24,6 +24,16 @@ TEST(ActionOrder, WhatCanStartFirstComesFirst) {
             "0F0 0F1 1F0 1B0 0B0 1F1 1B1 0F2 0B1 1F2 1B2 0B2");
 }
 
+TEST(ActionOrder, CountsTheTimesOfActionsAndTransfers) {
+  const Schedule schedule = make_schedule("1f1b", 2, 1);
+  VocabularyTimes times{2, 3, 1};
+  times.transfer = 0.5;
+  std::vector<double> starts;
+  for (const OrderedAction& ordered : order_actions(schedule, chain_edges(2), times))
+    starts.push_back(ordered.start);
+  EXPECT_EQ(starts, (std::vector<double>{0, 2.5, 4.5, 9}));
+}
+
 TEST(ActionOrder, HoldsEveryActionOnceAfterWhatItNeeds) {
   for (const char* name : {"gpipe", "1f1b", "eager-1f1b"}) {
     const Schedule schedule = make_schedule(name, 4, 6);
