@@ -20,6 +20,8 @@ namespace weft::apps {
 namespace {
 
 constexpr std::string_view kAuto = "auto";
+/// Tells F, I and W apart.
+constexpr std::string_view kSplit = "zb-h1";
 /// A schedule that was found must be so much faster than a named one.
 constexpr double kWorthwhile = 0.99;
 
@@ -131,27 +133,32 @@ mesh::Schedule PipelineRun::named(const std::string& name, int microbatches) con
   return mesh::make_schedule(request);
 }
 
-mesh::ScheduleCosts PipelineRun::costs_of(const mesh::TrainingPlan& plan) {
-  return model_.emulated ? emulated_costs(plan, model_.device_flops)
-                         : measured_costs(plan, measured());
+std::string PipelineRun::measured_under(const Arm& arm) {
+  return arm.schedule == kAuto ? std::string(kSplit) : arm.schedule;
 }
 
-const std::vector<mesh::ActionTime>& PipelineRun::measured() {
-  if (!measured_) {
-    // zb-h1 tells F, I and W apart.
+mesh::ScheduleCosts PipelineRun::costs_of(const mesh::TrainingPlan& plan,
+                                          const std::string& schedule) {
+  return model_.emulated ? emulated_costs(plan, model_.device_flops)
+                         : measured_costs(plan, measured(schedule));
+}
+
+const std::vector<mesh::ActionTime>& PipelineRun::measured(const std::string& schedule) {
+  const auto [times, is_new] = measured_.try_emplace(schedule);
+  if (is_new) {
     const mesh::LayoutConfig before = plan().layout;
-    install({"zb-h1", transfer::Strategy::kWeft, mesh::Lowering::kLanes, mesh::Payload::kSignals},
-            named("zb-h1", model_.layout.microbatches));
+    install({schedule, transfer::Strategy::kWeft, mesh::Lowering::kLanes, mesh::Payload::kSignals},
+            named(schedule, model_.layout.microbatches));
     take_steps(1);
-    measured_ = take_steps(1).front().action_times;
+    times->second = take_steps(1).front().action_times;
     use(before);
   }
-  return *measured_;
+  return times->second;
 }
 
 double PipelineRun::slowest_stage_seconds() {
   std::map<int, double> by_mesh;
-  for (const mesh::ActionTime& time : measured())
+  for (const mesh::ActionTime& time : measured(std::string(kSplit)))
     by_mesh[model_.layout.mesh_of_stage().at(time.stage)] += time.seconds;
   double most = 0;
   for (const auto& [mesh, seconds] : by_mesh) most = std::max(most, seconds);
@@ -171,7 +178,7 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
     const mesh::Schedule schedule = named(name, request.microbatches);
     if (request.costs.stages.empty()) {
       install(arm, schedule);
-      request.costs = costs_of(plan());
+      request.costs = costs_of(plan(), std::string(kSplit));
       request.simulation = mesh::plan_options(plan());
     }
     const mesh::ScheduleSimulation one = simulate(schedule, request.costs, request.simulation);
@@ -196,7 +203,9 @@ ArmResult PipelineRun::run(const Arm& arm) {
   result.arm = arm;
   if (model_.layout.vocabulary != mesh::VocabularyMode::kLast) {
     install(arm, named(arm.schedule, model_.layout.microbatches));
-    vocabulary_times_ = mesh::vocabulary_times(costs_of(plan()), plan().schedule.actor_of_stage);
+    // May install another plan meanwhile.
+    const mesh::ScheduleCosts costs = costs_of(plan(), measured_under(arm));
+    vocabulary_times_ = mesh::vocabulary_times(costs, plan().schedule.actor_of_stage);
   }
   mesh::Schedule schedule =
       arm.schedule == kAuto ? search(arm, result) : named(arm.schedule, model_.layout.microbatches);
@@ -204,10 +213,11 @@ ArmResult PipelineRun::run(const Arm& arm) {
     schedule = mesh::with_early_reductions(std::move(schedule));
     result.note = "early reductions";
   }
-  if (!model_.emulated) measured();
+  if (!model_.emulated) measured(measured_under(arm));
   install(arm, schedule);
-  result.predicted_seconds = model_.emulated ? emulated_step(plan(), model_.device_flops)
-                                             : measured_step(plan(), measured());
+  result.predicted_seconds = model_.emulated
+                                 ? emulated_step(plan(), model_.device_flops)
+                                 : measured_step(plan(), measured(measured_under(arm)));
   result.peak_bytes = peak_bytes(plan(), model_);
   if (options_.link_bits > 0) result.link_seconds = mesh::busiest_link_seconds(plan());
   for (const auto& actions : schedule.actors)
@@ -238,7 +248,7 @@ double PipelineRun::unavoidable_seconds() {
   const bool one_stage = model_.layout.stages.size() == model_.layout.meshes.size();
   const Arm arm{one_stage ? "1f1b" : model_.layout.schedule};
   install(arm, named(arm.schedule, model_.layout.microbatches));
-  mesh::ScheduleCosts costs = costs_of(plan());
+  mesh::ScheduleCosts costs = costs_of(plan(), arm.schedule);
   const mesh::Schedule alone = named(arm.schedule, 1);
   const double with = simulate(alone, costs).makespan;
   for (mesh::EdgeCosts& edge : costs.edges) edge.forward = edge.backward = 0;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -47,21 +48,25 @@ class PipelineRun final {
   /// `auto`, with the memory that the most demanding of the named schedules needs.
   mesh::Schedule search(const Arm& arm, ArmResult& result);
   mesh::LayoutConfig layout_of(const Arm& arm) const;
-  /// What stages and edges cost under the programs that are installed.
-  mesh::ScheduleCosts costs_of(const mesh::TrainingPlan& plan);
+  /// The schedule under which actions of real devices are measured for an arm: its own, as devices
+  /// that share a processor take longer the more of them compute at a time; of `auto` one that
+  /// splits the backward.
+  static std::string measured_under(const Arm& arm);
+  /// What stages and edges cost under the programs of a plan, measured under a schedule.
+  mesh::ScheduleCosts costs_of(const mesh::TrainingPlan& plan, const std::string& schedule);
   void install(const Arm& arm, const mesh::Schedule& schedule);
   void use(const mesh::LayoutConfig& layout);
   /// Of what is installed.
   const mesh::TrainingPlan& plan() const { return group_ ? group_->plan() : planned_; }
   void measure(ArmResult& result);
   std::vector<mesh::StepResult> take_steps(int count);
-  /// Measured F, I and W of real devices, from a step under a schedule that splits the backward.
-  /// Once.
-  const std::vector<mesh::ActionTime>& measured();
+  /// What the actions of real devices took in a step under a schedule, with signals only. Once for
+  /// each; may install another plan meanwhile.
+  const std::vector<mesh::ActionTime>& measured(const std::string& schedule);
 
   const PipelineModel model_;
   const Options options_;
-  std::optional<std::vector<mesh::ActionTime>> measured_;
+  std::map<std::string, std::vector<mesh::ActionTime>> measured_;  ///< By schedule.
   std::optional<mesh::VocabularyTimes> vocabulary_times_;  ///< Once costs are known.
   std::optional<mesh::MeshGroup> group_;
   mesh::TrainingPlan planned_;  ///< Without a group.

@@ -1,11 +1,36 @@
 #include "mesh/costs/measured_stage.h"
 
 #include <optional>
+#include <variant>
 
 #include "core/base/error.h"
 #include "mesh/program/lanes.h"
+#include "mesh/program/step_order.h"
 
 namespace weft::mesh {
+
+namespace {
+
+/// Of a stage's backward, by FLOPs: the part that is input gradients, and the R that it begins with.
+double input_grad_share(const TrainingPlan& plan, StageId stage) {
+  const MeshPartition& part = plan.partition.per_mesh[plan.partition.mesh_of_stage[stage]];
+  double input_grad = 0, weight_grad = 0;
+  const auto add = [&](std::size_t index, double& sum) {
+    if (const auto* compute = std::get_if<ComputeStep>(&part.steps[index].what))
+      sum += nominal_seconds(plan.partition.graph, plan.partition.graph.node(compute->node));
+  };
+  for (std::size_t i = 0; i < part.steps.size(); ++i) {
+    const Step& step = part.steps[i];
+    if (step.stage != stage || step.pass == Pass::kForward) continue;
+    add(i, step.pass == Pass::kInputGrad ? input_grad : weight_grad);
+  }
+  if (plan.layout.stages[stage.value()].recompute)
+    for (const std::size_t step : steps_again(part, stage)) add(step, input_grad);
+  const double all = input_grad + weight_grad;
+  return all > 0 ? input_grad / all : 0;
+}
+
+}  // namespace
 
 std::vector<MeasuredStage> measured_stages(const TrainingPlan& plan,
                                            std::span<const ActionTime> actions,
@@ -24,6 +49,13 @@ std::vector<MeasuredStage> measured_stages(const TrainingPlan& plan,
       case ActionKind::kForward: measured.forward = seconds; break;
       case ActionKind::kInputGrad: measured.input_grad = seconds; break;
       case ActionKind::kWeightGrad: measured.weight_grad = seconds; break;
+      case ActionKind::kBackward: {
+        const double share = input_grad_share(plan, *stage);
+        measured.input_grad = share * seconds;
+        measured.weight_grad = (1 - share) * seconds;
+        ++found[stage->value()];
+        break;
+      }
       case ActionKind::kVocabularyScores:
       case ActionKind::kInputForward: measured.forward += time.seconds / actors; continue;
       case ActionKind::kVocabularyGrads:
@@ -35,7 +67,7 @@ std::vector<MeasuredStage> measured_stages(const TrainingPlan& plan,
   for (std::size_t stage = 0; stage < found.size(); ++stage) {
     if (found[stage] == 3) continue;
     throw_error(ErrorCode::kInvalidArgument,
-                "schedule '{}' does not measure F, I and W of stage {} apart", plan.schedule.name,
+                "schedule '{}' does not measure F and B, or F, I and W, of stage {}", plan.schedule.name,
                 stage);
   }
   return stages;

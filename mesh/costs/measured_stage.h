@@ -21,8 +21,9 @@ struct MeasuredStage {
 /// devices wait for each other.
 enum class Collectives : std::uint8_t { kIncluded, kLeftOut };
 
-/// By stage of the partition. Throws Error(kInvalidArgument) unless F, I and W of each stage that
-/// the schedule counts were measured apart.
+/// By stage of the partition. Of a backward that was measured as a whole I and W have their parts
+/// by FLOPs. Throws Error(kInvalidArgument) unless F and B, or F, I and W, of each stage that the
+/// schedule counts were measured.
 std::vector<MeasuredStage> measured_stages(const TrainingPlan& plan,
                                            std::span<const ActionTime> actions,
                                            Collectives collectives);
