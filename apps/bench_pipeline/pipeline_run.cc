@@ -215,9 +215,8 @@ ArmResult PipelineRun::run(const Arm& arm) {
   }
   if (!model_.emulated) measured(measured_under(arm));
   install(arm, schedule);
-  result.predicted_seconds = model_.emulated
-                                 ? emulated_step(plan(), model_.device_flops)
-                                 : measured_step(plan(), measured(measured_under(arm)));
+  result.predicted_seconds = model_.emulated ? emulated_step(plan(), model_.device_flops)
+                                             : measured_step(plan(), measured(measured_under(arm)));
   result.peak_bytes = peak_bytes(plan(), model_);
   if (options_.link_bits > 0) result.link_seconds = mesh::busiest_link_seconds(plan());
   for (const auto& actions : schedule.actors)

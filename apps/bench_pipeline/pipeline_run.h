@@ -67,7 +67,7 @@ class PipelineRun final {
   const PipelineModel model_;
   const Options options_;
   std::map<std::string, std::vector<mesh::ActionTime>> measured_;  ///< By schedule.
-  std::optional<mesh::VocabularyTimes> vocabulary_times_;  ///< Once costs are known.
+  std::optional<mesh::VocabularyTimes> vocabulary_times_;          ///< Once costs are known.
   std::optional<mesh::MeshGroup> group_;
   mesh::TrainingPlan planned_;  ///< Without a group.
   std::uint64_t step_ = 0;

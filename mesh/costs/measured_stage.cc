@@ -11,7 +11,8 @@ namespace weft::mesh {
 
 namespace {
 
-/// Of a stage's backward, by FLOPs: the part that is input gradients, and the R that it begins with.
+/// Of a stage's backward, by FLOPs: the part that is input gradients, and the R that it begins
+/// with.
 double input_grad_share(const TrainingPlan& plan, StageId stage) {
   const MeshPartition& part = plan.partition.per_mesh[plan.partition.mesh_of_stage[stage]];
   double input_grad = 0, weight_grad = 0;
@@ -67,8 +68,8 @@ std::vector<MeasuredStage> measured_stages(const TrainingPlan& plan,
   for (std::size_t stage = 0; stage < found.size(); ++stage) {
     if (found[stage] == 3) continue;
     throw_error(ErrorCode::kInvalidArgument,
-                "schedule '{}' does not measure F and B, or F, I and W, of stage {}", plan.schedule.name,
-                stage);
+                "schedule '{}' does not measure F and B, or F, I and W, of stage {}",
+                plan.schedule.name, stage);
   }
   return stages;
 }
