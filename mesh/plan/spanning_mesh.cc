@@ -103,12 +103,16 @@ VocabularyTimes vocabulary_times(const Partition& partition, const LayoutConfig&
   // Nothing is known of stages that take no time.
   if (forward <= 0) return times;
   const double interval = forward / actors;
+  // Transfers, of which nothing is known, take what orders leave for them: on links that cost
+  // nothing that is within a percent of the best too.
   return {1,
           input_grad / forward,
           weight_grad / forward,
           scores / interval,
           grads / interval,
-          embedding / 2 / interval};
+          embedding / 2 / interval,
+          times.least_transfer,
+          times.least_transfer};
 }
 
 }  // namespace weft::mesh
