@@ -132,7 +132,7 @@ std::vector<std::vector<std::vector<StepEmitter::Rest>>> StepEmitter::place_rest
     for (int microbatch = 0; microbatch < schedule_.microbatches; ++microbatch) {
       const double end = exchanged[microbatch];
       std::size_t at = scores[actor][microbatch] + 1;
-      while (at < ordered[actor].size() && ordered[actor][at]->finish < end) ++at;
+      while (at < ordered[actor].size() && ordered[actor][at]->finish <= end) ++at;
       Rest rest{microbatch};
       if (at < ordered[actor].size()) {
         const OrderedAction& during = *ordered[actor][at];

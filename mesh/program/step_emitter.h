@@ -38,7 +38,8 @@ class StepEmitter {
   /// By actor and the index of its action, one past the last too: the rests that come before that
   /// or amid its steps. They come when all devices have done their scores, if all take the times
   /// that order_actions() counts on: then nobody waits there long, and what they give is on its way
-  /// as soon as can be. It cannot deadlock, as all that they need started before.
+  /// as soon as can be. It cannot deadlock: what all scores need of an actor is over before the
+  /// action amid which its rest comes.
   std::vector<std::vector<std::vector<Rest>>> place_rests() const;
 
   const Schedule& schedule_;
