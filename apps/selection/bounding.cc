@@ -1,0 +1,166 @@
+#include "apps/selection/bounding.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/selection/kth_largest.h"
+#include "core/base/check.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+/// The k-th largest of a bound over the open points.
+template <typename BoundOf>
+std::int64_t kth_bound(const PointBounds& bounds, std::uint64_t k, const BoundOf& bound_of) {
+  KthLargest search(k);
+  while (!search.is_found()) {
+    KthLargest::Counts counts(KthLargest::kBins, 0);
+    for (std::uint32_t row = 0; row < bounds.size(); ++row) {
+      if (bounds.fate(row) != PointFate::kOpen) continue;
+      if (const auto bin = search.bin_of(bound_of(row))) ++counts[*bin];
+    }
+    search.narrow(counts);
+  }
+  return search.value();
+}
+
+}  // namespace
+
+bool EdgeSample::has(PointId point, PointId neighbour) const {
+  if (thousandths >= 1000) return true;
+  // 1: what is drawn for edges; 0 is for ties.
+  const std::uint64_t drawn = point_hash(neighbour, point_hash(point, seed, 1), step) >> 32;
+  return drawn * 1000 < static_cast<std::uint64_t>(thousandths) << 32;
+}
+
+PointBounds::PointBounds(const Objective& objective, std::vector<std::int64_t> gains)
+    : objective_(objective),
+      gains_(std::move(gains)),
+      open_(gains_.size(), 0),
+      accepted_(gains_.size(), 0),
+      fates_(gains_.size(), PointFate::kOpen),
+      num_open_(gains_.size()) {}
+
+void PointBounds::forget_open() { std::ranges::fill(open_, 0); }
+
+void PointBounds::neighbour_decided(std::uint32_t row, std::uint16_t s, PointFate fate,
+                                    bool counted) {
+  const std::int64_t loss = objective_.loss_beside(s);
+  if (counted) open_[row] -= loss;
+  if (fate == PointFate::kAccepted) accepted_[row] += loss;
+}
+
+template <typename Decides>
+std::vector<std::uint32_t> PointBounds::decide(PointFate fate, const Decides& decides) {
+  std::vector<std::uint32_t> rows;
+  for (std::uint32_t row = 0; row < size(); ++row) {
+    if (fates_[row] != PointFate::kOpen || !decides(row)) continue;
+    fates_[row] = fate;
+    rows.push_back(row);
+  }
+  num_open_ -= rows.size();
+  return rows;
+}
+
+std::vector<std::uint32_t> PointBounds::discard_below(std::int64_t threshold) {
+  return decide(PointFate::kDiscarded, [&](std::uint32_t row) { return at_most(row) < threshold; });
+}
+
+std::vector<std::uint32_t> PointBounds::accept_above(std::int64_t threshold) {
+  return decide(PointFate::kAccepted, [&](std::uint32_t row) { return at_least(row) > threshold; });
+}
+
+std::vector<std::uint32_t> PointBounds::decide_all(PointFate fate) {
+  return decide(fate, [](std::uint32_t) { return true; });
+}
+
+BoundingLoop::BoundingLoop(std::uint64_t open, std::uint64_t wanted)
+    : open_(open), wanted_(wanted) {
+  WEFT_CHECK(wanted <= open, "{} of {}", wanted, open);
+  if (wanted_ == 0) next_ = Step::kDiscardRest;
+  else if (open_ == wanted_) next_ = Step::kAcceptRest;
+}
+
+void BoundingLoop::decided(std::uint64_t points) {
+  const Step step = next_;
+  open_ -= points;
+  if (step == Step::kGrow || step == Step::kAcceptRest) wanted_ -= points;
+  WEFT_CHECK(wanted_ <= open_, "{} of {}", wanted_, open_);
+  ++steps_;
+  if (open_ == 0) {
+    next_ = Step::kDone;
+  } else if (wanted_ == 0) {
+    next_ = Step::kDiscardRest;
+  } else if (open_ == wanted_) {
+    next_ = Step::kAcceptRest;
+  } else if (points > 0) {
+    pass_changed_ = true;
+  } else if (step == Step::kShrink) {
+    next_ = Step::kGrow;
+  } else {
+    next_ = pass_changed_ ? Step::kShrink : Step::kDone;
+    pass_changed_ = false;
+  }
+}
+
+BoundedPoints bound_points(const PointGraph& graph, const Objective& objective, std::uint64_t count,
+                           EdgeSample sample, bool fresh) {
+  if (count < 1 || count > graph.size())
+    throw_error(ErrorCode::kInvalidArgument, "{} of {} points cannot be chosen", count,
+                graph.size());
+  PointBounds bounds(objective, graph.gains);
+  BoundingLoop loop(graph.size(), count);
+  const auto for_each_edge = [&](std::uint32_t row, const auto& visit) {
+    for (std::uint64_t edge = graph.first[row]; edge < graph.first[row + 1]; ++edge)
+      visit(graph.neighbours[edge], graph.similarities[edge]);
+  };
+  const auto has = [&](std::uint32_t row, std::uint32_t neighbour) {
+    return sample.has(graph.ids[row], graph.ids[neighbour]);
+  };
+  const auto draw = [&] {
+    bounds.forget_open();
+    if (fresh) sample.step = loop.steps();
+    for (std::uint32_t row = 0; row < graph.size(); ++row) {
+      for_each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
+        if (bounds.fate(neighbour) == PointFate::kOpen && has(row, neighbour))
+          bounds.add_open(row, s);
+      });
+    }
+  };
+  draw();
+  for (; loop.next() != BoundingLoop::Step::kDone;) {
+    std::vector<std::uint32_t> rows;
+    switch (loop.next()) {
+      case BoundingLoop::Step::kShrink:
+        rows = bounds.discard_below(kth_bound(
+            bounds, loop.wanted(), [&](std::uint32_t row) { return bounds.at_least(row); }));
+        break;
+      case BoundingLoop::Step::kGrow:
+        rows = bounds.accept_above(kth_bound(
+            bounds, loop.wanted(), [&](std::uint32_t row) { return bounds.at_most(row); }));
+        break;
+      case BoundingLoop::Step::kAcceptRest: rows = bounds.decide_all(PointFate::kAccepted); break;
+      default: rows = bounds.decide_all(PointFate::kDiscarded); break;
+    }
+    for (const std::uint32_t row : rows) {
+      for_each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
+        bounds.neighbour_decided(neighbour, s, bounds.fate(row), has(neighbour, row));
+      });
+    }
+    loop.decided(rows.size());
+    if (fresh) draw();
+  }
+  BoundedPoints result;
+  result.wanted = loop.wanted();
+  result.steps = loop.steps() - 1;
+  for (std::uint32_t row = 0; row < graph.size(); ++row) {
+    if (bounds.fate(row) == PointFate::kAccepted) result.accepted.push_back(row);
+    if (bounds.fate(row) != PointFate::kOpen) continue;
+    result.open.push_back(row);
+    result.gains.push_back(bounds.at_most(row));
+  }
+  return result;
+}
+
+}  // namespace weft::apps

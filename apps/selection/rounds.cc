@@ -1,0 +1,139 @@
+#include "apps/selection/rounds.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+std::uint64_t ceil_of(std::uint64_t dividend, std::uint64_t divisor) {
+  return (dividend + divisor - 1) / divisor;
+}
+
+/// One round over the rows that are left. `partition_of_row`: of these, in their order.
+std::vector<ChosenPoint> run_round(const PointGraph& graph, const Objective& objective,
+                                   const RoundOptions& options, std::span<const std::uint32_t> left,
+                                   std::span<const std::uint32_t> partition_of_row,
+                                   std::uint64_t count, RoundResult& result) {
+  std::vector<std::vector<std::uint32_t>> parts(result.partitions);
+  for (std::size_t i = 0; i < left.size(); ++i) parts[partition_of_row[i]].push_back(left[i]);
+  std::vector<std::uint64_t> quotas;
+  for (const auto& part : parts) {
+    quotas.push_back(part.size());
+    result.largest = std::max<std::uint64_t>(result.largest, part.size());
+  }
+  if (options.quotas == Quotas::kEqual) quotas = partition_quotas(count, quotas);
+  std::vector<ChosenPoint> chosen;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    const std::uint64_t quota = std::min(quotas[part], count);
+    for (const ChosenPoint& point :
+         choose_greedily(part_of(graph, parts[part]), objective, quota, options.seed))
+      chosen.push_back({parts[part][point.row], point.gain});
+  }
+  if (chosen.size() > count) {
+    const auto rank = [&](const ChosenPoint& point) {
+      return PointRank(point.gain, graph.ids[point.row], options.seed);
+    };
+    std::ranges::nth_element(
+        chosen, chosen.begin() + static_cast<std::ptrdiff_t>(count),
+        [&](const ChosenPoint& a, const ChosenPoint& b) { return rank(a).comes_before(rank(b)); });
+    chosen.resize(count);
+  }
+  std::ranges::sort(chosen, {}, &ChosenPoint::row);
+  result.points = chosen.size();
+  return chosen;
+}
+
+void check(const PointGraph& graph, const RoundOptions& options) {
+  if (options.count < 1 || options.count > graph.size())
+    throw_error(ErrorCode::kInvalidArgument, "{} of {} points cannot be chosen", options.count,
+                graph.size());
+  if (options.partitions < 1 || options.rounds < 1)
+    throw_error(ErrorCode::kInvalidArgument, "{} partitions in {} rounds: each is at least 1",
+                options.partitions, options.rounds);
+  if (options.delta < 0 || options.delta > 1000)
+    throw_error(ErrorCode::kInvalidArgument, "delta is {}: it lies between 0 and 1",
+                options.delta / 1000.0);
+}
+
+}  // namespace
+
+std::uint64_t points_after_round(std::uint64_t points, std::uint64_t count, int rounds, int round,
+                                 int delta) {
+  const auto more = static_cast<unsigned __int128>(points - count) *
+                    static_cast<std::uint64_t>(delta) * static_cast<std::uint64_t>(rounds - round);
+  const std::uint64_t divisor = std::uint64_t{1000} * static_cast<std::uint64_t>(rounds);
+  return static_cast<std::uint64_t>((more + divisor - 1) / divisor) + count;
+}
+
+std::uint64_t partitions_for(std::uint64_t points, std::uint64_t capacity) {
+  return std::max<std::uint64_t>(ceil_of(points, capacity), 1);
+}
+
+std::uint32_t partition_of(PointId point, std::uint64_t seed, int round, std::uint32_t partitions) {
+  const std::uint64_t drawn = point_hash(point, seed, 1 + static_cast<std::uint64_t>(round)) >> 32;
+  return static_cast<std::uint32_t>(drawn * partitions >> 32);
+}
+
+std::vector<std::uint64_t> partition_quotas(std::uint64_t count,
+                                            std::span<const std::uint64_t> sizes) {
+  std::vector<std::uint64_t> quotas(sizes.size(), 0);
+  std::vector<std::size_t> roomy(sizes.size());
+  std::iota(roomy.begin(), roomy.end(), std::size_t{0});
+  while (count > 0) {
+    std::erase_if(roomy, [&](std::size_t part) { return quotas[part] == sizes[part]; });
+    if (roomy.empty())
+      throw_error(ErrorCode::kInvalidArgument, "partitions have {} points too few", count);
+    // An equal share, the first ones one more; what a partition cannot take goes round again.
+    const std::uint64_t share = count / roomy.size(), more = count % roomy.size();
+    for (std::size_t i = 0; i < roomy.size(); ++i) {
+      const std::size_t part = roomy[i];
+      const std::uint64_t taken = std::min(share + (i < more ? 1 : 0), sizes[part] - quotas[part]);
+      quotas[part] += taken;
+      count -= taken;
+    }
+  }
+  return quotas;
+}
+
+RoundsResult choose_in_rounds(const PointGraph& graph, const Objective& objective,
+                              const RoundOptions& options) {
+  check(graph, options);
+  RoundsResult result;
+  const std::uint64_t capacity = ceil_of(graph.size(), options.partitions);
+  std::vector<std::uint32_t> left(graph.size());
+  std::iota(left.begin(), left.end(), 0U);
+  for (int round = 1; round <= options.rounds; ++round) {
+    const std::uint64_t wanted =
+        points_after_round(graph.size(), options.count, options.rounds, round, options.delta);
+    RoundResult& one = result.rounds.emplace_back();
+    one.partitions = options.adaptive
+                         ? static_cast<std::uint32_t>(partitions_for(left.size(), capacity))
+                         : options.partitions;
+    std::vector<std::uint32_t> partitions;
+    for (const std::uint32_t row : left)
+      partitions.push_back(partition_of(graph.ids[row], options.seed, round, one.partitions));
+    result.chosen = run_round(graph, objective, options, left, partitions,
+                              std::min<std::uint64_t>(wanted, left.size()), one);
+    left.clear();
+    for (const ChosenPoint& point : result.chosen) left.push_back(point.row);
+  }
+  return result;
+}
+
+RoundsResult choose_in_partitions(const PointGraph& graph, const Objective& objective,
+                                  const RoundOptions& options,
+                                  std::span<const std::uint32_t> partition_of_row) {
+  check(graph, options);
+  RoundsResult result;
+  RoundResult& one = result.rounds.emplace_back();
+  one.partitions = options.partitions;
+  std::vector<std::uint32_t> all(graph.size());
+  std::iota(all.begin(), all.end(), 0U);
+  result.chosen = run_round(graph, objective, options, all, partition_of_row, options.count, one);
+  return result;
+}
+
+}  // namespace weft::apps

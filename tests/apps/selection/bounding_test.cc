@@ -1,0 +1,225 @@
+#include "apps/selection/bounding.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <numeric>
+
+#include "apps/selection/kth_largest.h"
+#include "core/base/error.h"
+#include "tests/apps/selection/random_graph.h"
+
+namespace weft::apps {
+namespace {
+
+using test::gain_beside, test::random_graph;
+
+/// The rows of each best subset of `count` points, as bits.
+std::vector<std::uint32_t> best_subsets(const PointGraph& graph, const Objective& objective,
+                                        int count) {
+  std::int64_t best = std::numeric_limits<std::int64_t>::min();
+  std::vector<std::uint32_t> subsets;
+  for (std::uint32_t bits = 0; bits < 1U << graph.size(); ++bits) {
+    if (std::popcount(bits) != count) continue;
+    std::vector<std::uint32_t> rows;
+    for (std::uint32_t row = 0; row < graph.size(); ++row)
+      if ((bits >> row & 1) != 0) rows.push_back(row);
+    const std::int64_t score = score_of(graph, objective, rows);
+    if (score < best) continue;
+    if (score > best) subsets.clear();
+    best = score;
+    subsets.push_back(bits);
+  }
+  return subsets;
+}
+
+TEST(BoundPoints, NeverContradictsABestSubset) {
+  PhiloxStream random(3);
+  std::size_t accepted = 0, discarded = 0;
+  for (int round = 0; round < 1500; ++round) {
+    SCOPED_TRACE(round);
+    const Objective objective = Objective::of_alpha(100 + 100 * static_cast<int>(random.below(9)));
+    const auto points = static_cast<std::uint32_t>(2 + random.below(10));
+    const PointGraph graph = random_graph(random, points, static_cast<double>(random.below(5)),
+                                          round % 3 == 0 ? 4 : 65536, objective);
+    const int count = 1 + static_cast<int>(random.below(points));
+    const BoundedPoints bounded = bound_points(graph, objective, count, {});
+    EXPECT_EQ(bounded.accepted.size() + bounded.wanted, static_cast<std::size_t>(count));
+    std::uint32_t in = 0, undecided = 0;
+    for (const std::uint32_t row : bounded.accepted) in |= 1U << row;
+    for (const std::uint32_t row : bounded.open) undecided |= 1U << row;
+    for (const std::uint32_t best : best_subsets(graph, objective, count)) {
+      // Where all that is open is taken, ties were settled.
+      if (bounded.open.empty()) continue;
+      EXPECT_EQ(best & in, in);
+      EXPECT_EQ(best & ~(in | undecided), 0U);
+    }
+    accepted += bounded.accepted.size();
+    discarded += graph.size() - bounded.accepted.size() - bounded.open.size();
+  }
+  // It does decide.
+  EXPECT_GT(accepted, 1000U);
+  EXPECT_GT(discarded, 1000U);
+}
+
+/// All bounds made anew in each step, by owners of some rows each, as actors do it.
+class Owners {
+ public:
+  Owners(const PointGraph& graph, const Objective& objective, EdgeSample sample, std::size_t owners)
+      : graph_(graph), objective_(objective), sample_(sample), owners_(owners) {
+    for (std::size_t owner = 0; owner < owners; ++owner) {
+      std::vector<std::int64_t> gains;
+      for (std::size_t row = owner; row < graph.size(); row += owners)
+        gains.push_back(graph.gains[row]);
+      bounds_.emplace_back(objective, std::move(gains));
+    }
+    for (std::uint32_t row = 0; row < graph.size(); ++row)
+      each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
+        if (sample.has(graph.ids[row], graph.ids[neighbour])) of(row).add_open(at(row), s);
+      });
+  }
+
+  PointFate fate(std::uint32_t row) const { return bounds_[row % owners_].fate(row / owners_); }
+
+  void run(std::uint64_t count) {
+    BoundingLoop loop(graph_.size(), count);
+    while (loop.next() != BoundingLoop::Step::kDone) {
+      check_sums();
+      std::vector<std::uint32_t> rows;
+      const auto collect = [&](const auto& step) {
+        for (std::size_t owner = 0; owner < owners_; ++owner)
+          for (const std::uint32_t row : step(bounds_[owner]))
+            rows.push_back(row * owners_ + owner);
+      };
+      switch (loop.next()) {
+        case BoundingLoop::Step::kShrink: {
+          const std::int64_t threshold = kth(loop.wanted(), true);
+          collect([&](PointBounds& bounds) { return bounds.discard_below(threshold); });
+          break;
+        }
+        case BoundingLoop::Step::kGrow: {
+          const std::int64_t threshold = kth(loop.wanted(), false);
+          collect([&](PointBounds& bounds) { return bounds.accept_above(threshold); });
+          break;
+        }
+        case BoundingLoop::Step::kAcceptRest:
+          collect([](PointBounds& bounds) { return bounds.decide_all(PointFate::kAccepted); });
+          break;
+        default:
+          collect([](PointBounds& bounds) { return bounds.decide_all(PointFate::kDiscarded); });
+      }
+      // Records arrive in some order.
+      std::ranges::reverse(rows);
+      for (const std::uint32_t row : rows)
+        each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
+          of(neighbour).neighbour_decided(at(neighbour), s, fate(row),
+                                          sample_.has(graph_.ids[neighbour], graph_.ids[row]));
+        });
+      loop.decided(rows.size());
+    }
+  }
+
+ private:
+  PointBounds& of(std::uint32_t row) { return bounds_[row % owners_]; }
+  std::uint32_t at(std::uint32_t row) const { return row / owners_; }
+  template <typename Visit>
+  void each_edge(std::uint32_t row, const Visit& visit) const {
+    for (std::uint64_t edge = graph_.first[row]; edge < graph_.first[row + 1]; ++edge)
+      visit(graph_.neighbours[edge], graph_.similarities[edge]);
+  }
+  void check_sums() {
+    for (std::uint32_t row = 0; row < graph_.size(); ++row) {
+      if (fate(row) != PointFate::kOpen) continue;
+      std::int64_t most = graph_.gains[row], least = most;
+      each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
+        const PointFate other = fate(neighbour);
+        const std::int64_t loss = objective_.loss_beside(s);
+        if (other == PointFate::kAccepted) most -= loss;
+        if (other == PointFate::kAccepted ||
+            (other == PointFate::kOpen && sample_.has(graph_.ids[row], graph_.ids[neighbour])))
+          least -= loss;
+      });
+      ASSERT_EQ(of(row).at_most(at(row)), most);
+      ASSERT_EQ(of(row).at_least(at(row)), least);
+    }
+  }
+  std::int64_t kth(std::uint64_t k, bool least) {
+    std::vector<std::int64_t> all;
+    for (std::uint32_t row = 0; row < graph_.size(); ++row)
+      if (fate(row) == PointFate::kOpen)
+        all.push_back(least ? of(row).at_least(at(row)) : of(row).at_most(at(row)));
+    std::ranges::sort(all, std::greater());
+    return all[k - 1];
+  }
+
+  const PointGraph& graph_;
+  const Objective objective_;
+  const EdgeSample sample_;
+  const std::size_t owners_;
+  std::vector<PointBounds> bounds_;
+};
+
+TEST(PointBounds, OfSeveralOwnersEqualThoseOfOneAndThoseMadeAnew) {
+  PhiloxStream random(4);
+  for (int round = 0; round < 150; ++round) {
+    SCOPED_TRACE(round);
+    const Objective objective = Objective::of_alpha(round % 2 == 0 ? 968 : 900);
+    const auto points = static_cast<std::uint32_t>(2 + random.below(80));
+    const PointGraph graph = random_graph(random, points, 6, 65536, objective);
+    const std::uint64_t count = 1 + random.below(points);
+    const EdgeSample sample{round % 3 == 0 ? 1000 : 300, random.below(9)};
+    Owners owners(graph, objective, sample, 1 + random.below(5));
+    owners.run(count);
+    const BoundedPoints bounded = bound_points(graph, objective, count, sample);
+    for (std::uint32_t row = 0; row < points; ++row) {
+      const PointFate fate =
+          std::ranges::binary_search(bounded.accepted, row) ? PointFate::kAccepted
+          : std::ranges::binary_search(bounded.open, row)   ? PointFate::kOpen
+                                                            : PointFate::kDiscarded;
+      EXPECT_EQ(owners.fate(row), fate) << row;
+    }
+    // What is open is charged for what was accepted.
+    std::vector<bool> in(points, false);
+    for (const std::uint32_t row : bounded.accepted) in[row] = true;
+    for (std::size_t i = 0; i < bounded.open.size(); ++i)
+      EXPECT_EQ(bounded.gains[i], gain_beside(graph, objective, bounded.open[i], in));
+  }
+}
+
+TEST(BoundPoints, WithFreshSamplesEndsWithTheRightNumber) {
+  PhiloxStream random(5);
+  for (int round = 0; round < 30; ++round) {
+    const Objective objective{30, 1};
+    const PointGraph graph = random_graph(random, 60, 5, 65536, objective);
+    const std::uint64_t count = 1 + random.below(60);
+    const BoundedPoints bounded = bound_points(graph, objective, count, {300, 7}, true);
+    EXPECT_EQ(bounded.accepted.size() + bounded.wanted, count);
+    EXPECT_LE(bounded.wanted, bounded.open.size());
+  }
+}
+
+TEST(EdgeSample, HasItsShareOfEdges) {
+  const EdgeSample sample{300, 11};
+  int has = 0, both = 0;
+  for (PointId a = 0; a < 100; ++a)
+    for (PointId b = 0; b < 100; ++b) {
+      has += sample.has(a, b) ? 1 : 0;
+      both += sample.has(a, b) && sample.has(b, a) && a != b ? 1 : 0;
+    }
+  EXPECT_NEAR(has, 3000, 150);
+  // Each end draws for itself.
+  EXPECT_NEAR(both, 900, 120);
+}
+
+TEST(BoundPoints, RefusesCountsThatCannotBe) {
+  const PointGraph graph = make_point_graph({0, 1}, {1, 2}, {});
+  EXPECT_THROW(bound_points(graph, {1, 1}, 0, {}), Error);
+  EXPECT_THROW(bound_points(graph, {1, 1}, 3, {}), Error);
+  EXPECT_EQ(bound_points(graph, {1, 1}, 1, {}).accepted, std::vector<std::uint32_t>{1});
+  EXPECT_EQ(bound_points(graph, {1, 1}, 2, {}).accepted.size(), 2U);
+}
+
+}  // namespace
+}  // namespace weft::apps
