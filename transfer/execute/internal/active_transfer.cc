@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
-#include "transfer/execute/crc32c.h"
+#include "core/base/crc32c.h"
 
 namespace weft::transfer {
 

@@ -1,7 +1,7 @@
 // The receiving half of ActiveTransfer: chunks that arrive, land, are put in place and reduced.
 #include <cstring>
 
-#include "transfer/execute/crc32c.h"
+#include "core/base/crc32c.h"
 #include "transfer/execute/internal/active_transfer.h"
 #include "transfer/execute/internal/reduce_terms.h"
 

@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 
-#include "transfer/execute/internal/crc32c_variants.h"
+#include "core/base/internal/crc32c_variants.h"
 
-namespace weft::transfer {
+namespace weft {
 namespace {
 
 constexpr std::uint32_t kPolynomial = 0x82f63b78;  // reflected
@@ -48,4 +48,4 @@ std::uint32_t crc32c_by_table(std::span<const std::byte> bytes) {
   return ~crc;
 }
 
-}  // namespace weft::transfer
+}  // namespace weft

@@ -1,8 +1,8 @@
-#include "transfer/execute/crc32c.h"
+#include "core/base/crc32c.h"
 
-#include "transfer/execute/internal/crc32c_variants.h"
+#include "core/base/internal/crc32c_variants.h"
 
-namespace weft::transfer {
+namespace weft {
 
 std::uint32_t crc32c(std::span<const std::byte> bytes) {
   static const Crc32c chosen =
@@ -10,4 +10,4 @@ std::uint32_t crc32c(std::span<const std::byte> bytes) {
   return chosen(bytes);
 }
 
-}  // namespace weft::transfer
+}  // namespace weft

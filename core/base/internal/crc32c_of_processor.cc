@@ -1,7 +1,7 @@
 // SSE 4.2 has an instruction for this very polynomial. It takes three cycles and a new one can
 // begin each cycle, so three runs of bytes are summed side by side; their sums are then joined by
 // the sum of as many zeros as the later runs are long.
-#include "transfer/execute/internal/crc32c_variants.h"
+#include "core/base/internal/crc32c_variants.h"
 
 #if defined(__x86_64__)
 
@@ -10,7 +10,7 @@
 #include <array>
 #include <cstring>
 
-namespace weft::transfer {
+namespace weft {
 namespace {
 
 constexpr std::size_t kRun = 4096;
@@ -72,14 +72,14 @@ Crc32c crc32c_of_processor() {
   return __builtin_cpu_supports("sse4.2") != 0 ? &by_instruction : nullptr;
 }
 
-}  // namespace weft::transfer
+}  // namespace weft
 
 #else
 
-namespace weft::transfer {
+namespace weft {
 
 Crc32c crc32c_of_processor() { return nullptr; }
 
-}  // namespace weft::transfer
+}  // namespace weft
 
 #endif

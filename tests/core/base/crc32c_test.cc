@@ -1,4 +1,4 @@
-#include "transfer/execute/crc32c.h"
+#include "core/base/crc32c.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "transfer/execute/internal/crc32c_variants.h"
+#include "core/base/internal/crc32c_variants.h"
 
-namespace weft::transfer {
+namespace weft {
 namespace {
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -48,4 +48,4 @@ TEST(Crc32c, OneBitMatters) {
 }
 
 }  // namespace
-}  // namespace weft::transfer
+}  // namespace weft

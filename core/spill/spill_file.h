@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+namespace weft {
+
+/// Writes records that memory should not hold into a file, in blocks of about 1 MiB. One thread.
+///
+/// The file appears under its name when it is committed, whole, on the disk and never before: what
+/// was not committed is removed. Its pages are dropped from the page cache then, so that they count
+/// against nobody's memory.
+///
+///   file:   "WEFTSPL1"  block...  end
+///   block:  payload's bytes u32 | CRC32C of the label and the payload u32 | label u64 | payload
+///   end:    a block without payload, whose label is the number of blocks before it
+///
+/// Numbers are little-endian. Records have no frame of their own: whoever writes them can tell
+/// where one ends.
+class SpillWriter final {
+ public:
+  static constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+
+  /// Throws Error(kUnavailable) if the folder cannot be written to.
+  explicit SpillWriter(std::filesystem::path path);
+  SpillWriter(const SpillWriter&) = delete;
+  SpillWriter& operator=(const SpillWriter&) = delete;
+  ~SpillWriter();
+
+  /// Never parts a record: a block that it does not fit into ends before it. `label` is the block's
+  /// if the record begins one: the first id in it, say. An empty record is none. Throws
+  /// Error(kResourceExhausted) when the disk is full.
+  void append(std::span<const std::byte> record, std::uint64_t label = 0);
+  /// Nothing can be appended after this. Throws as append() does.
+  void commit();
+
+  /// Of all records so far.
+  std::uint64_t payload_bytes() const { return payload_bytes_; }
+  std::uint64_t num_blocks() const { return blocks_; }  ///< Written.
+
+ private:
+  void write_block();
+  void write(std::span<const std::byte> bytes);
+
+  const std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int fd_ = -1;
+  std::vector<std::byte> block_;  ///< With room for its header.
+  std::uint64_t label_ = 0;
+  std::uint64_t payload_bytes_ = 0, blocks_ = 0;
+};
+
+/// Reads such a file block by block, and drops the pages that it has read. One thread.
+class SpillReader final {
+ public:
+  /// Throws Error(kNotFound) if there is no such file, Error(kDataLoss) if it is another one.
+  explicit SpillReader(std::filesystem::path path);
+  SpillReader(const SpillReader&) = delete;
+  SpillReader& operator=(const SpillReader&) = delete;
+  ~SpillReader();
+
+  /// The records of the next block; valid until the next call. Empty behind the last one. Throws
+  /// Error(kDataLoss), which names the block, if it is damaged or missing.
+  std::span<const std::byte> next();
+  /// Of the block that was given last.
+  std::uint64_t label() const { return label_; }
+
+ private:
+  void read(std::span<std::byte> bytes, const char* what);
+  [[noreturn]] void damaged(const char* what) const;
+
+  const std::filesystem::path path_;
+  int fd_ = -1;
+  std::vector<std::byte> block_;
+  std::uint64_t label_ = 0, blocks_ = 0;
+  std::uint64_t offset_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace weft
