@@ -1,0 +1,114 @@
+#include "apps/selection/generated_points.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <optional>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/philox.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr std::size_t kDimensions = 8;
+using Vector = std::array<float, kDimensions>;
+
+Vector draw_vector(PhiloxStream& random) {
+  const auto uniform = [&] { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; };
+  Vector vector{};
+  for (std::size_t i = 0; i < kDimensions; i += 2) {
+    // Box and Muller.
+    const double radius = std::sqrt(-2 * std::log(uniform()));
+    const double angle = 2 * std::numbers::pi * uniform();
+    vector[i] = static_cast<float>(radius * std::cos(angle));
+    vector[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+  return vector;
+}
+
+std::uint16_t similarity_of(const Vector& a, const Vector& b) {
+  float square = 0;
+  for (std::size_t i = 0; i < kDimensions; ++i) square += (a[i] - b[i]) * (a[i] - b[i]);
+  return static_cast<std::uint16_t>(std::lround(65535 / (1 + square / kDimensions)));
+}
+
+/// A group's points: the utility of each, and its neighbours by ascending id.
+class Group {
+ public:
+  Group(const GeneratedPoints& request, std::uint64_t number)
+      : first_(number * request.group),
+        size_(std::min<std::uint64_t>(request.group, request.points - first_)),
+        utilities_(size_),
+        neighbours_(size_) {
+    PhiloxStream random(request.seed, number);
+    std::vector<Vector> vectors;
+    for (std::uint32_t i = 0; i < size_; ++i) {
+      utilities_[i] = static_cast<std::uint16_t>(random.below(65536));
+      vectors.push_back(draw_vector(random));
+    }
+    const std::size_t count = std::min<std::size_t>(request.neighbours, size_ - 1);
+    std::vector<Neighbour> others;
+    for (std::uint32_t i = 0; i < size_; ++i) {
+      others.clear();
+      for (std::uint32_t j = 0; j < size_; ++j)
+        if (j != i) others.push_back({id(j), similarity_of(vectors[i], vectors[j])});
+      const auto nearer = [](const Neighbour& a, const Neighbour& b) {
+        return a.similarity != b.similarity ? a.similarity > b.similarity : a.id < b.id;
+      };
+      std::ranges::nth_element(others, others.begin() + static_cast<std::ptrdiff_t>(count), nearer);
+      for (std::size_t k = 0; k < count; ++k) {
+        neighbours_[i].push_back(others[k]);
+        neighbours_[others[k].id - first_].push_back({id(i), others[k].similarity});
+      }
+    }
+    for (std::vector<Neighbour>& own : neighbours_) {
+      std::ranges::sort(own);
+      own.erase(std::unique(own.begin(), own.end()), own.end());
+    }
+  }
+
+  std::uint32_t size() const { return size_; }
+  PointId id(std::uint32_t i) const { return static_cast<PointId>(first_ + i); }
+  std::uint16_t utility(std::uint32_t i) const { return utilities_[i]; }
+  const std::vector<Neighbour>& neighbours(std::uint32_t i) const { return neighbours_[i]; }
+
+ private:
+  const std::uint64_t first_;
+  const std::uint32_t size_;
+  std::vector<std::uint16_t> utilities_;
+  std::vector<std::vector<Neighbour>> neighbours_;
+};
+
+}  // namespace
+
+void generate_points(const std::filesystem::path& folder, const GeneratedPoints& request) {
+  if (request.points < 2 || request.points > std::uint64_t{1} << 32 || request.group < 2 ||
+      request.shards < 1 || request.shards > request.points || request.neighbours < 1)
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} points in groups of {}, {} shards, {} neighbours: there are at least 2 points "
+                "in a group, 1 in a shard, and 1 neighbour",
+                request.points, request.group, request.shards, request.neighbours);
+  std::filesystem::create_directories(folder);
+  const ShardLayout layout{request.points, request.shards};
+  std::optional<PointShardWriter> writer;
+  std::uint32_t shard = 0;
+  std::uint64_t edges = 0;
+  for (std::uint64_t number = 0; number * request.group < request.points; ++number) {
+    const Group group(request, number);
+    for (std::uint32_t i = 0; i < group.size(); ++i) {
+      if (!writer) writer.emplace(folder, layout, shard);
+      writer->append(group.utility(i), group.neighbours(i));
+      if (std::uint64_t{group.id(i)} + 1 < layout.first_of(shard + 1)) continue;
+      writer->commit();
+      edges += writer->num_edges();
+      writer.reset();
+      ++shard;
+    }
+  }
+  write_store_index(folder, layout, edges);
+}
+
+}  // namespace weft::apps

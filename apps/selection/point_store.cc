@@ -1,0 +1,194 @@
+#include "apps/selection/point_store.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr int kVersion = 1;
+constexpr std::size_t kPointBytes = 8, kNeighbourBytes = 6;
+
+std::filesystem::path shard_file(const std::filesystem::path& folder, std::uint32_t shard) {
+  return folder / fmt::format("points-{:05}", shard);
+}
+
+std::filesystem::path index_file(const std::filesystem::path& folder) {
+  return folder / "points.json";
+}
+
+template <typename Number>
+void put(std::vector<std::byte>& bytes, Number number) {
+  for (std::size_t i = 0; i < sizeof(Number); ++i)
+    bytes.push_back(static_cast<std::byte>(number >> (8 * i) & 0xff));
+}
+
+template <typename Number>
+Number take(std::span<const std::byte>& bytes) {
+  std::uint64_t number = 0;
+  for (std::size_t i = 0; i < sizeof(Number); ++i)
+    number |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
+  bytes = bytes.subspan(sizeof(Number));
+  return static_cast<Number>(number);
+}
+
+}  // namespace
+
+std::uint32_t ShardLayout::shard_of(PointId id) const {
+  auto shard = static_cast<std::uint32_t>(static_cast<unsigned __int128>(id) * shards / points);
+  while (first_of(shard + 1) <= id) ++shard;
+  return shard;
+}
+
+PointShardWriter::PointShardWriter(const std::filesystem::path& folder, const ShardLayout& layout,
+                                   std::uint32_t shard)
+    : layout_(layout),
+      shard_(shard),
+      next_(layout.first_of(shard)),
+      file_(shard_file(folder, shard)) {
+  WEFT_CHECK(shard < layout.shards, "shard {} of {}", shard, layout.shards);
+}
+
+void PointShardWriter::append(std::uint16_t utility, std::span<const Neighbour> neighbours) {
+  WEFT_CHECK(next_ < layout_.first_of(shard_ + 1), "point {} is not of shard {}", next_, shard_);
+  if (neighbours.size() > 0xffff)
+    throw_error(ErrorCode::kInvalidArgument,
+                "point {} has {} neighbours; at most 65535 can be kept: ask for fewer, or raise "
+                "the least similarity",
+                next_, neighbours.size());
+  record_.clear();
+  put<std::uint32_t>(record_, static_cast<std::uint32_t>(next_));
+  put<std::uint16_t>(record_, utility);
+  put<std::uint16_t>(record_, static_cast<std::uint16_t>(neighbours.size()));
+  for (std::size_t i = 0; i < neighbours.size(); ++i) {
+    const Neighbour& neighbour = neighbours[i];
+    if (neighbour.id >= layout_.points)
+      throw_error(ErrorCode::kInvalidArgument, "point {} has the neighbour {}, but there are {}",
+                  next_, neighbour.id, layout_.points);
+    if (neighbour.id == next_)
+      throw_error(ErrorCode::kInvalidArgument, "point {} is its own neighbour", next_);
+    if (i > 0 && neighbours[i - 1].id >= neighbour.id)
+      throw_error(ErrorCode::kInvalidArgument,
+                  "point {} has the neighbour {} behind {}: each comes once, in ascending order",
+                  next_, neighbour.id, neighbours[i - 1].id);
+    put<std::uint32_t>(record_, neighbour.id);
+    put<std::uint16_t>(record_, neighbour.similarity);
+  }
+  file_.append(record_, next_);
+  edges_ += neighbours.size();
+  ++next_;
+}
+
+void PointShardWriter::commit() {
+  if (const std::uint64_t past = layout_.first_of(shard_ + 1); next_ != past)
+    throw_error(ErrorCode::kInvalidArgument, "shard {} ends at point {}, not at {}", shard_, next_,
+                past);
+  file_.commit();
+}
+
+PointStore::PointStore(std::filesystem::path folder) : folder_(std::move(folder)) {
+  const std::filesystem::path path = index_file(folder_);
+  std::ifstream stream(path);
+  if (!stream)
+    throw_error(ErrorCode::kNotFound,
+                "{} is not there: {} holds no points, or those whose making was interrupted",
+                path.string(), folder_.string());
+  const nlohmann::json index = nlohmann::json::parse(stream, nullptr, false);
+  try {
+    if (const int version = index.at("version").get<int>(); version != kVersion)
+      throw_error(ErrorCode::kIncompatible, "{} has version {}, but this is for {}; make it anew",
+                  path.string(), version, kVersion);
+    layout_.points = index.at("points").get<std::uint64_t>();
+    layout_.shards = index.at("shards").get<std::uint32_t>();
+    edges_ = index.at("directed_edges").get<std::uint64_t>();
+  } catch (const nlohmann::json::exception& error) {
+    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; make it anew", path.string(),
+                error.what());
+  }
+  if (layout_.points == 0 || layout_.points > std::uint64_t{1} << 32 || layout_.shards == 0)
+    throw_error(ErrorCode::kDataLoss, "{} is damaged: {} points in {} shards; make it anew",
+                path.string(), layout_.points, layout_.shards);
+}
+
+void PointStore::read(std::uint32_t shard,
+                      const std::function<void(const StoredPoint&)>& visit) const {
+  WEFT_CHECK(shard < layout_.shards, "shard {} of {}", shard, layout_.shards);
+  const std::filesystem::path path = shard_file(folder_, shard);
+  SpillReader file(path);
+  std::uint64_t next = layout_.first_of(shard);
+  const std::uint64_t past = layout_.first_of(shard + 1);
+  const auto check = [&](bool is_right) {
+    if (!is_right)
+      throw_error(ErrorCode::kDataLoss, "{} is not shard {} of {}: at point {}; make it anew",
+                  path.string(), shard, index_file(folder_).string(), next);
+  };
+  std::vector<Neighbour> neighbours;
+  for (auto block = file.next(); !block.empty(); block = file.next()) {
+    while (!block.empty()) {
+      check(next < past && block.size() >= kPointBytes);
+      StoredPoint point;
+      point.id = take<std::uint32_t>(block);
+      point.utility = take<std::uint16_t>(block);
+      const std::size_t degree = take<std::uint16_t>(block);
+      check(point.id == next && block.size() >= degree * kNeighbourBytes);
+      neighbours.clear();
+      for (std::size_t i = 0; i < degree; ++i) {
+        const auto id = take<std::uint32_t>(block);
+        neighbours.push_back({id, take<std::uint16_t>(block)});
+        check(id < layout_.points);
+      }
+      point.neighbours = neighbours;
+      visit(point);
+      ++next;
+    }
+  }
+  check(next == past);
+}
+
+PointGraph PointStore::load(const Objective& objective) const {
+  PointGraph graph;
+  graph.ids.reserve(layout_.points);
+  graph.gains.reserve(layout_.points);
+  graph.first.reserve(layout_.points + 1);
+  graph.neighbours.reserve(edges_);
+  graph.similarities.reserve(edges_);
+  graph.first.push_back(0);
+  for (std::uint32_t shard = 0; shard < layout_.shards; ++shard) {
+    read(shard, [&](const StoredPoint& point) {
+      graph.ids.push_back(point.id);
+      graph.gains.push_back(objective.gain_alone(point.utility));
+      for (const Neighbour& neighbour : point.neighbours) {
+        graph.neighbours.push_back(neighbour.id);
+        graph.similarities.push_back(neighbour.similarity);
+      }
+      graph.first.push_back(graph.num_edges());
+    });
+  }
+  return graph;
+}
+
+void write_store_index(const std::filesystem::path& folder, const ShardLayout& layout,
+                       std::uint64_t edges) {
+  const nlohmann::ordered_json index = {{"version", kVersion},
+                                        {"points", layout.points},
+                                        {"shards", layout.shards},
+                                        {"directed_edges", edges}};
+  const std::filesystem::path path = index_file(folder);
+  std::filesystem::path temporary = path;
+  temporary += ".new";
+  std::ofstream stream(temporary);
+  stream << index.dump(2) << '\n';
+  stream.close();
+  if (!stream)
+    throw_error(ErrorCode::kResourceExhausted,
+                "cannot write {}; make room there, or give another folder", temporary.string());
+  std::filesystem::rename(temporary, path);
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "apps/selection/objective.h"
+#include "core/spill/spill_file.h"
+
+namespace weft::apps {
+
+/// The end of an edge, as its other end sees it.
+struct Neighbour {
+  PointId id = 0;
+  std::uint16_t similarity = 0;  ///< Fraction of 65535.
+  friend auto operator<=>(const Neighbour&, const Neighbour&) = default;
+};
+
+/// A point as it is stored. `neighbours`: by ascending id.
+struct StoredPoint {
+  PointId id = 0;
+  std::uint16_t utility = 0;  ///< Fraction of 65535.
+  std::span<const Neighbour> neighbours;
+};
+
+/// How a ground set is cut into shards: ranges of ids, as equal as can be. It follows from the data
+/// alone, never from the number of workers. A value.
+struct ShardLayout {
+  static constexpr std::uint32_t kShards = 64;
+
+  std::uint64_t points = 0;
+  std::uint32_t shards = kShards;
+
+  /// Also of the shard behind the last one.
+  std::uint64_t first_of(std::uint32_t shard) const {
+    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(points) * shard / shards);
+  }
+  std::uint32_t shard_of(PointId id) const;
+  friend bool operator==(const ShardLayout&, const ShardLayout&) = default;
+};
+
+/// Writes one shard: its points in the order of their ids. One thread.
+class PointShardWriter final {
+ public:
+  PointShardWriter(const std::filesystem::path& folder, const ShardLayout& layout,
+                   std::uint32_t shard);
+
+  /// The point after the last one. Throws Error(kInvalidArgument), which names the point, for
+  /// neighbours that are not ascending, are the point itself, or are none of the points.
+  void append(std::uint16_t utility, std::span<const Neighbour> neighbours);
+  /// The shard is there from now on. Throws Error(kInvalidArgument) unless it has all points.
+  void commit();
+  std::uint64_t num_edges() const { return edges_; }  ///< Directed.
+
+ private:
+  const ShardLayout layout_;
+  const std::uint32_t shard_;
+  std::uint64_t next_;
+  std::uint64_t edges_ = 0;
+  std::vector<std::byte> record_;
+  SpillWriter file_;
+};
+
+/// A ground set with its neighbour graph on disk, immutable: a file per shard (core/spill; a point
+/// is id u32, utility u16, degree u16, then id u32 and similarity u16 of each neighbour: 96 bytes
+/// at a degree of 15), and points.json, which says that all are there. Any thread.
+class PointStore final {
+ public:
+  /// Throws Error(kNotFound) or Error(kDataLoss) naming the file.
+  explicit PointStore(std::filesystem::path folder);
+
+  const ShardLayout& layout() const { return layout_; }
+  std::uint64_t num_edges() const { return edges_; }  ///< Directed.
+  /// Calls `visit` for each point of the shard, in the order of ids. Throws Error(kDataLoss) naming
+  /// the file if it is damaged, or not the shard.
+  void read(std::uint32_t shard, const std::function<void(const StoredPoint&)>& visit) const;
+  /// All of it in memory: about 40 bytes a point and 6 an edge.
+  PointGraph load(const Objective& objective) const;
+
+ private:
+  std::filesystem::path folder_;
+  ShardLayout layout_;
+  std::uint64_t edges_ = 0;
+};
+
+/// Once all shards are committed.
+void write_store_index(const std::filesystem::path& folder, const ShardLayout& layout,
+                       std::uint64_t edges);
+
+}  // namespace weft::apps
