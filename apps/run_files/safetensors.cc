@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -18,6 +16,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/tensor/bfloat16.h"
+#include "core/tensor/float16.h"
 
 namespace weft::apps {
 namespace {
@@ -53,20 +52,6 @@ std::optional<std::size_t> bytes_of(const Shape& shape, std::size_t element, std
     bytes *= extent;
   }
   return bytes;
-}
-
-/// IEEE 754 binary16.
-float float_of_half(std::uint16_t bits) {
-  const bool negative = (bits & 0x8000u) != 0;
-  const int exponent = (bits >> 10) & 0x1f;
-  const int fraction = bits & 0x3ff;
-  float value = 0;
-  if (exponent == 0x1f)
-    value = fraction == 0 ? std::numeric_limits<float>::infinity()
-                          : std::numeric_limits<float>::quiet_NaN();
-  else if (exponent == 0) value = std::ldexp(static_cast<float>(fraction), -24);
-  else value = std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25);
-  return negative ? -value : value;
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {

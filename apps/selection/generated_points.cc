@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "apps/selection/neighbours.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 
@@ -49,25 +50,12 @@ class Group {
       utilities_[i] = static_cast<std::uint16_t>(random.below(65536));
       vectors.push_back(draw_vector(random));
     }
-    const std::size_t count = std::min<std::size_t>(request.neighbours, size_ - 1);
-    std::vector<Neighbour> others;
     for (std::uint32_t i = 0; i < size_; ++i) {
-      others.clear();
       for (std::uint32_t j = 0; j < size_; ++j)
-        if (j != i) others.push_back({id(j), similarity_of(vectors[i], vectors[j])});
-      const auto nearer = [](const Neighbour& a, const Neighbour& b) {
-        return a.similarity != b.similarity ? a.similarity > b.similarity : a.id < b.id;
-      };
-      std::ranges::nth_element(others, others.begin() + static_cast<std::ptrdiff_t>(count), nearer);
-      for (std::size_t k = 0; k < count; ++k) {
-        neighbours_[i].push_back(others[k]);
-        neighbours_[others[k].id - first_].push_back({id(i), others[k].similarity});
-      }
+        if (j != i) neighbours_[i].push_back({id(j), similarity_of(vectors[i], vectors[j])});
+      keep_most_similar(neighbours_[i], static_cast<std::size_t>(request.neighbours));
     }
-    for (std::vector<Neighbour>& own : neighbours_) {
-      std::ranges::sort(own);
-      own.erase(std::unique(own.begin(), own.end()), own.end());
-    }
+    symmetrise(neighbours_, id(0));
   }
 
   std::uint32_t size() const { return size_; }
@@ -79,7 +67,7 @@ class Group {
   const std::uint64_t first_;
   const std::uint32_t size_;
   std::vector<std::uint16_t> utilities_;
-  std::vector<std::vector<Neighbour>> neighbours_;
+  NeighbourLists neighbours_;
 };
 
 }  // namespace

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace weft::apps {
+
+/// An array in a file of NumPy's (.npy, format 1 to 3): f2, f4 or f8, in C order, of one or two
+/// dimensions. Reads rows when they are asked for. Any thread.
+class NpyFile final {
+ public:
+  /// Throws Error(kNotFound), Error(kIncompatible) or Error(kDataLoss), which name the file and say
+  /// what to do.
+  explicit NpyFile(std::filesystem::path path);
+  NpyFile(const NpyFile&) = delete;
+  NpyFile& operator=(const NpyFile&) = delete;
+  ~NpyFile();
+
+  const std::filesystem::path& path() const { return path_; }
+  std::uint64_t rows() const { return rows_; }
+  std::uint64_t columns() const { return columns_; }  ///< 1 of a one-dimensional array.
+
+  /// Whole rows from `first` on, as many as fit into `values`, whose size is a multiple of
+  /// columns(). There must be so many.
+  void read(std::uint64_t first, std::span<float> values) const;
+
+ private:
+  const std::filesystem::path path_;
+  int fd_ = -1;
+  std::uint64_t begin_ = 0;  ///< Of the array in the file.
+  std::uint64_t rows_ = 0, columns_ = 1;
+  std::size_t element_bytes_ = 4;
+};
+
+}  // namespace weft::apps

@@ -1,0 +1,109 @@
+#include "apps/selection/npy_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+using testing::HasSubstr;
+
+class NpyFileTest : public testing::Test {
+ protected:
+  NpyFileTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "weft-npy-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~NpyFileTest() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path file() const { return folder_ / "vectors.npy"; }
+
+  /// As numpy.save writes it: the header is padded with spaces and ends a multiple of 64.
+  template <typename T>
+  void write(const std::string& header, const std::vector<T>& values, char version = 1) const {
+    const std::size_t begin = version == 1 ? 10 : 12;
+    std::string text = header;
+    while ((begin + text.size() + 1) % 64 != 0) text += ' ';
+    text += '\n';
+    std::ofstream stream(file(), std::ios::binary);
+    stream << "\x93NUMPY" << version << '\0';
+    stream << static_cast<char>(text.size() & 0xff) << static_cast<char>(text.size() >> 8);
+    if (version > 1) stream << '\0' << '\0';
+    stream << text;
+    stream.write(reinterpret_cast<const char*>(values.data()),
+                 static_cast<std::streamsize>(values.size() * sizeof(T)));
+  }
+  void refused(ErrorCode code, const std::string& why) const {
+    try {
+      const NpyFile npy(file());
+      ADD_FAILURE() << "it was read";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code);
+      EXPECT_THAT(error.message(), HasSubstr(why));
+      EXPECT_THAT(error.message(), HasSubstr("vectors.npy"));
+    }
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(NpyFileTest, ReadsWhatNumpySaves) {
+  write<float>("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", {1, 2, 3, 4, 5, 6});
+  const NpyFile floats(file());
+  EXPECT_EQ(floats.rows(), 3U);
+  EXPECT_EQ(floats.columns(), 2U);
+  std::vector<float> two(4);
+  floats.read(1, two);
+  EXPECT_EQ(two, (std::vector<float>{3, 4, 5, 6}));
+
+  write<double>("{'descr': '<f8', 'fortran_order': False, 'shape': (4,), }", {0.5, -1, 2, 1e300},
+                2);
+  const NpyFile doubles(file());
+  EXPECT_EQ(doubles.rows(), 4U);
+  EXPECT_EQ(doubles.columns(), 1U);
+  std::vector<float> three(3);
+  doubles.read(0, three);
+  EXPECT_EQ(three, (std::vector<float>{0.5, -1, 2}));
+
+  write<std::uint16_t>("{'descr': '<f2', 'fortran_order': False, 'shape': (1, 4), }",
+                       {0x3c00, 0xc000, 0x3555, 0x0001}, 3);
+  const NpyFile halves(file());
+  std::vector<float> four(4);
+  halves.read(0, four);
+  EXPECT_EQ(four[0], 1);
+  EXPECT_EQ(four[1], -2);
+  EXPECT_NEAR(four[2], 1.0 / 3, 1e-4);
+  EXPECT_EQ(four[3], 0x1p-24F);
+}
+
+TEST_F(NpyFileTest, SaysWhatIsWrong) {
+  const std::vector<float> six(6);
+  refused(ErrorCode::kNotFound, "No such file");
+  std::ofstream(file()) << "id,vector\n";
+  refused(ErrorCode::kDataLoss, "it does not begin like one");
+  write<float>("{'descr': '<i8', 'fortran_order': False, 'shape': (3, 2), }", six);
+  refused(ErrorCode::kIncompatible, "save array.astype('float32')");
+  write<float>("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }", six);
+  refused(ErrorCode::kIncompatible, "save numpy.ascontiguousarray(array)");
+  write<float>("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1, 2), }", six);
+  refused(ErrorCode::kIncompatible, "has 3 dimensions");
+  write<float>("{'descr': '<f4', 'shape': (3, 2), }", six);
+  refused(ErrorCode::kDataLoss, "its header lacks");
+  write<float>("{'descr': '<f4', 'fortran_order': False, 'shape': (3, -2), }", six);
+  refused(ErrorCode::kDataLoss, "its header lacks");
+  write<float>("{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2), }", six);
+  refused(ErrorCode::kDataLoss, "its length is not that of 4 rows of 2");
+  write<float>("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", six, 9);
+  refused(ErrorCode::kIncompatible, "has format 9");
+  write<float>("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", six);
+  std::filesystem::resize_file(file(), 40);
+  refused(ErrorCode::kDataLoss, "it ends early");
+}
+
+}  // namespace
+}  // namespace weft::apps
