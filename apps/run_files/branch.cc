@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/run_files/internal/checkpoint_files.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 

@@ -17,6 +17,7 @@
 
 #include "apps/run_files/internal/checkpoint_files.h"
 #include "apps/run_files/safetensors.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 

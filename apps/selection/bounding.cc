@@ -28,10 +28,9 @@ std::int64_t kth_bound(const PointBounds& bounds, std::uint64_t k, const BoundOf
 }  // namespace
 
 bool EdgeSample::has(PointId point, PointId neighbour) const {
-  if (thousandths >= 1000) return true;
   // 1: what is drawn for edges; 0 is for ties.
-  const std::uint64_t drawn = point_hash(neighbour, point_hash(point, seed, 1), step) >> 32;
-  return drawn * 1000 < static_cast<std::uint64_t>(thousandths) << 32;
+  const std::uint64_t hash = point_hash(neighbour, point_hash(point, seed, 1), step);
+  return draw_below(1000, hash) < thousandths;
 }
 
 PointBounds::PointBounds(const Objective& objective, std::vector<std::int64_t> gains)

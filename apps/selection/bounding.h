@@ -13,7 +13,7 @@ enum class PointFate : std::uint8_t { kOpen, kAccepted, kDiscarded };
 
 /// Which edges count against a point as long as the neighbour is open (Böther et al., section 4).
 struct EdgeSample {
-  int thousandths = 1000;  ///< Of all edges; 1000: exact bounding.
+  std::uint32_t thousandths = 1000;  ///< Of all edges; 1000: exact bounding.
   std::uint64_t seed = 0;
   /// 0: the same edges in every step. Else the number of the step, for which edges are drawn anew:
   /// that decides nearly every point in time, by luck.

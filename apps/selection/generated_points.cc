@@ -33,7 +33,7 @@ Vector draw_vector(PhiloxStream& random) {
 std::uint16_t similarity_of(const Vector& a, const Vector& b) {
   float square = 0;
   for (std::size_t i = 0; i < kDimensions; ++i) square += (a[i] - b[i]) * (a[i] - b[i]);
-  return static_cast<std::uint16_t>(std::lround(65535 / (1 + square / kDimensions)));
+  return fraction_of(1 / (1 + square / kDimensions));
 }
 
 /// A group's points: the utility of each, and its neighbours by ascending id.
@@ -47,19 +47,19 @@ class Group {
     PhiloxStream random(request.seed, number);
     std::vector<Vector> vectors;
     for (std::uint32_t i = 0; i < size_; ++i) {
-      utilities_[i] = static_cast<std::uint16_t>(random.below(65536));
+      utilities_[i] = random.below(65536);
       vectors.push_back(draw_vector(random));
     }
     for (std::uint32_t i = 0; i < size_; ++i) {
       for (std::uint32_t j = 0; j < size_; ++j)
         if (j != i) neighbours_[i].push_back({id(j), similarity_of(vectors[i], vectors[j])});
-      keep_most_similar(neighbours_[i], static_cast<std::size_t>(request.neighbours));
+      keep_most_similar(neighbours_[i], request.neighbours);
     }
     symmetrise(neighbours_, id(0));
   }
 
   std::uint32_t size() const { return size_; }
-  PointId id(std::uint32_t i) const { return static_cast<PointId>(first_ + i); }
+  PointId id(std::uint32_t i) const { return first_ + i; }
   std::uint16_t utility(std::uint32_t i) const { return utilities_[i]; }
   const std::vector<Neighbour>& neighbours(std::uint32_t i) const { return neighbours_[i]; }
 

@@ -13,7 +13,7 @@ struct GeneratedPoints {
   std::uint64_t points = 1'000'000;
   std::uint32_t shards = ShardLayout::kShards;
   std::uint64_t seed = 1;
-  int neighbours = 10;
+  std::uint32_t neighbours = 10;
   /// Points lie in groups of so many, each with vectors of its own: all edges lie inside.
   std::uint32_t group = 500;
 };

@@ -34,7 +34,7 @@ void normalise_vectors(std::span<float> values, std::size_t columns, std::string
 std::uint16_t cosine_of(std::span<const float> a, std::span<const float> b) {
   float sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return static_cast<std::uint16_t>(std::lround(std::clamp(sum, 0.0F, 1.0F) * 65535));
+  return fraction_of(std::clamp(sum, 0.0F, 1.0F));
 }
 
 void keep_most_similar(std::vector<Neighbour>& neighbours, std::size_t count) {

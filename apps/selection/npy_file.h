@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <string>
-#include <vector>
+#include <string_view>
+
+#include "core/spill/input_file.h"
 
 namespace weft::apps {
 
@@ -15,11 +16,6 @@ class NpyFile final {
   /// Throws Error(kNotFound), Error(kIncompatible) or Error(kDataLoss), which name the file and say
   /// what to do.
   explicit NpyFile(std::filesystem::path path);
-  NpyFile(const NpyFile&) = delete;
-  NpyFile& operator=(const NpyFile&) = delete;
-  ~NpyFile();
-
-  const std::filesystem::path& path() const { return path_; }
   std::uint64_t rows() const { return rows_; }
   std::uint64_t columns() const { return columns_; }  ///< 1 of a one-dimensional array.
 
@@ -28,8 +24,11 @@ class NpyFile final {
   void read(std::uint64_t first, std::span<float> values) const;
 
  private:
-  const std::filesystem::path path_;
-  int fd_ = -1;
+  /// The array's place in the file.
+  void parse(std::uint64_t begin, std::string_view header);
+  [[noreturn]] void damaged(std::string_view what) const;
+
+  const InputFile file_;
   std::uint64_t begin_ = 0;  ///< Of the array in the file.
   std::uint64_t rows_ = 0, columns_ = 1;
   std::size_t element_bytes_ = 4;

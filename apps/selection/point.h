@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace weft::apps {
@@ -18,6 +19,14 @@ constexpr std::uint64_t point_hash(std::uint64_t point, std::uint64_t seed, std:
   };
   return mix(mix(mix(seed + 0x9e3779b97f4a7c15) + purpose) + point);
 }
+
+/// A number below `bound`, drawn by such a hash.
+constexpr std::uint32_t draw_below(std::uint32_t bound, std::uint64_t hash) {
+  return (hash >> 32) * bound >> 32;
+}
+
+/// A share as 16 bits can hold it: of 65535. `share`: 0 to 1.
+inline std::uint16_t fraction_of(double share) { return std::lround(share * 65535); }
 
 /// The order in which points are chosen: the larger gain first, then the smaller hash, then the
 /// smaller id. Ids alone would pick the beginning of the input wherever utilities are flat.

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/codec/bytes.h"
 
 namespace weft::apps {
 namespace {
@@ -23,25 +25,11 @@ std::filesystem::path index_file(const std::filesystem::path& folder) {
   return folder / "points.json";
 }
 
-template <typename Number>
-void put(std::vector<std::byte>& bytes, Number number) {
-  for (std::size_t i = 0; i < sizeof(Number); ++i)
-    bytes.push_back(static_cast<std::byte>(number >> (8 * i) & 0xff));
-}
-
-template <typename Number>
-Number take(std::span<const std::byte>& bytes) {
-  std::uint64_t number = 0;
-  for (std::size_t i = 0; i < sizeof(Number); ++i)
-    number |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
-  bytes = bytes.subspan(sizeof(Number));
-  return static_cast<Number>(number);
-}
-
 }  // namespace
 
 std::uint32_t ShardLayout::shard_of(PointId id) const {
-  auto shard = static_cast<std::uint32_t>(static_cast<unsigned __int128>(id) * shards / points);
+  // Ids and shards have 32 bits each.
+  std::uint32_t shard = std::uint64_t{id} * shards / points;
   while (first_of(shard + 1) <= id) ++shard;
   return shard;
 }
@@ -62,10 +50,10 @@ void PointShardWriter::append(std::uint16_t utility, std::span<const Neighbour> 
                 "point {} has {} neighbours; at most 65535 can be kept: ask for fewer, or raise "
                 "the least similarity",
                 next_, neighbours.size());
-  record_.clear();
-  put<std::uint32_t>(record_, static_cast<std::uint32_t>(next_));
-  put<std::uint16_t>(record_, utility);
-  put<std::uint16_t>(record_, static_cast<std::uint16_t>(neighbours.size()));
+  ByteWriter record(kPointBytes + kNeighbourBytes * neighbours.size());
+  record.write<std::uint32_t>(next_);
+  record.write(utility);
+  record.write<std::uint16_t>(neighbours.size());
   for (std::size_t i = 0; i < neighbours.size(); ++i) {
     const Neighbour& neighbour = neighbours[i];
     if (neighbour.id >= layout_.points)
@@ -77,10 +65,10 @@ void PointShardWriter::append(std::uint16_t utility, std::span<const Neighbour> 
       throw_error(ErrorCode::kInvalidArgument,
                   "point {} has the neighbour {} behind {}: each comes once, in ascending order",
                   next_, neighbour.id, neighbours[i - 1].id);
-    put<std::uint32_t>(record_, neighbour.id);
-    put<std::uint16_t>(record_, neighbour.similarity);
+    record.write(neighbour.id);
+    record.write(neighbour.similarity);
   }
-  file_.append(record_, next_);
+  file_.append(record.bytes(), next_);
   edges_ += neighbours.size();
   ++next_;
 }
@@ -130,17 +118,18 @@ void PointStore::read(std::uint32_t shard,
   };
   std::vector<Neighbour> neighbours;
   for (auto block = file.next(); !block.empty(); block = file.next()) {
-    while (!block.empty()) {
-      check(next < past && block.size() >= kPointBytes);
+    ByteReader reader(block);
+    while (reader.remaining() > 0) {
+      check(next < past && reader.remaining() >= kPointBytes);
       StoredPoint point;
-      point.id = take<std::uint32_t>(block);
-      point.utility = take<std::uint16_t>(block);
-      const std::size_t degree = take<std::uint16_t>(block);
-      check(point.id == next && block.size() >= degree * kNeighbourBytes);
+      point.id = reader.read<std::uint32_t>();
+      point.utility = reader.read<std::uint16_t>();
+      const std::size_t degree = reader.read<std::uint16_t>();
+      check(point.id == next && reader.remaining() >= degree * kNeighbourBytes);
       neighbours.clear();
       for (std::size_t i = 0; i < degree; ++i) {
-        const auto id = take<std::uint32_t>(block);
-        neighbours.push_back({id, take<std::uint16_t>(block)});
+        const auto id = reader.read<std::uint32_t>();
+        neighbours.push_back({id, reader.read<std::uint16_t>()});
         check(id < layout_.points);
       }
       point.neighbours = neighbours;
@@ -179,16 +168,7 @@ void write_store_index(const std::filesystem::path& folder, const ShardLayout& l
                                         {"points", layout.points},
                                         {"shards", layout.shards},
                                         {"directed_edges", edges}};
-  const std::filesystem::path path = index_file(folder);
-  std::filesystem::path temporary = path;
-  temporary += ".new";
-  std::ofstream stream(temporary);
-  stream << index.dump(2) << '\n';
-  stream.close();
-  if (!stream)
-    throw_error(ErrorCode::kResourceExhausted,
-                "cannot write {}; make room there, or give another folder", temporary.string());
-  std::filesystem::rename(temporary, path);
+  replace_file(index_file(folder), index.dump(2) + "\n");
 }
 
 }  // namespace weft::apps

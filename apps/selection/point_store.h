@@ -35,7 +35,7 @@ struct ShardLayout {
 
   /// Also of the shard behind the last one.
   std::uint64_t first_of(std::uint32_t shard) const {
-    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(points) * shard / shards);
+    return points / shards * shard + points % shards * shard / shards;
   }
   std::uint32_t shard_of(PointId id) const;
   friend bool operator==(const ShardLayout&, const ShardLayout&) = default;
@@ -59,7 +59,6 @@ class PointShardWriter final {
   const std::uint32_t shard_;
   std::uint64_t next_;
   std::uint64_t edges_ = 0;
-  std::vector<std::byte> record_;
   SpillWriter file_;
 };
 

@@ -53,28 +53,29 @@ void check(const PointGraph& graph, const RoundOptions& options) {
   if (options.partitions < 1 || options.rounds < 1)
     throw_error(ErrorCode::kInvalidArgument, "{} partitions in {} rounds: each is at least 1",
                 options.partitions, options.rounds);
-  if (options.delta < 0 || options.delta > 1000)
+  if (options.delta > 1000)
     throw_error(ErrorCode::kInvalidArgument, "delta is {}: it lies between 0 and 1",
                 options.delta / 1000.0);
 }
 
 }  // namespace
 
-std::uint64_t points_after_round(std::uint64_t points, std::uint64_t count, int rounds, int round,
-                                 int delta) {
-  const auto more = static_cast<unsigned __int128>(points - count) *
-                    static_cast<std::uint64_t>(delta) * static_cast<std::uint64_t>(rounds - round);
-  const std::uint64_t divisor = std::uint64_t{1000} * static_cast<std::uint64_t>(rounds);
-  return static_cast<std::uint64_t>((more + divisor - 1) / divisor) + count;
+std::uint64_t points_after_round(std::uint64_t points, std::uint64_t count, std::uint32_t rounds,
+                                 std::uint32_t round, std::uint32_t delta) {
+  using Wide = unsigned __int128;
+  const Wide more = Wide{points - count} * delta * (rounds - round), divisor = Wide{1000} * rounds;
+  const std::uint64_t rounded_up = (more + divisor - 1) / divisor;
+  return rounded_up + count;
 }
 
 std::uint64_t partitions_for(std::uint64_t points, std::uint64_t capacity) {
   return std::max<std::uint64_t>(ceil_of(points, capacity), 1);
 }
 
-std::uint32_t partition_of(PointId point, std::uint64_t seed, int round, std::uint32_t partitions) {
-  const std::uint64_t drawn = point_hash(point, seed, 1 + static_cast<std::uint64_t>(round)) >> 32;
-  return static_cast<std::uint32_t>(drawn * partitions >> 32);
+std::uint32_t partition_of(PointId point, std::uint64_t seed, std::uint32_t round,
+                           std::uint32_t partitions) {
+  // From 2: 0 and 1 are for ties and edges.
+  return draw_below(partitions, point_hash(point, seed, std::uint64_t{1} + round));
 }
 
 std::vector<std::uint64_t> partition_quotas(std::uint64_t count,
@@ -105,13 +106,12 @@ RoundsResult choose_in_rounds(const PointGraph& graph, const Objective& objectiv
   const std::uint64_t capacity = ceil_of(graph.size(), options.partitions);
   std::vector<std::uint32_t> left(graph.size());
   std::iota(left.begin(), left.end(), 0U);
-  for (int round = 1; round <= options.rounds; ++round) {
+  for (std::uint32_t round = 1; round <= options.rounds; ++round) {
     const std::uint64_t wanted =
         points_after_round(graph.size(), options.count, options.rounds, round, options.delta);
     RoundResult& one = result.rounds.emplace_back();
-    one.partitions = options.adaptive
-                         ? static_cast<std::uint32_t>(partitions_for(left.size(), capacity))
-                         : options.partitions;
+    one.partitions = options.partitions;
+    if (options.adaptive) one.partitions = partitions_for(left.size(), capacity);
     std::vector<std::uint32_t> partitions;
     for (const std::uint32_t row : left)
       partitions.push_back(partition_of(graph.ids[row], options.seed, round, one.partitions));

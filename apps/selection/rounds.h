@@ -11,8 +11,8 @@ namespace weft::apps {
 /// Of how many points a round leaves how many (Böther et al., section 5):
 /// ceil(delta * (rounds - round) * (points - count) / rounds) + count. `round`: from 1; `points`:
 /// of the whole ground set; `delta` in thousandths. The last round leaves `count`.
-std::uint64_t points_after_round(std::uint64_t points, std::uint64_t count, int rounds, int round,
-                                 int delta);
+std::uint64_t points_after_round(std::uint64_t points, std::uint64_t count, std::uint32_t rounds,
+                                 std::uint32_t round, std::uint32_t delta);
 
 /// As few partitions as hold so many points, of which each holds `capacity`. Of the points that a
 /// round begins with: Algorithm 6 takes those that it leaves, and then partitions overflow.
@@ -20,7 +20,8 @@ std::uint64_t partitions_for(std::uint64_t points, std::uint64_t capacity);
 
 /// The partition of a point in a round, drawn at random. Whoever knows a neighbour's id knows its
 /// partition.
-std::uint32_t partition_of(PointId point, std::uint64_t seed, int round, std::uint32_t partitions);
+std::uint32_t partition_of(PointId point, std::uint64_t seed, std::uint32_t round,
+                           std::uint32_t partitions);
 
 /// How many points each partition chooses, given their sizes: as equal as they can be, `count` in
 /// all. Throws Error(kInvalidArgument) if there are fewer points.
@@ -38,9 +39,9 @@ enum class Quotas : std::uint8_t {
 struct RoundOptions {
   std::uint64_t count = 1;       ///< To choose.
   std::uint32_t partitions = 1;  ///< One holds ceil(points / partitions).
-  int rounds = 1;
-  bool adaptive = true;  ///< As few partitions as hold what is left; else always all.
-  int delta = 750;       ///< In thousandths.
+  std::uint32_t rounds = 1;
+  bool adaptive = true;       ///< As few partitions as hold what is left; else always all.
+  std::uint32_t delta = 750;  ///< In thousandths.
   std::uint64_t seed = 0;
   Quotas quotas = Quotas::kEqual;
 };

@@ -6,6 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "core/codec/bytes.h"
+#include "core/spill/input_file.h"
+
 namespace weft {
 
 /// Writes records that memory should not hold into a file, in blocks of about 1 MiB. One thread.
@@ -15,7 +18,7 @@ namespace weft {
 /// against nobody's memory.
 ///
 ///   file:   "WEFTSPL1"  block...  end
-///   block:  payload's bytes u32 | CRC32C of the label and the payload u32 | label u64 | payload
+///   block:  payload's bytes u32 | CRC32C of what follows u32 | label u64 | payload
 ///   end:    a block without payload, whose label is the number of blocks before it
 ///
 /// Numbers are little-endian. Records have no frame of their own: whoever writes them can tell
@@ -48,8 +51,7 @@ class SpillWriter final {
   const std::filesystem::path path_;
   std::filesystem::path temporary_;
   int fd_ = -1;
-  std::vector<std::byte> block_;  ///< With room for its header.
-  std::uint64_t label_ = 0;
+  ByteWriter block_;  ///< Its label and payload; nothing before its first record.
   std::uint64_t payload_bytes_ = 0, blocks_ = 0;
 };
 
@@ -58,9 +60,6 @@ class SpillReader final {
  public:
   /// Throws Error(kNotFound) if there is no such file, Error(kDataLoss) if it is another one.
   explicit SpillReader(std::filesystem::path path);
-  SpillReader(const SpillReader&) = delete;
-  SpillReader& operator=(const SpillReader&) = delete;
-  ~SpillReader();
 
   /// The records of the next block; valid until the next call. Empty behind the last one. Throws
   /// Error(kDataLoss), which names the block, if it is damaged or missing.
@@ -69,12 +68,11 @@ class SpillReader final {
   std::uint64_t label() const { return label_; }
 
  private:
-  void read(std::span<std::byte> bytes, const char* what);
+  void read(std::span<std::byte> bytes);
   [[noreturn]] void damaged(const char* what) const;
 
-  const std::filesystem::path path_;
-  int fd_ = -1;
-  std::vector<std::byte> block_;
+  const InputFile file_;
+  std::vector<std::byte> block_;  ///< Its label and payload.
   std::uint64_t label_ = 0, blocks_ = 0;
   std::uint64_t offset_ = 0;
   bool ended_ = false;

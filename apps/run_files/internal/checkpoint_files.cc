@@ -1,17 +1,10 @@
 #include "apps/run_files/internal/checkpoint_files.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
 #include <system_error>
-
-#include "core/base/error.h"
 
 namespace weft::apps {
 namespace fs = std::filesystem;
@@ -47,33 +40,6 @@ std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   }
   std::ranges::sort(found);
   return found;
-}
-
-void flush_to_disk(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool flushed = fd >= 0 && ::fsync(fd) == 0;
-  const int reason = errno;
-  if (fd >= 0) ::close(fd);
-  if (!flushed)
-    throw_error(ErrorCode::kUnavailable, "cannot flush {} to the disk: {}", path.string(),
-                std::strerror(reason));
-}
-
-void replace_file(const fs::path& path, const std::string& content) {
-  fs::path temporary = path;
-  temporary += ".new";
-  std::ofstream out(temporary, std::ios::binary);
-  out << content;
-  out.close();
-  if (!out)
-    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(),
-                std::strerror(errno));
-  flush_to_disk(temporary);
-  std::error_code failed;
-  fs::rename(temporary, path, failed);
-  if (failed)
-    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), failed.message());
-  flush_to_disk(path.parent_path());
 }
 
 }  // namespace weft::apps

@@ -28,11 +28,4 @@ std::int64_t step_of(const std::filesystem::path& checkpoint);
 /// Complete checkpoints of a folder, the oldest first, each step once.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);
 
-/// Flushes a folder's entries, or a file, to the disk. Throws Error(kUnavailable).
-void flush_to_disk(const std::filesystem::path& path);
-
-/// Writes a small file so that a crash leaves the old content or the new, and it is on the disk on
-/// return. Throws Error(kUnavailable).
-void replace_file(const std::filesystem::path& path, const std::string& content);
-
 }  // namespace weft::apps

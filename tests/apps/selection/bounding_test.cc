@@ -169,7 +169,7 @@ TEST(PointBounds, OfSeveralOwnersEqualThoseOfOneAndThoseMadeAnew) {
     const auto points = static_cast<std::uint32_t>(2 + random.below(80));
     const PointGraph graph = random_graph(random, points, 6, 65536, objective);
     const std::uint64_t count = 1 + random.below(points);
-    const EdgeSample sample{round % 3 == 0 ? 1000 : 300, random.below(9)};
+    const EdgeSample sample{round % 3 == 0 ? 1000U : 300U, random.below(9)};
     Owners owners(graph, objective, sample, 1 + random.below(5));
     owners.run(count);
     const BoundedPoints bounded = bound_points(graph, objective, count, sample);

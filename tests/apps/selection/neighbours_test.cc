@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/base/error.h"
 #include "core/base/philox.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -19,13 +19,8 @@ TEST(NormaliseVectors, GivesLengthOneAndNamesRowsThatCannotHaveIt) {
   std::vector<float> values = {3, 4, 0, -2};
   normalise_vectors(values, 2, "a.npy");
   EXPECT_THAT(values, ElementsAre(testing::FloatEq(0.6F), testing::FloatEq(0.8F), 0, -1));
-  const auto message = [](std::vector<float> wrong) -> std::string {
-    try {
-      normalise_vectors(wrong, 2, "a.npy", 10);
-    } catch (const Error& error) {
-      return error.message();
-    }
-    return "";
+  const auto message = [](std::vector<float> wrong) {
+    return test::refused_argument([&] { normalise_vectors(wrong, 2, "a.npy", 10); });
   };
   EXPECT_THAT(message({1, 1, 0, 0}), HasSubstr("a.npy, row 11: the vector is zero"));
   EXPECT_THAT(message({1, NAN}), HasSubstr("a.npy, row 10: number 1 is no number (NaN)"));

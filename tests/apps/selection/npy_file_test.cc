@@ -7,6 +7,8 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -15,12 +17,6 @@ using testing::HasSubstr;
 
 class NpyFileTest : public testing::Test {
  protected:
-  NpyFileTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-npy-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~NpyFileTest() override { std::filesystem::remove_all(folder_); }
-
   std::filesystem::path file() const { return folder_ / "vectors.npy"; }
 
   /// As numpy.save writes it: the header is padded with spaces and ends a multiple of 64.
@@ -39,17 +35,14 @@ class NpyFileTest : public testing::Test {
                  static_cast<std::streamsize>(values.size() * sizeof(T)));
   }
   void refused(ErrorCode code, const std::string& why) const {
-    try {
-      const NpyFile npy(file());
-      ADD_FAILURE() << "it was read";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code);
-      EXPECT_THAT(error.message(), HasSubstr(why));
-      EXPECT_THAT(error.message(), HasSubstr("vectors.npy"));
-    }
+    const Error error = test::error_of([&] { const NpyFile npy(file()); });
+    EXPECT_EQ(error.code(), code);
+    EXPECT_THAT(error.message(), HasSubstr(why));
+    EXPECT_THAT(error.message(), HasSubstr("vectors.npy"));
   }
 
-  std::filesystem::path folder_;
+  const test::ScratchFolder scratch_;
+  const std::filesystem::path& folder_ = scratch_.path();
 };
 
 TEST_F(NpyFileTest, ReadsWhatNumpySaves) {
@@ -84,7 +77,7 @@ TEST_F(NpyFileTest, ReadsWhatNumpySaves) {
 TEST_F(NpyFileTest, SaysWhatIsWrong) {
   const std::vector<float> six(6);
   refused(ErrorCode::kNotFound, "No such file");
-  std::ofstream(file()) << "id,vector\n";
+  std::ofstream(file()) << "id,vector\n1,0.5 0.5\n";
   refused(ErrorCode::kDataLoss, "it does not begin like one");
   write<float>("{'descr': '<i8', 'fortran_order': False, 'shape': (3, 2), }", six);
   refused(ErrorCode::kIncompatible, "save array.astype('float32')");

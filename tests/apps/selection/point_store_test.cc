@@ -11,6 +11,8 @@
 #include "apps/selection/rounds.h"
 #include "core/base/error.h"
 #include "tests/apps/selection/random_graph.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -19,25 +21,15 @@ using testing::HasSubstr;
 
 class PointStoreTest : public testing::Test {
  protected:
-  PointStoreTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-points-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~PointStoreTest() override { std::filesystem::remove_all(folder_); }
-
   template <typename Do>
   std::string message_of(ErrorCode code, const Do& act) const {
-    try {
-      act();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code) << error.message();
-      return error.message();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return {};
+    const Error error = test::error_of(act);
+    EXPECT_EQ(error.code(), code) << error.message();
+    return error.message();
   }
 
-  std::filesystem::path folder_;
+  const test::ScratchFolder scratch_;
+  const std::filesystem::path& folder_ = scratch_.path();
 };
 
 TEST_F(PointStoreTest, GivesBackItsPoints) {

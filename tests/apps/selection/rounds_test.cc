@@ -24,7 +24,7 @@ TEST(ChooseInRounds, WithOnePartitionIsGreedyInAnyNumberOfRounds) {
     const PointGraph graph = random_graph(random, points, 8, round % 2 == 0 ? 3 : 65536, objective);
     RoundOptions options;
     options.count = 1 + random.below(points);
-    options.rounds = 1 + static_cast<int>(random.below(9));
+    options.rounds = 1 + random.below(9);
     options.seed = random.below(100);
     EXPECT_EQ(rows_of(choose_in_rounds(graph, objective, options).chosen),
               rows_of(choose_greedily(graph, objective, options.count, options.seed)));
@@ -70,7 +70,7 @@ TEST(ChooseInRounds, ChoosesExactlyTheCountFromPartitionsThatFit) {
   const Objective objective{9, 1};
   const PointGraph graph = random_graph(random, 3000, 10, 65536, objective);
   for (const std::uint32_t partitions : {2U, 7U, 16U}) {
-    for (const int rounds : {1, 2, 8}) {
+    for (const std::uint32_t rounds : {1U, 2U, 8U}) {
       for (const bool adaptive : {false, true}) {
         for (const std::uint64_t count : {1U, 300U, 1501U, 3000U}) {
           SCOPED_TRACE(testing::Message() << partitions << " " << rounds << " " << count);
@@ -105,7 +105,7 @@ TEST(ChooseInRounds, MoreRoundsAndFewerPartitionsAreBetter) {
   PhiloxStream random(9);
   const Objective objective{9, 1};
   const PointGraph graph = random_graph(random, 4000, 15, 65536, objective);
-  const auto score = [&](std::uint32_t partitions, int rounds, bool adaptive = true) {
+  const auto score = [&](std::uint32_t partitions, std::uint32_t rounds, bool adaptive = true) {
     RoundOptions options;
     options.count = 1200;
     options.partitions = partitions;
@@ -141,7 +141,8 @@ TEST(PartitionQuotas, AreEqualAsFarAsSizesAllow) {
 
 TEST(ChooseInRounds, RefusesNumbersThatMakeNoSense) {
   const PointGraph graph = make_point_graph({0, 1}, {1, 2}, {});
-  const auto options = [](std::uint64_t count, std::uint32_t partitions, int rounds, int delta) {
+  const auto options = [](std::uint64_t count, std::uint32_t partitions, std::uint32_t rounds,
+                          std::uint32_t delta) {
     RoundOptions result;
     result.count = count;
     result.partitions = partitions;

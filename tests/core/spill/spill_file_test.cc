@@ -10,6 +10,8 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft {
 namespace {
@@ -18,12 +20,6 @@ using testing::HasSubstr;
 
 class SpillFile : public testing::Test {
  protected:
-  SpillFile() {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-spill-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~SpillFile() override { std::filesystem::remove_all(folder_); }
-
   std::filesystem::path file() const { return folder_ / "records"; }
 
   /// Numbers from 0, four bytes each; the label is the first of its block.
@@ -64,7 +60,8 @@ class SpillFile : public testing::Test {
     return "read";
   }
 
-  std::filesystem::path folder_;
+  const test::ScratchFolder scratch_;
+  const std::filesystem::path& folder_ = scratch_.path();
 };
 
 TEST_F(SpillFile, GivesBackWhatWasAppended) {
@@ -98,13 +95,9 @@ TEST_F(SpillFile, LeavesNothingUnlessCommitted) {
     writer.append(std::vector<std::byte>(2'000'000));
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
-  try {
-    const SpillReader reader(file());
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-    EXPECT_THAT(error.message(), HasSubstr("records: No such file"));
-  }
+  const Error error = test::error_of([&] { const SpillReader reader(file()); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  EXPECT_THAT(error.message(), HasSubstr("records: No such file"));
 }
 
 TEST_F(SpillFile, AnyDamageIsFoundOut) {
@@ -139,23 +132,18 @@ TEST_F(SpillFile, AFullDiskIsSaid) {
   ::getrlimit(RLIMIT_FSIZE, &before);
   const rlimit least{2'000'000, before.rlim_max};
   ::setrlimit(RLIMIT_FSIZE, &least);
-  try {
+  const Error full = test::error_of([&] {
     SpillWriter writer(file());
     for (int i = 0; i < 40; ++i) writer.append(std::vector<std::byte>(100'000));
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
-    EXPECT_THAT(error.message(), HasSubstr("records.new: "));
-    EXPECT_THAT(error.message(), HasSubstr("make room there, or give another folder"));
-  }
+  });
   ::setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
-  try {
-    const SpillWriter writer(folder_ / "absent" / "records");
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
-  }
+  EXPECT_EQ(full.code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(full.message(), HasSubstr("records.new: "));
+  EXPECT_THAT(full.message(), HasSubstr("make room there, or give another folder"));
+  EXPECT_EQ(
+      test::error_of([&] { const SpillWriter writer(folder_ / "absent" / "records"); }).code(),
+      ErrorCode::kUnavailable);
 }
 
 }  // namespace

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace weft {
+
+/// Flushes a folder's entries, or a file, to the disk. Throws Error(kUnavailable).
+void flush_to_disk(const std::filesystem::path& path);
+
+/// Writes a small file so that a crash leaves the old content or the new, and it is on the disk on
+/// return. Throws Error(kUnavailable).
+void replace_file(const std::filesystem::path& path, const std::string& content);
+
+}  // namespace weft
