@@ -262,7 +262,7 @@ std::vector<PipelineCase> pipeline_cases(const BenchOptions& options) {
     if (cases.size() > before) continue;
     std::vector<std::string> groups, names;
     for (const PipelineCase& one : all) {
-      if (groups.empty() || groups.back() != one.group) groups.push_back(one.group);
+      if (std::ranges::find(groups, one.group) == groups.end()) groups.push_back(one.group);
       names.push_back(one.name);
     }
     names.insert(names.end(), groups.begin(), groups.end());
