@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "transfer/execute/internal/active_transfer.h"
 #include "transfer/execute/internal/transfer_dispatcher.h"
 
 namespace weft::transfer {
@@ -63,12 +64,25 @@ void TransferEngine::start(const DevicePart& part, const TransferId& id,
                 to_string(id), sources[i].size(), destinations[i].size(), i, tensor.source_bytes(),
                 tensor.destination_bytes());
   }
-  WEFT_CHECK(callback != nullptr);
   Buffers buffers{{sources.begin(), sources.end()}, {destinations.begin(), destinations.end()}};
-  submit([&part, id, buffers = std::move(buffers), limits,
+  MakeWork make = [&part, id, buffers = std::move(buffers), limits](const TransferContext& context,
+                                                                    std::uint64_t order) {
+    return std::make_unique<ActiveTransfer>(context, part, id, order, buffers, limits);
+  };
+  start(id, part.peers(), limits.stands_back, std::move(make), std::move(callback));
+}
+
+void TransferEngine::start(const TransferId& id, std::vector<DeviceId> peers, bool stands_back,
+                           MakeWork make, Callback callback) {
+  WEFT_CHECK(callback != nullptr);
+  submit([id, peers = std::move(peers), stands_back, make = std::move(make),
           callback = std::move(callback)](TransferDispatcher& dispatcher) {
-    dispatcher.start(part, id, buffers, limits, callback);
+    dispatcher.start(id, peers, stands_back, make, callback);
   });
+}
+
+void TransferEngine::post(std::function<void()> task) {
+  submit([task = std::move(task)](TransferDispatcher&) { task(); });
 }
 
 void TransferEngine::cancel_all(Error error) {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "transfer/execute/active_work.h"
 #include "transfer/execute/engine_options.h"
 #include "transfer/execute/transfer_limits.h"
 #include "transfer/execute/transfer_report.h"
@@ -64,6 +65,13 @@ class TransferEngine final {
              std::span<const std::span<const std::byte>> sources,
              std::span<const std::span<std::byte>> destinations, const TransferLimits& limits,
              Callback callback);
+
+  /// The same for other work than planned transfers (see ActiveWork), with these devices: `make` is
+  /// called on the transfer thread.
+  void start(const TransferId& id, std::vector<DeviceId> peers, bool stands_back, MakeWork make,
+             Callback callback);
+  /// Runs `task` on the transfer thread, after what was asked before.
+  void post(std::function<void()> task);
 
   /// Ends every transfer under way with `error`; buffers are free once their callbacks have run.
   /// Connections that were carrying something are cut (their peers see this device as lost);

@@ -24,21 +24,22 @@ constexpr TransferId kRelayId{1, 2, 3, 4};
 /// Writes down what the transfer asks for; sends end when the test says so.
 class RecordingPort final : public TransferPort {
  public:
-  void send(ActiveTransfer&, const OutgoingChunk& chunk) override { sent.push_back(chunk); }
-  void receive(ActiveTransfer&, DeviceId, const PendingChunk& what, MessageId,
+  void send(ActiveWork&, const OutgoingChunk& chunk) override { sent.push_back(chunk); }
+  void receive(ActiveWork&, DeviceId, const PendingChunk& what, MessageId,
                std::span<std::byte> buffer) override {
     receiving.push_back({what, buffer});
   }
+  void send_note(DeviceId, const ChunkHeader&) override {}
   void take(MessageId message, DeviceId, std::size_t) override { taken.push_back(message); }
   void release(MessageId message) override { released.push_back(message); }
   void refuse(MessageId message, DeviceId, std::string_view) override {
     refused.push_back(message);
   }
-  void schedule(ActiveTransfer& transfer, std::uint32_t stream) override {
+  void schedule(ActiveWork& transfer, std::uint32_t stream) override {
     if (transfer.network_use(stream).wants) ++asked_for_a_turn;
   }
-  void failed(ActiveTransfer&, const std::set<DeviceId>& tell) override { told = tell; }
-  void finished(ActiveTransfer& transfer) override { report = transfer.report(); }
+  void failed(ActiveWork&, const std::set<DeviceId>& tell) override { told = tell; }
+  void finished(ActiveWork& transfer) override { report = transfer.report(); }
 
   struct Receive {
     PendingChunk what;
@@ -81,9 +82,9 @@ class Relay : public testing::Test {
   /// A chunk whose payload comes along with its header, of bytes that are its number.
   ActiveTransfer::Arrival arrive(std::uint32_t chunk, DeviceId sender = kUp) {
     const std::vector<std::byte> payload(kRelayChunkBytes, static_cast<std::byte>(chunk));
-    return transfer->chunk_arrived(MessageId(chunk), sender,
-                                   ChunkHeader::of(ChunkHeader::kChunk, kRelayId, 0, chunk),
-                                   payload.size(), payload);
+    return transfer->message_arrived(MessageId(chunk), sender,
+                                     ChunkHeader::of(ChunkHeader::kChunk, kRelayId, 0, chunk),
+                                     payload.size(), payload);
   }
   void end_send(std::size_t i) { transfer->chunk_sent(port.sent[i].what, Outcome<void>()); }
 

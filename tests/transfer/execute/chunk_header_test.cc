@@ -1,5 +1,5 @@
 // What comes by the data plane from a device that may send here, but sends what no plan asks for.
-#include "transfer/execute/internal/chunk_header.h"
+#include "transfer/execute/chunk_header.h"
 
 #include <gtest/gtest.h>
 
@@ -17,6 +17,7 @@
 #include "core/log/log.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/support/engine_cluster.h"
+#include "tests/support/hostile_device.h"
 #include "transfer/execute/transfer_engine.h"
 #include "transfer/reshard/plan.h"
 #include "transfer/wire/loopback_hub.h"
@@ -25,46 +26,12 @@ namespace weft::transfer {
 namespace {
 
 using namespace std::chrono_literals;
+using test::bytes_of;
 using test::Participant;
 
 constexpr DeviceId kHostile(0), kVictim(1), kHonest(2);
 constexpr std::size_t kChunk = 1024;
 constexpr std::uint32_t kChunks = 64;
-
-std::vector<std::byte> bytes_of(const ChunkHeader& header) {
-  std::vector<std::byte> bytes(sizeof(header));
-  std::memcpy(bytes.data(), &header, sizeof(header));
-  return bytes;
-}
-
-/// Sends what it likes; takes nothing.
-class Hostile final : public WireEvents {
- public:
-  explicit Hostile(std::unique_ptr<Wire> wire) : wire_(std::move(wire)) {
-    wire_->set_events(*this);
-  }
-  Wire& wire() { return *wire_; }
-
-  void send(const std::vector<std::byte>& header, std::vector<std::byte> payload = {}) {
-    // the receiver may take it later
-    const std::vector<std::byte>& kept = payloads_.emplace_back(std::move(payload));
-    wire_->send(kVictim, std::span(header).first(std::min(header.size(), Wire::kMaxHeaderBytes)),
-                kept, Token(0));
-  }
-  void send(const ChunkHeader& header, std::size_t bytes) {
-    send(bytes_of(header), std::vector<std::byte>(bytes));
-  }
-
- private:
-  void message_arrived(const Message& message) override { wire_->release(message.id); }
-  void send_finished(Token, const Outcome<void>&) override {}
-  void receive_finished(Token, const Outcome<void>&) override {}
-  void peer_lost(DeviceId, const Error&) override {}
-  void message_refused(std::optional<DeviceId>, std::string_view) override {}
-
-  std::deque<std::vector<std::byte>> payloads_;
-  std::unique_ptr<Wire> wire_;
-};
 
 /// A real engine that a hostile and an honest device send to.
 class ChunkHeaders : public testing::Test {
@@ -117,7 +84,7 @@ class ChunkHeaders : public testing::Test {
   // payloads up to 4 KiB travel with their headers
   LoopbackHub hub;
   std::vector<std::unique_ptr<Participant>> participants;  // outlive the engines
-  Hostile hostile;
+  test::HostileDevice hostile;
   std::unique_ptr<TransferEngine> engine, honest;
 };
 
@@ -144,7 +111,8 @@ TEST_F(DataPlaneFuzz, DamagedChunkHeadersLeaveTheEngineSound) {
     std::vector<std::byte> payload(
         kSizes[mutator.below(mutator.below(2) == 0 ? std::size(kSizes) : 5)]);
     if (magic == ChunkHeader::kAbort) payload = mutator.damage(error);
-    hostile.send(mutator.below(3) == 0 ? mutator.damage(sound) : sound, std::move(payload));
+    hostile.send(kVictim, mutator.below(3) == 0 ? mutator.damage(sound) : sound,
+                 std::move(payload));
     settle();
   }
   EXPECT_GT(dropped(), 1000u);
@@ -168,7 +136,7 @@ TEST_F(DataPlaneFuzz, DamagedChunkHeadersLeaveTheEngineSound) {
 }
 
 TEST_F(ChunkHeaders, WhatIsDroppedIsCountedAndToldAtALimitedRateWithPeerAndReason) {
-  for (int i = 0; i < 10; ++i) hostile.send(std::vector<std::byte>(17));
+  for (int i = 0; i < 10; ++i) hostile.send(kVictim, std::vector<std::byte>(17));
   settle();
   EXPECT_EQ(dropped(), 10u);
   EXPECT_EQ(
@@ -177,7 +145,7 @@ TEST_F(ChunkHeaders, WhatIsDroppedIsCountedAndToldAtALimitedRateWithPeerAndReaso
           "dropped a message from device 0 (host 0): it is neither a chunk nor a note about one"}));
   clock.advance(11s);
   expect_transfer({7, 1, 1, 1});
-  hostile.send(ChunkHeader::of(ChunkHeader::kChunk, {6, 1, 1, 1}, 0, 0), kChunk);
+  hostile.send(kVictim, ChunkHeader::of(ChunkHeader::kChunk, {6, 1, 1, 1}, 0, 0), kChunk);
   settle();
   EXPECT_EQ(dropped(), 11u);
   ASSERT_EQ(lines.size(), 2u);
@@ -189,7 +157,8 @@ TEST_F(ChunkHeaders, WhatIsDroppedIsCountedAndToldAtALimitedRateWithPeerAndReaso
 TEST_F(ChunkHeaders, AChunkThatComesTwiceEndsItsTransferAndIsDropped) {
   const TransferId id{1, 1, 1, 1};
   Participant& participant = expect_transfer(id);
-  for (int i = 0; i < 3; ++i) hostile.send(ChunkHeader::of(ChunkHeader::kChunk, id, 0, 5), kChunk);
+  for (int i = 0; i < 3; ++i)
+    hostile.send(kVictim, ChunkHeader::of(ChunkHeader::kChunk, id, 0, 5), kChunk);
   settle();
   ASSERT_TRUE(participant.report.has_value());
   EXPECT_EQ(participant.report->outcome.error().code(), ErrorCode::kIncompatible);
@@ -200,7 +169,7 @@ TEST_F(ChunkHeaders, AChunkThatComesTwiceEndsItsTransferAndIsDropped) {
 TEST_F(ChunkHeaders, AnErrorThatIsTooLongIsDroppedAndTakesNoMemory) {
   const TransferId id{1, 1, 1, 1};
   Participant& participant = expect_transfer(id);
-  hostile.send(ChunkHeader::of(ChunkHeader::kAbort, id, 0, 0), 64 * 1024 + 1);
+  hostile.send(kVictim, ChunkHeader::of(ChunkHeader::kAbort, id, 0, 0), 64 * 1024 + 1);
   settle();
   EXPECT_FALSE(participant.report.has_value());
   EXPECT_EQ(dropped(), 1u);

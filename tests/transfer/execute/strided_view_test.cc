@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/tensor/bfloat16.h"
 #include "transfer/execute/internal/reduce_terms.h"
-#include "transfer/execute/internal/slot_pool.h"
+#include "transfer/execute/slot_pool.h"
 
 namespace weft::transfer {
 namespace {

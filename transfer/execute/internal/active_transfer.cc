@@ -10,16 +10,11 @@ namespace weft::transfer {
 ActiveTransfer::ActiveTransfer(const TransferContext& context, const DevicePart& part,
                                const TransferId& id, std::uint64_t order, Buffers buffers,
                                const TransferLimits& limits)
-    : context_(context),
+    : ActiveWork(context, id, order, limits),
       part_(part),
-      id_(id),
-      order_(order),
       sources_(std::move(buffers.sources)),
       destinations_(std::move(buffers.destinations)),
-      landed_in_(destinations_.begin(), destinations_.end()),
-      started_(context.clock.now()),
-      limits_(limits),
-      moved_(started_) {
+      landed_in_(destinations_.begin(), destinations_.end()) {
   streams_.resize(part.streams.size());
   reductions_.resize(part.reductions.size());
   for (std::size_t i = 0; i < reductions_.size(); ++i) {
@@ -67,7 +62,7 @@ void ActiveTransfer::open_stream(StreamState& state) {
   if (state.view.bytes() != stream.bytes) {
     throw_error(ErrorCode::kInvalidArgument,
                 "flow {} of transfer {} has {} bytes, but its segments {}", stream.flow,
-                to_string(id_), stream.bytes, state.view.bytes());
+                to_string(id()), stream.bytes, state.view.bytes());
   }
 }
 
@@ -126,7 +121,7 @@ std::optional<std::uint32_t> ActiveTransfer::find_sending(std::uint32_t flow) co
 }
 
 void ActiveTransfer::chunk_held(DeviceId device, std::uint32_t flow, std::uint32_t chunk) {
-  const auto index = error_ ? std::nullopt : find_sending(flow);
+  const auto index = error() ? std::nullopt : find_sending(flow);
   if (!index) return;
   for (Child& child : streams_[*index].children) {
     if (child.device != device) continue;
@@ -155,7 +150,7 @@ void ActiveTransfer::pack(StreamState& state, std::uint32_t chunk) {
 }
 
 void ActiveTransfer::pump(std::uint32_t index) {
-  if (error_) return;
+  if (error()) return;
   bool network = false;
   for (std::uint32_t i = 0; i < streams_[index].children.size(); ++i) {
     if (streams_[index].children[i].network) network = true;
@@ -182,7 +177,7 @@ bool ActiveTransfer::send_next(std::uint32_t index, std::uint32_t i) {
   const std::uint32_t chunk = next_chunk(state, child);
   const bool first = child.next++ == 0;
   child.under_way.push_back({chunk, false});
-  ++in_flight_;
+  message_begun();
   const auto bytes = chunk_bytes(state, chunk);
   ChunkState& at_chunk = state.chunks[chunk];
   if (context_.verifies && at_chunk.crc == 0) at_chunk.crc = crc32c(bytes);
@@ -213,13 +208,12 @@ void ActiveTransfer::send_over_network(std::uint32_t stream) {
 }
 
 void ActiveTransfer::chunk_sent(const PendingChunk& what, const Outcome<void>& outcome) {
-  --in_flight_;
-  moved_ = context_.clock.now();
+  message_ended();
   StreamState& state = streams_[what.stream];
   Child& child = state.children[what.child];
   std::erase_if(child.under_way, [&](const UnderWay& sent) { return sent.chunk == what.chunk; });
   if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
-  if (error_) return finish_if_over();
+  if (error()) return finish_if_over();
   ++child.done;
   bytes_sent_ += chunk_size(*state.stream, what.chunk);
   ++remaining_;
@@ -239,10 +233,7 @@ bool ActiveTransfer::needs(DeviceId peer) const {
   return false;
 }
 
-void ActiveTransfer::fail(const Error& error, Tell tell) {
-  if (error_ || over_) return;
-  error_ = error;
-  moved_ = context_.clock.now();
+std::set<DeviceId> ActiveTransfer::stop(bool keep_messages) {
   std::set<DeviceId> waiting;
   for (StreamState& state : streams_) {
     if (state.stream->parent && state.landed < state.chunks.size())
@@ -250,15 +241,11 @@ void ActiveTransfer::fail(const Error& error, Tell tell) {
     for (const Child& child : state.children) {
       if (child.done < state.chunks.size()) waiting.insert(child.device);
     }
-    // When cutting, these stay: their senders must see a loss, not a message that was taken.
-    for (const Held& held : state.held) {
-      if (tell == Tell::kOthers) context_.port.release(held.message);
-    }
-    if (tell == Tell::kOthers) state.held.clear();
+    if (keep_messages) continue;
+    for (const Held& held : state.held) context_.port.release(held.message);
+    state.held.clear();
   }
-  if (tell == Tell::kNobody) waiting.clear();
-  context_.port.failed(*this, waiting);
-  finish_if_over();
+  return waiting;
 }
 
 std::set<DeviceId> ActiveTransfer::give_up_messages() {
@@ -271,30 +258,6 @@ std::set<DeviceId> ActiveTransfer::give_up_messages() {
     }
   }
   return busy;
-}
-
-std::set<DeviceId> ActiveTransfer::check_deadline(TimePoint now, Nanoseconds grace) {
-  if (over_) return {};
-  if (error_) return now >= moved_ + grace ? give_up_messages() : std::set<DeviceId>();
-  const auto give_up = [&](const char* what, Nanoseconds limit) {
-    const double seconds = std::chrono::duration<double>(limit).count();
-    fail(Error(ErrorCode::kDeadlineExceeded,
-               fmt::format("transfer {} {} {:.3g} s: {}", to_string(id_), what, seconds,
-                           describe_missing())),
-         Tell::kOthers);
-  };
-  if (limits_.deadline != Nanoseconds(0) && now >= started_ + limits_.deadline)
-    give_up("did not finish within", limits_.deadline);
-  else if (limits_.no_progress != Nanoseconds(0) && now >= moved_ + limits_.no_progress)
-    give_up("has not moved for", limits_.no_progress);
-  return {};
-}
-
-TimePoint ActiveTransfer::next_check(Nanoseconds grace) const {
-  if (error_) return moved_ + grace;
-  const TimePoint end =
-      limits_.deadline == Nanoseconds(0) ? TimePoint::max() : started_ + limits_.deadline;
-  return limits_.no_progress == Nanoseconds(0) ? end : std::min(end, moved_ + limits_.no_progress);
 }
 
 std::string ActiveTransfer::describe_missing() const {
@@ -326,20 +289,9 @@ void ActiveTransfer::one_done() {
   finish_if_over();
 }
 
-void ActiveTransfer::finish_if_over() {
-  if (over_ || in_flight_ != 0 || (!error_ && remaining_ != 0)) return;
-  over_ = true;
-  context_.port.finished(*this);
-}
-
 TransferReport ActiveTransfer::report() const {
-  TransferReport report{
-      id_,         Outcome<void>(), started_, moving_.value_or(started_), context_.clock.now(),
-      bytes_sent_, bytes_received_};
-  if (error_) {
-    report.outcome = *error_;
-    report.landed = landed();
-  }
+  TransferReport report = ActiveWork::report();
+  if (error()) report.landed = landed();
   return report;
 }
 

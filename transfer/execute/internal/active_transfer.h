@@ -9,12 +9,13 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
-#include "transfer/execute/internal/chunk_header.h"
+#include "transfer/execute/active_work.h"
+#include "transfer/execute/chunk_header.h"
 #include "transfer/execute/internal/segmented_view.h"
-#include "transfer/execute/internal/slot_pool.h"
-#include "transfer/execute/internal/transfer_port.h"
+#include "transfer/execute/slot_pool.h"
 #include "transfer/execute/transfer_id.h"
 #include "transfer/execute/transfer_limits.h"
+#include "transfer/execute/transfer_port.h"
 #include "transfer/execute/transfer_report.h"
 #include "transfer/flow/device_part.h"
 #include "transfer/wire/wire.h"
@@ -36,57 +37,24 @@ struct Buffers {
 ///           ├▶ a partial sum: this device's own term is added first
 ///           └▶ a term of a reduction ─▶ reduced ─▶ sent as a result
 ///
-/// It knows the engine as a TransferPort only. Owner: whoever implements that. Transfer thread
-/// only. Lives until nothing of it is under way on the wire.
-class ActiveTransfer final {
+/// See ActiveWork.
+class ActiveTransfer final : public ActiveWork {
  public:
-  /// `order`: transfers that go first where they compete for the network have lower ones.
   ActiveTransfer(const TransferContext& context, const DevicePart& part, const TransferId& id,
                  std::uint64_t order, Buffers buffers, const TransferLimits& limits);
 
-  const TransferId& id() const { return id_; }
-  std::uint64_t order() const { return order_; }
-  const std::optional<Error>& error() const { return error_; }
-  /// Of a transfer that has just finished.
-  TransferReport report() const;
-
+  TransferReport report() const override;
   /// Local copies and the first sends.
-  void begin();
-  /// The first bytes for this device are on their way.
-  void bytes_are_coming();
-  /// A chunk is here: takes it, or keeps its message for later (kHeld).
-  enum class Arrival : std::uint8_t { kDone, kHeld };
-  Arrival chunk_arrived(MessageId message, DeviceId sender, const ChunkHeader& header,
-                        std::size_t bytes, std::span<const std::byte> payload);
-  /// `child` has told that it cannot take this chunk yet.
-  void chunk_held(DeviceId child, std::uint32_t flow, std::uint32_t chunk);
-  void chunk_sent(const PendingChunk& what, const Outcome<void>& outcome);
-  void chunk_received(const PendingChunk& what, const Outcome<void>& outcome);
-
-  /// See EgressOrder. Chunks of a stream that go to children over the network.
-  struct NetworkUse {
-    bool wants = false;      // one could be sent now
-    bool moves = false;      // some are under way and not held by their receivers
-    std::size_t places = 0;  // DevicePart::egress_places
-  };
-  NetworkUse network_use(std::uint32_t stream) const;
-  /// Sends all that can be sent now.
-  void send_over_network(std::uint32_t stream);
-
-  /// True while something must still go to or come from `peer`.
-  bool needs(DeviceId peer) const;
-  /// kOthers: the devices that still wait for this one hear why. kNobody: the caller cuts the
-  /// connections next.
-  enum class Tell : std::uint8_t { kOthers, kNobody };
-  /// Stops: nothing new is sent or received. It is over once nothing is under way.
-  void fail(const Error& error, Tell tell);
-  /// Whose connections must be cut for the transfer to end: something of it is under way on them,
-  /// or waits to be taken, which the cut takes away.
-  std::set<DeviceId> give_up_messages();
-  /// Fails if it is past one of its limits. Gives give_up_messages() if it has failed and `grace`
-  /// has passed since the last of its messages ended.
-  std::set<DeviceId> check_deadline(TimePoint now, Nanoseconds grace);
-  TimePoint next_check(Nanoseconds grace) const;
+  void begin() override;
+  Arrival message_arrived(MessageId message, DeviceId sender, const ChunkHeader& header,
+                          std::size_t bytes, std::span<const std::byte> payload) override;
+  void chunk_held(DeviceId child, std::uint32_t flow, std::uint32_t chunk) override;
+  void chunk_sent(const PendingChunk& what, const Outcome<void>& outcome) override;
+  void chunk_received(const PendingChunk& what, const Outcome<void>& outcome) override;
+  NetworkUse network_use(std::uint32_t stream) const override;
+  void send_over_network(std::uint32_t stream) override;
+  bool needs(DeviceId peer) const override;
+  std::set<DeviceId> give_up_messages() override;
 
  private:
   struct UnderWay {
@@ -177,29 +145,19 @@ class ActiveTransfer final {
   /// See TransferReport.
   std::vector<LandedChunks> landed() const;
   void one_done();
-  void finish_if_over();
-  std::string describe_missing() const;
+  std::set<DeviceId> stop(bool keep_messages) override;
+  bool complete() const override { return remaining_ == 0; }
+  std::string describe() const override { return "transfer " + to_string(id()); }
+  std::string describe_missing() const override;
 
-  const TransferContext context_;
   const DevicePart& part_;
-  const TransferId id_;
-  const std::uint64_t order_;
   const std::vector<std::span<const std::byte>> sources_;
   const std::vector<std::span<std::byte>> destinations_;
   const std::vector<std::span<const std::byte>> landed_in_;  // destinations_, for reading
-  const TimePoint started_;
-  const TransferLimits limits_;
-  TimePoint moved_;                  // when a chunk last left or landed
-  std::optional<TimePoint> moving_;  // when the first bytes were known to come, if any had to
   std::vector<StreamState> streams_;
   std::vector<ReductionState> reductions_;
   // chunks to land, to send per child, to reduce; and 1 while begin() runs
   std::uint64_t remaining_ = 0;
-  std::uint32_t in_flight_ = 0;
-  std::uint64_t bytes_sent_ = 0;
-  std::uint64_t bytes_received_ = 0;
-  std::optional<Error> error_;
-  bool over_ = false;
 };
 
 }  // namespace weft::transfer

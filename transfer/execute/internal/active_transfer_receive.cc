@@ -7,16 +7,16 @@
 
 namespace weft::transfer {
 
-ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceId sender,
-                                                      const ChunkHeader& header, std::size_t bytes,
-                                                      std::span<const std::byte> payload) {
+ActiveWork::Arrival ActiveTransfer::message_arrived(MessageId message, DeviceId sender,
+                                                    const ChunkHeader& header, std::size_t bytes,
+                                                    std::span<const std::byte> payload) {
   const std::uint32_t flow = header.flow, chunk = header.chunk;
-  if (error_) {
+  if (error()) {
     context_.port.refuse(message, sender, "it belongs to a transfer that has failed here");
     return Arrival::kDone;
   }
   bytes_are_coming();
-  const auto index = find_stream(flow);
+  const auto index = header.magic == ChunkHeader::kChunk ? find_stream(flow) : std::nullopt;
   if (!index || streams_[*index].stream->parent != sender ||
       chunk >= streams_[*index].chunks.size() ||
       bytes != chunk_size(*streams_[*index].stream, chunk) || streams_[*index].chunks[chunk].seen) {
@@ -25,7 +25,7 @@ ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceI
                fmt::format("{} sent {} bytes as chunk {} of flow {} of transfer {}, which this "
                            "device's plan does not expect; compare "
                            "the plans' digests",
-                           context_.peers.name_of(sender), bytes, chunk, flow, to_string(id_))),
+                           context_.peers.name_of(sender), bytes, chunk, flow, to_string(id()))),
          Tell::kOthers);
     return Arrival::kDone;
   }
@@ -38,10 +38,6 @@ ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceI
   }
   state.held.push_back({message, chunk});
   return Arrival::kHeld;
-}
-
-void ActiveTransfer::bytes_are_coming() {
-  if (!moving_) moving_ = context_.clock.now();
 }
 
 bool ActiveTransfer::may_take(const StreamState& state, std::uint32_t chunk) const {
@@ -80,18 +76,17 @@ void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId me
     context_.port.take(message, *stream.parent, bytes);
     return landed(index, chunk);
   }
-  ++in_flight_;
+  message_begun();
   ++state.receiving;
   context_.port.receive(*this, *stream.parent, {index, 0, chunk}, message, target);
 }
 
 void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void>& outcome) {
-  --in_flight_;
-  moved_ = context_.clock.now();
+  message_ended();
   StreamState& state = streams_[what.stream];
   --state.receiving;
   if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
-  if (error_) {
+  if (error()) {
     const bool deliver =
         outcome.ok() && state.stream->kind != FlowKind::kContribution && !state.stream->adds();
     if (deliver && verify(state, what.chunk, where_it_landed(state, what.chunk)))
@@ -109,7 +104,7 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
     return;
   if (stream.adds()) add_term(state, chunk);
   ++state.landed;
-  moved_ = context_.clock.now();
+  moved();
   bytes_received_ += chunk_size(stream, chunk);
   ++remaining_;  // the end, if this is it, comes at the end of this function
   one_done();
@@ -146,7 +141,7 @@ bool ActiveTransfer::verify(StreamState& state, std::uint32_t chunk,
              fmt::format("chunk {} of flow {} of transfer {} came damaged from {}: its CRC32C is "
                          "{:08x} and should be {:08x}. Look "
                          "for faulty memory or network hardware there, here and between",
-                         chunk, state.stream->flow, to_string(id_),
+                         chunk, state.stream->flow, to_string(id()),
                          context_.peers.name_of(*state.stream->parent), sum, at_chunk.crc)),
        Tell::kOthers);
   return false;
@@ -228,7 +223,7 @@ void ActiveTransfer::drop_user(std::uint32_t index, std::uint32_t chunk) {
 
 void ActiveTransfer::take_held(std::uint32_t index) {
   StreamState& state = streams_[index];
-  for (std::size_t i = 0; !error_ && i < state.held.size();) {
+  for (std::size_t i = 0; !error() && i < state.held.size();) {
     const Held held = state.held[i];
     if (!may_take(state, held.chunk)) {
       ++i;

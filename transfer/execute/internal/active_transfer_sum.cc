@@ -12,7 +12,7 @@ void ActiveTransfer::open_sum(StreamState& state) {
   const FlowRole& stream = *state.stream;
   const auto refuse = [&](const char* why) {
     throw_error(ErrorCode::kInvalidArgument, "flow {} of transfer {}, a sum: {}", stream.flow,
-                to_string(id_), why);
+                to_string(id()), why);
   };
   if (stream.segments.empty()) refuse("it has no segments");
   for (const Segment& segment : stream.segments) {

@@ -5,14 +5,14 @@
 
 #include "core/base/check.h"
 #include "core/codec/error_codec.h"
-#include "transfer/execute/internal/chunk_header.h"
+#include "transfer/execute/chunk_header.h"
 
 namespace weft::transfer {
 namespace {
 
-// How many failed transfers are remembered, so that what still arrives for them is thrown away at
-// once.
-constexpr std::size_t kRememberedFailures = 4096;
+// How many transfers that are over are remembered, so that what still arrives for them is thrown
+// away at once.
+constexpr std::size_t kRememberedEnds = 4096;
 // How many that others have begun and this device has not; those of plans that differ never start
 // here.
 constexpr std::size_t kRememberedBeginnings = 4096;
@@ -59,13 +59,13 @@ void TransferDispatcher::connect(DeviceId peer, HostId host, std::span<const std
   counters_.peers[peer].path = path;
 }
 
-void TransferDispatcher::start(const DevicePart& part, const TransferId& id, Buffers buffers,
-                               const TransferLimits& limits, Callback callback) {
+void TransferDispatcher::start(const TransferId& id, std::span<const DeviceId> peers,
+                               bool stands_back, const MakeWork& make, Callback callback) {
   const TimePoint now = clock_.now();
   const auto refuse_start = [&](Error error) {
     release_early(id);
-    remember_failed(id);
-    for (const DeviceId peer : part.peers()) send_abort(peer, id, error);
+    remember_over(id);
+    for (const DeviceId peer : peers) send_abort(peer, id, error);
     finished_.push_back({{id, std::move(error), now, now, now, 0, 0}, std::move(callback)});
   };
   {
@@ -93,7 +93,7 @@ void TransferDispatcher::start(const DevicePart& part, const TransferId& id, Buf
     aborted_.erase(aborted);
     return refuse_start(error);
   }
-  for (const DeviceId peer : part.peers()) {
+  for (const DeviceId peer : peers) {
     if (const Error* const loss = peers_.loss_of(peer)) return refuse_start(*loss);
     if (wire_.is_connected(peer)) continue;
     if (peers_.was_connected(peer)) {  // peer_lost() is on its way
@@ -105,29 +105,25 @@ void TransferDispatcher::start(const DevicePart& part, const TransferId& id, Buf
               fmt::format("transfer {} needs {}, which is not connected; connect it first",
                           to_string(id), peers_.name_of(peer))));
   }
-  failed_.erase(id);
-  std::unique_ptr<ActiveTransfer> owned;
+  over_.erase(id);
+  std::unique_ptr<ActiveWork> owned;
   try {
-    const std::uint64_t order = next_order_++ | (limits.stands_back ? kStandsBack : 0);
-    const TransferContext context{*this,
-                                  slots_,
-                                  clock_,
-                                  peers_,
-                                  options_.egress.device_streams != 0,
-                                  options_.checksum == EngineOptions::Checksum::kVerify};
-    owned = std::make_unique<ActiveTransfer>(context, part, id, order, std::move(buffers), limits);
+    const std::uint64_t order = next_order_++ | (stands_back ? kStandsBack : 0);
+    owned = make({*this, slots_, clock_, peers_, options_.egress.device_streams != 0,
+                  options_.checksum == EngineOptions::Checksum::kVerify},
+                 order);
   } catch (const std::exception&) {  // a part that contradicts itself
     return refuse_start(current_error());
   }
-  ActiveTransfer& transfer = *owned;
+  ActiveWork& work = *owned;
   transfers_.emplace(id, Running{std::move(owned), std::move(callback)});
-  by_order_.emplace(transfer.order(), &transfer);
-  next_check_ = std::min(next_check_, transfer.next_check(options_.grace));
-  if (begun_.erase(id) != 0) transfer.bytes_are_coming();
-  transfer.begin();
+  by_order_.emplace(work.order(), &work);
+  next_check_ = std::min(next_check_, work.next_check(options_.grace));
+  if (begun_.erase(id) != 0) work.bytes_are_coming();
+  work.begin();
   if (const auto found = early_.find(id); found != early_.end()) {
-    for (const Early& chunk : take_early(found))
-      transfer.chunk_arrived(chunk.message, chunk.sender, chunk.header, chunk.bytes, {});
+    for (const Early& early : take_early(found))
+      work.message_arrived(early.message, early.sender, early.header, early.bytes, {});
   }
 }
 
@@ -136,20 +132,19 @@ void TransferDispatcher::cancel_all(const Error& error) {
   std::set<DeviceId> waiting;
   for (auto& [id, early] : early_) {
     for (const Early& chunk : early) waiting.insert(chunk.sender);
-    remember_failed(id);
+    remember_over(id);
   }
   early_.clear();
   early_from_.clear();
-  for (auto& [id, running] : transfers_)
-    running.transfer->fail(error, ActiveTransfer::Tell::kNobody);
-  for (auto& [id, running] : transfers_) waiting.merge(running.transfer->give_up_messages());
+  for (auto& [id, running] : transfers_) running.work->fail(error, ActiveWork::Tell::kNobody);
+  for (auto& [id, running] : transfers_) waiting.merge(running.work->give_up_messages());
   for (const DeviceId peer : waiting) drop(peer);
 }
 
 void TransferDispatcher::cancel(std::uint64_t epoch, std::uint64_t step, const Error& error) {
   const auto belongs = [&](const TransferId& id) { return id.epoch == epoch && id.step == step; };
   for (auto& [id, running] : transfers_) {
-    if (belongs(id)) running.transfer->fail(error, ActiveTransfer::Tell::kOthers);
+    if (belongs(id)) running.work->fail(error, ActiveWork::Tell::kOthers);
   }
   // Of parts that were to start here, and will not.
   for (auto it = early_.begin(); it != early_.end();) {
@@ -159,7 +154,7 @@ void TransferDispatcher::cancel(std::uint64_t epoch, std::uint64_t step, const E
     std::set<DeviceId> senders;
     for (const Early& chunk : chunks) senders.insert(chunk.sender);
     for (const DeviceId sender : senders) send_abort(sender, id, error);
-    remember_failed(id);
+    remember_over(id);
     release_early(id);
   }
 }
@@ -172,7 +167,7 @@ void TransferDispatcher::peer_died(DeviceId peer, const Error& error) {
 void TransferDispatcher::lose(DeviceId peer, const Error& error) {
   if (!peers_.lose(peer, error)) return;
   for (auto& [id, running] : transfers_) {
-    if (running.transfer->needs(peer)) running.transfer->fail(error, ActiveTransfer::Tell::kOthers);
+    if (running.work->needs(peer)) running.work->fail(error, ActiveWork::Tell::kOthers);
   }
 }
 
@@ -195,27 +190,25 @@ std::size_t TransferDispatcher::step() {
 void TransferDispatcher::check_deadlines() {
   const TimePoint now = clock_.now();
   for (auto& [id, running] : transfers_) {
-    for (const DeviceId peer : running.transfer->check_deadline(now, options_.grace)) drop(peer);
+    for (const DeviceId peer : running.work->check_deadline(now, options_.grace)) drop(peer);
   }
   next_check_ = TimePoint::max();
   for (auto& [id, running] : transfers_) {
     // Past its time and still here: its connections are being cut; look again soon.
-    next_check_ = std::min(next_check_, std::max(running.transfer->next_check(options_.grace),
+    next_check_ = std::min(next_check_, std::max(running.work->next_check(options_.grace),
                                                  now + std::chrono::milliseconds(10)));
   }
 }
 
-void TransferDispatcher::failed(ActiveTransfer& transfer, const std::set<DeviceId>& tell) {
-  for (const DeviceId peer : tell) send_abort(peer, transfer.id(), *transfer.error());
-  remember_failed(transfer.id());
-  egress_.remove(transfer.order());
+void TransferDispatcher::failed(ActiveWork& work, const std::set<DeviceId>& tell) {
+  for (const DeviceId peer : tell) send_abort(peer, work.id(), *work.error());
+  remember_over(work.id());
+  egress_.remove(work.order());
   send_what_may_be_sent();
-  next_check_ = std::min(next_check_, transfer.next_check(options_.grace));
+  next_check_ = std::min(next_check_, work.next_check(options_.grace));
 }
 
-void TransferDispatcher::finished(ActiveTransfer& transfer) {
-  finished_.push_back({transfer.report(), {}});
-}
+void TransferDispatcher::finished(ActiveWork& work) { finished_.push_back({work.report(), {}}); }
 
 std::size_t TransferDispatcher::run_callbacks() {
   if (finished_.empty()) return 0;
@@ -232,7 +225,8 @@ std::size_t TransferDispatcher::run_callbacks() {
     if (!ending.callback) {
       const auto found = transfers_.find(ending.report.id);
       ending.callback = std::move(found->second.callback);
-      by_order_.erase(found->second.transfer->order());
+      if (found->second.work->leaves_notes()) remember_over(ending.report.id);
+      by_order_.erase(found->second.work->order());
       transfers_.erase(found);
     }
     ending.callback(ending.report);
@@ -240,13 +234,13 @@ std::size_t TransferDispatcher::run_callbacks() {
   return endings.size();
 }
 
-void TransferDispatcher::remember_failed(const TransferId& id) {
-  if (!failed_.insert(id).second) return;
-  failed_order_.push_back(id);
-  if (failed_order_.size() <= kRememberedFailures) return;
-  failed_.erase(failed_order_.front());
-  aborted_.erase(failed_order_.front());
-  failed_order_.pop_front();
+void TransferDispatcher::remember_over(const TransferId& id) {
+  if (!over_.insert(id).second) return;
+  over_order_.push_back(id);
+  if (over_order_.size() <= kRememberedEnds) return;
+  over_.erase(over_order_.front());
+  aborted_.erase(over_order_.front());
+  over_order_.pop_front();
 }
 
 Token TransferDispatcher::new_operation(Operation operation) {
@@ -273,9 +267,9 @@ TransferDispatcher::Operation TransferDispatcher::take_operation(Token token) {
   return operation;
 }
 
-void TransferDispatcher::send(ActiveTransfer& transfer, const OutgoingChunk& chunk) {
+void TransferDispatcher::send(ActiveWork& work, const OutgoingChunk& chunk) {
   ChunkHeader header =
-      ChunkHeader::of(ChunkHeader::kChunk, transfer.id(), chunk.flow.value(), chunk.what.chunk);
+      ChunkHeader::of(chunk.magic, work.id(), chunk.flow.value(), chunk.what.chunk);
   header.crc = chunk.crc;
   const std::size_t bytes = chunk.payload.size();
   if (chunk.first && bytes >= kWorthTelling && is_network(chunk.child)) {
@@ -284,8 +278,8 @@ void TransferDispatcher::send(ActiveTransfer& transfer, const OutgoingChunk& chu
     note.crc = 0;
     send_note(chunk.child, note);
   }
-  const Token token = new_operation(
-      {Operation::Kind::kSendChunk, chunk.child, &transfer, chunk.what, {}, {}, bytes});
+  const Token token =
+      new_operation({Operation::Kind::kSendChunk, chunk.child, &work, chunk.what, {}, {}, bytes});
   wire_.send(chunk.child, std::as_bytes(std::span(&header, 1)), chunk.payload, token);
   const std::scoped_lock lock(counters_mutex_);
   PeerCounters& counters = counters_.peers[chunk.child];
@@ -293,21 +287,21 @@ void TransferDispatcher::send(ActiveTransfer& transfer, const OutgoingChunk& chu
   ++counters.chunks_sent;
 }
 
-void TransferDispatcher::schedule(ActiveTransfer& transfer, std::uint32_t stream) {
-  update_egress(transfer, stream);
+void TransferDispatcher::schedule(ActiveWork& work, std::uint32_t stream) {
+  update_egress(work, stream);
   send_what_may_be_sent();
 }
 
-void TransferDispatcher::update_egress(const ActiveTransfer& transfer, std::uint32_t stream) {
-  const ActiveTransfer::NetworkUse use = transfer.network_use(stream);
-  egress_.update({transfer.order(), stream}, use.wants, use.moves, use.places);
+void TransferDispatcher::update_egress(const ActiveWork& work, std::uint32_t stream) {
+  const ActiveWork::NetworkUse use = work.network_use(stream);
+  egress_.update({work.order(), stream}, use.wants, use.moves, use.places);
 }
 
 void TransferDispatcher::send_what_may_be_sent() {
   while (const auto key = egress_.next()) {
-    ActiveTransfer& transfer = *by_order_.at(key->transfer);
-    transfer.send_over_network(key->stream);
-    update_egress(transfer, key->stream);
+    ActiveWork& work = *by_order_.at(key->transfer);
+    work.send_over_network(key->stream);
+    update_egress(work, key->stream);
     peak_network_streams_ = std::max(peak_network_streams_, egress_.num_moving());
   }
 }
@@ -325,17 +319,15 @@ void TransferDispatcher::send_note(DeviceId peer, const ChunkHeader& note) {
              new_operation({Operation::Kind::kSendNote, peer, nullptr, {}, {}, {}}));
 }
 
-void TransferDispatcher::receive(ActiveTransfer& transfer, DeviceId sender,
-                                 const PendingChunk& what, MessageId message,
-                                 std::span<std::byte> buffer) {
+void TransferDispatcher::receive(ActiveWork& work, DeviceId sender, const PendingChunk& what,
+                                 MessageId message, std::span<std::byte> buffer) {
   {
     const std::scoped_lock lock(counters_mutex_);
     ++counters_.chunks_arriving;
   }
   wire_.receive(
       message, buffer,
-      new_operation(
-          {Operation::Kind::kReceiveChunk, sender, &transfer, what, {}, {}, buffer.size()}));
+      new_operation({Operation::Kind::kReceiveChunk, sender, &work, what, {}, {}, buffer.size()}));
 }
 
 void TransferDispatcher::take(MessageId message, DeviceId sender, std::size_t bytes) {
@@ -371,8 +363,12 @@ void TransferDispatcher::drop(DeviceId peer) {
   wire_.drop(peer);
 }
 
-const std::array<TransferDispatcher::MessageKind, 4> TransferDispatcher::kMessageKinds = {{
-    {ChunkHeader::kChunk, &TransferDispatcher::chunk_arrived},
+const std::array<TransferDispatcher::MessageKind, 8> TransferDispatcher::kMessageKinds = {{
+    {ChunkHeader::kChunk, &TransferDispatcher::work_arrived},
+    {ChunkHeader::kBlock, &TransferDispatcher::work_arrived},
+    {ChunkHeader::kCredit, &TransferDispatcher::work_arrived},
+    {ChunkHeader::kEnd, &TransferDispatcher::work_arrived},
+    {ChunkHeader::kTaken, &TransferDispatcher::work_arrived},
     {ChunkHeader::kHeld, &TransferDispatcher::hold_arrived},
     {ChunkHeader::kBegin, &TransferDispatcher::beginning_arrived},
     {ChunkHeader::kAbort, &TransferDispatcher::error_arrived},
@@ -390,23 +386,24 @@ void TransferDispatcher::message_arrived(const Message& message) {
   (this->*kind->arrived)(message, *header);
 }
 
-void TransferDispatcher::chunk_arrived(const Message& message, const ChunkHeader& header) {
+void TransferDispatcher::work_arrived(const Message& message, const ChunkHeader& header) {
   const TransferId id = header.transfer();
   if (const auto found = transfers_.find(id); found != transfers_.end()) {
-    const auto arrival = found->second.transfer->chunk_arrived(message.id, message.sender, header,
-                                                               message.bytes, message.payload);
-    if (arrival == ActiveTransfer::Arrival::kHeld) tell_held(message.sender, header);
+    const auto arrival = found->second.work->message_arrived(message.id, message.sender, header,
+                                                             message.bytes, message.payload);
+    if (arrival == ActiveWork::Arrival::kHeld) tell_held(message.sender, header);
     return;
   }
-  if (failed_.contains(id))
-    return refuse(message.id, message.sender, "it belongs to a transfer that has failed here");
-  keep_early(message, header);
+  if (!over_.contains(id)) return keep_early(message, header);
+  if (header.carries_payload())
+    return refuse(message.id, message.sender, "it belongs to a transfer that is over here");
+  wire_.release(message.id);
 }
 
 void TransferDispatcher::hold_arrived(const Message& message, const ChunkHeader& header) {
   wire_.release(message.id);
   if (const auto found = transfers_.find(header.transfer()); found != transfers_.end())
-    found->second.transfer->chunk_held(message.sender, header.flow, header.chunk);
+    found->second.work->chunk_held(message.sender, header.flow, header.chunk);
   if (egress_.num_moving() == 0) egress_rate_.idle();
 }
 
@@ -414,9 +411,9 @@ void TransferDispatcher::beginning_arrived(const Message& message, const ChunkHe
   wire_.release(message.id);
   const TransferId id = header.transfer();
   if (const auto found = transfers_.find(id); found != transfers_.end())
-    return found->second.transfer->bytes_are_coming();
+    return found->second.work->bytes_are_coming();
   if (begun_.size() == kRememberedBeginnings) begun_.clear();
-  if (!failed_.contains(id)) begun_.insert(id);
+  if (!over_.contains(id)) begun_.insert(id);
 }
 
 void TransferDispatcher::error_arrived(const Message& message, const ChunkHeader& header) {
@@ -448,6 +445,7 @@ void TransferDispatcher::keep_early(const Message& message, const ChunkHeader& h
   }
   ++early_from_[sender];
   early_[header.transfer()].push_back({message.id, sender, header, message.bytes});
+  if (!header.carries_payload()) return;
   tell_held(sender, header);
   const std::scoped_lock lock(counters_mutex_);
   ++counters_.early_chunks;
@@ -483,9 +481,9 @@ void TransferDispatcher::abort_arrived(const TransferId& id, std::span<const std
     error = damaged;
   }
   if (const auto found = transfers_.find(id); found != transfers_.end())
-    return found->second.transfer->fail(error, ActiveTransfer::Tell::kOthers);
-  if (failed_.contains(id)) return;
-  remember_failed(id);
+    return found->second.work->fail(error, ActiveWork::Tell::kOthers);
+  if (over_.contains(id)) return;
+  remember_over(id);
   aborted_.emplace(id, error);
   release_early(id);  // so that those who sent it need not cut the connection to be done with it
 }
@@ -499,8 +497,8 @@ void TransferDispatcher::release_early(const TransferId& id) {
 void TransferDispatcher::send_finished(Token token, const Outcome<void>& outcome) {
   const Operation operation = take_operation(token);
   if (operation.kind != Operation::Kind::kSendChunk) return;
-  operation.transfer->chunk_sent(operation.what,
-                                 outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
+  operation.work->chunk_sent(operation.what,
+                             outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
   if (is_network(operation.peer) && operation.bytes != 0) {
     egress_rate_.completed(outcome.ok() ? operation.bytes : 0, egress_.num_moving() > 0,
                            clock_.now());
@@ -517,9 +515,9 @@ void TransferDispatcher::receive_finished(Token token, const Outcome<void>& outc
     const std::scoped_lock lock(counters_mutex_);
     --counters_.chunks_arriving;
   }
-  if (outcome.ok() && !operation.transfer->error()) count_received(operation.peer, operation.bytes);
-  operation.transfer->chunk_received(
-      operation.what, outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
+  if (outcome.ok() && !operation.work->error()) count_received(operation.peer, operation.bytes);
+  operation.work->chunk_received(operation.what,
+                                 outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
 }
 
 Error TransferDispatcher::explain(DeviceId peer, const Error& error) const {

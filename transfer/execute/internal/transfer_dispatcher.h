@@ -16,15 +16,14 @@
 #include <vector>
 
 #include "core/log/log_limit.h"
+#include "transfer/execute/active_work.h"
 #include "transfer/execute/engine_options.h"
-#include "transfer/execute/internal/active_transfer.h"
 #include "transfer/execute/internal/egress_order.h"
-#include "transfer/execute/internal/peers.h"
-#include "transfer/execute/internal/slot_pool.h"
-#include "transfer/execute/internal/transfer_port.h"
+#include "transfer/execute/peers.h"
 #include "transfer/execute/rate_meter.h"
+#include "transfer/execute/slot_pool.h"
+#include "transfer/execute/transfer_port.h"
 #include "transfer/execute/transfer_report.h"
-#include "transfer/flow/device_part.h"
 #include "transfer/wire/wire.h"
 
 namespace weft::transfer {
@@ -40,8 +39,9 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   TransferDispatcher(Wire& wire, const Clock& clock, const EngineOptions& options);
 
   void connect(DeviceId peer, HostId host, std::span<const std::byte> address);
-  void start(const DevicePart& part, const TransferId& id, Buffers buffers,
-             const TransferLimits& limits, Callback callback);
+  /// `stands_back`: see TransferLimits.
+  void start(const TransferId& id, std::span<const DeviceId> peers, bool stands_back,
+             const MakeWork& make, Callback callback);
   void cancel_all(const Error& error);
   void cancel(std::uint64_t epoch, std::uint64_t step, const Error& error);
   void peer_died(DeviceId peer, const Error& error);
@@ -53,14 +53,14 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
 
  private:
   struct Running {
-    std::unique_ptr<ActiveTransfer> transfer;
+    std::unique_ptr<ActiveWork> work;
     Callback callback;
   };
   struct Operation {
     enum class Kind : std::uint8_t { kFree, kSendChunk, kReceiveChunk, kSendNote, kReceiveAbort };
     Kind kind = Kind::kFree;
     DeviceId peer;
-    ActiveTransfer* transfer = nullptr;  // outlives the operation: it waits for it
+    ActiveWork* work = nullptr;  // outlives the operation: it waits for it
     PendingChunk what;
     std::vector<std::byte> payload;  // of an abort
     TransferId id;                   // of an abort received
@@ -78,7 +78,7 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
     std::uint32_t magic;
     void (TransferDispatcher::*arrived)(const Message& message, const ChunkHeader& header);
   };
-  static const std::array<MessageKind, 4> kMessageKinds;
+  static const std::array<MessageKind, 8> kMessageKinds;
   struct Ending {
     TransferReport report;
     Callback callback;  // none: that of the transfer, which is still in transfers_
@@ -92,23 +92,22 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
     count_dropped(claimed, why);
   }
 
-  void send(ActiveTransfer& transfer, const OutgoingChunk& chunk) override;
-  void receive(ActiveTransfer& transfer, DeviceId sender, const PendingChunk& what,
-               MessageId message, std::span<std::byte> buffer) override;
+  void send(ActiveWork& work, const OutgoingChunk& chunk) override;
+  void send_note(DeviceId peer, const ChunkHeader& note) override;
+  void receive(ActiveWork& work, DeviceId sender, const PendingChunk& what, MessageId message,
+               std::span<std::byte> buffer) override;
   void take(MessageId message, DeviceId sender, std::size_t bytes) override;
   void release(MessageId message) override { wire_.release(message); }
   void refuse(MessageId message, DeviceId sender, std::string_view why) override;
-  void schedule(ActiveTransfer& transfer, std::uint32_t stream) override;
-  void failed(ActiveTransfer& transfer, const std::set<DeviceId>& tell) override;
-  void finished(ActiveTransfer& transfer) override;
+  void schedule(ActiveWork& work, std::uint32_t stream) override;
+  void failed(ActiveWork& work, const std::set<DeviceId>& tell) override;
+  void finished(ActiveWork& work) override;
 
   /// Sends to this peer are ordered. Also of one that the wire has lost already and peer_lost() has
   /// not yet told of.
   bool is_network(DeviceId peer) const {
     return options_.egress.device_streams != 0 && peers_.is_over_network(peer);
   }
-  /// A message without payload, if the peer is connected.
-  void send_note(DeviceId peer, const ChunkHeader& note);
   /// Tells `peer` that this transfer has failed here and why.
   void send_abort(DeviceId peer, const TransferId& id, const Error& error);
   void count_received(DeviceId peer, std::size_t bytes);
@@ -116,7 +115,8 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   void count_dropped(std::optional<DeviceId> sender, std::string_view why);
   void drop(DeviceId peer);
 
-  void chunk_arrived(const Message& message, const ChunkHeader& header);
+  /// A message of a transfer or an exchange, which perhaps has not been started here.
+  void work_arrived(const Message& message, const ChunkHeader& header);
   void hold_arrived(const Message& message, const ChunkHeader& header);
   void beginning_arrived(const Message& message, const ChunkHeader& header);
   void error_arrived(const Message& message, const ChunkHeader& header);
@@ -128,12 +128,12 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   /// Tells the sender of a chunk that stays with it for now, if the sender cares.
   void tell_held(DeviceId sender, const ChunkHeader& header);
   /// Tells the order what the stream wants and does now.
-  void update_egress(const ActiveTransfer& transfer, std::uint32_t stream);
+  void update_egress(const ActiveWork& work, std::uint32_t stream);
   void send_what_may_be_sent();
   void abort_arrived(const TransferId& id, std::span<const std::byte> payload);
   void release_early(const TransferId& id);
   void lose(DeviceId peer, const Error& error);
-  void remember_failed(const TransferId& id);
+  void remember_over(const TransferId& id);
   void check_deadlines();
   std::size_t run_callbacks();
   /// What a failed send or receive means to whoever started the transfer.
@@ -149,7 +149,7 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   /// Comes after the orders of all others.
   static constexpr std::uint64_t kStandsBack = std::uint64_t{1} << 63;
   std::uint64_t next_order_ = 0;
-  std::unordered_map<std::uint64_t, ActiveTransfer*> by_order_;
+  std::unordered_map<std::uint64_t, ActiveWork*> by_order_;
   SlotPool slots_;
   Peers peers_;
   std::unordered_map<TransferId, Running> transfers_;
@@ -159,8 +159,8 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   std::unordered_map<TransferId, Error> aborted_;  // told before they were started here
   // whose bytes were coming before they were started here
   std::unordered_set<TransferId> begun_;
-  std::unordered_set<TransferId> failed_;  // what still arrives for these is released
-  std::deque<TransferId> failed_order_;    // bounds failed_ and aborted_
+  std::unordered_set<TransferId> over_;  // what still arrives for these is released
+  std::deque<TransferId> over_order_;    // bounds over_ and aborted_
   std::vector<Operation> operations_;
   std::vector<std::uint32_t> free_operations_;
   std::size_t pending_ = 0;

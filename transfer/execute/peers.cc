@@ -1,4 +1,4 @@
-#include "transfer/execute/internal/peers.h"
+#include "transfer/execute/peers.h"
 
 #include <fmt/format.h>
 

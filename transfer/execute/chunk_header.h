@@ -20,6 +20,15 @@ struct ChunkHeader {
   // the first chunk of this flow is on its way; what comes at once is seen late
   static constexpr std::uint32_t kBegin = 0x574654fd;
 
+  // Of exchanges. A block of a stream: `chunk` counts them.
+  static constexpr std::uint32_t kBlock = 0x57465402;
+  // the receiver of a stream takes blocks below `chunk`, of at most `flow` bytes
+  static constexpr std::uint32_t kCredit = 0x574654fc;
+  // the stream has `chunk` blocks
+  static constexpr std::uint32_t kEnd = 0x574654fb;
+  // the receiver is done with all of them
+  static constexpr std::uint32_t kTaken = 0x574654fa;
+
   std::uint32_t magic = kChunk;
   std::uint32_t flow = 0;
   std::uint32_t chunk = 0;
@@ -29,6 +38,7 @@ struct ChunkHeader {
   std::uint32_t op = 0;
   std::uint32_t microbatch = 0;
 
+  bool carries_payload() const { return magic == kChunk || magic == kBlock; }
   TransferId transfer() const { return {epoch, step, op, microbatch}; }
 
   static ChunkHeader of(std::uint32_t magic, const TransferId& id, std::uint32_t flow,

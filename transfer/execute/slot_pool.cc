@@ -1,4 +1,4 @@
-#include "transfer/execute/internal/slot_pool.h"
+#include "transfer/execute/slot_pool.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,0 +1,332 @@
+#include "transfer/exchange/internal/active_exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/crc32c.h"
+
+namespace weft::transfer {
+
+ActiveExchange::ActiveExchange(const TransferContext& context, const TransferId& id,
+                               std::uint64_t order, std::shared_ptr<ExchangeState> state)
+    : ActiveWork(context, id, order, state->options.limits),
+      state_(std::move(state)),
+      num_ranks_(static_cast<std::uint32_t>(state_->options.ranks.size())) {
+  for (std::uint32_t i = 1; i < num_ranks_; ++i) {
+    const std::uint32_t rank = (state_->rank + i) % num_ranks_;
+    Stream& stream = streams_.emplace_back();
+    stream.device = state_->options.ranks[rank];
+    stream.rank = rank;
+    stream.index = i - 1;
+    stream.network = context.orders_network && context.peers.is_over_network(stream.device);
+  }
+}
+
+ActiveExchange::Stream* ActiveExchange::find(DeviceId device) {
+  const auto found = std::ranges::find(streams_, device, &Stream::device);
+  return found == streams_.end() ? nullptr : &*found;
+}
+
+void ActiveExchange::note(const Stream& stream, std::uint32_t magic, std::uint32_t flow,
+                          std::uint32_t chunk) {
+  context_.port.send_note(stream.device, ChunkHeader::of(magic, id(), flow, chunk));
+}
+
+void ActiveExchange::begin() {
+  for (Stream& stream : streams_) grant(stream);
+  finish_if_over();
+}
+
+void ActiveExchange::grant(Stream& stream) {
+  stream.in.limit = stream.in.taken + state_->sizes.credits;
+  note(stream, ChunkHeader::kCredit, static_cast<std::uint32_t>(state_->sizes.block_bytes),
+       stream.in.limit);
+}
+
+void ActiveExchange::put(std::uint32_t rank, Block block) {
+  if (error()) return give_back(state_->out, std::move(block));
+  Stream& stream = stream_of(rank);
+  stream.out.queue.push_back(std::move(block));
+  pump(stream);
+}
+
+void ActiveExchange::end(std::uint32_t rank) {
+  if (error()) return;
+  if (rank != state_->rank) {
+    Stream& stream = stream_of(rank);
+    stream.out.ended = true;
+    note(stream, ChunkHeader::kEnd, 0,
+         static_cast<std::uint32_t>(stream.out.sent + stream.out.queue.size()));
+  }
+  finish_if_over();
+}
+
+void ActiveExchange::taken(std::uint32_t rank) {
+  if (error()) return;
+  if (rank != state_->rank) {
+    Stream& stream = stream_of(rank);
+    ++stream.in.taken;
+    moved();
+    if (stream.in.end && *stream.in.end <= stream.in.limit) finish_incoming(stream);
+    else grant(stream);
+  }
+  finish_if_over();
+}
+
+bool ActiveExchange::can_send(const Stream& stream) {
+  return !stream.out.queue.empty() && stream.out.sent < stream.out.limit;
+}
+
+void ActiveExchange::send_next(Stream& stream) {
+  const std::uint32_t number = stream.out.sent++;
+  Block& block = stream.out.under_way[number] = std::move(stream.out.queue.front());
+  stream.out.queue.pop_front();
+  message_begun();
+  context_.port.send(*this, {.what = {stream.index, 0, number},
+                             .child = stream.device,
+                             .flow = FlowId(0),
+                             .crc = block.crc,
+                             .payload = {block.memory.get(), block.size},
+                             .magic = ChunkHeader::kBlock});
+}
+
+void ActiveExchange::pump(Stream& stream) {
+  if (error()) return;
+  if (stream.network) return context_.port.schedule(*this, stream.index);
+  while (can_send(stream)) send_next(stream);
+}
+
+ActiveWork::NetworkUse ActiveExchange::network_use(std::uint32_t index) const {
+  const Stream& stream = streams_[index];
+  return {.wants = can_send(stream), .moves = stream.out.under_way.size() > stream.out.held.size()};
+}
+
+void ActiveExchange::send_over_network(std::uint32_t index) {
+  while (can_send(streams_[index])) send_next(streams_[index]);
+}
+
+void ActiveExchange::chunk_held(DeviceId device, std::uint32_t, std::uint32_t chunk) {
+  Stream* const stream = error() ? nullptr : find(device);
+  if (stream == nullptr || !stream->out.under_way.contains(chunk)) return;
+  stream->out.held.insert(chunk);
+  pump(*stream);
+}
+
+void ActiveExchange::chunk_sent(const PendingChunk& what, const Outcome<void>& outcome) {
+  message_ended();
+  Stream& stream = streams_[what.stream];
+  auto sent = stream.out.under_way.extract(what.chunk);
+  stream.out.held.erase(what.chunk);
+  const std::uint32_t bytes = sent.mapped().size;
+  give_back(state_->out, std::move(sent.mapped()));
+  if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
+  if (error()) return finish_if_over();
+  bytes_sent_ += bytes;
+  {
+    const std::scoped_lock lock(state_->mutex);
+    state_->bytes_sent = bytes_sent_;
+  }
+  state_->changed();
+  pump(stream);
+  finish_if_over();
+}
+
+ActiveWork::Arrival ActiveExchange::message_arrived(MessageId message, DeviceId sender,
+                                                    const ChunkHeader& header, std::size_t bytes,
+                                                    std::span<const std::byte> payload) {
+  Stream* const stream = find(sender);
+  if (header.magic == ChunkHeader::kBlock && stream != nullptr && !error()) {
+    block_arrived(*stream, message, header, bytes, payload);
+    return Arrival::kDone;
+  }
+  if (header.carries_payload() || stream == nullptr) {
+    context_.port.refuse(message, sender,
+                         error() ? "it belongs to an exchange that has failed here"
+                                 : "this device takes part in an exchange under that name, "
+                                   "without that sender or without planned chunks");
+    if (stream != nullptr && !error()) contradict(*stream, "a chunk of a planned transfer");
+    return Arrival::kDone;
+  }
+  context_.port.release(message);
+  if (!error()) note_arrived(*stream, header);
+  return Arrival::kDone;
+}
+
+void ActiveExchange::block_arrived(Stream& stream, MessageId message, const ChunkHeader& header,
+                                   std::size_t bytes, std::span<const std::byte> payload) {
+  bytes_are_coming();
+  Incoming& in = stream.in;
+  const std::uint32_t number = header.chunk;
+  const bool seen =
+      number < in.delivered || in.receiving.contains(number) || in.landed.contains(number);
+  if (seen || number >= in.limit || (in.end && number >= *in.end) || bytes == 0 ||
+      bytes > state_->sizes.block_bytes) {
+    context_.port.refuse(message, stream.device, "it is a block that its stream cannot have");
+    return contradict(stream, fmt::format("{} bytes as block {}", bytes, number));
+  }
+  in.begun = std::max(in.begun, number + 1);
+  Block block{nullptr, static_cast<std::uint32_t>(bytes), header.crc};
+  {
+    const std::scoped_lock lock(state_->mutex);
+    block.memory = state_->in.take();
+  }
+  WEFT_CHECK(block.memory != nullptr, "a block within its credit has no memory");
+  const std::span<std::byte> memory(block.memory.get(), bytes);
+  if (!payload.empty()) {
+    std::memcpy(memory.data(), payload.data(), bytes);
+    context_.port.take(message, stream.device, bytes);
+    return landed(stream, number, std::move(block));
+  }
+  in.receiving.emplace(number, std::move(block));
+  message_begun();
+  context_.port.receive(*this, stream.device, {stream.index, 0, number}, message, memory);
+}
+
+void ActiveExchange::chunk_received(const PendingChunk& what, const Outcome<void>& outcome) {
+  message_ended();
+  Stream& stream = streams_[what.stream];
+  auto received = stream.in.receiving.extract(what.chunk);
+  if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
+  if (!error()) return landed(stream, what.chunk, std::move(received.mapped()));
+  give_back(state_->in, std::move(received.mapped()));
+  finish_if_over();
+}
+
+void ActiveExchange::landed(Stream& stream, std::uint32_t number, Block block) {
+  moved();
+  const std::uint32_t sum = crc32c({block.memory.get(), block.size});
+  if (sum != block.crc) {
+    const std::uint32_t told = block.crc;
+    give_back(state_->in, std::move(block));
+    return fail(
+        Error(ErrorCode::kDataLoss,
+              fmt::format("block {} of {} came damaged from {}: its CRC32C is {:08x} and "
+                          "should be {:08x}. Look for faulty memory or network hardware "
+                          "there, here and between",
+                          number, describe(), context_.peers.name_of(stream.device), sum, told)),
+        Tell::kOthers);
+  }
+  bytes_received_ += block.size;
+  stream.in.landed.emplace(number, std::move(block));
+  {
+    const std::scoped_lock lock(state_->mutex);
+    state_->bytes_received = bytes_received_;
+    for (auto next = stream.in.landed.begin();
+         next != stream.in.landed.end() && next->first == stream.in.delivered;
+         next = stream.in.landed.erase(next)) {
+      state_->ready.push_back({stream.rank, std::move(next->second)});
+      ++stream.in.delivered;
+    }
+  }
+  state_->changed();
+}
+
+void ActiveExchange::note_arrived(Stream& stream, const ChunkHeader& header) {
+  switch (header.magic) {
+    case ChunkHeader::kCredit:
+      if (header.flow != state_->sizes.block_bytes) {
+        return contradict(stream, fmt::format("room for blocks of {} bytes; here they have {}",
+                                              header.flow, state_->sizes.block_bytes));
+      }
+      stream.out.limit = std::max(stream.out.limit, header.chunk);
+      return pump(stream);
+    case ChunkHeader::kEnd:
+      if (stream.in.end || header.chunk < stream.in.begun)
+        return contradict(stream, fmt::format("an end at block {}", header.chunk));
+      stream.in.end = header.chunk;
+      finish_incoming(stream);
+      return finish_if_over();
+    case ChunkHeader::kTaken:
+      if (!stream.out.ended || !stream.out.queue.empty() || stream.out.taken)
+        return contradict(stream, "that it has taken what was not sent");
+      stream.out.taken = true;
+      moved();
+      return finish_if_over();
+    default: return contradict(stream, "a note that belongs to no exchange");
+  }
+}
+
+void ActiveExchange::finish_incoming(Stream& stream) {
+  if (stream.in.told || stream.in.end != stream.in.taken) return;
+  stream.in.told = true;
+  note(stream, ChunkHeader::kTaken, 0, 0);
+}
+
+void ActiveExchange::contradict(const Stream& stream, std::string_view what) {
+  fail(Error(ErrorCode::kIncompatible,
+             fmt::format("{} sent {} for {}, which does not fit what this device knows of it; all "
+                         "devices must open it with the same ranks and budget",
+                         context_.peers.name_of(stream.device), what, describe())),
+       Tell::kOthers);
+}
+
+void ActiveExchange::give_back(BlockPool& pool, Block block) {
+  const std::scoped_lock lock(state_->mutex);
+  pool.give_back(std::move(block.memory));
+}
+
+bool ActiveExchange::needs(DeviceId peer) const {
+  const auto found = std::ranges::find(streams_, peer, &Stream::device);
+  return found != streams_.end() && !(found->out.taken && found->in.all_landed());
+}
+
+std::set<DeviceId> ActiveExchange::stop(bool) {
+  std::set<DeviceId> waiting;
+  for (Stream& stream : streams_) {
+    if (!stream.done()) waiting.insert(stream.device);
+    for (Block& block : std::exchange(stream.out.queue, {}))
+      give_back(state_->out, std::move(block));
+    for (auto& [number, block] : std::exchange(stream.in.landed, {}))
+      give_back(state_->in, std::move(block));
+  }
+  {
+    const std::scoped_lock lock(state_->mutex);
+    if (!state_->outcome) state_->outcome = *error();
+  }
+  state_->changed();
+  return waiting;
+}
+
+std::set<DeviceId> ActiveExchange::give_up_messages() {
+  std::set<DeviceId> busy;
+  for (const Stream& stream : streams_) {
+    if (!stream.out.under_way.empty() || !stream.in.receiving.empty()) busy.insert(stream.device);
+  }
+  return busy;
+}
+
+bool ActiveExchange::complete() const {
+  return std::ranges::all_of(streams_, &Stream::done) && state_->own_stream_done();
+}
+
+std::string ActiveExchange::describe_missing() const {
+  std::string text;
+  int items = 0;
+  const auto add = [&](const std::string& item) {
+    if (++items <= 3) text += (items > 1 ? "; " : "") + item;
+  };
+  for (const Stream& stream : streams_) {
+    const std::string name = context_.peers.name_of(stream.device);
+    if (!stream.in.all_landed()) {
+      add(fmt::format("{} blocks have come from {}, and not its end", stream.in.delivered, name));
+    } else if (!stream.in.told) {
+      add(fmt::format("{} of {} blocks from {} have been taken here", stream.in.taken,
+                      *stream.in.end, name));
+    }
+    if (!stream.out.ended) {
+      add(fmt::format("the stream to {} has not been ended here", name));
+    } else if (!stream.out.taken) {
+      add(fmt::format("{} has not taken all of {} blocks ({} wait for it)", name,
+                      stream.out.sent + stream.out.queue.size(),
+                      stream.out.queue.size() + stream.out.under_way.size()));
+    }
+  }
+  if (items > 3) text += fmt::format("; and {} more", items - 3);
+  return text + ". Those devices may be stuck, or may not have opened this exchange";
+}
+
+}  // namespace weft::transfer

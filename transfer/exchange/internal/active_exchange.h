@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+
+#include "transfer/exchange/internal/exchange_state.h"
+#include "transfer/execute/active_work.h"
+
+namespace weft::transfer {
+
+/// What an exchange is on the transfer thread: the streams between this device and each other one.
+///
+/// A stream, seen from both ends:
+///
+///   sender                                       receiver
+///     queue ─ below the limit ─▶ under way ─────▶ landed ─ in order ─▶ ready, taken by the user
+///       ◀───────────── kCredit: the limit ──────────────────────────────┘
+///     end ───── kEnd: how many ─────────────────▶ all taken
+///       ◀───────────── kTaken ──────────────────────┘
+///
+/// See ActiveWork.
+class ActiveExchange final : public ActiveWork {
+ public:
+  ActiveExchange(const TransferContext& context, const TransferId& id, std::uint64_t order,
+                 std::shared_ptr<ExchangeState> state);
+
+  /// Sends a block in its turn.
+  void put(std::uint32_t rank, Block block);
+  void end(std::uint32_t rank);
+  /// The user is done with a block of this rank; its own: see own_stream_done().
+  void taken(std::uint32_t rank);
+
+  void begin() override;
+  Arrival message_arrived(MessageId message, DeviceId sender, const ChunkHeader& header,
+                          std::size_t bytes, std::span<const std::byte> payload) override;
+  void chunk_held(DeviceId child, std::uint32_t flow, std::uint32_t chunk) override;
+  void chunk_sent(const PendingChunk& what, const Outcome<void>& outcome) override;
+  void chunk_received(const PendingChunk& what, const Outcome<void>& outcome) override;
+  bool leaves_notes() const override { return true; }
+  NetworkUse network_use(std::uint32_t stream) const override;
+  void send_over_network(std::uint32_t stream) override;
+  bool needs(DeviceId peer) const override;
+  std::set<DeviceId> give_up_messages() override;
+
+ private:
+  struct Outgoing {
+    std::deque<Block> queue;
+    std::map<std::uint32_t, Block> under_way;  // by number; at most credits
+    std::set<std::uint32_t> held;              // of them
+    std::uint32_t sent = 0, limit = 0;
+    bool ended = false, taken = false;
+  };
+  struct Incoming {
+    std::map<std::uint32_t, Block> receiving, landed;  // by number; landed: before its turn
+    std::uint32_t limit = 0, delivered = 0, taken = 0;
+    std::uint32_t begun = 0;           // beyond the last block that has come
+    std::optional<std::uint32_t> end;  // how many blocks it has
+    bool told = false;                 // that all of them are taken
+    bool all_landed() const { return end == delivered; }
+  };
+  struct Stream {
+    DeviceId device;
+    std::uint32_t rank = 0, index = 0;
+    bool network = false;  // sends are ordered by EgressOrder
+    Outgoing out;
+    Incoming in;
+    bool done() const { return out.taken && in.told; }
+  };
+
+  std::set<DeviceId> stop(bool keep_messages) override;
+  bool complete() const override;
+  std::string describe() const override { return "exchange " + to_string(id()); }
+  std::string describe_missing() const override;
+
+  /// Streams are numbered from this device's successor, so that not all send to the same one first.
+  Stream& stream_of(std::uint32_t rank) {
+    return streams_[(rank + num_ranks_ - state_->rank - 1) % num_ranks_];
+  }
+  Stream* find(DeviceId device);
+  void note(const Stream& stream, std::uint32_t magic, std::uint32_t flow, std::uint32_t chunk);
+  void grant(Stream& stream);
+  static bool can_send(const Stream& stream);
+  void send_next(Stream& stream);
+  void pump(Stream& stream);
+  void block_arrived(Stream& stream, MessageId message, const ChunkHeader& header,
+                     std::size_t bytes, std::span<const std::byte> payload);
+  void note_arrived(Stream& stream, const ChunkHeader& header);
+  void landed(Stream& stream, std::uint32_t number, Block block);
+  /// Tells the sender if all of its stream has been taken.
+  void finish_incoming(Stream& stream);
+  void contradict(const Stream& stream, std::string_view what);
+  void give_back(BlockPool& pool, Block block);
+
+  const std::shared_ptr<ExchangeState> state_;  // also the user's
+  const std::uint32_t num_ranks_;
+  std::deque<Stream> streams_;
+};
+
+}  // namespace weft::transfer
