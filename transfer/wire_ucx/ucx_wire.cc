@@ -276,6 +276,9 @@ class UcxWire final : public Wire {
     params.cb.send = &on_sent;
     params.user_data = &request;
     params.flags = eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
+    // Over shared memory endpoints are joined only by the first message that may be answered; a
+    // hello leaves when it is so.
+    if (request.hello != nullptr) params.flags |= UCP_AM_SEND_FLAG_REPLY;
     ++sends_under_way_;
     void* status = ucp_am_send_nbx(connection.endpoint, 0, request.header.data(), header_bytes,
                                    payload.data(), payload.size(), &params);
