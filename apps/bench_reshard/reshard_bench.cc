@@ -169,10 +169,10 @@ HostTask ReshardBench::task_of(const BenchCase& bench, const transfer::Network& 
 
 void ReshardBench::load(const BenchCase& bench, const transfer::Network& network) {
   const std::size_t hosts = bench.num_hosts();
-  const auto addresses = on_all<std::vector<EngineAddress>>(hosts, [&](std::size_t h) {
+  const auto addresses = on_all<std::vector<transfer::PeerAddress>>(hosts, [&](std::size_t h) {
     return cluster_.host(h).call<&ReshardHost::load>(task_of(bench, network, h));
   });
-  std::vector<EngineAddress> all;
+  std::vector<transfer::PeerAddress> all;
   for (const auto& some : addresses) all.insert(all.end(), some.begin(), some.end());
   on_all_void(hosts,
               [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::connect>(all); });

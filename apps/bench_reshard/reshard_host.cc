@@ -76,11 +76,11 @@ std::vector<transfer::LandedChunks> landed_of(const transfer::DevicePart& part,
 ReshardHost::ReshardHost(actors::Context& context) : context_(context) {}
 ReshardHost::~ReshardHost() = default;
 
-std::vector<EngineAddress> ReshardHost::load(HostTask task) {
+std::vector<transfer::PeerAddress> ReshardHost::load(HostTask task) {
   parts_.clear();
   devices_.clear();
   task_ = std::move(task);
-  std::vector<EngineAddress> addresses;
+  std::vector<transfer::PeerAddress> addresses;
   const transfer::WireSettings wire{task_.transport, Secret(task_.secret), task_.interfaces};
   for (std::uint32_t d = 0; d < task_.topology.num_devices(); ++d) {
     const transfer::DeviceId id(d);
@@ -103,9 +103,9 @@ std::vector<EngineAddress> ReshardHost::load(HostTask task) {
   return addresses;
 }
 
-void ReshardHost::connect(const std::vector<EngineAddress>& engines) {
+void ReshardHost::connect(const std::vector<transfer::PeerAddress>& engines) {
   for (const Device& device : devices_)
-    for (const EngineAddress& peer : engines)
+    for (const transfer::PeerAddress& peer : engines)
       if (peer.device != device.id) device.engine->connect(peer.device, peer.host, peer.address);
 }
 

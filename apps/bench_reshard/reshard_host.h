@@ -17,7 +17,7 @@
 #include "transfer/flow/landed.h"
 #include "transfer/reshard/plan.h"
 #include "transfer/topology/network.h"
-#include "transfer/wires/make_wire.h"
+#include "transfer/wires/data_plane.h"
 
 namespace weft::apps {
 
@@ -33,14 +33,6 @@ struct HostTask {
   static constexpr auto fields =
       weft::fields(&HostTask::topology, &HostTask::tasks, &HostTask::network, &HostTask::host,
                    &HostTask::interfaces, &HostTask::secret, &HostTask::transport);
-};
-
-struct EngineAddress {
-  transfer::DeviceId device;
-  transfer::HostId host;
-  std::vector<std::byte> address;
-  static constexpr auto fields =
-      weft::fields(&EngineAddress::device, &EngineAddress::host, &EngineAddress::address);
 };
 
 /// From telling the hosts when to start until then.
@@ -123,8 +115,8 @@ class ReshardHost final {
 
   /// Forgets the case before and makes engines and buffers for the devices of this host. Returns
   /// the engines' addresses.
-  std::vector<EngineAddress> load(HostTask task);
-  void connect(const std::vector<EngineAddress>& engines);
+  std::vector<transfer::PeerAddress> load(HostTask task);
+  void connect(const std::vector<transfer::PeerAddress>& engines);
   /// Plans the loaded case and returns the plan's digest. The plan of each strategy is kept until
   /// the next load().
   std::string plan(const std::string& strategy);

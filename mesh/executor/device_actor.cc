@@ -39,12 +39,14 @@ std::vector<std::byte> DeviceActor::open(DeviceSetup setup) {
   const InHandler inside(*board_, "open");
   if (engine_) engine_->renew(setup);
   else engine_.emplace(setup, *batches_, hardware_, board_, log_);
-  log_.info("{}: device {} on host {} of the run: {}", name_, setup.device, setup.host,
+  log_.info("{}: device {} on host {} of the run: {}", name_, setup.data.device, setup.data.host,
             engine_->description());
   return engine_->address();
 }
 
-void DeviceActor::connect(const std::vector<PeerAddress>& peers) { engine().connect(peers); }
+void DeviceActor::connect(const std::vector<transfer::PeerAddress>& peers) {
+  engine().connect(peers);
+}
 
 transfer::DevicePlace DeviceActor::place() {
   const transfer::DevicePlace& place = engine().place();

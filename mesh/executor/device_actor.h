@@ -31,7 +31,7 @@ class DeviceActor final {
   /// Makes the device reachable; gives its address on the data plane. Comes first, and again for
   /// each later epoch of the run, in which memory and programs stay.
   std::vector<std::byte> open(DeviceSetup setup);
-  void connect(const std::vector<PeerAddress>& peers);
+  void connect(const std::vector<transfer::PeerAddress>& peers);
   // Between connect() and install(), where the device's library reaches others; see DeviceEngine.
   transfer::DevicePlace place();
   std::vector<transfer::CommunicatorId> make_ids(

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/secret.h"
+#include "mesh/exchange/rank_connector.h"
 #include "mesh/executor/machine_slots.h"
 
 namespace weft::mesh {
@@ -198,29 +199,18 @@ void DeviceActors::find_places() {
   fresh_ranks_.assign(meshes_.size(), {});
 }
 
-/// Where all control connections stay on this machine, so does the data plane: UCX reads what
-/// anybody sends to its ports.
-std::string DeviceActors::data_interfaces() const {
-  for (const auto& mesh : meshes_) {
-    for (const actors::ActorAddress& actor : mesh.addresses()) {
-      const std::string& host = actor.process.address.host;
-      if (!host.starts_with("127.") && host != "localhost" && host != "::1") return "";
-    }
-  }
-  return "lo";
-}
-
 std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& numbering,
                                                       const DeviceConfig& config) {
   // of these meshes in this epoch: it ends with them
   const Secret secret = Secret::random();
-  const std::string interfaces = data_interfaces();
+  std::vector<actors::ActorAddress> actors;
+  for (const auto& mesh : meshes_) std::ranges::copy(mesh.addresses(), std::back_inserter(actors));
+  const std::string interfaces = data_interfaces(actors);
   const auto setup_for = [&](transfer::DeviceId device) {
-    DeviceSetup setup{device, numbering.topology.host_of(device), epoch_, interfaces};
-    setup.secret = secret.bytes();
-    return setup;
+    return DeviceSetup{
+        {device, numbering.topology.host_of(device), epoch_, interfaces, secret.bytes()}};
   };
-  std::vector<PeerAddress> addresses;
+  std::vector<transfer::PeerAddress> addresses;
   names_.clear();
   for (std::size_t m = 0; m < meshes_.size(); ++m) {
     const DeviceMesh& mesh = numbering.meshes[MeshId(m)];
@@ -234,12 +224,12 @@ std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& num
     const std::vector<std::vector<std::byte>> opened =
         meshes_[m].scatter<&DeviceActor::open>(setups).get();
     for (std::size_t rank = 0; rank < opened.size(); ++rank)
-      addresses.push_back({setups[rank].device, setups[rank].host, opened[rank]});
+      addresses.push_back({setups[rank].data.device, setups[rank].data.host, opened[rank]});
     cluster_.describe(keys_[m], meshes_[m].call<&DeviceActor::description>().get());
   }
   const DeviceSetup own = setup_for(numbering.driver());
   auto driver = std::make_unique<DriverParticipant>(own);
-  addresses.push_back({own.device, own.host, driver->address()});
+  addresses.push_back({own.data.device, own.data.host, driver->address()});
   driver->connect(addresses);
   for (const auto& mesh : meshes_) mesh.call<&DeviceActor::connect>(addresses).get();
   return driver;

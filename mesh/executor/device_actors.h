@@ -82,7 +82,6 @@ class DeviceActors final {
   void spawn(const MeshConfig& mesh, const actors::OnHosts& where);
   /// By mesh, the ranks that do not answer.
   std::vector<std::set<std::uint32_t>> find_broken(Nanoseconds patience) const;
-  std::string data_interfaces() const;
 
   actors::Cluster& cluster_;
   const std::vector<std::byte> batches_;

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "mesh/program/compile.h"
 #include "mesh/runtime/initialize.h"
-#include "transfer/wires/make_wire.h"
+#include "transfer/wires/data_plane.h"
 
 namespace weft::mesh {
 
@@ -42,17 +42,15 @@ DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const
 }
 
 std::shared_ptr<transfer::TransferEngine> DeviceEngine::make_transfers() {
-  return std::make_shared<transfer::TransferEngine>(
-      transfer::make_wire(setup_.device, setup_.host,
-                          {setup_.transport, Secret(setup_.secret), setup_.interfaces}),
-      clock_, engine_options(*device_, log_));
+  return std::make_shared<transfer::TransferEngine>(transfer::make_wire(setup_.data), clock_,
+                                                    engine_options(*device_, log_));
 }
 
 void DeviceEngine::use_transfers() {
   resources_.emplace(
-      Resources{*stream_, copies_, storage_, *transfers_, batches_, clock_, setup_.epoch});
+      Resources{*stream_, copies_, storage_, *transfers_, batches_, clock_, setup_.data.epoch});
   beside_.emplace(Resources{*beside_stream_, beside_copies_, storage_, *transfers_, batches_,
-                            clock_, setup_.epoch});
+                            clock_, setup_.data.epoch});
   beside_->stands_back = true;
   resources_->board = board_.get();
   board_->count(transfers_);
@@ -69,9 +67,10 @@ void DeviceEngine::renew(const DeviceSetup& setup) {
 
 DeviceEngine::~DeviceEngine() = default;
 
-void DeviceEngine::connect(const std::vector<PeerAddress>& peers) {
-  for (const PeerAddress& peer : peers) {
-    if (peer.device != setup_.device) transfers_->connect(peer.device, peer.host, peer.address);
+void DeviceEngine::connect(const std::vector<transfer::PeerAddress>& peers) {
+  for (const transfer::PeerAddress& peer : peers) {
+    if (peer.device != setup_.data.device)
+      transfers_->connect(peer.device, peer.host, peer.address);
   }
 }
 
@@ -83,10 +82,10 @@ const transfer::DevicePlace& DeviceEngine::place() {
 LibraryQueue& DeviceEngine::collectives() {
   if (collectives_) return *collectives_;
   if (const auto& at = place(); library_->collectives == nullptr || device_->is_host_memory()) {
-    throw_error(ErrorCode::kFailedPrecondition, "device {} has no collectives: {}", setup_.device,
-                at.is_gpu ? at.library_absent : "it is not a GPU");
+    throw_error(ErrorCode::kFailedPrecondition, "device {} has no collectives: {}",
+                setup_.data.device, at.is_gpu ? at.library_absent : "it is not a GPU");
   }
-  collectives_.emplace(setup_.device, *library_->collectives, *device_, clock_);
+  collectives_.emplace(setup_.data.device, *library_->collectives, *device_, clock_);
   resources_->library = &*collectives_;
   return *collectives_;
 }
@@ -94,29 +93,29 @@ LibraryQueue& DeviceEngine::collectives() {
 std::vector<transfer::CommunicatorId> DeviceEngine::make_ids(
     const std::vector<transfer::CommunicatorGroup>& groups) {
   const bool concerned = std::ranges::any_of(
-      groups, [&](const auto& group) { return group.rank_of(setup_.device) == 0; });
+      groups, [&](const auto& group) { return group.rank_of(setup_.data.device) == 0; });
   return concerned ? collectives().queue.make_ids(groups) : std::vector<transfer::CommunicatorId>();
 }
 
 void DeviceEngine::open_communicators(const CommunicatorSetup& setup) {
-  const auto concerns = [&](const auto& group) { return group.contains(setup_.device); };
+  const auto concerns = [&](const auto& group) { return group.contains(setup_.data.device); };
   const auto& [changes, ids] = setup;
   if (std::ranges::none_of(changes.create, concerns) &&
       std::ranges::none_of(changes.destroy, concerns))
     return;
-  collectives().queue.open(setup_.epoch, changes, ids);
+  collectives().queue.open(setup_.data.epoch, changes, ids);
   collectives().queue.connect(changes.create);
 }
 
 void DeviceEngine::cancel_collectives(const Error& why) {
-  if (collectives_) collectives_->queue.cancel(setup_.epoch, why);
+  if (collectives_) collectives_->queue.cancel(setup_.data.epoch, why);
 }
 
 void DeviceEngine::install(Program program) {
-  if (program.device != setup_.device) {
+  if (program.device != setup_.data.device) {
     throw_error(ErrorCode::kInvalidArgument,
                 "program '{}' is for {} (device {}), but this is device {}", program.name,
-                program.device_name, program.device, setup_.device);
+                program.device_name, program.device, setup_.data.device);
   }
   storage_.provide(program, *stream_);
   if (!program.collective_order.empty())
@@ -136,7 +135,7 @@ const std::shared_ptr<const Program>& DeviceEngine::program(const std::string& n
   const auto found = programs_.find(name);
   if (found == programs_.end())
     throw_error(ErrorCode::kNotFound, "no program '{}' is installed on device {}", name,
-                setup_.device);
+                setup_.data.device);
   return found->second;
 }
 

@@ -30,7 +30,7 @@ class DeviceEngine final {
   void renew(const DeviceSetup& setup);
 
   std::vector<std::byte> address() const { return transfers_->address(); }
-  void connect(const std::vector<PeerAddress>& peers);
+  void connect(const std::vector<transfer::PeerAddress>& peers);
   /// How this device can be reached by others like it: opens its library, which takes a second.
   const transfer::DevicePlace& place();
   /// For groups whose first member it is. After place().

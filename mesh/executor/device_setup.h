@@ -1,47 +1,25 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "core/base/secret.h"
 #include "core/codec/codec.h"
 #include "core/device/device_config.h"
 #include "transfer/nccl/communicator_ledger.h"
 #include "transfer/nccl/communicator_set.h"
-#include "transfer/topology/topology.h"
-#include "transfer/wires/make_wire.h"
+#include "transfer/wires/data_plane.h"
 
 namespace weft::mesh {
 
 /// What a device actor must know of itself before it can be reached.
 struct DeviceSetup {
-  transfer::DeviceId device;
-  transfer::HostId host;
-  std::uint64_t epoch = 0;  ///< Of the run; names its transfers.
-  /// Network interfaces that the data plane listens on, as its transport names them; empty: all.
-  std::string interfaces = {};
+  transfer::DataPlaneSetup data;
   DeviceConfig config = {};
   /// Which of its machine's devices this is, over all hosts there: its GPU.
   int slot = 0;
-  /// Of the run's data connections, made by the driver; see WireSettings. Travels in control
-  /// messages only, to who knows the token.
-  Secret::Bytes secret = {};
-  /// Of the data plane, equal on all devices of the run; see transfer::make_wire().
-  std::string transport = transfer::kDefaultTransport;
-  static constexpr auto fields = weft::fields(
-      &DeviceSetup::device, &DeviceSetup::host, &DeviceSetup::epoch, &DeviceSetup::interfaces,
-      &DeviceSetup::config, &DeviceSetup::slot, &DeviceSetup::secret, &DeviceSetup::transport);
-};
-
-/// How to reach a device of the run.
-struct PeerAddress {
-  transfer::DeviceId device;
-  transfer::HostId host;
-  std::vector<std::byte> address;
   static constexpr auto fields =
-      weft::fields(&PeerAddress::device, &PeerAddress::host, &PeerAddress::address);
+      weft::fields(&DeviceSetup::data, &DeviceSetup::config, &DeviceSetup::slot);
 };
 
 /// What a driver leaves with the devices of its run, for the one that is started in its place:

@@ -20,7 +20,7 @@ class DriverParticipant final {
   ~DriverParticipant();
 
   std::vector<std::byte> address() const { return engine_.address(); }
-  void connect(const std::vector<PeerAddress>& peers) { engine_.connect(peers); }
+  void connect(const std::vector<transfer::PeerAddress>& peers) { engine_.connect(peers); }
   void install(Program program) { engine_.install(std::move(program)); }
   /// What checkpoints pass through.
   std::span<float> checkpoint_buffer();

@@ -37,7 +37,7 @@ std::optional<int> gpu_of(const DeviceSetup& setup, const PluginSearch& search) 
 
 DeviceLibrary open_library(const DeviceSetup& setup) {
   DeviceLibrary library;
-  library.place.device = setup.device;
+  library.place.device = setup.data.device;
   if (setup.config.kind == DeviceKind::kCpu || setup.config.kind == DeviceKind::kEmulated)
     return library;
   try {

@@ -60,15 +60,15 @@ class ActorTraining {
   /// Connects all, for an epoch of the run; also for a later one, with another secret.
   void open(std::uint64_t epoch) {
     const Secret secret = Secret::random();
-    std::vector<mesh::PeerAddress> addresses;
+    std::vector<transfer::PeerAddress> addresses;
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
       std::vector<mesh::DeviceSetup> setups;
       for (const transfer::DeviceId device : plan_.partition.meshes[mesh::MeshId(m)].devices())
-        setups.push_back({device, plan_.topology.host_of(device), epoch, "", {.kind = kind_}});
-      for (mesh::DeviceSetup& setup : setups) setup.secret = secret.bytes();
+        setups.push_back({{device, plan_.topology.host_of(device), epoch}, {.kind = kind_}});
+      for (mesh::DeviceSetup& setup : setups) setup.data.secret = secret.bytes();
       const auto opened = meshes_[m].scatter<&mesh::DeviceActor::open>(setups).get();
       for (std::size_t i = 0; i < opened.size(); ++i)
-        addresses.push_back({setups[i].device, setups[i].host, opened[i]});
+        addresses.push_back({setups[i].data.device, setups[i].data.host, opened[i]});
     }
     for (auto& mesh : meshes_) mesh.call<&mesh::DeviceActor::connect>(addresses).get();
     ledger_.clear();
@@ -137,8 +137,8 @@ TEST(DeviceActor, AProgramForAnotherDeviceIsRefused) {
   const mesh::TrainingPlan plan =
       plan_of(master_cases()[1], "1f1b", transfer::Strategy::kBroadcast);
   RandomBatches batches({kRows, kVocabulary, 11});
-  mesh::DeviceSetup setup{transfer::DeviceId(0), transfer::HostId(0), 1};
-  setup.secret = test::cluster_token().bytes();
+  mesh::DeviceSetup setup{.data = {transfer::DeviceId(0), transfer::HostId(0), 1}};
+  setup.data.secret = test::cluster_token().bytes();
   mesh::DeviceEngine engine(setup, batches);
   EXPECT_THROW(engine.install(plan.train.programs[1]), Error);
   EXPECT_THROW(engine.initialize(1), Error);
@@ -212,9 +212,9 @@ mesh::Hardware fake_gpus(FakeWorld& world) {
   return {[](const mesh::DeviceSetup&) { return std::make_unique<DetachedDevice>(); },
           [&world](const mesh::DeviceSetup& setup) {
             mesh::DeviceLibrary library;
-            library.place = gpu_places(setup.device.value() + 1).back();
+            library.place = gpu_places(setup.data.device.value() + 1).back();
             library.collectives =
-                std::make_unique<FakeWorld::Collectives>(world, setup.device.value());
+                std::make_unique<FakeWorld::Collectives>(world, setup.data.device.value());
             return library;
           }};
 }

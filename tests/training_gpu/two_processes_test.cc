@@ -82,7 +82,7 @@ class Rank {
         config.device_places.push_back(place);
     }
     plan_ = mesh::make_training_plan(config, small_gpt(), places_of(layout));
-    const mesh::PeerAddress own{setup_.device, setup_.host, engine_.address()};
+    const transfer::PeerAddress own{setup_.data.device, setup_.data.host, engine_.address()};
     const auto addresses = peer.exchange(self, own);
     engine_.connect({addresses[1 - self]});
     if (!plan_.collectives.groups.empty()) {
@@ -136,10 +136,10 @@ class Rank {
                                     std::uint64_t epoch) {
     const mesh::TrainingPlan plan = plan_of(layout, "1f1b", transfer::Strategy::kWeft);
     const transfer::DeviceId device(self);
-    mesh::DeviceSetup setup{device, plan.topology.host_of(device), epoch, "lo"};
+    mesh::DeviceSetup setup{.data = {device, plan.topology.host_of(device), epoch, "lo"}};
     setup.config = {.kind = kind, .share_gpu = true};
     setup.slot = self;
-    setup.secret = test::cluster_token().bytes();
+    setup.data.secret = test::cluster_token().bytes();
     return setup;
   }
 

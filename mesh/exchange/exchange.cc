@@ -1,0 +1,128 @@
+#include "mesh/exchange/exchange.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace weft::mesh {
+
+std::vector<std::byte> ExchangePort::open(const transfer::DataPlaneSetup& setup) {
+  ranks_.clear();
+  engine_.reset();  // the one before ends first
+  transfer::EngineOptions options;
+  options.log = context_.log();
+  engine_ = std::make_unique<transfer::TransferEngine>(transfer::make_wire(setup), clock_,
+                                                       std::move(options));
+  epoch_ = setup.epoch;
+  rank_ = setup.device.value();
+  cancelled_.reset();
+  return engine_->address();
+}
+
+void ExchangePort::connect(const std::vector<transfer::PeerAddress>& peers) {
+  if (!engine_) throw_error(ErrorCode::kFailedPrecondition, "open() comes before connect()");
+  ranks_.clear();
+  for (const transfer::PeerAddress& peer : peers) {
+    ranks_.push_back(peer.device);
+    if (peer.device != engine_->self()) engine_->connect(peer.device, peer.host, peer.address);
+  }
+}
+
+void ExchangePort::cancel(const Error& error) {
+  cancelled_ = error;
+  for (Exchange* exchange : exchanges_) exchange->exchange_.cancel(error);
+}
+
+transfer::TransferEngine& ExchangePort::engine() const {
+  if (cancelled_) throw Error(*cancelled_);
+  if (!is_connected())
+    throw_error(ErrorCode::kFailedPrecondition, "connect the ranks before they exchange anything");
+  return *engine_;
+}
+
+Exchange::Exchange(ExchangePort& port, const Options& options, Take take)
+    : port_(port),
+      take_(std::move(take)),
+      wakeup_(port.context_.make_wakeup()),
+      exchange_(port.engine(), {port.epoch_, options.number, 0, 0},
+                {port.ranks_, options.budget, options.limits},
+                [wakeup = wakeup_] { wakeup.notify(); }),
+      filled_(exchange_.num_ranks()) {
+  port.exchanges_.insert(this);
+}
+
+Exchange::~Exchange() {
+  port_.exchanges_.erase(this);
+  port_.bytes_sent_ += exchange_.bytes_sent();
+}
+
+bool Exchange::take_all() {
+  if (!take_) return false;
+  bool any = false;
+  while (const auto block = exchange_.next()) {
+    take_(*block);
+    any = true;
+  }
+  return any;
+}
+
+void Exchange::throw_if_failed() const {
+  const auto ended = exchange_.ended();
+  if (ended && !ended->ok()) throw Error(ended->error());
+}
+
+actors::task<> Exchange::put(std::uint32_t rank, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const auto block = bytes.first(std::min(bytes.size(), block_bytes()));
+    while (!exchange_.put(rank, block)) {
+      throw_if_failed();
+      if (!take_all()) co_await wakeup_.wait();
+    }
+    bytes = bytes.subspan(block.size());
+  }
+  take_all();
+}
+
+bool Exchange::append(std::uint32_t rank, std::span<const std::byte> record) {
+  std::vector<std::byte>& block = filled_[rank];
+  WEFT_CHECK(record.size() <= block_bytes(), "a record of {} bytes", record.size());
+  if (block.size() + record.size() > block_bytes()) return false;
+  if (block.capacity() == 0) block.reserve(block_bytes());
+  block.insert(block.end(), record.begin(), record.end());
+  return true;
+}
+
+actors::task<> Exchange::flush(std::uint32_t rank) {
+  co_await put(rank, filled_[rank]);
+  filled_[rank].clear();
+}
+
+actors::task<> Exchange::end() {
+  for (std::uint32_t rank = 0; rank < num_ranks(); ++rank) {
+    co_await flush(rank);
+    exchange_.end(rank);
+  }
+}
+
+actors::task<std::optional<transfer::ReceivedBlock>> Exchange::next() {
+  WEFT_CHECK(!take_, "what comes is handed over");
+  while (true) {
+    if (auto block = exchange_.next()) co_return block;
+    throw_if_failed();
+    if (exchange_.ended()) co_return std::nullopt;
+    co_await wakeup_.wait();
+  }
+}
+
+actors::task<> Exchange::finish() {
+  co_await end();
+  while (true) {
+    throw_if_failed();
+    if (take_all()) continue;
+    if (exchange_.ended()) co_return;
+    co_await wakeup_.wait();
+  }
+}
+
+}  // namespace weft::mesh
