@@ -1,11 +1,13 @@
 #include "apps/selection/bounding.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "apps/selection/kth_largest.h"
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/codec/bytes.h"
 
 namespace weft::apps {
 namespace {
@@ -41,13 +43,42 @@ PointBounds::PointBounds(const Objective& objective, std::vector<std::int64_t> g
       fates_(gains_.size(), PointFate::kOpen),
       num_open_(gains_.size()) {}
 
+PointBounds::PointBounds(const Objective& objective, std::span<const std::byte> state)
+    : objective_(objective) {
+  ByteReader reader(state);
+  const auto rows = reader.read<std::uint32_t>();
+  const auto read_into = [&](auto& values) {
+    values.resize(rows);
+    const auto bytes = reader.read_bytes(std::as_bytes(std::span(values)).size());
+    if (rows > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
+  };
+  if (reader.remaining() != std::size_t{17} * rows) reader.fail("it is no state of bounds");
+  read_into(gains_);
+  read_into(open_);
+  read_into(accepted_);
+  read_into(fates_);
+  for (const PointFate& fate : fates_) {
+    if (fate > PointFate::kDiscarded) reader.fail("it is no state of bounds");
+    if (fate == PointFate::kOpen) ++num_open_;
+  }
+}
+
+std::vector<std::byte> PointBounds::state() const {
+  ByteWriter writer(4 + 17 * size());
+  writer.write<std::uint32_t>(size());
+  writer.write_bytes(std::as_bytes(std::span(gains_)));
+  writer.write_bytes(std::as_bytes(std::span(open_)));
+  writer.write_bytes(std::as_bytes(std::span(accepted_)));
+  writer.write_bytes(std::as_bytes(std::span(fates_)));
+  return std::move(writer).take();
+}
+
 void PointBounds::forget_open() { std::ranges::fill(open_, 0); }
 
 void PointBounds::neighbour_decided(std::uint32_t row, std::uint16_t s, PointFate fate,
                                     bool counted) {
-  const std::int64_t loss = objective_.loss_beside(s);
-  if (counted) open_[row] -= loss;
-  if (fate == PointFate::kAccepted) accepted_[row] += loss;
+  if (counted) open_[row] -= s;
+  if (fate == PointFate::kAccepted) accepted_[row] += s;
 }
 
 template <typename Decides>
@@ -72,6 +103,11 @@ std::vector<std::uint32_t> PointBounds::accept_above(std::int64_t threshold) {
 
 std::vector<std::uint32_t> PointBounds::decide_all(PointFate fate) {
   return decide(fate, [](std::uint32_t) { return true; });
+}
+
+void PointBounds::decide_rows(std::span<const std::uint32_t> rows, PointFate fate) {
+  for (const std::uint32_t row : rows) fates_.at(row) = fate;
+  num_open_ -= rows.size();
 }
 
 BoundingLoop::BoundingLoop(std::uint64_t open, std::uint64_t wanted)

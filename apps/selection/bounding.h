@@ -31,15 +31,22 @@ class PointBounds {
  public:
   /// `gains`: by row, what a point adds to nothing.
   PointBounds(const Objective& objective, std::vector<std::int64_t> gains);
+  /// As they were when state() gave these bytes. Throws Error(kDataLoss) if they are no state.
+  PointBounds(const Objective& objective, std::span<const std::byte> state);
+  std::vector<std::byte> state() const;  ///< 17 bytes a row.
 
   std::size_t size() const { return gains_.size(); }
   PointFate fate(std::uint32_t row) const { return fates_[row]; }
   std::uint64_t num_open() const { return num_open_; }
-  std::int64_t at_most(std::uint32_t row) const { return gains_[row] - accepted_[row]; }
-  std::int64_t at_least(std::uint32_t row) const { return at_most(row) - open_[row]; }
+  std::int64_t at_most(std::uint32_t row) const {
+    return gains_[row] - objective_.similarity * accepted_[row];
+  }
+  std::int64_t at_least(std::uint32_t row) const {
+    return at_most(row) - objective_.similarity * open_[row];
+  }
 
   /// An open neighbour counts against the row, of a similarity s.
-  void add_open(std::uint32_t row, std::uint16_t s) { open_[row] += objective_.loss_beside(s); }
+  void add_open(std::uint32_t row, std::uint16_t s) { open_[row] += s; }
   /// All open neighbours are to be added anew.
   void forget_open();
   /// A neighbour's fate is decided. `counted`: it has been added as an open one.
@@ -49,14 +56,17 @@ class PointBounds {
   std::vector<std::uint32_t> discard_below(std::int64_t threshold);
   std::vector<std::uint32_t> accept_above(std::int64_t threshold);
   std::vector<std::uint32_t> decide_all(PointFate fate);
+  /// What one of these has decided before, from the same state.
+  void decide_rows(std::span<const std::uint32_t> rows, PointFate fate);
 
  private:
   template <typename Decides>
   std::vector<std::uint32_t> decide(PointFate fate, const Decides& decides);
 
-  const Objective objective_;
-  const std::vector<std::int64_t> gains_;
-  std::vector<std::int64_t> open_, accepted_;  ///< Losses beside such neighbours.
+  Objective objective_;
+  std::vector<std::int64_t> gains_;
+  // Similarities to such neighbours, of which a point has at most 65535.
+  std::vector<std::uint32_t> open_, accepted_;
   std::vector<PointFate> fates_;
   std::uint64_t num_open_ = 0;
 };

@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "core/codec/fields.h"
+
 namespace weft::apps {
 
 /// Finds the k-th largest of numbers that lie with many owners, exactly, in four passes: each owner
@@ -16,7 +18,7 @@ class KthLargest {
   using Counts = std::vector<std::uint64_t>;  ///< By bin.
 
   /// `k` from 1.
-  explicit KthLargest(std::uint64_t k) : left_(k) {}
+  explicit KthLargest(std::uint64_t k = 1) : left_(k) {}
 
   /// What an owner adds to its counts for a number in this pass; nothing for one that is out.
   std::optional<std::size_t> bin_of(std::int64_t number) const;
@@ -36,6 +38,10 @@ class KthLargest {
   std::uint64_t left_;        ///< Rank among those that are in.
   std::uint64_t prefix_ = 0;  ///< The upper bits of those that are in.
   int pass_ = 0;
+
+ public:
+  static constexpr auto fields =
+      weft::fields(&KthLargest::left_, &KthLargest::prefix_, &KthLargest::pass_);
 };
 
 }  // namespace weft::apps

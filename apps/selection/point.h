@@ -25,6 +25,12 @@ constexpr std::uint32_t draw_below(std::uint32_t bound, std::uint64_t hash) {
   return (hash >> 32) * bound >> 32;
 }
 
+/// By which points are drawn at random: those with the largest. Purposes count up from 0, this is
+/// none of those.
+inline std::int64_t draw_of(PointId point, std::uint64_t seed) {
+  return static_cast<std::int64_t>(point_hash(point, seed, ~std::uint64_t{0}));
+}
+
 /// A share as 16 bits can hold it: of 65535. `share`: 0 to 1.
 inline std::uint16_t fraction_of(double share) { return std::lround(share * 65535); }
 

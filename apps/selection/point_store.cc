@@ -104,40 +104,45 @@ PointStore::PointStore(std::filesystem::path folder) : folder_(std::move(folder)
                 path.string(), layout_.points, layout_.shards);
 }
 
-void PointStore::read(std::uint32_t shard,
-                      const std::function<void(const StoredPoint&)>& visit) const {
-  WEFT_CHECK(shard < layout_.shards, "shard {} of {}", shard, layout_.shards);
-  const std::filesystem::path path = shard_file(folder_, shard);
-  SpillReader file(path);
-  std::uint64_t next = layout_.first_of(shard);
-  const std::uint64_t past = layout_.first_of(shard + 1);
-  const auto check = [&](bool is_right) {
-    if (!is_right)
-      throw_error(ErrorCode::kDataLoss, "{} is not shard {} of {}: at point {}; make it anew",
-                  path.string(), shard, index_file(folder_).string(), next);
-  };
-  std::vector<Neighbour> neighbours;
-  for (auto block = file.next(); !block.empty(); block = file.next()) {
-    ByteReader reader(block);
-    while (reader.remaining() > 0) {
-      check(next < past && reader.remaining() >= kPointBytes);
-      StoredPoint point;
-      point.id = reader.read<std::uint32_t>();
-      point.utility = reader.read<std::uint16_t>();
-      const std::size_t degree = reader.read<std::uint16_t>();
-      check(point.id == next && reader.remaining() >= degree * kNeighbourBytes);
-      neighbours.clear();
-      for (std::size_t i = 0; i < degree; ++i) {
-        const auto id = reader.read<std::uint32_t>();
-        neighbours.push_back({id, reader.read<std::uint16_t>()});
-        check(id < layout_.points);
-      }
-      point.neighbours = neighbours;
-      visit(point);
-      ++next;
-    }
+PointShardReader::PointShardReader(const std::filesystem::path& folder, const ShardLayout& layout,
+                                   std::uint32_t shard)
+    : path_(shard_file(folder, shard)),
+      layout_(layout),
+      shard_(shard),
+      next_(layout.first_of(shard)),
+      file_(path_) {
+  WEFT_CHECK(shard < layout.shards, "shard {} of {}", shard, layout.shards);
+}
+
+void PointShardReader::check(bool is_right) const {
+  if (!is_right)
+    throw_error(ErrorCode::kDataLoss, "{} is not shard {} of {}: at point {}; make it anew",
+                path_.string(), shard_, index_file(path_.parent_path()).string(), next_);
+}
+
+const StoredPoint* PointShardReader::next() {
+  const std::uint64_t past = layout_.first_of(shard_ + 1);
+  if (block_.empty()) block_ = file_.next();
+  if (block_.empty()) {
+    check(next_ == past);
+    return nullptr;
   }
-  check(next == past);
+  check(next_ < past && block_.size() >= kPointBytes);
+  ByteReader reader(block_);
+  point_.id = reader.read<std::uint32_t>();
+  point_.utility = reader.read<std::uint16_t>();
+  const std::size_t degree = reader.read<std::uint16_t>();
+  check(point_.id == next_ && reader.remaining() >= degree * kNeighbourBytes);
+  neighbours_.clear();
+  for (std::size_t i = 0; i < degree; ++i) {
+    const auto id = reader.read<std::uint32_t>();
+    neighbours_.push_back({id, reader.read<std::uint16_t>()});
+    check(id < layout_.points);
+  }
+  point_.neighbours = neighbours_;
+  block_ = block_.subspan(reader.position());
+  ++next_;
+  return &point_;
 }
 
 PointGraph PointStore::load(const Objective& objective) const {
@@ -149,15 +154,16 @@ PointGraph PointStore::load(const Objective& objective) const {
   graph.similarities.reserve(edges_);
   graph.first.push_back(0);
   for (std::uint32_t shard = 0; shard < layout_.shards; ++shard) {
-    read(shard, [&](const StoredPoint& point) {
-      graph.ids.push_back(point.id);
-      graph.gains.push_back(objective.gain_alone(point.utility));
-      for (const Neighbour& neighbour : point.neighbours) {
+    PointShardReader reader = read(shard);
+    while (const StoredPoint* point = reader.next()) {
+      graph.ids.push_back(point->id);
+      graph.gains.push_back(objective.gain_alone(point->utility));
+      for (const Neighbour& neighbour : point->neighbours) {
         graph.neighbours.push_back(neighbour.id);
         graph.similarities.push_back(neighbour.similarity);
       }
       graph.first.push_back(graph.num_edges());
-    });
+    }
   }
   return graph;
 }

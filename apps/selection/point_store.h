@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -62,6 +61,29 @@ class PointShardWriter final {
   SpillWriter file_;
 };
 
+/// Reads one shard. One thread.
+class PointShardReader final {
+ public:
+  /// Throws what SpillReader throws.
+  PointShardReader(const std::filesystem::path& folder, const ShardLayout& layout,
+                   std::uint32_t shard);
+  /// The point after the last one, valid until the next call; nothing behind the last. Throws
+  /// Error(kDataLoss) naming the file if it is damaged, or not the shard.
+  const StoredPoint* next();
+
+ private:
+  void check(bool is_right) const;
+
+  const std::filesystem::path path_;
+  const ShardLayout layout_;
+  const std::uint32_t shard_;
+  std::uint64_t next_;
+  SpillReader file_;
+  std::span<const std::byte> block_;
+  StoredPoint point_;
+  std::vector<Neighbour> neighbours_;
+};
+
 /// A ground set with its neighbour graph on disk, immutable: a file per shard (core/spill; a point
 /// is id u32, utility u16, degree u16, then id u32 and similarity u16 of each neighbour: 96 bytes
 /// at a degree of 15), and points.json, which says that all are there. Any thread.
@@ -72,9 +94,7 @@ class PointStore final {
 
   const ShardLayout& layout() const { return layout_; }
   std::uint64_t num_edges() const { return edges_; }  ///< Directed.
-  /// Calls `visit` for each point of the shard, in the order of ids. Throws Error(kDataLoss) naming
-  /// the file if it is damaged, or not the shard.
-  void read(std::uint32_t shard, const std::function<void(const StoredPoint&)>& visit) const;
+  PointShardReader read(std::uint32_t shard) const { return {folder_, layout_, shard}; }
   /// All of it in memory: about 40 bytes a point and 6 an edge.
   PointGraph load(const Objective& objective) const;
 

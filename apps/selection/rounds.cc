@@ -103,7 +103,8 @@ RoundsResult choose_in_rounds(const PointGraph& graph, const Objective& objectiv
                               const RoundOptions& options) {
   check(graph, options);
   RoundsResult result;
-  const std::uint64_t capacity = ceil_of(graph.size(), options.partitions);
+  const std::uint64_t capacity =
+      options.capacity > 0 ? options.capacity : ceil_of(graph.size(), options.partitions);
   std::vector<std::uint32_t> left(graph.size());
   std::iota(left.begin(), left.end(), 0U);
   for (std::uint32_t round = 1; round <= options.rounds; ++round) {

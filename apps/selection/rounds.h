@@ -38,7 +38,8 @@ enum class Quotas : std::uint8_t {
 
 struct RoundOptions {
   std::uint64_t count = 1;       ///< To choose.
-  std::uint32_t partitions = 1;  ///< One holds ceil(points / partitions).
+  std::uint32_t partitions = 1;  ///< One holds ceil(points / partitions),
+  std::uint64_t capacity = 0;    ///< or so many, where this is not 0.
   std::uint32_t rounds = 1;
   bool adaptive = true;       ///< As few partitions as hold what is left; else always all.
   std::uint32_t delta = 750;  ///< In thousandths.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 namespace weft {
 namespace fs = std::filesystem;
@@ -16,15 +17,22 @@ std::optional<std::uint64_t> read_number(const fs::path& path) {
   return number;
 }
 
-std::optional<std::uint64_t> available_to_machine(const fs::path& root) {
-  std::ifstream in(root / "proc/meminfo");
-  std::string name, unit;
-  std::uint64_t kib = 0;
-  while (in >> name >> kib) {
-    if (name == "MemAvailable:") return kib << 10;
-    std::getline(in, unit);
+/// The number on the line that begins with `name`.
+std::optional<std::uint64_t> read_line(const fs::path& path, std::string_view name) {
+  std::ifstream in(path);
+  std::string first, rest;
+  while (in >> first) {
+    std::uint64_t number = 0;
+    if (first == name && in >> number) return number;
+    in.clear();
+    std::getline(in, rest);
   }
   return std::nullopt;
+}
+
+std::optional<std::uint64_t> available_to_machine(const fs::path& root) {
+  const auto kib = read_line(root / "proc/meminfo", "MemAvailable:");
+  return kib ? std::optional(*kib << 10) : std::nullopt;
 }
 
 /// What a control group's limit leaves, pages of files that it could give back included; nothing
@@ -57,6 +65,15 @@ std::optional<std::uint64_t> available_memory(const fs::path& root) {
     }
   }
   return least;
+}
+
+std::uint64_t peak_resident_bytes() {
+  return read_line("/proc/self/status", "VmHWM:").value_or(0) << 10;
+}
+
+DiskBytes disk_bytes() {
+  return {read_line("/proc/self/io", "read_bytes:").value_or(0),
+          read_line("/proc/self/io", "write_bytes:").value_or(0)};
 }
 
 }  // namespace weft

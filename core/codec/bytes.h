@@ -34,6 +34,8 @@ class ByteWriter final {
   /// A 32-bit element count. Throws Error(kInvalidArgument) above 2^32-1.
   void write_count(std::size_t count);
 
+  /// Begins anew, with the memory that it has.
+  void clear() { bytes_.clear(); }
   std::size_t size() const { return bytes_.size(); }
   std::span<const std::byte> bytes() const { return bytes_; }
   std::vector<std::byte> take() && { return std::move(bytes_); }

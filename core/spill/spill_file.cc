@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -33,7 +34,8 @@ constexpr std::uint32_t kLargestBlock = std::uint32_t{1} << 30;
 
 }  // namespace
 
-SpillWriter::SpillWriter(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
+SpillWriter::SpillWriter(std::filesystem::path path, std::size_t block_bytes)
+    : path_(std::move(path)), block_bytes_(block_bytes), temporary_(path_) {
   temporary_ += ".new";
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd_ < 0) cannot_write(temporary_, errno);
@@ -51,7 +53,7 @@ void SpillWriter::append(std::span<const std::byte> record, std::uint64_t label)
   WEFT_CHECK(fd_ >= 0, "{} is committed", path_.string());
   WEFT_CHECK(record.size() <= kLargestBlock, "a record of {} bytes", record.size());
   if (record.empty()) return;
-  if (block_.size() > 0 && block_.size() + record.size() > kLabelBytes + kBlockBytes) {
+  if (block_.size() > 0 && block_.size() + record.size() > kLabelBytes + block_bytes_) {
     write_block();
     ++blocks_;
   }
@@ -66,7 +68,7 @@ void SpillWriter::write_block() {
   header.write(crc32c(block_.bytes()));
   write(header.bytes());
   write(block_.bytes());
-  block_ = ByteWriter(kLabelBytes + kBlockBytes);
+  block_ = ByteWriter(kLabelBytes + block_bytes_);
 }
 
 void SpillWriter::write(std::span<const std::byte> bytes) {
@@ -78,7 +80,7 @@ void SpillWriter::write(std::span<const std::byte> bytes) {
   }
 }
 
-void SpillWriter::commit() {
+void SpillWriter::commit(Outlives outlives) {
   WEFT_CHECK(fd_ >= 0, "{} is committed", path_.string());
   if (block_.size() > 0) {
     write_block();
@@ -86,12 +88,13 @@ void SpillWriter::commit() {
   }
   block_.write(blocks_);
   write_block();
-  if (::fsync(fd_) != 0) cannot_write(temporary_, errno);
+  const bool flushes = outlives == Outlives::kCrash;
+  if (flushes && ::fsync(fd_) != 0) cannot_write(temporary_, errno);
   // Advice: what is not followed costs memory, not correctness.
   ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) cannot_write(path_, errno);
   ::close(std::exchange(fd_, -1));
-  flush_to_disk(path_.has_parent_path() ? path_.parent_path() : ".");
+  if (flushes) flush_to_disk(path_.has_parent_path() ? path_.parent_path() : ".");
 }
 
 SpillReader::SpillReader(std::filesystem::path path) : file_(std::move(path)) {
@@ -126,6 +129,25 @@ void SpillReader::read(std::span<std::byte> bytes) {
   if (!file_.read(offset_, bytes)) damaged("its end is missing");
   file_.drop(offset_, bytes.size());
   offset_ += bytes.size();
+}
+
+void write_spilled(const std::filesystem::path& path, std::span<const std::byte> content,
+                   SpillWriter::Outlives outlives) {
+  SpillWriter writer(path);
+  while (!content.empty()) {
+    const auto part = content.first(std::min(content.size(), SpillWriter::kBlockBytes));
+    writer.append(part);
+    content = content.subspan(part.size());
+  }
+  writer.commit(outlives);
+}
+
+std::vector<std::byte> read_spilled(const std::filesystem::path& path) {
+  SpillReader reader(path);
+  std::vector<std::byte> content;
+  for (auto block = reader.next(); !block.empty(); block = reader.next())
+    content.insert(content.end(), block.begin(), block.end());
+  return content;
 }
 
 void SpillReader::damaged(const char* what) const {

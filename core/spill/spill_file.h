@@ -13,9 +13,9 @@ namespace weft {
 
 /// Writes records that memory should not hold into a file, in blocks of about 1 MiB. One thread.
 ///
-/// The file appears under its name when it is committed, whole, on the disk and never before: what
-/// was not committed is removed. Its pages are dropped from the page cache then, so that they count
-/// against nobody's memory.
+/// The file appears under its name when it is committed, whole, and never before: what was not
+/// committed is removed. Pages that are on the disk then are dropped from the page cache, so that
+/// they count against nobody's memory.
 ///
 ///   file:   "WEFTSPL1"  block...  end
 ///   block:  payload's bytes u32 | CRC32C of what follows u32 | label u64 | payload
@@ -27,8 +27,9 @@ class SpillWriter final {
  public:
   static constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 
-  /// Throws Error(kUnavailable) if the folder cannot be written to.
-  explicit SpillWriter(std::filesystem::path path);
+  /// `block_bytes`: less where many are open at once. Throws Error(kUnavailable) if the folder
+  /// cannot be written to.
+  explicit SpillWriter(std::filesystem::path path, std::size_t block_bytes = kBlockBytes);
   SpillWriter(const SpillWriter&) = delete;
   SpillWriter& operator=(const SpillWriter&) = delete;
   ~SpillWriter();
@@ -37,8 +38,13 @@ class SpillWriter final {
   /// if the record begins one: the first id in it, say. An empty record is none. Throws
   /// Error(kResourceExhausted) when the disk is full.
   void append(std::span<const std::byte> record, std::uint64_t label = 0);
+  /// What a committed file outlives.
+  enum class Outlives : std::uint8_t {
+    kCrash,    ///< Of the machine: it is on the disk.
+    kProcess,  ///< Of the process alone: it takes no wait for the disk. A reader sees what is cut.
+  };
   /// Nothing can be appended after this. Throws as append() does.
-  void commit();
+  void commit(Outlives outlives = Outlives::kCrash);
 
   /// Of all records so far.
   std::uint64_t payload_bytes() const { return payload_bytes_; }
@@ -49,6 +55,7 @@ class SpillWriter final {
   void write(std::span<const std::byte> bytes);
 
   const std::filesystem::path path_;
+  const std::size_t block_bytes_;
   std::filesystem::path temporary_;
   int fd_ = -1;
   ByteWriter block_;  ///< Its label and payload; nothing before its first record.
@@ -77,5 +84,11 @@ class SpillReader final {
   std::uint64_t offset_ = 0;
   bool ended_ = false;
 };
+
+/// A file that is one record, in blocks, for what is read whole. Throws what SpillWriter throws.
+void write_spilled(const std::filesystem::path& path, std::span<const std::byte> content,
+                   SpillWriter::Outlives outlives);
+/// Throws what SpillReader throws.
+std::vector<std::byte> read_spilled(const std::filesystem::path& path);
 
 }  // namespace weft

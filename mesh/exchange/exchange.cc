@@ -17,6 +17,7 @@ std::vector<std::byte> ExchangePort::open(const transfer::DataPlaneSetup& setup)
   epoch_ = setup.epoch;
   rank_ = setup.device.value();
   cancelled_.reset();
+  numbers_.clear();
   return engine_->address();
 }
 
@@ -34,10 +35,13 @@ void ExchangePort::cancel(const Error& error) {
   for (Exchange* exchange : exchanges_) exchange->exchange_.cancel(error);
 }
 
-transfer::TransferEngine& ExchangePort::engine() const {
+transfer::TransferEngine& ExchangePort::engine_for(std::uint64_t number) {
   if (cancelled_) throw Error(*cancelled_);
   if (!is_connected())
     throw_error(ErrorCode::kFailedPrecondition, "connect the ranks before they exchange anything");
+  // What is late of the one before it would be taken for this one's, or the other way round.
+  if (!numbers_.insert(number).second)
+    throw_error(ErrorCode::kFailedPrecondition, "exchange {} has been in this epoch", number);
   return *engine_;
 }
 
@@ -45,7 +49,7 @@ Exchange::Exchange(ExchangePort& port, const Options& options, Take take)
     : port_(port),
       take_(std::move(take)),
       wakeup_(port.context_.make_wakeup()),
-      exchange_(port.engine(), {port.epoch_, options.number, 0, 0},
+      exchange_(port.engine_for(options.number), {port.epoch_, options.number, 0, 0},
                 {port.ranks_, options.budget, options.limits},
                 [wakeup = wakeup_] { wakeup.notify(); }),
       filled_(exchange_.num_ranks()) {

@@ -48,8 +48,8 @@ class ExchangePort final {
 
  private:
   friend class Exchange;
-  /// Throws where no exchange can begin.
-  transfer::TransferEngine& engine() const;
+  /// Throws where no exchange of that number can begin.
+  transfer::TransferEngine& engine_for(std::uint64_t number);
 
   actors::Context& context_;
   SteadyClock clock_;
@@ -58,7 +58,8 @@ class ExchangePort final {
   std::vector<transfer::DeviceId> ranks_;
   std::uint64_t bytes_sent_ = 0;
   std::optional<Error> cancelled_;
-  std::set<Exchange*> exchanges_;  ///< Under way; they end themselves before the port does.
+  std::set<std::uint64_t> numbers_;  ///< Used in this epoch.
+  std::set<Exchange*> exchanges_;    ///< Under way; they end themselves before the port does.
   std::unique_ptr<transfer::TransferEngine> engine_;
 };
 
@@ -78,7 +79,8 @@ class ExchangePort final {
 class Exchange final {
  public:
   struct Options {
-    std::uint64_t number = 0;  ///< Of the exchange in its epoch, equal on all ranks.
+    /// Of the exchange, equal on all ranks, and of no other one in this epoch.
+    std::uint64_t number = 0;
     std::size_t budget = std::size_t{32} << 20;  ///< See transfer::ExchangeOptions.
     transfer::TransferLimits limits = {};
   };

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "actors/agent/agent_messages.h"
-#include "actors/system/actor_mesh.h"
+#include "actors/system/system.h"
 #include "core/base/secret.h"
 #include "transfer/wires/data_plane.h"
 

@@ -58,12 +58,13 @@ TEST_F(PointStoreTest, GivesBackItsPoints) {
   EXPECT_EQ(store.layout(), layout);
   PointId next = 0;
   for (std::uint32_t shard = 0; shard < 7; ++shard) {
-    store.read(shard, [&](const StoredPoint& point) {
-      EXPECT_EQ(point.id, next);
-      EXPECT_EQ(point.utility, utilities[next]);
-      EXPECT_THAT(point.neighbours, testing::ElementsAreArray(neighbours[next]));
+    PointShardReader reader = store.read(shard);
+    while (const StoredPoint* point = reader.next()) {
+      EXPECT_EQ(point->id, next);
+      EXPECT_EQ(point->utility, utilities[next]);
+      EXPECT_THAT(point->neighbours, testing::ElementsAreArray(neighbours[next]));
       ++next;
-    });
+    }
   }
   EXPECT_EQ(next, 101U);
   const PointGraph graph = store.load({3, 1});

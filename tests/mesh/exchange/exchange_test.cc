@@ -152,7 +152,9 @@ TEST_F(MeshExchange, EveryRankGetsItsRecordsHoweverManyOneExchangeAfterTheOther)
   std::vector<std::uint64_t> expected;
   for (std::uint64_t rank = 0; rank < 3; ++rank)
     expected.push_back(3 * (rank * share * share + share * (share - 1) / 2));
-  EXPECT_EQ(run<&Dealer::pull>({.number = 1, .records = 9000}), expected);
+  EXPECT_EQ(run<&Dealer::pull>({.number = 2, .records = 9000}), expected);
+  EXPECT_EQ(test::error_of([&] { run<&Dealer::deal>({.number = 2}); }).message(),
+            "exchange 2 has been in this epoch");
 }
 
 TEST_F(MeshExchange, ACancelledRankEndsItForAllAndTheNextEpochWorks) {

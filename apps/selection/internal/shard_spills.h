@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "apps/selection/point_store.h"
+#include "core/codec/bytes.h"
+#include "core/spill/spill_file.h"
+
+namespace weft::apps {
+
+/// Records that have come for points of many shards, put aside by shard until their turn. Each
+/// begins with the id of its point. One thread.
+class ShardSpills final {
+ public:
+  /// `folder`: where files are made, `name` in front of their names.
+  ShardSpills(std::filesystem::path folder, std::string name, const ShardLayout& layout,
+              std::size_t record_bytes)
+      : folder_(std::move(folder)),
+        name_(std::move(name)),
+        layout_(layout),
+        record_bytes_(record_bytes) {}
+
+  /// Whole records. Throws what SpillWriter throws, Error(kDataLoss) for others.
+  void add(std::span<const std::byte> records);
+  /// Nothing can be added after this.
+  void commit();
+  /// Calls `visit` with each record of the shard, in the order in which they came, and forgets
+  /// them.
+  template <typename Visit>
+  void take(std::uint32_t shard, const Visit& visit) {
+    if (!files_.contains(shard)) return;
+    {
+      SpillReader reader(path_of(shard));
+      for (auto block = reader.next(); !block.empty(); block = reader.next()) {
+        ByteReader records(block);
+        while (records.remaining() > 0) {
+          ByteReader record(records.read_bytes(record_bytes_));
+          visit(record);
+        }
+      }
+    }
+    std::filesystem::remove(path_of(shard));
+  }
+
+ private:
+  std::filesystem::path path_of(std::uint32_t shard) const;
+
+  const std::filesystem::path folder_;
+  const std::string name_;
+  const ShardLayout layout_;
+  const std::size_t record_bytes_;
+  std::map<std::uint32_t, std::optional<SpillWriter>> files_;  ///< None: committed.
+};
+
+}  // namespace weft::apps

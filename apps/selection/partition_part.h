@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "apps/selection/objective.h"
+#include "apps/selection/point_store.h"
+#include "core/codec/bytes.h"
+
+namespace weft::apps {
+
+/// Draws the partition of points in one round; see partition_of(), whose hash of seed and round it
+/// takes once.
+class PartitionDraw final {
+ public:
+  PartitionDraw(std::uint64_t seed, std::uint32_t round, std::uint32_t partitions)
+      : seed_(seed), round_(round), partitions_(partitions) {}
+  std::uint32_t operator()(PointId point) const;
+  std::uint32_t partitions() const { return partitions_; }
+
+ private:
+  std::uint64_t seed_;
+  std::uint32_t round_, partitions_;
+};
+
+/// A point on its way to its partition: id u32, gain i64, number of edges u16, then id u32 and
+/// similarity u16 of each neighbour that would be in the same partition.
+void write_dealt_point(ByteWriter& writer, const StoredPoint& point, std::int64_t gain,
+                       const PartitionDraw& partition_of);
+
+/// Where the first record of `bytes` ends. Throws Error(kDataLoss) if it is cut.
+struct DealtPoint {
+  PointId id = 0;
+  std::uint32_t edges = 0;
+  std::size_t bytes = 0;
+};
+DealtPoint first_dealt_point(std::span<const std::byte> bytes);
+
+/// A partition as its points were spilled, with the edges among those that are there. Rows are in
+/// the order of arrival. `points` and `edges`: so many were spilled, for which memory is reserved.
+PointGraph load_partition(const std::filesystem::path& path, std::uint64_t points,
+                          std::uint64_t edges);
+
+}  // namespace weft::apps

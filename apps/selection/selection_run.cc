@@ -1,0 +1,219 @@
+#include "apps/selection/selection_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "core/base/sha256.h"
+#include "core/base/units.h"
+
+namespace weft::apps {
+namespace {
+
+/// As long as a phase may take without an answer: deaths are told by the cluster.
+constexpr Nanoseconds kPhaseWithin = actors::kNoDeadline;
+
+std::uint64_t sum(const std::vector<std::uint64_t>& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), std::uint64_t{0});
+}
+
+}  // namespace
+
+template <typename Phase>
+auto SelectionRun::repeat(const Phase& phase) {
+  while (true) {
+    std::optional<Error> problem;
+    try {
+      return phase(workers_.all().within(kPhaseWithin));
+    } catch (const Error& error) {
+      problem = error;
+    }
+    // What the recovery itself meets may be another death.
+    while (problem) {
+      const Error why = *std::exchange(problem, std::nullopt);
+      workers_.recover(why);
+      ++summary_.recoveries;
+      try {
+        begin();
+      } catch (const Error& error) {
+        problem = error;
+      }
+    }
+  }
+}
+
+void SelectionRun::begin() {
+  plan_.settings.anew = anew_;
+  const auto sets =
+      workers_.all().within(kPhaseWithin).call<&SelectionWorker::begin>(plan_.settings).get();
+  summary_.ground_set = sets.front();
+  anew_ = false;
+}
+
+KthLargest SelectionRun::find(Ranked what, std::uint64_t k) {
+  KthLargest search(k);
+  while (!search.is_found()) {
+    KthLargest::Counts counts(KthLargest::kBins, 0);
+    const auto all = repeat([&](const auto& workers) {
+      return workers.template call<&SelectionWorker::count>(CountRequest{what, search}).get();
+    });
+    for (const auto& each : all)
+      for (std::size_t bin = 0; bin < counts.size(); ++bin) counts[bin] += each.at(bin);
+    search.narrow(counts);
+  }
+  return search;
+}
+
+void SelectionRun::bound() {
+  BoundingLoop loop(summary_.ground_set.points, plan_.settings.count);
+  const TimePoint began = clock_.now();
+  if (progress_.decided.empty() && !progress_.bounding_done) {
+    repeat([](const auto& workers) {
+      workers.template call<&SelectionWorker::first_bounds>().get();
+      return 0;
+    });
+  }
+  const std::vector<std::uint64_t> before = progress_.decided;
+  for (const std::uint64_t decided : before) loop.decided(decided);
+  for (; loop.next() != BoundingLoop::Step::kDone;) {
+    BoundRequest request{loop.steps(), loop.next(), 0, 0};
+    if (loop.next() == BoundingLoop::Step::kShrink)
+      request.threshold = find(Ranked::kAtLeast, loop.wanted()).value();
+    if (loop.next() == BoundingLoop::Step::kGrow)
+      request.threshold = find(Ranked::kAtMost, loop.wanted()).value();
+    const std::uint64_t decided = sum(repeat([&](const auto& workers) {
+      return workers.template call<&SelectionWorker::decide>(request).get();
+    }));
+    if (decided > 0 || plan_.settings.fresh) {
+      repeat([&](const auto& workers) {
+        request.exchange = workers_.next_exchange();
+        return workers.template call<&SelectionWorker::spread>(request).get();
+      });
+    }
+    loop.decided(decided);
+    progress_.decided.push_back(decided);
+    keep();
+  }
+  progress_.bounding_done = true;
+  keep();
+  open_ = loop.open();
+  wanted_ = loop.wanted();
+  summary_.bounding_steps = loop.steps() - 1;
+  summary_.accepted = plan_.settings.count - wanted_;
+  summary_.discarded = summary_.ground_set.points - open_ - summary_.accepted;
+  tell(fmt::format("bounding: {} steps accepted {} points and discarded {}, {} are open, {}",
+                   summary_.bounding_steps, summary_.accepted, summary_.discarded, open_,
+                   format_seconds(in_seconds(clock_.now() - began))));
+}
+
+RoundResult SelectionRun::run_round(std::uint32_t round, std::uint64_t left) {
+  const RoundOptions& options = plan_.rounds;
+  RoundResult result;
+  const std::uint64_t points = summary_.ground_set.points;
+  const std::uint64_t capacity = (points + options.partitions - 1) / options.partitions;
+  result.partitions = options.adaptive ? static_cast<std::uint32_t>(partitions_for(left, capacity))
+                                       : options.partitions;
+  const std::uint64_t aim =
+      std::min(points_after_round(open_, wanted_, options.rounds, round, options.delta), left);
+  result.points = repeat([&](const auto& workers) {
+    const DealRequest deal{workers_.next_exchange(), round, result.partitions};
+    std::vector<std::uint64_t> sizes(result.partitions, 0);
+    for (const auto& of_worker : workers.template call<&SelectionWorker::deal>(deal).get())
+      for (const PartitionSize& size : of_worker) sizes.at(size.partition) = size.points;
+    if (sum(sizes) != left)
+      throw_error(ErrorCode::kDataLoss, "{} points were dealt in round {}, but {} are in play",
+                  sum(sizes), round, left);
+    result.largest = *std::ranges::max_element(sizes);
+    const ChooseRequest choose{workers_.next_exchange(), round, round == options.rounds,
+                               partition_quotas(aim, sizes)};
+    return sum(workers.template call<&SelectionWorker::choose>(choose).get());
+  });
+  if (result.points != aim)
+    throw_error(ErrorCode::kDataLoss, "round {} leaves {} points, not {}", round, result.points,
+                aim);
+  return result;
+}
+
+SelectionSummary SelectionRun::run(SelectionProgress progress) {
+  progress_ = std::move(progress);
+  anew_ = progress_.decided.empty() && !progress_.bounding_done && progress_.round == 0;
+  repeat([&](const auto&) {
+    // after a recovery it has been done
+    if (summary_.ground_set.points == 0) begin();
+    return 0;
+  });
+  const std::uint64_t points = summary_.ground_set.points;
+  if (plan_.settings.count < 1 || plan_.settings.count > points)
+    throw_error(ErrorCode::kInvalidArgument, "{} of {} points cannot be chosen",
+                plan_.settings.count, points);
+  open_ = points;
+  wanted_ = plan_.settings.count;
+  if (plan_.settings.bounded) bound();
+  std::uint64_t left = open_;
+  const std::uint32_t rounds = wanted_ > 0 ? plan_.rounds.rounds : 0;
+  for (std::uint32_t round = 1; round <= rounds; ++round) {
+    RoundResult result;
+    if (round <= progress_.round) {
+      result = progress_.rounds.at(round - 1);
+    } else {
+      const TimePoint began = clock_.now();
+      result = run_round(round, left);
+      progress_.round = round;
+      progress_.rounds.push_back(result);
+      keep();
+      tell(fmt::format("round {} of {}: {} points in {} partition{}, {} stay, {}", round, rounds,
+                       left, result.partitions, result.partitions == 1 ? "" : "s", result.points,
+                       format_seconds(in_seconds(clock_.now() - began))));
+    }
+    summary_.point_visits += left;
+    left = result.points;
+    summary_.rounds.push_back(result);
+  }
+  const std::int64_t draw_from = find(Ranked::kDraw, plan_.settings.count).value();
+  const auto reports = repeat([&](const auto& workers) {
+    return workers
+        .template call<&SelectionWorker::score>(
+            ScoreRequest{workers_.next_exchange(), rounds, draw_from})
+        .get();
+  });
+  for (const ScoreReport& report : reports) {
+    summary_.chosen += report.chosen;
+    summary_.score += report.score;
+    summary_.random_score += report.random_score;
+  }
+  if (summary_.chosen != plan_.settings.count)
+    throw_error(ErrorCode::kDataLoss, "{} points are chosen, not {}", summary_.chosen,
+                plan_.settings.count);
+  std::string digests;
+  for (const auto& of_worker : repeat([](const auto& workers) {
+         return workers.template call<&SelectionWorker::digests>().get();
+       }))
+    for (const std::string& digest : of_worker) digests += digest;
+  summary_.digest = sha256(std::as_bytes(std::span(digests)));
+  summary_.workers = workers_.all().call<&SelectionWorker::use>().get();
+  return summary_;
+}
+
+void SelectionRun::each_result(const std::function<void(const ResultPoint&)>& visit) {
+  const auto owners = repeat(
+      [](const auto& workers) { return workers.template call<&SelectionWorker::shards>().get(); });
+  for (std::size_t rank = 0; rank < owners.size(); ++rank) {
+    for (const std::uint32_t shard : owners[rank]) {
+      for (std::uint64_t first = 0;;) {
+        const auto part = workers_.all()
+                              .rank(static_cast<std::int64_t>(rank))
+                              .call<&SelectionWorker::results>(shard, first)
+                              .get();
+        if (part.empty()) break;
+        for (const ResultPoint& point : part) visit(point);
+        first += part.size();
+      }
+    }
+  }
+}
+
+}  // namespace weft::apps

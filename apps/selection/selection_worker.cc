@@ -1,0 +1,123 @@
+#include "apps/selection/selection_worker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/selection/internal/shard_spills.h"
+#include "core/base/error.h"
+#include "core/base/memory.h"
+#include "core/base/sha256.h"
+#include "core/codec/bytes.h"
+#include "core/spill/spill_file.h"
+
+namespace weft::apps {
+namespace {
+
+/// A message's worth of results.
+constexpr std::size_t kMostResults = 32 * 1024;
+
+}  // namespace
+
+SelectionWorker::SelectionWorker(actors::Context& context) : context_(context), port_(context) {}
+
+std::filesystem::path SelectionWorker::file(const char* what, std::uint64_t number,
+                                            std::uint64_t shard) const {
+  return state_ / fmt::format("{}-{:04}-{:05}", what, number, shard);
+}
+
+GroundSet SelectionWorker::begin(const SelectionSettings& settings) {
+  settings_ = settings;
+  store_.reset();
+  shards_.clear();
+  partitions_.clear();
+  state_ = std::filesystem::path(settings.scratch) / "state";
+  spill_ = std::filesystem::path(settings.scratch) / fmt::format("spill-{:05}", port_.rank());
+  std::error_code problem;
+  std::filesystem::remove_all(spill_, problem);  // of an epoch that has ended
+  std::filesystem::create_directories(state_, problem);
+  if (!problem) std::filesystem::create_directories(spill_, problem);
+  if (problem)
+    throw_error(ErrorCode::kUnavailable, "cannot make folders in {}: {}; give another `scratch`",
+                settings.scratch, problem.message());
+  store_.emplace(settings.points);
+  for (std::uint32_t shard = 0; shard < layout().shards; ++shard)
+    if (owner_of_shard(shard) == port_.rank()) shards_.push_back(shard);
+  if (settings.anew) {
+    for (const auto& entry : std::filesystem::directory_iterator(state_)) {
+      const std::string name = entry.path().filename().string();
+      for (const std::uint32_t shard : shards_)  // others remove what is of theirs
+        if (name.ends_with(fmt::format("-{:05}", shard))) std::filesystem::remove(entry.path());
+    }
+  }
+  return {layout().points, layout().shards, store_->num_edges()};
+}
+
+std::vector<bool> SelectionWorker::alive(std::uint32_t shard, std::uint32_t round) const {
+  const std::uint32_t rows = rows_of(shard);
+  if (round > 0) {
+    const std::vector<std::byte> bytes = read_spilled(file("alive", round, shard));
+    std::vector<bool> bits(rows);
+    if (bytes.size() != (rows + 7) / 8)
+      throw_error(ErrorCode::kDataLoss, "{} is of another run; begin it anew",
+                  file("alive", round, shard).string());
+    for (std::uint32_t row = 0; row < rows; ++row)
+      bits[row] = (std::to_integer<unsigned>(bytes[row / 8]) >> (row % 8) & 1) != 0;
+    return bits;
+  }
+  std::vector<bool> bits(rows, true);
+  if (!settings_.bounded) return bits;
+  const PointBounds bounds = bounds_of(shard);
+  for (std::uint32_t row = 0; row < rows; ++row) bits[row] = bounds.fate(row) == PointFate::kOpen;
+  return bits;
+}
+
+WorkerUse SelectionWorker::use() {
+  WorkerUse use;
+  use.peak_bytes = peak_resident_bytes();
+  const DiskBytes disk = disk_bytes();
+  use.read_bytes = disk.read;
+  use.written_bytes = disk.written;
+  use.sent_bytes = port_.bytes_sent();
+  use.shard_reads = shard_reads_;
+  use.bounding_reads = bounding_reads_;
+  use.records = records_;
+  return use;
+}
+
+void SelectionWorker::clean() {
+  std::error_code ignored;
+  std::filesystem::remove_all(settings_.scratch, ignored);
+}
+
+std::vector<ResultPoint> SelectionWorker::results(std::uint32_t shard, std::uint64_t first) {
+  SpillReader reader(file("results", 0, shard));
+  std::vector<ResultPoint> points;
+  std::uint64_t at = 0;
+  for (auto block = reader.next(); !block.empty() && points.size() < kMostResults;
+       block = reader.next()) {
+    ByteReader records(block);
+    while (records.remaining() > 0) {
+      const ResultPoint point = codec<ResultPoint>::read(records);
+      if (at++ >= first && points.size() < kMostResults) points.push_back(point);
+    }
+  }
+  return points;
+}
+
+std::vector<std::string> SelectionWorker::digests() {
+  std::vector<std::string> digests;
+  for (const std::uint32_t shard : shards_) {
+    SpillReader reader(file("results", 0, shard));
+    ByteWriter ids;
+    for (auto block = reader.next(); !block.empty(); block = reader.next()) {
+      ByteReader records(block);
+      while (records.remaining() > 0) ids.write(codec<ResultPoint>::read(records).id);
+    }
+    digests.push_back(sha256(ids.bytes()));
+  }
+  return digests;
+}
+
+}  // namespace weft::apps

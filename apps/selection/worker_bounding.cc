@@ -1,0 +1,193 @@
+// What a worker does to bound its points, a shard at a time.
+#include <algorithm>
+#include <utility>
+
+#include "apps/selection/internal/shard_spills.h"
+#include "apps/selection/selection_worker.h"
+#include "core/base/error.h"
+#include "core/codec/bytes.h"
+#include "core/spill/spill_file.h"
+
+namespace weft::apps {
+namespace {
+
+/// What has become of a neighbour, on its way to a point: id u32, similarity u16, news u8.
+constexpr std::size_t kNewsBytes = 7;
+enum class News : std::uint8_t {
+  kAccepted,      ///< And it was not counted as an open one.
+  kNoMoreOpen,    ///< Discarded, and it was counted.
+  kOpenAccepted,  ///< And it was counted.
+  kOpen,          ///< It counts from now on.
+};
+
+/// The step that a state of bounds was made in stands before it.
+std::vector<std::byte> with_step(int step, std::vector<std::byte> state) {
+  ByteWriter writer(sizeof(std::int32_t) + state.size());
+  writer.write<std::int32_t>(step);
+  writer.write_bytes(state);
+  return std::move(writer).take();
+}
+
+}  // namespace
+
+PointBounds SelectionWorker::bounds_of(std::uint32_t shard) const {
+  const std::vector<std::byte> bytes = read_spilled(file("bounds", 0, shard));
+  if (bytes.size() < sizeof(std::int32_t))
+    throw_error(ErrorCode::kDataLoss, "{} is no state of bounds; begin the run anew",
+                file("bounds", 0, shard).string());
+  return {settings_.objective(), std::span(bytes).subspan(sizeof(std::int32_t))};
+}
+
+std::vector<std::uint32_t> SelectionWorker::decided_in(std::uint32_t shard, int step) const {
+  const std::vector<std::byte> bytes =
+      read_spilled(file("decided", static_cast<std::uint64_t>(step), shard));
+  std::vector<std::uint32_t> rows(bytes.size() / 4);
+  ByteReader reader(bytes);
+  for (std::uint32_t& row : rows) row = reader.read<std::uint32_t>();
+  return rows;
+}
+
+void SelectionWorker::first_bounds() {
+  const Objective objective = settings_.objective();
+  const EdgeSample sample{settings_.sample, settings_.seed, settings_.fresh ? 1U : 0U};
+  for (const std::uint32_t shard : shards_) {
+    std::vector<std::int64_t> gains;
+    gains.reserve(rows_of(shard));
+    {
+      PointShardReader reader = store_->read(shard);
+      while (const StoredPoint* point = reader.next())
+        gains.push_back(objective.gain_alone(point->utility));
+    }
+    PointBounds bounds(objective, std::move(gains));
+    PointShardReader reader = store_->read(shard);
+    for (std::uint32_t row = 0; const StoredPoint* point = reader.next(); ++row) {
+      for (const Neighbour& neighbour : point->neighbours)
+        if (sample.has(point->id, neighbour.id)) bounds.add_open(row, neighbour.similarity);
+    }
+    bounding_reads_ += 2;
+    write_state(file("bounds", 0, shard), with_step(0, bounds.state()));
+  }
+}
+
+std::vector<std::uint64_t> SelectionWorker::count(const CountRequest& request) {
+  KthLargest::Counts counts(KthLargest::kBins, 0);
+  for (const std::uint32_t shard : shards_) {
+    if (request.what == Ranked::kDraw) {
+      for (std::uint64_t id = layout().first_of(shard); id < layout().first_of(shard + 1); ++id)
+        if (const auto bin =
+                request.search.bin_of(draw_of(static_cast<PointId>(id), settings_.seed)))
+          ++counts[*bin];
+      continue;
+    }
+    const PointBounds bounds = bounds_of(shard);
+    for (std::uint32_t row = 0; row < bounds.size(); ++row) {
+      if (bounds.fate(row) != PointFate::kOpen) continue;
+      const std::int64_t number =
+          request.what == Ranked::kAtLeast ? bounds.at_least(row) : bounds.at_most(row);
+      if (const auto bin = request.search.bin_of(number)) ++counts[*bin];
+    }
+  }
+  return counts;
+}
+
+std::uint64_t SelectionWorker::decide(const BoundRequest& request) {
+  std::uint64_t decided = 0;
+  for (const std::uint32_t shard : shards_) {
+    const auto path = file("decided", static_cast<std::uint64_t>(request.step), shard);
+    if (std::filesystem::exists(path)) {  // before a death: its bounds may have gone on since
+      decided += decided_in(shard, request.step).size();
+      continue;
+    }
+    PointBounds bounds = bounds_of(shard);
+    std::vector<std::uint32_t> rows;
+    switch (request.kind) {
+      case BoundingLoop::Step::kShrink: rows = bounds.discard_below(request.threshold); break;
+      case BoundingLoop::Step::kGrow: rows = bounds.accept_above(request.threshold); break;
+      case BoundingLoop::Step::kAcceptRest: rows = bounds.decide_all(PointFate::kAccepted); break;
+      default: rows = bounds.decide_all(PointFate::kDiscarded); break;
+    }
+    write_state(path, std::as_bytes(std::span(rows)));
+    decided += rows.size();
+  }
+  return decided;
+}
+
+actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
+  const PointFate fate =
+      request.kind == BoundingLoop::Step::kGrow || request.kind == BoundingLoop::Step::kAcceptRest
+          ? PointFate::kAccepted
+          : PointFate::kDiscarded;
+  const EdgeSample sample{settings_.sample, settings_.seed};
+  // Where it is drawn anew.
+  const EdgeSample next{settings_.sample, settings_.seed,
+                        static_cast<std::uint64_t>(request.step) + 1};
+  ShardSpills arrived(spill_, "fates", layout(), kNewsBytes);
+  mesh::Exchange exchange(
+      port_, this->exchange(request.exchange),
+      [&](const transfer::ReceivedBlock& block) { arrived.add(block.bytes()); });
+  std::uint64_t records = 0;
+  ByteWriter record;
+  for (const std::uint32_t shard : shards_) {
+    const std::vector<std::uint32_t> rows = decided_in(shard, request.step);
+    std::vector<bool> is_decided(rows_of(shard));
+    for (const std::uint32_t row : rows) is_decided[row] = true;
+    if (rows.empty() && !settings_.fresh) continue;
+    std::vector<bool> is_open;
+    if (settings_.fresh) {
+      const PointBounds bounds = bounds_of(shard);
+      is_open.resize(bounds.size());
+      for (std::uint32_t row = 0; row < bounds.size(); ++row)
+        is_open[row] = bounds.fate(row) == PointFate::kOpen && !is_decided[row];
+    }
+    PointShardReader reader = store_->read(shard);
+    for (std::uint32_t row = 0; const StoredPoint* point = reader.next(); ++row) {
+      const bool decided = is_decided[row];
+      if (!decided && (is_open.empty() || !is_open[row])) continue;
+      for (const Neighbour& neighbour : point->neighbours) {
+        News news = News::kOpen;
+        if (decided) {
+          // Of samples that are drawn anew nothing was counted that still counts.
+          const bool counted = !settings_.fresh && sample.has(neighbour.id, point->id);
+          if (fate == PointFate::kDiscarded && !counted) continue;
+          if (fate == PointFate::kDiscarded) news = News::kNoMoreOpen;
+          else news = counted ? News::kOpenAccepted : News::kAccepted;
+        } else if (!next.has(neighbour.id, point->id)) {
+          continue;
+        }
+        record.clear();
+        record.write(neighbour.id);
+        record.write(neighbour.similarity);
+        record.write(news);
+        const std::uint32_t rank = owner_of_shard(layout().shard_of(neighbour.id));
+        while (!exchange.append(rank, record.bytes())) co_await exchange.flush(rank);
+        ++records;
+      }
+    }
+    ++bounding_reads_;
+  }
+  co_await exchange.finish();
+  arrived.commit();
+  for (const std::uint32_t shard : shards_) {
+    const auto path = file("bounds", 0, shard);
+    const std::vector<std::byte> bytes = read_spilled(path);
+    if (ByteReader(bytes).read<std::int32_t>() >= request.step) continue;  // before a death
+    PointBounds bounds(settings_.objective(), std::span(bytes).subspan(sizeof(std::int32_t)));
+    bounds.decide_rows(decided_in(shard, request.step), fate);
+    if (settings_.fresh) bounds.forget_open();
+    const std::uint64_t first = layout().first_of(shard);
+    arrived.take(shard, [&](ByteReader& reader) {
+      const auto row = static_cast<std::uint32_t>(reader.read<PointId>() - first);
+      const auto similarity = reader.read<std::uint16_t>();
+      const auto news = reader.read<News>();
+      if (news == News::kOpen) return bounds.add_open(row, similarity);
+      bounds.neighbour_decided(
+          row, similarity, news == News::kNoMoreOpen ? PointFate::kDiscarded : PointFate::kAccepted,
+          news != News::kAccepted);
+    });
+    write_state(path, with_step(request.step, bounds.state()));
+  }
+  records_ += records;
+  co_return records;
+}
+
+}  // namespace weft::apps

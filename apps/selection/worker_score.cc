@@ -1,0 +1,101 @@
+// The objective of what was chosen, and of as many points drawn at random, over all workers
+// (Böther et al., section 4.4); and the results as files.
+#include <algorithm>
+#include <utility>
+
+#include "apps/selection/internal/shard_spills.h"
+#include "apps/selection/selection_worker.h"
+#include "core/base/error.h"
+#include "core/codec/bytes.h"
+#include "core/spill/spill_file.h"
+
+namespace weft::apps {
+namespace {
+
+/// An edge of a chosen point, on its way to its other end: id u32, similarity u16.
+constexpr std::size_t kEdgeBytes = 6;
+
+}  // namespace
+
+actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
+  const Objective objective = settings_.objective();
+  const auto is_drawn = [&](PointId id) {
+    return draw_of(id, settings_.seed) >= request.draw_from;
+  };
+  ScoreReport report;
+  ShardSpills arrived(spill_, "edges", layout(), kEdgeBytes);
+  mesh::Exchange exchange(
+      port_, this->exchange(request.exchange),
+      [&](const transfer::ReceivedBlock& block) { arrived.add(block.bytes()); });
+  ByteWriter record;
+  for (const std::uint32_t shard : shards_) {
+    const std::vector<bool> chosen = chosen_of(shard, request.round);
+    std::optional<PointBounds> bounds;
+    if (settings_.bounded) bounds = bounds_of(shard);
+    const std::vector<std::byte> gain_bytes =
+        request.round > 0 ? read_spilled(file("gains", request.round, shard))
+                          : std::vector<std::byte>();
+    ByteReader gains(gain_bytes);
+    SpillWriter results(file("results", 0, shard));
+    PointShardReader reader = store_->read(shard);
+    for (std::uint32_t row = 0; const StoredPoint* point = reader.next(); ++row) {
+      const bool drawn = is_drawn(point->id);
+      if (drawn) {
+        ++report.drawn;
+        report.random_score += objective.gain_alone(point->utility);
+      }
+      if (chosen[row]) {
+        ++report.chosen;
+        report.score += objective.gain_alone(point->utility);
+        ResultPoint result{point->id, point->utility, 0, 0};
+        if (bounds && bounds->fate(row) == PointFate::kAccepted) {
+          result.gain = bounds->at_most(row);
+        } else {
+          result.gain = gains.read<std::int64_t>();
+          result.round = request.round;
+        }
+        results.append(encode(result));
+      }
+      if (!drawn && !chosen[row]) continue;
+      // Each edge once, from its smaller end.
+      const auto larger =
+          std::ranges::upper_bound(point->neighbours, point->id, {}, &Neighbour::id);
+      for (const Neighbour& neighbour : std::span(larger, point->neighbours.end())) {
+        if (drawn && is_drawn(neighbour.id))
+          report.random_score -= objective.loss_beside(neighbour.similarity);
+        if (!chosen[row]) continue;
+        record.clear();
+        record.write(neighbour.id);
+        record.write(neighbour.similarity);
+        const std::uint32_t rank = owner_of_shard(layout().shard_of(neighbour.id));
+        while (!exchange.append(rank, record.bytes())) co_await exchange.flush(rank);
+      }
+    }
+    ++shard_reads_;
+    results.commit();
+  }
+  co_await exchange.finish();
+  arrived.commit();
+  for (const std::uint32_t shard : shards_) {
+    const std::vector<bool> chosen = chosen_of(shard, request.round);
+    const std::uint64_t first = layout().first_of(shard);
+    arrived.take(shard, [&](ByteReader& reader) {
+      const auto row = static_cast<std::uint32_t>(reader.read<PointId>() - first);
+      if (chosen.at(row)) report.score -= objective.loss_beside(reader.read<std::uint16_t>());
+    });
+  }
+  co_return report;
+}
+
+std::vector<bool> SelectionWorker::chosen_of(std::uint32_t shard, std::uint32_t round) const {
+  std::vector<bool> chosen;
+  if (round > 0) chosen = alive(shard, round);
+  else chosen.resize(rows_of(shard));
+  if (!settings_.bounded) return chosen;
+  const PointBounds bounds = bounds_of(shard);
+  for (std::uint32_t row = 0; row < bounds.size(); ++row)
+    if (bounds.fate(row) == PointFate::kAccepted) chosen[row] = true;
+  return chosen;
+}
+
+}  // namespace weft::apps

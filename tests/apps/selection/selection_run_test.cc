@@ -1,0 +1,255 @@
+// Choosing by actors, over real sockets and UCX: what the algorithms in memory choose, for any
+// number of workers, and after deaths.
+#include "apps/selection/selection_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "actors/system/system.h"
+#include "apps/selection/generated_points.h"
+#include "apps/selection/greedy.h"
+#include "apps/selection/selection_worker.h"
+#include "core/log/log.h"
+#include "mesh/exchange/rank_connector.h"
+#include "tests/support/cluster_token.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
+
+namespace weft::apps {
+namespace {
+
+actors::SystemOptions options(const std::string& name) {
+  actors::SystemOptions options;
+  options.name = name;
+  options.token = test::cluster_token();
+  options.log = Log::standard_error(LogLevel::kError);
+  return options;
+}
+
+/// Workers, each with a system of its own as if it were a process.
+class LocalWorkers final : public SelectionWorkers {
+ public:
+  explicit LocalWorkers(std::size_t workers) : driver_(options("driver")), systems_(workers) {
+    for (std::size_t rank = 0; rank < workers; ++rank) start(rank);
+    mesh_.emplace(driver_.spawn_mesh<SelectionWorker>("workers", shape(), processes_));
+    connect();
+  }
+  ~LocalWorkers() override { mesh_.reset(); }
+
+  actors::MeshRef<SelectionWorker> all() override {
+    if (before_call) before_call();
+    return mesh_->ref();
+  }
+  void recover(const Error& why) override {
+    if (dead_.empty()) throw Error(why);
+    for (std::size_t rank = 0; rank < systems_.size(); ++rank)
+      if (!dead_.contains(rank)) mesh_->rank(rank).call<&SelectionWorker::cancel>("dead").get();
+    for (const std::size_t rank : std::exchange(dead_, {})) start(rank);
+    mesh_->renew(driver_.respawn_mesh<SelectionWorker>(mesh_->ref(), processes_));
+    connect();
+  }
+  /// Ends a worker as a killed process ends.
+  void kill(std::size_t rank) {
+    systems_[rank].reset();
+    dead_.insert(rank);
+  }
+
+  std::function<void()> before_call;
+
+ private:
+  MeshShape shape() const {
+    return MeshShape({{"worker", static_cast<std::int64_t>(systems_.size())}});
+  }
+  void start(std::size_t rank) {
+    systems_[rank] = std::make_unique<actors::System>(options("worker"));
+    systems_[rank]->provide<SelectionWorker>();
+    processes_.resize(systems_.size());
+    processes_[rank] = driver_.connect(systems_[rank]->listen({"127.0.0.1", 0}));
+  }
+  void connect() {
+    mesh::RankConnector ranks(++epoch_);
+    std::vector<actors::HostDevice> places(systems_.size());
+    for (std::size_t rank = 0; rank < places.size(); ++rank)
+      places[rank].host = rank % 2 == 0 ? "even" : "odd";
+    ranks.add<&SelectionWorker::open, &SelectionWorker::connect>(mesh_->ref(), places);
+    ranks.connect();
+  }
+
+  actors::System driver_;
+  std::vector<std::unique_ptr<actors::System>> systems_;
+  std::vector<actors::ProcessRef> processes_;
+  std::optional<actors::ActorMesh<SelectionWorker>> mesh_;
+  std::set<std::size_t> dead_;
+  std::uint64_t epoch_ = 0;
+};
+
+class SelectionRunTest : public testing::Test {
+ protected:
+  SelectionRunTest() {
+    generate_points(points, {.points = 4000, .shards = 8, .seed = 3, .neighbours = 6, .group = 50});
+  }
+
+  SelectionPlan plan(const std::string& name) const {
+    SelectionPlan plan;
+    plan.settings.points = points.string();
+    plan.settings.scratch = (folder.path() / name).string();
+    plan.settings.count = 400;
+    plan.settings.utility = 9;
+    plan.settings.exchange_budget = 1 << 20;
+    plan.rounds = {.partitions = 5, .rounds = 3, .seed = 1};
+    return plan;
+  }
+  struct Outcome {
+    SelectionSummary summary;
+    std::vector<PointId> chosen;
+    std::vector<ResultPoint> results;
+  };
+  Outcome run(LocalWorkers& workers, const SelectionPlan& what,
+              const std::function<void(const std::string&)>& tell = {},
+              const SelectionProgress& progress = {}) {
+    SelectionRun run(workers, what, {.tell = tell, .keep = [&](const SelectionProgress& now) {
+                                       kept.push_back(now);
+                                     }});
+    Outcome outcome;
+    outcome.summary = run.run(progress);
+    workers.before_call = {};
+    run.each_result([&](const ResultPoint& point) {
+      outcome.chosen.push_back(point.id);
+      outcome.results.push_back(point);
+    });
+    return outcome;
+  }
+  /// What bounding and rounds in memory choose.
+  std::vector<PointId> expected(const SelectionPlan& what) const {
+    const Objective objective = what.settings.objective();
+    PointGraph graph = PointStore(points).load(objective);
+    std::vector<PointId> ids;
+    RoundOptions options = what.rounds;
+    options.count = what.settings.count;
+    options.seed = what.settings.seed;
+    if (what.settings.bounded) {
+      const BoundedPoints bounded =
+          bound_points(graph, objective, options.count, {what.settings.sample, what.settings.seed},
+                       what.settings.fresh);
+      ids.assign(bounded.accepted.begin(), bounded.accepted.end());
+      graph = part_of(graph, bounded.open);
+      graph.gains = bounded.gains;
+      options.count = bounded.wanted;
+      // A partition holds as many as without bounding.
+      options.capacity = (4000 + options.partitions - 1) / options.partitions;
+    }
+    if (options.count > 0)
+      for (const ChosenPoint& point : choose_in_rounds(graph, objective, options).chosen)
+        ids.push_back(graph.ids[point.row]);
+    std::ranges::sort(ids);
+    return ids;
+  }
+
+  test::ScratchFolder folder;
+  const std::filesystem::path points = folder.path() / "points";
+  std::vector<SelectionProgress> kept;
+};
+
+TEST_F(SelectionRunTest, ChoosesWhatTheAlgorithmsInMemoryChooseWithAnyNumberOfWorkers) {
+  std::map<std::string, SelectionPlan> plans;
+  plans["adaptive"] = plan("a");
+  plans["fixed"] = plan("f");
+  plans["fixed"].rounds.adaptive = false;
+  plans["central"] = plan("c");
+  plans["central"].rounds = {.partitions = 1, .rounds = 1};
+  plans["exact bounding"] = plan("e");
+  plans["exact bounding"].settings.bounded = true;
+  plans["exact bounding"].settings.utility = 30;
+  plans["sampled bounding"] = plan("s");
+  plans["sampled bounding"].settings.bounded = true;
+  plans["sampled bounding"].settings.sample = 300;
+  plans["fresh bounding"] = plans["sampled bounding"];
+  plans["fresh bounding"].settings.fresh = true;
+  std::map<std::string, std::string> digests;
+  for (const std::size_t workers : {1, 2, 5}) {
+    LocalWorkers local(workers);
+    for (const auto& [name, what] : plans) {
+      SCOPED_TRACE(fmt::format("{} of {} workers", name, workers));
+      const Outcome outcome = run(local, what);
+      ASSERT_EQ(outcome.chosen, expected(what));
+      const PointGraph graph = PointStore(points).load(what.settings.objective());
+      EXPECT_EQ(outcome.summary.score, score_of(graph, what.settings.objective(), outcome.chosen));
+      EXPECT_LT(outcome.summary.random_score, outcome.summary.score);
+      if (what.settings.bounded) {
+        EXPECT_GT(outcome.summary.accepted + outcome.summary.discarded, 1000U);
+        std::uint64_t records = 0;
+        for (const WorkerUse& use : outcome.summary.workers) records += use.records;
+        if (!what.settings.fresh) {
+          EXPECT_GT(records, 0U);
+        }
+      }
+      const std::string& digest = digests.try_emplace(name, outcome.summary.digest).first->second;
+      EXPECT_EQ(outcome.summary.digest, digest);
+    }
+  }
+}
+
+TEST_F(SelectionRunTest, AWorkerMayDieBeforeAnyCall) {
+  SelectionPlan what = plan("k");
+  what.settings.bounded = true;
+  what.settings.utility = 20;
+  const std::vector<PointId> chosen = expected(what);
+  std::size_t calls = 0;
+  {
+    LocalWorkers local(3);
+    local.before_call = [&] { ++calls; };
+    ASSERT_EQ(run(local, what).chosen, chosen);
+  }
+  for (std::size_t at = 1; at <= calls; at += 1 + calls / 8) {
+    SCOPED_TRACE(fmt::format("call {} of {}", at, calls));
+    LocalWorkers local(3);
+    std::size_t call = 0;
+    local.before_call = [&] {
+      if (++call == at) local.kill(at % 3);
+    };
+    const Outcome outcome = run(local, what);
+    ASSERT_EQ(outcome.chosen, chosen);
+    EXPECT_EQ(outcome.summary.recoveries, 1U);
+  }
+}
+
+TEST_F(SelectionRunTest, ADriverGoesOnWhereTheOneBeforeItEnded) {
+  SelectionPlan what = plan("d");
+  what.settings.bounded = true;
+  what.settings.utility = 20;
+  const std::vector<PointId> chosen = expected(what);
+  LocalWorkers local(2);
+  ASSERT_EQ(run(local, what).chosen, chosen);
+  const std::vector<SelectionProgress> all = std::exchange(kept, {});
+  ASSERT_GT(all.size(), 5U);
+  for (std::size_t i = 0; i < all.size(); i += 1 + all.size() / 4) {
+    // up to there, then another driver, with other workers
+    std::size_t seen = 0;
+    LocalWorkers first(2);
+    SelectionRun interrupted(first, what, {.keep = [&](const SelectionProgress&) {
+                               if (seen++ == i) throw Error(ErrorCode::kCancelled, "enough");
+                             }});
+    EXPECT_EQ(test::error_of([&] { interrupted.run(); }).message(), "enough");
+    LocalWorkers second(3);
+    ASSERT_EQ(run(second, what, {}, all[i]).chosen, chosen) << "after " << i;
+  }
+}
+
+TEST_F(SelectionRunTest, RefusesACountThatCannotBe) {
+  LocalWorkers local(2);
+  SelectionPlan what = plan("r");
+  what.settings.count = 4001;
+  EXPECT_EQ(test::error_of([&] { run(local, what); }).message(),
+            "4001 of 4000 points cannot be chosen");
+}
+
+}  // namespace
+}  // namespace weft::apps
