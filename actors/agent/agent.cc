@@ -71,6 +71,7 @@ void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLa
   if (config_.insecure) spec.command.emplace_back("--insecure");
   spec.secret = context_.system().token();
   spec.environment = request.environment;
+  spec.memory_cap = request.memory_cap;
   spec.log_file = slot.log_file;
   auto poster = context_.poster();
   try {
@@ -202,17 +203,27 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
                          {config_.name, slot.device.device},
                          *slot.process,
                          slot.pid,
-                         slot.log_file});
+                         slot.log_file,
+                         slot.cap});
   }
+  say_caps(request.key.name, processes);
   co_return processes;
 }
 
-std::uint32_t Agent::ready(std::uint64_t id) {
+void Agent::say_caps(const std::string& mesh, const std::vector<DeviceProcess>& processes) const {
+  if (processes.empty() || processes.front().cap.bytes == 0) return;
+  const MemoryCap& cap = processes.front().cap;
+  context_.log().info("mesh {}: each device process is capped at {}{}", mesh, cap.describe(),
+                      cap.note.empty() ? "" : "; no control group: " + cap.note);
+}
+
+std::uint32_t Agent::ready(std::uint64_t id, const MemoryCap& cap) {
   const auto slot = slots_.find(id);
   if (slot == slots_.end())
     throw_error(ErrorCode::kNotFound, "agent {} has no slot {}; it was stopped meanwhile",
                 config_.name, id);
   slot->second.process = context_.caller();
+  slot->second.cap = cap;
   changed_.notify();
   return slot->second.device.device;
 }

@@ -66,8 +66,9 @@ class Agent final {
   /// evidence when a process ends before it is ready, kStaleEpoch when a head asks that another one
   /// has replaced, also meanwhile.
   task<std::vector<DeviceProcess>> launch(LaunchRequest request);
-  /// From the device process of that slot: it can be called. Returns its device index.
-  std::uint32_t ready(std::uint64_t slot);
+  /// From the device process of that slot: it can be called, and has that cap on its memory.
+  /// Returns its device index.
+  std::uint32_t ready(std::uint64_t slot, const MemoryCap& cap);
   /// Starts a run that somebody leaves to the cluster, as this process's child: it ends with it.
   /// Throws what launch() throws, and kFailedPrecondition where this agent cannot.
   DetachedRun start_run(const RunSubmission& submission, std::uint64_t term);
@@ -105,6 +106,7 @@ class Agent final {
     pid_t pid = 0;
     std::string log_file;
     std::optional<ProcessRef> process;  // once it is ready
+    MemoryCap cap;                      // as it says then
     std::optional<ExitEvidence> death;
     bool launched = false;  // its launch() is over and was answered
     bool gone = false;      // reaped
@@ -115,6 +117,7 @@ class Agent final {
   void check_term(std::uint64_t term) const;
   void erase(std::uint64_t id);
   void check_binary(const std::string& binary, const std::string& sha256);
+  void say_caps(const std::string& mesh, const std::vector<DeviceProcess>& processes) const;
   void start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device);
   void died(std::uint64_t id, const ExitEvidence& evidence);
   void reaped(std::uint64_t id);

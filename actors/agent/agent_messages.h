@@ -50,9 +50,11 @@ struct LaunchRequest {
   std::string binary_sha256;  ///< of the owner's own; a file with another one is refused
   std::vector<std::string> environment;
   std::vector<DeviceLaunch> devices;
-  static constexpr auto fields = weft::fields(&LaunchRequest::key, &LaunchRequest::term,
-                                              &LaunchRequest::binary, &LaunchRequest::binary_sha256,
-                                              &LaunchRequest::environment, &LaunchRequest::devices);
+  std::uint64_t memory_cap = 0;  ///< of each process, in bytes; 0: none
+  static constexpr auto fields =
+      weft::fields(&LaunchRequest::key, &LaunchRequest::term, &LaunchRequest::binary,
+                   &LaunchRequest::binary_sha256, &LaunchRequest::environment,
+                   &LaunchRequest::devices, &LaunchRequest::memory_cap);
 };
 
 /// A device process that is up and can be called.
@@ -62,9 +64,10 @@ struct DeviceProcess {
   ProcessRef process;
   std::int64_t pid = 0;
   std::string log_file;
+  MemoryCap cap = {};  ///< on its memory, and what holds it to that
   static constexpr auto fields =
       weft::fields(&DeviceProcess::rank, &DeviceProcess::place, &DeviceProcess::process,
-                   &DeviceProcess::pid, &DeviceProcess::log_file);
+                   &DeviceProcess::pid, &DeviceProcess::log_file, &DeviceProcess::cap);
 };
 
 /// A device process of an agent.

@@ -50,9 +50,10 @@ struct MeshRequest {
   std::string binary;
   std::string binary_sha256;
   std::vector<std::string> environment;  ///< "KEY=VALUE" for its device processes
-  static constexpr auto fields =
-      weft::fields(&MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts,
-                   &MeshRequest::binary, &MeshRequest::binary_sha256, &MeshRequest::environment);
+  std::uint64_t memory_cap = 0;          ///< of each of them, in bytes; 0: none
+  static constexpr auto fields = weft::fields(
+      &MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts, &MeshRequest::binary,
+      &MeshRequest::binary_sha256, &MeshRequest::environment, &MeshRequest::memory_cap);
 };
 
 /// The mesh that the head has started: one process per rank, in the order of ranks.

@@ -162,6 +162,7 @@ std::map<std::string, LaunchRequest> Head::launches_of(const MeshKey& key, const
     launch.binary = mesh.request.binary;
     launch.binary_sha256 = mesh.request.binary_sha256;
     launch.environment = mesh.request.environment;
+    launch.memory_cap = mesh.request.memory_cap;
     launch.devices.push_back({rank, mesh.places[rank].device, actor_label(mesh.request, rank)});
   }
   return launches;
@@ -353,6 +354,8 @@ ClusterStatus Head::status() {
         std::string& user = line.device_users[mesh.places[rank].device];
         user = actor_label(mesh.request, rank) + pid;
         if (rank < mesh.devices.size()) user += ", " + mesh.devices[rank];
+        if (rank < mesh.processes.size() && mesh.processes[rank].cap.bytes != 0)
+          user += ", at most " + mesh.processes[rank].cap.describe();
       }
     }
     status.hosts.push_back(std::move(line));

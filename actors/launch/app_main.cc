@@ -145,6 +145,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
   cluster_options.environment = {
       fmt::format("OMP_NUM_THREADS={}", config.cluster.device.threads),
       fmt::format("{}={}", kLogLevelVariable, to_string(config.log_level))};
+  cluster_options.memory_cap = config.cluster.memory;
   cluster_options.on_event = [events = RunEvents(run.out)](const RunEvent& event) {
     events.add(event);
   };

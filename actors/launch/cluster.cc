@@ -11,6 +11,7 @@
 #include "actors/launch/token.h"
 #include "actors/supervision/stopped_process.h"
 #include "core/base/platform.h"
+#include "core/base/units.h"
 
 namespace weft::actors {
 namespace {
@@ -263,6 +264,7 @@ Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& sha
     if (first_failure_ && !goes_on) throw *first_failure_;
   }
   const MeshProcesses started = spawn_processes(request_of(name, shape, where));
+  say_caps(started.processes);
   Acquired acquired{started.key, {}};
   for (const DeviceProcess& process : started.processes)
     acquired.processes.push_back(process.process);
@@ -289,6 +291,7 @@ MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
   MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
   request.environment.insert(request.environment.end(), where.environment.begin(),
                              where.environment.end());
+  request.memory_cap = options_.memory_cap;
   return request;
 }
 
@@ -347,6 +350,32 @@ void Cluster::release(const MeshKey& key) {
   } catch (const Error&) {
     // Where the head is away, it learns of that when this program is here again, or gone.
   }
+}
+
+std::vector<MemoryCap> Cluster::memory_caps_of(const MeshKey& mesh) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<MemoryCap> caps;
+  for (const DeviceProcess& process : meshes_.at(mesh)) caps.push_back(process.cap);
+  return caps;
+}
+
+void Cluster::say_caps(const std::vector<DeviceProcess>& processes) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (options_.memory_cap == 0 || std::exchange(caps_told_, true)) return;
+  }
+  std::map<std::string, std::set<std::string>> hosts;  // by what caps them
+  for (const DeviceProcess& process : processes)
+    hosts[to_string(process.cap.kind)].insert(process.place.host);
+  std::vector<std::string> kinds;
+  for (const auto& [kind, names] : hosts)
+    kinds.push_back(hosts.size() == 1 ? kind
+                                      : fmt::format("{} on {}", kind, fmt::join(names, ", ")));
+  const RunEvent event{"memory cap",
+                       fmt::format("device processes are capped at {} each ({})",
+                                   format_bytes(options_.memory_cap), fmt::join(kinds, "; "))};
+  system_.options().log.info("{}", event.cause);
+  if (options_.on_event) options_.on_event(event);
 }
 
 std::vector<HostDevice> Cluster::places_of(const MeshKey& mesh) const {

@@ -35,6 +35,7 @@ struct ClusterOptions {
   /// executable of the device processes, as a path on the hosts; empty: this process's own
   std::string binary;
   std::vector<std::string> environment;  ///< "KEY=VALUE" for all device processes
+  std::uint64_t memory_cap = 0;          ///< of each device process, in bytes; 0: none
   /// What one dead process takes with it: every mesh of this owner (a training step couples them
   /// all), or its own mesh. See also Cluster::survive_deaths().
   enum class FailureScope { kAllMeshes, kOneMesh } failure_scope = FailureScope::kAllMeshes;
@@ -148,6 +149,8 @@ class Cluster final {
     return mesh;
   }
 
+  /// The caps on the memory of the device processes of a mesh of this owner, by rank.
+  std::vector<MemoryCap> memory_caps_of(const MeshKey& mesh) const;
   /// Where the ranks of a mesh of this owner lie.
   std::vector<HostDevice> places_of(const MeshKey& mesh) const;
   /// "worker1 device 0 (pid 4121)".
@@ -199,6 +202,8 @@ class Cluster final {
   void lost(const Error& error);
   Joined own(const ProcessRef& head);
   std::string cancelled(bool now);
+  /// Once: what caps the device processes.
+  void say_caps(const std::vector<DeviceProcess>& processes);
   void head_away(const std::string& how);
   void head_back(const Joined& joined, Nanoseconds away);
   void tell_operator(const std::string& kind, const std::string& text) const;
@@ -253,6 +258,7 @@ class Cluster final {
   std::optional<Error> first_failure_;                    // guarded by mutex_
   std::string first_death_;                               // guarded by mutex_: of that, in short
   bool lost_ = false;                                     // guarded by mutex_
+  bool caps_told_ = false;                                // guarded by mutex_
   bool survives_ = false;                                 // guarded by mutex_: survive_deaths()
   bool end_told_ = false;                                 // guarded by mutex_
   // guarded by mutex_: a device process is silent or gone, and no incident has said why

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/name.h"
+#include "core/base/units.h"
 #include "core/config/nearest.h"
 
 namespace weft::actors {
@@ -48,6 +49,12 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
           {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}, {"auto", DeviceKind::kAuto}});
   section.read("share_gpu", config.device.share_gpu);
   section.read("deterministic", config.device.deterministic);
+  if (section.read_bytes("memory", config.memory) && config.memory != 0 &&
+      config.memory < kLeastMemory)
+    section.at("memory").note(
+        fmt::format("cluster.memory: expected a size of at least {} for each device process, or 0 "
+                    "for no limit, found {}",
+                    format_bytes(kLeastMemory), format_bytes(config.memory)));
   section.read("no_progress", config.no_progress, {.min = std::chrono::milliseconds(100)});
   section.read("longest_op", config.longest_op);
   if (!config.device.deterministic && config.device.kind == DeviceKind::kCpu) {

@@ -15,6 +15,9 @@
 
 namespace weft::actors {
 
+/// The least that `cluster.memory` may be: a device process that has done nothing holds half of it.
+inline constexpr std::uint64_t kLeastMemory = std::uint64_t{16} << 20;
+
 /// Who starts the processes of a cluster.
 enum class LauncherKind {
   kLocal,   ///< `weft run` itself, all on this machine
@@ -33,6 +36,8 @@ struct ClusterConfig {
   std::vector<HostSpec> hosts = {{"worker0", 1}};
   /// `device`, `threads_per_device`, `share_gpu` and `deterministic`
   DeviceConfig device;
+  /// `memory`: what each device process may hold at most, in bytes; 0: no limit.
+  std::uint64_t memory = 0;
   /// A run in which nothing moves anywhere for so long is told of, again and again.
   Nanoseconds no_progress = std::chrono::seconds(60);
   /// A run of which an op takes longer ends. Nothing: an op may take for ever.

@@ -11,6 +11,7 @@
 #include "actors/launch/process_end.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
+#include "actors/supervision/memory_cap.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
@@ -29,6 +30,8 @@ constexpr auto kLookForUseEvery = std::chrono::seconds(1);
 }  // namespace
 
 int serve_device(const RoleArguments& arguments, const std::function<void(System&)>& provide) {
+  const MemoryCap cap = own_memory_cap();
+  name_cap_where_memory_ends(cap, arguments.get("label"));
   ProcessEnd end;
   const SignalWatch signals(
       [&end](const ReceivedSignal& signal) { end.set(0, "stopped by " + signal.describe()); });
@@ -74,7 +77,9 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   system.listen({agent_address.host, 0});
   const ProcessRef agent_process = system.connect(agent_address, internal::kConnectWithin);
   agent_id = agent_process.id.value();
-  system.named<Agent>(agent_process, "agent").call<&Agent::ready>(arguments.number("slot")).get();
+  system.named<Agent>(agent_process, "agent")
+      .call<&Agent::ready>(arguments.number("slot"), cap)
+      .get();
   log.info("{}: ready (pid {}, agent at {})", label, process_id(), to_string(agent_address));
   const auto reason = end.wait();
   log.info("{}: {}", label, reason.text);

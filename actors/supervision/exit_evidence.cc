@@ -20,6 +20,11 @@ bool is_ucx_stranger(const std::string& line) {
   return line.find("tcp_ep.c:") != std::string::npos && line.find("Assertion") != std::string::npos;
 }
 
+std::string out_of_memory_at(const MemoryCap& cap) {
+  return fmt::format("out of memory, at its cap of {} (cluster.memory, {})",
+                     format_bytes(cap.bytes), to_string(cap.kind));
+}
+
 }  // namespace
 
 void ExitEvidence::read_log() {
@@ -37,8 +42,16 @@ std::string ExitEvidence::cause() const {
   std::string text = signal != 0 ? signal_name(signal) : fmt::format("exit status {}", status);
   if (signal == SIGABRT && std::any_of(last_lines.begin(), last_lines.end(), is_ucx_stranger))
     text += kUcxStranger;
+  const bool ends_itself = cap.kind == CapKind::kDataLimit && !orderly() && signal != SIGKILL &&
+                           signal != SIGTERM && signal != SIGINT;
+  if (at_cap && oom_kills != 0) text += " by the kernel: " + out_of_memory_at(cap);
+  else if (oom_kills != 0) text += fmt::format(", kernel OOM counter +{}", oom_kills);
+  else if (ends_itself && std::ranges::any_of(last_lines, says_out_of_memory))
+    text += ": " + out_of_memory_at(cap);
+  else if (ends_itself && signal != 0)  // a library may say nothing where it has no memory
+    text += fmt::format(", capped at {} (cluster.memory, {})", format_bytes(cap.bytes),
+                        to_string(cap.kind));
   if (core_dumped) text += ", core dumped";
-  if (oom_kills != 0) text += fmt::format(", kernel OOM counter +{}", oom_kills);
   if (rss_bytes != 0) text += fmt::format(", rss {}", format_bytes(rss_bytes));
   return text;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/supervision/memory_cap.h"
 #include "core/codec/codec.h"
 
 namespace weft::actors {
@@ -28,8 +29,11 @@ struct ExitEvidence {
   bool core_dumped = false;
   std::int64_t pid = 0;
   std::uint64_t rss_bytes = 0;  ///< resident memory as last seen alive, 0 if never seen
-  /// by how much the kernel's OOM counter of the parent's cgroup grew meanwhile
+  /// by how much the kernel's OOM counter grew meanwhile: that of its own control group, or else
+  /// that of its parent's
   std::uint64_t oom_kills = 0;
+  MemoryCap cap;         ///< on its memory
+  bool at_cap = false;   ///< its control group has come to that cap
   std::string log_file;  ///< empty when its output was not kept
   /// Somebody has looked into it; without that, no last lines mean nothing.
   bool log_read = false;
@@ -39,8 +43,9 @@ struct ExitEvidence {
   void read_log();
   bool violent() const { return signal != 0; }
   bool orderly() const { return known && silence.empty() && signal == 0 && status == 0; }
-  /// "SIGKILL, kernel OOM counter +1, rss 61.8 GiB", "exit status 3", "connection lost"; of a
-  /// silent one the silence.
+  /// "SIGKILL, kernel OOM counter +1, rss 61.8 GiB", "SIGKILL by the kernel: out of memory, at its
+  /// cap of 256 MiB (cluster.memory, cgroup v1), rss 255 MiB", "exit status 3", "connection lost";
+  /// of a silent one the silence.
   std::string cause() const;
   /// "died: SIGKILL, rss 61.8 GiB", "has been stopped (state T) for 10.2 s".
   std::string verdict() const;
@@ -48,11 +53,11 @@ struct ExitEvidence {
   std::string log_note() const;
 
   friend bool operator==(const ExitEvidence&, const ExitEvidence&) = default;
-  static constexpr auto fields =
-      weft::fields(&ExitEvidence::known, &ExitEvidence::silence, &ExitEvidence::signal,
-                   &ExitEvidence::status, &ExitEvidence::core_dumped, &ExitEvidence::pid,
-                   &ExitEvidence::rss_bytes, &ExitEvidence::oom_kills, &ExitEvidence::log_file,
-                   &ExitEvidence::log_read, &ExitEvidence::last_lines);
+  static constexpr auto fields = weft::fields(
+      &ExitEvidence::known, &ExitEvidence::silence, &ExitEvidence::signal, &ExitEvidence::status,
+      &ExitEvidence::core_dumped, &ExitEvidence::pid, &ExitEvidence::rss_bytes,
+      &ExitEvidence::oom_kills, &ExitEvidence::cap, &ExitEvidence::at_cap, &ExitEvidence::log_file,
+      &ExitEvidence::log_read, &ExitEvidence::last_lines);
 };
 
 /// "SIGKILL" for 9, "signal 34" for one without a name.

@@ -31,6 +31,11 @@ namespace {
 constexpr std::uint64_t kBigProcess = std::uint64_t{64} << 20;
 constexpr auto kLookAtBigEvery = std::chrono::milliseconds(5);
 constexpr auto kLookAtSmallEvery = std::chrono::milliseconds(100);
+/// Whoever is killed in a control group is gone a moment later.
+constexpr auto kEmptiesWithin = std::chrono::milliseconds(20);
+
+/// Of each thread of a child that has RLIMIT_DATA.
+constexpr rlim_t kCappedStack = 1 << 20;
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
@@ -50,6 +55,16 @@ std::vector<std::string> environment_with(const std::vector<std::string>& extra)
     if (!replaced) result.emplace_back(text);
   }
   return result;
+}
+
+/// Of a child with a cap: says which, and keeps memory that a thread has freed for all others.
+std::vector<std::string> with_cap(std::vector<std::string> environment, const MemoryCap& cap) {
+  if (cap.bytes == 0) return environment;
+  constexpr std::string_view kArenas = "MALLOC_ARENA_MAX=";
+  environment.push_back(environment_of(cap));
+  if (std::ranges::none_of(environment, [&](auto& entry) { return entry.starts_with(kArenas); }))
+    environment.push_back(std::string(kArenas) + "1");
+  return environment;
 }
 
 /// Owns an open file, or nothing (-1).
@@ -98,36 +113,65 @@ int readable(const Secret& secret) {
   return move_up(ends[0]);
 }
 
+/// Of an error at the door of its control group, not of exec.
+constexpr int kNotInItsGroup = 1 << 16;
+
+/// What a child has between fork and exec.
+struct Entry {
+  char* const* command;
+  char* const* environment;
+  int log, null, error, secret, group;  // descriptors; -1: none
+  pid_t parent;
+  int nice;
+  std::uint64_t data_limit;  // 0: none
+};
+
+[[noreturn]] void give_up(const Entry& entry, int error) {
+  [[maybe_unused]] const auto written = ::write(entry.error, &error, sizeof error);
+  ::_exit(127);
+}
+
+/// Before it touches memory of its own.
+void take_cap(const Entry& entry) {
+  if (entry.group >= 0 && ::write(entry.group, "0", 1) != 1) give_up(entry, errno | kNotInItsGroup);
+  if (entry.data_limit == 0) return;
+  const rlimit data{entry.data_limit, entry.data_limit};
+  if (::setrlimit(RLIMIT_DATA, &data) != 0) give_up(entry, errno);
+  rlimit stack{};  // of each thread, unless it says otherwise: all of it counts, touched or not
+  ::getrlimit(RLIMIT_STACK, &stack);
+  stack.rlim_cur = std::min(stack.rlim_cur, kCappedStack);
+  ::setrlimit(RLIMIT_STACK, &stack);
+}
+
 /// In the child, between fork and exec: nothing but system calls. Never returns.
-[[noreturn]] void become(char* const* command, char* const* env, int log_fd, int null_fd,
-                         pid_t parent, int error_fd, int secret_fd, int nice) {
+[[noreturn]] void become(const Entry& entry) {
   ::setpgid(0, 0);
-  ::setpriority(PRIO_PROCESS, 0, nice);  // not that of the thread that forked
+  ::setpriority(PRIO_PROCESS, 0, entry.nice);  // not that of the thread that forked
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // it died before the line above
+  if (::getppid() != entry.parent) ::_exit(127);  // it died before the line above
+  take_cap(entry);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   for (const int restored : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) ::signal(restored, SIG_DFL);
-  if (log_fd >= 0) {
-    ::dup2(null_fd, STDIN_FILENO);
-    ::dup2(log_fd, STDOUT_FILENO);
-    ::dup2(log_fd, STDERR_FILENO);
+  if (entry.log >= 0) {
+    ::dup2(entry.null, STDIN_FILENO);
+    ::dup2(entry.log, STDOUT_FILENO);
+    ::dup2(entry.log, STDERR_FILENO);
   }
   // Sockets of this process must not stay open in its children: others wait for their end of file.
-  if (secret_fd >= 0) ::dup2(secret_fd, kSecretDescriptor);
-  ::syscall(SYS_close_range, secret_fd >= 0 ? kSecretDescriptor + 1 : STDERR_FILENO + 1, ~0U,
+  if (entry.secret >= 0) ::dup2(entry.secret, kSecretDescriptor);
+  ::syscall(SYS_close_range, entry.secret >= 0 ? kSecretDescriptor + 1 : STDERR_FILENO + 1, ~0U,
             CLOSE_RANGE_CLOEXEC);
-  ::execve(command[0], command, env);
-  const int error = errno;
-  [[maybe_unused]] const auto written = ::write(error_fd, &error, sizeof error);
-  ::_exit(127);
+  ::execve(entry.command[0], entry.command, entry.environment);
+  give_up(entry, errno);
 }
 
 }  // namespace
 
-ForkLauncher::ForkLauncher()
-    : wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+ForkLauncher::ForkLauncher(std::filesystem::path root)
+    : root_(std::move(root)),
+      wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_("launcher", ThreadShare::kControl, [this] { run(); }) {}
 
 ForkLauncher::~ForkLauncher() {
@@ -200,37 +244,76 @@ void ForkLauncher::kill_all() {
   for (const auto& [pid, child] : children_) ::kill(-pid, SIGKILL);
 }
 
-pid_t ForkLauncher::fork_and_exec(const ProcessSpec& spec) {
+void ForkLauncher::give_up_groups(const Error& error) {
+  groups_.reset();
+  no_groups_ = error.message();
+}
+
+void ForkLauncher::make_group(std::uint64_t bytes, Child& child) {
+  child.cap = {bytes, CapKind::kDataLimit, ""};
+  child.group.reset();
+  try {
+    if (!groups_ && no_groups_.empty()) groups_.emplace(root_);
+    if (groups_) {
+      child.group.emplace(groups_->make(bytes));
+      child.cap.kind = groups_->kind();
+    }
+  } catch (const Error& error) {
+    give_up_groups(error);
+  }
+  if (!groups_) child.cap.note = no_groups_;
+}
+
+void ForkLauncher::remove_empty_groups() {
+  std::erase_if(emptying_, [](CappedGroup& group) { return group.remove(); });
+}
+
+pid_t ForkLauncher::start_without_groups(const ProcessSpec& spec, Child& child, int error) {
+  give_up_groups(Error(ErrorCode::kUnavailable,
+                       fmt::format("no process can enter {}: {}", child.group->entrance().string(),
+                                   ::strerror(error))));
+  return start(spec, child);
+}
+
+pid_t ForkLauncher::start(const ProcessSpec& spec, Child& child) {
+  if (spec.memory_cap != 0) make_group(spec.memory_cap, child);
   std::vector<std::string> command = spec.command;
-  std::vector<std::string> environment = environment_with(spec.environment);
+  std::vector<std::string> environment = environment_with(with_cap(spec.environment, child.cap));
   const auto argv = pointers(command);
   const auto envp = pointers(environment);
   const Descriptor log(open_log(spec));
   const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const Descriptor group(child.group ? ::open(child.group->entrance().c_str(), O_WRONLY | O_CLOEXEC)
+                                     : -1);
+  if (child.group && group.number() < 0) return start_without_groups(spec, child, errno);
   int failure[2] = {-1, -1};
   const bool piped = ::pipe2(failure, O_CLOEXEC) == 0;
   const Descriptor failure_out(failure[0]);
   // The child's end of it must not lie where its secret will.
   Descriptor failure_in(piped ? move_up(failure[1]) : -1);
   const Descriptor secret(spec.secret.empty() ? -1 : readable(spec.secret));
-  const pid_t parent = ::getpid();
-  const int nice = ordinary_nice();
+  const Entry entry{
+      argv.data(),         envp.data(),
+      log.number(),        null.number(),
+      failure_in.number(), secret.number(),
+      group.number(),      ::getpid(),
+      ordinary_nice(),     child.cap.kind == CapKind::kDataLimit ? child.cap.bytes : 0};
   const pid_t pid = piped ? ::fork() : -1;
-  if (pid == 0)
-    become(argv.data(), envp.data(), log.number(), null.number(), parent, failure_in.number(),
-           secret.number(), nice);
+  if (pid == 0) become(entry);
   if (pid < 0)
     throw_error(ErrorCode::kResourceExhausted, "cannot start {}: {}", spec.label,
                 ::strerror(errno));
   failure_in.close();
-  int exec_error = 0;
+  int error = 0;
   // Ends at once: with an error, or by the descriptor closing at exec.
-  const ssize_t got = ::read(failure_out.number(), &exec_error, sizeof exec_error);
+  const ssize_t got = ::read(failure_out.number(), &error, sizeof error);
   ::setpgid(pid, pid);  // as the child does, so that it holds for both from here on
-  if (got == sizeof exec_error) {
+  if (got == sizeof error) {
     ::waitpid(pid, nullptr, 0);
+    if ((error & kNotInItsGroup) != 0)
+      return start_without_groups(spec, child, error & ~kNotInItsGroup);
     throw_error(ErrorCode::kNotFound, "cannot run {} as {}: {}", spec.command[0], spec.label,
-                ::strerror(exec_error));
+                ::strerror(error));
   }
   return pid;
 }
@@ -246,7 +329,14 @@ ExitEvidence ForkLauncher::evidence(pid_t pid, const Child& child, int wait_stat
     evidence.status = WEXITSTATUS(wait_status);
   }
   evidence.rss_bytes = child.rss_bytes;
-  evidence.oom_kills = read_oom_kills() - child.oom_kills_before;
+  evidence.cap = child.cap;
+  if (child.group) {
+    evidence.oom_kills = child.group->oom_kills();
+    evidence.at_cap = child.group->reached_its_cap();
+  } else {
+    const std::uint64_t kills = own_oom_kills();
+    evidence.oom_kills = kills - std::min(kills, child.oom_kills_before);
+  }
   evidence.log_file = child.spec.log_file.string();
   evidence.read_log();
   return evidence;
@@ -296,10 +386,11 @@ void ForkLauncher::look_at(pid_t pid, Child& child, bool ended) {
 }
 
 int ForkLauncher::milliseconds_to_wait() const {
-  if (children_.empty()) return -1;
+  if (children_.empty() && emptying_.empty()) return -1;
   TimePoint next = TimePoint::max();
   for (const auto& [pid, child] : children_)
     next = std::min({next, child.look_next, child.kill_at.value_or(TimePoint::max())});
+  if (!emptying_.empty()) next = std::min(next, clock_.now() + kEmptiesWithin);
   const Nanoseconds left = std::max<Nanoseconds>(next - clock_.now(), Nanoseconds::zero());
   return std::chrono::ceil<std::chrono::milliseconds>(left).count();
 }
@@ -333,11 +424,13 @@ void ForkLauncher::run() {
       ::close(child.pidfd);
       const auto on_reaped = std::move(child.events.on_reaped);
       const ExitEvidence final_evidence = evidence(pids[i], child, wait_status);
+      if (child.group) emptying_.push_back(std::move(*child.group));
       lock.lock();
       children_.erase(pids[i]);
       lock.unlock();
       if (on_reaped) on_reaped(final_evidence);
     }
+    remove_empty_groups();
     lock.lock();
     const TimePoint now = clock_.now();
     for (auto& [pid, child] : children_) {
@@ -348,14 +441,15 @@ void ForkLauncher::run() {
     if (request_ != nullptr) {
       Request& request = *std::exchange(request_, nullptr);
       try {
-        request.pid = fork_and_exec(request.spec);
+        Child started;
+        started.oom_kills_before = own_oom_kills();
+        request.pid = start(request.spec, started);
         const int pidfd = ::syscall(SYS_pidfd_open, request.pid, 0);
         WEFT_CHECK(pidfd >= 0, "pidfd_open needs Linux 5.3: {}", ::strerror(errno));
-        Child& child = children_[request.pid];
-        child.pidfd = pidfd;
-        child.oom_kills_before = read_oom_kills();
-        child.spec = std::move(request.spec);
-        child.events = std::move(request.events);
+        started.pidfd = pidfd;
+        started.spec = std::move(request.spec);
+        started.events = std::move(request.events);
+        children_.emplace(request.pid, std::move(started));
       } catch (...) {
         request.error = current_error();
       }

@@ -6,7 +6,6 @@
 
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 namespace weft::actors {
@@ -59,8 +58,10 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   // 5 pgrp ... 8 tpgid
   words.skip(4);
   const std::uint64_t flags = words.number();  // 9
-  // 10 minflt ... 23 vsize
-  words.skip(14);
+  // 10 minflt ... 21 itrealvalue
+  words.skip(12);
+  stat.start_ticks = words.number();                          // 22
+  words.skip(1);                                              // 23 vsize
   stat.rss_bytes = words.number() * ::sysconf(_SC_PAGESIZE);  // 24
   // 25 rsslim ... 51 env_end
   words.skip(27);
@@ -105,18 +106,6 @@ std::vector<pid_t> process_ids() {
     if (error == std::errc() && end == name.data() + name.size()) found.push_back(pid);
   }
   return found;
-}
-
-std::uint64_t read_oom_kills() {
-  std::ifstream cgroup("/proc/self/cgroup");
-  for (std::string line; std::getline(cgroup, line);) {
-    if (!line.starts_with("0::")) continue;
-    std::ifstream events("/sys/fs/cgroup" + line.substr(3) + "/memory.events");
-    std::string name;
-    for (std::uint64_t count = 0; events >> name >> count;)
-      if (name == "oom_kill") return count;
-  }
-  return 0;
 }
 
 }  // namespace weft::actors

@@ -17,6 +17,7 @@ struct ProcStat {
   /// memory may take seconds to free and sockets and pidfds tell only after that (about 80 ms per
   /// GiB).
   bool exiting = false;
+  std::uint64_t start_ticks = 0;  ///< When it began, since the machine did: with its pid, its name.
   std::uint64_t rss_bytes = 0;
   int wait_status = 0;  ///< as of waitpid(), once exiting; 0 before
 };
@@ -30,9 +31,5 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text);
 
 /// All processes that there are.
 std::vector<pid_t> process_ids();
-
-/// How often the kernel's OOM killer has struck in this process's cgroup (v2); 0 where that cannot
-/// be read.
-std::uint64_t read_oom_kills();
 
 }  // namespace weft::actors

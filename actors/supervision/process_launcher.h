@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -26,6 +27,9 @@ struct ProcessSpec {
   std::filesystem::path log_file;
   /// if there is one: 32 bytes that the process reads from kSecretDescriptor
   Secret secret = {};
+  /// What it may hold of memory at most, in bytes; 0: no limit. By a control group, or else by
+  /// RLIMIT_DATA; the process knows by which (own_memory_cap()), and so does its ExitEvidence.
+  std::uint64_t memory_cap = 0;
 };
 
 /// Called on the launcher's thread; must not block.

@@ -1,5 +1,7 @@
 #include "core/base/error.h"
 
+#include <new>
+
 namespace weft {
 
 std::string_view to_string(ErrorCode code) {
@@ -40,11 +42,20 @@ bool is_symptom(const Error& error) {
          error.code() == ErrorCode::kCancelled;
 }
 
+namespace {
+std::string out_of_memory_text(const std::bad_alloc& error) {
+  const std::string_view text = error.what();  // the library's own is the name of its class
+  return text == "std::bad_alloc" ? "out of memory" : std::string(text);
+}
+}  // namespace
+
 Error current_error() {
   try {
     throw;
   } catch (const Error& error) {
     return error;
+  } catch (const std::bad_alloc& error) {
+    return Error(ErrorCode::kResourceExhausted, out_of_memory_text(error));
   } catch (const std::exception& error) {
     return Error(ErrorCode::kInternal, error.what());
   } catch (...) {

@@ -1,9 +1,18 @@
 #include "core/base/memory.h"
 
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
+#include <new>
 #include <string>
 #include <string_view>
+
+#include "core/base/error.h"
+#include "core/base/memory_group.h"
+#include "core/base/units.h"
 
 namespace weft {
 namespace fs = std::filesystem;
@@ -37,15 +46,29 @@ std::optional<std::uint64_t> available_to_machine(const fs::path& root) {
 
 /// What a control group's limit leaves, pages of files that it could give back included; nothing
 /// without a limit.
-std::optional<std::uint64_t> left_in(const fs::path& group) {
-  const auto most = read_number(group / "memory.max"), used = read_number(group / "memory.current");
+std::optional<std::uint64_t> left_in(const fs::path& group, int version) {
+  const bool second = version == 2;
+  const auto most = read_number(group / (second ? "memory.max" : "memory.limit_in_bytes"));
+  const auto used = read_number(group / (second ? "memory.current" : "memory.usage_in_bytes"));
   if (!most || !used) return std::nullopt;
+  const std::string wanted = second ? "inactive_file" : "total_inactive_file";
   std::uint64_t files = 0, value = 0;
   std::ifstream in(group / "memory.stat");
   for (std::string name; in >> name >> value;)
-    if (name == "inactive_file") files = value;
+    if (name == wanted) files = value;
   const std::uint64_t held = *used - std::min(files, *used);
   return *most - std::min(held, *most);
+}
+
+/// What RLIMIT_DATA leaves; nothing without one.
+std::optional<std::uint64_t> left_of_data(const fs::path& root) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  std::ifstream in(root / "proc/self/statm");
+  std::uint64_t size = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;  // in pages
+  if (!(in >> size >> resident >> shared >> text >> library >> data)) return std::nullopt;
+  const std::uint64_t held = data * ::sysconf(_SC_PAGESIZE);
+  return limit.rlim_cur - std::min<std::uint64_t>(held, limit.rlim_cur);
 }
 
 }  // namespace
@@ -55,13 +78,11 @@ std::optional<std::uint64_t> available_memory(const fs::path& root) {
   const auto take = [&](const std::optional<std::uint64_t>& other) {
     if (other) least = std::min(least.value_or(*other), *other);
   };
-  std::ifstream in(root / "proc/self/cgroup");
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with("0::/")) continue;  // version 2 alone
-    const fs::path groups = root / "sys/fs/cgroup";
-    for (fs::path group = line.substr(4);; group = group.parent_path()) {
-      take(left_in(groups / group));
-      if (group.empty()) break;
+  take(left_of_data(root));
+  if (const auto own = own_memory_group(root)) {
+    for (fs::path group = own->folder;; group = group.parent_path()) {
+      take(left_in(group, own->version));
+      if (group == own->top || !group.has_relative_path()) break;
     }
   }
   return least;
@@ -74,6 +95,17 @@ std::uint64_t peak_resident_bytes() {
 DiskBytes disk_bytes() {
   return {read_line("/proc/self/io", "read_bytes:").value_or(0),
           read_line("/proc/self/io", "write_bytes:").value_or(0)};
+}
+
+void throw_out_of_memory(std::size_t bytes, std::string_view for_what) {
+  std::string why;
+  try {
+    if (const std::new_handler handler = std::get_new_handler()) handler();
+  } catch (const std::bad_alloc& error) {
+    why = fmt::format(": {}", error.what());
+  }
+  throw_error(ErrorCode::kResourceExhausted, "the host has no {} of memory left for {}{}",
+              format_bytes(bytes), for_what, why);
 }
 
 }  // namespace weft

@@ -224,7 +224,8 @@ std::uint64_t ConfigNode::as_bytes(Range<std::uint64_t> range) const {
   const auto parsed = quantity(scalar("a size with its unit, such as 64KiB, 1.5GiB").text);
   if (parsed) {
     for (const auto& [unit, factor] : kUnits) {
-      if (parsed->second != unit || parsed->first * factor > 9e18) continue;
+      const bool its = parsed->second == unit || (parsed->first == 0 && parsed->second.empty());
+      if (!its || parsed->first * factor > 9e18) continue;
       const std::uint64_t result = std::llround(parsed->first * factor);
       if (range.min && result < *range.min)
         mismatch(fmt::format("a size of at least {}", format_bytes(*range.min)));

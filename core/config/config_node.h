@@ -86,8 +86,8 @@ class ConfigNode {
     return read_into(key, Presence::kOptional,
                      [&](const ConfigNode& node) { out = node.as_enum(names); });
   }
-  /// A number of bytes: "512B", "64KiB", "1.5GiB" (powers of 1024), "1MB" (powers of 1000); the
-  /// unit is mandatory.
+  /// A number of bytes: "512B", "64KiB", "1.5GiB" (powers of 1024), "1MB" (powers of 1000); only 0
+  /// needs no unit.
   bool read_bytes(std::string_view key, std::uint64_t& out, Range<std::uint64_t> range = {}) const {
     return read_into(key, Presence::kOptional,
                      [&](const ConfigNode& node) { out = node.as_bytes(range); });

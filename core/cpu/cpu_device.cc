@@ -7,7 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
-#include "core/base/units.h"
+#include "core/base/memory.h"
 #include "core/cpu/cpu_kernels.h"
 
 namespace weft {
@@ -76,9 +76,7 @@ DeviceMemory CpuDevice::allocate(std::size_t bytes) {
   const std::size_t alignment = large ? kHugePage : 64;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* data = std::aligned_alloc(alignment, std::max(rounded, alignment));
-  if (data == nullptr)
-    throw_error(ErrorCode::kResourceExhausted, "the host has no {} of memory left for a device",
-                format_bytes(bytes));
+  if (data == nullptr) throw_out_of_memory(bytes, "a device");
   if (large) madvise(data, rounded, MADV_HUGEPAGE);
   return {*this, static_cast<std::byte*>(data), bytes};
 }

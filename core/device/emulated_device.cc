@@ -12,7 +12,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
-#include "core/base/units.h"
+#include "core/base/memory.h"
 #include "core/device/op_run.h"
 #include "core/ops/op_definition.h"
 
@@ -140,9 +140,7 @@ DeviceMemory EmulatedDevice::allocate(std::size_t bytes) {
   } else {
     data = std::aligned_alloc(64, std::max<std::size_t>((bytes + 63) / 64 * 64, 64));
   }
-  if (data == nullptr)
-    throw_error(ErrorCode::kResourceExhausted,
-                "the host has no {} of memory left for an emulated device", format_bytes(bytes));
+  if (data == nullptr) throw_out_of_memory(bytes, "an emulated device");
   return {*this, static_cast<std::byte*>(data), bytes};
 }
 

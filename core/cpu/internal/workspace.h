@@ -3,7 +3,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
-#include <new>
+
+#include "core/base/memory.h"
 
 namespace weft {
 
@@ -17,7 +18,7 @@ class Workspace final {
       memory_.reset();
       const std::size_t bytes = (count * sizeof(float) + 63) / 64 * 64;
       memory_.reset(static_cast<float*>(std::aligned_alloc(64, bytes)));
-      if (!memory_) throw std::bad_alloc();
+      if (!memory_) throw_out_of_memory(bytes, "an op");
       capacity_ = count;
     }
     return memory_.get();

@@ -52,6 +52,29 @@ TEST(ClusterConfig, SaysWhatDevicesComputeOn) {
       "f:1:19: cluster.device: expected one of cpu, cuda, auto, found 'gpu'; did you mean 'cpu'?");
 }
 
+TEST(ClusterConfig, CapsTheMemoryOfDeviceProcesses) {
+  const auto memory = [](const std::string& text) {
+    const auto document = ConfigDocument::parse("cluster: {" + text + "}\n", "f", {});
+    return parse_cluster(document.root().at("cluster")).memory;
+  };
+  EXPECT_EQ(memory("memory: 256MiB"), std::uint64_t{256} << 20);
+  EXPECT_EQ(memory("memory: 16MiB"), kLeastMemory);
+  EXPECT_EQ(memory(""), 0u) << "no cap";
+  EXPECT_EQ(memory("memory: 0B"), 0u);
+  EXPECT_EQ(memory("memory: 0"), 0u);
+  const auto refused = [&](const std::string& text) { return error_of([&] { memory(text); }); };
+  const std::string size =
+      "f:1:19: cluster.memory: expected a size with its unit, such as 64KiB, "
+      "1.5GiB, found ";
+  EXPECT_EQ(refused("memory: 256"), size + "'256'");
+  EXPECT_EQ(refused("memory: 256Mib"), size + "'256Mib'");
+  EXPECT_EQ(refused("memory: -1GiB"), size + "'-1GiB'");
+  EXPECT_EQ(refused("memory: much"), size + "'much'");
+  EXPECT_EQ(refused("memory: 8MiB"),
+            "f:1:19: cluster.memory: expected a size of at least 16 MiB for each device process, "
+            "or 0 for no limit, found 8 MiB");
+}
+
 TEST(ClusterConfig, ReportsAllProblemsAtOnce) {
   const auto document = ConfigDocument::parse(
       "cluster:\n  launcher: locl\n  hosts: [{name: a, devices: 0}, {name: a}, {nmae: c}]\n  "

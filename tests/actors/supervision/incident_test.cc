@@ -36,6 +36,30 @@ TEST(Incident, NamesEverythingThatIsKnown) {
       "; log: logs/front.0.log, which ends with:\n  | step 3\n  | step 4");
 }
 
+TEST(Incident, NamesTheCapThatAProcessHasComeTo) {
+  Casualty dead = casualty(1, true, SIGKILL, 0);
+  dead.evidence.oom_kills = 1;
+  dead.evidence.at_cap = true;
+  dead.evidence.cap = {std::uint64_t{256} << 20, CapKind::kControlGroupV2, ""};
+  EXPECT_EQ(dead.evidence.cause(),
+            "SIGKILL by the kernel: out of memory, at its cap of 256 MiB (cluster.memory, cgroup "
+            "v2)");
+  // The machine has no more, or a group above it.
+  dead.evidence.at_cap = false;
+  EXPECT_EQ(dead.evidence.cause(), "SIGKILL, kernel OOM counter +1");
+}
+
+TEST(Incident, OfALimitOnDataSaysWhatItKnows) {
+  Casualty dead = casualty(1, true, SIGABRT, 0);
+  dead.evidence.cap = {std::uint64_t{256} << 20, CapKind::kDataLimit, ""};
+  EXPECT_EQ(dead.evidence.cause(), "SIGABRT, capped at 256 MiB (cluster.memory, RLIMIT_DATA)");
+  dead.evidence.last_lines = {"terminate called after throwing an instance of 'std::bad_alloc'"};
+  EXPECT_EQ(dead.evidence.cause(),
+            "SIGABRT: out of memory, at its cap of 256 MiB (cluster.memory, RLIMIT_DATA)");
+  dead.evidence.signal = SIGKILL;  // by somebody else
+  EXPECT_EQ(dead.evidence.cause(), "SIGKILL");
+}
+
 TEST(Incident, WithoutAParentItSaysConnectionLost) {
   EXPECT_THAT(casualty(0, false, 0, 0).describe(), ::testing::HasSubstr("died: connection lost"));
 }

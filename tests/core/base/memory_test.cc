@@ -32,6 +32,7 @@ TEST_F(AvailableMemory, IsTheLeastThatTheMachineAndAnyControlGroupAboveAllow) {
         "MemTotal:       8000 kB\nHugePages_Total:       0\nMemAvailable:   4000 kB\nBuffers:  1 "
         "kB\n");
   EXPECT_EQ(available_memory(root_), 4000u << 10);
+  write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n");
   write("proc/self/cgroup", "0::/jobs/mine\n");
   write("sys/fs/cgroup/jobs/mine/memory.max", "max\n");
   write("sys/fs/cgroup/jobs/mine/memory.current", "1\n");
@@ -40,6 +41,31 @@ TEST_F(AvailableMemory, IsTheLeastThatTheMachineAndAnyControlGroupAboveAllow) {
   write("sys/fs/cgroup/jobs/memory.current", "900000\n");
   write("sys/fs/cgroup/jobs/memory.stat", "anon 700000\ninactive_file 150000\n");
   EXPECT_EQ(available_memory(root_), 250000u) << "pages of files can be given back";
+}
+
+TEST_F(AvailableMemory, KnowsTheFirstVersionOfControlGroupsToo) {
+  write("proc/self/mountinfo",
+        "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+        "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+  write("proc/self/cgroup", "4:cpu,memory:/jobs/mine\n0::/\n");
+  write("sys/fs/cgroup/memory/jobs/mine/memory.limit_in_bytes", "9223372036854771712\n");
+  write("sys/fs/cgroup/memory/jobs/mine/memory.usage_in_bytes", "700000\n");
+  write("sys/fs/cgroup/memory/jobs/memory.limit_in_bytes", "1000000\n");
+  write("sys/fs/cgroup/memory/jobs/memory.usage_in_bytes", "900000\n");
+  write("sys/fs/cgroup/memory/jobs/memory.stat",
+        "inactive_file 1\ntotal_cache 5\ntotal_inactive_file 50000\n");
+  EXPECT_EQ(available_memory(root_), 150000u);
+}
+
+TEST_F(AvailableMemory, OfAContainerEndsAtTheGroupThatIsMountedThere) {
+  write("proc/self/mountinfo",
+        "35 31 0:32 /docker/a /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+  write("proc/self/cgroup", "4:memory:/docker/a/b\n");
+  write("sys/fs/cgroup/memory/b/memory.limit_in_bytes", "5000\n");
+  write("sys/fs/cgroup/memory/b/memory.usage_in_bytes", "1000\n");
+  write("sys/fs/cgroup/memory.limit_in_bytes", "10\n");
+  write("sys/fs/cgroup/memory.usage_in_bytes", "1\n");
+  EXPECT_EQ(available_memory(root_), 4000u);
 }
 
 }  // namespace

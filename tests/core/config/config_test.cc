@@ -72,6 +72,19 @@ TEST(Config, ReadsEveryTypeInPlace) {
   EXPECT_THAT(axes, ElementsAre("data=2", "tensor=1"));
 }
 
+TEST(Config, NothingIsNothingInAnyUnit) {
+  const auto document = parse("a: 0\nb: 0B\nc: 0GiB\n");
+  for (const char* key : {"a", "b", "c"}) {
+    std::uint64_t bytes = 1;
+    EXPECT_TRUE(document.root().read_bytes(key, bytes));
+    EXPECT_EQ(bytes, 0u) << key;
+  }
+  std::uint64_t bytes = 7;
+  document.root().read_bytes("a", bytes, {.min = 1});
+  EXPECT_EQ(error_of([&] { document.finish(); }),
+            "run.yaml:1:4: a: expected a size of at least 1 B, found '0'");
+}
+
 TEST(Config, UnknownKeyNamesPlaceAndNearestKey) {
   const auto document = parse("pipeline:\n  microbatchs: 8\n");
   int microbatches = 4;

@@ -1,0 +1,195 @@
+#include "actors/supervision/child_groups.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "actors/supervision/proc_stat.h"
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace fs = std::filesystem;
+namespace {
+
+/// Memory is given to groups in pieces of at most this size that are not given back one by one.
+constexpr std::uint64_t kCharge = std::uint64_t{1} << 20;
+
+/// The value of a line "NAME VALUE"; 0 where there is none.
+std::uint64_t field_of(const fs::path& file, const std::string& name) {
+  std::ifstream in(file);
+  std::string found;
+  for (std::uint64_t value = 0; in >> found >> value;)
+    if (found == name) return value;
+  return 0;
+}
+
+std::uint64_t number_in(const fs::path& file) {
+  std::ifstream in(file);
+  std::uint64_t number = 0;
+  in >> number;
+  return number;
+}
+
+bool has_word(const fs::path& file, const std::string& word) {
+  std::ifstream in(file);
+  for (std::string found; in >> found;)
+    if (found == word) return true;
+  return false;
+}
+
+std::vector<pid_t> processes_in(const fs::path& group) {
+  std::ifstream in(group / "cgroup.procs");
+  std::vector<pid_t> found;
+  for (pid_t pid = 0; in >> pid;) found.push_back(pid);
+  return found;
+}
+
+/// 0, or the error number: such files answer to the write itself.
+int write_to(const fs::path& file, const std::string& text) {
+  // The kernel makes the files of its groups, tests those of theirs.
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return errno;
+  const int error = ::write(fd, text.data(), text.size()) < 0 ? errno : 0;
+  ::close(fd);
+  return error;
+}
+
+[[noreturn]] void cannot(const std::string& what, int error) {
+  throw_error(ErrorCode::kUnavailable, "{}: {}", what, ::strerror(error));
+}
+
+}  // namespace
+
+std::uint64_t oom_kills_in(const MemoryGroup& group) {
+  // The second version counts those of the groups below, too; the first one in each alone.
+  return field_of(group.folder / (group.version == 2 ? "memory.events" : "memory.oom_control"),
+                  "oom_kill");
+}
+
+std::uint64_t own_oom_kills() {
+  const auto group = own_memory_group();
+  return group ? oom_kills_in(*group) : 0;
+}
+
+bool CappedGroup::reached_its_cap() const {
+  if (group_.version == 2) return field_of(group_.folder / "memory.events", "oom") > 0;
+  // Not memory.failcnt: newer kernels leave it at 0.
+  for (const std::string counter : {"memory", "memory.memsw"}) {
+    const std::uint64_t limit = number_in(group_.folder / (counter + ".limit_in_bytes"));
+    const std::uint64_t most = number_in(group_.folder / (counter + ".max_usage_in_bytes"));
+    if (limit != 0 && most + kCharge >= limit) return true;
+  }
+  return false;
+}
+
+bool CappedGroup::remove() {
+  if (group_.folder.empty()) return true;
+  if (::rmdir(group_.folder.c_str()) != 0 && errno != ENOENT) {
+    for (const pid_t pid : processes_in(group_.folder))
+      if (pid > 1) ::kill(pid, SIGKILL);  // 0: of another namespace
+    return false;
+  }
+  group_.folder.clear();
+  return true;
+}
+
+ChildGroups::ChildGroups(const fs::path& root) : root_(root) {
+  const auto own = own_memory_group(root);
+  if (!own) throw_error(ErrorCode::kUnavailable, "no memory controller of cgroups is to be seen");
+  base_ = *own;
+  const pid_t self = ::getpid();
+  bool inside = false;
+  for (const pid_t pid : processes_in(base_.folder)) inside = inside || pid == self;
+  if (!inside)
+    throw_error(ErrorCode::kUnavailable, "this process's control group is not the one at {}",
+                base_.folder.string());
+  std::error_code failed;
+  const std::string space = fs::read_symlink(root / "proc/self/ns/pid", failed).string();
+  const auto digits = space.find_first_of("0123456789");
+  const auto stat = read_proc_stat(self);
+  owner_ = fmt::format(
+      "weft.{}.{}.{}.",
+      digits == std::string::npos ? "0" : space.substr(digits, space.find(']') - digits), self,
+      stat ? stat->start_ticks : 0);
+  if (base_.version == 2) {
+    move_to_a_leaf();
+  } else if (number_in(base_.folder / "memory.use_hierarchy") != 1) {
+    // What is below would no longer be held to the limits of what is above.
+    throw_error(ErrorCode::kUnavailable, "{} says 0",
+                (base_.folder / "memory.use_hierarchy").string());
+  }
+  remove_leftovers();
+}
+
+fs::path ChildGroups::name(const std::string& last) const { return base_.folder / (owner_ + last); }
+
+void ChildGroups::move_to_a_leaf() {
+  const fs::path& base = base_.folder;
+  const std::string where = base.string();
+  if (!has_word(base / "cgroup.controllers", "memory"))
+    throw_error(ErrorCode::kUnavailable, "{} has no memory controller", where);
+  if (has_word(base / "cgroup.subtree_control", "memory")) return;  // the machine's top group
+  if (!fs::exists(base / "cgroup.type"))
+    throw_error(ErrorCode::kUnavailable, "{} is the top group, and hands no memory on", where);
+  if (const auto others = processes_in(base).size() - 1; others != 0)
+    throw_error(ErrorCode::kUnavailable,
+                "{} other process{} in the control group {} (one of its own, as by `systemd-run "
+                "--scope -p Delegate=yes`, would do)",
+                others, others == 1 ? " is" : "es are", where);
+  const fs::path leaf = name("self");
+  if (::mkdir(leaf.c_str(), 0755) != 0) cannot("cannot make " + leaf.string(), errno);
+  const std::string self = std::to_string(::getpid());
+  int error = write_to(leaf / "cgroup.procs", self);
+  if (error == 0) error = write_to(base / "cgroup.subtree_control", "+memory");
+  if (error == 0) return;
+  write_to(base / "cgroup.procs", self);
+  ::rmdir(leaf.c_str());
+  cannot("cannot hand on the memory of " + where, error);
+}
+
+void ChildGroups::remove_leftovers() const {
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(base_.folder, failed)) {
+    const std::string found = entry.path().filename().string();
+    unsigned long long space = 0, start = 0;
+    int pid = 0, read = 0;
+    if (std::sscanf(found.c_str(), "weft.%llu.%d.%llu.%n", &space, &pid, &start, &read) != 3 ||
+        read == 0 || !owner_.starts_with(fmt::format("weft.{}.", space)))
+      continue;
+    const auto stat = read_proc_stat(pid);
+    const bool lives = stat && stat->start_ticks == start;
+    if (!lives) ::rmdir(entry.path().c_str());  // which the system does to empty ones alone
+  }
+}
+
+CappedGroup ChildGroups::make(std::uint64_t bytes) {
+  const fs::path folder = name(std::to_string(++last_));
+  if (::mkdir(folder.c_str(), 0755) != 0) cannot("cannot make " + folder.string(), errno);
+  CappedGroup made({base_.version, folder, base_.top});
+  const std::string limit = std::to_string(bytes);
+  // The optional ones are there where the system counts what is swapped out.
+  const auto set = [&](const char* file, const std::string& value, bool optional) {
+    const int error = write_to(folder / file, value);
+    if (error != 0 && !(optional && !fs::exists(folder / file)))
+      cannot("cannot write to " + (folder / file).string(), error);
+  };
+  if (base_.version == 2) {
+    set("memory.max", limit, false);
+    set("memory.swap.max", "0", true);
+    set("memory.oom.group", "1", true);
+  } else {
+    set("memory.limit_in_bytes", limit, false);
+    set("memory.memsw.limit_in_bytes", limit, true);
+  }
+  return made;
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "actors/supervision/memory_cap.h"
+#include "core/base/memory_group.h"
+
+namespace weft::actors {
+
+/// How often the kernel has killed in a control group because memory ended; 0 where that cannot be
+/// read.
+std::uint64_t oom_kills_in(const MemoryGroup& group);
+/// The same of the group of this process.
+std::uint64_t own_oom_kills();
+
+/// The control group of one child, with a cap on its memory. One thread at a time.
+class CappedGroup final {
+ public:
+  explicit CappedGroup(MemoryGroup group) : group_(std::move(group)) {}
+  CappedGroup(CappedGroup&& other) noexcept : group_(std::exchange(other.group_, {})) {}
+  CappedGroup& operator=(CappedGroup&& other) noexcept {
+    std::swap(group_, other.group_);
+    return *this;
+  }
+  CappedGroup(const CappedGroup&) = delete;
+  CappedGroup& operator=(const CappedGroup&) = delete;
+  ~CappedGroup() { remove(); }
+
+  /// Who writes "0" to that file is in the group.
+  std::filesystem::path entrance() const { return group_.folder / "cgroup.procs"; }
+  std::uint64_t oom_kills() const { return oom_kills_in(group_); }
+  /// Its processes have come to the cap: where the kernel has killed, it was for that.
+  bool reached_its_cap() const;
+  /// Once its child is reaped. False where others are in it: they get SIGKILL, and it can be
+  /// called again.
+  bool remove();
+
+ private:
+  MemoryGroup group_;
+};
+
+/// Makes control groups for the children of this process: folders in the group that this process is
+/// in, and nowhere else. One thread at a time.
+///
+/// Version 1 allows that wherever the folder can be written to. Version 2 wants processes in leaves
+/// alone: this process moves into a leaf of its group first, if it is the only one there; where
+/// others are in it (a login session has a shell), groups are not made.
+///
+///   SERVICE/                        where this process was started (Delegate=memory)
+///   ├─ weft.4026531836.71.9120.self     this process (version 2)
+///   ├─ weft.4026531836.71.9120.1        a child, memory.max
+///   └─ weft.4026531836.71.9120.2        pid namespace, pid and start of this process, number
+class ChildGroups final {
+ public:
+  /// Also removes the empty groups that processes which have ended have left there. Throws
+  /// Error(kUnavailable), saying why, where no groups can be made. `root` is "/", but for tests.
+  explicit ChildGroups(const std::filesystem::path& root = "/");
+
+  CapKind kind() const {
+    return base_.version == 2 ? CapKind::kControlGroupV2 : CapKind::kControlGroupV1;
+  }
+  /// Throws Error(kUnavailable).
+  CappedGroup make(std::uint64_t bytes);
+
+ private:
+  std::filesystem::path name(const std::string& last) const;
+  void move_to_a_leaf();
+  void remove_leftovers() const;
+
+  const std::filesystem::path root_;
+  MemoryGroup base_;
+  std::string owner_;  ///< "weft.PID_NAMESPACE.PID.START."
+  std::uint64_t last_ = 0;
+};
+
+}  // namespace weft::actors
