@@ -342,15 +342,16 @@ int AppMain::serve_by_hand(const Drive& drive) {
     if (run.head.empty()) {
       adopt_orphans();
       launcher = make_launcher();
-      const LocalCluster local(*launcher,
-                               {own_executable(), hosts, run.out, token,
-                                [mourner](const std::string& who, const ExitEvidence& evidence) {
-                                  mourner.tell([&](Cluster& cluster) {
-                                    if (who == "head") cluster.report_head_death(evidence);
-                                    else cluster.report_host_death(who, evidence);
-                                  });
-                                },
-                                config.log_level});
+      const auto on_death = [mourner](const std::string& who, const ExitEvidence& evidence) {
+        mourner.tell([&](Cluster& cluster) {
+          if (who == "head") cluster.report_head_death(evidence);
+          else cluster.report_host_death(who, evidence);
+        });
+      };
+      LocalCluster::Options options{own_executable(), hosts,           run.out, token,
+                                    on_death,         config.log_level};
+      options.caps_devices = config.cluster.memory != 0;
+      const LocalCluster local(*launcher, std::move(options));
       run.head = to_string(local.head());
       expected = hosts.size();
     }

@@ -37,6 +37,7 @@ class LocalCluster final {
     std::function<std::vector<std::string>(const std::string& host,
                                            std::vector<std::string> command)>
         wrap = {};
+    bool caps_devices = false;  ///< Agents will cap the memory of their device processes.
   };
   /// Starts the head, waits until it listens, starts the agents; they join by themselves. Throws
   /// Error(kPeerDied) with evidence when the head ends, kDeadlineExceeded when it does not listen

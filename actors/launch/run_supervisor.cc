@@ -144,8 +144,10 @@ class RunSupervisor {
       };
       const auto self = std::filesystem::read_symlink("/proc/self/exe");
       token_ = Secret::random();
-      local_.emplace(*launcher_, LocalCluster::Options{self, run_.header.cluster.hosts, run_.out,
-                                                       token_, on_death, run_.header.log_level});
+      LocalCluster::Options local{self,     run_.header.cluster.hosts, run_.out, token_,
+                                  on_death, run_.header.log_level};
+      local.caps_devices = run_.header.cluster.memory != 0;
+      local_.emplace(*launcher_, std::move(local));
       run_.head = to_string(local_->head());
     } else {
       token_ = !run_.token.empty() ? run_.token

@@ -19,6 +19,9 @@ namespace weft::actors {
 namespace fs = std::filesystem;
 namespace {
 
+/// What the name of the group ends with into which a process moves that makes groups.
+constexpr const char* kOwnLeaf = ".self";
+
 /// Memory is given to groups in pieces of at most this size that are not given back one by one.
 constexpr std::uint64_t kCharge = std::uint64_t{1} << 20;
 
@@ -62,6 +65,26 @@ int write_to(const fs::path& file, const std::string& text) {
   return error;
 }
 
+std::vector<fs::path> groups_below(const fs::path& group) {
+  std::vector<fs::path> found;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(group, failed))
+    if (entry.is_directory(failed)) found.push_back(entry.path());
+  return found;
+}
+
+/// The group and those below it, as far as nobody is in them: the system does that to no others.
+void remove_empty(const fs::path& group) {
+  for (const fs::path& below : groups_below(group)) remove_empty(below);
+  ::rmdir(group.c_str());
+}
+
+void end_processes_in(const fs::path& group) {
+  for (const fs::path& below : groups_below(group)) end_processes_in(below);
+  for (const pid_t pid : processes_in(group))
+    if (pid > 1) ::kill(pid, SIGKILL);  // 0: of another namespace
+}
+
 [[noreturn]] void cannot(const std::string& what, int error) {
   throw_error(ErrorCode::kUnavailable, "{}: {}", what, ::strerror(error));
 }
@@ -69,9 +92,9 @@ int write_to(const fs::path& file, const std::string& text) {
 }  // namespace
 
 std::uint64_t oom_kills_in(const MemoryGroup& group) {
-  // The second version counts those of the groups below, too; the first one in each alone.
-  return field_of(group.folder / (group.version == 2 ? "memory.events" : "memory.oom_control"),
-                  "oom_kill");
+  if (group.version == 1) return field_of(group.folder / "memory.oom_control", "oom_kill");
+  // Without those of the groups below.
+  return field_of(group.folder / "memory.events.local", "oom_kill");
 }
 
 std::uint64_t own_oom_kills() {
@@ -79,7 +102,15 @@ std::uint64_t own_oom_kills() {
   return group ? oom_kills_in(*group) : 0;
 }
 
-bool CappedGroup::reached_its_cap() const {
+std::uint64_t ChildGroup::oom_kills() const {
+  std::uint64_t kills = oom_kills_in(group_);
+  for (const fs::path& below : groups_below(group_.folder))  // where it may have moved to
+    if (below.string().ends_with(kOwnLeaf))
+      kills += oom_kills_in({group_.version, below, group_.top});
+  return kills;
+}
+
+bool ChildGroup::reached_its_cap() const {
   if (group_.version == 2) return field_of(group_.folder / "memory.events", "oom") > 0;
   // Not memory.failcnt: newer kernels leave it at 0.
   for (const std::string counter : {"memory", "memory.memsw"}) {
@@ -90,11 +121,11 @@ bool CappedGroup::reached_its_cap() const {
   return false;
 }
 
-bool CappedGroup::remove() {
+bool ChildGroup::remove() {
   if (group_.folder.empty()) return true;
-  if (::rmdir(group_.folder.c_str()) != 0 && errno != ENOENT) {
-    for (const pid_t pid : processes_in(group_.folder))
-      if (pid > 1) ::kill(pid, SIGKILL);  // 0: of another namespace
+  remove_empty(group_.folder);
+  if (fs::exists(group_.folder)) {
+    end_processes_in(group_.folder);
     return false;
   }
   group_.folder.clear();
@@ -120,7 +151,9 @@ ChildGroups::ChildGroups(const fs::path& root) : root_(root) {
       digits == std::string::npos ? "0" : space.substr(digits, space.find(']') - digits), self,
       stat ? stat->start_ticks : 0);
   if (base_.version == 2) {
-    move_to_a_leaf();
+    // Where this process has made groups before.
+    if (base_.folder.filename() == owner_ + "self") base_.folder = base_.folder.parent_path();
+    else move_to_a_leaf();
   } else if (number_in(base_.folder / "memory.use_hierarchy") != 1) {
     // What is below would no longer be held to the limits of what is above.
     throw_error(ErrorCode::kUnavailable, "{} says 0",
@@ -166,20 +199,26 @@ void ChildGroups::remove_leftovers() const {
       continue;
     const auto stat = read_proc_stat(pid);
     const bool lives = stat && stat->start_ticks == start;
-    if (!lives) ::rmdir(entry.path().c_str());  // which the system does to empty ones alone
+    if (!lives) remove_empty(entry.path());
   }
 }
 
-CappedGroup ChildGroups::make(std::uint64_t bytes) {
-  const fs::path folder = name(std::to_string(++last_));
-  if (::mkdir(folder.c_str(), 0755) != 0) cannot("cannot make " + folder.string(), errno);
-  CappedGroup made({base_.version, folder, base_.top});
+ChildGroup ChildGroups::make(std::uint64_t bytes) {
+  fs::path folder;
+  int error = EEXIST;  // another launcher of this process makes some, too
+  while (error == EEXIST) {
+    folder = name(std::to_string(++last_));
+    error = ::mkdir(folder.c_str(), 0755) == 0 ? 0 : errno;
+  }
+  if (error != 0) cannot("cannot make " + folder.string(), error);
+  ChildGroup made({base_.version, folder, base_.top});
   const std::string limit = std::to_string(bytes);
+  if (bytes == 0) return made;
   // The optional ones are there where the system counts what is swapped out.
   const auto set = [&](const char* file, const std::string& value, bool optional) {
-    const int error = write_to(folder / file, value);
-    if (error != 0 && !(optional && !fs::exists(folder / file)))
-      cannot("cannot write to " + (folder / file).string(), error);
+    const int refused = write_to(folder / file, value);
+    if (refused != 0 && !(optional && !fs::exists(folder / file)))
+      cannot("cannot write to " + (folder / file).string(), refused);
   };
   if (base_.version == 2) {
     set("memory.max", limit, false);

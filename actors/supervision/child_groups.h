@@ -16,26 +16,27 @@ std::uint64_t oom_kills_in(const MemoryGroup& group);
 /// The same of the group of this process.
 std::uint64_t own_oom_kills();
 
-/// The control group of one child, with a cap on its memory. One thread at a time.
-class CappedGroup final {
+/// The control group of one child. One thread at a time.
+class ChildGroup final {
  public:
-  explicit CappedGroup(MemoryGroup group) : group_(std::move(group)) {}
-  CappedGroup(CappedGroup&& other) noexcept : group_(std::exchange(other.group_, {})) {}
-  CappedGroup& operator=(CappedGroup&& other) noexcept {
+  explicit ChildGroup(MemoryGroup group) : group_(std::move(group)) {}
+  ChildGroup(ChildGroup&& other) noexcept : group_(std::exchange(other.group_, {})) {}
+  ChildGroup& operator=(ChildGroup&& other) noexcept {
     std::swap(group_, other.group_);
     return *this;
   }
-  CappedGroup(const CappedGroup&) = delete;
-  CappedGroup& operator=(const CappedGroup&) = delete;
-  ~CappedGroup() { remove(); }
+  ChildGroup(const ChildGroup&) = delete;
+  ChildGroup& operator=(const ChildGroup&) = delete;
+  ~ChildGroup() { remove(); }
 
   /// Who writes "0" to that file is in the group.
   std::filesystem::path entrance() const { return group_.folder / "cgroup.procs"; }
-  std::uint64_t oom_kills() const { return oom_kills_in(group_); }
+  /// Of its child, not of groups that this one has made for its own children.
+  std::uint64_t oom_kills() const;
   /// Its processes have come to the cap: where the kernel has killed, it was for that.
   bool reached_its_cap() const;
-  /// Once its child is reaped. False where others are in it: they get SIGKILL, and it can be
-  /// called again.
+  /// Once its child is reaped, with the groups that that has made. False where others are in it:
+  /// they get SIGKILL, and it can be called again.
   bool remove();
 
  private:
@@ -47,7 +48,8 @@ class CappedGroup final {
 ///
 /// Version 1 allows that wherever the folder can be written to. Version 2 wants processes in leaves
 /// alone: this process moves into a leaf of its group first, if it is the only one there; where
-/// others are in it (a login session has a shell), groups are not made.
+/// others are in it (a login session has a shell), groups are not made. So a child that makes
+/// groups itself needs one of its own.
 ///
 ///   SERVICE/                        where this process was started (Delegate=memory)
 ///   ├─ weft.4026531836.71.9120.self     this process (version 2)
@@ -62,8 +64,9 @@ class ChildGroups final {
   CapKind kind() const {
     return base_.version == 2 ? CapKind::kControlGroupV2 : CapKind::kControlGroupV1;
   }
-  /// Throws Error(kUnavailable).
-  CappedGroup make(std::uint64_t bytes);
+  /// One with that cap, or without one (0), for a child that makes groups itself: it is alone
+  /// there. Throws Error(kUnavailable).
+  ChildGroup make(std::uint64_t bytes);
 
  private:
   std::filesystem::path name(const std::string& last) const;

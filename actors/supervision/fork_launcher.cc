@@ -249,23 +249,23 @@ void ForkLauncher::give_up_groups(const Error& error) {
   no_groups_ = error.message();
 }
 
-void ForkLauncher::make_group(std::uint64_t bytes, Child& child) {
-  child.cap = {bytes, CapKind::kDataLimit, ""};
+void ForkLauncher::make_group(const ProcessSpec& spec, Child& child) {
   child.group.reset();
   try {
     if (!groups_ && no_groups_.empty()) groups_.emplace(root_);
-    if (groups_) {
-      child.group.emplace(groups_->make(bytes));
-      child.cap.kind = groups_->kind();
-    }
+    // Of the first version a process can make groups wherever it is.
+    const bool needed =
+        groups_ && (spec.memory_cap != 0 || groups_->kind() == CapKind::kControlGroupV2);
+    if (needed) child.group.emplace(groups_->make(spec.memory_cap));
   } catch (const Error& error) {
     give_up_groups(error);
   }
-  if (!groups_) child.cap.note = no_groups_;
+  if (spec.memory_cap != 0)
+    child.cap = {spec.memory_cap, groups_ ? groups_->kind() : CapKind::kDataLimit, no_groups_};
 }
 
 void ForkLauncher::remove_empty_groups() {
-  std::erase_if(emptying_, [](CappedGroup& group) { return group.remove(); });
+  std::erase_if(emptying_, [](ChildGroup& group) { return group.remove(); });
 }
 
 pid_t ForkLauncher::start_without_groups(const ProcessSpec& spec, Child& child, int error) {
@@ -276,7 +276,7 @@ pid_t ForkLauncher::start_without_groups(const ProcessSpec& spec, Child& child, 
 }
 
 pid_t ForkLauncher::start(const ProcessSpec& spec, Child& child) {
-  if (spec.memory_cap != 0) make_group(spec.memory_cap, child);
+  if (spec.memory_cap != 0 || spec.own_group) make_group(spec, child);
   std::vector<std::string> command = spec.command;
   std::vector<std::string> environment = environment_with(with_cap(spec.environment, child.cap));
   const auto argv = pointers(command);

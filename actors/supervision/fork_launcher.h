@@ -42,7 +42,7 @@ class ForkLauncher final : public ProcessLauncher {
     std::uint64_t rss_bytes = 0;
     std::uint64_t oom_kills_before = 0;  ///< of this process's group
     MemoryCap cap;
-    std::optional<CappedGroup> group;
+    std::optional<ChildGroup> group;
     bool told = false;  ///< on_death has been called
     /// seen exiting with status 0, which may just not be set yet
     int doubtful_looks = 0;
@@ -63,7 +63,7 @@ class ForkLauncher final : public ProcessLauncher {
   /// Sets `child`'s cap and group. On the launcher's thread, as all that has to do with groups.
   pid_t start(const ProcessSpec& spec, Child& child);
   pid_t start_without_groups(const ProcessSpec& spec, Child& child, int error);
-  void make_group(std::uint64_t bytes, Child& child);
+  void make_group(const ProcessSpec& spec, Child& child);
   void give_up_groups(const Error& error);
   void remove_empty_groups();
   void look_at(pid_t pid, Child& child, bool ended);
@@ -79,7 +79,7 @@ class ForkLauncher final : public ProcessLauncher {
   const int wake_fd_;
   std::optional<ChildGroups> groups_;  // once there is a child with a cap
   std::string no_groups_;              // why there are none
-  std::vector<CappedGroup> emptying_;  // of children that are reaped
+  std::vector<ChildGroup> emptying_;   // of children that are reaped
   Mutex mutex_;
   Condition changed_;
   Request* request_ = nullptr;  // guarded by mutex_: the launch under way

@@ -87,16 +87,19 @@ void print_row(const Screen& screen, const char* what, const std::string& value)
   std::fflush(screen.out);
 }
 
-/// The most that any device holds, and which: "9.2 MiB at most, on front[0,0]".
-std::string memory_text(const mesh::TrainingPlan& plan) {
+/// The most that any device holds, and which: "9.2 MiB a device at most, on front[0,0]; device
+/// processes are capped at 64 MiB".
+std::string memory_text(const mesh::TrainingPlan& plan, std::uint64_t cap) {
   const mesh::Program* most = nullptr;
   for (const mesh::Program& program : plan.train.programs) {
     if (most == nullptr ||
         mesh::device_memory(plan, program.device) > mesh::device_memory(plan, most->device))
       most = &program;
   }
-  return fmt::format("{} a device at most, on {}",
-                     format_bytes(mesh::device_memory(plan, most->device)), most->device_name);
+  return fmt::format(
+      "{} a device at most, on {}{}", format_bytes(mesh::device_memory(plan, most->device)),
+      most->device_name,
+      cap == 0 ? "" : fmt::format("; device processes are capped at {}", format_bytes(cap)));
 }
 
 nlohmann::ordered_json check_json(const actors::AppRun& run, const RunConfig& config,
@@ -125,6 +128,7 @@ nlohmann::ordered_json check_json(const actors::AppRun& run, const RunConfig& co
   for (const mesh::Program& program : plan.train.programs)
     most = std::max(most, mesh::device_memory(plan, program.device));
   json["device_bytes_at_most"] = most;
+  if (config.cluster.memory != 0) json["device_cap_bytes"] = config.cluster.memory;
   return json;
 }
 
@@ -285,7 +289,7 @@ int check_training(const actors::AppRun& run, TrainingApp& app) {
   print_row(screen, "meshes", meshes_text(config.layout));
   print_row(screen, "stages", stages_text(config.layout));
   print_row(screen, "pipeline", pipeline_text(config.layout));
-  print_row(screen, "memory", memory_text(plan));
+  print_row(screen, "memory", memory_text(plan, config.cluster.memory));
   print_row(screen, "training",
             fmt::format("{} steps of {} rows", config.training.steps, config.training.batch));
   return kDone;

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -130,31 +129,16 @@ TEST_F(DataLimit, TheEndOfAProcessThatDoesNotCatchItNamesTheCap) {
   EXPECT_THAT(evidence.log_note(), HasSubstr("front[x=0] is capped at 64 MiB"));
 }
 
-/// Why the control groups of this machine cannot be used by a process like this one; empty where
-/// they can. In a process of its own, which may be moved.
+/// Why the control groups of this machine cannot be used by this process; empty where they can.
+/// With the second version it is in a leaf of its group from here on.
 std::string no_groups_here() {
   if (!fits()) return kDoesNotFit;
-  int ends[2];
-  if (::pipe(ends) != 0) return "no pipe";
-  const pid_t child = ::fork();
-  if (child == 0) {
-    std::string problem;
-    try {
-      ChildGroups groups;
-      groups.make(64 * kMiB);
-    } catch (const Error& error) {
-      problem = error.message();
-    }
-    [[maybe_unused]] const auto written = ::write(ends[1], problem.data(), problem.size());
-    ::_exit(0);
+  try {
+    ChildGroups().make(64 * kMiB);
+  } catch (const Error& error) {
+    return error.message();
   }
-  ::close(ends[1]);
-  std::string problem(1000, '\0');
-  const auto got = ::read(ends[0], problem.data(), problem.size());
-  ::close(ends[0]);
-  ::waitpid(child, nullptr, 0);
-  problem.resize(std::max<ssize_t>(got, 0));
-  return problem;
+  return "";
 }
 
 std::vector<std::string> groups_left() {
@@ -237,7 +221,7 @@ TEST_F(GroupFolders, OfTheSecondVersionBeginWithALeafForThisProcess) {
   EXPECT_THAT(leaves[0], AllOf(::testing::StartsWith("weft."), ::testing::EndsWith(".self")));
   EXPECT_EQ(read(root_ / own_ / leaves[0] / "cgroup.procs"), std::to_string(::getpid()));
 
-  const CappedGroup group = groups.make(64 * kMiB);
+  const ChildGroup group = groups.make(64 * kMiB);
   const fs::path folder = group.entrance().parent_path();
   EXPECT_EQ(folder.parent_path(), root_ / own_);
   EXPECT_EQ(read(folder / "memory.max"), "67108864");
@@ -245,8 +229,29 @@ TEST_F(GroupFolders, OfTheSecondVersionBeginWithALeafForThisProcess) {
   EXPECT_EQ(read(folder / "memory.oom.group"), "1");
   EXPECT_FALSE(group.reached_its_cap());
   std::ofstream(folder / "memory.events") << "low 0\nmax 7\noom 1\noom_kill 2\noom_group_kill 1\n";
+  std::ofstream(folder / "memory.events.local") << "oom 1\noom_kill 2\n";
   EXPECT_TRUE(group.reached_its_cap());
   EXPECT_EQ(group.oom_kills(), 2u);
+}
+
+TEST_F(GroupFolders, OfAChildThatMakesGroupsItselfHasNoCapAndGoesWithThem) {
+  second_version();
+  ChildGroups groups(root_);
+  ChildGroup group = groups.make(0);
+  const fs::path folder = group.entrance().parent_path();
+  EXPECT_TRUE(fs::is_empty(folder));
+  // Its own leaf, and the group of its child, where somebody has been killed.
+  fs::create_directories(folder / "weft.1.2.3.self");
+  fs::create_directories(folder / "weft.1.2.3.1");
+  std::ofstream(folder / "memory.events.local") << "oom_kill 1\n";
+  std::ofstream(folder / "weft.1.2.3.self/memory.events.local") << "oom_kill 2\n";
+  std::ofstream(folder / "weft.1.2.3.1/memory.events.local") << "oom_kill 4\n";
+  EXPECT_EQ(group.oom_kills(), 3u);
+  EXPECT_FALSE(group.remove()) << "these files are the test's";
+  for (const char* file : {"", "weft.1.2.3.self", "weft.1.2.3.1"})
+    fs::remove(folder / file / "memory.events.local");
+  EXPECT_TRUE(group.remove());
+  EXPECT_FALSE(fs::exists(folder));
 }
 
 TEST_F(GroupFolders, OfTheSecondVersionAreNotMadeWhereOthersAreInTheGroup) {
@@ -288,6 +293,7 @@ TEST_F(GroupFolders, OfTheFirstVersionCountSwapAndWhatTheDeadHaveLeftIsRemoved) 
   for (const auto& names : {kept, left})
     for (const std::string& name : names) fs::create_directories(own / name);
   write(own / (here + "4194304000.5.2") / "cgroup.procs", "9\n");  // not empty
+  fs::create_directories(own / left[0] / (here + "4194304001.5.self"));
 
   ChildGroups groups(root_);
   for (const std::string& name : kept) EXPECT_TRUE(fs::exists(own / name)) << name;
@@ -295,7 +301,7 @@ TEST_F(GroupFolders, OfTheFirstVersionCountSwapAndWhatTheDeadHaveLeftIsRemoved) 
   EXPECT_TRUE(fs::exists(own / (here + "4194304000.5.2")));
 
   EXPECT_EQ(groups.kind(), CapKind::kControlGroupV1);
-  const CappedGroup group = groups.make(64 * kMiB);
+  const ChildGroup group = groups.make(64 * kMiB);
   const fs::path folder = group.entrance().parent_path();
   EXPECT_EQ(folder.filename().string(),
             fmt::format("{}{}.{}.1", here, ::getpid(), begun(::getpid())));
