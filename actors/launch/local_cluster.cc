@@ -56,13 +56,11 @@ ProcessSpec LocalCluster::head_spec(const std::string& said, bool begins_anew) c
   role.said = said;
   role.log_level = options_.log_level;
   role.begins_anew = begins_anew;
-  ProcessSpec spec{"head",
-                   command(options_.executable, to_arguments(role)),
-                   {},
-                   log_directory() / "head.log",
-                   options_.token};
-  spec.own_group = options_.caps_devices;
-  return spec;
+  return {"head",
+          command(options_.executable, to_arguments(role)),
+          {},
+          log_directory() / "head.log",
+          options_.token};
 }
 
 ProcessEvents LocalCluster::events_of(const std::string& who) {
@@ -151,7 +149,7 @@ void LocalCluster::start_agent(const HostSpec& host, const Secret& token) {
                    {},
                    log_directory() / ("agent." + host.name + ".log"),
                    token};
-  spec.own_group = options_.caps_devices;
+  spec.caps_children = options_.caps_devices;
   ProcessEvents events = events_of(host.name);
   const pid_t pid = launcher_.launch(spec, events);
   ends_.at(host.name)->pid = pid;

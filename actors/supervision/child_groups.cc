@@ -7,8 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -85,6 +87,29 @@ void end_processes_in(const fs::path& group) {
     if (pid > 1) ::kill(pid, SIGKILL);  // 0: of another namespace
 }
 
+bool descends_from(pid_t pid, pid_t ancestor) {
+  while (pid > 1) {
+    const auto stat = read_proc_stat(pid);
+    if (!stat) return false;
+    pid = stat->parent;
+    if (pid == ancestor) return true;
+  }
+  return false;
+}
+
+/// 0, or the error number. Those that fork meanwhile leave a child behind: several times.
+int move_all(const fs::path& from, const fs::path& to) {
+  for (int round = 0; round < 10; ++round) {
+    const std::vector<pid_t> pids = processes_in(from);
+    if (pids.empty()) break;
+    for (const pid_t pid : pids) {
+      const int error = write_to(to / "cgroup.procs", std::to_string(pid));
+      if (error != 0 && error != ESRCH) return error;
+    }
+  }
+  return 0;
+}
+
 [[noreturn]] void cannot(const std::string& what, int error) {
   throw_error(ErrorCode::kUnavailable, "{}: {}", what, ::strerror(error));
 }
@@ -132,7 +157,7 @@ bool ChildGroup::remove() {
   return true;
 }
 
-ChildGroups::ChildGroups(const fs::path& root) : root_(root) {
+ChildGroups::ChildGroups(const fs::path& root) {
   const auto own = own_memory_group(root);
   if (!own) throw_error(ErrorCode::kUnavailable, "no memory controller of cgroups is to be seen");
   base_ = *own;
@@ -159,6 +184,7 @@ ChildGroups::ChildGroups(const fs::path& root) : root_(root) {
     throw_error(ErrorCode::kUnavailable, "{} says 0",
                 (base_.folder / "memory.use_hierarchy").string());
   }
+  find_leftovers();
   remove_leftovers();
 }
 
@@ -172,23 +198,25 @@ void ChildGroups::move_to_a_leaf() {
   if (has_word(base / "cgroup.subtree_control", "memory")) return;  // the machine's top group
   if (!fs::exists(base / "cgroup.type"))
     throw_error(ErrorCode::kUnavailable, "{} is the top group, and hands no memory on", where);
-  if (const auto others = processes_in(base).size() - 1; others != 0)
+  const pid_t self = ::getpid();
+  const auto others = std::ranges::count_if(
+      processes_in(base), [&](pid_t pid) { return pid != self && !descends_from(pid, self); });
+  if (others != 0)
     throw_error(ErrorCode::kUnavailable,
                 "{} other process{} in the control group {} (one of its own, as by `systemd-run "
                 "--scope -p Delegate=yes`, would do)",
                 others, others == 1 ? " is" : "es are", where);
   const fs::path leaf = name("self");
   if (::mkdir(leaf.c_str(), 0755) != 0) cannot("cannot make " + leaf.string(), errno);
-  const std::string self = std::to_string(::getpid());
-  int error = write_to(leaf / "cgroup.procs", self);
+  int error = move_all(base, leaf);
   if (error == 0) error = write_to(base / "cgroup.subtree_control", "+memory");
   if (error == 0) return;
-  write_to(base / "cgroup.procs", self);
+  move_all(leaf, base);
   ::rmdir(leaf.c_str());
   cannot("cannot hand on the memory of " + where, error);
 }
 
-void ChildGroups::remove_leftovers() const {
+void ChildGroups::find_leftovers() {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(base_.folder, failed)) {
     const std::string found = entry.path().filename().string();
@@ -199,11 +227,19 @@ void ChildGroups::remove_leftovers() const {
       continue;
     const auto stat = read_proc_stat(pid);
     const bool lives = stat && stat->start_ticks == start;
-    if (!lives) remove_empty(entry.path());
+    if (!lives) leftovers_.push_back(entry.path());
   }
 }
 
+void ChildGroups::remove_leftovers() {
+  std::erase_if(leftovers_, [](const fs::path& group) {
+    remove_empty(group);
+    return !fs::exists(group);
+  });
+}
+
 ChildGroup ChildGroups::make(std::uint64_t bytes) {
+  remove_leftovers();  // which may not have been empty yet
   fs::path folder;
   int error = EEXIST;  // another launcher of this process makes some, too
   while (error == EEXIST) {

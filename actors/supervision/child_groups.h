@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/supervision/memory_cap.h"
 #include "core/base/memory_group.h"
@@ -47,19 +48,23 @@ class ChildGroup final {
 /// in, and nowhere else. One thread at a time.
 ///
 /// Version 1 allows that wherever the folder can be written to. Version 2 wants processes in leaves
-/// alone: this process moves into a leaf of its group first, if it is the only one there; where
-/// others are in it (a login session has a shell), groups are not made. So a child that makes
-/// groups itself needs one of its own.
+/// alone: this process first moves into a leaf of its group, with all that descend from it; where
+/// others are in the group (a login session has a shell), groups are not made. So a child that
+/// makes groups itself needs one of its own.
 ///
 ///   SERVICE/                        where this process was started (Delegate=memory)
-///   ├─ weft.4026531836.71.9120.self     this process (version 2)
+///   ├─ weft.4026531836.71.9120.self     this process, and children without caps (version 2)
 ///   ├─ weft.4026531836.71.9120.1        a child, memory.max
 ///   └─ weft.4026531836.71.9120.2        pid namespace, pid and start of this process, number
 class ChildGroups final {
  public:
-  /// Also removes the empty groups that processes which have ended have left there. Throws
-  /// Error(kUnavailable), saying why, where no groups can be made. `root` is "/", but for tests.
+  /// Also removes the groups that processes which have ended have left there, as soon as they are
+  /// empty. Throws Error(kUnavailable), saying why, where no groups can be made. `root` is "/", but
+  /// for tests.
   explicit ChildGroups(const std::filesystem::path& root = "/");
+  ChildGroups(const ChildGroups&) = delete;
+  ChildGroups& operator=(const ChildGroups&) = delete;
+  ~ChildGroups() { remove_leftovers(); }
 
   CapKind kind() const {
     return base_.version == 2 ? CapKind::kControlGroupV2 : CapKind::kControlGroupV1;
@@ -71,12 +76,13 @@ class ChildGroups final {
  private:
   std::filesystem::path name(const std::string& last) const;
   void move_to_a_leaf();
-  void remove_leftovers() const;
+  void find_leftovers();
+  void remove_leftovers();
 
-  const std::filesystem::path root_;
   MemoryGroup base_;
   std::string owner_;  ///< "weft.PID_NAMESPACE.PID.START."
   std::uint64_t last_ = 0;
+  std::vector<std::filesystem::path> leftovers_;  // of processes that have ended
 };
 
 }  // namespace weft::actors

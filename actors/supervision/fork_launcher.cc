@@ -276,7 +276,7 @@ pid_t ForkLauncher::start_without_groups(const ProcessSpec& spec, Child& child, 
 }
 
 pid_t ForkLauncher::start(const ProcessSpec& spec, Child& child) {
-  if (spec.memory_cap != 0 || spec.own_group) make_group(spec, child);
+  if (spec.memory_cap != 0 || spec.caps_children) make_group(spec, child);
   std::vector<std::string> command = spec.command;
   std::vector<std::string> environment = environment_with(with_cap(spec.environment, child.cap));
   const auto argv = pointers(command);

@@ -30,10 +30,9 @@ struct ProcessSpec {
   /// What it may hold of memory at most, in bytes; 0: no limit. By a control group, or else by
   /// RLIMIT_DATA; the process knows by which (own_memory_cap()), and so does its ExitEvidence.
   std::uint64_t memory_cap = 0;
-  /// It gets a control group of its own, of version 2 if there are such: where processes share one,
-  /// none of them can make groups for children with caps. For agents, and for all that their parent
-  /// starts before them.
-  bool own_group = false;
+  /// It starts children with caps itself. So it gets a control group of its own where it could make
+  /// none for them otherwise.
+  bool caps_children = false;
 };
 
 /// Called on the launcher's thread; must not block.

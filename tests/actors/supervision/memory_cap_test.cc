@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -254,6 +255,20 @@ TEST_F(GroupFolders, OfAChildThatMakesGroupsItselfHasNoCapAndGoesWithThem) {
   EXPECT_FALSE(fs::exists(folder));
 }
 
+TEST_F(GroupFolders, OfTheSecondVersionHaveTheDescendantsOfThisProcessInItsLeaf) {
+  second_version();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  write(own_ / "cgroup.procs", fmt::format("{}\n{}\n", ::getpid(), child));
+  EXPECT_EQ(problem(), "none");
+  EXPECT_EQ(read(root_ / own_ / "cgroup.subtree_control"), "+memory");
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
 TEST_F(GroupFolders, OfTheSecondVersionAreNotMadeWhereOthersAreInTheGroup) {
   second_version();
   write(own_ / "cgroup.procs", fmt::format("1\n{}\n", ::getpid()));
@@ -299,9 +314,11 @@ TEST_F(GroupFolders, OfTheFirstVersionCountSwapAndWhatTheDeadHaveLeftIsRemoved) 
   for (const std::string& name : kept) EXPECT_TRUE(fs::exists(own / name)) << name;
   for (const std::string& name : left) EXPECT_FALSE(fs::exists(own / name)) << name;
   EXPECT_TRUE(fs::exists(own / (here + "4194304000.5.2")));
+  fs::remove(own / (here + "4194304000.5.2") / "cgroup.procs");
 
   EXPECT_EQ(groups.kind(), CapKind::kControlGroupV1);
   const ChildGroup group = groups.make(64 * kMiB);
+  EXPECT_FALSE(fs::exists(own / (here + "4194304000.5.2"))) << "its process has ended meanwhile";
   const fs::path folder = group.entrance().parent_path();
   EXPECT_EQ(folder.filename().string(),
             fmt::format("{}{}.{}.1", here, ::getpid(), begun(::getpid())));
