@@ -1,19 +1,16 @@
 #include "apps/data/nifti.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
 
+#include "apps/data/gzip_file.h"
 #include "core/base/error.h"
 
 namespace weft::apps {
 namespace {
 
 constexpr std::size_t kHeaderBytes = 348;
-constexpr std::size_t kLargestFile = std::size_t{1} << 30;
 constexpr std::int64_t kMostVoxels = std::int64_t{1} << 28;
 
 /// Numbers at byte offsets of the file, in its byte order.
@@ -116,27 +113,7 @@ Volume parse_nifti(std::span<const std::byte> bytes, const std::string& name) {
 }
 
 Volume read_nifti(const std::filesystem::path& path) {
-  const auto close = [](gzFile file) { gzclose(file); };
-  const std::unique_ptr<gzFile_s, decltype(close)> file(gzopen(path.c_str(), "rb"), close);
-  if (!file || std::filesystem::is_directory(path))
-    throw_error(ErrorCode::kNotFound, "cannot read {}", path.string());
-  std::vector<std::byte> bytes;
-  std::vector<std::byte> piece(std::size_t{1} << 20);
-  while (true) {
-    const int count = gzread(file.get(), piece.data(), piece.size());
-    if (count < 0)
-      throw_error(ErrorCode::kDataLoss, "{} is damaged: gzip cannot unpack it", path.string());
-    if (count == 0) break;
-    bytes.insert(bytes.end(), piece.begin(), piece.begin() + count);
-    if (bytes.size() > kLargestFile)
-      throw_error(ErrorCode::kInvalidArgument, "{} unpacks to more than 1 GiB", path.string());
-  }
-  int status = Z_OK;
-  gzerror(file.get(), &status);
-  if (status != Z_OK && status != Z_STREAM_END)
-    throw_error(ErrorCode::kDataLoss, "{} is damaged or cut off: gzip cannot unpack it to its end",
-                path.string());
-  return parse_nifti(bytes, path.string());
+  return parse_nifti(read_gzip_file(path), path.string());
 }
 
 }  // namespace weft::apps

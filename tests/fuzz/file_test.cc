@@ -1,16 +1,20 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "apps/data/nifti.h"
+#include "apps/data/png_reader.h"
 #include "apps/data/token_file.h"
+#include "apps/images/idx_file.h"
 #include "apps/run_files/checkpoint.h"
 #include "apps/run_files/safetensors.h"
 #include "core/base/error.h"
 #include "tests/fuzz/allocation_limit.h"
 #include "tests/fuzz/mutator.h"
+#include "tests/support/image_files.h"
 #include "tests/support/nifti_bytes.h"
 #include "tests/support/scratch_folder.h"
 
@@ -111,18 +115,19 @@ TEST_F(FileFuzz, ADamagedTokenFileIsRefusedOrReadWithinItsBounds) {
   });
 }
 
-TEST_F(FileFuzz, ADamagedVolumeIsRefusedOrReadWithinItsBounds) {
-  const std::vector<std::uint8_t> voxels(60, 7);
-  const std::vector<std::byte> sound = test::nifti_bytes<std::uint8_t>({3, 4, 5}, 2, voxels);
+/// Reads copies of `sound` that are damaged within their first `front` bytes: refused, or read
+/// without a step outside.
+template <typename Read>
+void parts_survive_damage(const std::vector<std::byte>& sound, std::size_t front, Read read) {
   test::Mutator mutator(7);
   int refused = 0;
   for (int round = 0; round < 2'000; ++round) {
     SCOPED_TRACE(round);
-    auto damaged = mutator.damage(std::span(sound).first(352));
-    damaged.insert(damaged.end(), sound.begin() + 352, sound.end());
+    auto damaged = mutator.damage(std::span(sound).first(front));
+    damaged.insert(damaged.end(), sound.begin() + front, sound.end());
     const test::AllocationLimit limit(256 * damaged.size() + (2 << 20));
     try {
-      EXPECT_FALSE(parse_nifti(damaged, "volume").voxels.empty());
+      read(damaged);
     } catch (const Error& error) {
       ASSERT_TRUE(error.code() == ErrorCode::kDataLoss ||
                   error.code() == ErrorCode::kInvalidArgument)
@@ -131,6 +136,47 @@ TEST_F(FileFuzz, ADamagedVolumeIsRefusedOrReadWithinItsBounds) {
     }
   }
   EXPECT_GT(refused, 200);
+}
+
+TEST_F(FileFuzz, ADamagedVolumeIsRefusedOrReadWithinItsBounds) {
+  const std::vector<std::uint8_t> voxels(60, 7);
+  parts_survive_damage(test::nifti_bytes<std::uint8_t>({3, 4, 5}, 2, voxels), 352,
+                       [](const std::vector<std::byte>& damaged) {
+                         EXPECT_FALSE(parse_nifti(damaged, "volume").voxels.empty());
+                       });
+}
+
+TEST_F(FileFuzz, ADamagedIdxFileIsRefusedOrReadWithinItsBounds) {
+  parts_survive_damage(test::idx_bytes({2, 3, 4}, std::vector<std::uint8_t>(24, 9)), 20,
+                       [](const std::vector<std::byte>& damaged) {
+                         EXPECT_LT(parse_idx(damaged, "images").values.size(), damaged.size());
+                       });
+}
+
+TEST_F(FileFuzz, ADamagedPictureIsRefusedOrReadWithinItsBounds) {
+  const std::string png = to_png(Picture(6, 5, {1, 2, 3}));
+  const auto bytes = std::as_bytes(std::span(png));
+  // the header's content and all of the pixels', their checksums made good again
+  std::vector<std::byte> contents(bytes.begin() + 16, bytes.begin() + 29);
+  contents.insert(contents.end(), bytes.begin() + 41, bytes.end() - 16);
+  parts_survive_damage(contents, contents.size(), [&](const std::vector<std::byte>& damaged) {
+    std::string file = png.substr(0, 8);
+    const auto chunk = [&](const std::string& kind, std::span<const std::byte> content) {
+      const std::string body =
+          kind + std::string(reinterpret_cast<const char*>(content.data()), content.size());
+      const auto number = [&](std::uint32_t value) {
+        for (const int shift : {24, 16, 8, 0}) file += static_cast<char>(value >> shift);
+      };
+      number(content.size());
+      file += body;
+      number(crc32(0, reinterpret_cast<const Bytef*>(body.data()), body.size()));
+    };
+    const std::size_t header = std::min<std::size_t>(13, damaged.size());
+    chunk("IHDR", std::span(damaged).first(header));
+    chunk("IDAT", std::span(damaged).subspan(header));
+    chunk("IEND", {});
+    EXPECT_GT(parse_png(std::as_bytes(std::span(file)), "picture").width(), 0);
+  });
 }
 
 TEST_F(FileFuzz, ExtentsWhoseProductOverflowsAreNoTensor) {

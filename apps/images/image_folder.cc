@@ -1,0 +1,129 @@
+#include "apps/images/image_folder.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "apps/data/png_reader.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace fs = std::filesystem;
+namespace {
+
+/// What lies in a folder, by name, but for what is hidden.
+std::vector<fs::path> entries(const fs::path& folder) {
+  if (!fs::is_directory(folder))
+    throw_error(ErrorCode::kNotFound, "there is no folder {}", folder.string());
+  std::vector<fs::path> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (!entry.path().filename().string().starts_with('.')) paths.push_back(entry.path());
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
+bool is_png(const fs::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension == ".png" && fs::is_regular_file(path);
+}
+
+/// Which part of an axis of `from` pixels each of `to` pixels covers, in units of 1 / to of one.
+struct Cover {
+  std::int64_t first = 0;                   ///< Pixel.
+  std::vector<std::uint32_t> weights = {};  ///< Of it and those after it; their sum is `from`.
+};
+
+std::vector<Cover> covers(std::int64_t from, std::int64_t to) {
+  std::vector<Cover> result;
+  for (std::int64_t i = 0; i < to; ++i) {
+    Cover cover{.first = i * from / to};
+    for (std::int64_t j = cover.first; j * to < (i + 1) * from; ++j) {
+      cover.weights.push_back(std::min((j + 1) * to, (i + 1) * from) - std::max(j * to, i * from));
+    }
+    result.push_back(std::move(cover));
+  }
+  return result;
+}
+
+std::uint32_t value_of(Colour colour, int channel, int colours) {
+  if (colours == 1)
+    return (299u * colour.red + 587u * colour.green + 114u * colour.blue + 500u) / 1000u;
+  return channel == 0 ? colour.red : channel == 1 ? colour.green : colour.blue;
+}
+
+}  // namespace
+
+std::vector<std::string> labels_of_folder(const fs::path& folder) {
+  std::vector<std::string> labels;
+  for (const fs::path& path : entries(folder)) {
+    if (!fs::is_directory(path))
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{} lies beside the labels: pictures belong into subfolders of {} that have the "
+                  "names of their labels",
+                  path.string(), folder.string());
+    labels.push_back(path.filename().string());
+  }
+  if (labels.size() < 2)
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} has {} subfolders; it needs one for each label, and two at least",
+                folder.string(), labels.size());
+  return labels;
+}
+
+std::vector<std::uint8_t> scaled_values(const Picture& picture, int height, int width,
+                                        int colours) {
+  const std::vector<Cover> rows = covers(picture.height(), height);
+  const std::vector<Cover> columns = covers(picture.width(), width);
+  const std::uint64_t area = std::uint64_t(picture.height()) * picture.width();
+  std::vector<std::uint8_t> values;
+  values.reserve(rows.size() * columns.size() * colours);
+  for (const Cover& row : rows) {
+    for (const Cover& column : columns) {
+      for (int channel = 0; channel < colours; ++channel) {
+        std::uint64_t sum = area / 2;  // to the nearest
+        for (std::size_t p = 0; p < row.weights.size(); ++p) {
+          for (std::size_t q = 0; q < column.weights.size(); ++q) {
+            const Colour colour = picture.at(column.first + q, row.first + p);
+            sum += std::uint64_t{row.weights[p]} * column.weights[q] *
+                   value_of(colour, channel, colours);
+          }
+        }
+        values.push_back(static_cast<std::uint8_t>(sum / area));
+      }
+    }
+  }
+  return values;
+}
+
+LabelledImages read_image_folder(const fs::path& folder, const std::vector<std::string>& classes,
+                                 int height, int width, int colours) {
+  LabelledImages images{.height = height, .width = width, .colours = colours};
+  for (const std::string& label : labels_of_folder(folder)) {
+    const auto known = std::ranges::find(classes, label);
+    if (known == classes.end())
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{} is none of the labels of this data set, which are {}: put the same folder on "
+                  "all hosts",
+                  (folder / label).string(), fmt::join(classes, ", "));
+    const std::size_t before = images.size();
+    for (const fs::path& path : entries(folder / label)) {
+      if (!is_png(path))
+        throw_error(ErrorCode::kInvalidArgument,
+                    "{} is not a PNG file: convert it, or move it out of the folder",
+                    path.string());
+      images.append(scaled_values(read_png(path), height, width, colours), known - classes.begin());
+    }
+    if (images.size() == before)
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{} has no pictures: put PNG files there, or remove the folder",
+                  (folder / label).string());
+  }
+  return images;
+}
+
+}  // namespace weft::apps
