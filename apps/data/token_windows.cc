@@ -1,9 +1,5 @@
 #include "apps/data/token_windows.h"
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
@@ -11,15 +7,12 @@
 namespace weft::apps {
 
 TokenWindows::TokenWindows(const TokenFile& file, int sequence, std::uint64_t seed)
-    : file_(file), sequence_(sequence), seed_(seed), validation_stride_(1) {
+    : file_(file), sequence_(sequence), seed_(seed) {
   if (sequence < 1 || file.size() < static_cast<std::size_t>(sequence) + 1)
     throw_error(ErrorCode::kInvalidArgument,
                 "a text of {} tokens has no window of {} tokens and the one after", file.size(),
                 sequence);
-  // Multiples of the golden section, modulo 1, are spread as evenly as can be.
-  const std::int64_t windows = num_disjoint_windows();
-  validation_stride_ = std::max<std::int64_t>(1, std::llround(0.6180339887 * windows));
-  while (std::gcd(validation_stride_, windows) != 1) ++validation_stride_;
+  validation_order_ = SpreadOrder(num_disjoint_windows());
 }
 
 std::size_t TokenWindows::training_offset(std::int64_t step, std::int64_t row) const {
@@ -33,9 +26,7 @@ std::int64_t TokenWindows::num_disjoint_windows() const { return (file_.size() -
 
 std::size_t TokenWindows::validation_offset(std::int64_t row) const {
   WEFT_CHECK(row >= 0, "row {}", row);
-  const std::int64_t window =
-      row % num_disjoint_windows() * validation_stride_ % num_disjoint_windows();
-  return window * static_cast<std::size_t>(sequence_);
+  return validation_order_[row] * static_cast<std::size_t>(sequence_);
 }
 
 void TokenWindows::read(std::size_t offset, std::span<std::int32_t> inputs,

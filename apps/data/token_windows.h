@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "apps/data/spread_order.h"
 #include "apps/data/token_file.h"
 
 namespace weft::apps {
@@ -35,7 +36,7 @@ class TokenWindows {
   const TokenFile& file_;
   int sequence_;
   std::uint64_t seed_;
-  std::int64_t validation_stride_;  // in windows; has no divisor in common with their number
+  SpreadOrder validation_order_{1};  // of windows
 };
 
 }  // namespace weft::apps

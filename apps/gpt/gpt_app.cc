@@ -70,8 +70,8 @@ PreparedData GptApp::prepare() {
                    dataset](const ShowRequest& request) {
             FinalReport report{.title = "the model writes"};
             if (sample.tokens == 0) return report;
-            report.text = generate(request.device, shape, request.parameters, *dataset->tokenizer,
-                                   sample, seed, request.stop);
+            report.text = generate(request.device, shape, request.trained.parameters,
+                                   *dataset->tokenizer, sample, seed, request.stop);
             return report;
           }};
 }

@@ -37,6 +37,7 @@ class RunDirectory {
   std::filesystem::path scores() const { return path_ / "scores.txt"; }
   std::filesystem::path config() const { return path_ / "cluster.yaml"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  std::filesystem::path best() const { return path_ / "best.safetensors"; }
   /// Where a run that goes on from an older checkpoint leaves what came after it: PATH/abandoned.1,
   /// then .2, ...; the first free one.
   std::filesystem::path next_abandoned() const;

@@ -53,7 +53,7 @@ struct Style {
     return fmt::format("  {}{:<17}{}{}\n", dim, what, plain, value);
   }
   std::string file(const std::string& name, const std::string& what) const {
-    return fmt::format("    {:<16}{}{}{}\n", name, dim, what, plain);
+    return fmt::format("    {:<17}{}{}{}\n", name, dim, what, plain);
   }
 
   std::string bold, dim, green, plain;
@@ -86,6 +86,9 @@ std::string loss_rows(const RunSummary& s, const Style& style) {
   std::string text =
       style.row("training loss", fmt::format("{:.3f} -> {:.3f}", s.first_loss, s.last_loss));
   if (s.last_validation_loss) text += style.row("validation loss", validation_loss(s, style));
+  if (s.best_validation_loss && s.best_validation_step != s.last_validation_step)
+    text += style.row("least of them", fmt::format("{:.3f} after step {}", *s.best_validation_loss,
+                                                   s.best_validation_step));
   if (s.skipped_updates > 0)
     text += style.row("updates skipped", fmt::format("{} of {}: their gradients were not finite",
                                                      s.skipped_updates, s.steps));
@@ -117,6 +120,9 @@ std::string file_list(const RunSummary& s, const RunDirectory& directory, const 
   text += style.file("timeline.svg", "one step, drawn: compute and transfers of every device");
   text += style.file("trace.json", "the same to walk through: open it at ui.perfetto.dev");
   for (const auto& [name, what] : s.report.files) text += style.file(name, what);
+  if (std::filesystem::exists(directory.best()))
+    text += style.file(directory.best().filename(),
+                       "the parameters of the step with the least validation loss");
   if (s.checkpoint_step > 0) {
     const std::string more = s.steps < s.total_steps
                                  ? fmt::format("; go on with --set checkpoint.resume={}", folder)
@@ -141,12 +147,19 @@ void summarize(const std::vector<StepMetrics>& steps, RunSummary& summary) {
   summary.last_loss = mean_of_last_finite(steps);
   summary.skipped_updates = std::ranges::count(steps, true, &StepMetrics::update_skipped);
   summary.first_validation_loss.reset();
+  summary.best_validation_loss.reset();
+  summary.best_validation_step = 0;
   summary.seconds = summary.transfer_seconds = summary.exposed_transfer_seconds = 0;
   summary.resharded_bytes = 0;
   std::vector<double> speeds;
   for (const StepMetrics& m : steps) {
     if (m.validation_loss) {
       if (!summary.first_validation_loss) summary.first_validation_loss = m.validation_loss;
+      if (std::isfinite(*m.validation_loss) &&
+          !(summary.best_validation_loss && *summary.best_validation_loss <= *m.validation_loss)) {
+        summary.best_validation_loss = m.validation_loss;
+        summary.best_validation_step = m.step;
+      }
       summary.last_validation_loss = m.validation_loss;
       summary.last_validation_step = m.step;
     }
@@ -166,6 +179,8 @@ std::string to_json(const RunSummary& s) {
     return value && std::isfinite(*value) ? nlohmann::ordered_json(*value)
                                           : nlohmann::ordered_json();
   };
+  nlohmann::ordered_json figures = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : s.report.figures) figures[name] = number(value);
   const nlohmann::ordered_json json = {
       {"name", s.name},
       {"app", s.app},
@@ -180,6 +195,8 @@ std::string to_json(const RunSummary& s) {
       {"last_loss", number(s.last_loss)},
       {"first_validation_loss", number(s.first_validation_loss)},
       {"last_validation_loss", number(s.last_validation_loss)},
+      {"best_validation_loss", number(s.best_validation_loss)},
+      {"best_validation_step", s.best_validation_step},
       {"skipped_updates", s.skipped_updates},
       {"baseline_loss", s.baseline.loss > 0 ? number(s.baseline.loss) : number({})},
       {"baseline", s.baseline.name},
@@ -191,6 +208,7 @@ std::string to_json(const RunSummary& s) {
       {"recoveries", s.recoveries},
       {"checkpoint_step", s.checkpoint_step},
       {"checkpoint_seconds", s.checkpoint_seconds},
+      {"figures", figures},
       {"sample", s.report.text}};
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

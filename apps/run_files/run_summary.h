@@ -26,6 +26,8 @@ struct FinalReport {
   bool prose = true;
   /// Left in the run's folder: name, what it is.
   std::vector<std::pair<std::string, std::string>> files = {};
+  /// Numbers for summary.json: name, value.
+  std::vector<std::pair<std::string, double>> figures = {};
 };
 
 /// What a whole run came to: summary.json, and the screen at its end. A value.
@@ -46,6 +48,8 @@ struct RunSummary {
   std::optional<double> first_validation_loss = {};
   std::optional<double> last_validation_loss = {};
   std::int64_t last_validation_step = 0;
+  std::optional<double> best_validation_loss = {};  ///< The least; of equal ones the first.
+  std::int64_t best_validation_step = 0;
   Baseline baseline = {};
   std::string unit = "tokens";  ///< See StepMetrics.
   double units_per_second = 0;  ///< Median of this run's steps.

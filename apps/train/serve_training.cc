@@ -14,6 +14,7 @@
 #include "actors/launch/app_main.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/run_events.h"
+#include "apps/run_files/checkpoint.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/run_files/run_directory.h"
 #include "apps/train/compare_layouts.h"
@@ -219,15 +220,15 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
 
 /// What the app shows, on the device that this machine has for it; empty if it shows nothing.
 /// Borrows everything.
-std::function<FinalReport(const std::vector<TensorView>&, const std::filesystem::path&)> show_of(
+std::function<FinalReport(const TrainedValues&, const std::filesystem::path&)> show_of(
     const actors::AppRun& run, const RunConfig& config, const PreparedData& data,
     const Screen& screen) {
   if (!data.show) return {};
-  return [&](const std::vector<TensorView>& parameters, const std::filesystem::path& folder) {
+  return [&](const TrainedValues& trained, const std::filesystem::path& folder) {
     return show_on(
         driver_devices(config.cluster.device),
         [&](Device& device) {
-          return data.show({device, parameters, folder, run.stop});
+          return data.show({device, trained, folder, run.stop});
         },
         [&](const std::string& line) {
           say(screen.out, "  {}\n", line);

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/run_files/checkpoint.h"
 #include "apps/run_files/run_summary.h"
+#include "apps/train/trained_values.h"
 #include "core/config/config_node.h"
 #include "core/device/device.h"
 #include "mesh/plan/training_plan.h"
@@ -39,7 +39,7 @@ struct ModelDescription {
 /// What an app shows its trained model with. Borrows all of it for the call.
 struct ShowRequest {
   Device& device;  ///< To compute on; may be a GPU.
-  const std::vector<TensorView>& parameters;
+  const TrainedValues& trained;
   const std::filesystem::path& folder;  ///< The run's, for files that people may like.
   /// Nobody waits for it any more: end with what there is, or throw Error(kCancelled).
   std::stop_token stop = {};

@@ -40,6 +40,7 @@ CheckpointConfig parse_checkpoint(const ConfigNode& node) {
   node.read("keep", c.keep, {.min = 1, .max = 1000});
   node.read_bytes("buffer", c.buffer, {.min = 1});
   node.read("background", c.background);
+  node.read("best", c.best);
   if (const auto resume = node.find("resume"); resume && !resume->as<std::string>().empty())
     c.resume = resume->as_path();
   node.finish();

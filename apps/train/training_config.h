@@ -38,6 +38,8 @@ struct CheckpointConfig {
   std::uint64_t buffer = std::uint64_t{256} << 20;
   /// Training goes on while one is written, where memory allows a copy of parameters and moments.
   bool background = true;
+  /// The parameters of the step with the least validation loss are kept beside the checkpoints.
+  bool best = false;
   /// A checkpoint, a folder of them, or a run's folder.
   std::optional<std::filesystem::path> resume = {};
 

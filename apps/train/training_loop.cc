@@ -21,6 +21,7 @@
 #include "apps/run_files/metrics.h"
 #include "apps/run_files/safetensors.h"
 #include "apps/run_files/timeline_plot.h"
+#include "apps/train/best_values.h"
 #include "apps/train/checkpoint_turns.h"
 #include "apps/train/model_parameters.h"
 #include "apps/train/resume.h"
@@ -82,6 +83,7 @@ class Loop {
     summary_.steps = resumed.steps_done;
     metrics_.emplace(environment.directory.metrics(), resumed.steps_done);
     if (resumed.from) store_.follow(*resumed.from);
+    if (run.checkpoint.best) best_.emplace(environment.directory, resumed);
   }
 
   Loop(const Loop&) = delete;
@@ -255,6 +257,7 @@ class Loop {
     look_for_divergence(m, result.first_not_finite);
     if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0) checkpoint_due_ = true;
     if (checkpoint_due_ && step < run_.training.steps) write_if_sound(m);
+    if (best_ && best_->beaten_by(m.validation_loss)) keep_as_best(m);
     by_engine([&] { engine_.keep_state(step); });
   }
 
@@ -321,6 +324,16 @@ class Loop {
           "  no checkpoint of step {}: its loss, gradients or validation loss are not finite",
           m.step));
     }
+  }
+
+  /// Its parameters; where the disk refuses them, those before stay.
+  void keep_as_best(const StepMetrics& m) {
+    settle(turns_.wait(), OnRefusal::kGoOn);  // there is one copy of the state to read from
+    const auto refused =
+        by_engine([&] { return best_->write(m.step, *m.validation_loss, engine_); });
+    if (refused)
+      progress_.note(fmt::format("  the parameters of step {}, the best so far, are not kept: {}",
+                                 m.step, refused->message()));
   }
 
   void doing(const std::string& what) const {
@@ -457,7 +470,13 @@ class Loop {
                                    format_bytes(needed), format_bytes(*free)));
     try {
       const SafetensorsFile values(file);
-      summary_.report = run_.show(values.tensors(), environment_.directory.path());
+      TrainedValues trained{.parameters = values.tensors(), .step = summary_.steps};
+      std::optional<SafetensorsFile> best;
+      if (best_ && best_->step() > 0) {
+        trained.best = &best.emplace(best_->path()).tensors();
+        trained.best_step = best_->step();
+      }
+      summary_.report = run_.show(trained, environment_.directory.path());
     } catch (...) {
       return not_shown(current_error().message());
     }
@@ -522,6 +541,7 @@ class Loop {
   bool engine_failed_ = false;    ///< What was thrown last came from there.
   const std::optional<fs::path> resumed_from_;
   std::optional<MetricsFile> metrics_;  ///< Made anew where training goes back.
+  std::optional<BestValues> best_;      ///< Where the run keeps them.
   CheckpointStore store_;
   CheckpointTurns turns_;
   Nanoseconds paused_before_ = Nanoseconds::zero();  ///< For checkpoints, up to the last step.

@@ -5,13 +5,12 @@
 #include <functional>
 #include <stop_token>
 #include <string>
-#include <vector>
 
 #include "actors/head/cluster_messages.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/run_files/run_directory.h"
 #include "apps/run_files/run_summary.h"
-#include "apps/run_files/safetensors.h"
+#include "apps/train/trained_values.h"
 #include "apps/train/training_config.h"
 #include "core/base/clock.h"
 #include "mesh/runtime/training_engine.h"
@@ -33,8 +32,7 @@ struct TrainingRun {
   std::string subtitle;  ///< For pictures: "eager-1f1b, front 1x2 to back 2x1".
   /// What the trained model can do; called when the engine's devices were given back. What it
   /// throws is told, and the run is done all the same. Empty: the app shows nothing.
-  std::function<FinalReport(const std::vector<TensorView>&, const std::filesystem::path& folder)>
-      show;
+  std::function<FinalReport(const TrainedValues&, const std::filesystem::path& folder)> show;
   bool restarted = false;  ///< The driver has died, and goes on with what lies in the run's folder.
   TimePoint started = {};  ///< Of the driver, for the time to the first step.
 };

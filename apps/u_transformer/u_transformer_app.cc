@@ -64,7 +64,7 @@ void write_scores(const Scores& scores, const std::filesystem::path& path) {
 FinalReport show(const UTransformerShape& shape, const BrainDataset& dataset,
                  const ShowRequest& request) {
   const std::vector<Segmentation> seen =
-      segment(request.device, shape, request.parameters, dataset.held_out, request.stop);
+      segment(request.device, shape, request.trained.parameters, dataset.held_out, request.stop);
   const Segmentation usual = dataset.usual_regions();
   std::filesystem::create_directories(request.folder / "pictures");
   Scores scores;

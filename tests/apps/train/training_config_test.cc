@@ -50,9 +50,10 @@ TEST(TrainingConfig, ASmallLearningRateNeedsNoMinimum) {
 
 TEST(CheckpointConfig, ReadsItsSection) {
   const auto document =
-      ConfigDocument::parse("{every: 5, keep: 3, resume: runs/a}", "/somewhere/c.yaml");
+      ConfigDocument::parse("{every: 5, keep: 3, best: true, resume: runs/a}", "/somewhere/c.yaml");
   const CheckpointConfig config = parse_checkpoint(document.root());
   EXPECT_EQ(config.every, 5);
+  EXPECT_TRUE(config.best);
   EXPECT_EQ(config.resume, "/somewhere/runs/a") << "a path counts from the file that it stands in";
 }
 

@@ -1,0 +1,169 @@
+#include "apps/classifier/classifier_app.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "apps/classifier/classifier_config.h"
+#include "apps/classifier/scores.h"
+#include "apps/images/image_batches.h"
+#include "apps/run_files/progress_display.h"
+#include "apps/train/app_sections.h"
+#include "apps/train/training_config.h"
+#include "core/autodiff/differentiate.h"
+#include "core/base/error.h"
+#include "core/base/sha256.h"
+
+namespace weft::apps {
+namespace {
+
+/// "Fashion-MNIST", or the folder.
+std::string name_of(const ImageDataConfig& data) {
+  return data.path.empty() ? "Fashion-MNIST" : data.path;
+}
+
+/// Validation loss needs rows that are held out.
+void check_validation(const ConfigNode& root, const ImageDataConfig& data) {
+  std::int64_t every = TrainingConfig{}.validate_every;
+  const auto training = root.find("training");
+  const auto given = training && training->kind() == ConfigNode::Kind::kMap
+                         ? training->find("validate_every")
+                         : std::nullopt;
+  if (given) every = given->as<std::int64_t>();
+  if (data.validation_fraction == 0 && every != 0)
+    root.at("data").fail(
+        "data.validation_fraction is 0, so nothing is held out to validate on: raise it, or set "
+        "training.validate_every: 0");
+}
+
+std::string model_text(const ClassifierShape& shape) {
+  std::string layers;
+  if (!shape.channels.empty())
+    layers = fmt::format("{} channels, ", fmt::join(shape.channels, "-"));
+  return fmt::format("{}: {} x {} pixels, {}hidden {}, {} classes",
+                     shape.kind == ClassifierShape::Kind::kMlp ? "MLP" : "CNN", shape.height,
+                     shape.width, layers, fmt::join(shape.hidden, "-"), shape.classes);
+}
+
+/// What is shown of parameters: how good they are on pictures that they were not trained with.
+class Showing {
+ public:
+  Showing(const ClassifierShape& shape, const ImageDataset& dataset, const ShowRequest& request)
+      : shape_(shape), dataset_(dataset), request_(request) {
+    text_ = fmt::format("{:<16}{:>10}{:>10}{:>10}\n", "", "step", "loss", "right");
+  }
+
+  /// `when`: "best" or "last". Gives the scores on the test's pictures, or where there are none, on
+  /// those that are held out to validate on.
+  std::optional<Scores> add(const std::vector<TensorView>& parameters, std::int64_t step,
+                            const std::string& when) {
+    std::optional<Scores> shown;
+    for (const auto& [part, images] :
+         {std::pair<std::string, const LabelledImages&>("validation", dataset_.validation),
+          std::pair<std::string, const LabelledImages&>("test", dataset_.test)}) {
+      auto scores =
+          score(request_.device, shape_, dataset_.scale, parameters, images, request_.stop);
+      if (!scores) continue;
+      text_ += fmt::format("{:<16}{:>10}{:>10.3f}{:>8.2f} %  {} step\n", part, with_thousands(step),
+                           scores->loss, 100 * scores->accuracy, when);
+      figures_.emplace_back(fmt::format("{}_loss_at_{}_step", part, when), scores->loss);
+      figures_.emplace_back(fmt::format("{}_accuracy_at_{}_step", part, when), scores->accuracy);
+      shown = std::move(scores);
+    }
+    return shown;
+  }
+
+  FinalReport report(const Scores& scores, const std::string& when) {
+    const bool tested = dataset_.test.size() > 0;
+    const LabelledImages& images = tested ? dataset_.test : dataset_.validation;
+    write_png(wrong_pictures(images, scores, dataset_.classes.size()),
+              request_.folder / "wrong.png");
+    nlohmann::ordered_json json = {{"pictures", tested ? "test" : "validation"},
+                                   {"step", when},
+                                   {"classes", dataset_.classes},
+                                   {"confusion", scores.confusion}};
+    std::ofstream(request_.folder / "confusion.json") << json.dump() << "\n";
+    return {.title = "on pictures that it was not trained with",
+            .text = text_ + "\n" + confusion_table(dataset_.classes, scores),
+            .prose = false,
+            .files = {{"wrong.png", "a row for each label: pictures that were called otherwise"},
+                      {"confusion.json", "how often each label was called which"}},
+            .figures = figures_};
+  }
+
+ private:
+  const ClassifierShape& shape_;
+  const ImageDataset& dataset_;
+  const ShowRequest& request_;
+  std::string text_;
+  std::vector<std::pair<std::string, double>> figures_;
+};
+
+FinalReport show(const ClassifierShape& shape, const ImageDataset& dataset,
+                 const ShowRequest& request) {
+  Showing showing(shape, dataset, request);
+  const TrainedValues& trained = request.trained;
+  std::optional<Scores> best;
+  if (trained.best != nullptr) best = showing.add(*trained.best, trained.best_step, "best");
+  const std::optional<Scores> last = showing.add(trained.parameters, trained.step, "last");
+  if (!last) return {};
+  return best ? showing.report(*best, "best") : showing.report(*last, "last");
+}
+
+}  // namespace
+
+ModelDescription ClassifierApp::read(const ConfigNode& root, const BatchShape& batch,
+                                     std::uint64_t seed) {
+  seed_ = seed;
+  AppSections sections(root);
+  sections.read("model", [&] { shape_ = parse_classifier(root.at("model")); });
+  sections.read("data", [&] {
+    if (!root.has("data")) return;
+    data_ = parse_image_data(root.at("data"));
+    check_validation(root, data_);
+  });
+  sections.finish();
+  shape_.batch = batch.rows_per_microbatch;
+  shape_.height = data_.height;
+  shape_.width = data_.width;
+  shape_.colours = data_.colours;
+  shape_.classes = data_.classes.size();
+  const ClassifierGraph model = classifier_graph(shape_, 1.0 / (batch.microbatches * shape_.batch));
+  return {
+      .graphs = {differentiate(model.graph, model.loss), model.graph, model.loss},
+      .text = fmt::format("{}, {:.2f} M parameters, {}", model_text(shape_),
+                          model.graph.num_parameter_elements() * 1e-6, to_string(shape_.precision)),
+      .data = fmt::format("{}, {} labels", name_of(data_), data_.classes.size()),
+      .units_per_row = 1,
+      .unit = "pictures"};
+}
+
+PreparedData ClassifierApp::prepare() {
+  // Shared with what shows the model at the end.
+  const auto dataset = std::make_shared<const ImageDataset>(ImageDataset::load(data_));
+  const ImageBatchesRecipe recipe{
+      .data = data_, .rows_per_microbatch = shape_.batch, .seed = seed_, .digest = dataset->digest};
+  const std::string what = fmt::format(
+      "classifier|{}|{}|{}|{}|{}", shape_.kind == ClassifierShape::Kind::kMlp ? "mlp" : "cnn",
+      fmt::join(shape_.channels, ","), fmt::join(shape_.hidden, ","), dataset->digest, seed_);
+  return {.text = fmt::format("{}: {} pictures to train on, {} to validate, {} to test; {} labels",
+                              name_of(data_), with_thousands(dataset->train.size()),
+                              with_thousands(dataset->validation.size()),
+                              with_thousands(dataset->test.size()), dataset->classes.size()),
+          .batches = encode(recipe),
+          .digest = sha256(std::as_bytes(std::span(what))),
+          .baseline = {dataset->frequency_loss(), "guessing by frequency"},
+          .show = [shape = shape_, dataset](const ShowRequest& request) {
+            return show(shape, *dataset, request);
+          }};
+}
+
+std::unique_ptr<mesh::BatchSource> ClassifierApp::open_batches(
+    std::span<const std::byte> batches) const {
+  return std::make_unique<ImageBatches>(decode<ImageBatchesRecipe>(batches));
+}
+
+}  // namespace weft::apps

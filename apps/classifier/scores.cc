@@ -1,0 +1,110 @@
+#include "apps/classifier/scores.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+#include <span>
+
+#include "apps/classification/block_evaluation.h"
+#include "apps/train/model_parameters.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr std::size_t kShownOfLabel = 16;
+constexpr int kMargin = 4;
+constexpr int kLeastShownPixels = 56;  // smaller pictures are enlarged to about that
+
+Picture drawn(const LabelledImages& images, std::size_t row) {
+  Picture picture(images.width, images.height);
+  const auto values = images.image(row);
+  for (int y = 0; y < images.height; ++y) {
+    for (int x = 0; x < images.width; ++x) {
+      const std::size_t at = (y * static_cast<std::size_t>(images.width) + x) * images.colours;
+      const std::size_t last = images.colours - 1;
+      picture.set(x, y, {values[at], values[at + last / 2], values[at + last]});
+    }
+  }
+  return picture;
+}
+
+}  // namespace
+
+std::optional<Scores> score(Device& device, const ClassifierShape& shape, const PixelScale& scale,
+                            const std::vector<TensorView>& parameters, const LabelledImages& images,
+                            const std::stop_token& stop) {
+  if (images.size() == 0) return std::nullopt;
+  BlockEvaluation blocks(device, shape, scale);
+  set_parameters(blocks.evaluation(), parameters);
+  const std::size_t classes = shape.classes;
+  Scores scores;
+  scores.confusion.assign(classes, std::vector<std::int64_t>(classes));
+  std::int64_t right = 0;
+  for (std::size_t b = 0; b < BlockEvaluation::num_blocks(images); ++b) {
+    if (stop.stop_requested())
+      throw_error(ErrorCode::kCancelled, "interrupted after {} of {} pictures", scores.said.size(),
+                  images.size());
+    const ImageBlock block = blocks.run(images, b);
+    for (std::size_t i = 0; i < block.rows; ++i) {
+      const std::uint16_t label = images.labels[block.first + i];
+      const std::vector<double> sure =
+          probabilities(std::span(block.logits).subspan(i * classes, classes));
+      const auto likeliest = std::ranges::max_element(sure);
+      const auto said = static_cast<std::uint16_t>(likeliest - sure.begin());
+      scores.loss -= std::log(std::max(sure[label], 1e-300));
+      scores.said.push_back(said);
+      scores.sure.push_back(*likeliest);
+      ++scores.confusion[label][said];
+      right += said == label ? 1 : 0;
+    }
+  }
+  scores.loss /= images.size();
+  scores.accuracy = static_cast<double>(right) / images.size();
+  return scores;
+}
+
+std::string confusion_table(const std::vector<std::string>& classes, const Scores& scores) {
+  constexpr std::size_t kNamed = 3;
+  std::string text = fmt::format("{:<16}{:>10}  {}\n", "true label", "right", "called instead");
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    const std::vector<std::int64_t>& counts = scores.confusion[label];
+    const double all = std::accumulate(counts.begin(), counts.end(), 0.0);
+    if (all == 0) continue;
+    std::vector<std::size_t> others(classes.size());
+    std::iota(others.begin(), others.end(), std::size_t{0});
+    std::erase_if(others, [&](std::size_t other) { return other == label || counts[other] == 0; });
+    std::ranges::stable_sort(others, std::greater(), [&](std::size_t o) { return counts[o]; });
+    others.resize(std::min(others.size(), kNamed));
+    std::string instead;
+    for (const std::size_t other : others)
+      instead += fmt::format("{}{} {:.1f} %", instead.empty() ? "" : ", ", classes[other],
+                             100 * counts[other] / all);
+    text +=
+        fmt::format("{:<16}{:>8.1f} %  {}\n", classes[label], 100 * counts[label] / all, instead);
+  }
+  return text;
+}
+
+Picture wrong_pictures(const LabelledImages& images, const Scores& scores, std::size_t classes) {
+  const int factor = std::max(1, kLeastShownPixels / std::max(images.width, images.height));
+  const int across = images.width * factor + kMargin, down = images.height * factor + kMargin;
+  Picture all(static_cast<int>(kShownOfLabel) * across, static_cast<int>(classes) * down);
+  for (std::size_t label = 0; label < classes; ++label) {
+    std::vector<std::size_t> rows;
+    for (std::size_t row = 0; row < images.size(); ++row) {
+      if (images.labels[row] == label && scores.said[row] != label) rows.push_back(row);
+    }
+    std::ranges::stable_sort(rows, std::greater(), [&](std::size_t r) { return scores.sure[r]; });
+    rows.resize(std::min(rows.size(), kShownOfLabel));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      all.paste(drawn(images, rows[i]).enlarged(factor), static_cast<int>(i) * across,
+                static_cast<int>(label) * down);
+  }
+  return all;
+}
+
+}  // namespace weft::apps
