@@ -144,21 +144,32 @@ ModelDescription ClassifierApp::read(const ConfigNode& root, const BatchShape& b
 PreparedData ClassifierApp::prepare() {
   // Shared with what shows the model at the end.
   const auto dataset = std::make_shared<const ImageDataset>(ImageDataset::load(data_));
-  const ImageBatchesRecipe recipe{
-      .data = data_, .rows_per_microbatch = shape_.batch, .seed = seed_, .digest = dataset->digest};
-  const std::string what = fmt::format(
-      "classifier|{}|{}|{}|{}|{}", shape_.kind == ClassifierShape::Kind::kMlp ? "mlp" : "cnn",
-      fmt::join(shape_.channels, ","), fmt::join(shape_.hidden, ","), dataset->digest, seed_);
-  return {.text = fmt::format("{}: {} pictures to train on, {} to validate, {} to test; {} labels",
-                              name_of(data_), with_thousands(dataset->train.size()),
-                              with_thousands(dataset->validation.size()),
-                              with_thousands(dataset->test.size()), dataset->classes.size()),
-          .batches = encode(recipe),
-          .digest = sha256(std::as_bytes(std::span(what))),
-          .baseline = {dataset->frequency_loss(), "guessing by frequency"},
-          .show = [shape = shape_, dataset](const ShowRequest& request) {
-            return show(shape, *dataset, request);
-          }};
+  const RowSampler sampler = dataset->sampler(data_.subset, seed_);
+  const ImageBatchesRecipe recipe{.data = data_,
+                                  .rows_per_microbatch = shape_.batch,
+                                  .seed = seed_,
+                                  .digest = dataset->digest,
+                                  .subset_digest = sampler.subset_digest()};
+  const std::string what = fmt::format("classifier|{}|{}|{}|{}|{}",
+                                       shape_.kind == ClassifierShape::Kind::kMlp ? "mlp" : "cnn",
+                                       fmt::join(shape_.channels, ","),
+                                       fmt::join(shape_.hidden, ","), dataset->digest, seed_) +
+                           (data_.subset.is_all() ? "" : "|" + sampler.subset_digest());
+  const std::string chosen = data_.subset.is_all() ? ""
+                                                   : fmt::format(", of which {} are drawn ({})",
+                                                                 with_thousands(sampler.size()),
+                                                                 data_.subset.description());
+  return {
+      .text = fmt::format("{}: {} pictures to train on{}, {} to validate, {} to test; {} labels",
+                          name_of(data_), with_thousands(dataset->train.size()), chosen,
+                          with_thousands(dataset->validation.size()),
+                          with_thousands(dataset->test.size()), dataset->classes.size()),
+      .batches = encode(recipe),
+      .digest = sha256(std::as_bytes(std::span(what))),
+      .baseline = {dataset->frequency_loss(), "guessing by frequency"},
+      .show = [shape = shape_, dataset](const ShowRequest& request) {
+        return show(shape, *dataset, request);
+      }};
 }
 
 std::unique_ptr<mesh::BatchSource> ClassifierApp::open_batches(

@@ -30,9 +30,15 @@ TextDataset open_dataset(const TextBatchesRecipe& recipe) {
 TextBatches::TextBatches(const TextBatchesRecipe& recipe)
     : recipe_(recipe),
       dataset_(open_dataset(recipe)),
-      train_(dataset_.train, recipe.sequence, recipe.seed),
+      train_(dataset_.train, recipe.sequence, recipe.seed, recipe.data.subset),
       validation_(dataset_.validation, recipe.sequence, recipe.seed),
-      row_(recipe.sequence) {}
+      row_(recipe.sequence) {
+  if (train_.sampler() && train_.sampler()->subset_digest() != recipe.subset_digest)
+    throw_error(ErrorCode::kIncompatible,
+                "the chosen pieces in {} on this host are not the driver's: put the same folder on "
+                "all hosts",
+                recipe.data.subset.folder);
+}
 
 void TextBatches::read(std::string_view input, mesh::Split split, std::uint64_t step,
                        int microbatch, int microbatches, const Region& region,

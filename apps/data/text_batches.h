@@ -17,14 +17,16 @@ struct TextBatchesRecipe {
   std::string folder = {};        ///< Of the driver's data set.
   std::string train_sha256 = {};  ///< What the driver trains on: another text is refused.
   std::string validation_sha256 = {};
-  int sequence = 0;  ///< Tokens per sequence.
+  std::string subset_digest = {};  ///< The same of the pieces that may be drawn.
+  int sequence = 0;                ///< Tokens per sequence.
   std::int64_t rows_per_microbatch = 0;
   std::uint64_t seed = 0;
 
-  static constexpr auto fields = weft::fields(
-      &TextBatchesRecipe::data, &TextBatchesRecipe::folder, &TextBatchesRecipe::train_sha256,
-      &TextBatchesRecipe::validation_sha256, &TextBatchesRecipe::sequence,
-      &TextBatchesRecipe::rows_per_microbatch, &TextBatchesRecipe::seed);
+  static constexpr auto fields =
+      weft::fields(&TextBatchesRecipe::data, &TextBatchesRecipe::folder,
+                   &TextBatchesRecipe::train_sha256, &TextBatchesRecipe::validation_sha256,
+                   &TextBatchesRecipe::subset_digest, &TextBatchesRecipe::sequence,
+                   &TextBatchesRecipe::rows_per_microbatch, &TextBatchesRecipe::seed);
   friend bool operator==(const TextBatchesRecipe&, const TextBatchesRecipe&) = default;
 };
 

@@ -14,6 +14,7 @@ TextDataConfig parse_text_data(const ConfigNode& node) {
   const bool sized = node.read("vocabulary", config.vocabulary, {.min = 16, .max = 1 << 20});
   node.read("validation_fraction", config.validation_fraction, {.min = 0.001, .max = 0.5});
   node.read("cache", cache);
+  config.subset = read_subset(node);
   node.finish();
   if (config.tokenizer == TextDataConfig::TokenizerKind::kBytes) {
     if (sized && config.vocabulary != 256)

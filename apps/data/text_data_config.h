@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "apps/data/subset_config.h"
 #include "core/codec/codec.h"
 #include "core/config/config_node.h"
 
@@ -17,10 +18,12 @@ struct TextDataConfig {
   int vocabulary = 1024;  ///< Pieces of the bpe tokenizer; bytes have 256.
   double validation_fraction = 0.05;
   std::string cache;  ///< Where tokenized texts are kept; empty: default_cache().
+  /// Of the pieces to train on; without one, pieces begin at any token.
+  SubsetConfig subset = {};
 
-  static constexpr auto fields =
-      weft::fields(&TextDataConfig::text, &TextDataConfig::tokenizer, &TextDataConfig::vocabulary,
-                   &TextDataConfig::validation_fraction, &TextDataConfig::cache);
+  static constexpr auto fields = weft::fields(
+      &TextDataConfig::text, &TextDataConfig::tokenizer, &TextDataConfig::vocabulary,
+      &TextDataConfig::validation_fraction, &TextDataConfig::cache, &TextDataConfig::subset);
   friend bool operator==(const TextDataConfig&, const TextDataConfig&) = default;
 };
 

@@ -1,14 +1,10 @@
 #include "apps/data/token_file.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <utility>
 #include <vector>
 
 #include "core/base/check.h"
@@ -58,49 +54,24 @@ void TokenFile::write(const std::filesystem::path& path, std::span<const std::in
   std::filesystem::rename(temporary, path);
 }
 
-TokenFile::TokenFile(const std::filesystem::path& path) : path_(path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    throw_error(ErrorCode::kNotFound, "cannot read the token file {}: {}", path.string(),
-                std::strerror(errno));
-  struct stat status {};
-  const bool known = ::fstat(fd, &status) == 0;
-  const std::size_t size = known ? static_cast<std::size_t>(status.st_size) : 0;
-  void* address =
-      size >= sizeof(Header) ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-  ::close(fd);
-  if (address == MAP_FAILED)
+TokenFile::TokenFile(const std::filesystem::path& path) : path_(path), mapped_(path) {
+  const std::size_t size = mapped_.bytes().size();
+  if (size < sizeof(Header))
     throw_error(ErrorCode::kDataLoss, "{} is too short to be a token file", path.string());
-  mapped_ = {static_cast<const std::byte*>(address), size};
-
   Header header;
-  std::memcpy(&header, mapped_.data(), sizeof header);
+  std::memcpy(&header, mapped_.bytes().data(), sizeof header);
   const bool sound = std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 &&
                      (header.id_bytes == 2 || header.id_bytes == 4) &&
                      header.count == (size - sizeof header) / header.id_bytes &&
                      (size - sizeof header) % header.id_bytes == 0;
-  if (!sound) {
-    ::munmap(address, size);
+  if (!sound)
     throw_error(ErrorCode::kDataLoss,
                 "{} is not a token file, or is cut off; remove it to have it made again",
                 path.string());
-  }
   count_ = header.count;
   id_bytes_ = header.id_bytes;
   vocabulary_ = header.vocabulary;
   sha256_.assign(header.sha256, sizeof header.sha256);
-}
-
-TokenFile::TokenFile(TokenFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      mapped_(std::exchange(other.mapped_, {})),
-      count_(std::exchange(other.count_, 0)),
-      id_bytes_(other.id_bytes_),
-      vocabulary_(other.vocabulary_),
-      sha256_(std::move(other.sha256_)) {}
-
-TokenFile::~TokenFile() {
-  if (!mapped_.empty()) ::munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size());
 }
 
 std::int32_t TokenFile::operator[](std::size_t i) const {
@@ -111,7 +82,7 @@ std::int32_t TokenFile::operator[](std::size_t i) const {
 
 void TokenFile::read(std::size_t begin, std::span<std::int32_t> out) const {
   WEFT_CHECK(begin + out.size() <= count_, "tokens {}+{} of {}", begin, out.size(), count_);
-  const std::byte* ids = mapped_.data() + sizeof(Header);
+  const std::byte* ids = mapped_.bytes().data() + sizeof(Header);
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] = 0;
     std::memcpy(&out[i], ids + (begin + i) * id_bytes_, id_bytes_);
@@ -119,7 +90,7 @@ void TokenFile::read(std::size_t begin, std::span<std::int32_t> out) const {
 }
 
 void TokenFile::verify() const {
-  if (weft::sha256(mapped_.subspan(sizeof(Header))) != sha256_)
+  if (weft::sha256(mapped_.bytes().subspan(sizeof(Header))) != sha256_)
     throw_error(ErrorCode::kDataLoss,
                 "the ids in {} do not have the hash in its header; remove it to have it made again",
                 path_.string());

@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 
+#include "core/base/mapped_file.h"
+
 namespace weft::apps {
 
 /// A file of token ids, mapped into memory: an artifact, named by the SHA-256 of its ids. Any
@@ -24,9 +26,6 @@ class TokenFile {
   /// Checks header and size; not the hash: see verify(). Throws Error(kNotFound) or
   /// Error(kDataLoss).
   explicit TokenFile(const std::filesystem::path& path);
-  TokenFile(TokenFile&& other) noexcept;
-  TokenFile& operator=(TokenFile&&) = delete;
-  ~TokenFile();
 
   std::size_t size() const { return count_; }
   int vocabulary() const { return vocabulary_; }
@@ -40,7 +39,7 @@ class TokenFile {
 
  private:
   std::filesystem::path path_;
-  std::span<const std::byte> mapped_;
+  MappedFile mapped_;
   std::size_t count_ = 0;
   int id_bytes_ = 0;
   int vocabulary_ = 0;

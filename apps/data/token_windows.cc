@@ -1,8 +1,11 @@
 #include "apps/data/token_windows.h"
 
+#include <fmt/format.h>
+
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
+#include "core/base/sha256.h"
 
 namespace weft::apps {
 
@@ -15,7 +18,21 @@ TokenWindows::TokenWindows(const TokenFile& file, int sequence, std::uint64_t se
   validation_order_ = SpreadOrder(num_disjoint_windows());
 }
 
+TokenWindows::TokenWindows(const TokenFile& file, int sequence, std::uint64_t seed,
+                           const SubsetConfig& subset)
+    : TokenWindows(file, sequence, seed) {
+  if (!subset.is_all())
+    sampler_.emplace(subset, num_disjoint_windows(), windows_digest(),
+                     "the text of this run in pieces of its sequence", seed);
+}
+
+std::string TokenWindows::windows_digest() const {
+  const std::string what = fmt::format("windows|{}|{}", file_.sha256(), sequence_);
+  return sha256(std::as_bytes(std::span(what)));
+}
+
 std::size_t TokenWindows::training_offset(std::int64_t step, std::int64_t row) const {
+  if (sampler_) return sampler_->draw(step, row) * sequence_;
   const auto words = philox(seed_, step, row);
   const std::uint64_t random = (std::uint64_t{words[0]} << 32) | words[1];
   const std::uint64_t choices = file_.size() - sequence_;

@@ -46,22 +46,32 @@ ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, s
 PreparedData GptApp::prepare() {
   // shared with the sampler below
   const auto dataset = std::make_shared<const TextDataset>(TextDataset::prepare(data_));
+  const TokenWindows windows(dataset->train, static_cast<int>(shape_.sequence), seed_,
+                             data_.subset);
+  const auto& sampler = windows.sampler();
   const TextBatchesRecipe recipe{.data = data_,
                                  .folder = dataset->folder.string(),
                                  .train_sha256 = dataset->train.sha256(),
                                  .validation_sha256 = dataset->validation.sha256(),
+                                 .subset_digest = sampler ? sampler->subset_digest() : "",
                                  .sequence = static_cast<int>(shape_.sequence),
                                  .rows_per_microbatch = shape_.batch,
                                  .seed = seed_};
   const std::string what = fmt::format("gpt|{}|{}|{}|{}|{}|{}|{}|{}", shape_.layers, shape_.width,
                                        shape_.heads, shape_.sequence, shape_.vocabulary,
                                        recipe.train_sha256, recipe.validation_sha256, seed_) +
-                           (shape_.tied_embeddings ? "|tied" : "");
+                           (shape_.tied_embeddings ? "|tied" : "") +
+                           (sampler ? "|" + sampler->subset_digest() : "");
+  const std::string chosen =
+      sampler
+          ? fmt::format(", in {} of {} pieces ({})", with_thousands(sampler->size()),
+                        with_thousands(windows.num_disjoint_windows()), data_.subset.description())
+          : "";
   return {.text = fmt::format(
-              "{}: {} tokens to train on, {} held out; {} {}",
+              "{}: {} tokens to train on{}, {} held out; {} {}",
               data_.text == "kjv" ? "the King James Version" : data_.text,
-              with_thousands(dataset->train.size()), with_thousands(dataset->validation.size()),
-              dataset->train.vocabulary(),
+              with_thousands(dataset->train.size()), chosen,
+              with_thousands(dataset->validation.size()), dataset->train.vocabulary(),
               data_.tokenizer == TextDataConfig::TokenizerKind::kBytes ? "byte values" : "pieces"),
           .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),

@@ -4,7 +4,6 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
-#include "core/base/philox.h"
 
 namespace weft::apps {
 namespace {
@@ -27,7 +26,15 @@ ImageBatches::ImageBatches(const ImageBatchesRecipe& recipe)
     : ImageBatches(recipe, open_dataset(recipe)) {}
 
 ImageBatches::ImageBatches(const ImageBatchesRecipe& recipe, ImageDataset dataset)
-    : recipe_(recipe), dataset_(std::move(dataset)), validation_order_(dataset_.validation.size()) {
+    : recipe_(recipe),
+      dataset_(std::move(dataset)),
+      sampler_(dataset_.sampler(recipe.data.subset, recipe.seed)),
+      validation_order_(dataset_.validation.size()) {
+  if (sampler_.subset_digest() != recipe.subset_digest)
+    throw_error(ErrorCode::kIncompatible,
+                "the chosen rows in {} on this host are not the driver's: put the same folder on "
+                "all hosts",
+                recipe.data.subset.folder);
   for (int byte = 0; byte < 256; ++byte) scaled_[byte] = dataset_.scale(byte);
 }
 
@@ -37,9 +44,7 @@ std::size_t ImageBatches::row_of(mesh::Split split, std::uint64_t step, std::int
     WEFT_CHECK(dataset_.validation.size() > 0, "nothing is held out");
     return validation_order_[static_cast<std::int64_t>(step) * rows + row];
   }
-  const auto words = philox(recipe_.seed ^ fnv1a("pictures", 8), step, row);
-  const std::uint64_t random = (std::uint64_t{words[0]} << 32) | words[1];
-  return random % dataset_.train.size();  // 64 random bits: the bias is below 2^-32
+  return sampler_.draw(step, row);
 }
 
 void ImageBatches::read(std::string_view input, mesh::Split split, std::uint64_t step,

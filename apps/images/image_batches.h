@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "apps/data/row_sampler.h"
 #include "apps/data/spread_order.h"
 #include "apps/images/image_dataset.h"
 #include "mesh/runtime/batch_source.h"
@@ -15,11 +16,12 @@ struct ImageBatchesRecipe {
   ImageDataConfig data;
   std::int64_t rows_per_microbatch = 0;
   std::uint64_t seed = 0;
-  std::string digest = {};  ///< Of the driver's data set: another one is refused.
+  std::string digest = {};         ///< Of the driver's data set: another one is refused.
+  std::string subset_digest = {};  ///< The same of what may be drawn.
 
-  static constexpr auto fields =
-      weft::fields(&ImageBatchesRecipe::data, &ImageBatchesRecipe::rows_per_microbatch,
-                   &ImageBatchesRecipe::seed, &ImageBatchesRecipe::digest);
+  static constexpr auto fields = weft::fields(
+      &ImageBatchesRecipe::data, &ImageBatchesRecipe::rows_per_microbatch,
+      &ImageBatchesRecipe::seed, &ImageBatchesRecipe::digest, &ImageBatchesRecipe::subset_digest);
   friend bool operator==(const ImageBatchesRecipe&, const ImageBatchesRecipe&) = default;
 };
 
@@ -31,7 +33,7 @@ struct ImageBatchesRecipe {
 /// over all of them. Owner's thread only.
 class ImageBatches final : public mesh::BatchSource {
  public:
-  /// Throws Error(kIncompatible) if the data set on this host is another one.
+  /// Throws Error(kIncompatible) if the data set or the subset on this host is another one.
   explicit ImageBatches(const ImageBatchesRecipe& recipe);
   ImageBatches(const ImageBatchesRecipe& recipe, ImageDataset dataset);
 
@@ -45,6 +47,7 @@ class ImageBatches final : public mesh::BatchSource {
 
   const ImageBatchesRecipe recipe_;
   const ImageDataset dataset_;
+  const RowSampler sampler_;
   const SpreadOrder validation_order_;
   std::array<float, 256> scaled_;  ///< What the model reads for each byte.
 };

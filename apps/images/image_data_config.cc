@@ -47,6 +47,7 @@ ImageDataConfig parse_image_data(const ConfigNode& node) {
   }
   node.read("validation_fraction", config.validation_fraction, {.min = 0.0, .max = 0.5});
   node.read("seed", config.seed);
+  config.subset = read_subset(node);
   node.finish();
   return config;
 }

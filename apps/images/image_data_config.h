@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/data/subset_config.h"
 #include "core/codec/codec.h"
 #include "core/config/config_node.h"
 
@@ -26,12 +27,13 @@ struct ImageDataConfig {
   double validation_fraction = 0.1;  ///< Of the rows that are not for the test.
   double test_fraction = 0;          ///< Of a folder.
   std::uint64_t seed = 1;            ///< Of the split: the run's own changes nothing of it.
+  SubsetConfig subset = {};          ///< Of the rows to train on.
 
-  static constexpr auto fields =
-      weft::fields(&ImageDataConfig::dataset, &ImageDataConfig::files, &ImageDataConfig::path,
-                   &ImageDataConfig::height, &ImageDataConfig::width, &ImageDataConfig::colours,
-                   &ImageDataConfig::classes, &ImageDataConfig::validation_fraction,
-                   &ImageDataConfig::test_fraction, &ImageDataConfig::seed);
+  static constexpr auto fields = weft::fields(
+      &ImageDataConfig::dataset, &ImageDataConfig::files, &ImageDataConfig::path,
+      &ImageDataConfig::height, &ImageDataConfig::width, &ImageDataConfig::colours,
+      &ImageDataConfig::classes, &ImageDataConfig::validation_fraction,
+      &ImageDataConfig::test_fraction, &ImageDataConfig::seed, &ImageDataConfig::subset);
   friend bool operator==(const ImageDataConfig&, const ImageDataConfig&) = default;
 };
 

@@ -103,6 +103,11 @@ ImageDataset ImageDataset::load(const ImageDataConfig& config) {
   return data;
 }
 
+RowSampler ImageDataset::sampler(const SubsetConfig& subset, std::uint64_t run_seed) const {
+  return RowSampler(subset, train.size(), digest, "the pictures of this run",
+                    run_seed ^ fnv1a("pictures", 8));
+}
+
 double ImageDataset::frequency_loss() const {
   std::vector<double> counts(classes.size(), 1.0);
   for (const std::uint16_t label : train.labels) counts[label] += 1;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/data/row_sampler.h"
 #include "apps/images/image_data_config.h"
 #include "apps/images/labelled_images.h"
 
@@ -19,11 +20,14 @@ struct ImageDataset {
   PixelScale scale = {};      ///< Of `train`.
   std::string digest = {};    ///< SHA-256 of all of the above.
 
+  /// Whole, whatever subset the configuration names.
   /// Throws Error(kFailedPrecondition), saying what to install, where a data set's files are not
   /// there; Error(kInvalidArgument) where pictures and labels do not fit each other, with the file,
   /// or where nothing is left to train on; and as read_idx() and read_image_folder() do.
   static ImageDataset load(const ImageDataConfig& config);
 
+  /// The rows that training may draw, for a run with this seed.
+  RowSampler sampler(const SubsetConfig& subset, std::uint64_t run_seed) const;
   /// The loss of a model that knows how frequent each label of `train` is, and nothing else, on
   /// `validation`, or where that is empty on `test`; 0 without either.
   double frequency_loss() const;

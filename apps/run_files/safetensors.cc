@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -168,33 +167,13 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
   file.flush();
 }
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    throw_error(ErrorCode::kNotFound, "cannot read {}: {}", path.string(), std::strerror(errno));
-  struct stat status {};
-  const bool known = ::fstat(fd, &status) == 0;
-  void* address = known && status.st_size > 0
-                      ? ::mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
-                      : MAP_FAILED;
-  ::close(fd);
-  if (address == MAP_FAILED)
-    throw_error(ErrorCode::kDataLoss, "{} is empty or cannot be mapped", path.string());
-  mapped_ = {static_cast<const std::byte*>(address), static_cast<std::size_t>(status.st_size)};
-  try {
-    parse(path);
-  } catch (...) {
-    ::munmap(address, mapped_.size());
-    throw;
-  }
-}
-
-SafetensorsFile::~SafetensorsFile() {
-  ::munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size());
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : mapped_(path) {
+  if (mapped_.bytes().empty()) throw_error(ErrorCode::kDataLoss, "{} is empty", path.string());
+  parse(path);
 }
 
 void SafetensorsFile::parse(const std::filesystem::path& path) {
-  const HeaderAndBody file = split_file(mapped_, path);
+  const HeaderAndBody file = split_file(mapped_.bytes(), path);
   const std::span<const std::byte> body = file.body;
   std::vector<Extent> extents;
   try {
@@ -223,7 +202,8 @@ void SafetensorsFile::parse(const std::filesystem::path& path) {
 void SafetensorsFile::forget(std::span<const float> values) const {
   // Not of a copy: that would lose it.
   const auto* first = reinterpret_cast<const std::byte*>(values.data());
-  if (first < mapped_.data() || first >= mapped_.data() + mapped_.size()) return;
+  const auto mapped = mapped_.bytes();
+  if (first < mapped.data() || first >= mapped.data() + mapped.size()) return;
   static const std::uintptr_t page = ::sysconf(_SC_PAGESIZE);
   const auto begin = reinterpret_cast<std::uintptr_t>(values.data()) / page * page;
   const auto end = reinterpret_cast<std::uintptr_t>(values.data() + values.size()) / page * page;

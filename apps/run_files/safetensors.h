@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/mapped_file.h"
 #include "core/tensor/shape.h"
 
 namespace weft::apps {
@@ -66,7 +67,6 @@ class SafetensorsFile {
   explicit SafetensorsFile(const std::filesystem::path& path);
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
-  ~SafetensorsFile();
 
   /// Those that can be read, in the order of the header.
   const std::vector<TensorView>& tensors() const;
@@ -89,7 +89,7 @@ class SafetensorsFile {
   void parse(const std::filesystem::path& path);
   TensorView read(const Entry& entry) const;
 
-  std::span<const std::byte> mapped_;
+  const MappedFile mapped_;
   std::vector<Entry> entries_;
   std::map<std::string, std::string> metadata_;
   mutable std::once_flag views_made_;

@@ -180,6 +180,44 @@ TEST_F(ClassifierTest, OtherPicturesThanTheDriversAreRefused) {
   EXPECT_THAT(error.message(), HasSubstr("on all hosts"));
 }
 
+TEST_F(ClassifierTest, TrainsOnChosenRowsAloneAndRefusesThoseOfOtherPictures) {
+  ImageDataConfig data = default_image_data();
+  data.files = (root_ / "idx").string();
+  data.validation_fraction = 0.2;
+  const ImageDataset whole = ImageDataset::load(data);
+  std::vector<std::uint32_t> zeros;  // rows of one label
+  for (std::size_t row = 0; row < whole.train.size(); ++row)
+    if (whole.train.labels[row] == 3) zeros.push_back(row);
+  ChosenRows::write(root_ / "chosen", zeros, whole.train.size(), whole.digest);
+  const auto prepared = [&](const std::string& seed) {
+    const auto document = ConfigDocument::parse(
+        fmt::format(
+            "model: {}\ndata: {{files: {}, validation_fraction: 0.2, seed: {}, subset: {}}}\n",
+            kMlp, (root_ / "idx").string(), seed, (root_ / "chosen").string()),
+        "c.yaml");
+    ClassifierApp app;
+    app.read(document.root(), {.rows_per_microbatch = 8, .microbatches = 1}, 1);
+    return app.prepare();
+  };
+  const PreparedData chosen = prepared("1");
+  EXPECT_THAT(chosen.text,
+              HasSubstr(fmt::format("of which {} are drawn (those in ", zeros.size())));
+  ClassifierApp app;
+  const auto batches = app.open_batches(chosen.batches);
+  std::vector<std::int32_t> labels(8);
+  batches->read("targets", mesh::Split::kTrain, 1, 0, 1, Region({{0, 8}}),
+                std::as_writable_bytes(std::span(labels)));
+  EXPECT_THAT(labels, ::testing::Each(3));
+  // A split with another seed has other rows of the same numbers.
+  EXPECT_THAT(test::error_of([&] { prepared("2"); }).message(),
+              HasSubstr("were chosen from other data"));
+  ChosenRows::write(root_ / "chosen", std::vector<std::uint32_t>{1}, whole.train.size(),
+                    whole.digest);
+  EXPECT_NE(prepared("1").digest, chosen.digest) << "a run on other rows cannot be resumed";
+  EXPECT_THAT(test::error_of([&] { app.open_batches(chosen.batches); }).message(),
+              HasSubstr("are not the driver's"));
+}
+
 TEST_F(ClassifierTest, MistakesAreToldWithTheirPlace) {
   EXPECT_THAT(refusal("model: {kind: svm}\n"), HasSubstr("expected one of mlp, cnn"));
   EXPECT_THAT(refusal("model: {kind: cnn}\n"), HasSubstr("channels"));

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "apps/data/chosen_rows.h"
 #include "apps/data/text_batches.h"
 #include "apps/gpt/generate.h"
 #include "apps/gpt/gpt_app.h"
@@ -13,6 +14,7 @@
 #include "core/config/config_document.h"
 #include "core/cpu/cpu_device.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -156,6 +158,49 @@ TEST_F(GptTrainingTest, AnotherTextThanTheDriversIsRefused) {
     EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
     EXPECT_THAT(error.message(), HasSubstr("on all hosts"));
   }
+}
+
+TEST_F(GptTrainingTest, TrainsOnChosenPiecesAloneAndRefusesThoseOfOtherLengths) {
+  const TextDataset dataset =
+      TextDataset::prepare({.text = (root_ / "text.txt").string(),
+                            .tokenizer = TextDataConfig::TokenizerKind::kBytes,
+                            .vocabulary = 256,
+                            .cache = (root_ / "cache").string()});
+  const TokenWindows pieces(dataset.train, 8, 5);
+  const std::vector<std::uint32_t> chosen = {3, 50, 51};
+  ChosenRows::write(root_ / "chosen", chosen, pieces.num_disjoint_windows(),
+                    pieces.windows_digest());
+  const auto prepared = [&](GptApp& app, const std::string& sequence) {
+    const auto document =
+        ConfigDocument::parse("model: {layers: 1, width: 16, heads: 2, sequence: " + sequence +
+                                  "}\ndata: {text: " + (root_ / "text.txt").string() +
+                                  ", tokenizer: bytes, cache: " + (root_ / "cache").string() +
+                                  ", subset: " + (root_ / "chosen").string() + "}\n",
+                              "c.yaml");
+    app.read(document.root(), {.rows_per_microbatch = 4, .microbatches = 1}, 5);
+    return app.prepare();
+  };
+  GptApp app;
+  const PreparedData data = prepared(app, "8");
+  EXPECT_THAT(data.text, HasSubstr(", in 3 of "));
+  const auto batches = app.open_batches(data.batches);
+  std::set<std::vector<std::int32_t>> drawn, expected;
+  for (int step = 1; step <= 10; ++step) {
+    std::vector<std::int32_t> ids(32);
+    batches->read("tokens", mesh::Split::kTrain, step, 0, 1, Region::whole(Shape{4, 8}),
+                  std::as_writable_bytes(std::span(ids)));
+    for (int row = 0; row < 4; ++row)
+      drawn.emplace(ids.begin() + row * 8, ids.begin() + row * 8 + 8);
+  }
+  for (const std::uint32_t piece : chosen) {
+    std::vector<std::int32_t> ids(8);
+    dataset.train.read(piece * std::size_t{8}, ids);
+    expected.insert(ids);
+  }
+  EXPECT_EQ(drawn, expected);
+  const Error other = test::error_of([&] { prepared(app, "16"); });
+  EXPECT_EQ(other.code(), ErrorCode::kIncompatible);
+  EXPECT_THAT(other.message(), HasSubstr("the text of this run in pieces of its sequence"));
 }
 
 TEST(Draw, FollowsTheProbabilities) {
