@@ -24,13 +24,15 @@ struct SelectionSettings {
   bool fresh = false;           ///< Edges are sampled anew in every step.
   bool bounded = false;         ///< Bounds are kept, and rounds begin with what they leave open.
   std::uint64_t exchange_budget = std::uint64_t{16} << 20;  ///< Bytes; see ExchangeOptions.
+  std::uint64_t spill_block = std::uint64_t{1} << 20;       ///< Of each partition's file.
 
   Objective objective() const { return {utility, similarity}; }
   static constexpr auto fields = weft::fields(
       &SelectionSettings::points, &SelectionSettings::scratch, &SelectionSettings::anew,
       &SelectionSettings::count, &SelectionSettings::utility, &SelectionSettings::similarity,
       &SelectionSettings::seed, &SelectionSettings::sample, &SelectionSettings::fresh,
-      &SelectionSettings::bounded, &SelectionSettings::exchange_budget);
+      &SelectionSettings::bounded, &SelectionSettings::exchange_budget,
+      &SelectionSettings::spill_block);
 };
 
 /// What a worker knows of the ground set when it has opened it.

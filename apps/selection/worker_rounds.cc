@@ -32,7 +32,7 @@ actors::task<std::vector<PartitionSize>> SelectionWorker::deal(DealRequest reque
   for (std::uint32_t partition = port_.rank(); partition < request.partitions; partition += ranks) {
     partitions_[partition] = {partition, 0, 0};
     files.emplace(std::piecewise_construct, std::forward_as_tuple(partition),
-                  std::forward_as_tuple(spill_ / partition_name(partition)));
+                  std::forward_as_tuple(spill_ / partition_name(partition), settings_.spill_block));
   }
   mesh::Exchange exchange(
       port_, this->exchange(request.exchange), [&](const transfer::ReceivedBlock& block) {

@@ -1,0 +1,82 @@
+#include "apps/select/cluster_workers.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/units.h"
+#include "mesh/exchange/rank_connector.h"
+
+namespace weft::apps {
+namespace {
+
+/// A worker answers an urgent call although it reads or computes.
+constexpr Nanoseconds kAnswersWithin = std::chrono::seconds(10);
+/// A host that somebody starts again joins again.
+constexpr Nanoseconds kHostsComeBackWithin = std::chrono::seconds(20);
+
+}  // namespace
+
+ClusterWorkers::ClusterWorkers(actors::Cluster& cluster, std::vector<std::string> hosts,
+                               std::uint32_t workers, const actors::RecoveryConfig& recovery,
+                               std::function<void(const std::string&)> recovered)
+    : cluster_(cluster),
+      where_{std::move(hosts)},
+      recovery_(recovery),
+      recovered_(std::move(recovered)),
+      restarts_(recovery.restarts, recovery.within) {
+  if (recovery.restarts > 0) cluster_.survive_deaths();
+  const MeshShape shape({{"worker", static_cast<std::int64_t>(workers)}});
+  mesh_.emplace(cluster_.spawn<SelectionWorker>(key_, "select", shape, where_));
+  where_.hosts.insert(where_.hosts.end(), recovery.spares.begin(), recovery.spares.end());
+  connect();
+}
+
+void ClusterWorkers::connect() {
+  mesh::RankConnector ranks(++epoch_);
+  ranks.add<&SelectionWorker::open, &SelectionWorker::connect>(mesh_->ref(),
+                                                               cluster_.places_of(key_));
+  ranks.connect();
+}
+
+std::set<std::uint32_t> ClusterWorkers::cancel(const std::string& why) {
+  const auto answers =
+      mesh_->ref().within(kAnswersWithin).call_collect<&SelectionWorker::cancel>(why).get();
+  std::set<std::uint32_t> silent;
+  for (std::uint32_t rank = 0; rank < answers.size(); ++rank)
+    if (!answers[rank].ok()) silent.insert(rank);
+  return silent;
+}
+
+void ClusterWorkers::recover(const Error& why) {
+  const bool is_death =
+      why.code() == ErrorCode::kPeerDied || why.code() == ErrorCode::kUnavailable ||
+      why.code() == ErrorCode::kDeadlineExceeded || why.code() == ErrorCode::kStaleEpoch;
+  if (!is_death || recovery_.restarts == 0) throw Error(why);
+  std::string cause = cluster_.what_died(why);
+  const auto number = restarts_.admit(clock_.now());
+  if (!number)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "{}\nThat is more than recovery.restarts allows, {} within {}", why.message(),
+                restarts_.most(), format_seconds(in_seconds(restarts_.within())));
+  cluster_.forgive();
+  const TimePoint began = clock_.now();
+  while (true) {
+    const std::set<std::uint32_t> broken = cancel(cause);
+    const auto renewed = cluster_.renew(*mesh_, key_, where_, broken);
+    if (renewed.missing.empty()) break;
+    if (!recovery_.waits && clock_.now() - began > kHostsComeBackWithin)
+      throw_error(ErrorCode::kResourceExhausted,
+                  "too few devices are left, and recovery.if_too_few is fail: {}", renewed.problem);
+    cluster_.wait_for_change(std::chrono::milliseconds(50));
+  }
+  // A symptom may have come long before its cause.
+  cause = cluster_.what_died(Error(why.code(), cause));
+  cluster_.forgive();
+  connect();
+  recovered_(fmt::format("{}; replaced, restart {} of {}", cause, *number, restarts_.most()));
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,13 @@
+// select: chooses what to train on, on the workers of a run file (Böther et al., MLSys 2025).
+// Started by `weft run select.yaml`; see apps/selection for how it chooses.
+#include "actors/launch/app_main.h"
+#include "apps/select/select_app.h"
+#include "apps/selection/selection_worker.h"
+
+int main(int argc, char** argv) {
+  weft::actors::AppMain app(argc, argv);
+  app.provide<weft::apps::SelectionWorker>();
+  app.on_check(weft::apps::check_select);
+  app.on_plan(weft::apps::plan_select);
+  return app.run(weft::apps::drive_select);
+}

@@ -1,0 +1,113 @@
+#include "apps/select/memory_plan.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/units.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+/// Measured; see tests/bench/RESULTS.md.
+constexpr std::uint64_t kBase = 24 * kMiB;
+/// Of a partition: ids, gains, places of edges, and greedy's copy of gains, heap and marks.
+constexpr std::uint64_t kPointBytes = 45, kChosenBytes = 16, kEdgeBytes = 6;
+constexpr std::uint64_t kBoundBytes = 2 * 17;  ///< As bounds, and as they are read or written.
+constexpr std::uint64_t kMostExchange = 32 * kMiB, kLeastExchange = 2 * kMiB;
+/// A block of an exchange at most.
+constexpr std::uint64_t kFilled = 256 << 10;
+constexpr std::uint64_t kMostPartitions = 1 << 16;
+
+std::uint64_t share(std::uint64_t number, std::uint64_t of) { return (number + of - 1) / of; }
+
+/// The budget of exchanges under a cap.
+std::uint64_t exchange_for(std::uint64_t memory) {
+  return memory == 0 ? kMostExchange : std::clamp(memory / 10, kLeastExchange, kMostExchange);
+}
+
+std::uint64_t spill_block_for(std::uint64_t memory, std::uint32_t partitions) {
+  const std::uint64_t most = memory == 0 ? 64 * kMiB : memory / 10;
+  return std::clamp<std::uint64_t>(most / partitions / 4096 * 4096, 16 << 10, kMiB);
+}
+
+}  // namespace
+
+std::uint64_t SelectionMemory::most() const {
+  return base + exchange + std::max(spills + shard, partition);
+}
+
+SelectionMemory forecast_memory(const SelectionPlan& plan, std::uint64_t points,
+                                std::uint64_t edges, std::uint32_t shards) {
+  const RoundOptions& rounds = plan.rounds;
+  SelectionMemory memory;
+  memory.base = kBase;
+  // and the blocks that are being filled, one for each rank
+  memory.exchange = plan.settings.exchange_budget + 2 * kFilled;
+  memory.spills = plan.settings.spill_block * rounds.partitions + 2 * kMiB;
+  memory.shard = share(points, shards) * (plan.settings.bounded ? kBoundBytes : 1);
+  std::uint64_t left = points;
+  const std::uint64_t capacity = share(points, rounds.partitions);
+  for (std::uint32_t round = 1; round <= rounds.rounds; ++round) {
+    const std::uint64_t parts =
+        rounds.adaptive ? partitions_for(left, capacity) : rounds.partitions;
+    const std::uint64_t stay =
+        points_after_round(points, plan.settings.count, rounds.rounds, round, rounds.delta);
+    // Random parts differ by some standard deviations; a hundredth is far more than that.
+    const std::uint64_t here = share(left, parts) + share(left, parts) / 100 + 1;
+    // Those to points that are out come along when points are dealt.
+    const std::uint64_t edges_here =
+        static_cast<std::uint64_t>(static_cast<double>(here) * static_cast<double>(edges) /
+                                   static_cast<double>(points) / static_cast<double>(parts));
+    memory.partition =
+        std::max(memory.partition, here * kPointBytes + edges_here * kEdgeBytes +
+                                       share(std::min(stay, left), parts) * kChosenBytes + kMiB);
+    left = std::min(stay, left);
+  }
+  return memory;
+}
+
+void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t points,
+                   std::uint64_t edges, std::uint32_t shards) {
+  const auto with = [&](std::uint32_t partitions, std::uint64_t cap) {
+    plan.rounds.partitions = partitions;
+    plan.settings.exchange_budget = exchange_for(cap);
+    plan.settings.spill_block = spill_block_for(cap, partitions);
+    return forecast_memory(plan, points, edges, shards).most();
+  };
+  const std::uint32_t asked = plan.rounds.partitions;
+  if (asked == 0 && memory == 0) {
+    with(1, 0);
+    return;
+  }
+  if (asked == 0) {
+    for (std::uint32_t partitions = 1; partitions <= std::min(points, kMostPartitions);
+         partitions += 1 + partitions / 16)
+      if (with(partitions, memory) <= memory) return;
+  } else if (memory == 0 || with(asked, memory) <= memory) {
+    with(asked, memory);
+    return;
+  }
+  // The least cap, in whole MiB.
+  std::uint64_t low = memory / kMiB, high = std::uint64_t{1} << 24;
+  while (high - low > 1) {
+    const std::uint64_t middle = (low + high) / 2;
+    bool fits = false;
+    if (asked != 0) {
+      fits = with(asked, middle * kMiB) <= middle * kMiB;
+    } else {
+      for (std::uint32_t partitions = 1; !fits && partitions <= std::min(points, kMostPartitions);
+           partitions += 1 + partitions / 16)
+        fits = with(partitions, middle * kMiB) <= middle * kMiB;
+    }
+    (fits ? high : low) = middle;
+  }
+  throw_error(ErrorCode::kInvalidArgument,
+              "cluster.memory is {}, too little to select from {} points{}; the least that works "
+              "is {} MiB{}",
+              format_bytes(memory), points,
+              asked == 0 ? "" : " in " + std::to_string(asked) + " partitions", high,
+              asked == 0 ? "" : ", or use more partitions");
+}
+
+}  // namespace weft::apps

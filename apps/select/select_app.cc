@@ -1,0 +1,390 @@
+#include "apps/select/select_app.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/launch/process_end.h"
+#include "actors/launch/run_events.h"
+#include "apps/run_files/progress_display.h"
+#include "apps/run_files/run_directory.h"
+#include "apps/select/cluster_workers.h"
+#include "apps/select/memory_plan.h"
+#include "apps/select/select_config.h"
+#include "apps/selection/point_store.h"
+#include "core/base/durable_file.h"
+#include "core/base/error.h"
+#include "core/base/mapped_file.h"
+#include "core/base/sha256.h"
+#include "core/base/terminal.h"
+#include "core/base/units.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr int kDone = 0;
+
+SelectConfig read(const actors::AppRun& run) {
+  if (run.config.empty())
+    throw_error(ErrorCode::kInvalidConfig,
+                "select needs a run file: start it with `weft run select.yaml`");
+  return read_select(run.document());
+}
+
+void print_row(const Screen& screen, const char* what, const std::string& value) {
+  say(screen.out, "  {}{:<10}{} {}\n", screen.colour ? "\x1b[2m" : "", what,
+      screen.colour ? "\x1b[0m" : "", value);
+  std::fflush(screen.out);
+}
+
+struct KnownPoints {
+  std::uint64_t points = 0, edges = 0;
+  std::uint32_t shards = ShardLayout::kShards;
+  bool are_there = false;
+};
+
+/// Of the store, or what a generated one will have: 14.6 edges a point.
+KnownPoints known_points(const SelectConfig& config) {
+  if (config.points || std::filesystem::exists(config.store() / "points.json")) {
+    const PointStore store(config.store());
+    return {store.layout().points, store.num_edges(), store.layout().shards, true};
+  }
+  return {config.generated.points, config.generated.points * 146 / 10, config.generated.shards};
+}
+
+SelectionPlan plan_of(const SelectConfig& config, const KnownPoints& known) {
+  SelectionPlan plan = config.plan;
+  plan.settings.points = config.store().string();
+  plan.settings.count = config.budget.of(known.points);
+  plan.rounds.partitions = config.partitions;
+  fit_to_memory(plan, config.cluster.memory, known.points, known.edges, known.shards);
+  return plan;
+}
+
+std::string points_text(const SelectConfig& config, const KnownPoints& known) {
+  const std::uint64_t bytes = 8 * known.points + 6 * known.edges;
+  return fmt::format(
+      "{} points, {:.1f} neighbours each, {} on disk{}",
+      with_thousands(static_cast<double>(known.points)),
+      static_cast<double>(known.edges) / static_cast<double>(known.points), format_bytes(bytes),
+      known.are_there ? fmt::format(" in {}", config.store().string()) : ", to be generated");
+}
+
+std::string objective_text(const SelectionPlan& plan) {
+  return fmt::format("utility {} : similarity {}", plan.settings.utility, plan.settings.similarity);
+}
+
+std::string bounding_text(const SelectionSettings& settings) {
+  if (!settings.bounded) return "off";
+  if (settings.sample == 1000) return "exact";
+  return fmt::format("{:.1f} % of edges, uniform, {}", settings.sample / 10.0,
+                     settings.fresh ? "drawn anew in every step" : "the same in every step");
+}
+
+std::string rounds_text(const SelectionPlan& plan) {
+  return fmt::format("{} of {} partition{}, {}, delta {:.3g}", plan.rounds.rounds,
+                     plan.rounds.partitions, plan.rounds.partitions == 1 ? "" : "s",
+                     plan.rounds.adaptive ? "fewer as points go" : "always all",
+                     plan.rounds.delta / 1000.0);
+}
+
+nlohmann::ordered_json plan_json(const SelectConfig& config, const KnownPoints& known,
+                                 const SelectionPlan& plan) {
+  const SelectionMemory memory = forecast_memory(plan, known.points, known.edges, known.shards);
+  nlohmann::ordered_json json = {{"name", config.name},
+                                 {"points", known.points},
+                                 {"directed_edges", known.edges},
+                                 {"shards", known.shards},
+                                 {"workers", config.num_workers()},
+                                 {"count", plan.settings.count},
+                                 {"weights", {plan.settings.utility, plan.settings.similarity}},
+                                 {"bounding", bounding_text(plan.settings)},
+                                 {"partitions", plan.rounds.partitions},
+                                 {"rounds", nlohmann::ordered_json::array()}};
+  std::uint64_t left = known.points;
+  const std::uint64_t capacity =
+      (known.points + plan.rounds.partitions - 1) / plan.rounds.partitions;
+  for (std::uint32_t round = 1; round <= plan.rounds.rounds; ++round) {
+    const std::uint64_t stay =
+        std::min(left, points_after_round(known.points, plan.settings.count, plan.rounds.rounds,
+                                          round, plan.rounds.delta));
+    json["rounds"].push_back({{"points", left},
+                              {"partitions", plan.rounds.adaptive ? partitions_for(left, capacity)
+                                                                  : plan.rounds.partitions},
+                              {"stay", stay}});
+    left = stay;
+  }
+  json["process_bytes"] = {{"base", memory.base},         {"exchange", memory.exchange},
+                           {"spills", memory.spills},     {"partition", memory.partition},
+                           {"shard", memory.shard},       {"at_most", memory.most()},
+                           {"cap", config.cluster.memory}};
+  json["passes_over_the_points"] = plan.rounds.rounds + 1;
+  json["spilled_bytes_of_the_first_round"] =
+      known.points * 14 + known.edges * 6 / std::max<std::uint32_t>(plan.rounds.partitions, 1);
+  return json;
+}
+
+std::string plan_text(const SelectConfig& config, const KnownPoints& known,
+                      const SelectionPlan& plan) {
+  const nlohmann::ordered_json json = plan_json(config, known, plan);
+  std::string text = fmt::format(
+      "points      {}\nto choose   {}\nobjective   {}\nbounding    {}\nworkers     {}\nrounds      "
+      "{}\n",
+      points_text(config, known), with_thousands(static_cast<double>(plan.settings.count)),
+      objective_text(plan), bounding_text(plan.settings), config.num_workers(), rounds_text(plan));
+  for (const auto& round : json["rounds"])
+    text += fmt::format("            {:>14} points in {:>3} partitions, {:>14} stay\n",
+                        with_thousands(round["points"].get<double>()),
+                        round["partitions"].get<std::uint64_t>(),
+                        with_thousands(round["stay"].get<double>()));
+  const auto& bytes = json["process_bytes"];
+  const auto of = [&](const char* what) {
+    return format_bytes(bytes[what].template get<std::uint64_t>());
+  };
+  text += fmt::format(
+      "memory      {} a process at most: {} of its own, {} of exchanges, and {} of a partition or "
+      "{} of files and {} of a shard{}\n",
+      of("at_most"), of("base"), of("exchange"), of("partition"), of("spills"), of("shard"),
+      config.cluster.memory == 0 ? ", without a cap" : "; the cap is " + of("cap"));
+  text += fmt::format(
+      "disk        the points are read {} times; {} are spilled in the first round, less in each "
+      "later one\n",
+      json["passes_over_the_points"].get<std::uint64_t>(),
+      format_bytes(json["spilled_bytes_of_the_first_round"].get<std::uint64_t>()));
+  return text;
+}
+
+// Progress, for who goes on.
+
+nlohmann::ordered_json to_json(const SelectionProgress& progress) {
+  nlohmann::ordered_json json = {{"bounding_steps", progress.decided},
+                                 {"bounding_done", progress.bounding_done},
+                                 {"round", progress.round},
+                                 {"rounds", nlohmann::ordered_json::array()}};
+  for (const RoundResult& round : progress.rounds)
+    json["rounds"].push_back(
+        {{"partitions", round.partitions}, {"largest", round.largest}, {"points", round.points}});
+  return json;
+}
+
+SelectionProgress progress_of(const nlohmann::ordered_json& json) {
+  SelectionProgress progress;
+  progress.decided = json.at("bounding_steps").get<std::vector<std::uint64_t>>();
+  progress.bounding_done = json.at("bounding_done").get<bool>();
+  progress.round = json.at("round").get<std::uint32_t>();
+  for (const auto& round : json.at("rounds"))
+    progress.rounds.push_back({round.at("partitions").get<std::uint32_t>(),
+                               round.at("largest").get<std::uint64_t>(),
+                               round.at("points").get<std::uint64_t>()});
+  return progress;
+}
+
+/// What must not change when a selection goes on: a hash of it.
+std::string digest_of(const SelectionPlan& plan, const KnownPoints& known) {
+  const SelectionSettings& s = plan.settings;
+  const RoundOptions& r = plan.rounds;
+  const std::string text =
+      fmt::format("{} {} {} | {} {}:{} {} {} {} {} | {} {} {} {}", s.points, known.points,
+                  known.edges, s.count, s.utility, s.similarity, s.seed, s.sample, s.fresh,
+                  s.bounded, r.partitions, r.rounds, r.adaptive, r.delta);
+  return sha256(std::as_bytes(std::span(text)));
+}
+
+/// progress.json of a run's folder.
+class ProgressFile final {
+ public:
+  ProgressFile(std::filesystem::path folder, std::string digest)
+      : path_(std::move(folder) / "progress.json"), digest_(std::move(digest)) {}
+
+  /// Nothing if it is not there, or of another selection.
+  std::optional<SelectionProgress> read() const {
+    std::ifstream stream(path_);
+    if (!stream) return std::nullopt;
+    const auto json = nlohmann::ordered_json::parse(stream, nullptr, false);
+    try {
+      if (json.at("digest").get<std::string>() != digest_) return std::nullopt;
+      return progress_of(json.at("progress"));
+    } catch (const nlohmann::json::exception& error) {
+      throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; remove it to begin anew",
+                  path_.string(), error.what());
+    }
+  }
+  void write(const SelectionProgress& progress) const {
+    const nlohmann::ordered_json json = {{"digest", digest_}, {"progress", to_json(progress)}};
+    replace_file(path_, json.dump(2) + "\n");
+  }
+
+ private:
+  const std::filesystem::path path_;
+  const std::string digest_;
+};
+
+/// Scores are sums of 16-bit fractions, times weights.
+double as_units(std::int64_t score, const SelectionPlan& plan) {
+  return static_cast<double>(score) / 65535.0 /
+         static_cast<double>(plan.settings.utility + plan.settings.similarity);
+}
+
+/// chosen.tsv: what was chosen and why; points.u32: the ids alone, to be mapped.
+void write_results(SelectionRun& selection, const std::filesystem::path& folder) {
+  std::ofstream table(folder / "chosen.tsv");
+  std::ofstream ids(folder / "points.u32", std::ios::binary);
+  table << "point\tutility\tgain\tdecided_by\n";
+  selection.each_result([&](const ResultPoint& point) {
+    table << fmt::format("{}\t{:.5f}\t{}\t{}\n", point.id, point.utility / 65535.0, point.gain,
+                         point.round == 0 ? "bound" : fmt::format("round {}", point.round));
+    ids.write(reinterpret_cast<const char*>(&point.id), sizeof(point.id));
+  });
+  if (!table.flush() || !ids.flush())
+    throw_error(ErrorCode::kResourceExhausted, "cannot write the results into {}; make room there",
+                folder.string());
+}
+
+}  // namespace
+
+int check_select(const actors::AppRun& run) {
+  const SelectConfig config = read(run);
+  const KnownPoints known = known_points(config);
+  SelectionPlan plan;
+  try {
+    plan = plan_of(config, known);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    throw Error(ErrorCode::kInvalidConfig, run.config.string() + ": " + error.message());
+  }
+  if (run.planned) run.planned(digest_of(plan, known));
+  if (run.quiet) return kDone;
+  if (run.json) {
+    nlohmann::ordered_json json = plan_json(config, known, plan);
+    json["file"] = run.config.string();
+    json["valid"] = true;
+    json["problems"] = nlohmann::ordered_json::array();
+    say(stdout, "{}\n", json.dump(2));
+    return kDone;
+  }
+  const Screen screen = Screen::standard_output();
+  print_row(screen, "points", points_text(config, known));
+  print_row(screen, "to choose", with_thousands(static_cast<double>(plan.settings.count)));
+  print_row(screen, "objective", objective_text(plan));
+  print_row(screen, "bounding", bounding_text(plan.settings));
+  print_row(screen, "rounds", rounds_text(plan));
+  const SelectionMemory memory = forecast_memory(plan, known.points, known.edges, known.shards);
+  print_row(screen, "memory", format_bytes(memory.most()) + " a process at most");
+  return kDone;
+}
+
+int plan_select(const actors::AppRun& run) {
+  const SelectConfig config = read(run);
+  const KnownPoints known = known_points(config);
+  const SelectionPlan plan = plan_of(config, known);
+  if (run.json) say(stdout, "{}\n", plan_json(config, known, plan).dump(2));
+  else say(stdout, "{}", plan_text(config, known, plan));
+  return kDone;
+}
+
+int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
+  const SteadyClock clock;
+  const SelectConfig config = read(run);
+  const Screen screen = Screen::standard_output();
+  const auto note = [&](const std::string& line) {
+    say(screen.out, "  {}\n", line);
+    std::fflush(screen.out);
+  };
+  if (run.doing) run.doing("selecting", actors::IfInterrupted::kEndsAtOnce);
+  if (!config.points && !std::filesystem::exists(config.store() / "points.json")) {
+    const TimePoint began = clock.now();
+    generate_points(config.store(), config.generated);
+    note(fmt::format("generated {} points, {}",
+                     with_thousands(static_cast<double>(config.generated.points)),
+                     format_seconds(in_seconds(clock.now() - began))));
+  }
+  const KnownPoints known = known_points(config);
+  SelectionPlan plan = plan_of(config, known);
+  // Its own part of the scratch folder, by where its results go.
+  const std::string where = std::filesystem::absolute(run.out).string();
+  plan.settings.scratch =
+      (config.scratch / ("run-" + sha256(std::as_bytes(std::span(where))).substr(0, 12))).string();
+  print_row(screen, "points", points_text(config, known));
+  print_row(screen, "to choose", with_thousands(static_cast<double>(plan.settings.count)));
+  print_row(screen, "objective", objective_text(plan));
+  print_row(screen, "rounds", rounds_text(plan));
+
+  std::vector<std::string> hosts;
+  for (const actors::HostSpec& host : config.cluster.hosts)
+    if (!config.recovery.is_spare(host.name)) hosts.push_back(host.name);
+  const actors::RunEvents events(run.out);
+  std::uint32_t recoveries = 0;
+  const TimePoint began = clock.now();
+  ClusterWorkers workers(cluster, hosts, config.num_workers(), config.recovery,
+                         [&](const std::string& text) {
+                           ++recoveries;
+                           note(text);
+                           events.add({"recovered", text});
+                         });
+  const ProgressFile progress(run.out, digest_of(plan, known));
+  SelectionRun selection(workers, plan, {.tell = note, .keep = [&](const SelectionProgress& now) {
+                                           progress.write(now);
+                                         }});
+  const TimePoint selecting = clock.now();
+  const SelectionSummary summary = selection.run(progress.read().value_or(SelectionProgress()));
+  const double seconds = in_seconds(clock.now() - selecting);
+  write_results(selection, run.out);
+  workers.all().call<&SelectionWorker::clean>().get();
+
+  nlohmann::ordered_json json = {
+      {"name", config.name},
+      {"app", "select"},
+      {"outcome", "done"},
+      {"points", summary.ground_set.points},
+      {"directed_edges", summary.ground_set.directed_edges},
+      {"graph_bytes", 8 * known.points + 6 * known.edges},
+      {"chosen", summary.chosen},
+      {"weights", {plan.settings.utility, plan.settings.similarity}},
+      {"score", summary.score},
+      {"random_score", summary.random_score},
+      {"score_per_point", as_units(summary.score, plan) / static_cast<double>(summary.chosen)},
+      {"accepted_by_bounding", summary.accepted},
+      {"discarded_by_bounding", summary.discarded},
+      {"bounding_steps", summary.bounding_steps},
+      {"rounds", nlohmann::ordered_json::array()},
+      {"point_visits", summary.point_visits},
+      {"seconds", seconds},
+      {"seconds_with_start", in_seconds(clock.now() - began)},
+      {"recoveries", recoveries},
+      {"digest", summary.digest},
+      {"cap_bytes", config.cluster.memory},
+      {"forecast_bytes", forecast_memory(plan, known.points, known.edges, known.shards).most()}};
+  for (const RoundResult& round : summary.rounds)
+    json["rounds"].push_back(
+        {{"partitions", round.partitions}, {"largest", round.largest}, {"points", round.points}});
+  std::uint64_t peak = 0;
+  for (const WorkerUse& use : summary.workers) {
+    peak = std::max(peak, use.peak_bytes);
+    json["workers"].push_back({{"peak_bytes", use.peak_bytes},
+                               {"read_bytes", use.read_bytes},
+                               {"written_bytes", use.written_bytes},
+                               {"sent_bytes", use.sent_bytes},
+                               {"shard_reads", use.shard_reads},
+                               {"bounding_shard_reads", use.bounding_reads},
+                               {"bounding_records", use.records}});
+  }
+  replace_file(run.out / "summary.json", json.dump(2) + "\n");
+  note(fmt::format(
+      "chose {} of {} points in {}: f is {:.6g} a point, at random {:.6g}; {} points a second; at "
+      "most {} in a process",
+      with_thousands(static_cast<double>(summary.chosen)),
+      with_thousands(static_cast<double>(summary.ground_set.points)), format_seconds(seconds),
+      as_units(summary.score, plan) / static_cast<double>(summary.chosen),
+      as_units(summary.random_score, plan) / static_cast<double>(summary.chosen),
+      with_thousands(static_cast<double>(summary.point_visits) / seconds), format_bytes(peak)));
+  note("digest " + summary.digest);
+  return kDone;
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "actors/launch/cluster_config.h"
+#include "apps/selection/generated_points.h"
+#include "apps/selection/selection_run.h"
+#include "core/config/config_document.h"
+
+namespace weft::apps {
+
+/// How many points are to be chosen: a share of them, or a number.
+struct Budget {
+  std::uint32_t thousandths_of_percent = 10'000;
+  std::optional<std::uint64_t> points = {};
+
+  /// Throws Error(kInvalidArgument) unless it is 1 to `of`.
+  std::uint64_t of(std::uint64_t of) const;
+};
+
+/// A run file of `app: select`. A value.
+struct SelectConfig {
+  std::string name;
+  actors::ClusterConfig cluster;
+  actors::RecoveryConfig recovery;
+  std::filesystem::path scratch;
+  /// `input.points`: a store that is there; else generated ones, made in `scratch`.
+  std::optional<std::filesystem::path> points = {};
+  GeneratedPoints generated = {};
+  Budget budget;
+  /// `partitions: auto`: 0.
+  std::uint32_t partitions = 0;
+  /// But for what follows from the points: their store, the count, partitions and budgets.
+  SelectionPlan plan;
+
+  std::uint32_t num_workers() const;
+  /// Where the points are, or will be.
+  std::filesystem::path store() const;
+};
+
+/// Reads a whole run file. Throws Error(kInvalidConfig) with all problems.
+SelectConfig read_select(const ConfigDocument& document);
+
+}  // namespace weft::apps
