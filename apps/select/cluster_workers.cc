@@ -14,6 +14,7 @@ namespace {
 
 /// A worker answers an urgent call although it reads or computes.
 constexpr Nanoseconds kAnswersWithin = std::chrono::seconds(10);
+constexpr Nanoseconds kCauseWithin = std::chrono::seconds(3);
 /// A host that somebody starts again joins again.
 constexpr Nanoseconds kHostsComeBackWithin = std::chrono::seconds(20);
 
@@ -55,6 +56,8 @@ void ClusterWorkers::recover(const Error& why) {
       why.code() == ErrorCode::kPeerDied || why.code() == ErrorCode::kUnavailable ||
       why.code() == ErrorCode::kDeadlineExceeded || why.code() == ErrorCode::kStaleEpoch;
   if (!is_death || recovery_.restarts == 0) throw Error(why);
+  // It may be seen before its cause is told; an error of a file is no death.
+  if (!cluster_.failure(kCauseWithin)) throw Error(why);
   std::string cause = cluster_.what_died(why);
   const auto number = restarts_.admit(clock_.now());
   if (!number)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -20,7 +21,6 @@
 #include "apps/selection/point_store.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
-#include "core/base/mapped_file.h"
 #include "core/base/sha256.h"
 #include "core/base/terminal.h"
 #include "core/base/units.h"
@@ -246,6 +246,29 @@ void write_results(SelectionRun& selection, const std::filesystem::path& folder)
                 folder.string());
 }
 
+void generate(SelectionWorkers& workers, const SelectConfig& config,
+              const std::function<void(const std::string&)>& note) {
+  const SteadyClock clock;
+  const TimePoint began = clock.now();
+  const std::string folder = config.store().string();
+  for (bool done = false; !done;) {
+    try {
+      const auto all = workers.all().within(actors::kNoDeadline);
+      std::uint64_t edges = 0;
+      for (const std::uint64_t of_worker :
+           all.call<&SelectionWorker::generate>(folder, config.generated).get())
+        edges += of_worker;
+      all.call<&SelectionWorker::write_index>(folder, config.generated, edges).get();
+      done = true;
+    } catch (const Error& error) {
+      workers.recover(error);
+    }
+  }
+  note(fmt::format("generated {} points, {}",
+                   with_thousands(static_cast<double>(config.generated.points)),
+                   format_seconds(in_seconds(clock.now() - began))));
+}
+
 }  // namespace
 
 int check_select(const actors::AppRun& run) {
@@ -297,24 +320,6 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
     std::fflush(screen.out);
   };
   if (run.doing) run.doing("selecting", actors::IfInterrupted::kEndsAtOnce);
-  if (!config.points && !std::filesystem::exists(config.store() / "points.json")) {
-    const TimePoint began = clock.now();
-    generate_points(config.store(), config.generated);
-    note(fmt::format("generated {} points, {}",
-                     with_thousands(static_cast<double>(config.generated.points)),
-                     format_seconds(in_seconds(clock.now() - began))));
-  }
-  const KnownPoints known = known_points(config);
-  SelectionPlan plan = plan_of(config, known);
-  // Its own part of the scratch folder, by where its results go.
-  const std::string where = std::filesystem::absolute(run.out).string();
-  plan.settings.scratch =
-      (config.scratch / ("run-" + sha256(std::as_bytes(std::span(where))).substr(0, 12))).string();
-  print_row(screen, "points", points_text(config, known));
-  print_row(screen, "to choose", with_thousands(static_cast<double>(plan.settings.count)));
-  print_row(screen, "objective", objective_text(plan));
-  print_row(screen, "rounds", rounds_text(plan));
-
   std::vector<std::string> hosts;
   for (const actors::HostSpec& host : config.cluster.hosts)
     if (!config.recovery.is_spare(host.name)) hosts.push_back(host.name);
@@ -327,6 +332,19 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
                            note(text);
                            events.add({"recovered", text});
                          });
+  if (!config.points && !std::filesystem::exists(config.store() / "points.json"))
+    generate(workers, config, note);
+  const KnownPoints known = known_points(config);
+  SelectionPlan plan = plan_of(config, known);
+  // Its own part of the scratch folder, by where its results go.
+  const std::string where = std::filesystem::absolute(run.out).string();
+  plan.settings.scratch =
+      (config.scratch / ("run-" + sha256(std::as_bytes(std::span(where))).substr(0, 12))).string();
+  print_row(screen, "points", points_text(config, known));
+  print_row(screen, "to choose", with_thousands(static_cast<double>(plan.settings.count)));
+  print_row(screen, "objective", objective_text(plan));
+  print_row(screen, "rounds", rounds_text(plan));
+
   const ProgressFile progress(run.out, digest_of(plan, known));
   SelectionRun selection(workers, plan, {.tell = note, .keep = [&](const SelectionProgress& now) {
                                            progress.write(now);

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <numbers>
-#include <optional>
 #include <vector>
 
 #include "apps/selection/neighbours.h"
@@ -72,7 +71,8 @@ class Group {
 
 }  // namespace
 
-void generate_points(const std::filesystem::path& folder, const GeneratedPoints& request) {
+std::uint64_t generate_shard(const std::filesystem::path& folder, const GeneratedPoints& request,
+                             std::uint32_t shard) {
   if (request.points < 2 || request.points > std::uint64_t{1} << 32 || request.group < 2 ||
       request.shards < 1 || request.shards > request.points || request.neighbours < 1)
     throw_error(ErrorCode::kInvalidArgument,
@@ -80,23 +80,25 @@ void generate_points(const std::filesystem::path& folder, const GeneratedPoints&
                 "in a group, 1 in a shard, and 1 neighbour",
                 request.points, request.group, request.shards, request.neighbours);
   std::filesystem::create_directories(folder);
-  const ShardLayout layout{request.points, request.shards};
-  std::optional<PointShardWriter> writer;
-  std::uint32_t shard = 0;
-  std::uint64_t edges = 0;
-  for (std::uint64_t number = 0; number * request.group < request.points; ++number) {
+  const ShardLayout layout = request.layout();
+  const std::uint64_t first = layout.first_of(shard), past = layout.first_of(shard + 1);
+  PointShardWriter writer(folder, layout, shard);
+  // A group that lies in two shards is made for each.
+  for (std::uint64_t number = first / request.group; number * request.group < past; ++number) {
     const Group group(request, number);
-    for (std::uint32_t i = 0; i < group.size(); ++i) {
-      if (!writer) writer.emplace(folder, layout, shard);
-      writer->append(group.utility(i), group.neighbours(i));
-      if (std::uint64_t{group.id(i)} + 1 < layout.first_of(shard + 1)) continue;
-      writer->commit();
-      edges += writer->num_edges();
-      writer.reset();
-      ++shard;
-    }
+    for (std::uint32_t i = 0; i < group.size(); ++i)
+      if (group.id(i) >= first && group.id(i) < past)
+        writer.append(group.utility(i), group.neighbours(i));
   }
-  write_store_index(folder, layout, edges);
+  writer.commit();
+  return writer.num_edges();
+}
+
+void generate_points(const std::filesystem::path& folder, const GeneratedPoints& request) {
+  std::uint64_t edges = 0;
+  for (std::uint32_t shard = 0; shard < request.shards; ++shard)
+    edges += generate_shard(folder, request, shard);
+  write_store_index(folder, request.layout(), edges);
 }
 
 }  // namespace weft::apps

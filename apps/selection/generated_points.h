@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "apps/selection/point_store.h"
+#include "core/codec/codec.h"
 
 namespace weft::apps {
 
@@ -16,9 +17,19 @@ struct GeneratedPoints {
   std::uint32_t neighbours = 10;
   /// Points lie in groups of so many, each with vectors of its own: all edges lie inside.
   std::uint32_t group = 500;
+
+  ShardLayout layout() const { return {points, shards}; }
+  static constexpr auto fields =
+      weft::fields(&GeneratedPoints::points, &GeneratedPoints::shards, &GeneratedPoints::seed,
+                   &GeneratedPoints::neighbours, &GeneratedPoints::group);
 };
 
-/// Writes them: in each group vectors of eight numbers, normally distributed; the nearest
+/// Writes one shard of them, and gives the number of its directed edges. Throws
+/// Error(kInvalidArgument) for a request that makes no sense, and what PointShardWriter throws.
+std::uint64_t generate_shard(const std::filesystem::path& folder, const GeneratedPoints& request,
+                             std::uint32_t shard);
+
+/// Writes all of them: in each group vectors of eight numbers, normally distributed; the nearest
 /// neighbours, kept if either side lists them (15 of 10 on average), of similarity
 /// 1 / (1 + d^2 / 8) at the distance d; utilities uniform.
 /// A function of the request alone. Throws what PointShardWriter throws.

@@ -27,6 +27,22 @@ std::filesystem::path SelectionWorker::file(const char* what, std::uint64_t numb
   return state_ / fmt::format("{}-{:04}-{:05}", what, number, shard);
 }
 
+std::uint64_t SelectionWorker::generate(const std::string& folder, const GeneratedPoints& request) {
+  std::uint64_t edges = 0;
+  for (std::uint32_t shard = 0; shard < request.shards; ++shard) {
+    if (owner_of_shard(shard, request.shards) != port_.rank()) continue;
+    if (context_.stop_token().stop_requested())
+      throw_error(ErrorCode::kCancelled, "nobody waits for the points any more");
+    edges += generate_shard(folder, request, shard);
+  }
+  return edges;
+}
+
+void SelectionWorker::write_index(const std::string& folder, const GeneratedPoints& request,
+                                  std::uint64_t directed_edges) {
+  write_store_index(folder, request.layout(), directed_edges);
+}
+
 GroundSet SelectionWorker::begin(const SelectionSettings& settings) {
   settings_ = settings;
   store_.reset();

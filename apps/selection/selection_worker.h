@@ -14,6 +14,7 @@
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
 #include "actors/system/context.h"
+#include "apps/selection/generated_points.h"
 #include "apps/selection/point_store.h"
 #include "apps/selection/selection_messages.h"
 #include "mesh/exchange/exchange.h"
@@ -36,6 +37,11 @@ class SelectionWorker final {
   std::vector<std::byte> open(const transfer::DataPlaneSetup& setup) { return port_.open(setup); }
   void connect(const std::vector<transfer::PeerAddress>& peers) { port_.connect(peers); }
   void cancel(const std::string& why) { port_.cancel(Error(ErrorCode::kPeerDied, why)); }
+
+  // Points that are generated: each worker makes its shards, and when all have, the index.
+  std::uint64_t generate(const std::string& folder, const GeneratedPoints& request);
+  void write_index(const std::string& folder, const GeneratedPoints& request,
+                   std::uint64_t directed_edges);
 
   /// Comes after connect(), and again after each.
   GroundSet begin(const SelectionSettings& settings);
@@ -70,6 +76,8 @@ class SelectionWorker final {
   static constexpr auto endpoints = actors::interface<"apps.selection_worker", 1>(
       actors::on<&SelectionWorker::open>("open"), actors::on<&SelectionWorker::connect>("connect"),
       actors::on<&SelectionWorker::cancel>("cancel", actors::urgent),
+      actors::on<&SelectionWorker::generate>("generate"),
+      actors::on<&SelectionWorker::write_index>("write_index"),
       actors::on<&SelectionWorker::begin>("begin"),
       actors::on<&SelectionWorker::first_bounds>("first_bounds"),
       actors::on<&SelectionWorker::count>("count"), actors::on<&SelectionWorker::decide>("decide"),
@@ -99,7 +107,10 @@ class SelectionWorker final {
   }
   const ShardLayout& layout() const { return store_->layout(); }
   std::uint32_t owner_of_shard(std::uint32_t shard) const {
-    return static_cast<std::uint32_t>(std::uint64_t{shard} * port_.num_ranks() / layout().shards);
+    return owner_of_shard(shard, layout().shards);
+  }
+  std::uint32_t owner_of_shard(std::uint32_t shard, std::uint32_t shards) const {
+    return static_cast<std::uint32_t>(std::uint64_t{shard} * port_.num_ranks() / shards);
   }
   mesh::Exchange::Options exchange(std::uint64_t number) const {
     return {.number = number, .budget = settings_.exchange_budget};

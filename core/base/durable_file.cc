@@ -1,6 +1,7 @@
 #include "core/base/durable_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include <system_error>
 
 #include "core/base/error.h"
+#include "core/base/platform.h"
 
 namespace weft {
 namespace fs = std::filesystem;
@@ -23,9 +25,12 @@ void flush_to_disk(const fs::path& path) {
                 std::strerror(reason));
 }
 
+fs::path unfinished(const fs::path& path) {
+  return path.string() + fmt::format(".{}.new", process_id());
+}
+
 void replace_file(const fs::path& path, const std::string& content) {
-  fs::path temporary = path;
-  temporary += ".new";
+  const fs::path temporary = unfinished(path);
   std::ofstream out(temporary, std::ios::binary);
   out << content;
   out.close();

@@ -56,7 +56,7 @@ class SpillWriter final {
 
   const std::filesystem::path path_;
   const std::size_t block_bytes_;
-  std::filesystem::path temporary_;
+  const std::filesystem::path temporary_;
   int fd_ = -1;
   ByteWriter block_;  ///< Its label and payload; nothing before its first record.
   std::uint64_t payload_bytes_ = 0, blocks_ = 0;

@@ -1,0 +1,115 @@
+// `app: select` as a user runs it: real processes under a cap, any number of workers, workers that
+// are killed, drivers that are interrupted.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <signal.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "actors/supervision/proc_stat.h"
+#include "tests/support/real_processes.h"
+
+namespace weft::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Select : public ::testing::Test {
+ protected:
+  /// `more`: further arguments.
+  RealProcesses::Process& start(const std::string& out, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {"run", "select.yaml", "--out", out};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return processes.start("weft", arguments);
+  }
+  void write(const std::string& points, const std::string& memory = "96MiB") {
+    processes.write("select.yaml", fmt::format(R"(name: chosen
+app: select
+cluster: {{memory: {}, hosts: [{{name: worker0, devices: 2}}]}}
+input: {{generated: {}}}
+selection: {{budget: 10%, alpha: 0.9, partitions: 8, rounds: 3}}
+scratch: scratch
+)",
+                                               memory, points));
+  }
+  nlohmann::json summary(const std::string& out) const {
+    return nlohmann::json::parse(read_file(processes.directory() / out / "summary.json"));
+  }
+  /// A process of a worker, once the run is in its first round.
+  pid_t worker(const RealProcesses::Process& run) {
+    run.word_after("round 1 of");
+    for (const pid_t pid : processes.left()) {
+      const std::string command = read_file(fmt::format("/proc/{}/cmdline", pid));
+      if (command.find("--weft-role=device") != std::string::npos) return pid;
+    }
+    return 0;
+  }
+
+  RealProcesses processes{"select"};
+};
+
+TEST_F(Select, ChoosesTheSameWithAnyWorkersAndHostsAndAfterAKill) {
+  write("200000");
+  auto& first = start("two");
+  ASSERT_EQ(first.wait(), 0) << first.text();
+  const nlohmann::json one = summary("two");
+  EXPECT_EQ(one["chosen"], 20'000);
+  EXPECT_GT(one["score"], one["random_score"]);
+  EXPECT_EQ(std::filesystem::file_size(processes.directory() / "two/points.u32"), 80'000U);
+  for (const auto& use : one["workers"]) {
+    EXPECT_LT(use["peak_bytes"], 96 << 20);
+    EXPECT_LE(use["shard_reads"], 32 * 4) << "half the shards, once a round and once at the end";
+  }
+  for (const char* hosts : {"[{name: worker0}]", "[{name: worker0, devices: 4}]",
+                            "[{name: worker0}, {name: worker1, devices: 2}, {name: worker2}]"}) {
+    auto& run = start("other", {"--set", std::string("cluster.hosts=") + hosts});
+    ASSERT_EQ(run.wait(), 0) << run.text();
+    EXPECT_EQ(summary("other")["digest"], one["digest"]) << hosts;
+  }
+  auto& killed = start("killed");
+  const pid_t victim = worker(killed);
+  ASSERT_NE(victim, 0) << killed.text();
+  ::kill(victim, SIGKILL);
+  ASSERT_EQ(killed.wait(), 0) << killed.text();
+  EXPECT_THAT(killed.text(),
+              AllOf(HasSubstr("died: SIGKILL"), HasSubstr("; replaced, restart 1 of 3")));
+  EXPECT_EQ(summary("killed")["digest"], one["digest"]);
+  EXPECT_TRUE(processes.none_left());
+  // what it needed on the way is gone, and the points are there
+  for (const auto& entry : std::filesystem::directory_iterator(processes.directory() / "scratch"))
+    EXPECT_THAT(entry.path().filename().string(), HasSubstr("generated-200000-1"));
+}
+
+TEST_F(Select, ACapThatIsTooSmallIsRefusedAndNamesTheLeast) {
+  write("200000", "32MiB");
+  auto& check = processes.run("weft", {"check", "select.yaml"});
+  EXPECT_EQ(check.wait(), 2);
+  EXPECT_THAT(check.text(), AllOf(HasSubstr("select.yaml: cluster.memory is 32 MiB, too little to "
+                                            "select from 200000 points in 8 partitions; the least "
+                                            "that works is "),
+                                  HasSubstr(" MiB, or use more partitions")));
+}
+
+TEST_F(Select, WrongValuesAreTold) {
+  write("1000");
+  for (const auto& [key, text] : std::vector<std::pair<std::string, std::string>>{
+           {"selection.budget=0%", "selection.budget: how many points to choose is a share"},
+           {"selection.budget=2000", "selection.budget asks for 2000 of 1000 points"},
+           {"selection.weights=[1, 2, 3]", "two whole numbers"},
+           {"selection.bounding=exactly", "selection.bounding"},
+           {"selection.partitons=4", "unknown key 'partitons'"},
+           {"selection.partitions=0", "selection.partitions"},
+           {"input={points: nowhere}", "points.json is not there"}}) {
+    auto& check = processes.run("weft", {"check", "select.yaml", "--set", key});
+    EXPECT_NE(check.wait(), 0) << key;
+    EXPECT_THAT(check.text(), HasSubstr(text)) << key;
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
