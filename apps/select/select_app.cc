@@ -199,8 +199,8 @@ std::string digest_of(const SelectionPlan& plan, const KnownPoints& known) {
 /// progress.json of a run's folder.
 class ProgressFile final {
  public:
-  ProgressFile(std::filesystem::path folder, std::string digest)
-      : path_(std::move(folder) / "progress.json"), digest_(std::move(digest)) {}
+  ProgressFile(const std::filesystem::path& folder, std::string digest)
+      : path_(folder / "progress.json"), digest_(std::move(digest)) {}
 
   /// Nothing if it is not there, or of another selection.
   std::optional<SelectionProgress> read() const {

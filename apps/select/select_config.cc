@@ -15,8 +15,6 @@ namespace {
 enum class Bounding : std::uint8_t { kOff, kExact, kUniform };
 enum class Sampling : std::uint8_t { kFixed, kFresh };
 
-constexpr double kMostPoints = 4294967296.0;
-
 std::uint32_t thousandths(double share) {
   return static_cast<std::uint32_t>(std::lround(share * 1000));
 }

@@ -54,7 +54,7 @@ PointGraph load_partition(const std::filesystem::path& path, std::uint64_t point
   graph.neighbours.reserve(edges);
   graph.similarities.reserve(edges);
   graph.first.push_back(0);
-  SpillReader file(path);
+  SpillReader file(path, SpillReader::Pages::kKeep);
   for (auto block = file.next(); !block.empty(); block = file.next()) {
     ByteReader reader(block);
     while (reader.remaining() > 0) {

@@ -39,8 +39,9 @@ PointBounds SelectionWorker::bounds_of(std::uint32_t shard) const {
 }
 
 std::vector<std::uint32_t> SelectionWorker::decided_in(std::uint32_t shard, int step) const {
-  const std::vector<std::byte> bytes =
-      read_spilled(file("decided", static_cast<std::uint64_t>(step), shard));
+  const auto path = file("decided", static_cast<std::uint64_t>(step), shard);
+  if (!std::filesystem::exists(path)) return {};  // none was
+  const std::vector<std::byte> bytes = read_spilled(path);
   std::vector<std::uint32_t> rows(bytes.size() / 4);
   ByteReader reader(bytes);
   for (std::uint32_t& row : rows) row = reader.read<std::uint32_t>();
@@ -93,12 +94,14 @@ std::vector<std::uint64_t> SelectionWorker::count(const CountRequest& request) {
 std::uint64_t SelectionWorker::decide(const BoundRequest& request) {
   std::uint64_t decided = 0;
   for (const std::uint32_t shard : shards_) {
-    const auto path = file("decided", static_cast<std::uint64_t>(request.step), shard);
-    if (std::filesystem::exists(path)) {  // before a death: its bounds may have gone on since
+    const std::vector<std::byte> bytes = read_spilled(file("bounds", 0, shard));
+    if (ByteReader(bytes).read<std::int32_t>() >= request.step) {
+      // Before a death. Where nothing was decided and no news came, bounds stay as they were, and
+      // nothing is decided again.
       decided += decided_in(shard, request.step).size();
       continue;
     }
-    PointBounds bounds = bounds_of(shard);
+    PointBounds bounds(settings_.objective(), std::span(bytes).subspan(sizeof(std::int32_t)));
     std::vector<std::uint32_t> rows;
     switch (request.kind) {
       case BoundingLoop::Step::kShrink: rows = bounds.discard_below(request.threshold); break;
@@ -106,7 +109,9 @@ std::uint64_t SelectionWorker::decide(const BoundRequest& request) {
       case BoundingLoop::Step::kAcceptRest: rows = bounds.decide_all(PointFate::kAccepted); break;
       default: rows = bounds.decide_all(PointFate::kDiscarded); break;
     }
-    write_state(path, std::as_bytes(std::span(rows)));
+    if (!rows.empty())
+      write_state(file("decided", static_cast<std::uint64_t>(request.step), shard),
+                  std::as_bytes(std::span(rows)));
     decided += rows.size();
   }
   return decided;
@@ -168,11 +173,13 @@ actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
   co_await exchange.finish();
   arrived.commit();
   for (const std::uint32_t shard : shards_) {
+    const std::vector<std::uint32_t> rows = decided_in(shard, request.step);
+    if (rows.empty() && !arrived.has(shard) && !settings_.fresh) continue;
     const auto path = file("bounds", 0, shard);
     const std::vector<std::byte> bytes = read_spilled(path);
     if (ByteReader(bytes).read<std::int32_t>() >= request.step) continue;  // before a death
     PointBounds bounds(settings_.objective(), std::span(bytes).subspan(sizeof(std::int32_t)));
-    bounds.decide_rows(decided_in(shard, request.step), fate);
+    bounds.decide_rows(rows, fate);
     if (settings_.fresh) bounds.forget_open();
     const std::uint64_t first = layout().first_of(shard);
     arrived.take(shard, [&](ByteReader& reader) {

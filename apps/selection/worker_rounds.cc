@@ -84,6 +84,7 @@ actors::task<std::uint64_t> SelectionWorker::choose(ChooseRequest request) {
   for (const auto& [partition, size] : partitions_) {
     const std::filesystem::path path = spill_ / partition_name(partition);
     const PointGraph graph = load_partition(path, size.points, size.edges);
+    std::filesystem::remove(path);
     for (const ChosenPoint& point :
          choose_greedily(graph, objective, request.quotas.at(partition), settings_.seed)) {
       const PointId id = graph.ids[point.row];

@@ -90,13 +90,14 @@ void SpillWriter::commit(Outlives outlives) {
   const bool flushes = outlives == Outlives::kCrash;
   if (flushes && ::fsync(fd_) != 0) cannot_write(temporary_, errno);
   // Advice: what is not followed costs memory, not correctness.
-  ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
+  if (flushes) ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) cannot_write(path_, errno);
   ::close(std::exchange(fd_, -1));
   if (flushes) flush_to_disk(path_.has_parent_path() ? path_.parent_path() : ".");
 }
 
-SpillReader::SpillReader(std::filesystem::path path) : file_(std::move(path)) {
+SpillReader::SpillReader(std::filesystem::path path, Pages pages)
+    : file_(std::move(path)), pages_(pages) {
   std::array<std::byte, kMagic.size()> magic{};
   read(magic);
   if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0)
@@ -126,7 +127,7 @@ std::span<const std::byte> SpillReader::next() {
 
 void SpillReader::read(std::span<std::byte> bytes) {
   if (!file_.read(offset_, bytes)) damaged("its end is missing");
-  file_.drop(offset_, bytes.size());
+  if (pages_ == Pages::kDrop) file_.drop(offset_, bytes.size());
   offset_ += bytes.size();
 }
 
@@ -142,7 +143,7 @@ void write_spilled(const std::filesystem::path& path, std::span<const std::byte>
 }
 
 std::vector<std::byte> read_spilled(const std::filesystem::path& path) {
-  SpillReader reader(path);
+  SpillReader reader(path, SpillReader::Pages::kKeep);
   std::vector<std::byte> content;
   for (auto block = reader.next(); !block.empty(); block = reader.next())
     content.insert(content.end(), block.begin(), block.end());

@@ -62,11 +62,16 @@ class SpillWriter final {
   std::uint64_t payload_bytes_ = 0, blocks_ = 0;
 };
 
-/// Reads such a file block by block, and drops the pages that it has read. One thread.
+/// Reads such a file block by block. One thread.
 class SpillReader final {
  public:
+  /// What becomes of the page cache's pages that have been read.
+  enum class Pages : std::uint8_t {
+    kDrop,  ///< They go; those that are not on the disk yet are written there first.
+    kKeep,  ///< Of files that are read again soon, or removed.
+  };
   /// Throws Error(kNotFound) if there is no such file, Error(kDataLoss) if it is another one.
-  explicit SpillReader(std::filesystem::path path);
+  explicit SpillReader(std::filesystem::path path, Pages pages = Pages::kDrop);
 
   /// The records of the next block; valid until the next call. Empty behind the last one. Throws
   /// Error(kDataLoss), which names the block, if it is damaged or missing.
@@ -79,13 +84,14 @@ class SpillReader final {
   [[noreturn]] void damaged(const char* what) const;
 
   const InputFile file_;
+  const Pages pages_;
   std::vector<std::byte> block_;  ///< Its label and payload.
   std::uint64_t label_ = 0, blocks_ = 0;
   std::uint64_t offset_ = 0;
   bool ended_ = false;
 };
 
-/// A file that is one record, in blocks, for what is read whole. Throws what SpillWriter throws.
+/// A file that is one record, in blocks, for what is read whole, and often. Throws what SpillWriter throws.
 void write_spilled(const std::filesystem::path& path, std::span<const std::byte> content,
                    SpillWriter::Outlives outlives);
 /// Throws what SpillReader throws.

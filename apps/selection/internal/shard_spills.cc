@@ -7,7 +7,7 @@
 namespace weft::apps {
 namespace {
 
-/// Of each of many files.
+/// That memory holds of each of many shards.
 constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
 
 }  // namespace
@@ -26,16 +26,21 @@ void ShardSpills::add(std::span<const std::byte> records) {
     if (id >= layout_.points)
       throw_error(ErrorCode::kDataLoss, "a record is about point {} of {}", id, layout_.points);
     const std::uint32_t shard = layout_.shard_of(id);
-    std::optional<SpillWriter>& file = files_[shard];
-    if (!file) file.emplace(path_of(shard), kBlockBytes);
-    file->append(record);
+    Records& of_shard = files_[shard];
+    of_shard.rest.write_bytes(record);
+    if (of_shard.rest.size() < kBlockBytes) continue;
+    if (!of_shard.file) of_shard.file.emplace(path_of(shard), kBlockBytes);
+    of_shard.is_spilled = true;
+    for (auto bytes = of_shard.rest.bytes(); !bytes.empty(); bytes = bytes.subspan(record_bytes_))
+      of_shard.file->append(bytes.first(record_bytes_));
+    of_shard.rest.clear();
   }
 }
 
 void ShardSpills::commit() {
-  for (auto& [shard, file] : files_) {
-    file->commit(SpillWriter::Outlives::kProcess);
-    file.reset();
+  for (auto& [shard, records] : files_) {
+    if (records.file) records.file->commit(SpillWriter::Outlives::kProcess);
+    records.file.reset();
   }
 }
 

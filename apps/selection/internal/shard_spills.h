@@ -30,32 +30,45 @@ class ShardSpills final {
   void add(std::span<const std::byte> records);
   /// Nothing can be added after this.
   void commit();
+  bool has(std::uint32_t shard) const { return files_.contains(shard); }
   /// Calls `visit` with each record of the shard, in the order in which they came, and forgets
   /// them.
   template <typename Visit>
   void take(std::uint32_t shard, const Visit& visit) {
-    if (!files_.contains(shard)) return;
-    {
-      SpillReader reader(path_of(shard));
-      for (auto block = reader.next(); !block.empty(); block = reader.next()) {
-        ByteReader records(block);
-        while (records.remaining() > 0) {
-          ByteReader record(records.read_bytes(record_bytes_));
-          visit(record);
-        }
+    const auto found = files_.find(shard);
+    if (found == files_.end()) return;
+    const auto each = [&](std::span<const std::byte> bytes) {
+      ByteReader records(bytes);
+      while (records.remaining() > 0) {
+        ByteReader record(records.read_bytes(record_bytes_));
+        visit(record);
       }
+    };
+    if (found->second.is_spilled) {
+      {
+        SpillReader reader(path_of(shard), SpillReader::Pages::kKeep);
+        for (auto block = reader.next(); !block.empty(); block = reader.next()) each(block);
+      }
+      std::filesystem::remove(path_of(shard));
     }
-    std::filesystem::remove(path_of(shard));
+    each(found->second.rest.bytes());
+    files_.erase(found);
   }
 
  private:
+  /// Of a shard. A file is made only when there is more than memory should hold.
+  struct Records {
+    std::optional<SpillWriter> file = {};  ///< Until it is committed.
+    bool is_spilled = false;
+    ByteWriter rest = {};  ///< Behind those in the file.
+  };
   std::filesystem::path path_of(std::uint32_t shard) const;
 
   const std::filesystem::path folder_;
   const std::string name_;
   const ShardLayout layout_;
   const std::size_t record_bytes_;
-  std::map<std::uint32_t, std::optional<SpillWriter>> files_;  ///< None: committed.
+  std::map<std::uint32_t, Records> files_;
 };
 
 }  // namespace weft::apps

@@ -31,7 +31,7 @@ class Dealer final {
   using Arguments = std::tuple<>;
   explicit Dealer(actors::Context& context) : context_(context), port_(context) {}
 
-  std::vector<std::byte> open(transfer::DataPlaneSetup setup) { return port_.open(setup); }
+  std::vector<std::byte> open(const transfer::DataPlaneSetup& setup) { return port_.open(setup); }
   void connect(const std::vector<transfer::PeerAddress>& peers) { port_.connect(peers); }
   void cancel(const std::string& why) { port_.cancel(Error(ErrorCode::kPeerDied, why)); }
 
