@@ -14,11 +14,11 @@
 namespace weft::apps {
 
 int run_benchmark(const std::vector<std::string>& arguments) {
-  const std::vector<std::string> names = {"reshard", "pipeline", "sharding"};
+  const std::vector<std::string> names = {"reshard", "pipeline", "sharding", "select"};
   if (arguments.empty() || std::ranges::find(names, arguments[0]) == names.end())
     throw_error(ErrorCode::kInvalidArgument,
-                "which benchmark? There are three: weft bench reshard --help, weft bench pipeline "
-                "--help, weft bench sharding --help{}",
+                "which benchmark? There are four: weft bench reshard --help, weft bench pipeline "
+                "--help, weft bench sharding --help, weft bench select --help{}",
                 arguments.empty() ? "" : did_you_mean(arguments[0], names));
   const std::string program = actors::program_directory() / ("weft-bench-" + arguments[0]);
   std::vector<std::string> words = {program};
