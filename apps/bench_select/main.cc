@@ -1,5 +1,5 @@
-// weft bench select: choosing from a generated ground set, or from a store, by workers under a cap,
-// beside greedy in one process that holds everything; and the paper's grid of partitions and rounds.
+// weft bench select: choosing from a generated ground set, or from a store, by workers under a
+// cap, beside greedy in one process that holds everything; and the paper's grid.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>

@@ -91,7 +91,8 @@ class SpillReader final {
   bool ended_ = false;
 };
 
-/// A file that is one record, in blocks, for what is read whole, and often. Throws what SpillWriter throws.
+/// A file that is one record, in blocks, for what is read whole, and often. Throws what SpillWriter
+/// throws.
 void write_spilled(const std::filesystem::path& path, std::span<const std::byte> content,
                    SpillWriter::Outlives outlives);
 /// Throws what SpillReader throws.
