@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/vector_search/vector_search.h"
 #include "core/base/check.h"
 #include "core/base/error.h"
 
@@ -32,9 +33,7 @@ void normalise_vectors(std::span<float> values, std::size_t columns, std::string
 }
 
 std::uint16_t cosine_of(std::span<const float> a, std::span<const float> b) {
-  float sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return fraction_of(std::clamp(sum, 0.0F, 1.0F));
+  return fraction_of(std::clamp(inner_product(a, b), 0.0F, 1.0F));
 }
 
 void keep_most_similar(std::vector<Neighbour>& neighbours, std::size_t count) {

@@ -15,7 +15,8 @@ namespace weft::apps {
 void normalise_vectors(std::span<float> values, std::size_t columns, std::string_view source,
                        std::uint64_t first_row = 0);
 
-/// Of two vectors of length 1: their cosine, at least 0, as a fraction of 65535.
+/// Of two vectors of length 1: their cosine, at least 0, as a fraction of 65535. The same from
+/// either side, to the bit.
 std::uint16_t cosine_of(std::span<const float> a, std::span<const float> b);
 
 /// Leaves the `count` most similar, of equal ones those of smaller ids, in any order.

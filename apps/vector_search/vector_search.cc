@@ -1,0 +1,105 @@
+#include "apps/vector_search/vector_search.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <exception>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/philox.h"
+#include "core/base/plugin.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr const char* kFile = "libweft_faiss.so";
+constexpr const char* kUntilThen = "neighbours are found by a plain loop, a tenth as fast";
+
+/// Numbers in [-1, 1), which need no exact arithmetic.
+std::vector<float> draw_vectors(std::size_t rows, std::size_t dimensions, std::uint64_t stream) {
+  PhiloxStream random(7, stream);
+  std::vector<float> values(rows * dimensions);
+  for (float& value : values)
+    value = 2 * uniform_float(static_cast<std::uint32_t>(random() >> 32)) - 1;
+  return values;
+}
+
+OpenedSearch open_search() {
+  try {
+    // OpenBLAS would start a thread for each processor when it is opened. Nobody has set a variable
+    // before in a program of Weft's, so that the array that others may be reading stays as it is.
+    ::setenv("OPENBLAS_NUM_THREADS", "1", 0);
+    const auto entry = reinterpret_cast<const VectorSearch* (*)(std::uint64_t)>(
+        plugin_entry(kFile, "weft_faiss_plugin"));
+    if (entry == nullptr)
+      return {&plain_search(),
+              fmt::format("there is no {} in {}: {}. Build it where libfaiss-dev and "
+                          "libopenblas-dev are, or set WEFT_PLUGINS to the folder that has it",
+                          kFile, fmt::join(plugin_folders(), ", "), kUntilThen)};
+    const VectorSearch* const library = entry(VectorSearch::kStamp);
+    if (library == nullptr)
+      return {&plain_search(),
+              fmt::format("{} was built from other sources than this program: {}. Build both anew",
+                          kFile, kUntilThen)};
+    const std::string problem = search_problem(*library);
+    if (problem.empty()) return {library, ""};
+    return {&plain_search(),
+            fmt::format("{} computes wrong here: {}; {}. OPENBLAS_CORETYPE=Haswell makes OpenBLAS "
+                        "use the code for an older processor",
+                        library->name(), problem, kUntilThen)};
+  } catch (const std::exception& error) {
+    return {&plain_search(), fmt::format("{}: {}", error.what(), kUntilThen)};
+  }
+}
+
+}  // namespace
+
+std::string search_problem(const VectorSearch& search) {
+  struct Block {
+    std::size_t queries, bases, dimensions, count;
+  };
+  // Whole tiles and odd ones, few queries and many, and fewer bases than are asked for.
+  constexpr std::array<Block, 5> kBlocks = {{{256, 2048, 64, 19},
+                                             {37, 1531, 100, 11},
+                                             {5, 300, 7, 4},
+                                             {70, 3, 16, 5},
+                                             {21, 257, 513, 1}}};
+  std::uint64_t stream = 0;
+  for (const auto& [queries, bases, dimensions, count] : kBlocks) {
+    const std::vector<float> query_values = draw_vectors(queries, dimensions, ++stream);
+    const std::vector<float> base_values = draw_vectors(bases, dimensions, ++stream);
+    const VectorRows query_rows{query_values, dimensions}, base_rows{base_values, dimensions};
+    std::vector<std::int64_t> rows(queries * count), right_rows(rows.size());
+    std::vector<float> products(rows.size()), right(rows.size());
+    search.largest(query_rows, base_rows, count, rows, products);
+    plain_search().largest(query_rows, base_rows, count, right_rows, right);
+    const float slack = 1e-6F * static_cast<float>(dimensions);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::size_t query = i / count;
+      if (i % count >= bases && rows[i] == VectorSearch::kNone) continue;
+      if (rows[i] < 0 || rows[i] >= static_cast<std::int64_t>(bases))
+        return fmt::format("of {} bases it gives row {}", bases, rows[i]);
+      const float own = inner_product(query_rows[query], base_rows[rows[i]]);
+      // Negated, so that what is no number does not pass.
+      if (!(std::abs(products[i] - own) <= slack))
+        return fmt::format("the product of query {} and base {}, of {} numbers, is {}, not {}",
+                           query, rows[i], dimensions, products[i], own);
+      if (!(std::abs(products[i] - right[i]) <= slack))
+        return fmt::format("of query {} base {}, with {}, is left out; {} comes in its place",
+                           query, right_rows[i], right[i], products[i]);
+    }
+  }
+  return "";
+}
+
+const OpenedSearch& vector_search() {
+  static const OpenedSearch opened = open_search();
+  return opened;
+}
+
+}  // namespace weft::apps
