@@ -20,18 +20,22 @@ constexpr Nanoseconds kHostsComeBackWithin = std::chrono::seconds(20);
 
 }  // namespace
 
-ClusterWorkers::ClusterWorkers(actors::Cluster& cluster, std::vector<std::string> hosts,
-                               std::uint32_t workers, const actors::RecoveryConfig& recovery,
-                               std::function<void(const std::string&)> recovered)
+ClusterWorkers::ClusterWorkers(actors::Cluster& cluster, Options options)
     : cluster_(cluster),
-      where_{std::move(hosts)},
-      recovery_(recovery),
-      recovered_(std::move(recovered)),
-      restarts_(recovery.restarts, recovery.within) {
-  if (recovery.restarts > 0) cluster_.survive_deaths();
-  const MeshShape shape({{"worker", static_cast<std::int64_t>(workers)}});
-  mesh_.emplace(cluster_.spawn<SelectionWorker>(key_, "select", shape, where_));
-  where_.hosts.insert(where_.hosts.end(), recovery.spares.begin(), recovery.spares.end());
+      options_(std::move(options)),
+      where_{options_.hosts},
+      restarts_(options_.recovery.restarts, options_.recovery.within) {
+  if (options_.recovery.restarts > 0) cluster_.survive_deaths();
+  const MeshShape shape({{"worker", static_cast<std::int64_t>(options_.workers)}});
+  const std::vector<std::string>& spares = options_.recovery.spares;
+  if (options_.takes_over) {
+    auto left = cluster_.take_over<SelectionWorker>(key_, "select", shape);
+    if (left) mesh_.emplace(std::move(*left));
+  }
+  const bool inherited = mesh_.has_value();
+  if (!inherited) mesh_.emplace(cluster_.spawn<SelectionWorker>(key_, "select", shape, where_));
+  where_.hosts.insert(where_.hosts.end(), spares.begin(), spares.end());
+  if (inherited) replace_the_dead("the driver was started again");
   connect();
 }
 
@@ -51,11 +55,24 @@ std::set<std::uint32_t> ClusterWorkers::cancel(const std::string& why) {
   return silent;
 }
 
+void ClusterWorkers::replace_the_dead(const std::string& cause) {
+  const TimePoint began = clock_.now();
+  while (true) {
+    const std::set<std::uint32_t> broken = cancel(cause);
+    const auto renewed = cluster_.renew(*mesh_, key_, where_, broken);
+    if (renewed.missing.empty()) return;
+    if (!options_.recovery.waits && clock_.now() - began > kHostsComeBackWithin)
+      throw_error(ErrorCode::kResourceExhausted,
+                  "too few devices are left, and recovery.if_too_few is fail: {}", renewed.problem);
+    cluster_.wait_for_change(std::chrono::milliseconds(50));
+  }
+}
+
 void ClusterWorkers::recover(const Error& why) {
   const bool is_death =
       why.code() == ErrorCode::kPeerDied || why.code() == ErrorCode::kUnavailable ||
       why.code() == ErrorCode::kDeadlineExceeded || why.code() == ErrorCode::kStaleEpoch;
-  if (!is_death || recovery_.restarts == 0) throw Error(why);
+  if (!is_death || options_.recovery.restarts == 0) throw Error(why);
   // It may be seen before its cause is told; an error of a file is no death.
   if (!cluster_.failure(kCauseWithin)) throw Error(why);
   std::string cause = cluster_.what_died(why);
@@ -65,21 +82,14 @@ void ClusterWorkers::recover(const Error& why) {
                 "{}\nThat is more than recovery.restarts allows, {} within {}", why.message(),
                 restarts_.most(), format_seconds(in_seconds(restarts_.within())));
   cluster_.forgive();
-  const TimePoint began = clock_.now();
-  while (true) {
-    const std::set<std::uint32_t> broken = cancel(cause);
-    const auto renewed = cluster_.renew(*mesh_, key_, where_, broken);
-    if (renewed.missing.empty()) break;
-    if (!recovery_.waits && clock_.now() - began > kHostsComeBackWithin)
-      throw_error(ErrorCode::kResourceExhausted,
-                  "too few devices are left, and recovery.if_too_few is fail: {}", renewed.problem);
-    cluster_.wait_for_change(std::chrono::milliseconds(50));
-  }
+  replace_the_dead(cause);
   // A symptom may have come long before its cause.
   cause = cluster_.what_died(Error(why.code(), cause));
   cluster_.forgive();
   connect();
-  recovered_(fmt::format("{}; replaced, restart {} of {}", cause, *number, restarts_.most()));
+  if (options_.recovered)
+    options_.recovered(
+        fmt::format("{}; replaced, restart {} of {}", cause, *number, restarts_.most()));
 }
 
 }  // namespace weft::apps

@@ -17,10 +17,17 @@ namespace weft::apps {
 /// A worker for each device of a cluster's hosts, spares apart. A driver's; one thread.
 class ClusterWorkers final : public SelectionWorkers {
  public:
-  /// `recovered`: told of each death that has been mended. Starts and connects them.
-  ClusterWorkers(actors::Cluster& cluster, std::vector<std::string> hosts, std::uint32_t workers,
-                 const actors::RecoveryConfig& recovery,
-                 std::function<void(const std::string&)> recovered);
+  struct Options {
+    std::vector<std::string> hosts;
+    std::uint32_t workers = 1;
+    actors::RecoveryConfig recovery = {};
+    /// This driver was started again: the workers of the one before it go on.
+    bool takes_over = false;
+    /// Told of each death that has been mended.
+    std::function<void(const std::string&)> recovered = {};
+  };
+  /// Starts and connects them.
+  ClusterWorkers(actors::Cluster& cluster, Options options);
 
   actors::MeshRef<SelectionWorker> all() override { return mesh_->ref(); }
   void recover(const Error& why) override;
@@ -31,11 +38,12 @@ class ClusterWorkers final : public SelectionWorkers {
   void connect();
   /// Ends what the others wait for; the ranks that do not answer.
   std::set<std::uint32_t> cancel(const std::string& why);
+  /// Until none is missing.
+  void replace_the_dead(const std::string& cause);
 
   actors::Cluster& cluster_;
+  const Options options_;
   actors::OnHosts where_;
-  const actors::RecoveryConfig recovery_;
-  const std::function<void(const std::string&)> recovered_;
   SteadyClock clock_;
   actors::RestartLimit restarts_;
   actors::MeshKey key_;

@@ -326,12 +326,15 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   const actors::RunEvents events(run.out);
   std::uint32_t recoveries = 0;
   const TimePoint began = clock.now();
-  ClusterWorkers workers(cluster, hosts, config.num_workers(), config.recovery,
-                         [&](const std::string& text) {
-                           ++recoveries;
-                           note(text);
-                           events.add({"recovered", text});
-                         });
+  ClusterWorkers workers(cluster, {.hosts = std::move(hosts),
+                                   .workers = config.num_workers(),
+                                   .recovery = config.recovery,
+                                   .takes_over = run.restart > 0,
+                                   .recovered = [&](const std::string& text) {
+                                     ++recoveries;
+                                     note(text);
+                                     events.add({"recovered", text});
+                                   }});
   if (!config.points && !std::filesystem::exists(config.store() / "points.json"))
     generate(workers, config, note);
   const KnownPoints known = known_points(config);
@@ -350,7 +353,12 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
                                            progress.write(now);
                                          }});
   const TimePoint selecting = clock.now();
-  const SelectionSummary summary = selection.run(progress.read().value_or(SelectionProgress()));
+  const std::optional<SelectionProgress> before = progress.read();
+  if (before)
+    note(fmt::format("goes on after {} step{} of bounding and {} round{}", before->decided.size(),
+                     before->decided.size() == 1 ? "" : "s", before->round,
+                     before->round == 1 ? "" : "s"));
+  const SelectionSummary summary = selection.run(before.value_or(SelectionProgress()));
   const double seconds = in_seconds(clock.now() - selecting);
   write_results(selection, run.out);
   workers.all().call<&SelectionWorker::clean>().get();

@@ -85,6 +85,25 @@ TEST_F(Select, ChoosesTheSameWithAnyWorkersAndHostsAndAfterAKill) {
     EXPECT_THAT(entry.path().filename().string(), HasSubstr("generated-200000-1"));
 }
 
+TEST_F(Select, ADriverThatIsKilledIsStartedAgainAndGoesOn) {
+  write("200000");
+  auto& whole = start("whole", {"--set", "selection.rounds=8"});
+  ASSERT_EQ(whole.wait(), 0) << whole.text();
+  auto& killed = start("killed", {"--set", "selection.rounds=8"});
+  killed.word_after("round 2 of");
+  pid_t driver = 0;
+  for (const pid_t pid : processes.left())
+    if (read_file(fmt::format("/proc/{}/cmdline", pid)).find("--weft-role=driver") !=
+        std::string::npos)
+      driver = pid;
+  ASSERT_NE(driver, 0) << killed.text();
+  ::kill(driver, SIGKILL);
+  ASSERT_EQ(killed.wait(), 0) << killed.text();
+  EXPECT_THAT(killed.text(), HasSubstr("goes on after 0 steps of bounding and "));
+  EXPECT_EQ(summary("killed")["digest"], summary("whole")["digest"]);
+  EXPECT_TRUE(processes.none_left());
+}
+
 TEST_F(Select, ACapThatIsTooSmallIsRefusedAndNamesTheLeast) {
   write("200000", "32MiB");
   auto& check = processes.run("weft", {"check", "select.yaml"});
