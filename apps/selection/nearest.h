@@ -16,6 +16,15 @@ struct PointVectors {
   VectorRows vectors;
 };
 
+/// The same as a value.
+struct VectorBlock {
+  std::size_t dimensions = 1;
+  std::vector<PointId> ids = {};
+  std::vector<float> values = {};
+  std::size_t size() const { return ids.size(); }
+  PointVectors view() const { return {ids, {values, dimensions}}; }
+};
+
 /// What are neighbours of a point: the `count` most similar, of equal ones the smaller ids, of
 /// similarity `floor` at least (a fraction of 65535) and above 0; never the point itself. A value.
 struct NeighbourRule {

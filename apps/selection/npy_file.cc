@@ -81,7 +81,7 @@ float value_of_element(std::span<const std::byte> element) {
 
 }  // namespace
 
-NpyFile::NpyFile(std::filesystem::path path) : file_(std::move(path)) {
+NpyFile::NpyFile(std::filesystem::path path, Elements elements) : file_(std::move(path)) {
   std::array<std::byte, 12> bytes{};
   if (!file_.read(0, bytes)) damaged("it ends early");
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
@@ -99,23 +99,32 @@ NpyFile::NpyFile(std::filesystem::path path) : file_(std::move(path)) {
   std::string header(length, ' ');
   if (!file_.read(header_begin, std::as_writable_bytes(std::span(header))))
     damaged("it ends early");
-  parse(header_begin + length, header);
+  parse(header_begin + length, header, elements);
 }
 
-void NpyFile::parse(std::uint64_t begin, std::string_view header) {
+void NpyFile::parse(std::uint64_t begin, std::string_view header, Elements elements) {
   begin_ = begin;
   const auto type = quoted(value_of(header, "descr").value_or(""));
   const auto order = value_of(header, "fortran_order");
   const auto shape = tuple_of(value_of(header, "shape").value_or(""));
   if (!type || !order || !shape) damaged("its header lacks descr, fortran_order or shape");
-  if (*type == "<f2") element_bytes_ = 2;
-  else if (*type == "<f4") element_bytes_ = 4;
-  else if (*type == "<f8") element_bytes_ = 8;
-  else
+  const std::string_view kinds = elements == Elements::kFloats ? "f" : "iu";
+  const std::string_view sizes = elements == Elements::kFloats ? "248" : "48";
+  if (type->size() == 3 && type->front() == '<' && kinds.find((*type)[1]) != kinds.npos &&
+      sizes.find((*type)[2]) != sizes.npos) {
+    element_bytes_ = (*type)[2] - '0';
+    is_signed_ = (*type)[1] != 'u';
+  } else if (elements == Elements::kIntegers) {
+    throw_error(ErrorCode::kIncompatible,
+                "{} has elements of type {}; integers of 32 and 64 bits can be read: save "
+                "array.astype('int64')",
+                file_.path().string(), *type);
+  } else {
     throw_error(ErrorCode::kIncompatible,
                 "{} has elements of type {}; float16, float32 and float64 can be read: save "
                 "array.astype('float32')",
                 file_.path().string(), *type);
+  }
   if (!order->starts_with("False"))
     throw_error(ErrorCode::kIncompatible,
                 "{} is in Fortran order: save numpy.ascontiguousarray(array)",
@@ -132,14 +141,28 @@ void NpyFile::parse(std::uint64_t begin, std::string_view header) {
     damaged(fmt::format("its length is not that of {} rows of {}", rows_, columns_));
 }
 
-void NpyFile::read(std::uint64_t first, std::span<float> values) const {
-  WEFT_CHECK(
-      columns_ > 0 && values.size() % columns_ == 0 && first + values.size() / columns_ <= rows_,
-      "{} values from row {} of {}", values.size(), first, file_.path().string());
-  std::vector<std::byte> bytes(values.size() * element_bytes_);
+std::vector<std::byte> NpyFile::read_bytes(std::uint64_t first, std::size_t values) const {
+  WEFT_CHECK(columns_ > 0 && values % columns_ == 0 && first + values / columns_ <= rows_,
+             "{} values from row {} of {}", values, first, file_.path().string());
+  std::vector<std::byte> bytes(values * element_bytes_);
   if (!file_.read(begin_ + first * columns_ * element_bytes_, bytes)) damaged("it ends early");
+  return bytes;
+}
+
+void NpyFile::read(std::uint64_t first, std::span<float> values) const {
+  const std::vector<std::byte> bytes = read_bytes(first, values.size());
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = value_of_element(std::span(bytes).subspan(i * element_bytes_, element_bytes_));
+}
+
+void NpyFile::read_integers(std::uint64_t first, std::span<std::int64_t> values) const {
+  const std::vector<std::byte> bytes = read_bytes(first, values.size());
+  ByteReader reader(bytes);
+  for (std::int64_t& value : values) {
+    if (element_bytes_ == 8) value = std::max<std::int64_t>(reader.read<std::int64_t>(), -1);
+    else if (is_signed_) value = reader.read<std::int32_t>();
+    else value = reader.read<std::uint32_t>();
+  }
 }
 
 void NpyFile::damaged(std::string_view what) const {

@@ -168,6 +168,14 @@ PointGraph PointStore::load(const Objective& objective) const {
   return graph;
 }
 
+void remove_store_index(const std::filesystem::path& folder) {
+  std::error_code problem;
+  std::filesystem::remove(index_file(folder), problem);
+  if (problem)
+    throw_error(ErrorCode::kUnavailable, "cannot remove {}: {}", index_file(folder).string(),
+                problem.message());
+}
+
 void write_store_index(const std::filesystem::path& folder, const ShardLayout& layout,
                        std::uint64_t edges) {
   const nlohmann::ordered_json index = {{"version", kVersion},

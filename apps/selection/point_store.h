@@ -104,6 +104,8 @@ class PointStore final {
   std::uint64_t edges_ = 0;
 };
 
+/// Before shards are written where a store may have been: it is none until its index is written.
+void remove_store_index(const std::filesystem::path& folder);
 /// Once all shards are committed.
 void write_store_index(const std::filesystem::path& folder, const ShardLayout& layout,
                        std::uint64_t edges);

@@ -14,9 +14,6 @@
 namespace weft::apps {
 namespace {
 
-/// As long as a phase may take without an answer: deaths are told by the cluster.
-constexpr Nanoseconds kPhaseWithin = actors::kNoDeadline;
-
 std::uint64_t sum(const std::vector<std::uint64_t>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), std::uint64_t{0});
 }
@@ -25,31 +22,18 @@ std::uint64_t sum(const std::vector<std::uint64_t>& numbers) {
 
 template <typename Phase>
 auto SelectionRun::repeat(const Phase& phase) {
-  while (true) {
-    std::optional<Error> problem;
-    try {
-      return phase(workers_.all().within(kPhaseWithin));
-    } catch (const Error& error) {
-      problem = error;
-    }
-    // What the recovery itself meets may be another death.
-    while (problem) {
-      const Error why = *std::exchange(problem, std::nullopt);
-      workers_.recover(why);
-      ++summary_.recoveries;
-      try {
-        begin();
-      } catch (const Error& error) {
-        problem = error;
-      }
-    }
-  }
+  return workers_.repeat(phase, [this] {
+    ++summary_.recoveries;
+    begin();
+  });
 }
 
 void SelectionRun::begin() {
   plan_.settings.anew = anew_;
-  const auto sets =
-      workers_.all().within(kPhaseWithin).call<&SelectionWorker::begin>(plan_.settings).get();
+  const auto sets = workers_.all()
+                        .within(actors::kNoDeadline)
+                        .call<&SelectionWorker::begin>(plan_.settings)
+                        .get();
   summary_.ground_set = sets.front();
   anew_ = false;
 }

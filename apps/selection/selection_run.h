@@ -6,29 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "actors/system/system.h"
 #include "apps/selection/rounds.h"
 #include "apps/selection/selection_messages.h"
 #include "apps/selection/selection_worker.h"
+#include "apps/selection/worker_group.h"
 #include "core/base/clock.h"
-#include "core/base/error.h"
 
 namespace weft::apps {
 
-/// The workers of a selection, as its driver has them: connected, also after a death.
-class SelectionWorkers {
- public:
-  virtual ~SelectionWorkers() = default;
-  virtual actors::MeshRef<SelectionWorker> all() = 0;
-  /// Replaces what has died and connects all anew. Throws `why`, or something better, where that
-  /// cannot be.
-  virtual void recover(const Error& why) = 0;
-  /// Of the next exchange among them: each is used once.
-  std::uint64_t next_exchange() { return ++exchanges_; }
-
- private:
-  std::uint64_t exchanges_ = 0;
-};
+using SelectionWorkers = WorkerGroup<SelectionWorker>;
 
 /// What is to be chosen, and how. A value.
 struct SelectionPlan {

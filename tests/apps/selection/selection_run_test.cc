@@ -7,89 +7,21 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "actors/system/system.h"
 #include "apps/selection/generated_points.h"
 #include "apps/selection/greedy.h"
 #include "apps/selection/selection_worker.h"
-#include "core/log/log.h"
-#include "mesh/exchange/rank_connector.h"
-#include "tests/support/cluster_token.h"
+#include "tests/apps/selection/local_workers.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
 
-actors::SystemOptions options(const std::string& name) {
-  actors::SystemOptions options;
-  options.name = name;
-  options.token = test::cluster_token();
-  options.log = Log::standard_error(LogLevel::kError);
-  return options;
-}
-
-/// Workers, each with a system of its own as if it were a process.
-class LocalWorkers final : public SelectionWorkers {
- public:
-  explicit LocalWorkers(std::size_t workers) : driver_(options("driver")), systems_(workers) {
-    for (std::size_t rank = 0; rank < workers; ++rank) start(rank);
-    mesh_.emplace(driver_.spawn_mesh<SelectionWorker>("workers", shape(), processes_));
-    connect();
-  }
-  ~LocalWorkers() override { mesh_.reset(); }
-
-  actors::MeshRef<SelectionWorker> all() override {
-    if (before_call) before_call();
-    return mesh_->ref();
-  }
-  void recover(const Error& why) override {
-    if (dead_.empty()) throw Error(why);
-    for (std::size_t rank = 0; rank < systems_.size(); ++rank)
-      if (!dead_.contains(rank)) mesh_->rank(rank).call<&SelectionWorker::cancel>("dead").get();
-    for (const std::size_t rank : std::exchange(dead_, {})) start(rank);
-    mesh_->renew(driver_.respawn_mesh<SelectionWorker>(mesh_->ref(), processes_));
-    connect();
-  }
-  /// Ends a worker as a killed process ends.
-  void kill(std::size_t rank) {
-    systems_[rank].reset();
-    dead_.insert(rank);
-  }
-
-  std::function<void()> before_call;
-
- private:
-  MeshShape shape() const {
-    return MeshShape({{"worker", static_cast<std::int64_t>(systems_.size())}});
-  }
-  void start(std::size_t rank) {
-    systems_[rank] = std::make_unique<actors::System>(options("worker"));
-    systems_[rank]->provide<SelectionWorker>();
-    processes_.resize(systems_.size());
-    processes_[rank] = driver_.connect(systems_[rank]->listen({"127.0.0.1", 0}));
-  }
-  void connect() {
-    mesh::RankConnector ranks(++epoch_);
-    std::vector<actors::HostDevice> places(systems_.size());
-    for (std::size_t rank = 0; rank < places.size(); ++rank)
-      places[rank].host = rank % 2 == 0 ? "even" : "odd";
-    ranks.add<&SelectionWorker::open, &SelectionWorker::connect>(mesh_->ref(), places);
-    ranks.connect();
-  }
-
-  actors::System driver_;
-  std::vector<std::unique_ptr<actors::System>> systems_;
-  std::vector<actors::ProcessRef> processes_;
-  std::optional<actors::ActorMesh<SelectionWorker>> mesh_;
-  std::set<std::size_t> dead_;
-  std::uint64_t epoch_ = 0;
-};
+using LocalWorkers = test::LocalWorkers<SelectionWorker>;
 
 class SelectionRunTest : public testing::Test {
  protected:

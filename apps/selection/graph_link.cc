@@ -1,0 +1,142 @@
+// A worker's lists of neighbours: as files between phases, and as shards of the store once both
+// ends of every edge know it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/selection/graph_worker.h"
+#include "apps/selection/internal/shard_spills.h"
+#include "core/base/error.h"
+#include "core/spill/spill_file.h"
+
+namespace weft::apps {
+namespace {
+
+/// An edge on its way to its other end: id there u32, id here u32, similarity u16.
+constexpr std::size_t kEdgeBytes = 10;
+
+}  // namespace
+
+void GraphWorker::write_lists(std::uint32_t shard, std::uint32_t probes,
+                              const NeighbourLists& lists) const {
+  ByteWriter bytes;
+  for (const std::vector<Neighbour>& list : lists) {
+    bytes.write(static_cast<std::uint32_t>(list.size()));
+    for (const Neighbour& neighbour : list) {
+      bytes.write(neighbour.id);
+      bytes.write(neighbour.similarity);
+    }
+  }
+  write_spilled(state_file("lists", probes, shard), bytes.bytes(), SpillWriter::Outlives::kProcess);
+}
+
+NeighbourLists GraphWorker::lists_of(std::uint32_t shard, std::uint32_t probes) const {
+  if (neighbours_) return given_lists(shard);
+  const std::vector<std::byte> bytes = read_spilled(state_file("lists", probes, shard));
+  ByteReader reader(bytes);
+  NeighbourLists lists(rows_of(shard));
+  for (std::vector<Neighbour>& list : lists) {
+    list.resize(std::min<std::size_t>(reader.read<std::uint32_t>(), settings_.count));
+    for (Neighbour& neighbour : list) {
+      neighbour.id = reader.read<PointId>();
+      neighbour.similarity = reader.read<std::uint16_t>();
+    }
+  }
+  reader.expect_end();
+  return lists;
+}
+
+NeighbourLists GraphWorker::given_lists(std::uint32_t shard) const {
+  NeighbourLists lists(rows_of(shard));
+  const std::size_t columns = neighbours_->columns();
+  std::vector<std::int64_t> ids(columns);
+  std::vector<float> similarities(columns);
+  for (std::size_t row = 0; row < lists.size(); ++row) {
+    neighbours_->read_integers(first_of(shard) + row, ids);
+    similarities_->read(first_of(shard) + row, similarities);
+    for (std::size_t i = 0; i < columns; ++i) {
+      if (ids[i] == -1) continue;
+      const std::uint16_t similarity = fraction_of(similarities[i]);
+      if (similarity >= settings_.rule().least())
+        lists[row].push_back({static_cast<PointId>(ids[i]), similarity});
+    }
+  }
+  return lists;
+}
+
+void GraphWorker::check_both_sides(std::uint32_t shard, const NeighbourLists& own,
+                                   const NeighbourLists& of_others) const {
+  for (std::size_t row = 0; row < own.size(); ++row) {
+    if (own[row] == of_others[row]) continue;
+    // Both are sorted.
+    std::vector<Neighbour> one_sided;
+    std::ranges::set_symmetric_difference(own[row], of_others[row], std::back_inserter(one_sided));
+    const PointId other = one_sided.front().id;
+    const auto lists = [&](const std::vector<Neighbour>& list) {
+      return std::ranges::find(list, other, &Neighbour::id) != list.end();
+    };
+    const std::uint64_t id = first_of(shard) + row;
+    if (lists(own[row]) && lists(of_others[row]))
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{}, row {}: the similarity to {} is another one than in that row; give both "
+                  "the same",
+                  similarities_->path(), id, other);
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}, row {}: the neighbour {} is missing, which has {} as its own; add it, or "
+                "leave the other out (-1)",
+                neighbours_->path(), lists(own[row]) ? other : id, lists(own[row]) ? id : other,
+                lists(own[row]) ? other : id);
+  }
+}
+
+actors::task<std::uint64_t> GraphWorker::link(LinkRequest request) {
+  ShardSpills arrived(spill_, "edges", layout_, kEdgeBytes);
+  mesh::Exchange exchange(
+      port_, this->exchange(request.exchange),
+      [&](const transfer::ReceivedBlock& block) { arrived.add(block.bytes()); });
+  ByteWriter record;
+  for (const std::uint32_t shard : shards_) {
+    const NeighbourLists lists = lists_of(shard, request.probes);
+    for (std::size_t row = 0; row < lists.size(); ++row) {
+      for (const Neighbour& neighbour : lists[row]) {
+        record.clear();
+        record.write(neighbour.id);
+        record.write(static_cast<PointId>(first_of(shard) + row));
+        record.write(neighbour.similarity);
+        const std::uint32_t rank = owner_of(neighbour.id);
+        while (!exchange.append(rank, record.bytes())) co_await exchange.flush(rank);
+      }
+    }
+  }
+  co_await exchange.finish();
+  arrived.commit();
+  std::uint64_t edges = 0;
+  for (const std::uint32_t shard : shards_) {
+    NeighbourLists lists = lists_of(shard, request.probes);
+    NeighbourLists of_others(lists.size());
+    arrived.take(shard, [&](ByteReader& reader) {
+      const auto id = reader.read<PointId>();
+      const auto other = reader.read<PointId>();
+      of_others.at(id - first_of(shard)).push_back({other, reader.read<std::uint16_t>()});
+    });
+    for (NeighbourLists* side : {&lists, &of_others})
+      for (std::vector<Neighbour>& list : *side) std::ranges::sort(list);
+    if (neighbours_) check_both_sides(shard, lists, of_others);
+    std::vector<float> utilities(lists.size());
+    if (utilities_) utilities_->read(first_of(shard), utilities);
+    PointShardWriter writer(settings_.store, layout_, shard);
+    std::vector<Neighbour> both;
+    for (std::size_t row = 0; row < lists.size(); ++row) {
+      both.clear();
+      std::ranges::set_union(lists[row], of_others[row], std::back_inserter(both));
+      const float utility =
+          utilities_ ? (utilities[row] - request.least_utility) * request.utility_scale : 1;
+      writer.append(fraction_of(std::clamp(utility, 0.0F, 1.0F)), both);
+    }
+    writer.commit();
+    edges += writer.num_edges();
+  }
+  co_return edges;
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,252 @@
+#include "apps/selection/graph_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "apps/selection/point_store.h"
+#include "core/base/durable_file.h"
+#include "core/base/error.h"
+#include "core/base/sha256.h"
+#include "core/base/units.h"
+
+namespace weft::apps {
+namespace {
+
+/// Of what makes a graph: it changes when the same input and settings give another one.
+constexpr int kVersion = 1;
+
+std::filesystem::path made_of(const GraphSettings& settings) {
+  return std::filesystem::path(settings.store) / "graph.json";
+}
+
+SearchCount sum(const std::vector<SearchCount>& counts) {
+  SearchCount all;
+  for (const SearchCount& count : counts) {
+    all.pairs += count.pairs;
+    all.scans += count.scans;
+  }
+  return all;
+}
+
+}  // namespace
+
+template <typename Phase>
+auto GraphRun::repeat(const Phase& phase) {
+  return workers_.repeat(phase, [this] {
+    ++summary_.recoveries;
+    begin();
+  });
+}
+
+void GraphRun::begin() {
+  plan_.settings.anew = anew_;
+  const auto shapes =
+      workers_.all().within(actors::kNoDeadline).call<&GraphWorker::begin>(plan_.settings).get();
+  shape_ = shapes.front();
+  for (std::size_t rank = 0; anew_ && rank < shapes.size(); ++rank) {
+    const GraphShape& shape = shapes[rank];
+    if (!shape.search_problem.empty())
+      tell(fmt::format("worker {}: {}", rank, shape.search_problem));
+    else if (shape.search != shape_.search)
+      tell(
+          fmt::format("worker {} compares vectors by {}, worker 0 by {}: another number of "
+                      "workers may find other neighbours where similarities are nearly equal",
+                      rank, shape.search, shape_.search));
+  }
+  anew_ = false;
+}
+
+std::string GraphRun::inspect() {
+  std::map<std::uint32_t, InputShard> shards;
+  for (const auto& of_worker : repeat([](const auto& workers) {
+         return workers.template call<&GraphWorker::inspect>().get();
+       }))
+    for (const InputShard& shard : of_worker) shards[shard.shard] = shard;
+  if (shards.size() != shape_.shards)
+    throw_error(ErrorCode::kInternal, "{} of {} shards were read", shards.size(), shape_.shards);
+  float least = shards.begin()->second.least_utility, largest = least;
+  std::string text = fmt::format(
+      "graph {} of {} x {} in {} shards: {} neighbours from {}, seed {}, recall {} from {}, exact "
+      "below {}, {} "
+      "cells;",
+      kVersion, shape_.points, shape_.dimensions, shape_.shards, plan_.settings.count,
+      plan_.settings.floor, plan_.settings.seed, plan_.recall, plan_.probes, plan_.exact_below,
+      plan_.cells);
+  for (const auto& [number, shard] : shards) {
+    text += shard.digest;
+    least = std::min(least, shard.least_utility);
+    largest = std::max(largest, shard.largest_utility);
+  }
+  // Utilities keep their scale where it fits.
+  link_.least_utility = least;
+  link_.utility_scale = 1 / std::max(largest - least, 1.0F);
+  return sha256(std::as_bytes(std::span(text)));
+}
+
+bool GraphRun::is_there() {
+  std::ifstream stream(made_of(plan_.settings));
+  if (!stream) return false;
+  const nlohmann::json made = nlohmann::json::parse(stream, nullptr, false);
+  try {
+    if (made.at("digest").get<std::string>() != summary_.digest) return false;
+    summary_.exact = made.at("exact").get<bool>();
+    summary_.recall = made.at("recall").get<double>();
+    summary_.samples = made.at("samples").get<std::uint32_t>();
+    summary_.cells = made.at("cells").get<std::uint32_t>();
+    summary_.probes = made.at("probes").get<std::uint32_t>();
+    summary_.search = made.at("search").get<std::string>();
+    summary_.directed_edges = PointStore(plan_.settings.store).num_edges();
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    return false;  // its making was interrupted
+  }
+  return true;
+}
+
+void GraphRun::compare_all() {
+  const TimePoint began = clock_.now();
+  summary_.compared = sum(repeat(
+      [](const auto& workers) { return workers.template call<&GraphWorker::search_all>().get(); }));
+  summary_.search_seconds = in_seconds(clock_.now() - began);
+  tell(fmt::format("graph: all {} points compared with each other, {}", shape_.points,
+                   format_seconds(summary_.search_seconds)));
+}
+
+double GraphRun::recall_of(const std::vector<std::vector<std::uint16_t>>& exact,
+                           std::uint32_t probes) {
+  std::uint64_t wanted = 0, found = 0;
+  for (const auto& of_worker : repeat([&](const auto& workers) {
+         return workers.template call<&GraphWorker::found>(probes).get();
+       })) {
+    for (const SampledNeighbours& sample : of_worker) {
+      // Of equally similar ones any will do.
+      const std::vector<std::uint16_t>& right = exact.at(sample.sample);
+      wanted += right.size();
+      found += std::min<std::uint64_t>(
+          right.size(), std::ranges::count_if(sample.similarities, [&](std::uint16_t similarity) {
+            return !right.empty() && similarity >= right.back();
+          }));
+    }
+  }
+  return wanted == 0 ? 1 : static_cast<double>(found) / static_cast<double>(wanted);
+}
+
+void GraphRun::probe() {
+  TimePoint began = clock_.now();
+  const auto seconds = [&] { return in_seconds(clock_.now() - began); };
+  summary_.exact = false;
+  const auto root = static_cast<std::uint32_t>(std::sqrt(static_cast<double>(shape_.points)));
+  summary_.cells = plan_.cells > 0 ? plan_.cells : std::bit_ceil(root);
+  summary_.cells = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(summary_.cells, std::max<std::uint64_t>(shape_.points / 8, 1)));
+  repeat([&](const auto& workers) {
+    workers
+        .template call<&GraphWorker::train>(TrainRequest{workers_.next_exchange(), summary_.cells})
+        .get();
+    return 0;
+  });
+  tell(fmt::format("graph: {} cells for {} points, {}", summary_.cells, shape_.points,
+                   format_seconds(seconds())));
+
+  began = clock_.now();
+  std::vector<std::vector<std::uint16_t>> exact;
+  for (const auto& of_worker : repeat([](const auto& workers) {
+         return workers.template call<&GraphWorker::nearest_of_samples>().get();
+       })) {
+    exact.resize(of_worker.size());
+    for (const SampledNeighbours& sample : of_worker) {
+      std::vector<std::uint16_t>& all = exact.at(sample.sample);
+      all.insert(all.end(), sample.similarities.begin(), sample.similarities.end());
+    }
+  }
+  for (std::vector<std::uint16_t>& all : exact) {
+    std::ranges::sort(all, std::greater());
+    all.resize(std::min<std::size_t>(all.size(), plan_.settings.count));
+  }
+  summary_.samples = static_cast<std::uint32_t>(exact.size());
+  tell(fmt::format("graph: {} points compared with all, {}", exact.size(),
+                   format_seconds(seconds())));
+
+  std::uint32_t from = 0;
+  do {
+    const std::uint32_t past =
+        std::min(from == 0 ? std::max(plan_.probes, 1U) : 2 * from, summary_.cells);
+    began = clock_.now();
+    const SearchCount count = sum(repeat([&](const auto& workers) {
+      workers
+          .template call<&GraphWorker::scatter>(ProbeRequest{workers_.next_exchange(), from, past})
+          .get();
+      return workers
+          .template call<&GraphWorker::search>(ProbeRequest{workers_.next_exchange(), from, past})
+          .get();
+    }));
+    summary_.compared = sum({summary_.compared, count});
+    summary_.search_seconds += seconds();
+    summary_.recall = recall_of(exact, past);
+    summary_.probes = past;
+    tell(fmt::format(
+        "graph: each point in its {} nearest of {} cells: recall {:.4f} of {} "
+        "sampled points, {}",
+        past, summary_.cells, summary_.recall, summary_.samples, format_seconds(seconds())));
+    from = past;
+  } while (summary_.recall < plan_.recall && from < summary_.cells);
+}
+
+void GraphRun::finish() {
+  const GraphSettings& settings = plan_.settings;
+  const TimePoint began = clock_.now();
+  link_.probes = summary_.exact ? 0 : summary_.probes;
+  summary_.directed_edges = 0;
+  for (const std::uint64_t edges : repeat([&](const auto& workers) {
+         link_.exchange = workers_.next_exchange();
+         return workers.template call<&GraphWorker::link>(link_).get();
+       }))
+    summary_.directed_edges += edges;
+  const nlohmann::ordered_json made = {{"digest", summary_.digest}, {"exact", summary_.exact},
+                                       {"recall", summary_.recall}, {"samples", summary_.samples},
+                                       {"cells", summary_.cells},   {"probes", summary_.probes},
+                                       {"search", summary_.search}};
+  replace_file(made_of(settings), made.dump(2) + "\n");
+  write_store_index(settings.store, {shape_.points, shape_.shards}, summary_.directed_edges);
+  tell(
+      fmt::format("graph: {} edges, {:.1f} at a point, {}", summary_.directed_edges / 2,
+                  static_cast<double>(summary_.directed_edges) / static_cast<double>(shape_.points),
+                  format_seconds(in_seconds(clock_.now() - began))));
+}
+
+GraphSummary GraphRun::run() {
+  if (!(plan_.recall > 0 && plan_.recall <= 1))
+    throw_error(ErrorCode::kInvalidArgument, "a recall of {} cannot be asked for; 1 is all",
+                plan_.recall);
+  repeat([&](const auto&) {
+    if (anew_) begin();  // after a recovery it has been done
+    return 0;
+  });
+  summary_.points = shape_.points;
+  summary_.dimensions = shape_.dimensions;
+  summary_.search = shape_.search;
+  summary_.digest = inspect();
+  summary_.was_there = is_there();
+  if (!summary_.was_there) {
+    remove_store_index(plan_.settings.store);
+    if (shape_.dimensions > 0) {
+      if (shape_.points < plan_.exact_below) compare_all();
+      else probe();
+    }
+    finish();
+  }
+  summary_.workers = workers_.all().call<&GraphWorker::use>().get();
+  return summary_;
+}
+
+}  // namespace weft::apps

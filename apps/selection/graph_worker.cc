@@ -1,0 +1,277 @@
+#include "apps/selection/graph_worker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/memory.h"
+#include "core/base/sha256.h"
+#include "core/spill/spill_file.h"
+
+namespace weft::apps {
+namespace {
+
+/// Read at a time.
+constexpr std::uint64_t kReadRows = 16384, kInspectedRows = 4096;
+/// Neither of these is what points are drawn for elsewhere; see point_hash().
+constexpr std::uint64_t kRecallSample = ~std::uint64_t{1};
+
+template <typename T>
+void add_digest(std::string& digest, const std::vector<T>& values) {
+  digest += sha256(std::as_bytes(std::span(values)));
+}
+
+std::vector<std::uint16_t> similarities_of(const std::vector<Neighbour>& list) {
+  std::vector<std::uint16_t> similarities;
+  for (const Neighbour& neighbour : list) similarities.push_back(neighbour.similarity);
+  std::ranges::sort(similarities, std::greater());
+  return similarities;
+}
+
+}  // namespace
+
+GraphWorker::GraphWorker(actors::Context& context) : port_(context) {}
+
+std::filesystem::path GraphWorker::state_file(const char* what, std::uint64_t number,
+                                              std::uint64_t shard) const {
+  return state_ / fmt::format("{}-{:04}-{:05}", what, number, shard);
+}
+
+GraphShape GraphWorker::begin(const GraphSettings& settings) {
+  settings_ = settings;
+  centroids_.clear();
+  shards_.clear();
+  state_ = std::filesystem::path(settings.scratch) / "graph";
+  spill_ = std::filesystem::path(settings.scratch) / fmt::format("cells-{:05}", port_.rank());
+  std::error_code problem;
+  std::filesystem::remove_all(spill_, problem);  // of an epoch that has ended
+  for (const auto& folder : {std::filesystem::path(settings.store), state_, spill_})
+    if (!problem) std::filesystem::create_directories(folder, problem);
+  if (problem)
+    throw_error(ErrorCode::kUnavailable,
+                "cannot make folders in {} and {}: {}; give others for the points and for scratch",
+                settings.store, settings.scratch, problem.message());
+
+  const GraphInput& input = settings.input;
+  using Elements = NpyFile::Elements;
+  const auto open = [](std::optional<NpyFile>& file, const std::string& path, Elements elements) {
+    file.reset();
+    if (!path.empty()) file.emplace(path, elements);
+  };
+  open(vectors_, input.has_neighbours() ? "" : input.vectors, Elements::kFloats);
+  open(utilities_, input.utilities, Elements::kFloats);
+  open(neighbours_, input.neighbours, Elements::kIntegers);
+  open(similarities_, input.similarities, Elements::kFloats);
+  if (!vectors_ && !(neighbours_ && similarities_))
+    throw_error(ErrorCode::kInvalidArgument,
+                "a graph is made of vectors, or of neighbours and their similarities");
+  const NpyFile& rows = vectors_ ? *vectors_ : *neighbours_;
+  dimensions_ = vectors_ ? vectors_->columns() : 0;
+  if (rows.rows() < 2 || rows.rows() > std::uint64_t{1} << 32)
+    throw_error(ErrorCode::kInvalidArgument, "{} has {} points; a graph has 2 to 2^32", rows.path(),
+                rows.rows());
+  if (rows.columns() < 1)
+    throw_error(ErrorCode::kInvalidArgument, "{} has rows of no numbers", rows.path());
+  for (const auto* other : {&utilities_, &similarities_})
+    if (*other && (*other)->rows() != rows.rows())
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{} has {} rows, but {} has {}: each has one of every point", (*other)->path(),
+                  (*other)->rows(), rows.path(), rows.rows());
+  if (utilities_ && utilities_->columns() != 1)
+    throw_error(ErrorCode::kInvalidArgument, "{} has {} numbers of each point; a utility is one",
+                utilities_->path(), utilities_->columns());
+  if (similarities_ && similarities_->columns() != rows.columns())
+    throw_error(ErrorCode::kInvalidArgument, "{} has {} of each point, but {} has {} neighbours",
+                similarities_->path(), similarities_->columns(), rows.path(), rows.columns());
+  if (vectors_ && (settings.count < 1 || settings.count >= rows.rows()))
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} neighbours of each of {} points cannot be: ask for 1 to {}", settings.count,
+                rows.rows(), rows.rows() - 1);
+
+  layout_ = {rows.rows(), static_cast<std::uint32_t>(
+                              std::clamp<std::uint64_t>(settings.shards, 1, rows.rows()))};
+  for (std::uint32_t shard = 0; shard < layout_.shards; ++shard)
+    if (owner_of(static_cast<PointId>(first_of(shard))) == port_.rank()) shards_.push_back(shard);
+  if (settings.anew) {
+    for (const auto& entry : std::filesystem::directory_iterator(state_)) {
+      const std::string name = entry.path().filename().string();
+      for (const std::uint32_t shard : shards_)  // others remove what is of theirs
+        if (name.ends_with(fmt::format("-{:05}", shard))) std::filesystem::remove(entry.path());
+    }
+  }
+  GraphShape shape{layout_.points, dimensions_, layout_.shards, "", ""};
+  if (vectors_) {
+    shape.search = vector_search().search->name();
+    shape.search_problem = vector_search().problem;
+  }
+  return shape;
+}
+
+VectorBlock GraphWorker::read_vectors(std::uint64_t first, std::uint64_t past) const {
+  VectorBlock read{dimensions_};
+  read.ids.resize(past - first);
+  std::iota(read.ids.begin(), read.ids.end(), static_cast<PointId>(first));
+  read.values.resize((past - first) * dimensions_);
+  vectors_->read(first, read.values);
+  normalise_vectors(read.values, dimensions_, vectors_->path(), first);
+  return read;
+}
+
+PointId GraphWorker::sampled(std::uint64_t index, std::uint64_t count,
+                             std::uint64_t purpose) const {
+  const ShardLayout ranges{layout_.points, static_cast<std::uint32_t>(count)};
+  const auto range = static_cast<std::uint32_t>(index);
+  const std::uint64_t first = ranges.first_of(range), past = ranges.first_of(range + 1);
+  return static_cast<PointId>(first + draw_below(static_cast<std::uint32_t>(past - first),
+                                                 point_hash(index, settings_.seed, purpose)));
+}
+
+VectorBlock GraphWorker::read_sample(std::uint64_t count, std::uint64_t purpose) const {
+  VectorBlock read{dimensions_};
+  for (std::uint64_t i = 0; i < count; ++i) read.ids.push_back(sampled(i, count, purpose));
+  read.values.resize(count * dimensions_);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::span<float> row = std::span(read.values).subspan(i * dimensions_, dimensions_);
+    vectors_->read(read.ids[i], row);
+    normalise_vectors(row, dimensions_, vectors_->path(), read.ids[i]);
+  }
+  return read;
+}
+
+void GraphWorker::inspect_rows(std::uint64_t first, std::uint64_t past, std::string& digest) const {
+  if (vectors_) add_digest(digest, read_vectors(first, past).values);
+  if (!neighbours_) return;
+  const std::size_t columns = neighbours_->columns();
+  std::vector<std::int64_t> ids((past - first) * columns);
+  std::vector<float> similarities(ids.size());
+  neighbours_->read_integers(first, ids);
+  similarities_->read(first, similarities);
+  for (std::uint64_t row = first; row < past; ++row) {
+    const std::span<std::int64_t> of_row = std::span(ids).subspan((row - first) * columns, columns);
+    for (std::size_t i = 0; i < columns; ++i) {
+      const float similarity = similarities[(row - first) * columns + i];
+      if (of_row[i] == -1) continue;
+      if (of_row[i] < 0 || of_row[i] >= static_cast<std::int64_t>(layout_.points))
+        throw_error(ErrorCode::kInvalidArgument,
+                    "{}, row {}: the neighbour {} is none of the {} points; leave it out (-1)",
+                    neighbours_->path(), row, of_row[i], layout_.points);
+      if (of_row[i] == static_cast<std::int64_t>(row))
+        throw_error(ErrorCode::kInvalidArgument,
+                    "{}, row {}: the point is its own neighbour; leave it out (-1)",
+                    neighbours_->path(), row);
+      if (std::isnan(similarity) || similarity < 0 || similarity > 1)
+        throw_error(ErrorCode::kInvalidArgument,
+                    "{}, row {}: the similarity to {} is {}, not from 0 to 1; scale all, or leave "
+                    "the neighbour out (-1)",
+                    similarities_->path(), row, of_row[i], similarity);
+    }
+    std::vector<std::int64_t> sorted(of_row.begin(), of_row.end());
+    std::erase(sorted, -1);
+    std::ranges::sort(sorted);
+    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{}, row {}: the neighbour {} comes twice; leave one out (-1)",
+                  neighbours_->path(), row, *twice);
+  }
+  add_digest(digest, ids);
+  add_digest(digest, similarities);
+}
+
+std::vector<InputShard> GraphWorker::inspect() {
+  std::vector<InputShard> inspected;
+  for (const std::uint32_t shard : shards_) {
+    std::string digest;
+    const std::uint64_t begin = first_of(shard), end = first_of(shard + 1);
+    for (std::uint64_t first = begin; first < end; first += kInspectedRows)
+      inspect_rows(first, std::min(first + kInspectedRows, end), digest);
+    InputShard result{shard, "", 0, 0};
+    if (utilities_) {
+      std::vector<float> utilities(end - begin);
+      utilities_->read(begin, utilities);
+      for (std::size_t row = 0; row < utilities.size(); ++row)
+        if (!std::isfinite(utilities[row]))
+          throw_error(ErrorCode::kInvalidArgument,
+                      "{}, row {}: the utility is {}; leave the row out, or give it a number",
+                      utilities_->path(), begin + row,
+                      std::isnan(utilities[row]) ? "no number (NaN)" : "infinite");
+      add_digest(digest, utilities);
+      const auto [least, largest] = std::ranges::minmax(utilities);
+      result.least_utility = least;
+      result.largest_utility = largest;
+    }
+    result.digest = sha256(std::as_bytes(std::span(digest)));
+    inspected.push_back(std::move(result));
+  }
+  return inspected;
+}
+
+SearchCount GraphWorker::search_all() {
+  SearchCount count;
+  for (const std::uint32_t shard : shards_) {
+    const VectorBlock queries = read_vectors(first_of(shard), first_of(shard + 1));
+    NeighbourLists lists(queries.size());
+    for (std::uint64_t first = 0; first < layout_.points; first += kReadRows) {
+      const VectorBlock bases = read_vectors(first, std::min(first + kReadRows, layout_.points));
+      count.pairs += queries.size() * bases.size();
+      count.scans += find_nearest(*vector_search().search, settings_.rule(), queries.view(),
+                                  bases.view(), lists);
+    }
+    write_lists(shard, 0, lists);
+  }
+  return count;
+}
+
+std::uint32_t GraphWorker::num_samples() const {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(kSamples, layout_.points));
+}
+
+std::vector<SampledNeighbours> GraphWorker::nearest_of_samples() {
+  const VectorBlock samples = read_sample(num_samples(), kRecallSample);
+  NeighbourLists lists(samples.size());
+  for (const std::uint32_t shard : shards_) {
+    const std::uint64_t past = first_of(shard + 1);
+    for (std::uint64_t first = first_of(shard); first < past; first += kReadRows)
+      find_nearest(*vector_search().search, settings_.rule(), samples.view(),
+                   read_vectors(first, std::min(first + kReadRows, past)).view(), lists);
+  }
+  std::vector<SampledNeighbours> found;
+  for (std::uint32_t i = 0; i < lists.size(); ++i) found.push_back({i, similarities_of(lists[i])});
+  return found;
+}
+
+std::vector<SampledNeighbours> GraphWorker::found(std::uint32_t probes) {
+  std::vector<SampledNeighbours> found;
+  NeighbourLists lists;
+  std::uint32_t of_shard = layout_.shards;
+  for (std::uint32_t i = 0; i < num_samples(); ++i) {
+    const PointId id = sampled(i, num_samples(), kRecallSample);
+    const std::uint32_t shard = layout_.shard_of(id);
+    if (std::ranges::find(shards_, shard) == shards_.end()) continue;
+    if (shard != of_shard) lists = lists_of(shard, probes);
+    of_shard = shard;
+    found.push_back({i, similarities_of(lists.at(id - first_of(shard)))});
+  }
+  return found;
+}
+
+WorkerUse GraphWorker::use() {
+  WorkerUse use;
+  use.peak_bytes = peak_resident_bytes();
+  const DiskBytes disk = disk_bytes();
+  use.read_bytes = disk.read;
+  use.written_bytes = disk.written;
+  use.sent_bytes = port_.bytes_sent();
+  return use;
+}
+
+void GraphWorker::clean() {
+  std::error_code ignored;
+  std::filesystem::remove_all(state_, ignored);
+  std::filesystem::remove_all(spill_, ignored);
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,298 @@
+// A graph by actors, over real sockets and UCX: what comparing all pairs finds, for any number of
+// workers, and after deaths.
+#include "apps/selection/graph_run.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "apps/selection/point_store.h"
+#include "core/base/philox.h"
+#include "tests/apps/selection/local_workers.h"
+#include "tests/apps/selection/npy_writing.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
+
+namespace weft::apps {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using LocalWorkers = test::LocalWorkers<GraphWorker>;
+
+constexpr std::size_t kVectors = 3000, kLength = 12, kNearest = 5;
+
+/// Around some centres each.
+std::vector<float> clustered_vectors() {
+  PhiloxStream random(5);
+  const auto uniform = [&] { return 2 * uniform_float(random() >> 32) - 1; };
+  std::vector<float> centres(40 * kLength), values(kVectors * kLength);
+  for (float& value : centres) value = uniform();
+  for (std::size_t i = 0; i < kVectors; ++i) {
+    const std::size_t centre = random.below(40);
+    for (std::size_t d = 0; d < kLength; ++d)
+      values[i * kLength + d] = centres[centre * kLength + d] + 0.5F * uniform();
+  }
+  return values;
+}
+
+class GraphRunTest : public testing::Test {
+ protected:
+  GraphRunTest() {
+    test::write_npy(folder / "vectors.npy", kLength, vectors);
+    std::vector<double> utilities(kVectors);
+    for (std::size_t i = 0; i < kVectors; ++i) utilities[i] = 7 + static_cast<double>(i % 5) / 4;
+    test::write_npy(folder / "utilities.npy", 1, utilities);
+    normalise_vectors(vectors, kLength, "vectors");
+  }
+  std::string path(const std::string& name) const { return (folder / name).string(); }
+  GraphPlan plan(const std::string& name) const {
+    GraphPlan plan;
+    plan.settings.input.vectors = path("vectors.npy");
+    plan.settings.input.utilities = path("utilities.npy");
+    plan.settings.store = path(name);
+    plan.settings.scratch = path(name + ".scratch");
+    plan.settings.count = kNearest;
+    plan.settings.shards = 7;
+    plan.settings.memory = 64 << 10;  // several groups of cells
+    plan.settings.exchange_budget = 1 << 20;
+    return plan;
+  }
+  GraphPlan cells(const std::string& name) const {
+    GraphPlan cells = plan(name);
+    cells.exact_below = 0;
+    cells.cells = 50;
+    cells.probes = 1;
+    cells.recall = 0.98;
+    return cells;
+  }
+  GraphSummary run(LocalWorkers& workers, const GraphPlan& what) {
+    told.clear();
+    return GraphRun(workers, what, {.tell = [&](const std::string& line) { told += line + "\n"; }})
+        .run();
+  }
+  /// All files of a store, one after another.
+  std::string bytes(const std::string& name) const {
+    std::map<std::filesystem::path, std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / name)) {
+      std::ifstream stream(entry.path(), std::ios::binary);
+      files[entry.path().filename()] = {std::istreambuf_iterator<char>(stream), {}};
+    }
+    std::string all;
+    for (const auto& [file, content] : files) all += file.string() + content;
+    return all;
+  }
+  NeighbourLists lists_of(const std::string& name) const {
+    NeighbourLists lists;
+    const PointStore store(folder / name);
+    for (std::uint32_t shard = 0; shard < store.layout().shards; ++shard) {
+      PointShardReader reader = store.read(shard);
+      while (const StoredPoint* point = reader.next())
+        lists.emplace_back(point->neighbours.begin(), point->neighbours.end());
+    }
+    return lists;
+  }
+
+  const test::ScratchFolder scratch;
+  const std::filesystem::path folder = scratch.path();
+  std::vector<float> vectors = clustered_vectors();
+  std::string told;
+};
+
+TEST_F(GraphRunTest, FewPointsAreAllComparedByAnyNumberOfWorkers) {
+  std::string first;
+  for (const std::size_t workers : {1, 2, 3}) {
+    LocalWorkers local(workers);
+    const std::string name = fmt::format("exact-{}", workers);
+    const GraphSummary summary = run(local, plan(name));
+    EXPECT_TRUE(summary.exact);
+    EXPECT_EQ(summary.compared.pairs, kVectors * kVectors);
+    if (workers == 1) {
+      const NeighbourLists expected = exact_neighbours(vectors, kLength, kNearest);
+      EXPECT_EQ(lists_of(name), expected);
+      std::uint64_t edges = 0;
+      for (const auto& list : expected) edges += list.size();
+      EXPECT_EQ(summary.directed_edges, edges);
+      const PointStore store(folder / name);
+      PointShardReader reader = store.read(0);
+      for (std::size_t i = 0; i < 5; ++i)
+        EXPECT_EQ(reader.next()->utility, fraction_of(static_cast<double>(i) / 4));
+      first = bytes(name);
+    }
+    EXPECT_EQ(bytes(name), first) << workers;
+  }
+}
+
+TEST_F(GraphRunTest, LooksIntoMoreCellsUntilTheRecallIsReachedByAnyNumberOfWorkers) {
+  std::string first;
+  const NeighbourLists exact = exact_neighbours(vectors, kLength, kNearest);
+  for (const std::size_t workers : {1, 2, 3}) {
+    LocalWorkers local(workers);
+    const std::string name = fmt::format("cells-{}", workers);
+    const GraphSummary summary = run(local, cells(name));
+    EXPECT_FALSE(summary.exact);
+    EXPECT_GE(summary.recall, 0.98);
+    EXPECT_EQ(summary.samples, GraphWorker::kSamples);
+    EXPECT_EQ(summary.cells, 50U);
+    EXPECT_GT(summary.probes, 1U);
+    EXPECT_LT(summary.probes, 50U);
+    EXPECT_LT(summary.compared.pairs, kVectors * kVectors * 2 / 3);
+    EXPECT_THAT(told, AllOf(HasSubstr("each point in its 1 nearest of 50 cells: recall 0."),
+                            HasSubstr(fmt::format("recall {:.4f}", summary.recall))));
+    if (workers == 1) {
+      first = bytes(name);
+      // The share of all edges that are there is about what the samples said.
+      std::uint64_t there = 0, all = 0;
+      const NeighbourLists lists = lists_of(name);
+      for (std::size_t i = 0; i < kVectors; ++i) {
+        all += exact[i].size();
+        for (const Neighbour& neighbour : exact[i])
+          there += std::ranges::binary_search(lists[i], neighbour) ? 1 : 0;
+      }
+      EXPECT_NEAR(static_cast<double>(there) / static_cast<double>(all), summary.recall, 0.01);
+    }
+    EXPECT_EQ(bytes(name), first) << workers;
+  }
+}
+
+TEST_F(GraphRunTest, AllCellsAreTheExactGraph) {
+  GraphPlan what = cells("all");
+  what.cells = 7;
+  what.probes = 7;
+  what.settings.floor = fraction_of(0.9);
+  LocalWorkers local(2);
+  EXPECT_EQ(run(local, what).recall, 1);
+  EXPECT_EQ(lists_of("all"), exact_neighbours(vectors, kLength, kNearest, fraction_of(0.9)));
+}
+
+TEST_F(GraphRunTest, IsNotMadeAgainUnlessSomethingIsAnother) {
+  LocalWorkers local(2);
+  GraphPlan what = cells("again");
+  const GraphSummary made = run(local, what);
+  EXPECT_FALSE(made.was_there);
+  const std::string before = bytes("again");
+  const GraphSummary again = run(local, what);
+  EXPECT_TRUE(again.was_there);
+  EXPECT_EQ(again.recall, made.recall);
+  EXPECT_EQ(again.directed_edges, made.directed_edges);
+  EXPECT_EQ(bytes("again"), before);
+  // What was interrupted is made again, and the same comes of it.
+  std::filesystem::remove(folder / "again" / "points.json");
+  EXPECT_FALSE(run(local, what).was_there);
+  EXPECT_EQ(bytes("again"), before);
+  what.settings.input.utilities.clear();
+  EXPECT_FALSE(run(local, what).was_there);
+  EXPECT_NE(bytes("again"), before);
+}
+
+TEST_F(GraphRunTest, AWorkerMayDieBeforeAnyCall) {
+  std::size_t calls = 0;
+  {
+    LocalWorkers local(3);
+    local.before_call = [&] { ++calls; };
+    run(local, cells("whole"));
+  }
+  for (std::size_t at = 1; at < calls; at += 1 + calls / 7) {
+    SCOPED_TRACE(fmt::format("call {} of {}", at, calls));
+    LocalWorkers local(3);
+    std::size_t call = 0;
+    local.before_call = [&] {
+      if (++call == at) local.kill(at % 3);
+    };
+    const std::string name = fmt::format("killed-{}", at);
+    EXPECT_EQ(run(local, cells(name)).recoveries, 1U);
+    EXPECT_EQ(bytes(name), bytes("whole"));
+  }
+}
+
+TEST_F(GraphRunTest, NamesFileAndRowOfWhatIsWrong) {
+  LocalWorkers local(2);
+  const auto refused = [&](const GraphPlan& what) {
+    return test::error_of([&] { run(local, what); }).message();
+  };
+  const auto with_vector = [&](std::size_t row, float value) {
+    std::vector<float> wrong = clustered_vectors();
+    std::fill_n(wrong.begin() + static_cast<std::ptrdiff_t>(row * kLength), kLength, value);
+    test::write_npy(folder / "wrong.npy", kLength, wrong);
+    GraphPlan what = plan("wrong");
+    what.settings.input.vectors = path("wrong.npy");
+    return refused(what);
+  };
+  EXPECT_THAT(with_vector(2999, 0), HasSubstr("wrong.npy, row 2999: the vector is zero"));
+  EXPECT_THAT(with_vector(17, NAN), HasSubstr("wrong.npy, row 17: number 0 is no number (NaN)"));
+  EXPECT_THAT(with_vector(1700, std::numeric_limits<float>::infinity()),
+              HasSubstr("wrong.npy, row 1700: number 0 is infinite"));
+  std::filesystem::resize_file(folder / "wrong.npy", 5000);
+  GraphPlan what = plan("wrong");
+  what.settings.input.vectors = path("wrong.npy");
+  EXPECT_THAT(refused(what), HasSubstr("its length is not that of 3000 rows of 12"));
+  test::write_npy(folder / "wrong.npy", kLength, std::vector<float>());
+  EXPECT_THAT(refused(what), HasSubstr("wrong.npy has 0 points"));
+
+  what = plan("wrong");
+  what.settings.input.utilities = path("wrong.npy");
+  test::write_npy(folder / "wrong.npy", 1, std::vector<float>(2999));
+  EXPECT_THAT(refused(what), HasSubstr("wrong.npy has 2999 rows, but"));
+  std::vector<float> utilities(kVectors);
+  utilities[42] = NAN;
+  test::write_npy(folder / "wrong.npy", 1, utilities);
+  EXPECT_THAT(refused(what), HasSubstr("wrong.npy, row 42: the utility is no number (NaN)"));
+
+  what = plan("wrong");
+  what.settings.count = kVectors;
+  EXPECT_THAT(refused(what), HasSubstr("3000 neighbours of each of 3000 points cannot be"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "wrong" / "points.json"));
+}
+
+TEST_F(GraphRunTest, TakesGivenNeighboursThatBothSidesHave) {
+  LocalWorkers local(2);
+  GraphPlan what = plan("given");
+  what.settings.input = {"", "", path("ids.npy"), path("similarities.npy")};
+  using Ids = std::vector<std::int64_t>;
+  using Similarities = std::vector<float>;
+  const auto made = [&](const Ids& ids, const Similarities& similarities) {
+    test::write_npy(folder / "ids.npy", 2, ids);
+    test::write_npy(folder / "similarities.npy", 2, similarities);
+    run(local, what);
+  };
+  const auto refused = [&](const Ids& ids, const Similarities& similarities) {
+    return test::refused_argument([&] { made(ids, similarities); });
+  };
+  // 0 - 1 - 2, and 3 alone.
+  const Ids ids = {1, -1, 2, 0, -1, 1, -1, -1};
+  const Similarities similarities = {0.5F, NAN, 0.25F, 0.5F, NAN, 0.25F, NAN, NAN};
+  made(ids, similarities);
+  const std::uint16_t half = fraction_of(0.5), quarter = fraction_of(0.25);
+  EXPECT_EQ(lists_of("given"),
+            (NeighbourLists{{{1, half}}, {{0, half}, {2, quarter}}, {{1, quarter}}, {}}));
+
+  const auto changed = [](auto values, std::size_t at, auto value) {
+    values[at] = value;
+    return values;
+  };
+  EXPECT_THAT(refused(changed(ids, 0, -1), similarities),
+              HasSubstr("ids.npy, row 0: the neighbour 1 is missing, which has 0 as its own"));
+  EXPECT_THAT(refused(changed(ids, 7, 2), changed(similarities, 7, 0.5F)),
+              HasSubstr("ids.npy, row 2: the neighbour 3 is missing, which has 2 as its own"));
+  EXPECT_THAT(refused(ids, changed(similarities, 0, 0.75F)), HasSubstr("is another one"));
+  EXPECT_THAT(refused(ids, changed(similarities, 0, -0.5F)),
+              HasSubstr("similarities.npy, row 0: the similarity to 1 is -0.5"));
+  EXPECT_THAT(refused(ids, changed(similarities, 5, NAN)),
+              HasSubstr("similarities.npy, row 2: the similarity to 1 is nan"));
+  EXPECT_THAT(refused(changed(ids, 7, 4), similarities),
+              HasSubstr("ids.npy, row 3: the neighbour 4 is none of the 4 points"));
+  EXPECT_THAT(refused(changed(ids, 7, 3), similarities), HasSubstr("row 3: the point is its own"));
+  EXPECT_THAT(refused(changed(ids, 1, 1), changed(similarities, 1, 0.5F)),
+              HasSubstr("ids.npy, row 0: the neighbour 1 comes twice"));
+}
+
+}  // namespace
+}  // namespace weft::apps
