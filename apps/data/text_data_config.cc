@@ -21,11 +21,12 @@ TextDataConfig parse_text_data(const ConfigNode& node) {
       node.at("vocabulary").fail("bytes have 256 values: leave `vocabulary` out");
     config.vocabulary = 256;
   }
-  if (config.text != "kjv") {
+  if (config.text != "kjv" && config.text != "linux-doc") {
     config.text = node.at("text").as_path().string();
-    if (!std::filesystem::is_regular_file(config.text))
+    if (!std::filesystem::exists(config.text))
       node.at("text").fail("data.text: there is no text file " + config.text +
-                           "; expected a path, or kjv for the King James Version");
+                           "; expected the path of a file or folder, kjv for the King James "
+                           "Version, or linux-doc for the documentation of Linux");
   }
   if (!cache.empty()) config.cache = node.at("cache").as_path().string();
   return config;

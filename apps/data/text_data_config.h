@@ -13,7 +13,7 @@ namespace weft::apps {
 struct TextDataConfig {
   enum class TokenizerKind : std::uint8_t { kBpe, kBytes };
 
-  std::string text = "kjv";  ///< "kjv", or the path of a text file.
+  std::string text = "kjv";  ///< As named_text() takes it: "kjv", say, or a path.
   TokenizerKind tokenizer = TokenizerKind::kBpe;
   int vocabulary = 1024;  ///< Pieces of the bpe tokenizer; bytes have 256.
   double validation_fraction = 0.05;

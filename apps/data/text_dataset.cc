@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/data/corpus.h"
+#include "apps/data/text_files.h"
 #include "apps/data/unigram.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
@@ -19,10 +20,6 @@ namespace {
 
 constexpr int kFormat = 1;  // changes when the same text and options would give other files
 constexpr int kValidationBlocks = 16;
-
-std::string load_text(const TextDataConfig& config) {
-  return config.text == "kjv" ? kjv_text() : text_file(config.text);
-}
 
 std::string read_all(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -83,7 +80,7 @@ fs::path default_cache() {
 }
 
 TextDataset TextDataset::prepare(const TextDataConfig& config) {
-  const std::string text = load_text(config);
+  const std::string text = named_text(config.text);
   const fs::path cache = config.cache.empty() ? default_cache() : fs::path(config.cache);
   const fs::path folder = cache / folder_name(config, text);
   if (fs::exists(folder)) {

@@ -83,6 +83,7 @@ ImageDataset ImageDataset::load(const ImageDataConfig& config) {
                                     : read_pair(config, "train");
   ImageDataset data{.classes = config.classes,
                     .train = empty_like(all),
+                    .train_pictures = {},
                     .validation = empty_like(all),
                     .test = folder ? empty_like(all) : read_pair(config, "t10k")};
   for (std::size_t row = 0; row < all.size(); ++row) {
@@ -93,6 +94,7 @@ ImageDataset ImageDataset::load(const ImageDataConfig& config) {
                                ? data.validation
                                : data.train;
     part.append(all.image(row), all.labels[row]);
+    if (&part == &data.train) data.train_pictures.push_back(row);
   }
   if (data.train.size() == 0)
     throw_error(ErrorCode::kInvalidArgument,

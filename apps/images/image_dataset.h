@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace weft::apps {
 struct ImageDataset {
   std::vector<std::string> classes;  ///< By label.
   LabelledImages train;
+  /// By row of `train`: which one it is of the file's pictures, or of pictures_of_folder().
+  std::vector<std::uint32_t> train_pictures = {};
   LabelledImages validation;  ///< Held out by hash of the row.
   LabelledImages test;        ///< Its own files', or a folder's rows, held out likewise.
   PixelScale scale = {};      ///< Of `train`.

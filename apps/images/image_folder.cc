@@ -100,28 +100,38 @@ std::vector<std::uint8_t> scaled_values(const Picture& picture, int height, int 
   return values;
 }
 
-LabelledImages read_image_folder(const fs::path& folder, const std::vector<std::string>& classes,
-                                 int height, int width, int colours) {
-  LabelledImages images{.height = height, .width = width, .colours = colours};
+std::vector<fs::path> pictures_of_folder(const fs::path& folder) {
+  std::vector<fs::path> pictures;
   for (const std::string& label : labels_of_folder(folder)) {
-    const auto known = std::ranges::find(classes, label);
-    if (known == classes.end())
-      throw_error(ErrorCode::kInvalidArgument,
-                  "{} is none of the labels of this data set, which are {}: put the same folder on "
-                  "all hosts",
-                  (folder / label).string(), fmt::join(classes, ", "));
-    const std::size_t before = images.size();
+    const std::size_t before = pictures.size();
     for (const fs::path& path : entries(folder / label)) {
       if (!is_png(path))
         throw_error(ErrorCode::kInvalidArgument,
                     "{} is not a PNG file: convert it, or move it out of the folder",
                     path.string());
-      images.append(scaled_values(read_png(path), height, width, colours), known - classes.begin());
+      pictures.push_back(path);
     }
-    if (images.size() == before)
+    if (pictures.size() == before)
       throw_error(ErrorCode::kInvalidArgument,
                   "{} has no pictures: put PNG files there, or remove the folder",
                   (folder / label).string());
+  }
+  return pictures;
+}
+
+LabelledImages read_image_folder(const fs::path& folder, const std::vector<std::string>& classes,
+                                 int height, int width, int colours) {
+  LabelledImages images{.height = height, .width = width, .colours = colours};
+  for (const std::string& label : labels_of_folder(folder)) {
+    if (std::ranges::find(classes, label) == classes.end())
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{} is none of the labels of this data set, which are {}: put the same folder on "
+                  "all hosts",
+                  (folder / label).string(), fmt::join(classes, ", "));
+  }
+  for (const fs::path& path : pictures_of_folder(folder)) {
+    const auto label = std::ranges::find(classes, path.parent_path().filename().string());
+    images.append(scaled_values(read_png(path), height, width, colours), label - classes.begin());
   }
   return images;
 }

@@ -13,6 +13,9 @@ namespace weft::apps {
 /// at least two, and no files beside them; Error(kNotFound) if there is no such folder.
 std::vector<std::string> labels_of_folder(const std::filesystem::path& folder);
 
+/// The files that read_image_folder() reads, in its order. Throws as it does of labels and names.
+std::vector<std::filesystem::path> pictures_of_folder(const std::filesystem::path& folder);
+
 /// The PNG files in the subfolders, by label, then by name, scaled to one size. Throws
 /// Error(kInvalidArgument), which names the folder or file, for a label that is none of `classes`,
 /// a label without pictures, and what is not a PNG file; and what read_png() throws.

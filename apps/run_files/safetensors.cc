@@ -247,6 +247,12 @@ const std::vector<TensorView>& SafetensorsFile::tensors() const {
   return views_;
 }
 
+std::vector<std::string> SafetensorsFile::names() const {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries_) names.push_back(entry.name);
+  return names;
+}
+
 TensorView SafetensorsFile::tensor(const std::string& name) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& entry) { return entry.name == name; });

@@ -74,6 +74,8 @@ class SafetensorsFile {
   /// copy. Throws Error(kNotFound) if there is no tensor of that name, Error(kIncompatible) if it
   /// has another type.
   TensorView tensor(const std::string& name) const;
+  /// Of all tensors, in the order of the header.
+  std::vector<std::string> names() const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// Gives memory back that holds these values, for whom the file has been copied part by part;
   /// they may be read again.

@@ -54,6 +54,9 @@ TEST_F(ImageDatasetTest, SplitsByHashOfTheRowAndKeepsTheOrder) {
   std::size_t train = 0, validation = 0;
   for (std::size_t row = 0; row < 400; ++row) {
     const bool out = held_out(1, row, 0.1);
+    if (!out) {
+      ASSERT_EQ(data.train_pictures[train], row);
+    }
     const LabelledImages& part = out ? data.validation : data.train;
     std::size_t& at = out ? validation : train;
     ASSERT_EQ(part.labels[at], test::made_up_label(row));

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "apps/selection/npy_writer.h"
 #include "core/base/error.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/thrown_error.h"
@@ -72,6 +73,40 @@ TEST_F(NpyFileTest, ReadsWhatNumpySaves) {
   EXPECT_EQ(four[1], -2);
   EXPECT_NEAR(four[2], 1.0 / 3, 1e-4);
   EXPECT_EQ(four[3], 0x1p-24F);
+}
+
+TEST_F(NpyFileTest, ReadsWhatIsWrittenInBlocks) {
+  const std::vector<float> values = {1, -2, 3, 4, 5, 6};
+  {
+    NpyWriter vectors(file(), 3);
+    vectors.append(std::span(values).first(3));
+    EXPECT_FALSE(std::filesystem::exists(file()));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+
+  NpyWriter vectors(file(), 2);
+  vectors.append(std::span(values).first(4));
+  vectors.append(std::span(values).subspan(4));
+  vectors.commit();
+  const NpyFile read(file());
+  EXPECT_EQ(read.rows(), 3U);
+  EXPECT_EQ(read.columns(), 2U);
+  std::vector<float> got(6);
+  read.read(0, got);
+  EXPECT_EQ(got, values);
+  const std::string digest =
+      digest_with(digest_with("", std::span(values).first(4)), std::span(values).subspan(4));
+  EXPECT_EQ(vectors.digest(), digest);
+
+  NpyWriter numbers(file(), 1);
+  numbers.append(values);
+  numbers.commit();
+  EXPECT_EQ(NpyFile(file()).rows(), 6U);
+  EXPECT_EQ(NpyFile(file()).columns(), 1U);
+  std::ifstream stream(file(), std::ios::binary);
+  std::string header(128, ' ');
+  stream.read(header.data(), 128);
+  EXPECT_THAT(header, HasSubstr("'shape': (6,), }"));
 }
 
 TEST_F(NpyFileTest, SaysWhatIsWrong) {

@@ -1,0 +1,150 @@
+#include "apps/select_input/internal/preparation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <system_error>
+
+#include "apps/select_input/hashed_ngrams.h"
+#include "apps/selection/npy_file.h"
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/base/sha256.h"
+
+namespace weft::apps {
+namespace fs = std::filesystem;
+
+Preparation::Preparation(const SelectInput& request, Device& device_to_use,
+                         const PrepareProgress& progress, const std::stop_token& stop_token,
+                         PreparedInput& prepared)
+    : input(request),
+      device(device_to_use),
+      stop(stop_token),
+      result(prepared),
+      progress_(progress),
+      mark_(clock_.now()) {}
+
+void Preparation::tell(std::string_view what, std::uint64_t done, std::uint64_t of) const {
+  if (stop.stop_requested())
+    throw_error(ErrorCode::kCancelled, "the preparation of {} was interrupted", input.path);
+  if (progress_) progress_({what, done, of});
+}
+
+void Preparation::took(const std::string& what) {
+  const TimePoint now = clock_.now();
+  result.seconds[what] += in_seconds(now - mark_);
+  mark_ = now;
+}
+
+void Preparation::begin_vectors(std::size_t width) {
+  result.width = width;
+  vectors_.emplace(result.vectors(), width);
+}
+
+void Preparation::append(std::span<float> vectors) {
+  for (std::size_t i = 0; i < vectors.size(); i += result.width) {
+    const std::span<float> vector = vectors.subspan(i, result.width);
+    if (!std::ranges::all_of(vector, [](float value) { return std::isfinite(value); }))
+      throw_error(ErrorCode::kInternal,
+                  "{}, row {}: the vector that was made of it has a number that is none or "
+                  "infinite; lower the coarse model's learning rate",
+                  input.path, vectors_->rows() + i / result.width);
+    if (std::ranges::all_of(vector, [](float value) { return value == 0; }))
+      fill_with_signs(vector, input.seed);
+  }
+  vectors_->append(vectors);
+}
+
+void Preparation::append_place(const RowPlace& place) {
+  if (!places_.is_open()) places_.open(result.places(), std::ios::binary | std::ios::trunc);
+  places_ << place.json() << '\n';
+}
+
+void Preparation::commit_vectors() {
+  result.rows = vectors_->rows();
+  if (result.rows == 0)
+    throw_error(ErrorCode::kInvalidArgument, "{} has no rows to choose from", input.path);
+  if (result.rows > std::numeric_limits<std::uint32_t>::max())
+    throw_error(ErrorCode::kInvalidArgument, "{} has {} rows; at most 2^32 - 1 can be chosen from",
+                input.path, result.rows);
+  vectors_->commit();
+  result.digest = vectors_->digest();
+  if (places_.is_open()) places_.close();
+  if (!places_)
+    throw_error(ErrorCode::kResourceExhausted, "cannot write {}", result.places().string());
+}
+
+void Preparation::link_vectors(const fs::path& file, std::uint64_t rows, std::size_t width,
+                               const std::string& digest) {
+  result.rows = rows;
+  result.width = width;
+  result.digest = digest;
+  fs::create_symlink(fs::absolute(file), result.vectors());
+}
+
+void Preparation::append_utility(NpyWriter& writer, std::span<const float> utility,
+                                 std::string_view source) {
+  for (std::size_t i = 0; i < utility.size(); ++i) {
+    if (!(utility[i] >= 0 && utility[i] <= 1))
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{}, row {}: the utility {} does not lie in 0 to 1; scale all to that", source,
+                  writer.rows() + i, utility[i]);
+  }
+  writer.append(utility);
+}
+
+void Preparation::commit_utility(NpyWriter& writer) {
+  writer.commit();
+  result.flat = false;
+  const std::string both = result.digest + "|" + writer.digest();
+  result.digest = sha256(std::as_bytes(std::span(both)));
+}
+
+void Preparation::write_utility(std::span<const float> utility, std::string_view source) {
+  if (utility.size() != result.rows)
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} has {} utilities for the {} rows of {}: give one for each", source,
+                utility.size(), result.rows, input.path);
+  NpyWriter writer(result.utility(), 1);
+  for (std::size_t first = 0; first < utility.size(); first += kBlockRows)
+    append_utility(writer, utility.subspan(first, std::min(kBlockRows, utility.size() - first)),
+                   source);
+  commit_utility(writer);
+}
+
+void Preparation::copy_utility(const fs::path& file) {
+  const NpyFile utility(file);
+  if (utility.columns() != 1 || utility.rows() != result.rows)
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} has {} rows of {} for the {} rows of {}: give one number for each",
+                file.string(), utility.rows(), utility.columns(), result.rows, input.path);
+  NpyWriter writer(result.utility(), 1);
+  std::vector<float> block;
+  for (std::uint64_t first = 0; first < result.rows; first += block.size()) {
+    block.resize(std::min<std::uint64_t>(kBlockRows, result.rows - first));
+    utility.read(first, block);
+    append_utility(writer, block, file.string());
+    tell("read utilities", first + block.size(), result.rows);
+  }
+  commit_utility(writer);
+}
+
+std::string digest_of_files(std::span<const fs::path> files) {
+  std::string digest;
+  for (const fs::path& file : files) {
+    std::error_code failed;
+    const auto size = fs::file_size(file, failed);
+    const auto time = failed ? fs::file_time_type() : fs::last_write_time(file, failed);
+    if (failed)
+      throw_error(ErrorCode::kNotFound, "cannot read {}: {}", file.string(), failed.message());
+    const std::string line =
+        fmt::format("{}{}|{}|{}", digest, file.string(), size, time.time_since_epoch().count());
+    digest = sha256(std::as_bytes(std::span(line)));
+  }
+  return digest;
+}
+
+}  // namespace weft::apps

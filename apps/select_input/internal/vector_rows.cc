@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "apps/run_files/safetensors.h"
+#include "apps/select_input/internal/preparation.h"
+#include "apps/selection/neighbours.h"
+#include "apps/selection/npy_file.h"
+#include "core/base/error.h"
+#include "core/base/sha256.h"
+
+namespace weft::apps {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::uint64_t kLeastWidth = 2;
+
+bool is_npy(const std::string& path) { return path.ends_with(".npy"); }
+
+void check_shape(const std::string& source, std::uint64_t rows, std::uint64_t width) {
+  if (rows == 0 || width < kLeastWidth)
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} has {} rows of {} numbers; vectors to choose from are rows of at least {}",
+                source, rows, width, kLeastWidth);
+  if (rows > std::numeric_limits<std::uint32_t>::max())
+    throw_error(ErrorCode::kInvalidArgument, "{} has {} rows; at most 2^32 - 1 can be chosen from",
+                source, rows);
+}
+
+/// Throws if a vector of the block has no direction.
+void check_vectors(std::vector<float> block, std::size_t width, const std::string& source,
+                   std::uint64_t first) {
+  normalise_vectors(block, width, source, first);
+}
+
+void prepare_npy(Preparation& preparation) {
+  const std::string& path = preparation.input.path;
+  const NpyFile file(path);
+  check_shape(path, file.rows(), file.columns());
+  std::string digest;
+  std::vector<float> block;
+  for (std::uint64_t first = 0; first < file.rows(); first += kBlockRows) {
+    preparation.tell("check vectors", first, file.rows());
+    block.resize(std::min<std::uint64_t>(kBlockRows, file.rows() - first) * file.columns());
+    file.read(first, block);
+    digest = digest_with(digest, block);
+    check_vectors(block, file.columns(), path, first);
+  }
+  preparation.link_vectors(path, file.rows(), file.columns(), digest);
+}
+
+TensorView tensor_of(const SafetensorsFile& file, const std::string& path, const std::string& name,
+                     std::string_view key) {
+  const std::vector<std::string> names = file.names();
+  if (std::ranges::find(names, name) == names.end())
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} has no tensor '{}': let input.{} be one of its tensors, which are {}", path,
+                name, key, fmt::join(names, ", "));
+  try {
+    return file.tensor(name);
+  } catch (const Error& error) {
+    throw_error(error.code(), "{}: {}", path, error.message());
+  }
+}
+
+void prepare_safetensors(Preparation& preparation, const SafetensorsFile& file) {
+  const std::string& path = preparation.input.path;
+  std::string name = preparation.input.vector;
+  if (name.empty()) {
+    const std::vector<std::string> names = file.names();
+    if (names.size() != 1)
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{} has {} tensors: say with input.vector which of them the vectors are: {}",
+                  path, names.size(), fmt::join(names, ", "));
+    name = names.front();
+  }
+  const TensorView tensor = tensor_of(file, path, name, "vector");
+  const std::string source = fmt::format("{}, tensor {}", path, name);
+  if (tensor.shape.size() != 2)
+    throw_error(ErrorCode::kInvalidArgument, "{} has {} dimensions; rows of vectors have 2", source,
+                tensor.shape.size());
+  const std::uint64_t rows = tensor.shape[0], width = tensor.shape[1];
+  check_shape(source, rows, width);
+  preparation.begin_vectors(width);
+  for (std::uint64_t first = 0; first < rows; first += kBlockRows) {
+    preparation.tell("read vectors", first, rows);
+    const auto values = tensor.values.subspan(
+        first * width, std::min<std::uint64_t>(kBlockRows, rows - first) * width);
+    std::vector<float> block(values.begin(), values.end());
+    check_vectors(block, width, source, first);
+    preparation.append(block);
+    file.forget(values);
+  }
+  preparation.commit_vectors();
+}
+
+}  // namespace
+
+std::string request_of_vectors(const SelectInput& input) {
+  std::vector<fs::path> files = {input.path};
+  if (is_npy(input.utility)) files.emplace_back(input.utility);
+  return fmt::format("{}|{}|{}", digest_of_files(files), input.vector, input.utility);
+}
+
+void prepare_vectors(Preparation& preparation) {
+  const SelectInput& input = preparation.input;
+  const bool flat = input.utility.empty() || input.utility == "flat";
+  std::optional<SafetensorsFile> tensors;
+  if (is_npy(input.path)) {
+    if (!flat && !is_npy(input.utility))
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{} has vectors alone: let input.utility be a .npy file of a number for each, or "
+                  "flat; '{}' is neither",
+                  input.path, input.utility);
+    prepare_npy(preparation);
+  } else {
+    tensors.emplace(input.path);
+    prepare_safetensors(preparation, *tensors);
+  }
+  if (!flat && is_npy(input.utility)) {
+    preparation.copy_utility(input.utility);
+  } else if (!flat) {
+    const TensorView tensor = tensor_of(*tensors, input.path, input.utility, "utility");
+    preparation.write_utility(tensor.values,
+                              fmt::format("{}, tensor {}", input.path, input.utility));
+  }
+  PreparedInput& result = preparation.result;
+  result.made_of = fmt::format("vectors of {} as they are, {}", input.path,
+                               flat ? "flat utilities" : "utilities of " + input.utility);
+  const std::string data = fmt::format("vectors|{}|{}", result.width, result.digest);
+  result.data_digest = sha256(std::as_bytes(std::span(data)));
+  preparation.took("read");
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,123 @@
+#include "apps/select_input/prepare_input.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "apps/select_input/internal/preparation.h"
+#include "apps/selection/npy_file.h"
+#include "core/base/durable_file.h"
+#include "core/base/error.h"
+#include "core/base/sha256.h"
+
+namespace weft::apps {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int kFormat = 1;  // changes when the same input would give other files
+
+std::string request_of(const SelectInput& input, InputKind kind) {
+  const std::string settings = kind == InputKind::kVectors    ? request_of_vectors(input)
+                               : kind == InputKind::kPictures ? request_of_pictures(input)
+                                                              : request_of_texts(input);
+  const std::string all =
+      fmt::format("{}|{}|{}|{}|{}", kFormat, to_string(kind), input.path, input.seed, settings);
+  return sha256(std::as_bytes(std::span(all)));
+}
+
+std::string json_of(const PreparedInput& prepared, const std::string& path) {
+  const nlohmann::ordered_json json = {{"input", path},
+                                       {"kind", to_string(prepared.kind)},
+                                       {"rows", prepared.rows},
+                                       {"width", prepared.width},
+                                       {"flat", prepared.flat},
+                                       {"made_of", prepared.made_of},
+                                       {"of", prepared.rows},
+                                       {"data_digest", prepared.data_digest},
+                                       {"data", prepared.data_section},
+                                       {"digest", prepared.digest},
+                                       {"request", prepared.request},
+                                       {"seconds", prepared.seconds}};
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+InputKind kind_named(const std::string& name) {
+  for (const InputKind kind : {InputKind::kVectors, InputKind::kPictures, InputKind::kTexts}) {
+    if (to_string(kind) == name) return kind;
+  }
+  throw_error(ErrorCode::kDataLoss, "there is no kind '{}'", name);
+}
+
+/// What is there, if it is of this request and whole.
+std::optional<PreparedInput> find(const fs::path& folder, const std::string& request) {
+  try {
+    std::optional<PreparedInput> found = read_prepared_input(folder);
+    if (!found || found->request != request) return std::nullopt;
+    found->was_there = true;
+    return found;
+  } catch (const Error&) {
+    return std::nullopt;  // damaged: it is made again
+  }
+}
+
+}  // namespace
+
+std::optional<PreparedInput> read_prepared_input(const fs::path& folder) {
+  PreparedInput prepared{.folder = folder};
+  std::ifstream stream(prepared.description(), std::ios::binary);
+  if (!stream) return std::nullopt;
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    prepared.kind = kind_named(json.at("kind").get<std::string>());
+    json.at("rows").get_to(prepared.rows);
+    json.at("width").get_to(prepared.width);
+    json.at("flat").get_to(prepared.flat);
+    json.at("made_of").get_to(prepared.made_of);
+    json.at("data_digest").get_to(prepared.data_digest);
+    json.at("data").get_to(prepared.data_section);
+    json.at("digest").get_to(prepared.digest);
+    json.at("request").get_to(prepared.request);
+    json.at("seconds").get_to(prepared.seconds);
+  } catch (const std::exception& error) {
+    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; remove it, to prepare the input again",
+                prepared.description().string(), error.what());
+  }
+  const NpyFile vectors(prepared.vectors());
+  if (vectors.rows() != prepared.rows || vectors.columns() != prepared.width ||
+      (!prepared.flat && NpyFile(prepared.utility()).rows() != prepared.rows))
+    throw_error(ErrorCode::kDataLoss,
+                "{} does not fit the files beside it; remove it, to prepare "
+                "the input again",
+                prepared.description().string());
+  return prepared;
+}
+
+PreparedInput prepare_input(const SelectInput& input, const fs::path& folder, Device& device,
+                            const PrepareProgress& progress, const std::stop_token& stop) {
+  const InputKind kind = kind_of_input(input.path);
+  const std::string request = request_of(input, kind);
+  if (auto found = find(folder, request)) return *std::move(found);
+  PreparedInput result{.folder = folder, .kind = kind, .request = request};
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed)
+    throw_error(ErrorCode::kUnavailable, "cannot write to {}: {}", folder.string(),
+                failed.message());
+  // First the description: without it nothing counts.
+  for (const fs::path& file :
+       {result.description(), result.vectors(), result.utility(), result.places()})
+    fs::remove(file);
+  Preparation preparation(input, device, progress, stop, result);
+  switch (kind) {
+    case InputKind::kVectors: prepare_vectors(preparation); break;
+    case InputKind::kPictures: prepare_pictures(preparation); break;
+    case InputKind::kTexts: prepare_texts(preparation); break;
+  }
+  replace_file(result.description(), json_of(result, input.path));
+  return result;
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,40 @@
+#include "apps/select_input/row_places.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+
+std::string RowPlace::json() const {
+  nlohmann::ordered_json json = {{"path", path}};
+  if (offset) json["offset"] = *offset;
+  if (length) json["length"] = *length;
+  if (!label.empty()) json["label"] = label;
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+RowPlaces::RowPlaces(std::filesystem::path path) : path_(std::move(path)), stream_(path_) {
+  if (!stream_) throw_error(ErrorCode::kNotFound, "cannot read {}", path_.string());
+}
+
+RowPlace RowPlaces::at(std::uint64_t row) {
+  WEFT_CHECK(row + 1 >= next_, "row {} after row {}", row, next_);
+  while (next_ <= row && std::getline(stream_, line_)) ++next_;
+  try {
+    if (next_ <= row) throw_error(ErrorCode::kDataLoss, "it ends after {} rows", next_);
+    const nlohmann::json json = nlohmann::json::parse(line_);
+    RowPlace place{.path = json.at("path").get<std::string>()};
+    if (json.contains("offset")) place.offset = json["offset"].get<std::uint64_t>();
+    if (json.contains("length")) place.length = json["length"].get<std::uint64_t>();
+    place.label = json.value("label", "");
+    return place;
+  } catch (const std::exception& error) {
+    throw_error(ErrorCode::kDataLoss, "{} is damaged at row {}: {}; prepare the input again",
+                path_.string(), row, error.what());
+  }
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,102 @@
+#include "apps/select_input/select_input.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+
+#include "apps/images/image_folder.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int kFolderPixels = 32;  // of a side
+constexpr double kFolderTestFraction = 0.1;
+constexpr std::array kPictures = {".png",  ".jpg", ".jpeg", ".gif", ".bmp",
+                                  ".webp", ".tif", ".tiff", ".ppm", ".pgm"};
+
+std::string extension_of(const fs::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension;
+}
+
+/// What most of its files are; what is of another kind is refused where it is read.
+InputKind kind_of_folder(const fs::path& folder) {
+  std::int64_t pictures = 0, others = 0;
+  for (fs::recursive_directory_iterator entry(folder), end; entry != end; ++entry) {
+    if (entry->path().filename().string().starts_with('.')) entry.disable_recursion_pending();
+    else if (entry->is_regular_file())
+      ++(std::ranges::find(kPictures, extension_of(entry->path())) != kPictures.end() ? pictures
+                                                                                      : others);
+  }
+  if (pictures + others == 0)
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} has no files: put PNG pictures or texts there; pictures with labels into "
+                "subfolders of these names",
+                folder.string());
+  return pictures >= others ? InputKind::kPictures : InputKind::kTexts;
+}
+
+InputKind kind_of_file(const fs::path& path) {
+  const std::string extension = extension_of(path);
+  if (extension == ".npy" || extension == ".safetensors") return InputKind::kVectors;
+  if (extension == ".txt" || extension == ".md" || extension == ".rst" || extension == ".gz" ||
+      extension.empty())
+    return InputKind::kTexts;
+  throw_error(ErrorCode::kInvalidArgument,
+              "{} cannot be chosen from: give vectors as .npy or .safetensors, a text as .txt, or "
+              "the folder of texts or PNG pictures",
+              path.string());
+}
+
+}  // namespace
+
+InputKind kind_of_input(const std::string& path) {
+  if (path == "fashion-mnist") return InputKind::kPictures;
+  if (path == "kjv" || path == "linux-doc") return InputKind::kTexts;
+  if (fs::is_directory(path)) return kind_of_folder(path);
+  if (fs::is_regular_file(path)) return kind_of_file(path);
+  throw_error(ErrorCode::kNotFound,
+              "there is no file or folder {}; data sets with a name are fashion-mnist, kjv and "
+              "linux-doc",
+              path);
+}
+
+std::string_view to_string(InputKind kind) {
+  return kind == InputKind::kVectors    ? "vectors"
+         : kind == InputKind::kPictures ? "pictures"
+                                        : "texts";
+}
+
+ImageDataConfig image_data_of(const SelectInput& input) {
+  ImageDataConfig data = input.images.value_or(default_image_data());
+  if (input.path == "fashion-mnist") return data;
+  if (!input.images) {
+    data.height = data.width = kFolderPixels;
+    data.colours = 3;
+    data.test_fraction = kFolderTestFraction;
+  }
+  data.dataset = "";
+  data.files = "";
+  data.path = input.path;
+  data.classes.clear();
+  if (has_labels(input)) data.classes = labels_of_folder(input.path);
+  return data;
+}
+
+bool has_labels(const SelectInput& input) {
+  if (input.path == "fashion-mnist") return true;
+  int subfolders = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(input.path)) {
+    if (entry.path().filename().string().starts_with('.')) continue;
+    if (!entry.is_directory()) return false;
+    ++subfolders;
+  }
+  return subfolders > 1;
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "apps/classification/coarse_model.h"
+#include "apps/data/text_data_config.h"
+#include "apps/images/image_data_config.h"
+
+namespace weft::apps {
+
+/// The pieces of a text that a GPT trains on, as the rows to choose from.
+struct TextPieces {
+  TextDataConfig data =
+      {};             ///< Its tokenizer and what is held out; the text is the selection's input.
+  int sequence = 64;  ///< Tokens of a piece.
+};
+
+/// What is chosen from, and how it becomes vectors and utilities. A value.
+struct SelectInput {
+  /// A file of vectors (.npy, .safetensors), a folder of pictures, a text file or a folder of them,
+  /// or a data set by name: "fashion-mnist", "kjv", "linux-doc".
+  std::string path;
+  /// The tensor of a .safetensors file that has the vectors; empty: its only one.
+  std::string vector = {};
+  /// "margin" (of pictures with labels), "flat", the name of a tensor beside the vectors, or a .npy
+  /// file of a number for each row; empty: margin where there are labels, else flat.
+  std::string utility = {};
+  std::uint64_t seed = 1;  ///< Of projections.
+
+  /// Pictures, as the run that will train on the chosen ones reads them; nothing:
+  /// default_image_data() of the name, and of a folder 32 x 32 pixels in colours. Path, data set
+  /// and labels in it are not looked at.
+  std::optional<ImageDataConfig> images = {};
+  CoarseOptions coarse = {};
+  /// Texts, as the run that will train on the chosen pieces reads them; nothing: rows of `words`.
+  std::optional<TextPieces> pieces = {};
+  int words = 64;
+};
+
+enum class InputKind : std::uint8_t { kVectors, kPictures, kTexts };
+
+/// Of what lies at `path`: see SelectInput. Throws Error(kNotFound) if nothing does, and
+/// Error(kInvalidArgument), which says what can be read, if it is none of these.
+InputKind kind_of_input(const std::string& path);
+/// "vectors", "pictures" or "texts".
+std::string_view to_string(InputKind kind);
+
+/// The `data:` section that reads these pictures. Labels are those of the folder, if it has some.
+ImageDataConfig image_data_of(const SelectInput& input);
+/// Whether the pictures have labels: all lie in subfolders, of which there are at least two.
+bool has_labels(const SelectInput& input);
+
+}  // namespace weft::apps
