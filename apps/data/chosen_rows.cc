@@ -72,8 +72,12 @@ void ChosenRows::write(const fs::path& folder, std::span<const std::uint32_t> ro
   for (const std::uint32_t row : rows)
     for (const int shift : {0, 8, 16, 24}) bytes += static_cast<char>(row >> shift & 0xff);
   replace_file(rows_in(folder), bytes);
-  const nlohmann::ordered_json json = {
-      {"count", rows.size()}, {"of", of}, {"data_digest", data_digest}};
+  describe(folder, rows.size(), of, data_digest);
+}
+
+void ChosenRows::describe(const fs::path& folder, std::size_t count, std::size_t of,
+                          const std::string& data_digest) {
+  const nlohmann::ordered_json json = {{"count", count}, {"of", of}, {"data_digest", data_digest}};
   replace_file(description_in(folder), json.dump(2) + "\n");
 }
 

@@ -27,6 +27,9 @@ class ChosenRows final {
   /// Leaves such a folder; `rows` ascend. Throws Error(kUnavailable).
   static void write(const std::filesystem::path& folder, std::span<const std::uint32_t> rows,
                     std::size_t of, const std::string& data_digest);
+  /// The same, where rows_in(folder) has been written before.
+  static void describe(const std::filesystem::path& folder, std::size_t count, std::size_t of,
+                       const std::string& data_digest);
   static std::filesystem::path description_in(const std::filesystem::path& folder) {
     return folder / "subset.json";
   }

@@ -2,11 +2,13 @@
 // Started by `weft run select.yaml`; see apps/selection for how it chooses.
 #include "actors/launch/app_main.h"
 #include "apps/select/select_app.h"
+#include "apps/selection/graph_worker.h"
 #include "apps/selection/selection_worker.h"
 
 int main(int argc, char** argv) {
   weft::actors::AppMain app(argc, argv);
   app.provide<weft::apps::SelectionWorker>();
+  app.provide<weft::apps::GraphWorker>();
   app.on_check(weft::apps::check_select);
   app.on_plan(weft::apps::plan_select);
   return app.run(weft::apps::drive_select);

@@ -18,12 +18,16 @@
 #include "apps/select/cluster_workers.h"
 #include "apps/select/memory_plan.h"
 #include "apps/select/select_config.h"
+#include "apps/select/select_results.h"
+#include "apps/select_input/prepare_input.h"
+#include "apps/selection/graph_run.h"
 #include "apps/selection/point_store.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/base/terminal.h"
 #include "core/base/units.h"
+#include "core/cpu/cpu_device.h"
 
 namespace weft::apps {
 namespace {
@@ -49,13 +53,16 @@ struct KnownPoints {
   bool are_there = false;
 };
 
-/// Of the store, or what a generated one will have: 14.6 edges a point.
-KnownPoints known_points(const SelectConfig& config) {
+/// Of the store, or what a generated one will have: 14.6 edges a point. Nothing of an input that
+/// nobody has read yet.
+std::optional<KnownPoints> known_points(const SelectConfig& config) {
   if (config.points || std::filesystem::exists(config.store() / "points.json")) {
     const PointStore store(config.store());
-    return {store.layout().points, store.num_edges(), store.layout().shards, true};
+    return KnownPoints{store.layout().points, store.num_edges(), store.layout().shards, true};
   }
-  return {config.generated.points, config.generated.points * 146 / 10, config.generated.shards};
+  if (config.input) return std::nullopt;
+  return KnownPoints{config.generated.points, config.generated.points * 146 / 10,
+                     config.generated.shards};
 }
 
 SelectionPlan plan_of(const SelectConfig& config, const KnownPoints& known) {
@@ -231,19 +238,63 @@ double as_units(std::int64_t score, const SelectionPlan& plan) {
          static_cast<double>(plan.settings.utility + plan.settings.similarity);
 }
 
-/// chosen.tsv: what was chosen and why; points.u32: the ids alone, to be mapped.
-void write_results(SelectionRun& selection, const std::filesystem::path& folder) {
-  std::ofstream table(folder / "chosen.tsv");
-  std::ofstream ids(folder / "points.u32", std::ios::binary);
-  table << "point\tutility\tgain\tdecided_by\n";
-  selection.each_result([&](const ResultPoint& point) {
-    table << fmt::format("{}\t{:.5f}\t{}\t{}\n", point.id, point.utility / 65535.0, point.gain,
-                         point.round == 0 ? "bound" : fmt::format("round {}", point.round));
-    ids.write(reinterpret_cast<const char*>(&point.id), sizeof(point.id));
-  });
-  if (!table.flush() || !ids.flush())
-    throw_error(ErrorCode::kResourceExhausted, "cannot write the results into {}; make room there",
-                folder.string());
+/// Vectors and utilities of the input; on one device, which is this process's.
+PreparedInput prepare(const SelectConfig& config, const actors::AppRun& run,
+                      const std::function<void(const std::string&)>& note) {
+  const SteadyClock clock;
+  const TimePoint began = clock.now();
+  CpuDevice device;
+  PreparedInput prepared = prepare_input(*config.input, config.prepared(), device, {}, run.stop);
+  note(fmt::format("input: {} rows of {} numbers, {}{}",
+                   with_thousands(static_cast<double>(prepared.rows)), prepared.width,
+                   prepared.made_of,
+                   prepared.was_there ? ", there already"
+                                      : ", " + format_seconds(in_seconds(clock.now() - began))));
+  return prepared;
+}
+
+/// The store of the input's points; gives what is known of it, for the summary.
+nlohmann::ordered_json make_graph(actors::Cluster& cluster, const ClusterWorkersOptions& options,
+                                  const SelectConfig& config, const PreparedInput& prepared,
+                                  const std::function<void(const std::string&)>& note) {
+  const SteadyClock clock;
+  const TimePoint began = clock.now();
+  GraphPlan plan;
+  GraphSettings& settings = plan.settings;
+  if (config.neighbours) {
+    settings.input.neighbours = config.neighbours->string();
+    settings.input.similarities = config.similarities->string();
+  } else {
+    settings.input.vectors = prepared.vectors().string();
+  }
+  if (!prepared.flat) settings.input.utilities = prepared.utility().string();
+  settings.store = config.store().string();
+  settings.scratch = (config.prepared() / "graph").string();
+  settings.count = config.num_neighbours;
+  settings.floor = fraction_of(config.similarity_floor);
+  settings.seed = config.plan.settings.seed;
+  settings.shards =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(ShardLayout::kShards, prepared.rows));
+  if (config.cluster.memory > 0) settings.memory = config.cluster.memory / 2;
+  plan.recall = config.recall;
+  ClusterWorkers<GraphWorker> workers(cluster, options);
+  const GraphSummary summary = GraphRun(workers, plan, {.tell = note}).run();
+  workers.all().call<&GraphWorker::clean>().get();
+  note(fmt::format("graph: {} directed edges, {}{}, recall {:.4f}{}",
+                   with_thousands(static_cast<double>(summary.directed_edges)), summary.search,
+                   summary.exact ? ", all compared" : "", summary.recall,
+                   summary.was_there ? ", there already"
+                                     : ", " + format_seconds(in_seconds(clock.now() - began))));
+  return {{"directed_edges", summary.directed_edges},
+          {"exact", summary.exact},
+          {"recall", summary.recall},
+          {"cells", summary.cells},
+          {"probes", summary.probes},
+          {"search", summary.search},
+          {"search_seconds", summary.search_seconds},
+          {"seconds", in_seconds(clock.now() - began)},
+          {"was_there", summary.was_there},
+          {"digest", summary.digest}};
 }
 
 void generate(SelectionWorkers& workers, const SelectConfig& config,
@@ -269,11 +320,41 @@ void generate(SelectionWorkers& workers, const SelectConfig& config,
                    format_seconds(in_seconds(clock.now() - began))));
 }
 
+/// Of an input that has not been read: what it is, and what would be done.
+int check_input(const actors::AppRun& run, const SelectConfig& config) {
+  InputKind kind = InputKind::kVectors;
+  try {
+    kind = kind_of_input(config.input->path);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kInvalidConfig, run.config.string() + ": input: " + error.message());
+  }
+  if (run.quiet) return kDone;
+  if (run.json) {
+    const nlohmann::ordered_json json = {{"file", run.config.string()},
+                                         {"valid", true},
+                                         {"problems", nlohmann::ordered_json::array()},
+                                         {"name", config.name},
+                                         {"input", config.input->path},
+                                         {"kind", to_string(kind)}};
+    say(stdout, "{}\n", json.dump(2));
+    return kDone;
+  }
+  const Screen screen = Screen::standard_output();
+  print_row(screen, "input",
+            fmt::format("{}, {}; how many rows is known once it has been read", config.input->path,
+                        to_string(kind)));
+  print_row(screen, "objective", objective_text(config.plan));
+  print_row(screen, "bounding", bounding_text(config.plan.settings));
+  return kDone;
+}
+
 }  // namespace
 
 int check_select(const actors::AppRun& run) {
   const SelectConfig config = read(run);
-  const KnownPoints known = known_points(config);
+  const std::optional<KnownPoints> there = known_points(config);
+  if (!there) return check_input(run, config);
+  const KnownPoints& known = *there;
   SelectionPlan plan;
   try {
     plan = plan_of(config, known);
@@ -304,7 +385,9 @@ int check_select(const actors::AppRun& run) {
 
 int plan_select(const actors::AppRun& run) {
   const SelectConfig config = read(run);
-  const KnownPoints known = known_points(config);
+  const std::optional<KnownPoints> there = known_points(config);
+  if (!there) return check_input(run, config);
+  const KnownPoints& known = *there;
   const SelectionPlan plan = plan_of(config, known);
   if (run.json) say(stdout, "{}\n", plan_json(config, known, plan).dump(2));
   else say(stdout, "{}", plan_text(config, known, plan));
@@ -326,18 +409,32 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   const actors::RunEvents events(run.out);
   std::uint32_t recoveries = 0;
   const TimePoint began = clock.now();
-  ClusterWorkers workers(cluster, {.hosts = std::move(hosts),
-                                   .workers = config.num_workers(),
-                                   .recovery = config.recovery,
-                                   .takes_over = run.restart > 0,
-                                   .recovered = [&](const std::string& text) {
-                                     ++recoveries;
-                                     note(text);
-                                     events.add({"recovered", text});
-                                   }});
+  ClusterWorkersOptions options{.mesh = "graph",
+                                .hosts = std::move(hosts),
+                                .workers = config.num_workers(),
+                                .recovery = config.recovery,
+                                .takes_over = run.restart > 0,
+                                .recovered = [&](const std::string& text) {
+                                  ++recoveries;
+                                  note(text);
+                                  events.add({"recovered", text});
+                                }};
+  nlohmann::ordered_json made;
+  std::optional<PreparedInput> prepared;
+  if (config.input) {
+    prepared = prepare(config, run, note);
+    made["input"] = {{"rows", prepared->rows},
+                     {"width", prepared->width},
+                     {"vectors", prepared->made_of},
+                     {"data_digest", prepared->data_digest},
+                     {"seconds", prepared->seconds}};
+    made["graph"] = make_graph(cluster, options, config, *prepared, note);
+  }
+  options.mesh = "select";
+  ClusterWorkers<SelectionWorker> workers(cluster, options);
   if (!config.points && !std::filesystem::exists(config.store() / "points.json"))
     generate(workers, config, note);
-  const KnownPoints known = known_points(config);
+  const KnownPoints known = known_points(config).value();
   SelectionPlan plan = plan_of(config, known);
   // Its own part of the scratch folder, by where its results go.
   const std::string where = std::filesystem::absolute(run.out).string();
@@ -360,7 +457,9 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
                      before->round == 1 ? "" : "s"));
   const SelectionSummary summary = selection.run(before.value_or(SelectionProgress()));
   const double seconds = in_seconds(clock.now() - selecting);
-  write_results(selection, run.out);
+  const auto sheet =
+      write_results(selection, PointStore(config.store()), config.input ? &*config.input : nullptr,
+                    prepared ? &*prepared : nullptr, plan.settings.seed, run.out);
   workers.all().call<&SelectionWorker::clean>().get();
 
   nlohmann::ordered_json json = {
@@ -410,6 +509,9 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
       as_units(summary.random_score, plan) / static_cast<double>(summary.chosen),
       with_thousands(static_cast<double>(summary.point_visits) / seconds), format_bytes(peak)));
   note("digest " + summary.digest);
+  if (sheet) note(sheet->string() + " shows some of them beside neighbours that were left out");
+  if (prepared && !prepared->data_section.empty())
+    note(fmt::format("to train on them, with this data: --set data.subset={}", run.out.string()));
   return kDone;
 }
 

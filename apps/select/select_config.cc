@@ -5,9 +5,12 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <vector>
 
+#include "apps/data/text_data_config.h"
 #include "core/base/error.h"
+#include "core/base/sha256.h"
 
 namespace weft::apps {
 namespace {
@@ -45,18 +48,57 @@ Budget parse_budget(const ConfigNode& node) {
                   node.path(), text));
 }
 
+/// A path as everybody writes it, or the name of a data set.
+std::string path_or_name(const ConfigNode& node) {
+  const auto text = node.as<std::string>();
+  const bool is_name = text == "fashion-mnist" || text == "kjv" || text == "linux-doc";
+  return is_name ? text : node.as_path().string();
+}
+
+/// `input.path` and what says how to read it.
+void read_files(const ConfigNode& node, SelectConfig& config) {
+  SelectInput input;
+  input.path = path_or_name(node.at("path"));
+  node.read("vector", input.vector);
+  if (const auto utility = node.find("utility")) {
+    input.utility = utility->as<std::string>();
+    if (input.utility.ends_with(".npy")) input.utility = utility->as_path().string();
+  }
+  node.read("words", input.words, {.min = 4, .max = 100'000});
+  if (const auto pieces = node.find("pieces")) {
+    TextPieces texts;
+    pieces->read("sequence", texts.sequence, {.min = 1, .max = 1 << 20});
+    if (const auto data = pieces->find("data")) texts.data = parse_text_data(*data);
+    texts.data.text = input.path;
+    input.pieces = texts;
+  }
+  if (const auto neighbours = node.find("neighbors")) {
+    config.neighbours = neighbours->at("ids").as_path();
+    config.similarities = neighbours->at("similarities").as_path();
+  }
+  config.input = std::move(input);
+}
+
+void read_graph(const ConfigNode& node, SelectConfig& config) {
+  node.read("neighbors", config.num_neighbours, {.min = 1, .max = 1000});
+  node.read("recall", config.recall, {.min = 0.0, .max = 1.0});
+  node.read("similarity_floor", config.similarity_floor, {.min = 0.0, .max = 1.0});
+  node.finish();
+}
+
 void read_input(const ConfigNode& node, SelectConfig& config) {
+  if (node.has("path")) read_files(node, config);
   if (const auto points = node.find("points")) config.points = points->as_path();
   std::uint64_t generated = 0;
   node.read("generated", generated, {.min = 2, .max = std::uint64_t{1} << 32});
   node.read("generated_seed", config.generated.seed);
   node.finish();
-  if (config.points && generated > 0)
-    node.at("generated").fail("input: points and generated exclude each other");
-  if (!config.points && generated == 0)
-    node.fail(
-        "input: what to choose from is missing: points, a folder with points.json, or generated, "
-        "a number of points to be made");
+  const int given = (config.points ? 1 : 0) + (generated > 0 ? 1 : 0) + (config.input ? 1 : 0);
+  if (given != 1)
+    node.fail(fmt::format(
+        "input: {}: path (a file of vectors, a folder of pictures or texts, or fashion-mnist, kjv, "
+        "linux-doc), points (a folder with points.json), or generated (a number of points)",
+        given == 0 ? "what to choose from is missing" : "these exclude each other"));
   config.generated.points = generated;
   config.generated.shards =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(ShardLayout::kShards, generated));
@@ -134,8 +176,19 @@ std::uint32_t SelectConfig::num_workers() const {
   return workers;
 }
 
+std::filesystem::path SelectConfig::prepared() const {
+  // By what it is made of: several selections may share a scratch folder.
+  const std::string made_of =
+      fmt::format("{} {} {} {} {}", input->path, input->vector, input->utility, input->words,
+                  input->pieces ? input->pieces->sequence : 0);
+  return scratch / ("input-" + sha256(std::as_bytes(std::span(made_of))).substr(0, 12));
+}
+
 std::filesystem::path SelectConfig::store() const {
   if (points) return *points;
+  if (input)
+    return prepared() /
+           fmt::format("points-{}-{}", num_neighbours, std::lround(similarity_floor * 1000));
   return scratch / fmt::format("generated-{}-{}", generated.points, generated.seed);
 }
 
@@ -156,6 +209,9 @@ SelectConfig read_select(const ConfigDocument& document) {
       config.recovery = actors::parse_recovery(*recovery, config.cluster.hosts);
   });
   document.attempt([&] { read_input(root.at("input"), config); });
+  document.attempt([&] {
+    if (const auto graph = root.find("graph")) read_graph(*graph, config);
+  });
   document.attempt([&] {
     if (const auto selection = root.find("selection")) read_selection(*selection, config);
     else config.plan.rounds.rounds = 8;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "actors/launch/cluster_config.h"
+#include "apps/select_input/select_input.h"
 #include "apps/selection/generated_points.h"
 #include "apps/selection/selection_run.h"
 #include "core/config/config_document.h"
@@ -27,9 +28,15 @@ struct SelectConfig {
   actors::ClusterConfig cluster;
   actors::RecoveryConfig recovery;
   std::filesystem::path scratch;
-  /// `input.points`: a store that is there; else generated ones, made in `scratch`.
-  std::optional<std::filesystem::path> points = {};
-  GeneratedPoints generated = {};
+  // One of these is what to choose from.
+  std::optional<std::filesystem::path> points = {};  ///< `input.points`: a store that is there.
+  GeneratedPoints generated = {};                    ///< `input.generated`: made in `scratch`.
+  std::optional<SelectInput> input = {};             ///< `input.path`, and what belongs to it.
+  /// `input.neighbors`: .npy files of ids and of similarities; else the graph is made of vectors.
+  std::optional<std::filesystem::path> neighbours = {}, similarities = {};
+  std::uint32_t num_neighbours = 10;
+  double recall = 0.95;
+  double similarity_floor = 0;
   Budget budget;
   /// `partitions: auto`: 0.
   std::uint32_t partitions = 0;
@@ -37,8 +44,9 @@ struct SelectConfig {
   SelectionPlan plan;
 
   std::uint32_t num_workers() const;
-  /// Where the points are, or will be.
+  /// Where the points are, or will be; of an input, where what is made of it lies.
   std::filesystem::path store() const;
+  std::filesystem::path prepared() const;
 };
 
 /// Reads a whole run file. Throws Error(kInvalidConfig) with all problems.
