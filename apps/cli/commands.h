@@ -37,12 +37,20 @@ struct FileOptions {
   std::string out;
   std::string programs;  ///< plan: of which device, or of all
   bool json = false;
-  bool detach = false;  ///< run: leave it to the cluster
+  bool detach = false;   ///< run: leave it to the cluster
+  bool goes_on = false;  ///< run: in the folder of the run before it, not beside it
   // Of a detached run, from the agent that starts it.
   std::string folder;  ///< from which the paths of the file count
   std::string started_by;
   Secret token;
   actors::Protection protection;
+};
+struct SelectOptions {
+  FileOptions file;           ///< But for `file`: see `input`.
+  std::string input;          ///< A run file (YAML), or what to choose from.
+  std::string budget;         ///< As selection.budget; empty: as the file says, or 10%.
+  std::string resume;         ///< A run's folder, to go on in.
+  std::uint32_t workers = 2;  ///< Where the input is no run file.
 };
 enum class StrategyAction : std::uint8_t { kShow, kCheck, kCompare };
 struct StrategyOptions {
@@ -101,6 +109,7 @@ struct CancelOptions {
 int run_head(const HeadOptions& options);
 int run_join(const JoinOptions& options);
 int run_run(const FileOptions& options);
+int run_select(const SelectOptions& options);
 /// The role "run": a run that somebody has left to the cluster, as the child of an agent.
 int serve_run(const std::vector<std::string>& arguments);
 int run_check(const FileOptions& options);

@@ -200,6 +200,35 @@ CLI::App* add_run(CLI::App& app, FileOptions& options) {
   return command;
 }
 
+CLI::App* add_select(CLI::App& app, SelectOptions& options) {
+  auto* command = app.add_subcommand(
+      "select", "Choose what to train on, from more than memory holds, and leave it in a folder");
+  command
+      ->add_option(
+          "input", options.input,
+          "Pictures or texts (a folder), vectors (.npy, .safetensors), fashion-mnist, kjv, "
+          "linux-doc; or a run file")
+      ->type_name("INPUT");
+  command->add_option("--budget", options.budget, "How many: 10%, or a number; default: 10%")
+      ->type_name("SHARE");
+  FileOptions& file = options.file;
+  command->add_option("--set", file.overrides, "Set a value of the run file; may be repeated")
+      ->type_name("key.path=value")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_option("--workers", options.workers, "Processes that choose, of an INPUT")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--out", file.out, "Folder for the results; default: runs/NAME")
+      ->type_name("DIR");
+  command->add_option("--resume", options.resume, "Go on with the selection in this folder")
+      ->type_name("DIR");
+  command->add_option("--head", file.head, "Use a cluster that runs instead of starting one")
+      ->type_name("HOST:PORT");
+  add_access(command, file.token_file, file.certificate, file.insecure);
+  return command;
+}
+
 CLI::App* add_check(CLI::App& app, FileOptions& options) {
   auto* command = app.add_subcommand("check", "Check a run file; starts nothing");
   add_file(command, options);
@@ -335,6 +364,7 @@ class CommandLine final {
     head_command_ = add_head(app_, head_);
     join_command_ = add_join(app_, join_);
     run_command_ = add_run(app_, file_);
+    select_command_ = add_select(app_, select_);
     check_command_ = add_check(app_, file_);
     plan_command_ = add_plan(app_, file_, reshard_);
     strategy_command_ = add_strategy(app_, strategy_);
@@ -412,6 +442,7 @@ class CommandLine final {
     if (*head_command_) return run_head(head_);
     if (*join_command_) return run_join(join_);
     if (*run_command_) return run_run(file_);
+    if (*select_command_) return run_select(select_);
     if (*bench_command_) return run_benchmark(bench_command_->remaining());
     if (*stop_command_) return run_stop(cluster_);
     if (*token_command_) return run_token_rotate(cluster_);
@@ -446,6 +477,7 @@ class CommandLine final {
   HeadOptions head_;
   JoinOptions join_;
   FileOptions file_;
+  SelectOptions select_;
   ReshardPlanOptions reshard_;
   StrategyOptions strategy_;
   ScheduleOptions schedule_;
@@ -458,6 +490,7 @@ class CommandLine final {
   CLI::App* head_command_ = nullptr;
   CLI::App* join_command_ = nullptr;
   CLI::App* run_command_ = nullptr;
+  CLI::App* select_command_ = nullptr;
   CLI::App* check_command_ = nullptr;
   CLI::App* plan_command_ = nullptr;
   CLI::App* strategy_command_ = nullptr;

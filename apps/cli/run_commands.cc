@@ -151,7 +151,8 @@ int run_run(const FileOptions& options) {
   const std::filesystem::path out = options.out.empty()
                                         ? std::filesystem::path("runs") / header.name
                                         : std::filesystem::path(options.out);
-  const RunDirectory directory = RunDirectory::prepare(out, resume_path(document));
+  const RunDirectory directory =
+      RunDirectory::prepare(out, options.goes_on ? std::optional(out) : resume_path(document));
   if (const auto& older = directory.moved_aside()) {
     std::printf("%s held an older run: it is now %s\n", out.c_str(), older->filename().c_str());
     remove_unfinished(*older / directory.checkpoints().filename());

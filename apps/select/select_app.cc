@@ -71,6 +71,8 @@ SelectionPlan plan_of(const SelectConfig& config, const KnownPoints& known) {
   plan.settings.count = config.budget.of(known.points);
   plan.rounds.partitions = config.partitions;
   fit_to_memory(plan, config.cluster.memory, known.points, known.edges, known.shards);
+  // One partition chooses in one round what it would choose in many.
+  if (plan.rounds.partitions == 1) plan.rounds.rounds = 1;
   return plan;
 }
 
@@ -222,6 +224,8 @@ class ProgressFile final {
                   path_.string(), error.what());
     }
   }
+  /// It is done: there is nothing to go on from.
+  void remove() const { std::filesystem::remove(path_); }
   void write(const SelectionProgress& progress) const {
     const nlohmann::ordered_json json = {{"digest", digest_}, {"progress", to_json(progress)}};
     replace_file(path_, json.dump(2) + "\n");
@@ -231,6 +235,18 @@ class ProgressFile final {
   const std::filesystem::path path_;
   const std::string digest_;
 };
+
+/// request.json: what the run was asked for, for `weft select --resume`.
+void keep_request(const actors::AppRun& run) {
+  std::ifstream stream(run.config);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const std::filesystem::path folder = run.config_folder.empty()
+                                           ? std::filesystem::absolute(run.config).parent_path()
+                                           : run.config_folder;
+  const nlohmann::ordered_json json = {
+      {"run_file", text}, {"folder", folder.string()}, {"overrides", run.overrides}};
+  replace_file(run.out / "request.json", json.dump(2) + "\n");
+}
 
 /// Scores are sums of 16-bit fractions, times weights.
 double as_units(std::int64_t score, const SelectionPlan& plan) {
@@ -402,6 +418,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
     say(screen.out, "  {}\n", line);
     std::fflush(screen.out);
   };
+  keep_request(run);
   if (run.doing) run.doing("selecting", actors::IfInterrupted::kEndsAtOnce);
   std::vector<std::string> hosts;
   for (const actors::HostSpec& host : config.cluster.hosts)
@@ -460,6 +477,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   const auto sheet =
       write_results(selection, PointStore(config.store()), config.input ? &*config.input : nullptr,
                     prepared ? &*prepared : nullptr, plan.settings.seed, run.out);
+  progress.remove();
   workers.all().call<&SelectionWorker::clean>().get();
 
   nlohmann::ordered_json json = {

@@ -65,6 +65,8 @@ void read_files(const ConfigNode& node, SelectConfig& config) {
     if (input.utility.ends_with(".npy")) input.utility = utility->as_path().string();
   }
   node.read("words", input.words, {.min = 4, .max = 100'000});
+  node.read("seed", input.seed);
+  input.coarse.seed = input.seed;
   if (const auto pieces = node.find("pieces")) {
     TextPieces texts;
     pieces->read("sequence", texts.sequence, {.min = 1, .max = 1 << 20});
@@ -179,8 +181,8 @@ std::uint32_t SelectConfig::num_workers() const {
 std::filesystem::path SelectConfig::prepared() const {
   // By what it is made of: several selections may share a scratch folder.
   const std::string made_of =
-      fmt::format("{} {} {} {} {}", input->path, input->vector, input->utility, input->words,
-                  input->pieces ? input->pieces->sequence : 0);
+      fmt::format("{} {} {} {} {} {}", input->path, input->vector, input->utility, input->words,
+                  input->pieces ? input->pieces->sequence : 0, input->seed);
   return scratch / ("input-" + sha256(std::as_bytes(std::span(made_of))).substr(0, 12));
 }
 
@@ -216,7 +218,10 @@ SelectConfig read_select(const ConfigDocument& document) {
     if (const auto selection = root.find("selection")) read_selection(*selection, config);
     else config.plan.rounds.rounds = 8;
   });
-  document.attempt([&] { config.scratch = root.at("scratch").as_path(); });
+  document.attempt([&] {
+    if (const auto scratch = root.find("scratch")) config.scratch = scratch->as_path();
+    else config.scratch = std::filesystem::absolute("scratch");
+  });
   root.finish();
   return config;
 }

@@ -1,0 +1,115 @@
+// weft select: a run of `app: select` from an input, a run file, or a folder to go on in.
+#include <fmt/format.h>
+
+#include <unistd.h>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "apps/cli/commands.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A file of this process, which is gone with it.
+class RunFile final {
+ public:
+  explicit RunFile(const std::string& text)
+      : path_(fs::temp_directory_path() / fmt::format("weft-select-{}.yaml", ::getpid())) {
+    std::ofstream stream(path_);
+    stream << text;
+    if (!stream.flush()) throw_error(ErrorCode::kUnavailable, "cannot write {}", path_.string());
+  }
+  ~RunFile() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  RunFile(const RunFile&) = delete;
+  RunFile& operator=(const RunFile&) = delete;
+  std::string path() const { return path_.string(); }
+
+ private:
+  const fs::path path_;
+};
+
+/// As YAML: a quote within quotes is two.
+std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? "''" : std::string(1, c);
+  return result + "'";
+}
+
+int run_text(const std::string& text, FileOptions options) {
+  const RunFile file(text);
+  options.file = file.path();
+  return run_run(options);
+}
+
+/// What the run in that folder was asked for.
+int resume(const SelectOptions& options) {
+  const fs::path request = fs::path(options.resume) / "request.json";
+  std::ifstream stream(request);
+  if (!stream)
+    throw_error(ErrorCode::kNotFound,
+                "{} is not there: {} is no run of weft select that could go on", request.string(),
+                options.resume);
+  if (fs::exists(fs::path(options.resume) / "summary.json")) {
+    std::printf("%s: all is chosen, there is nothing to go on with\n", options.resume.c_str());
+    return 0;
+  }
+  const auto json = nlohmann::json::parse(stream, nullptr, false);
+  FileOptions file = options.file;
+  std::string text;
+  try {
+    text = json.at("run_file").get<std::string>();
+    file.folder = json.at("folder").get<std::string>();
+    file.overrides = json.at("overrides").get<std::vector<std::string>>();
+  } catch (const nlohmann::json::exception& error) {
+    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}", request.string(), error.what());
+  }
+  file.out = options.resume;
+  file.goes_on = true;
+  return run_text(text, file);
+}
+
+}  // namespace
+
+int run_select(const SelectOptions& options) {
+  if (!options.resume.empty()) {
+    if (!options.input.empty() || !options.budget.empty() || !options.file.overrides.empty())
+      throw_error(ErrorCode::kInvalidArgument,
+                  "--resume goes on with what {} was begun with, and takes nothing else",
+                  options.resume);
+    return resume(options);
+  }
+  if (options.input.empty())
+    throw_error(ErrorCode::kInvalidArgument,
+                "what to choose from? weft select INPUT --budget 10%, or weft select select.yaml");
+  FileOptions file = options.file;
+  if (!options.budget.empty()) file.overrides.push_back("selection.budget=" + options.budget);
+  if (options.input.ends_with(".yaml") || options.input.ends_with(".yml")) {
+    file.file = options.input;
+    return run_run(file);
+  }
+  std::string name = fs::path(options.input).lexically_normal().filename().stem().string();
+  if (name.empty() || name == ".") name = "chosen";
+  file.folder = fs::current_path().string();
+  // A name of a run becomes a path.
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-') c = '-';
+  return run_text(fmt::format("name: {}\napp: select\ncluster: {{hosts: [{{name: worker0, devices: "
+                              "{}}}]}}\ninput: {{path: {}}}\nscratch: scratch\n",
+                              "select-" + name, options.workers, quoted(options.input)),
+                  file);
+}
+
+}  // namespace weft::apps
