@@ -53,7 +53,8 @@ std::vector<fs::path> files_in(const fs::path& folder) {
     throw_error(ErrorCode::kNotFound, "there is no folder {}", folder.string());
   std::vector<fs::path> files = files_below(folder, "");
   if (files.empty())
-    throw_error(ErrorCode::kInvalidArgument, "{} has no files: put some there", folder.string());
+    throw_error(ErrorCode::kInvalidArgument, "{} has no files: put texts there, or PNG pictures",
+                folder.string());
   return files;
 }
 
@@ -75,7 +76,8 @@ std::string read_text(const fs::path& path) {
 
 std::string named_text(const std::string& name) {
   if (name == "kjv") return kjv_text();
-  if (name != "linux-doc" && !fs::is_directory(name)) return text_file(name);
+  if (name != "linux-doc" && !fs::is_directory(name))
+    return name.ends_with(".gz") ? read_text(name) : text_file(name);
   std::string all;
   for (const fs::path& path : name == "linux-doc" ? linux_doc_files() : files_in(name)) {
     if (!all.empty()) all += all.ends_with('\n') ? "\n" : "\n\n";

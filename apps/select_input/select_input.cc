@@ -4,7 +4,10 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <iterator>
+#include <vector>
 
+#include "apps/data/text_files.h"
 #include "apps/images/image_folder.h"
 #include "core/base/error.h"
 
@@ -26,19 +29,11 @@ std::string extension_of(const fs::path& path) {
 
 /// What most of its files are; what is of another kind is refused where it is read.
 InputKind kind_of_folder(const fs::path& folder) {
-  std::int64_t pictures = 0, others = 0;
-  for (fs::recursive_directory_iterator entry(folder), end; entry != end; ++entry) {
-    if (entry->path().filename().string().starts_with('.')) entry.disable_recursion_pending();
-    else if (entry->is_regular_file())
-      ++(std::ranges::find(kPictures, extension_of(entry->path())) != kPictures.end() ? pictures
-                                                                                      : others);
-  }
-  if (pictures + others == 0)
-    throw_error(ErrorCode::kInvalidArgument,
-                "{} has no files: put PNG pictures or texts there; pictures with labels into "
-                "subfolders of these names",
-                folder.string());
-  return pictures >= others ? InputKind::kPictures : InputKind::kTexts;
+  const std::vector<fs::path> files = files_in(folder);
+  const auto pictures = std::ranges::count_if(files, [](const fs::path& path) {
+    return std::ranges::find(kPictures, extension_of(path)) != kPictures.end();
+  });
+  return 2 * pictures >= std::ssize(files) ? InputKind::kPictures : InputKind::kTexts;
 }
 
 InputKind kind_of_file(const fs::path& path) {

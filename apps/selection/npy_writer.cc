@@ -38,7 +38,7 @@ NpyWriter::NpyWriter(std::filesystem::path path, std::uint64_t columns)
     : path_(std::move(path)), columns_(columns), temporary_(path_) {
   static_assert(std::endian::native == std::endian::little);
   WEFT_CHECK(columns > 0, "rows of {} numbers", columns);
-  temporary_ += fmt::format(".{}", ::getpid());
+  temporary_ += ".new";
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd_ < 0)
     throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary_.string(),

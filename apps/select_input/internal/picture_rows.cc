@@ -21,7 +21,9 @@ namespace {
 constexpr std::uint64_t kPicturesBetweenLooks = 64;
 
 std::vector<fs::path> files_of(const SelectInput& input, const ImageDataConfig& data) {
-  return files_in(input.path == "fashion-mnist" ? data.files : data.path);
+  if (input.path != "fashion-mnist") return files_in(data.path);
+  if (!fs::is_directory(data.files)) ImageDataset::load(data);  // says what to install
+  return files_in(data.files);
 }
 
 bool wants_margin(const SelectInput& input) {
