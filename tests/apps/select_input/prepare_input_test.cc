@@ -35,7 +35,7 @@ class PrepareInputTest : public ::testing::Test {
     return prepare_input(input, root_ / folder, device_);
   }
   Error refusal(const SelectInput& input) {
-    const Error error = test::error_of([&] { prepare(input, "refused"); });
+    Error error = test::error_of([&] { prepare(input, "refused"); });
     EXPECT_FALSE(fs::exists(root_ / "refused/input.json"));
     return error;
   }
