@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <fstream>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "core/base/error.h"
 #include "tests/support/image_files.h"
