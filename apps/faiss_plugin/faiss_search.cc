@@ -24,8 +24,8 @@ class FaissSearch final : public VectorSearch {
  public:
   FaissSearch() {
     openblas_set_num_threads(1);
-    // Products of a block: 4 MiB of memory instead of 16, and all the faster.
-    faiss::distance_compute_blas_query_bs = 1024;
+    // Products of a block: 1 MiB of memory instead of 16, as fast.
+    faiss::distance_compute_blas_query_bs = 256;
     faiss::distance_compute_blas_database_bs = 1024;
   }
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kQueryRows = 1024, kBaseRows = 16384;
 /// Found beside those that are asked for.
-constexpr std::size_t kSpare = 8;
+constexpr std::size_t kSpare = 4;
 
 PointVectors part_of(const PointVectors& points, std::size_t first, std::size_t count) {
   const std::size_t rows = std::min(count, points.ids.size() - first);
