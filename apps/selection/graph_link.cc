@@ -14,6 +14,8 @@ namespace {
 
 /// An edge on its way to its other end: id there u32, id here u32, similarity u16.
 constexpr std::size_t kEdgeBytes = 10;
+/// Given ones, at a time.
+constexpr std::size_t kReadLists = 4096;
 
 }  // namespace
 
@@ -49,16 +51,19 @@ NeighbourLists GraphWorker::lists_of(std::uint32_t shard, std::uint32_t probes) 
 NeighbourLists GraphWorker::given_lists(std::uint32_t shard) const {
   NeighbourLists lists(rows_of(shard));
   const std::size_t columns = neighbours_->columns();
-  std::vector<std::int64_t> ids(columns);
-  std::vector<float> similarities(columns);
-  for (std::size_t row = 0; row < lists.size(); ++row) {
-    neighbours_->read_integers(first_of(shard) + row, ids);
-    similarities_->read(first_of(shard) + row, similarities);
-    for (std::size_t i = 0; i < columns; ++i) {
+  std::vector<std::int64_t> ids;
+  std::vector<float> similarities;
+  for (std::size_t first = 0; first < lists.size(); first += kReadLists) {
+    const std::size_t rows = std::min(kReadLists, lists.size() - first);
+    ids.resize(rows * columns);
+    similarities.resize(rows * columns);
+    neighbours_->read_integers(first_of(shard) + first, ids);
+    similarities_->read(first_of(shard) + first, similarities);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
       if (ids[i] == -1) continue;
       const std::uint16_t similarity = fraction_of(similarities[i]);
       if (similarity >= settings_.rule().least())
-        lists[row].push_back({static_cast<PointId>(ids[i]), similarity});
+        lists[first + i / columns].push_back({static_cast<PointId>(ids[i]), similarity});
     }
   }
   return lists;

@@ -53,6 +53,8 @@ void GraphRun::begin() {
   shape_ = shapes.front();
   for (std::size_t rank = 0; anew_ && rank < shapes.size(); ++rank) {
     const GraphShape& shape = shapes[rank];
+    if (rank > 0 && shape.search_problem == shape_.search_problem && shape.search == shape_.search)
+      continue;
     if (!shape.search_problem.empty())
       tell(fmt::format("worker {}: {}", rank, shape.search_problem));
     else if (shape.search != shape_.search)
@@ -106,9 +108,8 @@ bool GraphRun::is_there() {
     summary_.directed_edges = PointStore(plan_.settings.store).num_edges();
   } catch (const nlohmann::json::exception&) {
     return false;
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kNotFound) throw;
-    return false;  // its making was interrupted
+  } catch (const Error&) {
+    return false;  // its making was interrupted, or it is damaged
   }
   return true;
 }

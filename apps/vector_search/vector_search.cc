@@ -18,7 +18,7 @@ namespace weft::apps {
 namespace {
 
 constexpr const char* kFile = "libweft_faiss.so";
-constexpr const char* kUntilThen = "neighbours are found by a plain loop, a tenth as fast";
+constexpr const char* kUntilThen = "neighbours are found by a plain loop, an eighth as fast";
 
 /// Numbers in [-1, 1), which need no exact arithmetic.
 std::vector<float> draw_vectors(std::size_t rows, std::size_t dimensions, std::uint64_t stream) {

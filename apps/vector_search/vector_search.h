@@ -42,7 +42,7 @@ class VectorSearch {
   static constexpr std::uint64_t kStamp = 1;
 };
 
-/// By inner_product() and a loop: a tenth as fast as a library.
+/// By inner_product() and a loop: an eighth as fast as a library.
 const VectorSearch& plain_search();
 
 /// Compares blocks with plain_search(): old OpenBLAS computes wrong on newer processors. "": they

@@ -109,6 +109,23 @@ TEST_F(NpyFileTest, ReadsWhatIsWrittenInBlocks) {
   EXPECT_THAT(header, HasSubstr("'shape': (6,), }"));
 }
 
+TEST_F(NpyFileTest, ReadsIntegersWhereTheyAreAskedFor) {
+  const auto read = [&] {
+    const NpyFile npy(file(), NpyFile::Elements::kIntegers);
+    std::vector<std::int64_t> values(npy.rows() * npy.columns());
+    npy.read_integers(0, values);
+    return values;
+  };
+  write<std::int32_t>("{'descr': '<i4', 'fortran_order': False, 'shape': (1, 2), }", {7, -1});
+  EXPECT_EQ(read(), (std::vector<std::int64_t>{7, -1}));
+  write<std::uint32_t>("{'descr': '<u4', 'fortran_order': False, 'shape': (2,), }", {7, ~0U});
+  EXPECT_EQ(read(), (std::vector<std::int64_t>{7, 0xffffffff}));
+  write<std::uint64_t>("{'descr': '<u8', 'fortran_order': False, 'shape': (2,), }", {7, ~0UL});
+  EXPECT_EQ(read(), (std::vector<std::int64_t>{7, -1}));
+  write<float>("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", {1});
+  EXPECT_THAT(test::error_of(read).message(), HasSubstr("save array.astype('int64')"));
+}
+
 TEST_F(NpyFileTest, SaysWhatIsWrong) {
   const std::vector<float> six(6);
   refused(ErrorCode::kNotFound, "No such file");
