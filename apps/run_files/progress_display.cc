@@ -45,6 +45,14 @@ Screen Screen::standard_output() {
   return screen;
 }
 
+void print_row(const Screen& screen, const char* what, const std::string& value) {
+  const std::string line = fmt::format("  {}{:<9}{} {}", screen.colour ? "\x1b[2m" : "", what,
+                                       screen.colour ? "\x1b[0m" : "", value);
+  std::fprintf(screen.out, "%s\n",
+               screen.terminal ? wrap_lines(line, screen.columns, 10).c_str() : line.c_str());
+  std::fflush(screen.out);
+}
+
 std::string with_thousands(double value) {
   const std::string digits = fmt::format("{:.0f}", std::abs(value));
   std::string text = value < 0 ? "-" : "";

@@ -66,6 +66,9 @@ class ProgressDisplay {
   std::string pending_;  // the newest plain line, while it is too early to print it
 };
 
+/// A line of what a run is, beneath each other: "  model    4 layers, width 128".
+void print_row(const Screen& screen, const char* what, const std::string& value);
+
 /// "12,345".
 std::string with_thousands(double value);
 /// "0:31", "12:05", "1:02:03".

@@ -41,12 +41,6 @@ SelectConfig read(const actors::AppRun& run) {
   return read_select(run.document());
 }
 
-void print_row(const Screen& screen, const char* what, const std::string& value) {
-  say(screen.out, "  {}{:<10}{} {}\n", screen.colour ? "\x1b[2m" : "", what,
-      screen.colour ? "\x1b[0m" : "", value);
-  std::fflush(screen.out);
-}
-
 struct KnownPoints {
   std::uint64_t points = 0, edges = 0;
   std::uint32_t shards = ShardLayout::kShards;
@@ -171,15 +165,19 @@ std::string plan_text(const SelectConfig& config, const KnownPoints& known,
 
 // Progress, for who goes on.
 
-nlohmann::ordered_json to_json(const SelectionProgress& progress) {
-  nlohmann::ordered_json json = {{"bounding_steps", progress.decided},
-                                 {"bounding_done", progress.bounding_done},
-                                 {"round", progress.round},
-                                 {"rounds", nlohmann::ordered_json::array()}};
-  for (const RoundResult& round : progress.rounds)
-    json["rounds"].push_back(
+nlohmann::ordered_json rounds_json(const std::vector<RoundResult>& rounds) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const RoundResult& round : rounds)
+    json.push_back(
         {{"partitions", round.partitions}, {"largest", round.largest}, {"points", round.points}});
   return json;
+}
+
+nlohmann::ordered_json to_json(const SelectionProgress& progress) {
+  return {{"bounding_steps", progress.decided},
+          {"bounding_done", progress.bounding_done},
+          {"round", progress.round},
+          {"rounds", rounds_json(progress.rounds)}};
 }
 
 SelectionProgress progress_of(const nlohmann::ordered_json& json) {
@@ -318,19 +316,16 @@ void generate(SelectionWorkers& workers, const SelectConfig& config,
   const SteadyClock clock;
   const TimePoint began = clock.now();
   const std::string folder = config.store().string();
-  for (bool done = false; !done;) {
-    try {
-      const auto all = workers.all().within(actors::kNoDeadline);
-      std::uint64_t edges = 0;
-      for (const std::uint64_t of_worker :
-           all.call<&SelectionWorker::generate>(folder, config.generated).get())
-        edges += of_worker;
-      all.call<&SelectionWorker::write_index>(folder, config.generated, edges).get();
-      done = true;
-    } catch (const Error& error) {
-      workers.recover(error);
-    }
-  }
+  workers.repeat(
+      [&](const auto& all) {
+        std::uint64_t edges = 0;
+        for (const std::uint64_t of_worker :
+             all.template call<&SelectionWorker::generate>(folder, config.generated).get())
+          edges += of_worker;
+        all.template call<&SelectionWorker::write_index>(folder, config.generated, edges).get();
+        return edges;
+      },
+      [] {});
   note(fmt::format("generated {} points, {}",
                    with_thousands(static_cast<double>(config.generated.points)),
                    format_seconds(in_seconds(clock.now() - began))));
@@ -495,7 +490,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
       {"accepted_by_bounding", summary.accepted},
       {"discarded_by_bounding", summary.discarded},
       {"bounding_steps", summary.bounding_steps},
-      {"rounds", nlohmann::ordered_json::array()},
+      {"rounds", rounds_json(summary.rounds)},
       {"point_visits", summary.point_visits},
       {"seconds", seconds},
       {"seconds_with_start", in_seconds(clock.now() - began)},
@@ -503,9 +498,6 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
       {"digest", summary.digest},
       {"cap_bytes", config.cluster.memory},
       {"forecast_bytes", forecast_memory(plan, known.points, known.edges, known.shards).most()}};
-  for (const RoundResult& round : summary.rounds)
-    json["rounds"].push_back(
-        {{"partitions", round.partitions}, {"largest", round.largest}, {"points", round.points}});
   std::uint64_t peak = 0;
   for (const WorkerUse& use : summary.workers) {
     peak = std::max(peak, use.peak_bytes);

@@ -80,14 +80,6 @@ std::string pipeline_text(const mesh::LayoutConfig& layout) {
                      layout.microbatches, transfer::to_string(layout.resharding));
 }
 
-void print_row(const Screen& screen, const char* what, const std::string& value) {
-  const std::string line = fmt::format("  {}{:<9}{} {}", screen.colour ? "\x1b[2m" : "", what,
-                                       screen.colour ? "\x1b[0m" : "", value);
-  std::fprintf(screen.out, "%s\n",
-               screen.terminal ? wrap_lines(line, screen.columns, 10).c_str() : line.c_str());
-  std::fflush(screen.out);
-}
-
 /// The most that any device holds, and which: "9.2 MiB a device at most, on front[0,0]; device
 /// processes are capped at 64 MiB".
 std::string memory_text(const mesh::TrainingPlan& plan, std::uint64_t cap) {

@@ -162,8 +162,8 @@ nlohmann::json waiter_of(const nlohmann::json& why, const std::string& name) {
 
 TEST_F(Look, WhyIsToldByIoThreadsWhenHandlersHang) {
   // A call that has just been made may still run.
-  EXPECT_TRUE(eventually(
-      [&] { return weft({"why"}).text().find("nobody waits") != std::string::npos; }));
+  EXPECT_TRUE(
+      eventually([&] { return weft({"why"}).text().find("nobody waits") != std::string::npos; }));
   auto& run = start_run("train", "actors: 2, seconds: 600, computes: true");
   run.word_after("working");
   const auto why = json({"why", "train"});
