@@ -62,27 +62,4 @@ void symmetrise(NeighbourLists& lists, PointId first) {
   }
 }
 
-NeighbourLists exact_neighbours(std::span<const float> vectors, std::size_t columns,
-                                std::size_t count, std::uint16_t floor) {
-  WEFT_CHECK(columns > 0 && vectors.size() % columns == 0, "{} values in rows of {}",
-             vectors.size(), columns);
-  const std::size_t points = vectors.size() / columns;
-  const auto vector = [&](std::size_t i) { return vectors.subspan(i * columns, columns); };
-  NeighbourLists lists(points);
-  std::vector<Neighbour> others;
-  for (std::size_t i = 0; i < points; ++i) {
-    others.clear();
-    for (std::size_t j = 0; j < points; ++j) {
-      if (j == i) continue;
-      const std::uint16_t similarity = cosine_of(vector(i), vector(j));
-      if (similarity > 0 && similarity >= floor)
-        others.push_back({static_cast<PointId>(j), similarity});
-    }
-    keep_most_similar(others, count);
-    lists[i] = others;
-  }
-  symmetrise(lists);
-  return lists;
-}
-
 }  // namespace weft::apps

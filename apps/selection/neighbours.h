@@ -29,9 +29,4 @@ using NeighbourLists = std::vector<std::vector<Neighbour>>;
 /// `first` on, which have only each other; similarities are the same from either side.
 void symmetrise(NeighbourLists& lists, PointId first = 0);
 
-/// The `count` most similar of each vector of length 1, by comparing all pairs, symmetrised; of
-/// equal ones the smaller ids. Only those of at least `floor` (a fraction of 65535) and above 0.
-NeighbourLists exact_neighbours(std::span<const float> vectors, std::size_t columns,
-                                std::size_t count, std::uint16_t floor = 0);
-
 }  // namespace weft::apps

@@ -16,6 +16,7 @@
 
 #include "apps/selection/point_store.h"
 #include "core/base/philox.h"
+#include "tests/apps/selection/exact_neighbours.h"
 #include "tests/apps/selection/local_workers.h"
 #include "tests/apps/selection/npy_writing.h"
 #include "tests/support/scratch_folder.h"

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/base/philox.h"
+#include "tests/apps/selection/exact_neighbours.h"
 
 namespace weft::apps {
 namespace {

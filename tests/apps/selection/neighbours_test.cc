@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/base/philox.h"
+#include "tests/apps/selection/exact_neighbours.h"
 #include "tests/support/thrown_error.h"
 
 namespace weft::apps {

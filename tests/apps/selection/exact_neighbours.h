@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "apps/selection/neighbours.h"
+
+namespace weft::apps {
+
+/// The `count` most similar of each vector of length 1, by comparing all pairs, symmetrised; of
+/// equal ones the smaller ids. Only those of at least `floor` (a fraction of 65535) and above 0.
+inline NeighbourLists exact_neighbours(std::span<const float> vectors, std::size_t columns,
+                                       std::size_t count, std::uint16_t floor = 0) {
+  const std::size_t points = vectors.size() / columns;
+  const auto vector = [&](std::size_t i) { return vectors.subspan(i * columns, columns); };
+  NeighbourLists lists(points);
+  std::vector<Neighbour> others;
+  for (std::size_t i = 0; i < points; ++i) {
+    others.clear();
+    for (std::size_t j = 0; j < points; ++j) {
+      if (j == i) continue;
+      const std::uint16_t similarity = cosine_of(vector(i), vector(j));
+      if (similarity > 0 && similarity >= floor)
+        others.push_back({static_cast<PointId>(j), similarity});
+    }
+    keep_most_similar(others, count);
+    lists[i] = others;
+  }
+  symmetrise(lists);
+  return lists;
+}
+
+}  // namespace weft::apps
