@@ -46,23 +46,19 @@ SelectionMemory forecast_memory(const SelectionPlan& plan, std::uint64_t points,
   memory.exchange = plan.settings.exchange_budget + 2 * kFilled;
   memory.spills = plan.settings.spill_block * rounds.partitions + 2 * kMiB;
   memory.shard = share(points, shards) * (plan.settings.bounded ? kBoundBytes : 1);
-  std::uint64_t left = points;
-  const std::uint64_t capacity = share(points, rounds.partitions);
-  for (std::uint32_t round = 1; round <= rounds.rounds; ++round) {
-    const std::uint64_t parts =
-        rounds.adaptive ? partitions_for(left, capacity) : rounds.partitions;
-    const std::uint64_t stay =
-        points_after_round(points, plan.settings.count, rounds.rounds, round, rounds.delta);
+  RoundOptions options = rounds;
+  options.count = plan.settings.count;
+  for (const PlannedRound& round : plan_rounds(points, options)) {
+    const std::uint64_t parts = round.partitions;
     // Random parts differ by some standard deviations; a hundredth is far more than that.
-    const std::uint64_t here = share(left, parts) + share(left, parts) / 100 + 1;
+    const std::uint64_t here = share(round.points, parts) + share(round.points, parts) / 100 + 1;
     // Those to points that are out come along when points are dealt.
-    const std::uint64_t edges_here =
+    const auto edges_here =
         static_cast<std::uint64_t>(static_cast<double>(here) * static_cast<double>(edges) /
                                    static_cast<double>(points) / static_cast<double>(parts));
     memory.partition =
         std::max(memory.partition, here * kPointBytes + edges_here * kEdgeBytes +
-                                       share(std::min(stay, left), parts) * kChosenBytes + kMiB);
-    left = std::min(stay, left);
+                                       share(round.stay, parts) * kChosenBytes + kMiB);
   }
   return memory;
 }

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/memory.h"
 #include "core/base/sha256.h"
 #include "core/spill/spill_file.h"
 
@@ -258,15 +257,7 @@ std::vector<SampledNeighbours> GraphWorker::found(std::uint32_t probes) {
   return found;
 }
 
-WorkerUse GraphWorker::use() {
-  WorkerUse use;
-  use.peak_bytes = peak_resident_bytes();
-  const DiskBytes disk = disk_bytes();
-  use.read_bytes = disk.read;
-  use.written_bytes = disk.written;
-  use.sent_bytes = port_.bytes_sent();
-  return use;
-}
+WorkerUse GraphWorker::use() { return WorkerUse::of_process(port_.bytes_sent()); }
 
 void GraphWorker::clean() {
   std::error_code ignored;

@@ -99,25 +99,37 @@ std::vector<std::uint64_t> partition_quotas(std::uint64_t count,
   return quotas;
 }
 
+std::vector<PlannedRound> plan_rounds(std::uint64_t points, const RoundOptions& options) {
+  const std::uint64_t capacity =
+      options.capacity > 0 ? options.capacity : ceil_of(points, options.partitions);
+  std::vector<PlannedRound> rounds;
+  std::uint64_t left = points;
+  for (std::uint32_t round = 1; round <= options.rounds; ++round) {
+    PlannedRound& one = rounds.emplace_back();
+    one.points = left;
+    one.partitions = options.partitions;
+    if (options.adaptive) one.partitions = partitions_for(left, capacity);
+    one.stay = std::min(
+        points_after_round(points, options.count, options.rounds, round, options.delta), left);
+    left = one.stay;
+  }
+  return rounds;
+}
+
 RoundsResult choose_in_rounds(const PointGraph& graph, const Objective& objective,
                               const RoundOptions& options) {
   check(graph, options);
   RoundsResult result;
-  const std::uint64_t capacity =
-      options.capacity > 0 ? options.capacity : ceil_of(graph.size(), options.partitions);
   std::vector<std::uint32_t> left(graph.size());
   std::iota(left.begin(), left.end(), 0U);
-  for (std::uint32_t round = 1; round <= options.rounds; ++round) {
-    const std::uint64_t wanted =
-        points_after_round(graph.size(), options.count, options.rounds, round, options.delta);
+  for (const PlannedRound& planned : plan_rounds(graph.size(), options)) {
     RoundResult& one = result.rounds.emplace_back();
-    one.partitions = options.partitions;
-    if (options.adaptive) one.partitions = partitions_for(left.size(), capacity);
+    const auto round = static_cast<std::uint32_t>(result.rounds.size());
+    one.partitions = planned.partitions;
     std::vector<std::uint32_t> partitions;
     for (const std::uint32_t row : left)
       partitions.push_back(partition_of(graph.ids[row], options.seed, round, one.partitions));
-    result.chosen = run_round(graph, objective, options, left, partitions,
-                              std::min<std::uint64_t>(wanted, left.size()), one);
+    result.chosen = run_round(graph, objective, options, left, partitions, planned.stay, one);
     left.clear();
     for (const ChosenPoint& point : result.chosen) left.push_back(point.row);
   }

@@ -47,6 +47,15 @@ struct RoundOptions {
   Quotas quotas = Quotas::kEqual;
 };
 
+/// A round before it is run.
+struct PlannedRound {
+  std::uint64_t points = 0;  ///< In play.
+  std::uint32_t partitions = 1;
+  std::uint64_t stay = 0;
+};
+/// All rounds of choosing from so many points.
+std::vector<PlannedRound> plan_rounds(std::uint64_t points, const RoundOptions& options);
+
 /// What a round did.
 struct RoundResult {
   std::uint32_t partitions = 0;

@@ -7,6 +7,7 @@
 #include "apps/selection/bounding.h"
 #include "apps/selection/kth_largest.h"
 #include "apps/selection/objective.h"
+#include "core/base/memory.h"
 #include "core/codec/codec.h"
 
 namespace weft::apps {
@@ -125,6 +126,12 @@ struct WorkerUse {
   std::uint64_t shard_reads = 0;                    ///< Whole shards, bounding's apart.
   std::uint64_t bounding_reads = 0;
   std::uint64_t records = 0;  ///< That bounding has spread.
+
+  /// Of this process, with what it has sent.
+  static WorkerUse of_process(std::uint64_t sent) {
+    const DiskBytes disk = disk_bytes();
+    return {peak_resident_bytes(), disk.read, disk.written, sent, 0, 0, 0};
+  }
   static constexpr auto fields =
       weft::fields(&WorkerUse::peak_bytes, &WorkerUse::read_bytes, &WorkerUse::written_bytes,
                    &WorkerUse::sent_bytes, &WorkerUse::shard_reads, &WorkerUse::bounding_reads,

@@ -94,31 +94,25 @@ void SelectionRun::bound() {
                    format_seconds(in_seconds(clock_.now() - began))));
 }
 
-RoundResult SelectionRun::run_round(std::uint32_t round, std::uint64_t left) {
-  const RoundOptions& options = plan_.rounds;
+RoundResult SelectionRun::run_round(std::uint32_t round, const PlannedRound& planned) {
   RoundResult result;
-  const std::uint64_t points = summary_.ground_set.points;
-  const std::uint64_t capacity = (points + options.partitions - 1) / options.partitions;
-  result.partitions = options.adaptive ? static_cast<std::uint32_t>(partitions_for(left, capacity))
-                                       : options.partitions;
-  const std::uint64_t aim =
-      std::min(points_after_round(open_, wanted_, options.rounds, round, options.delta), left);
+  result.partitions = planned.partitions;
   result.points = repeat([&](const auto& workers) {
     const DealRequest deal{workers_.next_exchange(), round, result.partitions};
     std::vector<std::uint64_t> sizes(result.partitions, 0);
     for (const auto& of_worker : workers.template call<&SelectionWorker::deal>(deal).get())
       for (const PartitionSize& size : of_worker) sizes.at(size.partition) = size.points;
-    if (sum(sizes) != left)
+    if (sum(sizes) != planned.points)
       throw_error(ErrorCode::kDataLoss, "{} points were dealt in round {}, but {} are in play",
-                  sum(sizes), round, left);
+                  sum(sizes), round, planned.points);
     result.largest = *std::ranges::max_element(sizes);
-    const ChooseRequest choose{workers_.next_exchange(), round, round == options.rounds,
-                               partition_quotas(aim, sizes)};
+    const ChooseRequest choose{workers_.next_exchange(), round, round == plan_.rounds.rounds,
+                               partition_quotas(planned.stay, sizes)};
     return sum(workers.template call<&SelectionWorker::choose>(choose).get());
   });
-  if (result.points != aim)
+  if (result.points != planned.stay)
     throw_error(ErrorCode::kDataLoss, "round {} leaves {} points, not {}", round, result.points,
-                aim);
+                planned.stay);
   return result;
 }
 
@@ -137,31 +131,31 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
   open_ = points;
   wanted_ = plan_.settings.count;
   if (plan_.settings.bounded) bound();
-  std::uint64_t left = open_;
-  const std::uint32_t rounds = wanted_ > 0 ? plan_.rounds.rounds : 0;
-  for (std::uint32_t round = 1; round <= rounds; ++round) {
-    RoundResult result;
-    if (round <= progress_.round) {
-      result = progress_.rounds.at(round - 1);
-    } else {
+  RoundOptions rounds = plan_.rounds;
+  rounds.count = wanted_;
+  // A partition holds as many as without bounding.
+  rounds.capacity = (points + rounds.partitions - 1) / rounds.partitions;
+  if (wanted_ == 0) rounds.rounds = 0;
+  for (const PlannedRound& planned : plan_rounds(open_, rounds)) {
+    const auto round = static_cast<std::uint32_t>(summary_.rounds.size() + 1);
+    if (round > progress_.round) {
       const TimePoint began = clock_.now();
-      result = run_round(round, left);
+      progress_.rounds.push_back(run_round(round, planned));
       progress_.round = round;
-      progress_.rounds.push_back(result);
       keep();
-      tell(fmt::format("round {} of {}: {} points in {} partition{}, {} stay, {}", round, rounds,
-                       left, result.partitions, result.partitions == 1 ? "" : "s", result.points,
+      tell(fmt::format("round {} of {}: {} points in {} partition{}, {} stay, {}", round,
+                       rounds.rounds, planned.points, planned.partitions,
+                       planned.partitions == 1 ? "" : "s", planned.stay,
                        format_seconds(in_seconds(clock_.now() - began))));
     }
-    summary_.point_visits += left;
-    left = result.points;
-    summary_.rounds.push_back(result);
+    summary_.point_visits += planned.points;
+    summary_.rounds.push_back(progress_.rounds.at(round - 1));
   }
   const std::int64_t draw_from = find(Ranked::kDraw, plan_.settings.count).value();
   const auto reports = repeat([&](const auto& workers) {
     return workers
         .template call<&SelectionWorker::score>(
-            ScoreRequest{workers_.next_exchange(), rounds, draw_from})
+            ScoreRequest{workers_.next_exchange(), rounds.rounds, draw_from})
         .get();
   });
   for (const ScoreReport& report : reports) {

@@ -70,7 +70,7 @@ class SelectionRun final {
   auto repeat(const Phase& phase);
   void begin();
   void bound();
-  RoundResult run_round(std::uint32_t round, std::uint64_t left);
+  RoundResult run_round(std::uint32_t round, const PlannedRound& planned);
   KthLargest find(Ranked what, std::uint64_t k);
   void tell(const std::string& line) const {
     if (hooks_.tell) hooks_.tell(line);

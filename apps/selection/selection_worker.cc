@@ -7,7 +7,6 @@
 
 #include "apps/selection/internal/shard_spills.h"
 #include "core/base/error.h"
-#include "core/base/memory.h"
 #include "core/base/sha256.h"
 #include "core/codec/bytes.h"
 #include "core/spill/spill_file.h"
@@ -90,12 +89,7 @@ std::vector<bool> SelectionWorker::alive(std::uint32_t shard, std::uint32_t roun
 }
 
 WorkerUse SelectionWorker::use() {
-  WorkerUse use;
-  use.peak_bytes = peak_resident_bytes();
-  const DiskBytes disk = disk_bytes();
-  use.read_bytes = disk.read;
-  use.written_bytes = disk.written;
-  use.sent_bytes = port_.bytes_sent();
+  WorkerUse use = WorkerUse::of_process(port_.bytes_sent());
   use.shard_reads = shard_reads_;
   use.bounding_reads = bounding_reads_;
   use.records = records_;

@@ -17,13 +17,14 @@ using ::testing::HasSubstr;
 
 constexpr const char* kKind = "\\((cgroup v[12]|RLIMIT_DATA)\\)";
 
-/// A run whose actors hold `resident` of memory, on hosts that `launcher` starts.
+/// A run whose actors hold `resident` of memory, on hosts that `launcher` starts. The cap has room
+/// for what a sanitizer adds.
 void write_run(const RealProcesses& processes, const std::string& launcher,
                const std::string& resident) {
   processes.write(
       "run.yaml",
       fmt::format("name: capped\napp: cluster_app\n"
-                  "cluster: {{launcher: {}, memory: 96MiB, hosts: [{{name: worker0}}]}}\n"
+                  "cluster: {{launcher: {}, memory: 256MiB, hosts: [{{name: worker0}}]}}\n"
                   "recovery: {{restarts: 0}}\nwork: {{actors: 1, resident: {}}}\n",
                   launcher, resident));
 }
@@ -31,10 +32,10 @@ void write_run(const RealProcesses& processes, const std::string& launcher,
 /// Allocations fail under a limit on data; a control group kills.
 auto names_the_cap() {
   return AnyOf(
-      HasSubstr("weft: run 'capped' failed: out of memory: front[x=0] is capped at 96 MiB by "
+      HasSubstr("weft: run 'capped' failed: out of memory: front[x=0] is capped at 256 MiB by "
                 "cluster.memory (RLIMIT_DATA); raise that, or give it less to hold"),
       ContainsRegex("weft: run 'capped' failed: front\\[x=0\\] .* died: SIGKILL by the kernel: out "
-                    "of memory, at its cap of 96 MiB \\(cluster.memory, cgroup v[12]\\), rss "));
+                    "of memory, at its cap of 256 MiB \\(cluster.memory, cgroup v[12]\\), rss "));
 }
 
 TEST(Memory, OfALocalRunIsCappedAndItSaysHow) {
@@ -42,13 +43,13 @@ TEST(Memory, OfALocalRunIsCappedAndItSaysHow) {
   write_run(processes, "local", "32MiB");
   auto& run = processes.run("weft", {"run", "run.yaml", "--out", "out"});
   EXPECT_EQ(run.wait(), 0) << run.text();
-  const std::string said = "device processes are capped at 96 MiB each ";
+  const std::string said = "device processes are capped at 256 MiB each ";
   EXPECT_THAT(run.text(), AllOf(ContainsRegex(said + kKind), HasSubstr("total 42")));
   EXPECT_THAT(read_file(processes.directory() / "out/events.jsonl"),
               AllOf(HasSubstr("\"kind\":\"memory cap\""), HasSubstr(said)));
   EXPECT_THAT(
       read_file(processes.directory() / "out/logs/agent.worker0.log"),
-      ContainsRegex("mesh front: each device process is capped at 96 MiB " + std::string(kKind)));
+      ContainsRegex("mesh front: each device process is capped at 256 MiB " + std::string(kKind)));
   EXPECT_TRUE(processes.none_left());
 }
 

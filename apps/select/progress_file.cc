@@ -1,0 +1,64 @@
+#include "apps/select/progress_file.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <utility>
+
+#include "core/base/durable_file.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+nlohmann::ordered_json to_json(const SelectionProgress& progress) {
+  return {{"bounding_steps", progress.decided},
+          {"bounding_done", progress.bounding_done},
+          {"round", progress.round},
+          {"rounds", rounds_json(progress.rounds)}};
+}
+
+SelectionProgress progress_of(const nlohmann::ordered_json& json) {
+  SelectionProgress progress;
+  progress.decided = json.at("bounding_steps").get<std::vector<std::uint64_t>>();
+  progress.bounding_done = json.at("bounding_done").get<bool>();
+  progress.round = json.at("round").get<std::uint32_t>();
+  for (const auto& round : json.at("rounds"))
+    progress.rounds.push_back({round.at("partitions").get<std::uint32_t>(),
+                               round.at("largest").get<std::uint64_t>(),
+                               round.at("points").get<std::uint64_t>()});
+  return progress;
+}
+
+}  // namespace
+
+nlohmann::ordered_json rounds_json(const std::vector<RoundResult>& rounds) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const RoundResult& round : rounds)
+    json.push_back(
+        {{"partitions", round.partitions}, {"largest", round.largest}, {"points", round.points}});
+  return json;
+}
+
+ProgressFile::ProgressFile(const std::filesystem::path& folder, std::string digest)
+    : path_(folder / "progress.json"), digest_(std::move(digest)) {}
+
+std::optional<SelectionProgress> ProgressFile::read() const {
+  std::ifstream stream(path_);
+  if (!stream) return std::nullopt;
+  const auto json = nlohmann::ordered_json::parse(stream, nullptr, false);
+  try {
+    if (json.at("digest").get<std::string>() != digest_) return std::nullopt;
+    return progress_of(json.at("progress"));
+  } catch (const nlohmann::json::exception& error) {
+    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; remove it to begin anew", path_.string(),
+                error.what());
+  }
+}
+
+void ProgressFile::write(const SelectionProgress& progress) const {
+  const nlohmann::ordered_json json = {{"digest", digest_}, {"progress", to_json(progress)}};
+  replace_file(path_, json.dump(2) + "\n");
+}
+
+}  // namespace weft::apps
