@@ -11,8 +11,6 @@ namespace {
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 /// Measured; see tests/bench/RESULTS.md.
 constexpr std::uint64_t kBase = 24 * kMiB;
-/// Of a partition: ids, gains, places of edges, and greedy's copy of gains, heap and marks.
-constexpr std::uint64_t kPointBytes = 45, kChosenBytes = 16, kEdgeBytes = 6;
 constexpr std::uint64_t kBoundBytes = 2 * 17;  ///< As bounds, and as they are read or written.
 constexpr std::uint64_t kMostExchange = 32 * kMiB, kLeastExchange = 2 * kMiB;
 /// A block of an exchange at most.
@@ -48,27 +46,22 @@ SelectionMemory forecast_memory(const SelectionPlan& plan, std::uint64_t points,
   memory.shard = share(points, shards) * (plan.settings.bounded ? kBoundBytes : 1);
   RoundOptions options = rounds;
   options.count = plan.settings.count;
-  for (const PlannedRound& round : plan_rounds(points, options)) {
-    const std::uint64_t parts = round.partitions;
-    // Random parts differ by some standard deviations; a hundredth is far more than that.
-    const std::uint64_t here = share(round.points, parts) + share(round.points, parts) / 100 + 1;
-    // Those to points that are out come along when points are dealt.
-    const auto edges_here =
-        static_cast<std::uint64_t>(static_cast<double>(here) * static_cast<double>(edges) /
-                                   static_cast<double>(points) / static_cast<double>(parts));
-    memory.partition =
-        std::max(memory.partition, here * kPointBytes + edges_here * kEdgeBytes +
-                                       share(round.stay, parts) * kChosenBytes + kMiB);
-  }
+  const double neighbours = static_cast<double>(edges) / static_cast<double>(points);
+  for (const PlannedRound& round : plan_rounds(points, options))
+    memory.partition = std::max(memory.partition, partition_bytes(round, neighbours) + kMiB);
   return memory;
 }
 
 void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t points,
-                   std::uint64_t edges, std::uint32_t shards) {
+                   std::uint64_t edges, std::uint32_t shards, bool although_too_little) {
   const auto with = [&](std::uint32_t partitions, std::uint64_t cap) {
     plan.rounds.partitions = partitions;
     plan.settings.exchange_budget = exchange_for(cap);
     plan.settings.spill_block = spill_block_for(cap, partitions);
+    // Of a partition of a later round, which fewer may share.
+    const std::uint64_t others = kBase + plan.settings.exchange_budget + 2 * kFilled + kMiB;
+    plan.rounds.most_bytes = cap > others ? cap - others : 0;
+    plan.rounds.neighbours = static_cast<double>(edges) / static_cast<double>(points);
     return forecast_memory(plan, points, edges, shards).most();
   };
   const std::uint32_t asked = plan.rounds.partitions;
@@ -80,8 +73,7 @@ void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t poin
     for (std::uint32_t partitions = 1; partitions <= std::min(points, kMostPartitions);
          partitions += 1 + partitions / 16)
       if (with(partitions, memory) <= memory) return;
-  } else if (memory == 0 || with(asked, memory) <= memory) {
-    with(asked, memory);
+  } else if (with(asked, memory) <= memory || memory == 0 || although_too_little) {
     return;
   }
   // The least cap, in whole MiB.

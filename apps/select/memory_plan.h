@@ -25,8 +25,8 @@ SelectionMemory forecast_memory(const SelectionPlan& plan, std::uint64_t points,
 
 /// Chooses exchange_budget, spill blocks and, where plan.rounds.partitions is 0, as few partitions
 /// as keep to `memory` bytes (0: no cap). Throws Error(kInvalidArgument) naming the least cap that
-/// works where this one does not.
+/// works where this one does not, unless partitions are given and it is to be tried all the same.
 void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t points,
-                   std::uint64_t edges, std::uint32_t shards);
+                   std::uint64_t edges, std::uint32_t shards, bool although_too_little = false);
 
 }  // namespace weft::apps

@@ -265,6 +265,12 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   print_row(screen, "to choose", with_thousands(static_cast<double>(plan.settings.count)));
   print_row(screen, "objective", objective_text(plan));
   print_row(screen, "rounds", rounds_text(plan));
+  const SelectionMemory memory = forecast_memory(plan, known.points, known.edges, known.shards);
+  if (config.cluster.memory > 0 && memory.most() > config.cluster.memory)
+    note(
+        fmt::format("a process will need {} by the forecast, and is capped at {}: tried all the "
+                    "same (selection.forecast: warn)",
+                    format_bytes(memory.most()), format_bytes(config.cluster.memory)));
 
   const ProgressFile progress(run.out, digest_of(plan, known));
   SelectionRun selection(workers, plan, {.tell = note, .keep = [&](const SelectionProgress& now) {
@@ -306,7 +312,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
       {"recoveries", recoveries},
       {"digest", summary.digest},
       {"cap_bytes", config.cluster.memory},
-      {"forecast_bytes", forecast_memory(plan, known.points, known.edges, known.shards).most()}};
+      {"forecast_bytes", memory.most()}};
   std::uint64_t peak = 0;
   for (const WorkerUse& use : summary.workers) {
     peak = std::max(peak, use.peak_bytes);

@@ -17,6 +17,7 @@ namespace {
 
 enum class Bounding : std::uint8_t { kOff, kExact, kUniform };
 enum class Sampling : std::uint8_t { kFixed, kFresh };
+enum class Forecast : std::uint8_t { kRefuse, kWarn };
 
 std::uint32_t thousandths(double share) {
   return static_cast<std::uint32_t>(std::lround(share * 1000));
@@ -146,6 +147,15 @@ void read_selection(const ConfigNode& node, SelectConfig& config) {
     node.read("partitions", text);
     if (text != "auto") node.read("partitions", config.partitions, {.min = 1, .max = 1 << 16});
   }
+  Forecast forecast = Forecast::kRefuse;
+  node.read_enum("forecast", forecast,
+                 EnumNames<Forecast>{{"refuse", Forecast::kRefuse}, {"warn", Forecast::kWarn}});
+  config.although_too_little = forecast == Forecast::kWarn;
+  if (config.although_too_little && config.partitions == 0)
+    node.at("forecast")
+        .note(
+            "selection.forecast: warn needs a number of partitions: auto makes as many as fit the "
+            "cap");
   rounds.rounds = 8;
   node.read("rounds", rounds.rounds, {.min = 1, .max = 1000});
   node.read("adaptive", rounds.adaptive);

@@ -40,6 +40,8 @@ struct SelectConfig {
   Budget budget;
   /// `partitions: auto`: 0.
   std::uint32_t partitions = 0;
+  /// `forecast: warn`: a cap that the forecast finds too small is tried.
+  bool although_too_little = false;
   /// But for what follows from the points: their store, the count, partitions and budgets.
   SelectionPlan plan;
 

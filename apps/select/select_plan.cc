@@ -29,7 +29,8 @@ SelectionPlan plan_of(const SelectConfig& config, const KnownPoints& known) {
   plan.settings.points = config.store().string();
   plan.settings.count = config.budget.of(known.points);
   plan.rounds.partitions = config.partitions;
-  fit_to_memory(plan, config.cluster.memory, known.points, known.edges, known.shards);
+  fit_to_memory(plan, config.cluster.memory, known.points, known.edges, known.shards,
+                config.although_too_little);
   // One partition chooses in one round what it would choose in many.
   if (plan.rounds.partitions == 1) plan.rounds.rounds = 1;
   return plan;
@@ -111,7 +112,12 @@ std::string plan_text(const SelectConfig& config, const KnownPoints& known,
       "memory      {} a process at most: {} of its own, {} of exchanges, and {} of a partition or "
       "{} of files and {} of a shard{}\n",
       of("at_most"), of("base"), of("exchange"), of("partition"), of("spills"), of("shard"),
-      config.cluster.memory == 0 ? ", without a cap" : "; the cap is " + of("cap"));
+      config.cluster.memory == 0 ? ", without a cap"
+      : bytes["at_most"] > bytes["cap"]
+          ? fmt::format("; the cap is {}, too little, and tried all the same "
+                        "(selection.forecast: warn)",
+                        of("cap"))
+          : "; the cap is " + of("cap"));
   text += fmt::format(
       "disk        the points are read {} times; {} are spilled in the first round, less in each "
       "later one\n",
@@ -123,10 +129,14 @@ std::string plan_text(const SelectConfig& config, const KnownPoints& known,
 std::string digest_of(const SelectionPlan& plan, const KnownPoints& known) {
   const SelectionSettings& s = plan.settings;
   const RoundOptions& r = plan.rounds;
-  const std::string text =
+  std::string text =
       fmt::format("{} {} {} | {} {}:{} {} {} {} {} | {} {} {} {}", s.points, known.points,
                   known.edges, s.count, s.utility, s.similarity, s.seed, s.sample, s.fresh,
                   s.bounded, r.partitions, r.rounds, r.adaptive, r.delta);
+  RoundOptions options = r;
+  options.count = s.count;
+  for (const PlannedRound& round : plan_rounds(known.points, options))
+    text += fmt::format(" {}", round.partitions);
   return sha256(std::as_bytes(std::span(text)));
 }
 

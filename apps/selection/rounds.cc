@@ -8,6 +8,9 @@
 namespace weft::apps {
 namespace {
 
+/// Of a partition: ids, gains, places of edges, and greedy's copy of gains, heap and marks.
+constexpr std::uint64_t kBytesOfPoint = 45, kBytesOfChosen = 16, kBytesOfEdge = 6;
+
 std::uint64_t ceil_of(std::uint64_t dividend, std::uint64_t divisor) {
   return (dividend + divisor - 1) / divisor;
 }
@@ -99,6 +102,17 @@ std::vector<std::uint64_t> partition_quotas(std::uint64_t count,
   return quotas;
 }
 
+std::uint64_t partition_bytes(const PlannedRound& round, double neighbours) {
+  // Random parts differ by some standard deviations; a hundredth is far more than that.
+  const std::uint64_t mean = ceil_of(round.points, round.partitions);
+  const std::uint64_t points = mean + mean / 100 + 1;
+  // Those to points that are out come along when points are dealt.
+  const auto edges =
+      static_cast<std::uint64_t>(static_cast<double>(points) * neighbours / round.partitions);
+  return points * kBytesOfPoint + edges * kBytesOfEdge +
+         ceil_of(round.stay, round.partitions) * kBytesOfChosen;
+}
+
 std::vector<PlannedRound> plan_rounds(std::uint64_t points, const RoundOptions& options) {
   const std::uint64_t capacity =
       options.capacity > 0 ? options.capacity : ceil_of(points, options.partitions);
@@ -111,6 +125,10 @@ std::vector<PlannedRound> plan_rounds(std::uint64_t points, const RoundOptions& 
     if (options.adaptive) one.partitions = partitions_for(left, capacity);
     one.stay = std::min(
         points_after_round(points, options.count, options.rounds, round, options.delta), left);
+    while (options.adaptive && round > 1 && options.most_bytes > 0 &&
+           one.partitions < options.partitions &&
+           partition_bytes(one, options.neighbours) > options.most_bytes)
+      ++one.partitions;
     left = one.stay;
   }
   return rounds;

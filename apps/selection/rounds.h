@@ -45,6 +45,10 @@ struct RoundOptions {
   std::uint32_t delta = 750;  ///< In thousandths.
   std::uint64_t seed = 0;
   Quotas quotas = Quotas::kEqual;
+  /// More partitions after the first round where one of fewer would hold more than so many bytes,
+  /// with so many neighbours a point in the mean; 0: whatever they hold.
+  std::uint64_t most_bytes = 0;
+  double neighbours = 0;
 };
 
 /// A round before it is run.
@@ -53,6 +57,8 @@ struct PlannedRound {
   std::uint32_t partitions = 1;
   std::uint64_t stay = 0;
 };
+/// What choosing in one of a round's partitions holds in memory. A forecast: partitions are random.
+std::uint64_t partition_bytes(const PlannedRound& round, double neighbours);
 /// All rounds of choosing from so many points.
 std::vector<PlannedRound> plan_rounds(std::uint64_t points, const RoundOptions& options);
 

@@ -119,6 +119,35 @@ TEST(ChooseInRounds, MoreRoundsAndFewerPartitionsAreBetter) {
   EXPECT_LT(score(2, 1), score(1, 1));
 }
 
+TEST(PlanRounds, LaterRoundsKeepToTheBytesOfAPartition) {
+  RoundOptions options;
+  options.count = 100'000;
+  options.partitions = 16;
+  options.rounds = 8;
+  options.neighbours = 15;
+  const auto most = [&] {
+    std::uint64_t bytes = 0;
+    for (const PlannedRound& round : plan_rounds(1'000'000, options))
+      bytes = std::max(bytes, partition_bytes(round, options.neighbours));
+    return bytes;
+  };
+  // Fewer partitions keep more of the edges: the largest is not in the first round.
+  const std::vector<PlannedRound> free = plan_rounds(1'000'000, options);
+  const std::uint64_t first = partition_bytes(free.front(), options.neighbours);
+  EXPECT_GT(most(), first * 11 / 10);
+  options.most_bytes = first * 11 / 10;
+  EXPECT_LE(most(), options.most_bytes);
+  const std::vector<PlannedRound> capped = plan_rounds(1'000'000, options);
+  for (std::size_t i = 0; i < free.size(); ++i) {
+    EXPECT_GE(capped[i].partitions, free[i].partitions);
+    EXPECT_LE(capped[i].partitions, 16U);
+    EXPECT_EQ(capped[i].stay, free[i].stay);
+  }
+  // The first round is as asked, whatever it needs.
+  options.most_bytes = 1;
+  EXPECT_EQ(plan_rounds(1'000'000, options).front().partitions, 16U);
+}
+
 TEST(PointsAfterRound, FallToTheCount) {
   // ceil(0.75 * (4 - t) * 900 / 4) + 100
   EXPECT_EQ(points_after_round(1000, 100, 4, 1, 750), 607U);
