@@ -140,6 +140,27 @@ void generate(SelectionWorkers& workers, const SelectConfig& config,
                    format_seconds(in_seconds(clock.now() - began))));
 }
 
+/// What is to be chosen from, as the workers' hosts have it: each its own shards.
+KnownPoints find_points(SelectionWorkers& workers, const SelectConfig& config,
+                        const std::function<void(const std::string&)>& note) {
+  const std::string folder = config.store().string();
+  for (bool may_generate = !config.points && !config.input;; may_generate = false) {
+    const auto found = workers.repeat(
+        [&](const auto& all) { return all.template call<&SelectionWorker::there>(folder).get(); },
+        [] {});
+    const auto lacks = std::ranges::find(found, std::uint64_t{0}, &GroundSet::points);
+    if (lacks == found.end())
+      return {found.front().points, found.front().directed_edges, found.front().shards, true};
+    if (!may_generate)
+      throw_error(ErrorCode::kNotFound,
+                  "the points in {} are not there on the host of worker {}: each host has those of "
+                  "its workers; start again with the hosts that they were made on, or remove the "
+                  "folder and make them again",
+                  folder, lacks - found.begin());
+    generate(workers, config, note);
+  }
+}
+
 /// Of an input that has not been read: what it is, and what would be done.
 int check_input(const actors::AppRun& run, const SelectConfig& config) {
   InputKind kind = InputKind::kVectors;
@@ -240,7 +261,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
                                   note(text);
                                   events.add({"recovered", text});
                                 }};
-  nlohmann::ordered_json made;
+  nlohmann::ordered_json made = nlohmann::ordered_json::object();
   std::optional<PreparedInput> prepared;
   if (config.input) {
     prepared = prepare(config, run, note);
@@ -253,9 +274,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   }
   options.mesh = "select";
   ClusterWorkers<SelectionWorker> workers(cluster, options);
-  if (!config.points && !std::filesystem::exists(config.store() / "points.json"))
-    generate(workers, config, note);
-  const KnownPoints known = known_points(config).value();
+  const KnownPoints known = find_points(workers, config, note);
   SelectionPlan plan = plan_of(config, known);
   // Its own part of the scratch folder, by where its results go.
   const std::string where = std::filesystem::absolute(run.out).string();
@@ -284,9 +303,8 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
                      before->round == 1 ? "" : "s"));
   const SelectionSummary summary = selection.run(before.value_or(SelectionProgress()));
   const double seconds = in_seconds(clock.now() - selecting);
-  const auto sheet =
-      write_results(selection, PointStore(config.store()), config.input ? &*config.input : nullptr,
-                    prepared ? &*prepared : nullptr, plan.settings.seed, run.out);
+  const auto sheet = write_results(selection, known.points, config.input ? &*config.input : nullptr,
+                                   prepared ? &*prepared : nullptr, plan.settings.seed, run.out);
   progress.remove();
   workers.all().call<&SelectionWorker::clean>().get();
 
@@ -313,6 +331,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
       {"digest", summary.digest},
       {"cap_bytes", config.cluster.memory},
       {"forecast_bytes", memory.most()}};
+  json.update(made);
   std::uint64_t peak = 0;
   for (const WorkerUse& use : summary.workers) {
     peak = std::max(peak, use.peak_bytes);

@@ -27,8 +27,8 @@ class Drawn final {
     if (largest_.size() > kStripsOfSheet) largest_.pop();
   }
   /// Ascending.
-  std::vector<std::uint64_t> take() {
-    std::vector<std::uint64_t> ids;
+  std::vector<PointId> take() {
+    std::vector<PointId> ids;
     for (; !largest_.empty(); largest_.pop()) ids.push_back(largest_.top().second);
     std::ranges::sort(ids);
     return ids;
@@ -40,27 +40,9 @@ class Drawn final {
   std::priority_queue<Draw> largest_;  ///< The largest draw on top.
 };
 
-/// Of some points, by their shards.
-std::vector<RejectedNeighbour> neighbours_of(const PointStore& store,
-                                             const std::vector<std::uint64_t>& points) {
-  std::map<std::uint32_t, std::set<std::uint64_t>> by_shard;
-  for (const std::uint64_t id : points)
-    by_shard[store.layout().shard_of(static_cast<PointId>(id))].insert(id);
-  std::vector<RejectedNeighbour> neighbours;
-  for (const auto& [shard, ids] : by_shard) {
-    PointShardReader reader = store.read(shard);
-    while (const StoredPoint* point = reader.next()) {
-      if (!ids.contains(point->id)) continue;
-      for (const Neighbour& neighbour : point->neighbours)
-        neighbours.push_back({point->id, neighbour.id, neighbour.similarity / 65535.0});
-    }
-  }
-  return neighbours;
-}
-
 }  // namespace
 
-std::optional<std::filesystem::path> write_results(SelectionRun& selection, const PointStore& store,
+std::optional<std::filesystem::path> write_results(SelectionRun& selection, std::uint64_t points,
                                                    const SelectInput* input,
                                                    const PreparedInput* prepared,
                                                    std::uint64_t seed,
@@ -93,13 +75,15 @@ std::optional<std::filesystem::path> write_results(SelectionRun& selection, cons
   if (!table.flush() || !ids.flush())
     throw_error(ErrorCode::kResourceExhausted, "cannot write the results into {}; make room there",
                 folder.string());
-  ChosenRows::describe(folder, count, store.layout().points,
-                       prepared == nullptr ? "" : prepared->data_digest);
+  ChosenRows::describe(folder, count, points, prepared == nullptr ? "" : prepared->data_digest);
   if (!places) return std::nullopt;
-  const std::vector<std::uint64_t> shown = drawn.take();
-  std::vector<RejectedNeighbour> neighbours = neighbours_of(store, shown);
+  const std::vector<PointId> shown = drawn.take();
+  std::vector<RejectedNeighbour> neighbours;
   std::set<std::uint64_t> beside;
-  for (const RejectedNeighbour& neighbour : neighbours) beside.insert(neighbour.rejected);
+  for (const PointNeighbour& edge : selection.neighbours_of(shown)) {
+    neighbours.push_back({edge.point, edge.neighbour, edge.similarity / 65535.0});
+    beside.insert(edge.neighbour);
+  }
   std::set<std::uint64_t> also_chosen;
   selection.each_result([&](const ResultPoint& point) {
     if (beside.contains(point.id)) also_chosen.insert(point.id);
@@ -107,7 +91,8 @@ std::optional<std::filesystem::path> write_results(SelectionRun& selection, cons
   std::erase_if(neighbours, [&](const RejectedNeighbour& neighbour) {
     return also_chosen.contains(neighbour.rejected);
   });
-  return write_contact_sheet(*input, *prepared, shown, neighbours, folder);
+  const std::vector<std::uint64_t> chosen(shown.begin(), shown.end());
+  return write_contact_sheet(*input, *prepared, chosen, neighbours, folder);
 }
 
 }  // namespace weft::apps

@@ -31,17 +31,24 @@ actors::task<> GraphWorker::train(TrainRequest request) {
       port_, this->exchange(request.exchange), [&](const transfer::ReceivedBlock& block) {
         arrived.insert(arrived.end(), block.bytes().begin(), block.bytes().end());
       });
-  if (port_.rank() == 0) {
+  const std::string name = fmt::format("-{:05}", port_.rank());
+  if (port_.rank() == request.holder) {
     const std::uint64_t count = centroid_sample(layout_.points, request.cells, dimensions_);
     const VectorBlock sample = read_sample(count, kCentroidSample);
     const std::vector<float> centroids =
         train_centroids(*vector_search().search, sample.view().vectors, request.cells);
-    for (std::uint32_t rank = 0; rank < port_.num_ranks(); ++rank)
+    const VectorBlock samples = read_recall_sample();
+    for (std::uint32_t rank = 0; rank < port_.num_ranks(); ++rank) {
       co_await exchange.put(rank, std::as_bytes(std::span(centroids)));
+      co_await exchange.put(rank, std::as_bytes(std::span(samples.values)));
+    }
   }
   co_await exchange.finish();
-  write_spilled(state_ / fmt::format("centroids-{:05}", port_.rank()), arrived,
-                SpillWriter::Outlives::kProcess);
+  const std::size_t of_samples = num_samples() * dimensions_ * sizeof(float);
+  const auto [centroids, samples] = std::pair(std::span(arrived).first(arrived.size() - of_samples),
+                                              std::span(arrived).last(of_samples));
+  write_spilled(state_ / ("centroids" + name), centroids, SpillWriter::Outlives::kProcess);
+  write_spilled(state_ / ("samples" + name), samples, SpillWriter::Outlives::kProcess);
   centroids_.clear();
 }
 
@@ -58,12 +65,8 @@ std::filesystem::path GraphWorker::group_file(std::uint32_t group) const {
 }
 
 actors::task<> GraphWorker::scatter(ProbeRequest request) {
-  if (centroids_.empty()) {
-    const std::vector<std::byte> bytes =
-        read_spilled(state_ / fmt::format("centroids-{:05}", port_.rank()));
-    centroids_.resize(bytes.size() / sizeof(float));
-    std::ranges::copy(bytes, std::as_writable_bytes(std::span(centroids_)).begin());
-  }
+  if (centroids_.empty())
+    centroids_ = read_floats(state_ / fmt::format("centroids-{:05}", port_.rank()));
   const std::uint32_t ranks = port_.num_ranks(), groups = num_groups(request);
   const std::size_t vector_bytes = dimensions_ * sizeof(float);
   std::vector<std::unique_ptr<SpillWriter>> files;

@@ -5,11 +5,20 @@
 #include <vector>
 
 #include "apps/selection/nearest.h"
+#include "apps/selection/npy_file.h"
 #include "core/codec/codec.h"
 
 namespace weft::apps {
 
-/// Where the points of a graph come from: .npy files, as each host sees them. A value.
+/// A file of a graph's input.
+struct InputPart {
+  const char* name;
+  std::string path;  ///< Empty: there is none.
+  NpyFile::Elements elements;
+};
+
+/// Where the points of a graph come from: .npy files, as each host sees them that has
+/// them. A value.
 struct GraphInput {
   std::string vectors;    ///< A row of each point; empty where neighbours are given.
   std::string utilities;  ///< A number of each point; empty: all are alike.
@@ -17,6 +26,7 @@ struct GraphInput {
   std::string neighbours, similarities;
 
   bool has_neighbours() const { return !neighbours.empty(); }
+  std::vector<InputPart> parts() const;
   static constexpr auto fields = weft::fields(&GraphInput::vectors, &GraphInput::utilities,
                                               &GraphInput::neighbours, &GraphInput::similarities);
 };
@@ -40,6 +50,31 @@ struct GraphSettings {
       &GraphSettings::input, &GraphSettings::store, &GraphSettings::scratch, &GraphSettings::anew,
       &GraphSettings::count, &GraphSettings::floor, &GraphSettings::seed, &GraphSettings::shards,
       &GraphSettings::memory, &GraphSettings::exchange_budget);
+};
+
+/// What a worker's host has of the input. A value.
+struct InputSeen {
+  std::string missing;               ///< What is not there: why; "": all is.
+  std::uint64_t points = 0;          ///< Rows.
+  std::vector<std::uint64_t> sizes;  ///< Of the files, in bytes.
+  static constexpr auto fields =
+      weft::fields(&InputSeen::missing, &InputSeen::points, &InputSeen::sizes);
+};
+
+/// Ranks whose hosts do not have the input get the rows of their shards from one that has it.
+struct FetchRequest {
+  std::uint64_t exchange = 0;
+  GraphInput input;
+  std::string scratch;  ///< See GraphSettings.
+  std::uint32_t shards = 1;
+  std::uint64_t exchange_budget = 0;  ///< See GraphSettings.
+  std::uint32_t holder = 0;
+  std::vector<std::uint32_t> lacking;  ///< Ranks, ascending.
+  bool all_rows = false;               ///< For comparing all with all.
+  static constexpr auto fields =
+      weft::fields(&FetchRequest::exchange, &FetchRequest::input, &FetchRequest::scratch,
+                   &FetchRequest::shards, &FetchRequest::exchange_budget, &FetchRequest::holder,
+                   &FetchRequest::lacking, &FetchRequest::all_rows);
 };
 
 /// What a worker knows of the input when it has opened it.
@@ -72,7 +107,9 @@ struct SearchCount {
 struct TrainRequest {
   std::uint64_t exchange = 0;
   std::uint32_t cells = 1;
-  static constexpr auto fields = weft::fields(&TrainRequest::exchange, &TrainRequest::cells);
+  std::uint32_t holder = 0;  ///< Who has all rows.
+  static constexpr auto fields =
+      weft::fields(&TrainRequest::exchange, &TrainRequest::cells, &TrainRequest::holder);
 };
 
 /// A search of all points in those of their nearest cells that come behind the first `from`, up to

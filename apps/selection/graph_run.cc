@@ -5,14 +5,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "apps/selection/point_store.h"
-#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/base/units.h"
@@ -22,10 +18,6 @@ namespace {
 
 /// Of what makes a graph: it changes when the same input and settings give another one.
 constexpr int kVersion = 1;
-
-std::filesystem::path made_of(const GraphSettings& settings) {
-  return std::filesystem::path(settings.store) / "graph.json";
-}
 
 SearchCount sum(const std::vector<SearchCount>& counts) {
   SearchCount all;
@@ -46,7 +38,48 @@ auto GraphRun::repeat(const Phase& phase) {
   });
 }
 
+void GraphRun::give_input() {
+  const GraphSettings& settings = plan_.settings;
+  const auto seen =
+      workers_.all().within(actors::kNoDeadline).call<&GraphWorker::look>(settings.input).get();
+  FetchRequest request{workers_.next_exchange(),
+                       settings.input,
+                       settings.scratch,
+                       settings.shards,
+                       settings.exchange_budget,
+                       0,
+                       {},
+                       false};
+  const auto has_all = [](const InputSeen& of_host) { return of_host.missing.empty(); };
+  const auto holder = std::ranges::find_if(seen, has_all);
+  if (holder == seen.end())
+    throw_error(ErrorCode::kNotFound,
+                "{}: no worker's host has the input; put it, or `scratch` where it is made, where "
+                "one of them sees it, or start the run on one of them",
+                seen.front().missing);
+  request.holder = holder_ = static_cast<std::uint32_t>(holder - seen.begin());
+  for (std::uint32_t rank = 0; rank < seen.size(); ++rank) {
+    if (!has_all(seen[rank])) request.lacking.push_back(rank);
+    else if (seen[rank].sizes != holder->sizes)
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "the input in {} is another one on the host of worker {} than on that of worker "
+          "{}: remove one",
+          settings.input.has_neighbours() ? settings.input.neighbours : settings.input.vectors,
+          rank, holder_);
+  }
+  if (request.lacking.empty()) return;
+  request.all_rows = !settings.input.has_neighbours() && holder->points < plan_.exact_below;
+  std::uint64_t bytes = 0;
+  for (const std::uint64_t of_worker :
+       workers_.all().within(actors::kNoDeadline).call<&GraphWorker::fetch>(request).get())
+    bytes += of_worker;
+  tell(fmt::format("input: the hosts of {} of {} workers lack it; they got {} of it from worker {}",
+                   request.lacking.size(), seen.size(), format_bytes(bytes), holder_));
+}
+
 void GraphRun::begin() {
+  give_input();
   plan_.settings.anew = anew_;
   const auto shapes =
       workers_.all().within(actors::kNoDeadline).call<&GraphWorker::begin>(plan_.settings).get();
@@ -94,22 +127,23 @@ std::string GraphRun::inspect() {
 }
 
 bool GraphRun::is_there() {
-  std::ifstream stream(made_of(plan_.settings));
-  if (!stream) return false;
-  const nlohmann::json made = nlohmann::json::parse(stream, nullptr, false);
+  const auto of_workers = repeat([&](const auto& workers) {
+    return workers.template call<&GraphWorker::made>(summary_.digest).get();
+  });
+  const std::string& text = of_workers.front();
+  // Each host has its own shards, and what was made of them.
+  if (text.empty() || std::ranges::count(of_workers, text) != std::ssize(of_workers)) return false;
   try {
-    if (made.at("digest").get<std::string>() != summary_.digest) return false;
+    const nlohmann::json made = nlohmann::json::parse(text);
     summary_.exact = made.at("exact").get<bool>();
     summary_.recall = made.at("recall").get<double>();
     summary_.samples = made.at("samples").get<std::uint32_t>();
     summary_.cells = made.at("cells").get<std::uint32_t>();
     summary_.probes = made.at("probes").get<std::uint32_t>();
     summary_.search = made.at("search").get<std::string>();
-    summary_.directed_edges = PointStore(plan_.settings.store).num_edges();
+    summary_.directed_edges = made.at("directed_edges").get<std::uint64_t>();
   } catch (const nlohmann::json::exception&) {
     return false;
-  } catch (const Error&) {
-    return false;  // its making was interrupted, or it is damaged
   }
   return true;
 }
@@ -152,7 +186,8 @@ void GraphRun::probe() {
       std::min<std::uint64_t>(summary_.cells, std::max<std::uint64_t>(shape_.points / 8, 1)));
   repeat([&](const auto& workers) {
     workers
-        .template call<&GraphWorker::train>(TrainRequest{workers_.next_exchange(), summary_.cells})
+        .template call<&GraphWorker::train>(
+            TrainRequest{workers_.next_exchange(), summary_.cells, holder_})
         .get();
     return 0;
   });
@@ -204,7 +239,6 @@ void GraphRun::probe() {
 }
 
 void GraphRun::finish() {
-  const GraphSettings& settings = plan_.settings;
   const TimePoint began = clock_.now();
   link_.probes = summary_.exact ? 0 : summary_.probes;
   summary_.directed_edges = 0;
@@ -213,12 +247,15 @@ void GraphRun::finish() {
          return workers.template call<&GraphWorker::link>(link_).get();
        }))
     summary_.directed_edges += edges;
-  const nlohmann::ordered_json made = {{"digest", summary_.digest}, {"exact", summary_.exact},
-                                       {"recall", summary_.recall}, {"samples", summary_.samples},
-                                       {"cells", summary_.cells},   {"probes", summary_.probes},
-                                       {"search", summary_.search}};
-  replace_file(made_of(settings), made.dump(2) + "\n");
-  write_store_index(settings.store, {shape_.points, shape_.shards}, summary_.directed_edges);
+  const nlohmann::ordered_json made = {
+      {"digest", summary_.digest}, {"exact", summary_.exact},
+      {"recall", summary_.recall}, {"samples", summary_.samples},
+      {"cells", summary_.cells},   {"probes", summary_.probes},
+      {"search", summary_.search}, {"directed_edges", summary_.directed_edges}};
+  repeat([&](const auto& workers) {
+    workers.template call<&GraphWorker::finish>(made.dump(2) + "\n", summary_.directed_edges).get();
+    return 0;
+  });
   tell(
       fmt::format("graph: {} edges, {:.1f} at a point, {}", summary_.directed_edges / 2,
                   static_cast<double>(summary_.directed_edges) / static_cast<double>(shape_.points),
@@ -239,7 +276,10 @@ GraphSummary GraphRun::run() {
   summary_.digest = inspect();
   summary_.was_there = is_there();
   if (!summary_.was_there) {
-    remove_store_index(plan_.settings.store);
+    repeat([](const auto& workers) {
+      workers.template call<&GraphWorker::unmake>().get();
+      return 0;
+    });
     if (shape_.dimensions > 0) {
       if (shape_.points < plan_.exact_below) compare_all();
       else probe();

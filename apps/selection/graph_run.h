@@ -66,6 +66,8 @@ class GraphRun final {
   template <typename Phase>
   auto repeat(const Phase& phase);
   void begin();
+  /// Workers whose hosts lack the input get theirs.
+  void give_input();
   /// Digest of input and settings; what utilities are is in `link_`.
   std::string inspect();
   bool is_there();
@@ -84,7 +86,8 @@ class GraphRun final {
   GraphShape shape_;
   LinkRequest link_;
   GraphSummary summary_;
-  bool anew_ = true;  ///< Workers have not begun.
+  bool anew_ = true;          ///< Workers have not begun.
+  std::uint32_t holder_ = 0;  ///< A worker that has all of the input.
 };
 
 }  // namespace weft::apps

@@ -4,9 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
+#include "apps/selection/point_store.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/spill/spill_file.h"
@@ -55,16 +60,15 @@ GraphShape GraphWorker::begin(const GraphSettings& settings) {
                 "cannot make folders in {} and {}: {}; give others for the points and for scratch",
                 settings.store, settings.scratch, problem.message());
 
-  const GraphInput& input = settings.input;
-  using Elements = NpyFile::Elements;
-  const auto open = [](std::optional<NpyFile>& file, const std::string& path, Elements elements) {
-    file.reset();
-    if (!path.empty()) file.emplace(path, elements);
-  };
-  open(vectors_, input.has_neighbours() ? "" : input.vectors, Elements::kFloats);
-  open(utilities_, input.utilities, Elements::kFloats);
-  open(neighbours_, input.neighbours, Elements::kIntegers);
-  open(similarities_, input.similarities, Elements::kFloats);
+  std::optional<NpyFile>* const opened[] = {&vectors_, &utilities_, &neighbours_, &similarities_};
+  const std::vector<InputPart> parts = settings.input.parts();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    opened[i]->reset();
+    if (parts[i].path.empty()) continue;
+    const std::filesystem::path copy = copies(settings.scratch) / parts[i].name;
+    opened[i]->emplace(has_copies_ ? copy : std::filesystem::path(parts[i].path), parts[i].elements,
+                       parts[i].path);
+  }
   if (!vectors_ && !(neighbours_ && similarities_))
     throw_error(ErrorCode::kInvalidArgument,
                 "a graph is made of vectors, or of neighbours and their similarities");
@@ -224,12 +228,26 @@ SearchCount GraphWorker::search_all() {
   return count;
 }
 
+VectorBlock GraphWorker::read_recall_sample() const {
+  return read_sample(num_samples(), kRecallSample);
+}
+
+std::vector<float> GraphWorker::read_floats(const std::filesystem::path& path) {
+  const std::vector<std::byte> bytes = read_spilled(path);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::ranges::copy(bytes, std::as_writable_bytes(std::span(values)).begin());
+  return values;
+}
+
 std::uint32_t GraphWorker::num_samples() const {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(kSamples, layout_.points));
 }
 
 std::vector<SampledNeighbours> GraphWorker::nearest_of_samples() {
-  const VectorBlock samples = read_sample(num_samples(), kRecallSample);
+  VectorBlock samples{dimensions_};
+  for (std::uint32_t i = 0; i < num_samples(); ++i)
+    samples.ids.push_back(sampled(i, num_samples(), kRecallSample));
+  samples.values = read_floats(state_ / fmt::format("samples-{:05}", port_.rank()));
   NeighbourLists lists(samples.size());
   for (const std::uint32_t shard : shards_) {
     const std::uint64_t past = first_of(shard + 1);
@@ -257,12 +275,38 @@ std::vector<SampledNeighbours> GraphWorker::found(std::uint32_t probes) {
   return found;
 }
 
+std::string GraphWorker::made(const std::string& digest) {
+  std::ifstream stream(made_file());
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const nlohmann::json made = nlohmann::json::parse(text, nullptr, false);
+  if (!made.is_object() || made.value("digest", "") != digest) return "";
+  try {
+    const PointStore store(settings_.store);
+    for (const std::uint32_t shard : shards_) store.read(shard);
+  } catch (const Error&) {
+    return "";  // its making was interrupted, or it is damaged
+  }
+  return text;
+}
+
+void GraphWorker::unmake() { remove_store_index(settings_.store); }
+
+void GraphWorker::finish(const std::string& made, std::uint64_t directed_edges) {
+  replace_file(made_file(), made);
+  write_store_index(settings_.store, layout_, directed_edges);
+}
+
+std::filesystem::path GraphWorker::made_file() const {
+  return std::filesystem::path(settings_.store) / "graph.json";
+}
+
 WorkerUse GraphWorker::use() { return WorkerUse::of_process(port_.bytes_sent()); }
 
 void GraphWorker::clean() {
   std::error_code ignored;
   std::filesystem::remove_all(state_, ignored);
   std::filesystem::remove_all(spill_, ignored);
+  std::filesystem::remove_all(copies(settings_.scratch), ignored);
 }
 
 }  // namespace weft::apps

@@ -39,7 +39,11 @@ class GraphWorker final {
   void connect(const std::vector<transfer::PeerAddress>& peers) { port_.connect(peers); }
   void cancel(const std::string& why) { port_.cancel(Error(ErrorCode::kPeerDied, why)); }
 
-  /// Comes after connect(), and again after each. Throws Error(kInvalidArgument) naming the file
+  /// Comes after connect(), and again after each: what this host has of the input.
+  InputSeen look(const GraphInput& input);
+  /// By all ranks, where some lack it: their rows, checked by digests, until the next look().
+  actors::task<std::uint64_t> fetch(FetchRequest request);
+  /// Comes next. Throws Error(kInvalidArgument) naming the file
   /// for input that does not fit together.
   GraphShape begin(const GraphSettings& settings);
   /// Reads all rows of its shards. Throws Error(kInvalidArgument) naming file and row for what no
@@ -48,7 +52,7 @@ class GraphWorker final {
 
   /// Compares its points with all.
   SearchCount search_all();
-  /// Cells are made: by rank 0 for all.
+  /// Cells are made, and points drawn whose neighbours tell the recall: by one rank for all.
   actors::task<> train(TrainRequest request);
   /// Points go to the owners of their cells.
   actors::task<> scatter(ProbeRequest request);
@@ -62,6 +66,12 @@ class GraphWorker final {
   /// An edge is there if either end has found it; given neighbours must be there from both. Writes
   /// its shards of the store; how many directed edges these have.
   actors::task<std::uint64_t> link(LinkRequest request);
+  /// What finish() said of a store of this digest, if its shards are there; else "".
+  std::string made(const std::string& digest);
+  /// The store is none from now on.
+  void unmake();
+  /// All ranks have linked: the store is there, and was made of what `made` says (JSON).
+  void finish(const std::string& made, std::uint64_t directed_edges);
   WorkerUse use();
   /// Removes what is left in `scratch`.
   void clean();
@@ -69,21 +79,28 @@ class GraphWorker final {
   static constexpr auto endpoints = actors::interface<"apps.graph_worker", 1>(
       actors::on<&GraphWorker::open>("open"), actors::on<&GraphWorker::connect>("connect"),
       actors::on<&GraphWorker::cancel>("cancel", actors::urgent),
+      actors::on<&GraphWorker::look>("look"), actors::on<&GraphWorker::fetch>("fetch"),
       actors::on<&GraphWorker::begin>("begin"), actors::on<&GraphWorker::inspect>("inspect"),
       actors::on<&GraphWorker::search_all>("search_all"), actors::on<&GraphWorker::train>("train"),
       actors::on<&GraphWorker::scatter>("scatter"), actors::on<&GraphWorker::search>("search"),
       actors::on<&GraphWorker::nearest_of_samples>("nearest_of_samples"),
       actors::on<&GraphWorker::found>("found"), actors::on<&GraphWorker::link>("link"),
-      actors::on<&GraphWorker::use>("use"), actors::on<&GraphWorker::clean>("clean"));
+      actors::on<&GraphWorker::made>("made"), actors::on<&GraphWorker::unmake>("unmake"),
+      actors::on<&GraphWorker::finish>("finish"), actors::on<&GraphWorker::use>("use"),
+      actors::on<&GraphWorker::clean>("clean"));
 
  private:
+  std::filesystem::path copies(const std::string& scratch) const;
   VectorBlock read_vectors(std::uint64_t first, std::uint64_t past) const;
   /// Of `points`, one drawn from each of `count` ranges of ids that are as equal as can be.
   PointId sampled(std::uint64_t index, std::uint64_t count, std::uint64_t purpose) const;
   VectorBlock read_sample(std::uint64_t count, std::uint64_t purpose) const;
   std::uint32_t num_samples() const;
+  VectorBlock read_recall_sample() const;
+  static std::vector<float> read_floats(const std::filesystem::path& path);
   std::uint32_t num_groups(const ProbeRequest& request) const;
   std::filesystem::path group_file(std::uint32_t group) const;
+  std::filesystem::path made_file() const;
 
   /// Of all rows of a shard, as search() or the input has them; by row, in any order.
   NeighbourLists lists_of(std::uint32_t shard, std::uint32_t probes) const;
@@ -114,6 +131,7 @@ class GraphWorker final {
   ShardLayout layout_;
   std::vector<std::uint32_t> shards_;  ///< Its own, ascending.
   std::optional<NpyFile> vectors_, utilities_, neighbours_, similarities_;
+  bool has_copies_ = false;  ///< Its host lacks the input.
   std::size_t dimensions_ = 0;
   std::vector<float> centroids_;  ///< Read when they are needed.
 };

@@ -81,7 +81,11 @@ float value_of_element(std::span<const std::byte> element) {
 
 }  // namespace
 
-NpyFile::NpyFile(std::filesystem::path path, Elements elements) : file_(std::move(path)) {
+NpyFile::NpyFile(const std::filesystem::path& path, Elements elements)
+    : NpyFile(path, elements, path.string()) {}
+
+NpyFile::NpyFile(std::filesystem::path path, Elements elements, std::string of)
+    : file_(std::move(path)), name_(std::move(of)) {
   std::array<std::byte, 12> bytes{};
   if (!file_.read(0, bytes)) damaged("it ends early");
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
@@ -91,7 +95,7 @@ NpyFile::NpyFile(std::filesystem::path path, Elements elements) : file_(std::mov
   begin.read<std::uint8_t>();
   if (version < 1 || version > 3)
     throw_error(ErrorCode::kIncompatible, "{} has format {}; 1 to 3 can be read: save it again",
-                file_.path().string(), version);
+                name_, version);
   const std::uint64_t length =
       version == 1 ? begin.read<std::uint16_t>() : begin.read<std::uint32_t>();
   if (length > kLargestHeader) damaged("its header is too long");
@@ -118,22 +122,21 @@ void NpyFile::parse(std::uint64_t begin, std::string_view header, Elements eleme
     throw_error(ErrorCode::kIncompatible,
                 "{} has elements of type {}; integers of 32 and 64 bits can be read: save "
                 "array.astype('int64')",
-                file_.path().string(), *type);
+                name_, *type);
   } else {
     throw_error(ErrorCode::kIncompatible,
                 "{} has elements of type {}; float16, float32 and float64 can be read: save "
                 "array.astype('float32')",
-                file_.path().string(), *type);
+                name_, *type);
   }
   if (!order->starts_with("False"))
     throw_error(ErrorCode::kIncompatible,
-                "{} is in Fortran order: save numpy.ascontiguousarray(array)",
-                file_.path().string());
+                "{} is in Fortran order: save numpy.ascontiguousarray(array)", name_);
   if (shape->empty() || shape->size() > 2)
     throw_error(ErrorCode::kIncompatible,
                 "{} has {} dimensions; rows of vectors have 2, numbers 1: save "
                 "array.reshape(len(array), -1)",
-                file_.path().string(), shape->size());
+                name_, shape->size());
   rows_ = shape->front();
   columns_ = shape->size() == 2 ? shape->back() : 1;
   using Wide = unsigned __int128;
@@ -143,9 +146,9 @@ void NpyFile::parse(std::uint64_t begin, std::string_view header, Elements eleme
 
 std::vector<std::byte> NpyFile::read_bytes(std::uint64_t first, std::size_t values) const {
   WEFT_CHECK(columns_ > 0 && values % columns_ == 0 && first + values / columns_ <= rows_,
-             "{} values from row {} of {}", values, first, file_.path().string());
+             "{} values from row {} of {}", values, first, name_);
   std::vector<std::byte> bytes(values * element_bytes_);
-  if (!file_.read(begin_ + first * columns_ * element_bytes_, bytes)) damaged("it ends early");
+  if (!file_.read(offset_of(first), bytes)) damaged("it ends early");
   return bytes;
 }
 
@@ -166,8 +169,8 @@ void NpyFile::read_integers(std::uint64_t first, std::span<std::int64_t> values)
 }
 
 void NpyFile::damaged(std::string_view what) const {
-  throw_error(ErrorCode::kDataLoss, "{} is no .npy file, or is damaged: {}; save it again",
-              file_.path().string(), what);
+  throw_error(ErrorCode::kDataLoss, "{} is no .npy file, or is damaged: {}; save it again", name_,
+              what);
 }
 
 }  // namespace weft::apps

@@ -20,10 +20,17 @@ class NpyFile final {
 
   /// Throws Error(kNotFound), Error(kIncompatible) or Error(kDataLoss), which name the file and say
   /// what to do.
-  explicit NpyFile(std::filesystem::path path, Elements elements = Elements::kFloats);
-  std::string path() const { return file_.path().string(); }
+  explicit NpyFile(const std::filesystem::path& path, Elements elements = Elements::kFloats);
+  /// `path` has some rows of `of`, at their places: errors name that.
+  NpyFile(std::filesystem::path path, Elements elements, std::string of);
+  const std::string& path() const { return name_; }
   std::uint64_t rows() const { return rows_; }
   std::uint64_t columns() const { return columns_; }  ///< 1 of a one-dimensional array.
+  std::uint64_t bytes() const { return file_.size(); }
+  /// Where a row lies in the file; also the one behind the last.
+  std::uint64_t offset_of(std::uint64_t row) const {
+    return begin_ + row * columns_ * element_bytes_;
+  }
 
   /// Whole rows from `first` on, as many as fit into `values`, whose size is a multiple of
   /// columns(). There must be so many.
@@ -38,6 +45,7 @@ class NpyFile final {
   [[noreturn]] void damaged(std::string_view what) const;
 
   const InputFile file_;
+  const std::string name_;
   std::uint64_t begin_ = 0;  ///< Of the array in the file.
   std::uint64_t rows_ = 0, columns_ = 1;
   std::size_t element_bytes_ = 4;

@@ -118,6 +118,14 @@ struct ResultPoint {
                                               &ResultPoint::gain, &ResultPoint::round);
 };
 
+/// An edge of a point that somebody has asked for.
+struct PointNeighbour {
+  PointId point = 0, neighbour = 0;
+  std::uint16_t similarity = 0;  ///< Fraction of 65535.
+  static constexpr auto fields =
+      weft::fields(&PointNeighbour::point, &PointNeighbour::neighbour, &PointNeighbour::similarity);
+};
+
 /// What a worker has used so far.
 struct WorkerUse {
   std::uint64_t peak_bytes = 0;                     ///< VmHWM.

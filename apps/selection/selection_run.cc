@@ -194,4 +194,13 @@ void SelectionRun::each_result(const std::function<void(const ResultPoint&)>& vi
   }
 }
 
+std::vector<PointNeighbour> SelectionRun::neighbours_of(const std::vector<PointId>& points) {
+  std::vector<PointNeighbour> neighbours;
+  for (const auto& of_worker : repeat([&](const auto& workers) {
+         return workers.template call<&SelectionWorker::neighbours_of>(points).get();
+       }))
+    neighbours.insert(neighbours.end(), of_worker.begin(), of_worker.end());
+  return neighbours;
+}
+
 }  // namespace weft::apps

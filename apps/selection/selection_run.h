@@ -63,6 +63,8 @@ class SelectionRun final {
   SelectionSummary run(SelectionProgress progress = {});
   /// Of the chosen points, by ascending id.
   void each_result(const std::function<void(const ResultPoint&)>& visit);
+  /// By ascending point. Some points, not many.
+  std::vector<PointNeighbour> neighbours_of(const std::vector<PointId>& points);
 
  private:
   /// Runs `phase`; again after a death.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "apps/selection/internal/shard_spills.h"
@@ -42,6 +44,19 @@ void SelectionWorker::write_index(const std::string& folder, const GeneratedPoin
   write_store_index(folder, request.layout(), directed_edges);
 }
 
+GroundSet SelectionWorker::there(const std::string& folder) const {
+  try {
+    const PointStore store(folder);
+    const ShardLayout& layout = store.layout();
+    for (std::uint32_t shard = 0; shard < layout.shards; ++shard)
+      if (owner_of_shard(shard, layout.shards) == port_.rank()) store.read(shard);
+    return {layout.points, layout.shards, store.num_edges()};
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    return {};
+  }
+}
+
 GroundSet SelectionWorker::begin(const SelectionSettings& settings) {
   settings_ = settings;
   store_.reset();
@@ -56,6 +71,11 @@ GroundSet SelectionWorker::begin(const SelectionSettings& settings) {
   if (problem)
     throw_error(ErrorCode::kUnavailable, "cannot make folders in {}: {}; give another `scratch`",
                 settings.scratch, problem.message());
+  if (there(settings.points).points == 0)
+    throw_error(ErrorCode::kNotFound,
+                "the points of worker {} are not in {} on its host; if they were on one that is "
+                "lost, its scratch is lost with it: start again",
+                port_.rank(), settings.points);
   store_.emplace(settings.points);
   for (std::uint32_t shard = 0; shard < layout().shards; ++shard)
     if (owner_of_shard(shard) == port_.rank()) shards_.push_back(shard);
@@ -114,6 +134,23 @@ std::vector<ResultPoint> SelectionWorker::results(std::uint32_t shard, std::uint
     }
   }
   return points;
+}
+
+std::vector<PointNeighbour> SelectionWorker::neighbours_of(const std::vector<PointId>& points) {
+  std::map<std::uint32_t, std::set<PointId>> by_shard;
+  for (const PointId id : points)
+    if (owner_of_shard(layout().shard_of(id)) == port_.rank())
+      by_shard[layout().shard_of(id)].insert(id);
+  std::vector<PointNeighbour> neighbours;
+  for (const auto& [shard, ids] : by_shard) {
+    PointShardReader reader = store_->read(shard);
+    while (const StoredPoint* point = reader.next()) {
+      if (!ids.contains(point->id)) continue;
+      for (const Neighbour& neighbour : point->neighbours)
+        neighbours.push_back({point->id, neighbour.id, neighbour.similarity});
+    }
+  }
+  return neighbours;
 }
 
 std::vector<std::string> SelectionWorker::digests() {

@@ -43,6 +43,8 @@ class SelectionWorker final {
   void write_index(const std::string& folder, const GeneratedPoints& request,
                    std::uint64_t directed_edges);
 
+  /// Of a folder's points: none (0), unless the worker's own shards are there.
+  GroundSet there(const std::string& folder) const;
   /// Comes after connect(), and again after each.
   GroundSet begin(const SelectionSettings& settings);
 
@@ -67,6 +69,8 @@ class SelectionWorker final {
   /// message's worth. None: there are no more.
   std::vector<ResultPoint> results(std::uint32_t shard, std::uint64_t first);
   std::vector<std::uint32_t> shards() const { return shards_; }
+  /// Of those of these points that are its own. A message's worth of points.
+  std::vector<PointNeighbour> neighbours_of(const std::vector<PointId>& points);
   /// SHA-256 of the ids of each of its shards' chosen points, 4 bytes each, ascending.
   std::vector<std::string> digests();
   WorkerUse use();
@@ -78,13 +82,14 @@ class SelectionWorker final {
       actors::on<&SelectionWorker::cancel>("cancel", actors::urgent),
       actors::on<&SelectionWorker::generate>("generate"),
       actors::on<&SelectionWorker::write_index>("write_index"),
-      actors::on<&SelectionWorker::begin>("begin"),
+      actors::on<&SelectionWorker::there>("there"), actors::on<&SelectionWorker::begin>("begin"),
       actors::on<&SelectionWorker::first_bounds>("first_bounds"),
       actors::on<&SelectionWorker::count>("count"), actors::on<&SelectionWorker::decide>("decide"),
       actors::on<&SelectionWorker::spread>("spread"), actors::on<&SelectionWorker::deal>("deal"),
       actors::on<&SelectionWorker::choose>("choose"), actors::on<&SelectionWorker::score>("score"),
       actors::on<&SelectionWorker::results>("results"),
       actors::on<&SelectionWorker::shards>("shards"),
+      actors::on<&SelectionWorker::neighbours_of>("neighbours_of"),
       actors::on<&SelectionWorker::digests>("digests"), actors::on<&SelectionWorker::use>("use"),
       actors::on<&SelectionWorker::clean>("clean"));
 

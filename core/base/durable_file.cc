@@ -10,7 +10,6 @@
 #include <system_error>
 
 #include "core/base/error.h"
-#include "core/base/platform.h"
 
 namespace weft {
 namespace fs = std::filesystem;
@@ -26,7 +25,7 @@ void flush_to_disk(const fs::path& path) {
 }
 
 fs::path unfinished(const fs::path& path) {
-  return path.string() + fmt::format(".{}.new", process_id());
+  return path.string() + fmt::format(".{}.new", ::gettid());
 }
 
 void replace_file(const fs::path& path, const std::string& content) {

@@ -8,8 +8,8 @@ namespace weft {
 /// Flushes a folder's entries, or a file, to the disk. Throws Error(kUnavailable).
 void flush_to_disk(const std::filesystem::path& path);
 
-/// Under which name this process writes a file that is to appear as `path` when it is whole: no
-/// other process writes to it, though it may be at the same file.
+/// Under which name this thread writes a file that is to appear as `path` when it is whole: no
+/// other one of the machine writes to it, though it may be at the same file.
 std::filesystem::path unfinished(const std::filesystem::path& path);
 
 /// Writes a small file so that a crash leaves the old content or the new, and it is on the disk on

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "actors/supervision/proc_stat.h"
+#include "core/base/philox.h"
+#include "tests/apps/selection/npy_writing.h"
 #include "tests/support/real_processes.h"
 
 namespace weft::test {
@@ -65,7 +67,7 @@ TEST_F(Select, ChoosesTheSameWithAnyWorkersAndHostsAndAfterAKill) {
     EXPECT_LT(use["peak_bytes"], 96 << 20);
     EXPECT_LE(use["shard_reads"], 32 * 4) << "half the shards, once a round and once at the end";
   }
-  for (const char* hosts : {"[{name: worker0}]", "[{name: worker0, devices: 4}]",
+  for (const char* hosts : {"[{name: worker0}]", "[{name: worker0, devices: 8}]",
                             "[{name: worker0}, {name: worker1, devices: 2}, {name: worker2}]"}) {
     auto& run = start("other", {"--set", std::string("cluster.hosts=") + hosts});
     ASSERT_EQ(run.wait(), 0) << run.text();
@@ -83,6 +85,49 @@ TEST_F(Select, ChoosesTheSameWithAnyWorkersAndHostsAndAfterAKill) {
   // what it needed on the way is gone, and the points are there
   for (const auto& entry : std::filesystem::directory_iterator(processes.directory() / "scratch"))
     EXPECT_THAT(entry.path().filename().string(), HasSubstr("generated-200000-1"));
+}
+
+TEST_F(Select, HostsWithoutTheInputGetTheirRowsAndKeepTheirPoints) {
+  if (::geteuid() != 0) GTEST_SKIP() << "hosts with file systems of their own need root";
+  constexpr std::size_t kRows = 3000, kColumns = 8;
+  std::vector<float> vectors(kRows * kColumns);
+  PhiloxStream random(3);
+  for (float& value : vectors) value = uniform_float(random() >> 32) - 0.3F;
+  write_npy(processes.directory() / "vectors.npy", kColumns, vectors);
+  processes.write("select.yaml", R"(name: chosen
+app: select
+cluster: {hosts: [{name: worker0}, {name: worker1}, {name: worker2}]}
+input: {path: vectors.npy}
+selection: {budget: 300, partitions: 4, rounds: 2}
+scratch: scratch
+)");
+  auto& one = start("one");
+  ASSERT_EQ(one.wait(), 0) << one.text();
+  const nlohmann::json expected = summary("one");
+  std::filesystem::remove_all(processes.directory() / "scratch");
+
+  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("Weft's head listens on ");
+  // worker1 and worker2 have their own scratch, as machines have.
+  std::filesystem::create_directories(processes.directory() / "scratch");
+  processes.write("host", R"(mount --make-rprivate / && mount -t tmpfs none scratch && exec "$@")");
+  for (const char* name : {"worker0", "worker1", "worker2"}) {
+    const std::vector<std::string> join = {processes.program("weft").string(), "join", address,
+                                           "--name", name};
+    std::vector<std::string> apart = {"-m", "sh", (processes.directory() / "host").string()};
+    apart.insert(apart.end(), join.begin(), join.end());
+    auto& host = std::string(name) == "worker0"
+                     ? processes.start("weft", {join.begin() + 1, join.end()})
+                     : processes.start("/usr/bin/unshare", apart);
+    host.word_after("has joined cluster");
+  }
+  for (const char* out : {"apart", "again"}) {
+    auto& run = start(out, {"--head", address, "--set", "cluster.launcher=manual"});
+    ASSERT_EQ(run.wait(), 0) << run.text();
+    EXPECT_THAT(run.text(), HasSubstr("the hosts of 2 of 3 workers lack it"));
+    EXPECT_EQ(summary(out)["digest"], expected["digest"]);
+    EXPECT_EQ(summary(out)["graph"]["was_there"], std::string(out) == "again");
+  }
 }
 
 TEST_F(Select, ADriverThatIsKilledIsStartedAgainAndGoesOn) {
