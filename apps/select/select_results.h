@@ -17,7 +17,8 @@ namespace weft::apps {
 ///   chosen.png    of pictures, chosen.txt of texts: some chosen ones beside neighbours left out
 ///
 /// Of so many `points`. `prepared`: of an input; nothing where points were given or generated.
-/// Gives the sheet's file, if there is one. Throws Error(kResourceExhausted) where the disk is full.
+/// Gives the sheet's file, if there is one. Throws Error(kResourceExhausted) where the disk is
+/// full.
 std::optional<std::filesystem::path> write_results(SelectionRun& selection, std::uint64_t points,
                                                    const SelectInput* input,
                                                    const PreparedInput* prepared,
