@@ -40,25 +40,46 @@ nlohmann::ordered_json rounds_json(const std::vector<RoundResult>& rounds) {
   return json;
 }
 
-ProgressFile::ProgressFile(const std::filesystem::path& folder, std::string digest)
-    : path_(folder / "progress.json"), digest_(std::move(digest)) {}
-
-std::optional<SelectionProgress> ProgressFile::read() const {
+ProgressFile::ProgressFile(const std::filesystem::path& folder) : path_(folder / "progress.json") {
   std::ifstream stream(path_);
-  if (!stream) return std::nullopt;
-  const auto json = nlohmann::ordered_json::parse(stream, nullptr, false);
+  if (!stream) return;
+  json_ = nlohmann::ordered_json::parse(stream, nullptr, false);
   try {
-    if (json.at("digest").get<std::string>() != digest_) return std::nullopt;
-    return progress_of(json.at("progress"));
+    graph();
+    if (json_.contains("selection")) progress_of(json_.at("selection"));
   } catch (const nlohmann::json::exception& error) {
     throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; remove it to begin anew", path_.string(),
                 error.what());
   }
 }
 
-void ProgressFile::write(const SelectionProgress& progress) const {
-  const nlohmann::ordered_json json = {{"digest", digest_}, {"progress", to_json(progress)}};
-  replace_file(path_, json.dump(2) + "\n");
+GraphProgress ProgressFile::graph() const {
+  if (!json_.contains("graph")) return {};
+  const nlohmann::ordered_json& json = json_.at("graph");
+  return {json.at("digest").get<std::string>(), json.at("compared").get<bool>(),
+          json.at("cells").get<std::uint32_t>(), json.at("probes").get<std::uint32_t>(),
+          json.at("recall").get<double>()};
+}
+
+void ProgressFile::write(const GraphProgress& progress) {
+  json_["graph"] = {{"digest", progress.digest},
+                    {"compared", progress.compared},
+                    {"cells", progress.cells},
+                    {"probes", progress.probes},
+                    {"recall", progress.recall}};
+  replace_file(path_, json_.dump(2) + "\n");
+}
+
+std::optional<SelectionProgress> ProgressFile::selection(const std::string& digest) const {
+  if (!json_.contains("selection") || json_.at("digest").get<std::string>() != digest)
+    return std::nullopt;
+  return progress_of(json_.at("selection"));
+}
+
+void ProgressFile::write(const SelectionProgress& progress, const std::string& digest) {
+  json_["digest"] = digest;
+  json_["selection"] = to_json(progress);
+  replace_file(path_, json_.dump(2) + "\n");
 }
 
 }  // namespace weft::apps

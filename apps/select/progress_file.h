@@ -6,25 +6,29 @@
 #include <string>
 #include <vector>
 
+#include "apps/selection/graph_run.h"
 #include "apps/selection/selection_run.h"
 
 namespace weft::apps {
 
-/// progress.json of a run's folder: how far it is, for who goes on. One thread.
+/// progress.json of a run's folder: how far its graph and its selection are, for who goes on. One
+/// thread.
 class ProgressFile final {
  public:
-  /// `digest`: of what must not change.
-  ProgressFile(const std::filesystem::path& folder, std::string digest);
+  /// Reads it, if it is there. Throws Error(kDataLoss) if it is damaged.
+  explicit ProgressFile(const std::filesystem::path& folder);
 
-  /// Nothing if it is not there, or of another selection. Throws Error(kDataLoss) if it is damaged.
-  std::optional<SelectionProgress> read() const;
-  void write(const SelectionProgress& progress) const;
+  GraphProgress graph() const;
+  void write(const GraphProgress& progress);
+  /// Nothing if there is none, or one of another `digest`, which is of what must not change.
+  std::optional<SelectionProgress> selection(const std::string& digest) const;
+  void write(const SelectionProgress& progress, const std::string& digest);
   /// It is done: there is nothing to go on from.
   void remove() const { std::filesystem::remove(path_); }
 
  private:
   const std::filesystem::path path_;
-  const std::string digest_;
+  nlohmann::ordered_json json_ = nlohmann::ordered_json::object();
 };
 
 /// Also of summaries.

@@ -79,6 +79,7 @@ PreparedInput prepare(const SelectConfig& config, const actors::AppRun& run,
 /// The store of the input's points; gives what is known of it, for the summary.
 nlohmann::ordered_json make_graph(actors::Cluster& cluster, const ClusterWorkersOptions& options,
                                   const SelectConfig& config, const PreparedInput& prepared,
+                                  ProgressFile& progress,
                                   const std::function<void(const std::string&)>& note) {
   const SteadyClock clock;
   const TimePoint began = clock.now();
@@ -101,7 +102,10 @@ nlohmann::ordered_json make_graph(actors::Cluster& cluster, const ClusterWorkers
   if (config.cluster.memory > 0) settings.memory = config.cluster.memory / 2;
   plan.recall = config.recall;
   ClusterWorkers<GraphWorker> workers(cluster, options);
-  const GraphSummary summary = GraphRun(workers, plan, {.tell = note}).run();
+  const GraphSummary summary =
+      GraphRun(workers, plan,
+               {.tell = note, .keep = [&](const GraphProgress& now) { progress.write(now); }})
+          .run(progress.graph());
   workers.all().call<&GraphWorker::clean>().get();
   note(fmt::format("graph: {} directed edges, {}{}, recall {:.4f}{}",
                    with_thousands(static_cast<double>(summary.directed_edges)), summary.search,
@@ -261,6 +265,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
                                   note(text);
                                   events.add({"recovered", text});
                                 }};
+  ProgressFile progress(run.out);
   nlohmann::ordered_json made = nlohmann::ordered_json::object();
   std::optional<PreparedInput> prepared;
   if (config.input) {
@@ -270,7 +275,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
                      {"vectors", prepared->made_of},
                      {"data_digest", prepared->data_digest},
                      {"seconds", prepared->seconds}};
-    made["graph"] = make_graph(cluster, options, config, *prepared, note);
+    made["graph"] = make_graph(cluster, options, config, *prepared, progress, note);
   }
   options.mesh = "select";
   ClusterWorkers<SelectionWorker> workers(cluster, options);
@@ -291,12 +296,12 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
                     "same (selection.forecast: warn)",
                     format_bytes(memory.most()), format_bytes(config.cluster.memory)));
 
-  const ProgressFile progress(run.out, digest_of(plan, known));
+  const std::string digest = digest_of(plan, known);
   SelectionRun selection(workers, plan, {.tell = note, .keep = [&](const SelectionProgress& now) {
-                                           progress.write(now);
+                                           progress.write(now, digest);
                                          }});
   const TimePoint selecting = clock.now();
-  const std::optional<SelectionProgress> before = progress.read();
+  const std::optional<SelectionProgress> before = progress.selection(digest);
   if (before)
     note(fmt::format("goes on after {} step{} of bounding and {} round{}", before->decided.size(),
                      before->decided.size() == 1 ? "" : "s", before->round,

@@ -84,7 +84,7 @@ void GraphRun::begin() {
   const auto shapes =
       workers_.all().within(actors::kNoDeadline).call<&GraphWorker::begin>(plan_.settings).get();
   shape_ = shapes.front();
-  for (std::size_t rank = 0; anew_ && rank < shapes.size(); ++rank) {
+  for (std::size_t rank = 0; !begun_ && rank < shapes.size(); ++rank) {
     const GraphShape& shape = shapes[rank];
     if (rank > 0 && shape.search_problem == shape_.search_problem && shape.search == shape_.search)
       continue;
@@ -97,6 +97,7 @@ void GraphRun::begin() {
                       rank, shape.search, shape_.search));
   }
   anew_ = false;
+  begun_ = true;
 }
 
 std::string GraphRun::inspect() {
@@ -149,12 +150,15 @@ bool GraphRun::is_there() {
 }
 
 void GraphRun::compare_all() {
+  if (progress_.compared) return;
   const TimePoint began = clock_.now();
   summary_.compared = sum(repeat(
       [](const auto& workers) { return workers.template call<&GraphWorker::search_all>().get(); }));
   summary_.search_seconds = in_seconds(clock_.now() - began);
   tell(fmt::format("graph: all {} points compared with each other, {}", shape_.points,
                    format_seconds(summary_.search_seconds)));
+  progress_.compared = true;
+  keep();
 }
 
 double GraphRun::recall_of(const std::vector<std::vector<std::uint16_t>>& exact,
@@ -176,14 +180,8 @@ double GraphRun::recall_of(const std::vector<std::vector<std::uint16_t>>& exact,
   return wanted == 0 ? 1 : static_cast<double>(found) / static_cast<double>(wanted);
 }
 
-void GraphRun::probe() {
-  TimePoint began = clock_.now();
-  const auto seconds = [&] { return in_seconds(clock_.now() - began); };
-  summary_.exact = false;
-  const auto root = static_cast<std::uint32_t>(std::sqrt(static_cast<double>(shape_.points)));
-  summary_.cells = plan_.cells > 0 ? plan_.cells : std::bit_ceil(root);
-  summary_.cells = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(summary_.cells, std::max<std::uint64_t>(shape_.points / 8, 1)));
+void GraphRun::train() {
+  const TimePoint began = clock_.now();
   repeat([&](const auto& workers) {
     workers
         .template call<&GraphWorker::train>(
@@ -192,9 +190,13 @@ void GraphRun::probe() {
     return 0;
   });
   tell(fmt::format("graph: {} cells for {} points, {}", summary_.cells, shape_.points,
-                   format_seconds(seconds())));
+                   format_seconds(in_seconds(clock_.now() - began))));
+  progress_.cells = summary_.cells;
+  keep();
+}
 
-  began = clock_.now();
+std::vector<std::vector<std::uint16_t>> GraphRun::exact_of_samples() {
+  const TimePoint began = clock_.now();
   std::vector<std::vector<std::uint16_t>> exact;
   for (const auto& of_worker : repeat([](const auto& workers) {
          return workers.template call<&GraphWorker::nearest_of_samples>().get();
@@ -211,13 +213,26 @@ void GraphRun::probe() {
   }
   summary_.samples = static_cast<std::uint32_t>(exact.size());
   tell(fmt::format("graph: {} points compared with all, {}", exact.size(),
-                   format_seconds(seconds())));
+                   format_seconds(in_seconds(clock_.now() - began))));
+  return exact;
+}
 
-  std::uint32_t from = 0;
-  do {
+void GraphRun::probe() {
+  summary_.exact = false;
+  const auto root = static_cast<std::uint32_t>(std::sqrt(static_cast<double>(shape_.points)));
+  summary_.cells = plan_.cells > 0 ? plan_.cells : std::bit_ceil(root);
+  summary_.cells = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(summary_.cells, std::max<std::uint64_t>(shape_.points / 8, 1)));
+  if (progress_.cells == 0) train();
+  const std::vector<std::vector<std::uint16_t>> exact = exact_of_samples();
+  summary_.probes = progress_.probes;
+  summary_.recall = progress_.recall;
+  while (summary_.probes == 0 ||
+         (summary_.recall < plan_.recall && summary_.probes < summary_.cells)) {
+    const std::uint32_t from = summary_.probes;
     const std::uint32_t past =
         std::min(from == 0 ? std::max(plan_.probes, 1U) : 2 * from, summary_.cells);
-    began = clock_.now();
+    const TimePoint began = clock_.now();
     const SearchCount count = sum(repeat([&](const auto& workers) {
       workers
           .template call<&GraphWorker::scatter>(ProbeRequest{workers_.next_exchange(), from, past})
@@ -227,15 +242,18 @@ void GraphRun::probe() {
           .get();
     }));
     summary_.compared = sum({summary_.compared, count});
-    summary_.search_seconds += seconds();
+    const double seconds = in_seconds(clock_.now() - began);
+    summary_.search_seconds += seconds;
     summary_.recall = recall_of(exact, past);
     summary_.probes = past;
     tell(fmt::format(
         "graph: each point in its {} nearest of {} cells: recall {:.4f} of {} "
         "sampled points, {}",
-        past, summary_.cells, summary_.recall, summary_.samples, format_seconds(seconds())));
-    from = past;
-  } while (summary_.recall < plan_.recall && from < summary_.cells);
+        past, summary_.cells, summary_.recall, summary_.samples, format_seconds(seconds)));
+    progress_.probes = past;
+    progress_.recall = summary_.recall;
+    keep();
+  }
 }
 
 void GraphRun::finish() {
@@ -262,18 +280,30 @@ void GraphRun::finish() {
                   format_seconds(in_seconds(clock_.now() - began))));
 }
 
-GraphSummary GraphRun::run() {
+GraphSummary GraphRun::run(GraphProgress progress) {
   if (!(plan_.recall > 0 && plan_.recall <= 1))
     throw_error(ErrorCode::kInvalidArgument, "a recall of {} cannot be asked for; 1 is all",
                 plan_.recall);
-  repeat([&](const auto&) {
-    if (anew_) begin();  // after a recovery it has been done
-    return 0;
-  });
+  anew_ = progress.digest.empty();
+  const auto have_begun = [&] {
+    repeat([&](const auto&) {
+      if (!begun_) begin();  // after a recovery it has been done
+      return 0;
+    });
+  };
+  have_begun();
   summary_.points = shape_.points;
   summary_.dimensions = shape_.dimensions;
   summary_.search = shape_.search;
   summary_.digest = inspect();
+  if (!progress.digest.empty() && progress.digest != summary_.digest) {
+    progress = {};
+    begun_ = false;
+    anew_ = true;
+    have_begun();
+  }
+  progress_ = progress;
+  progress_.digest = summary_.digest;
   summary_.was_there = is_there();
   if (!summary_.was_there) {
     repeat([](const auto& workers) {

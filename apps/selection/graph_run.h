@@ -25,6 +25,15 @@ struct GraphPlan {
   std::uint32_t cells = 0;              ///< 0: about the square root of the number of points.
 };
 
+/// How far a graph is, for a driver that goes on. A value.
+struct GraphProgress {
+  std::string digest;        ///< Of input and settings; "": nothing is done.
+  bool compared = false;     ///< All points with all.
+  std::uint32_t cells = 0;   ///< 0: they have not been made.
+  std::uint32_t probes = 0;  ///< Of those each point has looked into so many.
+  double recall = 0;         ///< Of these.
+};
+
 /// What came of it.
 struct GraphSummary {
   std::uint64_t points = 0, dimensions = 0, directed_edges = 0;
@@ -54,13 +63,16 @@ class GraphRun final {
   struct Hooks {
     /// What has just been done, a line for people. May be empty.
     std::function<void(const std::string&)> tell = {};
+    /// To be kept, for who goes on after this driver. May be empty.
+    std::function<void(const GraphProgress&)> keep = {};
   };
 
   GraphRun(GraphWorkers& workers, GraphPlan plan, Hooks hooks)
       : workers_(workers), plan_(std::move(plan)), hooks_(std::move(hooks)) {}
 
-  /// Throws what workers throw, but for deaths that recover() mends.
-  GraphSummary run();
+  /// Goes on from `progress`, if that is of this graph, or begins. Throws what workers throw, but
+  /// for deaths that recover() mends.
+  GraphSummary run(GraphProgress progress = {});
 
  private:
   template <typename Phase>
@@ -72,11 +84,17 @@ class GraphRun final {
   std::string inspect();
   bool is_there();
   void compare_all();
+  void train();
+  /// How similar the nearest of each sample are, of all points.
+  std::vector<std::vector<std::uint16_t>> exact_of_samples();
   void probe();
   double recall_of(const std::vector<std::vector<std::uint16_t>>& exact, std::uint32_t probes);
   void finish();
   void tell(const std::string& line) const {
     if (hooks_.tell) hooks_.tell(line);
+  }
+  void keep() const {
+    if (hooks_.keep) hooks_.keep(progress_);
   }
 
   GraphWorkers& workers_;
@@ -86,7 +104,9 @@ class GraphRun final {
   GraphShape shape_;
   LinkRequest link_;
   GraphSummary summary_;
-  bool anew_ = true;          ///< Workers have not begun.
+  GraphProgress progress_;
+  bool begun_ = false;        ///< Workers have.
+  bool anew_ = true;          ///< What lies in `scratch` is of no use.
   std::uint32_t holder_ = 0;  ///< A worker that has all of the input.
 };
 

@@ -27,6 +27,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using LocalWorkers = test::LocalWorkers<GraphWorker>;
 
 constexpr std::size_t kVectors = 3000, kLength = 12, kNearest = 5;
@@ -210,6 +211,44 @@ TEST_F(GraphRunTest, AWorkerMayDieBeforeAnyCall) {
     };
     const std::string name = fmt::format("killed-{}", at);
     EXPECT_EQ(run(local, cells(name)).recoveries, 1U);
+    EXPECT_EQ(bytes(name), bytes("whole"));
+  }
+}
+
+TEST_F(GraphRunTest, AnotherDriverGoesOnWhereOneHasEnded) {
+  struct Ended {};
+  {
+    LocalWorkers local(2);
+    run(local, cells("whole"));
+  }
+  for (const std::size_t end : {1, 2}) {
+    const std::string name = fmt::format("ended-{}", end);
+    std::vector<GraphProgress> kept;
+    const auto drive = [&](const GraphProgress& from, std::size_t until) {
+      LocalWorkers local(2);
+      told.clear();
+      return GraphRun(local, cells(name),
+                      {.tell = [&](const std::string& line) { told += line + "\n"; },
+                       .keep =
+                           [&](const GraphProgress& now) {
+                             kept.push_back(now);
+                             if (kept.size() == until) throw Ended();
+                           }})
+          .run(from);
+    };
+    EXPECT_THROW(drive({}, end), Ended);
+    const GraphProgress last = kept.back();
+    drive(last, 0);
+    EXPECT_THAT(told, Not(HasSubstr("50 cells for 3000 points")));
+    EXPECT_EQ(told.find("each point in its 1 nearest") == std::string::npos, end == 2);
+    EXPECT_THAT(told, HasSubstr("each point in its 2 nearest"));
+    EXPECT_EQ(bytes(name), bytes("whole"));
+    // What is kept of another graph is of no use.
+    GraphProgress other = last;
+    other.digest = "another";
+    std::filesystem::remove(folder / name / "points.json");
+    drive(other, 0);
+    EXPECT_THAT(told, HasSubstr("50 cells for 3000 points"));
     EXPECT_EQ(bytes(name), bytes("whole"));
   }
 }
