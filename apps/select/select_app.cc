@@ -198,7 +198,11 @@ int check_input(const actors::AppRun& run, const SelectConfig& config) {
 int check_select(const actors::AppRun& run) {
   const SelectConfig config = read(run);
   const std::optional<KnownPoints> there = known_points(config);
-  if (!there) return check_input(run, config);
+  if (!there) {
+    // Deaths are mended from the first moment on.
+    if (run.planned) run.planned(config.prepared().filename().string());
+    return check_input(run, config);
+  }
   const KnownPoints& known = *there;
   SelectionPlan plan;
   try {
