@@ -49,12 +49,10 @@ Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title) {
   };
 
   svg.text(kLeft, 22, title, Svg::Anchor::kStart, "font-size='15' font-weight='bold'");
-  double x = kLeft;
-  for (std::size_t s = 0; s < strategies.size(); ++s) {
-    svg.rect(x, 36, 11, 11, fmt::format("fill='{}'", kColours[s % std::size(kColours)]));
-    svg.text(x + 15, 46, strategies[s], Svg::Anchor::kStart, "font-size='12'");
-    x += 30 + 6.6 * strategies[s].size();
-  }
+  std::vector<LegendEntry> legend;
+  for (std::size_t s = 0; s < strategies.size(); ++s)
+    legend.push_back({kColours[s % std::size(kColours)], strategies[s]});
+  draw_legend(svg, kLeft, 36, legend);
   const double spacing = high > 1.2 ? high / 5 : 0.2;
   for (const double tick :
        high > 1.2 ? round_ticks(0, high, 5) : std::vector<double>{0, 0.2, 0.4, 0.6, 0.8, 1.0}) {

@@ -20,7 +20,9 @@
 
 #include "actors/launch/cluster_config.h"
 #include "apps/bench_select/selection_bench.h"
+#include "apps/bench_select/selection_plot.h"
 #include "apps/cli/end_parsing.h"
+#include "apps/run_files/progress_display.h"
 #include "apps/selection/generated_points.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
@@ -172,13 +174,22 @@ int run_bench(BenchOptions options) {
                        {"load_seconds", central->load_seconds},
                        {"peak_bytes", central->peak_bytes}};
   }
+  const std::string title = fmt::format(
+      "{} of {} points chosen, weights {}:{}",
+      with_thousands(static_cast<double>(count_of(options, points))),
+      with_thousands(static_cast<double>(points)), options.weights[0], options.weights[1]);
   if (options.grid) {
     const auto cells = run_grid(case_of(options), 750);
     say(stdout, "{}", grid_text(cells, *central));
     json["grid"] = nlohmann::ordered_json::parse(grid_json(cells, *central));
+    draw_grid(cells, *central, title).write(options.out / "grid.svg");
   } else {
     say(stdout, "\n{:>10} {:>7} {:>8} {:>10} {:>9} {:>12} {:>10} {:>8}  {}\n", "partitions",
         "rounds", "workers", "f / point", "of gap", "visits/s", "seconds", "peak", "digest");
+    std::vector<BenchArm> arms;
+    if (central)
+      arms.push_back({"one process", static_cast<double>(points) / central->greedy_seconds,
+                      static_cast<double>(central->peak_bytes), 1});
     for (const std::uint32_t partitions : options.partitions) {
       for (const std::uint32_t rounds : options.rounds) {
         for (const std::uint32_t workers : options.workers) {
@@ -196,13 +207,23 @@ int run_bench(BenchOptions options) {
               run.at("digest").get<std::string>().substr(0, 12));
           std::fflush(stdout);
           json["arms"].push_back(run);
+          arms.push_back({fmt::format("m = {}, r = {}, {} worker{}", partitions, rounds, workers,
+                                      workers == 1 ? "" : "s"),
+                          run.at("point_visits").get<double>() / seconds,
+                          static_cast<double>(peak)});
+          if (central)
+            arms.back().gap_share = gap_share(run.at("score").get<std::int64_t>(), *central);
         }
       }
     }
+    draw_arms(arms, title).write(options.out / "arms.svg");
   }
   std::ofstream(options.out / "results.json") << json.dump(2) << "\n";
   if (options.json == "-") say(stdout, "{}\n", json.dump(2));
   else if (!options.json.empty()) std::ofstream(options.json) << json.dump(2) << "\n";
+  say(options.json == "-" ? stderr : stdout,
+      "\n{0}/results.json has all of it, {0}/{1}.svg is a picture\n", options.out.string(),
+      options.grid ? "grid" : "arms");
   return 0;
 }
 

@@ -26,10 +26,6 @@ std::vector<std::uint32_t> draw(const PointGraph& graph, std::uint64_t count, st
   return rows;
 }
 
-std::int64_t lowest_of(const std::vector<GridCell>& cells) {
-  return std::ranges::min_element(cells, {}, &GridCell::score)->score;
-}
-
 }  // namespace
 
 CentralResult choose_centrally(const SelectionBenchCase& bench) {
@@ -78,9 +74,14 @@ double gap_share(std::int64_t score, const CentralResult& central) {
          static_cast<double>(central.score - central.random_score);
 }
 
+double normalised(const GridCell& cell, const std::vector<GridCell>& cells,
+                  const CentralResult& central) {
+  const std::int64_t lowest = std::ranges::min_element(cells, {}, &GridCell::score)->score;
+  return 100 * static_cast<double>(cell.score - lowest) /
+         static_cast<double>(central.score - lowest);
+}
+
 std::string grid_text(const std::vector<GridCell>& cells, const CentralResult& central) {
-  const std::int64_t lowest = lowest_of(cells);
-  const double range = static_cast<double>(central.score - lowest);
   std::string text;
   for (const bool adaptive : {true, false}) {
     text += fmt::format("{}\n  m \\ r {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n",
@@ -94,8 +95,7 @@ std::string grid_text(const std::vector<GridCell>& cells, const CentralResult& c
         text += fmt::format("{}  {:>5}", row == 0 ? "" : "\n", cell.partitions);
         row = cell.partitions;
       }
-      text += fmt::format(" {:>4.0f} {:>4.0f} %",
-                          100 * static_cast<double>(cell.score - lowest) / range,
+      text += fmt::format(" {:>4.0f} {:>4.0f} %", normalised(cell, cells, central),
                           100 * gap_share(cell.score, central));
     }
     text += "\n";
@@ -104,7 +104,6 @@ std::string grid_text(const std::vector<GridCell>& cells, const CentralResult& c
 }
 
 std::string grid_json(const std::vector<GridCell>& cells, const CentralResult& central) {
-  const std::int64_t lowest = lowest_of(cells);
   nlohmann::ordered_json json = {{"central_score", central.score},
                                  {"random_score", central.random_score},
                                  {"cells", nlohmann::ordered_json::array()}};
@@ -113,8 +112,7 @@ std::string grid_json(const std::vector<GridCell>& cells, const CentralResult& c
                              {"partitions", cell.partitions},
                              {"rounds", cell.rounds},
                              {"score", cell.score},
-                             {"normalised", 100 * static_cast<double>(cell.score - lowest) /
-                                                static_cast<double>(central.score - lowest)},
+                             {"normalised", normalised(cell, cells, central)},
                              {"gap_share", gap_share(cell.score, central)}});
   return json.dump(2) + "\n";
 }

@@ -38,8 +38,13 @@ struct GridCell {
 /// All of m = 2..32, r = 1..32, adaptive and fixed; in memory.
 std::vector<GridCell> run_grid(const SelectionBenchCase& bench, std::uint32_t delta);
 
-/// Rows of partitions, columns of rounds: 100 (f - lowest) / (central - lowest), where lowest is
-/// the lowest f of all cells; and the share of the gap between random and central that is closed.
+/// The paper's measure: 100 (f - lowest) / (central - lowest), where lowest is the lowest f of all
+/// cells.
+double normalised(const GridCell& cell, const std::vector<GridCell>& cells,
+                  const CentralResult& central);
+
+/// Rows of partitions, columns of rounds: normalised(), and the share of the gap between random and
+/// central that is closed.
 std::string grid_text(const std::vector<GridCell>& cells, const CentralResult& central);
 std::string grid_json(const std::vector<GridCell>& cells, const CentralResult& central);
 

@@ -137,4 +137,27 @@ void draw_scale(Svg& svg, const PlotArea& area, double low, double high, std::st
            fmt::format("font-size='12' transform='rotate(-90 {} {})'", x, middle));
 }
 
+void draw_scale_below(Svg& svg, const PlotArea& area, double low, double high,
+                      std::string_view title) {
+  const std::vector<double> ticks = round_ticks(low, high, 6);
+  const double spacing = ticks.size() > 1 ? ticks[1] - ticks[0] : 1;
+  const double bottom = area.top + area.height;
+  for (const double tick : ticks) {
+    if (tick < low || tick > high) continue;
+    const double x = area.left + (tick - low) / (high - low) * area.width;
+    svg.line(x, area.top, x, bottom, "stroke='#dddddd' stroke-width='0.8'");
+    svg.text(x, bottom + 16, tick_label(tick, spacing), Svg::Anchor::kMiddle, "font-size='11'");
+  }
+  svg.text(area.left + area.width / 2, bottom + 36, title, Svg::Anchor::kMiddle, "font-size='12'");
+}
+
+void draw_legend(Svg& svg, double left, double top, const std::vector<LegendEntry>& entries) {
+  constexpr double kSquare = 11, kLetterWidth = 6.6;
+  for (const LegendEntry& entry : entries) {
+    svg.rect(left, top, kSquare, kSquare, fmt::format("fill='{}'", entry.colour));
+    svg.text(left + kSquare + 4, top + 10, entry.name, Svg::Anchor::kStart, "font-size='12'");
+    left += 30 + kLetterWidth * static_cast<double>(entry.name.size());
+  }
+}
+
 }  // namespace weft::apps

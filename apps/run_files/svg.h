@@ -57,5 +57,16 @@ struct PlotArea {
 
 /// Grid, its numbers on the left, and what they count, from bottom to top.
 void draw_scale(Svg& svg, const PlotArea& area, double low, double high, std::string_view title);
+/// The same of what is counted from left to right, with its numbers below.
+void draw_scale_below(Svg& svg, const PlotArea& area, double low, double high,
+                      std::string_view title);
+
+/// A colour of a plot, and what it stands for.
+struct LegendEntry {
+  std::string_view colour;
+  std::string name;
+};
+/// All of them side by side, from `left` on; `top`: of the coloured squares.
+void draw_legend(Svg& svg, double left, double top, const std::vector<LegendEntry>& entries);
 
 }  // namespace weft::apps

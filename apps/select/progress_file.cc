@@ -13,6 +13,7 @@ namespace {
 
 nlohmann::ordered_json to_json(const SelectionProgress& progress) {
   return {{"bounding_steps", progress.decided},
+          {"step_seconds", progress.step_seconds},
           {"bounding_done", progress.bounding_done},
           {"round", progress.round},
           {"rounds", rounds_json(progress.rounds)}};
@@ -21,12 +22,13 @@ nlohmann::ordered_json to_json(const SelectionProgress& progress) {
 SelectionProgress progress_of(const nlohmann::ordered_json& json) {
   SelectionProgress progress;
   progress.decided = json.at("bounding_steps").get<std::vector<std::uint64_t>>();
+  progress.step_seconds = json.at("step_seconds").get<std::vector<double>>();
   progress.bounding_done = json.at("bounding_done").get<bool>();
   progress.round = json.at("round").get<std::uint32_t>();
   for (const auto& round : json.at("rounds"))
-    progress.rounds.push_back({round.at("partitions").get<std::uint32_t>(),
-                               round.at("largest").get<std::uint64_t>(),
-                               round.at("points").get<std::uint64_t>()});
+    progress.rounds.push_back(
+        {round.at("partitions").get<std::uint32_t>(), round.at("largest").get<std::uint64_t>(),
+         round.at("points").get<std::uint64_t>(), round.at("seconds").get<double>()});
   return progress;
 }
 
@@ -35,8 +37,10 @@ SelectionProgress progress_of(const nlohmann::ordered_json& json) {
 nlohmann::ordered_json rounds_json(const std::vector<RoundResult>& rounds) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const RoundResult& round : rounds)
-    json.push_back(
-        {{"partitions", round.partitions}, {"largest", round.largest}, {"points", round.points}});
+    json.push_back({{"partitions", round.partitions},
+                    {"largest", round.largest},
+                    {"points", round.points},
+                    {"seconds", round.seconds}});
   return json;
 }
 

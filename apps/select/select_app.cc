@@ -18,11 +18,14 @@
 #include "apps/select/cluster_workers.h"
 #include "apps/select/memory_plan.h"
 #include "apps/select/progress_file.h"
+#include "apps/select/progress_plot.h"
 #include "apps/select/select_config.h"
 #include "apps/select/select_plan.h"
 #include "apps/select/select_results.h"
+#include "apps/select/selection_map.h"
 #include "apps/select_input/prepare_input.h"
 #include "apps/selection/graph_run.h"
+#include "apps/selection/npy_file.h"
 #include "apps/selection/point_store.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
@@ -165,6 +168,23 @@ KnownPoints find_points(SelectionWorkers& workers, const SelectConfig& config,
   }
 }
 
+/// progress.svg and, of an input whose vectors the graph was made of, map.svg.
+void draw_pictures(SelectionRun& selection, const SelectionSummary& summary,
+                   const SelectionProgress& progress, const SelectConfig& config,
+                   const PreparedInput* mapped, const std::filesystem::path& folder) {
+  const std::string title = fmt::format(
+      "{}: {} of {} points", config.name, with_thousands(static_cast<double>(summary.chosen)),
+      with_thousands(static_cast<double>(summary.ground_set.points)));
+  const auto stages = stages_of(summary.ground_set.points, summary.chosen, progress);
+  double seconds = 0;
+  for (const SelectionStage& stage : stages) seconds += stage.seconds;
+  draw_progress(stages, fmt::format("{}, in {}", title, format_seconds(seconds)))
+      .write(folder / "progress.svg");
+  if (mapped == nullptr) return;
+  draw_map(map_selection(selection, NpyFile(mapped->vectors()), config.plan.settings.seed), title)
+      .write(folder / "map.svg");
+}
+
 /// Of an input that has not been read: what it is, and what would be done.
 int check_input(const actors::AppRun& run, const SelectConfig& config) {
   InputKind kind = InputKind::kVectors;
@@ -301,11 +321,13 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
                     format_bytes(memory.most()), format_bytes(config.cluster.memory)));
 
   const std::string digest = digest_of(plan, known);
+  const std::optional<SelectionProgress> before = progress.selection(digest);
+  SelectionProgress reached = before.value_or(SelectionProgress());
   SelectionRun selection(workers, plan, {.tell = note, .keep = [&](const SelectionProgress& now) {
+                                           reached = now;
                                            progress.write(now, digest);
                                          }});
   const TimePoint selecting = clock.now();
-  const std::optional<SelectionProgress> before = progress.selection(digest);
   if (before)
     note(fmt::format("goes on after {} step{} of bounding and {} round{}", before->decided.size(),
                      before->decided.size() == 1 ? "" : "s", before->round,
@@ -314,6 +336,8 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   const double seconds = in_seconds(clock.now() - selecting);
   const auto sheet = write_results(selection, known.points, config.input ? &*config.input : nullptr,
                                    prepared ? &*prepared : nullptr, plan.settings.seed, run.out);
+  const bool has_map = prepared && !config.neighbours;
+  draw_pictures(selection, summary, reached, config, has_map ? &*prepared : nullptr, run.out);
   progress.remove();
   workers.all().call<&SelectionWorker::clean>().get();
 
@@ -362,6 +386,9 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
       as_units(summary.random_score, plan) / static_cast<double>(summary.chosen),
       with_thousands(static_cast<double>(summary.point_visits) / seconds), format_bytes(peak)));
   note("digest " + summary.digest);
+  note(fmt::format("{} shows how points were decided{}", (run.out / "progress.svg").string(),
+                   has_map ? ", map.svg where the chosen ones lie"
+                           : "; there is no map.svg, as the graph was not made of vectors"));
   if (sheet) note(sheet->string() + " shows some of them beside neighbours that were left out");
   if (prepared && !prepared->data_section.empty())
     note(fmt::format("to train on them, with this data: --set data.subset={}", run.out.string()));

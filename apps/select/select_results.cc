@@ -5,43 +5,16 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <queue>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "apps/data/chosen_rows.h"
+#include "apps/select/drawn_points.h"
 #include "apps/select_input/contact_sheet.h"
 #include "apps/select_input/row_places.h"
 #include "core/base/error.h"
 
 namespace weft::apps {
-namespace {
-
-/// Some chosen points, drawn at random.
-class Drawn final {
- public:
-  explicit Drawn(std::uint64_t seed) : seed_(seed) {}
-  void offer(PointId id) {
-    largest_.emplace(draw_of(id, seed_), id);
-    if (largest_.size() > kStripsOfSheet) largest_.pop();
-  }
-  /// Ascending.
-  std::vector<PointId> take() {
-    std::vector<PointId> ids;
-    for (; !largest_.empty(); largest_.pop()) ids.push_back(largest_.top().second);
-    std::ranges::sort(ids);
-    return ids;
-  }
-
- private:
-  using Draw = std::pair<std::int64_t, PointId>;
-  const std::uint64_t seed_;
-  std::priority_queue<Draw> largest_;  ///< The largest draw on top.
-};
-
-}  // namespace
-
 std::optional<std::filesystem::path> write_results(SelectionRun& selection, std::uint64_t points,
                                                    const SelectInput* input,
                                                    const PreparedInput* prepared,
@@ -54,7 +27,7 @@ std::optional<std::filesystem::path> write_results(SelectionRun& selection, std:
     places.emplace(prepared->places());
   table << "point\tutility\tgain\tdecided_by" << (places ? "\tpath\toffset\tlength\tlabel" : "")
         << "\n";
-  Drawn drawn(seed);
+  DrawnPoints drawn(kStripsOfSheet, seed);
   std::uint64_t count = 0;
   selection.each_result([&](const ResultPoint& point) {
     table << fmt::format("{}\t{:.5f}\t{}\t{}", point.id, point.utility / 65535.0, point.gain,

@@ -67,6 +67,7 @@ struct RoundResult {
   std::uint32_t partitions = 0;
   std::uint64_t largest = 0;  ///< Points of the largest partition.
   std::uint64_t points = 0;   ///< Left.
+  double seconds = 0;         ///< It took; measured by SelectionRun alone.
 };
 
 struct RoundsResult {

@@ -63,6 +63,7 @@ void SelectionRun::bound() {
   }
   const std::vector<std::uint64_t> before = progress_.decided;
   for (const std::uint64_t decided : before) loop.decided(decided);
+  TimePoint step_began = began;
   for (; loop.next() != BoundingLoop::Step::kDone;) {
     BoundRequest request{loop.steps(), loop.next(), 0, 0};
     if (loop.next() == BoundingLoop::Step::kShrink)
@@ -80,6 +81,9 @@ void SelectionRun::bound() {
     }
     loop.decided(decided);
     progress_.decided.push_back(decided);
+    const TimePoint now = clock_.now();
+    progress_.step_seconds.push_back(in_seconds(now - step_began));
+    step_began = now;
     keep();
   }
   progress_.bounding_done = true;
@@ -140,13 +144,15 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
     const auto round = static_cast<std::uint32_t>(summary_.rounds.size() + 1);
     if (round > progress_.round) {
       const TimePoint began = clock_.now();
-      progress_.rounds.push_back(run_round(round, planned));
+      RoundResult result = run_round(round, planned);
+      result.seconds = in_seconds(clock_.now() - began);
+      progress_.rounds.push_back(result);
       progress_.round = round;
       keep();
       tell(fmt::format("round {} of {}: {} points in {} partition{}, {} stay, {}", round,
                        rounds.rounds, planned.points, planned.partitions,
                        planned.partitions == 1 ? "" : "s", planned.stay,
-                       format_seconds(in_seconds(clock_.now() - began))));
+                       format_seconds(result.seconds)));
     }
     summary_.point_visits += planned.points;
     summary_.rounds.push_back(progress_.rounds.at(round - 1));

@@ -25,6 +25,7 @@ struct SelectionPlan {
 /// How far a selection is: all that must be known to go on. A value.
 struct SelectionProgress {
   std::vector<std::uint64_t> decided;  ///< By each step of bounding.
+  std::vector<double> step_seconds;    ///< That each of these took.
   bool bounding_done = false;
   std::uint32_t round = 0;  ///< The last one that is done.
   std::vector<RoundResult> rounds;

@@ -63,6 +63,8 @@ TEST_F(Select, ChoosesTheSameWithAnyWorkersAndHostsAndAfterAKill) {
   EXPECT_EQ(one["chosen"], 20'000);
   EXPECT_GT(one["score"], one["random_score"]);
   EXPECT_EQ(std::filesystem::file_size(processes.directory() / "two/points.u32"), 80'000U);
+  EXPECT_THAT(read_file(processes.directory() / "two/progress.svg"),
+              HasSubstr("20,000 of 200,000 points"));
   for (const auto& use : one["workers"]) {
     EXPECT_LT(use["peak_bytes"], 96 << 20);
     EXPECT_LE(use["shard_reads"], 32 * 4) << "half the shards, once a round and once at the end";

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "apps/selection/point.h"
+
+namespace weft::apps {
+
+/// Some of the points that are offered, drawn at random: those of the smallest draws, so that what
+/// is drawn of all points and what is drawn of a part of them have as many in common as can be. One
+/// thread.
+class DrawnPoints final {
+ public:
+  DrawnPoints(std::size_t capacity, std::uint64_t seed) : capacity_(capacity), seed_(seed) {}
+
+  void offer(PointId id) {
+    const Draw draw{draw_of(id, seed_), id};
+    if (smallest_.size() == capacity_) {
+      if (!(draw < smallest_.top())) return;
+      smallest_.pop();
+    }
+    smallest_.push(draw);
+  }
+  /// Ascending; none are left.
+  std::vector<PointId> take() {
+    std::vector<PointId> ids;
+    for (; !smallest_.empty(); smallest_.pop()) ids.push_back(smallest_.top().second);
+    std::ranges::sort(ids);
+    return ids;
+  }
+
+ private:
+  using Draw = std::pair<std::int64_t, PointId>;
+  const std::size_t capacity_;
+  const std::uint64_t seed_;
+  std::priority_queue<Draw> smallest_;  ///< The largest of them on top.
+};
+
+}  // namespace weft::apps
