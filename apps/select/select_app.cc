@@ -172,9 +172,10 @@ KnownPoints find_points(SelectionWorkers& workers, const SelectConfig& config,
 void draw_pictures(SelectionRun& selection, const SelectionSummary& summary,
                    const SelectionProgress& progress, const SelectConfig& config,
                    const PreparedInput* mapped, const std::filesystem::path& folder) {
-  const std::string title = fmt::format(
-      "{}: {} of {} points", config.name, with_thousands(static_cast<double>(summary.chosen)),
-      with_thousands(static_cast<double>(summary.ground_set.points)));
+  const std::string title =
+      fmt::format("{}: {} of {} points chosen", config.name,
+                  with_thousands(static_cast<double>(summary.chosen)),
+                  with_thousands(static_cast<double>(summary.ground_set.points)));
   const auto stages = stages_of(summary.ground_set.points, summary.chosen, progress);
   double seconds = 0;
   for (const SelectionStage& stage : stages) seconds += stage.seconds;

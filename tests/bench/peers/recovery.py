@@ -31,7 +31,7 @@ def train(arguments):
         from torch.nn import functional
         from torch.nn.parallel import DistributedDataParallel
     except ImportError as error:
-        sys.exit(f"PyTorch is missing ({error}); see tests/bench/peers/pytorch_venv")
+        sys.exit(f"PyTorch is missing ({error}); see tests/bench/peers/peer_venv")
     from pytorch_models import Gpt
 
     torch.set_num_threads(1)
