@@ -206,8 +206,8 @@ CLI::App* add_select(CLI::App& app, SelectOptions& options) {
   command
       ->add_option(
           "input", options.input,
-          "Pictures or texts (a folder), vectors (.npy, .safetensors), fashion-mnist, kjv, "
-          "linux-doc; or a run file")
+          "Pictures or texts (a folder), vectors (.npy, .safetensors, .parquet), fashion-mnist, "
+          "kjv, linux-doc; or a run file")
       ->type_name("INPUT");
   command->add_option("--budget", options.budget, "How many: 10%, or a number; default: 10%")
       ->type_name("SHARE");

@@ -53,7 +53,8 @@ std::vector<fs::path> files_in(const fs::path& folder) {
     throw_error(ErrorCode::kNotFound, "there is no folder {}", folder.string());
   std::vector<fs::path> files = files_below(folder, "");
   if (files.empty())
-    throw_error(ErrorCode::kInvalidArgument, "{} has no files: put texts there, or PNG pictures",
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} has no files: put texts, PNG pictures or .parquet files there",
                 folder.string());
   return files;
 }

@@ -91,6 +91,9 @@ nlohmann::ordered_json make_graph(actors::Cluster& cluster, const ClusterWorkers
   if (config.neighbours) {
     settings.input.neighbours = config.neighbours->string();
     settings.input.similarities = config.similarities->string();
+  } else if (prepared.has_neighbours) {
+    settings.input.neighbours = prepared.neighbours().string();
+    settings.input.similarities = prepared.similarities().string();
   } else {
     settings.input.vectors = prepared.vectors().string();
   }
@@ -189,26 +192,30 @@ void draw_pictures(SelectionRun& selection, const SelectionSummary& summary,
 /// Of an input that has not been read: what it is, and what would be done.
 int check_input(const actors::AppRun& run, const SelectConfig& config) {
   InputKind kind = InputKind::kVectors;
+  std::optional<std::uint64_t> rows;  // if that is known without reading them
   try {
     kind = kind_of_input(config.input->path);
+    if (is_parquet(config.input->path)) rows = check_parquet(*config.input);
   } catch (const Error& error) {
     throw Error(ErrorCode::kInvalidConfig, run.config.string() + ": input: " + error.message());
   }
   if (run.quiet) return kDone;
   if (run.json) {
-    const nlohmann::ordered_json json = {{"file", run.config.string()},
-                                         {"valid", true},
-                                         {"problems", nlohmann::ordered_json::array()},
-                                         {"name", config.name},
-                                         {"input", config.input->path},
-                                         {"kind", to_string(kind)}};
+    nlohmann::ordered_json json = {{"file", run.config.string()},
+                                   {"valid", true},
+                                   {"problems", nlohmann::ordered_json::array()},
+                                   {"name", config.name},
+                                   {"input", config.input->path},
+                                   {"kind", to_string(kind)}};
+    if (rows) json["rows"] = *rows;
     say(stdout, "{}\n", json.dump(2));
     return kDone;
   }
   const Screen screen = Screen::standard_output();
   print_row(screen, "input",
-            fmt::format("{}, {}; how many rows is known once it has been read", config.input->path,
-                        to_string(kind)));
+            fmt::format("{}, {}; {}", config.input->path, to_string(kind),
+                        rows ? with_thousands(static_cast<double>(*rows)) + " rows"
+                             : "how many rows is known once it has been read"));
   print_row(screen, "objective", objective_text(config.plan));
   print_row(screen, "bounding", bounding_text(config.plan.settings));
   return kDone;

@@ -75,7 +75,11 @@ void read_files(const ConfigNode& node, SelectConfig& config) {
     texts.data.text = input.path;
     input.pieces = texts;
   }
-  if (const auto neighbours = node.find("neighbors")) {
+  node.read("id", input.id);
+  const auto neighbours = node.find("neighbors");
+  if (neighbours && neighbours->kind() == ConfigNode::Kind::kScalar) {
+    node.read("neighbors", input.neighbours);
+  } else if (neighbours) {
     config.neighbours = neighbours->at("ids").as_path();
     config.similarities = neighbours->at("similarities").as_path();
   }
@@ -190,9 +194,9 @@ std::uint32_t SelectConfig::num_workers() const {
 
 std::filesystem::path SelectConfig::prepared() const {
   // By what it is made of: several selections may share a scratch folder.
-  const std::string made_of =
-      fmt::format("{} {} {} {} {} {}", input->path, input->vector, input->utility, input->words,
-                  input->pieces ? input->pieces->sequence : 0, input->seed);
+  const std::string made_of = fmt::format(
+      "{} {} {} {} {} {} {} {}", input->path, input->vector, input->utility, input->id,
+      input->neighbours, input->words, input->pieces ? input->pieces->sequence : 0, input->seed);
   return scratch / ("input-" + sha256(std::as_bytes(std::span(made_of))).substr(0, 12));
 }
 

@@ -32,7 +32,8 @@ struct SelectConfig {
   std::optional<std::filesystem::path> points = {};  ///< `input.points`: a store that is there.
   GeneratedPoints generated = {};                    ///< `input.generated`: made in `scratch`.
   std::optional<SelectInput> input = {};             ///< `input.path`, and what belongs to it.
-  /// `input.neighbors`: .npy files of ids and of similarities; else the graph is made of vectors.
+  /// `input.neighbors`: .npy files of ids and of similarities; else the graph is made of vectors,
+  /// or of a column of the input.
   std::optional<std::filesystem::path> neighbours = {}, similarities = {};
   std::uint32_t num_neighbours = 10;
   double recall = 0.95;

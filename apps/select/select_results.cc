@@ -5,16 +5,66 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "apps/data/chosen_rows.h"
+#include "apps/parquet/parquet.h"
 #include "apps/select/drawn_points.h"
 #include "apps/select_input/contact_sheet.h"
 #include "apps/select_input/row_places.h"
 #include "core/base/error.h"
 
 namespace weft::apps {
+namespace {
+
+/// A text within a line of a table.
+std::string in_table(const RowId& id) {
+  if (const auto* integer = std::get_if<std::int64_t>(&id)) return std::to_string(*integer);
+  std::string text;
+  for (const char c : std::get<std::string>(id)) {
+    if (c == '\t') text += "\\t";
+    else if (c == '\n') text += "\\n";
+    else if (c == '\r') text += "\\r";
+    else if (c == '\\') text += "\\\\";
+    else text += c;
+  }
+  return text;
+}
+
+/// Chosen rows as Parquet, in parts that engines can read side by side.
+class ChosenParquet final {
+ public:
+  static constexpr std::uint64_t kRowsOfPart = 1 << 22;
+
+  explicit ChosenParquet(std::filesystem::path folder) : folder_(std::move(folder)) {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void append(const ChosenParquetRow& row) {
+    if (rows_ % kRowsOfPart == 0) {
+      close();
+      part_ = parquet_library().create(folder_ /
+                                       fmt::format("part-{:05}.parquet", rows_ / kRowsOfPart));
+    }
+    part_->append(row);
+    ++rows_;
+  }
+  void close() {
+    if (part_) part_->close();
+    part_.reset();
+  }
+
+ private:
+  const std::filesystem::path folder_;
+  std::unique_ptr<ParquetWriter> part_;
+  std::uint64_t rows_ = 0;
+};
+
+}  // namespace
+
 std::optional<std::filesystem::path> write_results(SelectionRun& selection, std::uint64_t points,
                                                    const SelectInput* input,
                                                    const PreparedInput* prepared,
@@ -23,9 +73,15 @@ std::optional<std::filesystem::path> write_results(SelectionRun& selection, std:
   std::ofstream table(folder / "chosen.tsv");
   std::ofstream ids(ChosenRows::rows_in(folder), std::ios::binary);
   std::optional<RowPlaces> places;
-  if (prepared != nullptr && prepared->kind != InputKind::kVectors)
-    places.emplace(prepared->places());
-  table << "point\tutility\tgain\tdecided_by" << (places ? "\tpath\toffset\tlength\tlabel" : "")
+  const bool has_ids = prepared != nullptr && prepared->has_ids;
+  const bool has_contents = prepared != nullptr && prepared->kind != InputKind::kVectors;
+  if (has_ids || has_contents) places.emplace(prepared->places());
+  std::optional<ChosenParquet> parquet;
+  if (has_ids) parquet.emplace(folder / "chosen.parquet");
+  table << "point\tutility\tgain\tdecided_by"
+        << (has_ids        ? "\tid\tpath\trow"
+            : has_contents ? "\tpath\toffset\tlength\tlabel"
+                           : "")
         << "\n";
   DrawnPoints drawn(kStripsOfSheet, seed);
   std::uint64_t count = 0;
@@ -37,19 +93,28 @@ std::optional<std::filesystem::path> write_results(SelectionRun& selection, std:
       const auto number = [](const std::optional<std::uint64_t>& value) {
         return value ? std::to_string(*value) : std::string();
       };
-      table << "\t" << place.path << "\t" << number(place.offset) << "\t" << number(place.length)
-            << "\t" << place.label;
+      if (has_ids) table << "\t" << in_table(place.id.value());
+      table << "\t" << place.path << "\t" << number(place.offset);
+      if (has_contents) table << "\t" << number(place.length) << "\t" << place.label;
+      if (parquet)
+        parquet->append({.id = place.id.value(),
+                         .path = place.path,
+                         .row = place.offset.value(),
+                         .utility = static_cast<float>(point.utility / 65535.0),
+                         .gain = point.gain,
+                         .round = point.round});
     }
     table << "\n";
     ids.write(reinterpret_cast<const char*>(&point.id), sizeof(point.id));
     drawn.offer(point.id);
     ++count;
   });
+  if (parquet) parquet->close();
   if (!table.flush() || !ids.flush())
     throw_error(ErrorCode::kResourceExhausted, "cannot write the results into {}; make room there",
                 folder.string());
   ChosenRows::describe(folder, count, points, prepared == nullptr ? "" : prepared->data_digest);
-  if (!places) return std::nullopt;
+  if (!has_contents) return std::nullopt;
   const std::vector<PointId> shown = drawn.take();
   std::vector<RejectedNeighbour> neighbours;
   std::set<std::uint64_t> beside;

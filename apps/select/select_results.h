@@ -12,8 +12,10 @@ namespace weft::apps {
 
 /// Leaves what was chosen in a run's folder, point by point, whatever their number:
 ///
-///   chosen.tsv    each chosen point: where it came from, utility, gain, by what it was decided
+///   chosen.tsv    each chosen point: what it is called, where it came from, utility, gain, by what
+///                 it was decided
 ///   points.u32    the ids alone, to be mapped; subset.json, what they belong to
+///   chosen.parquet  of Parquet files: a folder of such, a row for each chosen one with its id
 ///   chosen.png    of pictures, chosen.txt of texts: some chosen ones beside neighbours left out
 ///
 /// Of so many `points`. `prepared`: of an input; nothing where points were given or generated.

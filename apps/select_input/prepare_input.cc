@@ -33,6 +33,8 @@ std::string json_of(const PreparedInput& prepared, const std::string& path) {
                                        {"rows", prepared.rows},
                                        {"width", prepared.width},
                                        {"flat", prepared.flat},
+                                       {"has_ids", prepared.has_ids},
+                                       {"has_neighbours", prepared.has_neighbours},
                                        {"made_of", prepared.made_of},
                                        {"of", prepared.rows},
                                        {"data_digest", prepared.data_digest},
@@ -75,6 +77,8 @@ std::optional<PreparedInput> read_prepared_input(const fs::path& folder) {
     json.at("rows").get_to(prepared.rows);
     json.at("width").get_to(prepared.width);
     json.at("flat").get_to(prepared.flat);
+    json.at("has_ids").get_to(prepared.has_ids);
+    json.at("has_neighbours").get_to(prepared.has_neighbours);
     json.at("made_of").get_to(prepared.made_of);
     json.at("data_digest").get_to(prepared.data_digest);
     json.at("data").get_to(prepared.data_section);
@@ -85,8 +89,12 @@ std::optional<PreparedInput> read_prepared_input(const fs::path& folder) {
     throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; remove it, to prepare the input again",
                 prepared.description().string(), error.what());
   }
-  const NpyFile vectors(prepared.vectors());
-  if (vectors.rows() != prepared.rows || vectors.columns() != prepared.width ||
+  const auto has_vectors = [&] {
+    const NpyFile vectors(prepared.vectors());
+    return vectors.rows() == prepared.rows && vectors.columns() == prepared.width;
+  };
+  if ((prepared.width > 0 && !has_vectors()) ||
+      (prepared.has_neighbours && NpyFile(prepared.similarities()).rows() != prepared.rows) ||
       (!prepared.flat && NpyFile(prepared.utility()).rows() != prepared.rows))
     throw_error(ErrorCode::kDataLoss,
                 "{} does not fit the files beside it; remove it, to prepare "
@@ -98,6 +106,11 @@ std::optional<PreparedInput> read_prepared_input(const fs::path& folder) {
 PreparedInput prepare_input(const SelectInput& input, const fs::path& folder, Device& device,
                             const PrepareProgress& progress, const std::stop_token& stop) {
   const InputKind kind = kind_of_input(input.path);
+  if (!is_parquet(input.path) && !(input.id.empty() && input.neighbours.empty()))
+    throw_error(ErrorCode::kInvalidArgument,
+                "input.id and a column in input.neighbors are of Parquet files, but {} is none: "
+                "leave them out",
+                input.path);
   const std::string request = request_of(input, kind);
   if (auto found = find(folder, request)) return *std::move(found);
   PreparedInput result{.folder = folder, .kind = kind, .request = request};
@@ -107,8 +120,8 @@ PreparedInput prepare_input(const SelectInput& input, const fs::path& folder, De
     throw_error(ErrorCode::kUnavailable, "cannot write to {}: {}", folder.string(),
                 failed.message());
   // First the description: without it nothing counts.
-  for (const fs::path& file :
-       {result.description(), result.vectors(), result.utility(), result.places()})
+  for (const fs::path& file : {result.description(), result.vectors(), result.utility(),
+                               result.neighbours(), result.similarities(), result.places()})
     fs::remove(file);
   Preparation preparation(input, device, progress, stop, result);
   switch (kind) {

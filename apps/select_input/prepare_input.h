@@ -16,10 +16,12 @@ namespace weft::apps {
 
 /// An input as vectors and utilities on disk:
 ///
-///   vectors.npy   float32, rows x width; a link, where the input is such a file
-///   utility.npy   float32 of 0 to 1 for each row; not there if flat
-///   rows.jsonl    where each row came from (row_places.h); not there for vectors
-///   input.json    this, written last
+///   vectors.npy       float32, rows x width; a link, where the input is such a file
+///   utility.npy       float32 of at least 0 for each row; not there if flat
+///   neighbours.npy    int64, rows of each row's, -1 for none, and similarities.npy; where they are
+///                     given
+///   rows.jsonl        where each row came from (row_places.h); not there for vectors without ids
+///   input.json        this, written last
 ///
 /// A value.
 struct PreparedInput {
@@ -27,6 +29,8 @@ struct PreparedInput {
   InputKind kind = InputKind::kVectors;
   std::uint64_t rows = 0, width = 0;
   bool flat = true;              ///< All utilities are the same.
+  bool has_ids = false;          ///< Places have what the input names rows by; see RowPlace.
+  bool has_neighbours = false;   ///< They are given; there may be no vectors then, of width 0.
   std::string made_of = {};      ///< For people: "features of a coarse model (..), margins".
   std::string data_digest = {};  ///< What rows belong to, as `data.subset` checks it by.
   std::string digest = {};       ///< Of vectors and utilities.
@@ -38,6 +42,8 @@ struct PreparedInput {
 
   std::filesystem::path vectors() const { return folder / "vectors.npy"; }
   std::filesystem::path utility() const { return folder / "utility.npy"; }
+  std::filesystem::path neighbours() const { return folder / "neighbours.npy"; }
+  std::filesystem::path similarities() const { return folder / "similarities.npy"; }
   std::filesystem::path places() const { return folder / "rows.jsonl"; }
   std::filesystem::path description() const { return folder / "input.json"; }
 };
@@ -55,9 +61,9 @@ using PrepareProgress = std::function<void(const PrepareStage&)>;
 /// Pictures with labels: features of a coarse model and its margins, trained and computed on
 /// `device` alone. Pictures without: pixels, less their mean, through a random matrix. Texts:
 /// hashed words and pairs of them. All in blocks of fixed rows, in one thread: the same bits
-/// whatever the number of workers that choose. Memory grows with the largest file; with the number
-/// of rows only where pictures have labels, or a text is cut into tokens (as when training on
-/// them), or tensors are not f32.
+/// whatever the number of workers that choose. Memory grows with the largest file, unless it is of
+/// vectors; with the number of rows only where pictures have labels, or a text is cut into tokens
+/// (as when training on them), or tensors are not f32.
 ///
 /// Throws Error(kInvalidArgument) and others that name file and row and say what to do, for inputs
 /// that are empty, damaged or not what they should be; Error(kCancelled) if asked to stop.

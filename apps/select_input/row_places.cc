@@ -9,7 +9,9 @@
 namespace weft::apps {
 
 std::string RowPlace::json() const {
-  nlohmann::ordered_json json = {{"path", path}};
+  nlohmann::ordered_json json;
+  if (id) std::visit([&](const auto& value) { json["id"] = value; }, *id);
+  json["path"] = path;
   if (offset) json["offset"] = *offset;
   if (length) json["length"] = *length;
   if (!label.empty()) json["label"] = label;
@@ -30,6 +32,8 @@ RowPlace RowPlaces::at(std::uint64_t row) {
     if (json.contains("offset")) place.offset = json["offset"].get<std::uint64_t>();
     if (json.contains("length")) place.length = json["length"].get<std::uint64_t>();
     place.label = json.value("label", "");
+    if (json.contains("id") && json["id"].is_string()) place.id = json["id"].get<std::string>();
+    else if (json.contains("id")) place.id = json["id"].get<std::int64_t>();
     return place;
   } catch (const std::exception& error) {
     throw_error(ErrorCode::kDataLoss, "{} is damaged at row {}: {}; prepare the input again",

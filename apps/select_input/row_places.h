@@ -6,15 +6,18 @@
 #include <optional>
 #include <string>
 
+#include "apps/parquet/parquet.h"
+
 namespace weft::apps {
 
 /// Where a row came from. A value.
 struct RowPlace {
   std::string path;  ///< Of the file.
-  /// Bytes of an unpacked text; tokens, of a text in pieces; pictures, of a file of many.
+  /// Bytes of an unpacked text; tokens, of a text in pieces; pictures or rows, of a file of many.
   std::optional<std::uint64_t> offset = {};
   std::optional<std::uint64_t> length = {};
   std::string label = {};
+  std::optional<RowId> id = {};  ///< What the input names the row by.
 
   /// {"path": "texts/a.txt", "offset": 410, "length": 395}: what is not there is left out.
   std::string json() const;

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kFolderPixels = 32;  // of a side
 constexpr double kFolderTestFraction = 0.1;
+constexpr std::string_view kParquet = ".parquet";
 constexpr std::array kPictures = {".png",  ".jpg", ".jpeg", ".gif", ".bmp",
                                   ".webp", ".tif", ".tiff", ".ppm", ".pgm"};
 
@@ -30,6 +31,10 @@ std::string extension_of(const fs::path& path) {
 /// What most of its files are; what is of another kind is refused where it is read.
 InputKind kind_of_folder(const fs::path& folder) {
   const std::vector<fs::path> files = files_in(folder);
+  if (extension_of(folder) == kParquet) return InputKind::kVectors;
+  const auto of_vectors = std::ranges::count_if(
+      files, [](const fs::path& path) { return extension_of(path) == kParquet; });
+  if (2 * of_vectors >= std::ssize(files)) return InputKind::kVectors;
   const auto pictures = std::ranges::count_if(files, [](const fs::path& path) {
     return std::ranges::find(kPictures, extension_of(path)) != kPictures.end();
   });
@@ -38,12 +43,14 @@ InputKind kind_of_folder(const fs::path& folder) {
 
 InputKind kind_of_file(const fs::path& path) {
   const std::string extension = extension_of(path);
-  if (extension == ".npy" || extension == ".safetensors") return InputKind::kVectors;
+  if (extension == ".npy" || extension == ".safetensors" || extension == kParquet)
+    return InputKind::kVectors;
   if (extension == ".txt" || extension == ".md" || extension == ".rst" || extension == ".gz" ||
       extension.empty())
     return InputKind::kTexts;
   throw_error(ErrorCode::kInvalidArgument,
-              "{} cannot be chosen from: give vectors as .npy or .safetensors, a text as .txt, or "
+              "{} cannot be chosen from: give vectors as .npy, .safetensors or .parquet, a text as "
+              ".txt, or "
               "the folder of texts or PNG pictures",
               path.string());
 }
@@ -59,6 +66,23 @@ InputKind kind_of_input(const std::string& path) {
               "there is no file or folder {}; data sets with a name are fashion-mnist, kjv and "
               "linux-doc",
               path);
+}
+
+bool is_parquet(const std::string& path) {
+  // A folder may be named so, as Spark's are.
+  if (fs::is_directory(path)) return kind_of_folder(path) == InputKind::kVectors;
+  return extension_of(path) == kParquet;
+}
+
+std::vector<fs::path> parquet_files(const std::string& path) {
+  if (!fs::is_directory(path)) return {path};
+  std::vector<fs::path> files = files_in(path);
+  std::erase_if(files, [](const fs::path& file) {
+    return extension_of(file) != kParquet || file.filename().string().starts_with('_');
+  });
+  if (files.empty())
+    throw_error(ErrorCode::kInvalidArgument, "{} has no .parquet files to choose from", path);
+  return files;
 }
 
 std::string_view to_string(InputKind kind) {

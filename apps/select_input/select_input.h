@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "apps/classification/coarse_model.h"
 #include "apps/data/text_data_config.h"
@@ -20,14 +22,19 @@ struct TextPieces {
 
 /// What is chosen from, and how it becomes vectors and utilities. A value.
 struct SelectInput {
-  /// A file of vectors (.npy, .safetensors), a folder of pictures, a text file or a folder of them,
-  /// or a data set by name: "fashion-mnist", "kjv", "linux-doc".
+  /// A file of vectors (.npy, .safetensors, .parquet) or a folder of .parquet files, a folder of
+  /// pictures, a text file or a folder of them, or a data set by name: "fashion-mnist", "kjv",
+  /// "linux-doc".
   std::string path;
-  /// The tensor of a .safetensors file that has the vectors; empty: its only one.
+  /// The tensor of a .safetensors file, or the column of Parquet files, that has the vectors;
+  /// empty: the only one.
   std::string vector = {};
-  /// "margin" (of pictures with labels), "flat", the name of a tensor beside the vectors, or a .npy
-  /// file of a number for each row; empty: margin where there are labels, else flat.
+  /// "margin" (of pictures with labels), "flat", the name of a tensor or column beside the vectors,
+  /// or a .npy file of a number for each row; empty: margin where there are labels, else flat.
   std::string utility = {};
+  /// Columns of Parquet files: what names rows (empty: "id", or else rows have numbers), and the
+  /// neighbours of each, by these names (empty: they are found).
+  std::string id = {}, neighbours = {};
   std::uint64_t seed = 1;  ///< Of projections.
 
   /// Pictures, as the run that will train on the chosen ones reads them; nothing:
@@ -47,6 +54,16 @@ enum class InputKind : std::uint8_t { kVectors, kPictures, kTexts };
 InputKind kind_of_input(const std::string& path);
 /// "vectors", "pictures" or "texts".
 std::string_view to_string(InputKind kind);
+
+/// Whether these are Parquet files: the file, or the most of a folder's.
+bool is_parquet(const std::string& path);
+/// Of such an input: its files by path, without what engines put beside them (_SUCCESS, hidden
+/// ones). Throws Error(kInvalidArgument) if there are none.
+std::vector<std::filesystem::path> parquet_files(const std::string& path);
+/// Opens them and looks for the columns, and reads no row: gives their number. Throws
+/// Error(kInvalidArgument), which names the columns there are, where one is missing or of another
+/// type.
+std::uint64_t check_parquet(const SelectInput& input);
 
 /// The `data:` section that reads these pictures. Labels are those of the folder, if it has some.
 ImageDataConfig image_data_of(const SelectInput& input);

@@ -10,7 +10,7 @@
 #include "apps/selection/centroids.h"
 #include "apps/selection/graph_worker.h"
 #include "apps/selection/internal/cell_group.h"
-#include "apps/selection/internal/shard_spills.h"
+#include "apps/selection/shard_spills.h"
 #include "core/base/error.h"
 #include "core/spill/spill_file.h"
 

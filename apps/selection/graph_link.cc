@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "apps/selection/graph_worker.h"
-#include "apps/selection/internal/shard_spills.h"
+#include "apps/selection/shard_spills.h"
 #include "core/base/error.h"
 #include "core/spill/spill_file.h"
 

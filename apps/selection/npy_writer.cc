@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include "core/base/check.h"
@@ -21,12 +22,13 @@ namespace {
 constexpr std::size_t kHeaderBytes = 128;  // a multiple of 64, as NumPy's are
 
 /// In format 1; its length does not depend on the number of rows, which is written last.
-std::string header_of(std::uint64_t rows, std::uint64_t columns) {
+std::string header_of(NpyFile::Elements elements, std::uint64_t rows, std::uint64_t columns) {
   std::string header("\x93NUMPY\x01\0", 8);
   constexpr std::size_t kLength = kHeaderBytes - 10;
   header += static_cast<char>(kLength & 0xff);
   header += static_cast<char>(kLength >> 8);
-  header += fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},{}), }}", rows,
+  header += fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({},{}), }}",
+                        elements == NpyFile::Elements::kFloats ? "<f4" : "<i8", rows,
                         columns == 1 ? "" : fmt::format(" {}", columns));
   header.resize(kHeaderBytes - 1, ' ');
   return header + '\n';
@@ -34,8 +36,8 @@ std::string header_of(std::uint64_t rows, std::uint64_t columns) {
 
 }  // namespace
 
-NpyWriter::NpyWriter(std::filesystem::path path, std::uint64_t columns)
-    : path_(std::move(path)), columns_(columns), temporary_(path_) {
+NpyWriter::NpyWriter(std::filesystem::path path, std::uint64_t columns, NpyFile::Elements elements)
+    : path_(std::move(path)), columns_(columns), elements_(elements), temporary_(path_) {
   static_assert(std::endian::native == std::endian::little);
   WEFT_CHECK(columns > 0, "rows of {} numbers", columns);
   temporary_ += ".new";
@@ -64,17 +66,22 @@ void NpyWriter::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   }
 }
 
-void NpyWriter::append(std::span<const float> values) {
-  WEFT_CHECK(fd_ >= 0 && values.size() % columns_ == 0, "{} values in rows of {}", values.size(),
-             columns_);
-  write(kHeaderBytes + values_ * sizeof(float), std::as_bytes(values));
+template <typename T>
+void NpyWriter::append_values(std::span<const T> values) {
+  constexpr bool kAreFloats = std::is_same_v<T, float>;
+  WEFT_CHECK(fd_ >= 0 && values.size() % columns_ == 0 &&
+                 kAreFloats == (elements_ == NpyFile::Elements::kFloats),
+             "{} values in rows of {}", values.size(), columns_);
+  write(kHeaderBytes + values_ * sizeof(T), std::as_bytes(values));
   values_ += values.size();
-  digest_ = digest_with(digest_, values);
+  digest_ = digest_with(digest_, std::as_bytes(values));
 }
+template void NpyWriter::append_values(std::span<const float> values);
+template void NpyWriter::append_values(std::span<const std::int64_t> values);
 
 void NpyWriter::commit() {
   WEFT_CHECK(fd_ >= 0, "{} is committed", path_.string());
-  const std::string header = header_of(rows(), columns_);
+  const std::string header = header_of(elements_, rows(), columns_);
   write(0, std::as_bytes(std::span(header)));
   if (::fsync(fd_) != 0)
     throw_error(ErrorCode::kResourceExhausted, "cannot flush {} to the disk: {}",
@@ -84,8 +91,8 @@ void NpyWriter::commit() {
   flush_to_disk(path_.parent_path());
 }
 
-std::string digest_with(const std::string& digest, std::span<const float> block) {
-  const std::string both = digest + sha256(std::as_bytes(block));
+std::string digest_with(const std::string& digest, std::span<const std::byte> block) {
+  const std::string both = digest + sha256(block);
   return sha256(std::as_bytes(std::span(both)));
 }
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "apps/selection/internal/shard_spills.h"
+#include "apps/selection/shard_spills.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/codec/bytes.h"

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "apps/selection/greedy.h"
-#include "apps/selection/internal/shard_spills.h"
 #include "apps/selection/partition_part.h"
 #include "apps/selection/selection_worker.h"
+#include "apps/selection/shard_spills.h"
 #include "core/base/error.h"
 
 namespace weft::apps {

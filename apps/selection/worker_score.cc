@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "apps/selection/internal/shard_spills.h"
 #include "apps/selection/selection_worker.h"
+#include "apps/selection/shard_spills.h"
 #include "core/base/error.h"
 #include "core/codec/bytes.h"
 #include "core/spill/spill_file.h"

@@ -7,12 +7,15 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "actors/supervision/proc_stat.h"
+#include "apps/parquet/parquet.h"
 #include "core/base/philox.h"
 #include "tests/apps/selection/npy_writing.h"
+#include "tests/support/parquet_files.h"
 #include "tests/support/real_processes.h"
 
 namespace weft::test {
@@ -159,6 +162,31 @@ TEST_F(Select, ACapThatIsTooSmallIsRefusedAndNamesTheLeast) {
                                             "select from 200000 points in 8 partitions; the least "
                                             "that works is "),
                                   HasSubstr(" MiB, or use more partitions")));
+}
+
+TEST_F(Select, RowsOfParquetFilesAreChosenByTheirIds) {
+  std::string problem = apps::parquet_problem();
+  if (problem.empty()) problem = write_parquet_files(processes.directory());
+  if (!problem.empty()) GTEST_SKIP() << problem;
+  auto& run = processes.run("weft", {"select", "docs", "--budget", "10%", "--out", "chosen",
+                                     "--set", "input.utility=margin"});
+  ASSERT_EQ(run.wait(), 0) << run.text();
+  const auto reader = apps::parquet_library().open(processes.directory() /
+                                                   "chosen/chosen.parquet/part-00000.parquet");
+  reader->select({.id = "id", .utility = "utility"});
+  apps::ParquetRows rows;
+  ASSERT_TRUE(reader->next(rows));
+  EXPECT_EQ(rows.count, 500U);
+  std::istringstream table(read_file(processes.directory() / "chosen/chosen.tsv"));
+  std::string line;
+  std::getline(table, line);
+  EXPECT_EQ(line, "point\tutility\tgain\tdecided_by\tid\tpath\trow");
+  for (std::size_t i = 0; i < rows.count && std::getline(table, line); ++i) {
+    const std::string point = line.substr(0, line.find('\t'));
+    EXPECT_EQ(rows.ids[i], apps::RowId("doc-" + point));
+    EXPECT_THAT(line, AllOf(HasSubstr(fmt::format("\t{:.5f}\t", rows.utilities[i])),
+                            HasSubstr("\tdoc-" + point + "\t")));
+  }
 }
 
 TEST_F(Select, WrongValuesAreTold) {

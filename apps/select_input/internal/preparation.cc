@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "apps/select_input/hashed_ngrams.h"
+#include "apps/selection/neighbours.h"
 #include "apps/selection/npy_file.h"
 #include "core/base/check.h"
 #include "core/base/error.h"
@@ -16,6 +17,11 @@
 
 namespace weft::apps {
 namespace fs = std::filesystem;
+namespace {
+
+constexpr std::uint64_t kLeastWidth = 2;
+
+}  // namespace
 
 Preparation::Preparation(const SelectInput& request, Device& device_to_use,
                          const PrepareProgress& progress, const std::stop_token& stop_token,
@@ -61,17 +67,20 @@ void Preparation::append(std::span<float> vectors) {
 void Preparation::append_place(const RowPlace& place) {
   if (!places_.is_open()) places_.open(result.places(), std::ios::binary | std::ios::trunc);
   places_ << place.json() << '\n';
+  ++num_places_;
 }
 
 void Preparation::commit_vectors() {
-  result.rows = vectors_->rows();
+  result.rows = vectors_ ? vectors_->rows() : num_places_;
   if (result.rows == 0)
     throw_error(ErrorCode::kInvalidArgument, "{} has no rows to choose from", input.path);
   if (result.rows > std::numeric_limits<std::uint32_t>::max())
     throw_error(ErrorCode::kInvalidArgument, "{} has {} rows; at most 2^32 - 1 can be chosen from",
                 input.path, result.rows);
-  vectors_->commit();
-  result.digest = vectors_->digest();
+  if (vectors_) {
+    vectors_->commit();
+    result.digest = vectors_->digest();
+  }
   if (places_.is_open()) places_.close();
   if (!places_)
     throw_error(ErrorCode::kResourceExhausted, "cannot write {}", result.places().string());
@@ -85,21 +94,26 @@ void Preparation::link_vectors(const fs::path& file, std::uint64_t rows, std::si
   fs::create_symlink(fs::absolute(file), result.vectors());
 }
 
-void Preparation::append_utility(NpyWriter& writer, std::span<const float> utility,
-                                 std::string_view source) {
+void Preparation::append_utility(std::span<const float> utility) {
+  if (!utility_) utility_.emplace(result.utility(), 1);
+  utility_->append(utility);
+}
+
+void Preparation::append_checked(std::span<const float> utility, std::string_view source) {
+  const std::uint64_t first = utility_ ? utility_->rows() : 0;
   for (std::size_t i = 0; i < utility.size(); ++i) {
     if (!(utility[i] >= 0 && utility[i] <= 1))
       throw_error(ErrorCode::kInvalidArgument,
                   "{}, row {}: the utility {} does not lie in 0 to 1; scale all to that", source,
-                  writer.rows() + i, utility[i]);
+                  first + i, utility[i]);
   }
-  writer.append(utility);
+  append_utility(utility);
 }
 
-void Preparation::commit_utility(NpyWriter& writer) {
-  writer.commit();
+void Preparation::commit_utility() {
+  utility_->commit();
   result.flat = false;
-  const std::string both = result.digest + "|" + writer.digest();
+  const std::string both = result.digest + "|" + utility_->digest();
   result.digest = sha256(std::as_bytes(std::span(both)));
 }
 
@@ -108,11 +122,9 @@ void Preparation::write_utility(std::span<const float> utility, std::string_view
     throw_error(ErrorCode::kInvalidArgument,
                 "{} has {} utilities for the {} rows of {}: give one for each", source,
                 utility.size(), result.rows, input.path);
-  NpyWriter writer(result.utility(), 1);
   for (std::size_t first = 0; first < utility.size(); first += kBlockRows)
-    append_utility(writer, utility.subspan(first, std::min(kBlockRows, utility.size() - first)),
-                   source);
-  commit_utility(writer);
+    append_checked(utility.subspan(first, std::min(kBlockRows, utility.size() - first)), source);
+  commit_utility();
 }
 
 void Preparation::copy_utility(const fs::path& file) {
@@ -121,15 +133,29 @@ void Preparation::copy_utility(const fs::path& file) {
     throw_error(ErrorCode::kInvalidArgument,
                 "{} has {} rows of {} for the {} rows of {}: give one number for each",
                 file.string(), utility.rows(), utility.columns(), result.rows, input.path);
-  NpyWriter writer(result.utility(), 1);
   std::vector<float> block;
   for (std::uint64_t first = 0; first < result.rows; first += block.size()) {
     block.resize(std::min<std::uint64_t>(kBlockRows, result.rows - first));
     utility.read(first, block);
-    append_utility(writer, block, file.string());
+    append_checked(block, file.string());
     tell("read utilities", first + block.size(), result.rows);
   }
-  commit_utility(writer);
+  commit_utility();
+}
+
+void check_shape(const std::string& source, std::uint64_t rows, std::uint64_t width) {
+  if (rows == 0 || width < kLeastWidth)
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} has {} rows of {} numbers; vectors to choose from are rows of at least {}",
+                source, rows, width, kLeastWidth);
+  if (rows > std::numeric_limits<std::uint32_t>::max())
+    throw_error(ErrorCode::kInvalidArgument, "{} has {} rows; at most 2^32 - 1 can be chosen from",
+                source, rows);
+}
+
+void check_vectors(std::vector<float> block, std::size_t width, const std::string& source,
+                   std::uint64_t first_row) {
+  normalise_vectors(block, width, source, first_row);
 }
 
 std::string digest_of_files(std::span<const fs::path> files) {

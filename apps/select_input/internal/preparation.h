@@ -39,11 +39,14 @@ class Preparation final {
   /// nothing. Throws Error(kInternal) for numbers that are none.
   void append(std::span<float> vectors);
   void append_place(const RowPlace& place);
-  /// All rows are there.
+  /// All rows are there; their vectors too, unless none were begun.
   void commit_vectors();
   /// Takes the vectors as they are in a file, whose blocks have this digest.
   void link_vectors(const std::filesystem::path& file, std::uint64_t rows, std::size_t width,
                     const std::string& digest);
+  /// Utilities of the next rows, a block of a fixed number; all rows' once vectors are committed.
+  void append_utility(std::span<const float> utility);
+  void commit_utility();
   /// By row; all of them. Throws Error(kInvalidArgument), which names `source` and the row, if one
   /// does not lie in 0 to 1.
   void write_utility(std::span<const float> utility, std::string_view source);
@@ -51,25 +54,32 @@ class Preparation final {
   void copy_utility(const std::filesystem::path& file);
 
  private:
-  void append_utility(NpyWriter& writer, std::span<const float> utility, std::string_view source);
-  void commit_utility(NpyWriter& writer);
+  void append_checked(std::span<const float> utility, std::string_view source);
 
   const PrepareProgress& progress_;
   const SteadyClock clock_;
   TimePoint mark_;
-  std::optional<NpyWriter> vectors_;
+  std::optional<NpyWriter> vectors_, utility_;
   std::ofstream places_;
+  std::uint64_t num_places_ = 0;
 };
 
 /// Rows of vectors that are read or made at a time.
 inline constexpr std::size_t kBlockRows = 4096;
 
+/// Throws Error(kInvalidArgument) if so many rows of so many numbers cannot be chosen from.
+void check_shape(const std::string& source, std::uint64_t rows, std::uint64_t width);
+/// Throws Error(kInvalidArgument), which names the row, if a vector has no direction.
+void check_vectors(std::vector<float> block, std::size_t width, const std::string& source,
+                   std::uint64_t first_row);
 /// Names files by path, size and time of the last change.
 std::string digest_of_files(std::span<const std::filesystem::path> files);
 
 /// Makes the rows of each kind: begin_vectors() to commit_vectors(), or link_vectors(); a utility
 /// of their own; and what result says of them.
 void prepare_vectors(Preparation& preparation);
+/// Of these, but for what result says of them.
+void prepare_parquet(Preparation& preparation);
 void prepare_pictures(Preparation& preparation);
 void prepare_texts(Preparation& preparation);
 

@@ -14,25 +14,7 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uint64_t kLeastWidth = 2;
-
 bool is_npy(const std::string& path) { return path.ends_with(".npy"); }
-
-void check_shape(const std::string& source, std::uint64_t rows, std::uint64_t width) {
-  if (rows == 0 || width < kLeastWidth)
-    throw_error(ErrorCode::kInvalidArgument,
-                "{} has {} rows of {} numbers; vectors to choose from are rows of at least {}",
-                source, rows, width, kLeastWidth);
-  if (rows > std::numeric_limits<std::uint32_t>::max())
-    throw_error(ErrorCode::kInvalidArgument, "{} has {} rows; at most 2^32 - 1 can be chosen from",
-                source, rows);
-}
-
-/// Throws if a vector of the block has no direction.
-void check_vectors(std::vector<float> block, std::size_t width, const std::string& source,
-                   std::uint64_t first) {
-  normalise_vectors(block, width, source, first);
-}
 
 void prepare_npy(Preparation& preparation) {
   const std::string& path = preparation.input.path;
@@ -44,7 +26,7 @@ void prepare_npy(Preparation& preparation) {
     preparation.tell("check vectors", first, file.rows());
     block.resize(std::min<std::uint64_t>(kBlockRows, file.rows() - first) * file.columns());
     file.read(first, block);
-    digest = digest_with(digest, block);
+    digest = digest_with(digest, std::as_bytes(std::span(block)));
     check_vectors(block, file.columns(), path, first);
   }
   preparation.link_vectors(path, file.rows(), file.columns(), digest);
@@ -99,15 +81,19 @@ void prepare_safetensors(Preparation& preparation, const SafetensorsFile& file) 
 
 std::string request_of_vectors(const SelectInput& input) {
   std::vector<fs::path> files = {input.path};
+  if (is_parquet(input.path)) files = parquet_files(input.path);
   if (is_npy(input.utility)) files.emplace_back(input.utility);
-  return fmt::format("{}|{}|{}", digest_of_files(files), input.vector, input.utility);
+  return fmt::format("{}|{}|{}|{}|{}", digest_of_files(files), input.vector, input.utility,
+                     input.id, input.neighbours);
 }
 
 void prepare_vectors(Preparation& preparation) {
   const SelectInput& input = preparation.input;
   const bool flat = input.utility.empty() || input.utility == "flat";
   std::optional<SafetensorsFile> tensors;
-  if (is_npy(input.path)) {
+  if (is_parquet(input.path)) {
+    prepare_parquet(preparation);
+  } else if (is_npy(input.path)) {
     if (!flat && !is_npy(input.utility))
       throw_error(ErrorCode::kInvalidArgument,
                   "{} has vectors alone: let input.utility be a .npy file of a number for each, or "
@@ -120,14 +106,15 @@ void prepare_vectors(Preparation& preparation) {
   }
   if (!flat && is_npy(input.utility)) {
     preparation.copy_utility(input.utility);
-  } else if (!flat) {
+  } else if (!flat && tensors) {
     const TensorView tensor = tensor_of(*tensors, input.path, input.utility, "utility");
     preparation.write_utility(tensor.values,
                               fmt::format("{}, tensor {}", input.path, input.utility));
   }
   PreparedInput& result = preparation.result;
-  result.made_of = fmt::format("vectors of {} as they are, {}", input.path,
-                               flat ? "flat utilities" : "utilities of " + input.utility);
+  result.made_of =
+      fmt::format("{} of {} as they are, {}", result.has_neighbours ? "neighbours" : "vectors",
+                  input.path, flat ? "flat utilities" : "utilities of " + input.utility);
   const std::string data = fmt::format("vectors|{}|{}", result.width, result.digest);
   result.data_digest = sha256(std::as_bytes(std::span(data)));
   preparation.took("read");

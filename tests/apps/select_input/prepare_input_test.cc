@@ -313,12 +313,12 @@ TEST_F(PrepareInputTest, InputsThatAreNoneSayWhatCanBeGiven) {
   EXPECT_THAT(refusal({.path = (root_ / "none").string()}).message(),
               AllOf(HasSubstr("there is no file or folder"), HasSubstr("fashion-mnist, kjv")));
   fs::create_directories(root_ / "empty/.git");
-  EXPECT_THAT(
-      refusal({.path = (root_ / "empty").string()}).message(),
-      AllOf(HasSubstr("empty has no files"), HasSubstr("put texts there, or PNG pictures")));
+  EXPECT_THAT(refusal({.path = (root_ / "empty").string()}).message(),
+              AllOf(HasSubstr("empty has no files"),
+                    HasSubstr("put texts, PNG pictures or .parquet files there")));
   write_text("table.csv", "1,2\n");
   EXPECT_THAT(refusal({.path = (root_ / "table.csv").string()}).message(),
-              HasSubstr("give vectors as .npy or .safetensors"));
+              HasSubstr("give vectors as .npy, .safetensors or .parquet"));
   SelectInput absent{.path = "fashion-mnist", .images = default_image_data()};
   absent.images->files = (root_ / "none").string();
   EXPECT_THAT(refusal(absent).message(), HasSubstr("apt-get install dataset-fashion-mnist"));

@@ -94,8 +94,8 @@ TEST_F(NpyFileTest, ReadsWhatIsWrittenInBlocks) {
   std::vector<float> got(6);
   read.read(0, got);
   EXPECT_EQ(got, values);
-  const std::string digest =
-      digest_with(digest_with("", std::span(values).first(4)), std::span(values).subspan(4));
+  const std::string digest = digest_with(digest_with("", std::as_bytes(std::span(values).first(4))),
+                                         std::as_bytes(std::span(values).subspan(4)));
   EXPECT_EQ(vectors.digest(), digest);
 
   NpyWriter numbers(file(), 1);

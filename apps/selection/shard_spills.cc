@@ -1,4 +1,4 @@
-#include "apps/selection/internal/shard_spills.h"
+#include "apps/selection/shard_spills.h"
 
 #include <fmt/format.h>
 

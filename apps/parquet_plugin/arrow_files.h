@@ -1,0 +1,39 @@
+#pragma once
+
+#include <arrow/result.h>
+#include <arrow/status.h>
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "apps/parquet/parquet.h"
+
+namespace weft::apps {
+
+/// All memory of Arrow's comes from the system's allocator: see parquet_library().
+std::unique_ptr<ParquetReader> open_parquet(const std::filesystem::path& path);
+std::unique_ptr<ParquetWriter> create_parquet(const std::filesystem::path& path);
+
+/// What Arrow gives and what it says, as one exception, which whoever knows the file turns into an
+/// Error.
+class ArrowFailure final : public std::exception {
+ public:
+  explicit ArrowFailure(const arrow::Status& status) : status_(status) {}
+  const char* what() const noexcept override { return status_.message().c_str(); }
+  bool is_about_disk() const { return status_.IsIOError(); }
+
+ private:
+  const arrow::Status status_;
+};
+
+inline void expect(const arrow::Status& status) {
+  if (!status.ok()) throw ArrowFailure(status);
+}
+template <typename T>
+T expect(arrow::Result<T> result) {
+  expect(result.status());
+  return std::move(result).MoveValueUnsafe();
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,131 @@
+#include <arrow/array.h>
+#include <arrow/builder.h>
+#include <arrow/io/file.h>
+#include <arrow/memory_pool.h>
+#include <arrow/record_batch.h>
+#include <arrow/table.h>
+#include <arrow/type.h>
+#include <parquet/arrow/writer.h>
+#include <parquet/properties.h>
+
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "apps/parquet_plugin/arrow_files.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+/// Of a row group.
+constexpr std::int64_t kGroupRows = 64 << 10;
+
+class ArrowWriter final : public ParquetWriter {
+ public:
+  explicit ArrowWriter(const std::filesystem::path& path)
+      : path_(path), temporary_(path.string() + ".new") {
+    auto opened = arrow::io::FileOutputStream::Open(temporary_.string());
+    if (!opened.ok())
+      throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary_.string(),
+                  opened.status().message());
+    stream_ = std::move(opened).MoveValueUnsafe();
+  }
+  ArrowWriter(const ArrowWriter&) = delete;
+  ArrowWriter& operator=(const ArrowWriter&) = delete;
+  ~ArrowWriter() override {
+    if (is_closed_) return;
+    file_.reset();
+    if (!stream_->closed()) (void)stream_->Abort();
+    std::error_code ignored;
+    std::filesystem::remove(temporary_, ignored);
+  }
+
+  void append(const ChosenParquetRow& row) override {
+    guard([&] {
+      if (!ids_) {
+        has_texts_ = std::holds_alternative<std::string>(row.id);
+        ids_ = has_texts_ ? std::unique_ptr<arrow::ArrayBuilder>(
+                                std::make_unique<arrow::StringBuilder>(pool_))
+                          : std::make_unique<arrow::Int64Builder>(pool_);
+      }
+      if (has_texts_)
+        expect(static_cast<arrow::StringBuilder&>(*ids_).Append(std::get<std::string>(row.id)));
+      else expect(static_cast<arrow::Int64Builder&>(*ids_).Append(std::get<std::int64_t>(row.id)));
+      expect(paths_.Append(row.path));
+      expect(rows_.Append(static_cast<std::int64_t>(row.row)));
+      expect(utilities_.Append(row.utility));
+      expect(gains_.Append(row.gain));
+      expect(decided_.Append(row.round == 0 ? "bound" : "round"));
+      expect(rounds_.Append(static_cast<std::int32_t>(row.round)));
+      if (rows_.length() == kGroupRows) write_group();
+    });
+  }
+
+  void close() override {
+    guard([&] {
+      if (rows_.length() > 0) write_group();
+      if (file_) expect(file_->Close());
+      expect(stream_->Close());
+    });
+    std::filesystem::rename(temporary_, path_);
+    is_closed_ = true;
+  }
+
+ private:
+  template <typename F>
+  void guard(const F& f) const {
+    try {
+      f();
+    } catch (const std::exception& failure) {  // an ArrowFailure, or parquet's
+      throw_error(ErrorCode::kResourceExhausted, "cannot write {}: {}; make room there",
+                  temporary_.string(), failure.what());
+    }
+  }
+
+  void write_group() {
+    const std::array<std::pair<const char*, arrow::ArrayBuilder*>, 7> builders = {
+        {{"id", ids_.get()},
+         {"path", &paths_},
+         {"row", &rows_},
+         {"utility", &utilities_},
+         {"gain", &gains_},
+         {"decided_by", &decided_},
+         {"round", &rounds_}}};
+    arrow::FieldVector fields;
+    arrow::ArrayVector arrays;
+    const std::int64_t count = rows_.length();
+    for (const auto& [name, builder] : builders) {
+      fields.push_back(arrow::field(name, builder->type(), /*nullable=*/false));
+      arrays.push_back(expect(builder->Finish()));
+    }
+    const auto schema = arrow::schema(fields);
+    if (!file_)
+      file_ =
+          expect(parquet::arrow::FileWriter::Open(*schema, pool_, stream_,
+                                                  parquet::WriterProperties::Builder()
+                                                      .memory_pool(pool_)
+                                                      ->compression(parquet::Compression::SNAPPY)
+                                                      ->build()));
+    expect(file_->WriteTable(*arrow::Table::Make(schema, arrays, count), count));
+  }
+
+  arrow::MemoryPool* const pool_ = arrow::system_memory_pool();
+  const std::filesystem::path path_, temporary_;
+  std::shared_ptr<arrow::io::FileOutputStream> stream_;
+  std::unique_ptr<parquet::arrow::FileWriter> file_;  ///< Once the first group is there.
+  bool has_texts_ = false, is_closed_ = false;
+  std::unique_ptr<arrow::ArrayBuilder> ids_;  ///< Once the first id's kind is known.
+  arrow::StringBuilder paths_{pool_}, decided_{pool_};
+  arrow::Int64Builder rows_{pool_}, gains_{pool_};
+  arrow::FloatBuilder utilities_{pool_};
+  arrow::Int32Builder rounds_{pool_};
+};
+
+}  // namespace
+
+std::unique_ptr<ParquetWriter> create_parquet(const std::filesystem::path& path) {
+  return std::make_unique<ArrowWriter>(path);
+}
+
+}  // namespace weft::apps
