@@ -70,6 +70,7 @@ std::vector<GridCell> run_grid(const SelectionBenchCase& bench, std::uint32_t de
 }
 
 double gap_share(std::int64_t score, const CentralResult& central) {
+  if (central.score == central.random_score) return 1;
   return static_cast<double>(score - central.random_score) /
          static_cast<double>(central.score - central.random_score);
 }
@@ -77,6 +78,7 @@ double gap_share(std::int64_t score, const CentralResult& central) {
 double normalised(const GridCell& cell, const std::vector<GridCell>& cells,
                   const CentralResult& central) {
   const std::int64_t lowest = std::ranges::min_element(cells, {}, &GridCell::score)->score;
+  if (central.score == lowest) return 100;
   return 100 * static_cast<double>(cell.score - lowest) /
          static_cast<double>(central.score - lowest);
 }

@@ -344,7 +344,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   const double seconds = in_seconds(clock.now() - selecting);
   const auto sheet = write_results(selection, known.points, config.input ? &*config.input : nullptr,
                                    prepared ? &*prepared : nullptr, plan.settings.seed, run.out);
-  const bool has_map = prepared && !config.neighbours;
+  const bool has_map = prepared && !config.neighbours && !prepared->has_neighbours;
   draw_pictures(selection, summary, reached, config, has_map ? &*prepared : nullptr, run.out);
   progress.remove();
   workers.all().call<&SelectionWorker::clean>().get();

@@ -22,8 +22,9 @@ struct SelectionMap {
 };
 
 /// Of vectors that are brought to length 1, as the graph compares them, projected onto the
-/// principal components of those that are shown. `vectors`: a row of each point; what are held are
-/// those shown alone, at most 16 MiB. Throws what reading the results and the file throws.
+/// principal components of those that are shown. `vectors`: a row of each point; only those shown
+/// are held, and fewer are where they are wide: less than 100 MiB. Throws what reading the results
+/// and the file throws.
 SelectionMap map_selection(SelectionRun& selection, const NpyFile& vectors, std::uint64_t seed);
 
 /// map.svg: left-out points grey, chosen ones blue above them.
