@@ -71,8 +71,8 @@ PreparedInput prepare(const SelectConfig& config, const actors::AppRun& run,
   const TimePoint began = clock.now();
   CpuDevice device;
   PreparedInput prepared = prepare_input(*config.input, config.prepared(), device, {}, run.stop);
-  note(fmt::format("input: {} rows of {} numbers, {}{}",
-                   with_thousands(static_cast<double>(prepared.rows)), prepared.width,
+  note(fmt::format("input: {} rows{}, {}{}", with_thousands(static_cast<double>(prepared.rows)),
+                   prepared.width == 0 ? "" : fmt::format(" of {} numbers", prepared.width),
                    prepared.made_of,
                    prepared.was_there ? ", there already"
                                       : ", " + format_seconds(in_seconds(clock.now() - began))));
@@ -113,9 +113,13 @@ nlohmann::ordered_json make_graph(actors::Cluster& cluster, const ClusterWorkers
                {.tell = note, .keep = [&](const GraphProgress& now) { progress.write(now); }})
           .run(progress.graph());
   workers.all().call<&GraphWorker::clean>().get();
-  note(fmt::format("graph: {} directed edges, {}{}, recall {:.4f}{}",
-                   with_thousands(static_cast<double>(summary.directed_edges)), summary.search,
-                   summary.exact ? ", all compared" : "", summary.recall,
+  // Without vectors nothing has been searched.
+  const std::string how = summary.search.empty()
+                              ? "as they were given"
+                              : fmt::format("{}{}, recall {:.4f}", summary.search,
+                                            summary.exact ? ", all compared" : "", summary.recall);
+  note(fmt::format("graph: {} directed edges, {}{}",
+                   with_thousands(static_cast<double>(summary.directed_edges)), how,
                    summary.was_there ? ", there already"
                                      : ", " + format_seconds(in_seconds(clock.now() - began))));
   return {{"directed_edges", summary.directed_edges},
@@ -344,7 +348,8 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   const double seconds = in_seconds(clock.now() - selecting);
   const auto sheet = write_results(selection, known.points, config.input ? &*config.input : nullptr,
                                    prepared ? &*prepared : nullptr, plan.settings.seed, run.out);
-  const bool has_map = prepared && !config.neighbours && !prepared->has_neighbours;
+  const bool has_map =
+      prepared && prepared->width > 0 && !config.neighbours && !prepared->has_neighbours;
   draw_pictures(selection, summary, reached, config, has_map ? &*prepared : nullptr, run.out);
   progress.remove();
   workers.all().call<&SelectionWorker::clean>().get();

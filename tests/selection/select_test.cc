@@ -168,15 +168,16 @@ TEST_F(Select, RowsOfParquetFilesAreChosenByTheirIds) {
   std::string problem = apps::parquet_problem();
   if (problem.empty()) problem = write_parquet_files(processes.directory());
   if (!problem.empty()) GTEST_SKIP() << problem;
-  auto& run = processes.run("weft", {"select", "docs", "--budget", "10%", "--out", "chosen",
-                                     "--set", "input.utility=margin"});
+  auto& run =
+      processes.run("weft", {"select", "ring.parquet", "--budget", "10%", "--out", "chosen",
+                             "--set", "input.utility=margin", "--set", "input.neighbors=edges"});
   ASSERT_EQ(run.wait(), 0) << run.text();
   const auto reader = apps::parquet_library().open(processes.directory() /
                                                    "chosen/chosen.parquet/part-00000.parquet");
   reader->select({.id = "id", .utility = "utility"});
   apps::ParquetRows rows;
   ASSERT_TRUE(reader->next(rows));
-  EXPECT_EQ(rows.count, 500U);
+  EXPECT_EQ(rows.count, 100U);
   std::istringstream table(read_file(processes.directory() / "chosen/chosen.tsv"));
   std::string line;
   std::getline(table, line);
