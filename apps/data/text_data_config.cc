@@ -3,10 +3,25 @@
 #include <filesystem>
 
 namespace weft::apps {
+namespace {
+
+/// Makes a path absolute; it has to be there.
+void resolve_text(const ConfigNode& node, const std::string& key, std::string& text) {
+  if (text == "kjv" || text == "linux-doc") return;
+  text = node.at(key).as_path().string();
+  if (!std::filesystem::exists(text))
+    node.at(key).fail("data." + key + ": there is no text file " + text +
+                      "; expected the path of a file or folder, kjv for the King James "
+                      "Version, or linux-doc for the documentation of Linux");
+}
+
+}  // namespace
+
 TextDataConfig parse_text_data(const ConfigNode& node) {
   TextDataConfig config;
   std::string cache;
   node.read("text", config.text);
+  node.read("test", config.test);
   node.read_enum(
       "tokenizer", config.tokenizer,
       EnumNames<TextDataConfig::TokenizerKind>{{"bpe", TextDataConfig::TokenizerKind::kBpe},
@@ -21,13 +36,8 @@ TextDataConfig parse_text_data(const ConfigNode& node) {
       node.at("vocabulary").fail("bytes have 256 values: leave `vocabulary` out");
     config.vocabulary = 256;
   }
-  if (config.text != "kjv" && config.text != "linux-doc") {
-    config.text = node.at("text").as_path().string();
-    if (!std::filesystem::exists(config.text))
-      node.at("text").fail("data.text: there is no text file " + config.text +
-                           "; expected the path of a file or folder, kjv for the King James "
-                           "Version, or linux-doc for the documentation of Linux");
-  }
+  resolve_text(node, "text", config.text);
+  if (!config.test.empty()) resolve_text(node, "test", config.test);
   if (!cache.empty()) config.cache = node.at("cache").as_path().string();
   return config;
 }

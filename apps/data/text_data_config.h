@@ -18,12 +18,15 @@ struct TextDataConfig {
   int vocabulary = 1024;  ///< Pieces of the bpe tokenizer; bytes have 256.
   double validation_fraction = 0.05;
   std::string cache;  ///< Where tokenized texts are kept; empty: default_cache().
+  /// A text that the trained model is scored on at the end, as `text` is named; empty: none.
+  std::string test = {};
   /// Of the pieces to train on; without one, pieces begin at any token.
   SubsetConfig subset = {};
 
-  static constexpr auto fields = weft::fields(
-      &TextDataConfig::text, &TextDataConfig::tokenizer, &TextDataConfig::vocabulary,
-      &TextDataConfig::validation_fraction, &TextDataConfig::cache, &TextDataConfig::subset);
+  static constexpr auto fields =
+      weft::fields(&TextDataConfig::text, &TextDataConfig::tokenizer, &TextDataConfig::vocabulary,
+                   &TextDataConfig::validation_fraction, &TextDataConfig::cache,
+                   &TextDataConfig::test, &TextDataConfig::subset);
   friend bool operator==(const TextDataConfig&, const TextDataConfig&) = default;
 };
 

@@ -6,7 +6,9 @@
 
 #include "apps/data/text_batches.h"
 #include "apps/data/text_dataset.h"
+#include "apps/data/text_files.h"
 #include "apps/gpt/generate.h"
+#include "apps/gpt/text_loss.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/train/app_sections.h"
 #include "core/autodiff/differentiate.h"
@@ -14,6 +16,45 @@
 #include "core/base/sha256.h"
 
 namespace weft::apps {
+namespace {
+
+/// What is shown of a trained model: how it does on the test's tokens, if there are any, and what
+/// it writes.
+struct Showing {
+  GptShape shape;
+  SampleConfig sample;
+  std::uint64_t seed;
+  std::shared_ptr<const TextDataset> dataset;  // of the tokenizer that the tokens are from
+  std::vector<std::int32_t> test;
+
+  FinalReport operator()(const ShowRequest& request) const {
+    FinalReport report{.title = "the model writes"};
+    if (!test.empty()) score(request, report);
+    if (sample.tokens > 0)
+      report.text += generate(request.device, shape, request.trained.parameters,
+                              *dataset->tokenizer, sample, seed, request.stop);
+    return report;
+  }
+
+ private:
+  void score(const ShowRequest& request, FinalReport& report) const {
+    const TrainedValues& trained = request.trained;
+    const auto add = [&](const std::vector<TensorView>& parameters, std::int64_t step,
+                         const std::string& when) {
+      const double loss = text_loss(request.device, shape, parameters, test, request.stop);
+      report.text += fmt::format("test loss {:.4f} after step {}, the {} one\n", loss,
+                                 with_thousands(step), when);
+      report.figures.emplace_back(fmt::format("test_loss_at_{}_step", when), loss);
+    };
+    if (trained.best != nullptr) add(*trained.best, trained.best_step, "best");
+    add(trained.parameters, trained.step, "last");
+    report.title = "on a text that it was not trained with";
+    report.prose = sample.tokens > 0;
+    if (sample.tokens > 0) report.text += "and it writes:\n";
+  }
+};
+
+}  // namespace
 
 ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) {
   seed_ = seed;
@@ -41,6 +82,17 @@ ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, s
                                   : fmt::format("{} pieces", data_.vocabulary)),
           .units_per_row = shape_.sequence,
           .unit = "tokens"};
+}
+
+std::vector<std::int32_t> GptApp::test_tokens(const Tokenizer& tokenizer) const {
+  if (data_.test.empty()) return {};
+  std::vector<std::int32_t> tokens = tokenizer.encode(named_text(data_.test));
+  if (std::ssize(tokens) <= shape_.sequence)
+    throw_error(ErrorCode::kInvalidArgument,
+                "data.test: the {} tokens of {} are fewer than model.sequence + 1 = {}: name a "
+                "longer text",
+                tokens.size(), data_.test, shape_.sequence + 1);
+  return tokens;
 }
 
 PreparedData GptApp::prepare() {
@@ -76,14 +128,7 @@ PreparedData GptApp::prepare() {
           .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),
           .baseline = {dataset->unigram_loss, "a unigram model"},
-          .show = [shape = shape_, sample = sample_, seed = seed_,
-                   dataset](const ShowRequest& request) {
-            FinalReport report{.title = "the model writes"};
-            if (sample.tokens == 0) return report;
-            report.text = generate(request.device, shape, request.trained.parameters,
-                                   *dataset->tokenizer, sample, seed, request.stop);
-            return report;
-          }};
+          .show = Showing{shape_, sample_, seed_, dataset, test_tokens(*dataset->tokenizer)}};
 }
 
 std::unique_ptr<mesh::BatchSource> GptApp::open_batches(std::span<const std::byte> batches) const {

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "apps/data/text_data_config.h"
+#include "apps/data/tokenizer.h"
 #include "apps/gpt/gpt_config.h"
 #include "apps/train/training_app.h"
 
@@ -17,6 +21,9 @@ class GptApp final : public TrainingApp {
       std::span<const std::byte> batches) const override;
 
  private:
+  /// Of `data.test`; none without it.
+  std::vector<std::int32_t> test_tokens(const Tokenizer& tokenizer) const;
+
   GptShape shape_;
   TextDataConfig data_;
   SampleConfig sample_;

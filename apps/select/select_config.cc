@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/data/text_data_config.h"
+#include "apps/select_input/hashed_ngrams.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 
@@ -66,6 +67,10 @@ void read_files(const ConfigNode& node, SelectConfig& config) {
     if (input.utility.ends_with(".npy")) input.utility = utility->as_path().string();
   }
   node.read("words", input.words, {.min = 4, .max = 100'000});
+  const bool sized = node.read("width", input.width, {.min = 64, .max = 4096});
+  if (sized && input.width % HashedNgrams::kSignsAtOnce != 0)
+    node.at("width").fail(fmt::format("input.width: a multiple of {}, not {}",
+                                      HashedNgrams::kSignsAtOnce, input.width));
   node.read("seed", input.seed);
   input.coarse.seed = input.seed;
   if (const auto pieces = node.find("pieces")) {
@@ -194,9 +199,10 @@ std::uint32_t SelectConfig::num_workers() const {
 
 std::filesystem::path SelectConfig::prepared() const {
   // By what it is made of: several selections may share a scratch folder.
-  const std::string made_of = fmt::format(
-      "{} {} {} {} {} {} {} {}", input->path, input->vector, input->utility, input->id,
-      input->neighbours, input->words, input->pieces ? input->pieces->sequence : 0, input->seed);
+  const std::string made_of =
+      fmt::format("{} {} {} {} {} {} {} {} {}", input->path, input->vector, input->utility,
+                  input->id, input->neighbours, input->words, input->width,
+                  input->pieces ? input->pieces->sequence : 0, input->seed);
   return scratch / ("input-" + sha256(std::as_bytes(std::span(made_of))).substr(0, 12));
 }
 

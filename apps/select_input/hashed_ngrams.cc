@@ -1,7 +1,6 @@
 #include "apps/select_input/hashed_ngrams.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 
@@ -66,14 +65,17 @@ void HashedNgrams::count(std::string_view text) {
 }
 
 std::vector<float> HashedNgrams::vector_of(std::string_view text) const {
-  std::array<std::int64_t, kWidth> sums{};
+  std::vector<std::int64_t> sums(width_);
   each_bucket(ngram_buckets(text), [&](std::uint32_t bucket, std::int64_t times) {
     const double idf = std::log((1.0 + texts_) / std::max(1U, texts_of_[bucket]));
     const std::int64_t weight = times * std::llround(idf * kUnitsOfWeight);
-    const std::uint64_t signs = point_hash(bucket, seed_, kSigns);
-    for (std::size_t d = 0; d < kWidth; ++d) sums[d] += (signs >> d & 1) != 0 ? weight : -weight;
+    for (std::size_t first = 0; first < width_; first += kSignsAtOnce) {
+      const std::uint64_t signs = point_hash(bucket, seed_ + first, kSigns);
+      for (std::size_t d = 0; d < kSignsAtOnce; ++d)
+        sums[first + d] += (signs >> d & 1) != 0 ? weight : -weight;
+    }
   });
-  std::vector<float> vector(kWidth);
+  std::vector<float> vector(width_);
   double square = 0;
   for (const std::int64_t sum : sums) square += static_cast<double>(sum) * sum;
   if (square == 0) {
@@ -81,7 +83,7 @@ std::vector<float> HashedNgrams::vector_of(std::string_view text) const {
     return vector;
   }
   const double length = std::sqrt(square);
-  for (std::size_t d = 0; d < kWidth; ++d) vector[d] = static_cast<float>(sums[d] / length);
+  for (std::size_t d = 0; d < width_; ++d) vector[d] = static_cast<float>(sums[d] / length);
   return vector;
 }
 

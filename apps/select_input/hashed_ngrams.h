@@ -9,17 +9,21 @@
 namespace weft::apps {
 
 /// Vectors of texts without a model: words and pairs of neighbouring words, hashed into buckets
-/// (Weinberger et al., ICML 2009), weighted by tf-idf, and brought to 64 numbers by random signs
-/// (Achlioptas, JCSS 2003). Two texts of the same words are near each other, and nothing else is.
+/// (Weinberger et al., ICML 2009), weighted by tf-idf, and brought to `width` numbers by random
+/// signs (Achlioptas, JCSS 2003). Two texts of the same words are near each other. Those that have
+/// nothing in common have similarities of 0, give or take 1 / sqrt(width): among 60,000 texts the
+/// nearest stranger has 0.53 at 64 numbers, 0.37 at 128.
 ///
 /// Reads all texts twice: first each goes to count(), then vector_of() may be asked. Sums are of
 /// whole numbers, so that the same texts give the same bits everywhere, whoever computes which. One
 /// thread at a time; vector_of() any thread.
 class HashedNgrams final {
  public:
-  static constexpr std::size_t kWidth = 64, kBuckets = std::size_t{1} << 18;
+  static constexpr std::size_t kBuckets = std::size_t{1} << 18;
+  static constexpr std::size_t kSignsAtOnce = 64;  ///< Divides a width.
 
-  explicit HashedNgrams(std::uint64_t seed) : seed_(seed), texts_of_(kBuckets) {}
+  HashedNgrams(std::uint64_t seed, std::size_t width)
+      : seed_(seed), width_(width), texts_of_(kBuckets) {}
 
   void count(std::string_view text);
   std::uint64_t num_counted() const { return texts_; }
@@ -28,6 +32,7 @@ class HashedNgrams final {
 
  private:
   const std::uint64_t seed_;
+  const std::size_t width_;
   std::vector<std::uint32_t> texts_of_;  ///< By bucket: how many have it.
   std::uint64_t texts_ = 0;
 };

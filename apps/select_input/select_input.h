@@ -45,6 +45,7 @@ struct SelectInput {
   /// Texts, as the run that will train on the chosen pieces reads them; nothing: rows of `words`.
   std::optional<TextPieces> pieces = {};
   int words = 64;
+  std::size_t width = 64;  ///< Numbers of a text's vector: see HashedNgrams.
 };
 
 enum class InputKind : std::uint8_t { kVectors, kPictures, kTexts };

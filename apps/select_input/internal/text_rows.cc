@@ -43,11 +43,11 @@ void each_text(const Preparation& preparation, std::string_view what,
 class TextVectors {
  public:
   explicit TextVectors(Preparation& preparation) : preparation_(preparation) {
-    preparation.begin_vectors(HashedNgrams::kWidth);
+    preparation.begin_vectors(preparation.input.width);
   }
   void append(const std::vector<float>& vector) {
     block_.insert(block_.end(), vector.begin(), vector.end());
-    if (block_.size() == kBlockRows * HashedNgrams::kWidth) flush();
+    if (block_.size() == kBlockRows * preparation_.input.width) flush();
   }
   void commit() {
     if (!block_.empty()) flush();
@@ -67,7 +67,7 @@ class TextVectors {
 /// Rows are parts of so many words.
 void prepare_parts(Preparation& preparation) {
   const int words = preparation.input.words;
-  HashedNgrams ngrams(preparation.input.seed);
+  HashedNgrams ngrams(preparation.input.seed, preparation.input.width);
   std::string digest;
   each_text(preparation, "count words", [&](const std::string&, const std::string& text) {
     for (const TextPart& part : parts_of_text(text, words))
@@ -121,7 +121,7 @@ void prepare_pieces(Preparation& preparation) {
     }
   };
   preparation.took("tokens");
-  HashedNgrams ngrams(input.seed);
+  HashedNgrams ngrams(input.seed, input.width);
   each_piece("count words", [&](std::uint64_t, const std::string& text) { ngrams.count(text); });
   preparation.took("count");
   TextVectors vectors(preparation);
@@ -161,7 +161,7 @@ std::string request_of_texts(const SelectInput& input) {
     rows = fmt::format("pieces|{}|{}|{}|{}", input.pieces->sequence,
                        static_cast<int>(data.tokenizer), data.vocabulary, data.validation_fraction);
   }
-  return fmt::format("{}|{}|{}|{}", files, rows, input.seed, input.utility);
+  return fmt::format("{}|{}|{}|{}|{}", files, rows, input.width, input.seed, input.utility);
 }
 
 void prepare_texts(Preparation& preparation) {

@@ -10,6 +10,7 @@
 #include "apps/data/text_batches.h"
 #include "apps/gpt/generate.h"
 #include "apps/gpt/gpt_app.h"
+#include "apps/gpt/text_loss.h"
 #include "core/base/error.h"
 #include "core/config/config_document.h"
 #include "core/cpu/cpu_device.h"
@@ -201,6 +202,58 @@ TEST_F(GptTrainingTest, TrainsOnChosenPiecesAloneAndRefusesThoseOfOtherLengths) 
   const Error other = test::error_of([&] { prepared(app, "16"); });
   EXPECT_EQ(other.code(), ErrorCode::kIncompatible);
   EXPECT_THAT(other.message(), HasSubstr("the text of this run in pieces of its sequence"));
+}
+
+TEST_F(GptTrainingTest, ScoresATextOfItsOwnAfterTheBestAndTheLastStep) {
+  std::string text;
+  for (int i = 0; i < 57; ++i) text += "line " + std::to_string(i) + "\n";
+  std::ofstream(root_ / "test.txt") << text;
+  const auto prepared = [&](GptApp& app, const std::string& sequence) {
+    const auto document = ConfigDocument::parse(
+        "model: {layers: 1, width: 16, heads: 2, sequence: " + sequence +
+            "}\ndata: {text: " + (root_ / "text.txt").string() +
+            ", tokenizer: bytes, test: " + (root_ / "test.txt").string() +
+            ", cache: " + (root_ / "cache").string() + "}\nsample: {tokens: 0}\n",
+        "c.yaml");
+    const ModelDescription model = app.read(document.root(), {.rows_per_microbatch = 4}, 1);
+    document.finish();
+    return std::pair(model, app.prepare());
+  };
+  GptApp app;
+  const auto [model, data] = prepared(app, "8");
+  // All parameters are zero but those of the norms: every byte is as likely as the others.
+  std::vector<ParameterState> zeros, last;
+  for (const Parameter& parameter : model.graphs.validate.parameters()) {
+    const Value& value = model.graphs.validate.value(parameter.value);
+    std::vector<float> values(value.type.elements());
+    zeros.push_back({.name = value.name, .shape = value.type.shape, .values = values});
+    for (std::size_t k = 0; k < values.size(); ++k) values[k] = 0.3f * std::sin(float(k + 1));
+    last.push_back({.name = value.name, .shape = value.type.shape, .values = values});
+  }
+  CpuDevice device;
+  const std::vector<TensorView> best_views = views_of(zeros), last_views = views_of(last);
+  const TrainedValues trained{
+      .parameters = last_views, .step = 9, .best = &best_views, .best_step = 4};
+  const FinalReport report = data.show({device, trained, root_});
+  ASSERT_EQ(report.figures.size(), 2U);
+  EXPECT_EQ(report.figures[0].first, "test_loss_at_best_step");
+  EXPECT_NEAR(report.figures[0].second, std::log(256.0), 1e-5);
+  EXPECT_EQ(report.figures[1].first, "test_loss_at_last_step");
+  EXPECT_THAT(report.text, HasSubstr("after step 4, the best one"));
+
+  // The same, a window at a time.
+  const std::vector<std::int32_t> tokens = byte_tokenizer()->encode(text);
+  const GptShape shape{
+      .layers = 1, .width = 16, .heads = 2, .sequence = 8, .batch = 4, .vocabulary = 256};
+  double sum = 0;
+  const std::size_t windows = (tokens.size() - 1) / 8;
+  EXPECT_NE(windows % 16, 0U);
+  for (std::size_t i = 0; i < windows; ++i)
+    sum += text_loss(device, shape, last_views, std::span(tokens).subspan(8 * i, 9));
+  EXPECT_NEAR(report.figures[1].second, sum / windows, 1e-5);
+
+  const Error shorter = test::error_of([&] { prepared(app, "4096"); });
+  EXPECT_THAT(shorter.message(), HasSubstr("model.sequence + 1 = 4097"));
 }
 
 TEST(Draw, FollowsTheProbabilities) {

@@ -31,20 +31,20 @@ TEST(NgramBuckets, AreOfWordsAndPairsInSmallLetters) {
 }
 
 TEST(HashedNgrams, LikeTextsAreNearAndWordsThatAllHaveSayLittle) {
-  HashedNgrams ngrams(1);
+  HashedNgrams ngrams(1, 64);
   const std::string a = "the quick brown fox jumps over the lazy dog near a river",
                     b = "the quick brown fox jumps over the lazy cat near a river",
                     c = "the theorem of the mean holds where the function is smooth";
   for (const std::string& text : {a, b, c}) ngrams.count(text);
   for (int i = 0; i < 97; ++i) ngrams.count("the text number " + std::to_string(i));
   const std::vector<float> vector = ngrams.vector_of(a);
-  EXPECT_EQ(vector.size(), HashedNgrams::kWidth);
+  EXPECT_EQ(vector.size(), 64U);
   EXPECT_NEAR(dot(vector, vector), 1, 1e-6);
   EXPECT_GT(dot(vector, ngrams.vector_of(b)), 0.6);
   EXPECT_LT(std::abs(dot(vector, ngrams.vector_of(c))), 0.4);
 
   // Neither the order of counting nor who asks matters; the seed does.
-  HashedNgrams again(1), other(2);
+  HashedNgrams again(1, 64), other(2, 64);
   for (int i = 96; i >= 0; --i) again.count("the text number " + std::to_string(i));
   for (const std::string& text : {c, b, a}) {
     again.count(text);
@@ -54,8 +54,29 @@ TEST(HashedNgrams, LikeTextsAreNearAndWordsThatAllHaveSayLittle) {
   EXPECT_NE(other.vector_of(a), vector);
 }
 
+TEST(HashedNgrams, StrangersAreFartherInMoreNumbers) {
+  const auto squares = [](std::size_t width) {
+    HashedNgrams ngrams(1, width);
+    std::vector<std::string> texts;
+    for (int i = 0; i < 60; ++i) {
+      texts.emplace_back();
+      for (int word = 0; word < 20; ++word) texts.back() += std::to_string(100 * i + word) + " ";
+      ngrams.count(texts.back());
+    }
+    double sum = 0;
+    for (int i = 0; i + 1 < 60; ++i) {
+      const double similarity = dot(ngrams.vector_of(texts[i]), ngrams.vector_of(texts[i + 1]));
+      sum += similarity * similarity;
+    }
+    return sum / 59;
+  };
+  // 1 / width, give or take a fifth of it.
+  EXPECT_NEAR(squares(64) * 64, 1, 0.5);
+  EXPECT_NEAR(squares(256) * 256, 1, 0.5);
+}
+
 TEST(HashedNgrams, TextsWithoutWordsAreNearEachOtherAlone) {
-  HashedNgrams ngrams(1);
+  HashedNgrams ngrams(1, 64);
   for (const char* text : {"", "=====", "words are here"}) ngrams.count(text);
   EXPECT_EQ(ngrams.vector_of(""), ngrams.vector_of("====="));
   EXPECT_NEAR(dot(ngrams.vector_of(""), ngrams.vector_of("...")), 1, 1e-6);

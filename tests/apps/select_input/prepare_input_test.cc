@@ -288,6 +288,8 @@ TEST_F(PrepareInputTest, WhatIsThereIsNotMadeAgain) {
 
   input.words = 2;  // another setting
   EXPECT_EQ(prepare(input).rows, 5U);
+  input.width = 128;
+  EXPECT_EQ(prepare(input).width, 128U);
   write_text("docs/b.txt", "and some others once again");  // another file
   EXPECT_EQ(prepare(input).rows, 6U);
   fs::resize_file(root_ / "out/vectors.npy", 200);  // damaged
