@@ -187,7 +187,9 @@ actors::task<SearchCount> GraphWorker::search(ProbeRequest request) {
       for (std::size_t i = 0; i < settings_.count; ++i) {
         const auto neighbour = reader.read<PointId>();
         const auto similarity = reader.read<std::uint16_t>();
-        if (neighbour != id) list.push_back({neighbour, similarity});
+        // Of equally near cells another one may have been its own when fewer were looked into.
+        if (neighbour != id && std::ranges::find(list, neighbour, &Neighbour::id) == list.end())
+          list.push_back({neighbour, similarity});
       }
       keep_most_similar(list, settings_.count);
     });

@@ -165,6 +165,24 @@ TEST_F(GraphRunTest, LooksIntoMoreCellsUntilTheRecallIsReachedByAnyNumberOfWorke
   }
 }
 
+TEST_F(GraphRunTest, EqualCentroidsGiveNoNeighbourTwice) {
+  const std::vector<float> distinct = vectors;
+  // 25 vectors a hundred times and 50 of them ten times: more cells are empty than others fill.
+  for (std::size_t i = 0; i < kVectors; ++i) {
+    const std::size_t like = i % 6 == 5 ? 25 + i / 6 % 50 : i % 25;
+    std::copy_n(distinct.begin() + static_cast<std::ptrdiff_t>(like * kLength), kLength,
+                vectors.begin() + static_cast<std::ptrdiff_t>(i * kLength));
+  }
+  test::write_npy(folder / "vectors.npy", kLength, vectors);
+  LocalWorkers local(1);
+  GraphPlan several = cells("equal");
+  several.settings.count = 15;
+  several.recall = 1;
+  EXPECT_GT(run(local, several).probes, 2U);
+  // Reading a store checks its lists.
+  EXPECT_EQ(lists_of("equal").size(), kVectors);
+}
+
 TEST_F(GraphRunTest, AllCellsAreTheExactGraph) {
   GraphPlan what = cells("all");
   what.cells = 7;
