@@ -120,12 +120,12 @@ void PointShardReader::check(bool is_right) const {
                 path_.string(), shard_, index_file(path_.parent_path()).string(), next_);
 }
 
-const StoredPoint* PointShardReader::next() {
+std::optional<std::size_t> PointShardReader::begin_point() {
   const std::uint64_t past = layout_.first_of(shard_ + 1);
   if (block_.empty()) block_ = file_.next();
   if (block_.empty()) {
     check(next_ == past);
-    return nullptr;
+    return std::nullopt;
   }
   check(next_ < past && block_.size() >= kPointBytes);
   ByteReader reader(block_);
@@ -133,16 +133,30 @@ const StoredPoint* PointShardReader::next() {
   point_.utility = reader.read<std::uint16_t>();
   const std::size_t degree = reader.read<std::uint16_t>();
   check(point_.id == next_ && reader.remaining() >= degree * kNeighbourBytes);
-  neighbours_.clear();
-  for (std::size_t i = 0; i < degree; ++i) {
-    const auto id = reader.read<std::uint32_t>();
-    neighbours_.push_back({id, reader.read<std::uint16_t>()});
-    check(id < layout_.points);
+  block_ = block_.subspan(kPointBytes);
+  ++next_;
+  return degree;
+}
+
+const StoredPoint* PointShardReader::next() {
+  const std::optional<std::size_t> degree = begin_point();
+  if (!degree) return nullptr;
+  ByteReader reader(block_);
+  neighbours_.resize(*degree);
+  for (Neighbour& neighbour : neighbours_) {
+    neighbour.id = reader.read<std::uint32_t>();
+    neighbour.similarity = reader.read<std::uint16_t>();
+    check(neighbour.id < layout_.points);
   }
   point_.neighbours = neighbours_;
   block_ = block_.subspan(reader.position());
-  ++next_;
   return &point_;
+}
+
+void PointShardReader::skip() {
+  const std::optional<std::size_t> degree = begin_point();
+  check(degree.has_value());
+  block_ = block_.subspan(*degree * kNeighbourBytes);
 }
 
 PointGraph PointStore::load(const Objective& objective) const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -70,8 +71,13 @@ class PointShardReader final {
   /// The point after the last one, valid until the next call; nothing behind the last. Throws
   /// Error(kDataLoss) naming the file if it is damaged, or not the shard.
   const StoredPoint* next();
+  /// Passes over the point after the last one, which must be there: its neighbours are not read.
+  void skip();
 
  private:
+  /// Reads id and utility of the point after the last one: how many neighbours follow in the
+  /// block. Nothing behind the last point.
+  std::optional<std::size_t> begin_point();
   void check(bool is_right) const;
 
   const std::filesystem::path path_;

@@ -145,9 +145,13 @@ actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
         is_open[row] = bounds.fate(row) == PointFate::kOpen && !is_decided[row];
     }
     PointShardReader reader = store_->read(shard);
-    for (std::uint32_t row = 0; const StoredPoint* point = reader.next(); ++row) {
+    for (std::uint32_t row = 0; row < is_decided.size(); ++row) {
       const bool decided = is_decided[row];
-      if (!decided && (is_open.empty() || !is_open[row])) continue;
+      if (!decided && (is_open.empty() || !is_open[row])) {
+        reader.skip();
+        continue;
+      }
+      const StoredPoint* const point = reader.next();
       for (const Neighbour& neighbour : point->neighbours) {
         News news = News::kOpen;
         if (decided) {

@@ -54,8 +54,12 @@ actors::task<std::vector<PartitionSize>> SelectionWorker::deal(DealRequest reque
     std::optional<PointBounds> bounds;
     if (settings_.bounded) bounds = bounds_of(shard);
     PointShardReader reader = store_->read(shard);
-    for (std::uint32_t row = 0; const StoredPoint* point = reader.next(); ++row) {
-      if (!in[row]) continue;
+    for (std::uint32_t row = 0; row < in.size(); ++row) {
+      if (!in[row]) {
+        reader.skip();
+        continue;
+      }
+      const StoredPoint* const point = reader.next();
       record.clear();
       write_dealt_point(record, *point,
                         bounds ? bounds->at_most(row) : objective.gain_alone(point->utility),

@@ -38,8 +38,14 @@ actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
     ByteReader gains(gain_bytes);
     SpillWriter results(file("results", 0, shard));
     PointShardReader reader = store_->read(shard);
-    for (std::uint32_t row = 0; const StoredPoint* point = reader.next(); ++row) {
-      const bool drawn = is_drawn(point->id);
+    const auto first = static_cast<PointId>(layout().first_of(shard));
+    for (std::uint32_t row = 0; row < chosen.size(); ++row) {
+      const bool drawn = is_drawn(first + row);
+      if (!drawn && !chosen[row]) {
+        reader.skip();
+        continue;
+      }
+      const StoredPoint* const point = reader.next();
       if (drawn) {
         ++report.drawn;
         report.random_score += objective.gain_alone(point->utility);
@@ -56,7 +62,6 @@ actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
         }
         results.append(encode(result));
       }
-      if (!drawn && !chosen[row]) continue;
       // Each edge once, from its smaller end.
       const auto larger =
           std::ranges::upper_bound(point->neighbours, point->id, {}, &Neighbour::id);
