@@ -21,7 +21,6 @@ class ArrowFailure final : public std::exception {
  public:
   explicit ArrowFailure(const arrow::Status& status) : status_(status) {}
   const char* what() const noexcept override { return status_.message().c_str(); }
-  bool is_about_disk() const { return status_.IsIOError(); }
 
  private:
   const arrow::Status status_;

@@ -78,7 +78,8 @@ class ArrowWriter final : public ParquetWriter {
     try {
       f();
     } catch (const std::exception& failure) {  // an ArrowFailure, or parquet's
-      throw_error(ErrorCode::kResourceExhausted, "cannot write {}: {}; make room there",
+      throw_error(ErrorCode::kResourceExhausted,
+                  "cannot write {}: {}; make room there, or give another --out",
                   temporary_.string(), failure.what());
     }
   }

@@ -157,8 +157,8 @@ actors::task<std::uint64_t> GraphWorker::fetch(FetchRequest request) {
           for (std::uint64_t offset = begin; offset < end; offset += bytes.size()) {
             bytes.resize(std::min<std::uint64_t>(most, end - offset));
             if (!file.read(offset, bytes))
-              throw_error(ErrorCode::kDataLoss, "{} ends early; it was changed meanwhile",
-                          parts[part].path);
+              throw_error(ErrorCode::kDataLoss,
+                          "{} ends early; it was changed meanwhile: start again", parts[part].path);
             of_rank = digest_after(of_rank, bytes);
             co_await exchange.put(rank, record_of(part, offset, rows.bytes(), bytes));
           }
@@ -170,8 +170,11 @@ actors::task<std::uint64_t> GraphWorker::fetch(FetchRequest request) {
   co_await exchange.finish();
   if (!copies) co_return 0;
   if (digest != expected)
-    throw_error(ErrorCode::kDataLoss, "the rows that came are not those that worker {} has read",
-                request.holder);
+    throw_error(
+        ErrorCode::kDataLoss,
+        "the rows that came are not those that worker {} has read; start again, and if it comes "
+        "again look at the memory and the network of both hosts",
+        request.holder);
   co_return copies->finish();
 }
 
