@@ -20,6 +20,8 @@ char* openblas_get_corename();
 namespace weft::apps {
 namespace {
 
+constexpr std::uint64_t kPages = 64 << 10;  ///< Around it.
+
 class FaissSearch final : public VectorSearch {
  public:
   FaissSearch() {
@@ -36,6 +38,10 @@ class FaissSearch final : public VectorSearch {
     return fmt::format("faiss {}.{}.{}, {} ({})", FAISS_VERSION_MAJOR, FAISS_VERSION_MINOR,
                        FAISS_VERSION_PATCH, config, openblas_get_corename());
   }
+
+  /// OpenBLAS's BUFFER_SIZE on x86-64 and arm64, of the one thread that computes at a time. It asks
+  /// for that in a loop, which has no end where there is none.
+  std::uint64_t private_bytes() const override { return (std::uint64_t{128} << 20) + kPages; }
 
   void largest(VectorRows queries, VectorRows bases, std::size_t count,
                std::span<std::int64_t> rows, std::span<float> products) const override {

@@ -11,7 +11,7 @@ namespace weft::apps {
 namespace {
 
 constexpr int kIterations = 10;
-constexpr std::uint64_t kMost = 32, kFewest = 8, kMostBytes = std::uint64_t{128} << 20;
+constexpr std::uint64_t kMost = 32, kFewest = 8, kMostBytes = std::uint64_t{64} << 20;
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include "apps/selection/point_store.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/memory.h"
 #include "core/base/sha256.h"
 #include "core/spill/spill_file.h"
 
@@ -20,7 +21,7 @@ namespace weft::apps {
 namespace {
 
 /// Read at a time.
-constexpr std::uint64_t kReadRows = 16384, kInspectedRows = 4096;
+constexpr std::uint64_t kReadRows = 16384, kReadBytes = 16 << 20, kInspectedRows = 4096;
 /// Neither of these is what points are drawn for elsewhere; see point_hash().
 constexpr std::uint64_t kRecallSample = ~std::uint64_t{1};
 
@@ -109,6 +110,9 @@ GraphShape GraphWorker::begin(const GraphSettings& settings) {
   GraphShape shape{layout_.points, dimensions_, layout_.shards, "", ""};
   if (vectors_) {
     shape.search = vector_search().search->name();
+    // What the library has taken is taken.
+    if (const auto left = available_data())
+      settings_.memory = std::min(settings_.memory, *left / 2);
     shape.search_problem = vector_search().problem;
   }
   return shape;
@@ -212,13 +216,18 @@ std::vector<InputShard> GraphWorker::inspect() {
   return inspected;
 }
 
+std::uint64_t GraphWorker::block_rows() const {
+  return std::clamp<std::uint64_t>(kReadBytes / (dimensions_ * sizeof(float)), 1, kReadRows);
+}
+
 SearchCount GraphWorker::search_all() {
+  const std::uint64_t block = block_rows();
   SearchCount count;
   for (const std::uint32_t shard : shards_) {
     const VectorBlock queries = read_vectors(first_of(shard), first_of(shard + 1));
     NeighbourLists lists(queries.size());
-    for (std::uint64_t first = 0; first < layout_.points; first += kReadRows) {
-      const VectorBlock bases = read_vectors(first, std::min(first + kReadRows, layout_.points));
+    for (std::uint64_t first = 0; first < layout_.points; first += block) {
+      const VectorBlock bases = read_vectors(first, std::min(first + block, layout_.points));
       count.pairs += queries.size() * bases.size();
       count.scans += find_nearest(*vector_search().search, settings_.rule(), queries.view(),
                                   bases.view(), lists);
@@ -249,11 +258,12 @@ std::vector<SampledNeighbours> GraphWorker::nearest_of_samples() {
     samples.ids.push_back(sampled(i, num_samples(), kRecallSample));
   samples.values = read_floats(state_ / fmt::format("samples-{:05}", port_.rank()));
   NeighbourLists lists(samples.size());
+  const std::uint64_t block = block_rows();
   for (const std::uint32_t shard : shards_) {
     const std::uint64_t past = first_of(shard + 1);
-    for (std::uint64_t first = first_of(shard); first < past; first += kReadRows)
+    for (std::uint64_t first = first_of(shard); first < past; first += block)
       find_nearest(*vector_search().search, settings_.rule(), samples.view(),
-                   read_vectors(first, std::min(first + kReadRows, past)).view(), lists);
+                   read_vectors(first, std::min(first + block, past)).view(), lists);
   }
   std::vector<SampledNeighbours> found;
   for (std::uint32_t i = 0; i < lists.size(); ++i) found.push_back({i, similarities_of(lists[i])});

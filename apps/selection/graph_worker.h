@@ -92,6 +92,8 @@ class GraphWorker final {
  private:
   std::filesystem::path copies(const std::string& scratch) const;
   VectorBlock read_vectors(std::uint64_t first, std::uint64_t past) const;
+  /// How many are read at a time.
+  std::uint64_t block_rows() const;
   /// Of `points`, one drawn from each of `count` ranges of ids that are as equal as can be.
   PointId sampled(std::uint64_t index, std::uint64_t count, std::uint64_t purpose) const;
   VectorBlock read_sample(std::uint64_t count, std::uint64_t purpose) const;

@@ -11,13 +11,17 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/memory.h"
 #include "core/base/philox.h"
 #include "core/base/plugin.h"
+#include "core/base/units.h"
 
 namespace weft::apps {
 namespace {
 
 constexpr const char* kFile = "libweft_faiss.so";
+/// What whoever searches has room for beside the library: vectors, exchanges.
+constexpr std::uint64_t kBeside = 64 << 20;
 constexpr const char* kUntilThen = "neighbours are found by a plain loop, an eighth as fast";
 
 /// Numbers in [-1, 1), which need no exact arithmetic.
@@ -46,6 +50,15 @@ OpenedSearch open_search() {
       return {&plain_search(),
               fmt::format("{} was built from other sources than this program: {}. Build both anew",
                           kFile, kUntilThen)};
+    if (const auto left = available_data(); left && *left < library->private_bytes() + kBeside)
+      return {
+          &plain_search(),
+          fmt::format(
+              "{} takes {} of private memory, touched or not, and RLIMIT_DATA leaves {} "
+              "for all: {}. Raise that limit (cluster.memory) by {}, or run where control groups "
+              "can be made, which count what is touched",
+              library->name(), format_bytes(library->private_bytes()), format_bytes(*left),
+              kUntilThen, format_bytes(library->private_bytes() + kBeside - *left))};
     const std::string problem = search_problem(*library);
     if (problem.empty()) return {library, ""};
     return {&plain_search(),

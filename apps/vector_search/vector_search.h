@@ -31,6 +31,9 @@ class VectorSearch {
   virtual ~VectorSearch() = default;
   /// "faiss, OpenBLAS 0.3.21 (Haswell)", for summaries.
   virtual std::string name() const = 0;
+  /// Private memory that it takes at its first product and keeps, touched or not. Where a limit on
+  /// data leaves less, it may wait for it for ever.
+  virtual std::uint64_t private_bytes() const { return 0; }
   /// Of each query in turn the `count` rows of `bases` of the largest inner products, largest
   /// first, and these products, as the library rounds them; `rows` and `products` have room for
   /// `count` of each query. One thread. What it computes depends on its arguments alone, but may
@@ -39,7 +42,7 @@ class VectorSearch {
                        std::span<std::int64_t> rows, std::span<float> products) const = 0;
 
   /// Changes with what passes between program and plugin.
-  static constexpr std::uint64_t kStamp = 1;
+  static constexpr std::uint64_t kStamp = 2;
 };
 
 /// By inner_product() and a loop: an eighth as fast as a library.
@@ -55,8 +58,8 @@ struct OpenedSearch {
   std::string problem;
 };
 
-/// The library of libweft_faiss.so if it is there and computes right, else plain_search(). Opened
-/// when it is first asked for. Any thread.
+/// The library of libweft_faiss.so if it is there, has the memory that it takes and computes right,
+/// else plain_search(). Opened when it is first asked for. Any thread.
 const OpenedSearch& vector_search();
 
 }  // namespace weft::apps

@@ -60,8 +60,9 @@ std::optional<std::uint64_t> left_in(const fs::path& group, int version) {
   return *most - std::min(held, *most);
 }
 
-/// What RLIMIT_DATA leaves; nothing without one.
-std::optional<std::uint64_t> left_of_data(const fs::path& root) {
+}  // namespace
+
+std::optional<std::uint64_t> available_data(const fs::path& root) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
   std::ifstream in(root / "proc/self/statm");
@@ -71,14 +72,12 @@ std::optional<std::uint64_t> left_of_data(const fs::path& root) {
   return limit.rlim_cur - std::min<std::uint64_t>(held, limit.rlim_cur);
 }
 
-}  // namespace
-
 std::optional<std::uint64_t> available_memory(const fs::path& root) {
   std::optional<std::uint64_t> least = available_to_machine(root);
   const auto take = [&](const std::optional<std::uint64_t>& other) {
     if (other) least = std::min(least.value_or(*other), *other);
   };
-  take(left_of_data(root));
+  take(available_data(root));
   if (const auto own = own_memory_group(root)) {
     for (fs::path group = own->folder;; group = group.parent_path()) {
       take(left_in(group, own->version));

@@ -13,6 +13,10 @@ namespace weft {
 /// the system does not tell. `root` is "/", but for tests.
 std::optional<std::uint64_t> available_memory(const std::filesystem::path& root = "/");
 
+/// What this process's limit on data (RLIMIT_DATA) leaves of private memory that may be written to,
+/// touched or not; nothing without such a limit.
+std::optional<std::uint64_t> available_data(const std::filesystem::path& root = "/");
+
 /// The most memory that this process has had in use at a time (VmHWM), in bytes; 0 where the system
 /// does not tell.
 std::uint64_t peak_resident_bytes();

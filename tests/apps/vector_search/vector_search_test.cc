@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace weft::apps {
@@ -79,6 +84,24 @@ TEST(OpenedSearch, IsTheLibraryOrSaysWhyNot) {
   }
   EXPECT_THAT(opened.search->name(), HasSubstr("OpenBLAS 0."));
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need room themselves
+TEST(OpenedSearchDeathTest, IsNotALibraryThatWouldWaitForMemoryForEver) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // nothing is opened there yet
+  const auto open_under_a_limit = [] {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_DATA, &limit);
+    limit.rlim_cur = std::size_t{100} << 20;
+    ::setrlimit(RLIMIT_DATA, &limit);
+    const OpenedSearch& opened = vector_search();
+    if (opened.problem.find("there is no ") != std::string::npos)
+      std::fputs("RLIMIT_DATA", stderr);  // nor a library
+    std::fputs(opened.problem.c_str(), stderr);
+    std::_Exit(opened.search == &plain_search() && search_problem(*opened.search).empty() ? 0 : 1);
+  };
+  EXPECT_EXIT(open_under_a_limit(), testing::ExitedWithCode(0), "RLIMIT_DATA");
+}
+#endif
 
 }  // namespace
 }  // namespace weft::apps
