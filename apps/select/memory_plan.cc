@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "apps/selection/centroids.h"
+#include "apps/selection/graph_run.h"
 #include "core/base/error.h"
 #include "core/base/units.h"
 
@@ -13,9 +15,16 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kBase = 24 * kMiB;
 constexpr std::uint64_t kBoundBytes = 2 * 17;  ///< As bounds, and as they are read or written.
 constexpr std::uint64_t kMostExchange = 32 * kMiB, kLeastExchange = 2 * kMiB;
+/// So that a block holds a vector, with many workers too.
+constexpr std::uint64_t kLeastGraphExchange = 4 * kMiB;
+/// Blocks of files of a search, and the vectors of cells.
+constexpr std::uint64_t kGraphSpills = 4 * kMiB, kLeastCells = 4 * kMiB;
 /// A block of an exchange at most.
 constexpr std::uint64_t kFilled = 256 << 10;
 constexpr std::uint64_t kMostPartitions = 1 << 16;
+// As GraphWorker reads vectors.
+constexpr std::uint64_t kReadRows = 16384, kReadBlock = 16 * kMiB, kInspectedRows = 4096;
+constexpr std::uint64_t kRecallSample = 1000;
 
 std::uint64_t share(std::uint64_t number, std::uint64_t of) { return (number + of - 1) / of; }
 
@@ -50,6 +59,45 @@ SelectionMemory forecast_memory(const SelectionPlan& plan, std::uint64_t points,
   for (const PlannedRound& round : plan_rounds(points, options))
     memory.partition = std::max(memory.partition, partition_bytes(round, neighbours) + kMiB);
   return memory;
+}
+
+GraphMemory graph_memory(std::uint64_t cap) {
+  if (cap == 0) return {GraphSettings().memory, GraphSettings().exchange_budget};
+  const std::uint64_t exchange =
+      std::clamp(cap / 10, kLeastGraphExchange, GraphSettings().exchange_budget);
+  const std::uint64_t others = kBase + exchange + 2 * kFilled + kGraphSpills;
+  return {std::max(cap > others ? (cap - others) / 2 : 0, kLeastCells), exchange};
+}
+
+std::uint64_t forecast_graph_memory(std::uint64_t points, std::uint64_t width, std::uint32_t shards,
+                                    std::uint64_t cap) {
+  const std::uint64_t vector = width * sizeof(float);
+  const std::uint64_t block = std::min(std::min(points, kReadRows) * vector, kReadBlock);
+  std::uint64_t most = std::max(std::min(points, kInspectedRows) * vector, kGraphSpills);
+  if (points < GraphPlan().exact_below) {
+    most = std::max(most, share(points, shards) * vector + block);
+  } else {
+    const std::uint64_t cells = num_cells(points);
+    // Each sample has its nearest cell and a product; a centroid is summed in f64.
+    const std::uint64_t training = centroid_sample(points, cells, width) * (vector + 12) +
+                                   cells * width * (sizeof(float) + sizeof(double));
+    most = std::max({most, training, kRecallSample * vector + block, kGraphSpills + kLeastCells});
+  }
+  return kBase + graph_memory(cap).exchange + 2 * kFilled + most;
+}
+
+void check_graph_memory(std::uint64_t points, std::uint64_t width, std::uint32_t shards,
+                        std::uint64_t cap) {
+  const auto fits = [&](std::uint64_t bytes) {
+    return forecast_graph_memory(points, width, shards, bytes) <= bytes;
+  };
+  if (cap == 0 || fits(cap)) return;
+  std::uint64_t least = cap / kMiB + 1;
+  while (!fits(least * kMiB)) ++least;
+  throw_error(ErrorCode::kInvalidArgument,
+              "cluster.memory is {}, too little to make the graph of {} points of {} numbers each; "
+              "the least that works is {} MiB",
+              format_bytes(cap), points, width, least);
 }
 
 void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t points,

@@ -29,4 +29,21 @@ SelectionMemory forecast_memory(const SelectionPlan& plan, std::uint64_t points,
 void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t points,
                    std::uint64_t edges, std::uint32_t shards, bool although_too_little = false);
 
+/// Of GraphSettings, under a cap (0: none).
+struct GraphMemory {
+  std::uint64_t cells = 0;     ///< GraphSettings::memory
+  std::uint64_t exchange = 0;  ///< GraphSettings::exchange_budget
+};
+GraphMemory graph_memory(std::uint64_t cap);
+
+/// What a worker process holds at least while it makes the graph of vectors under a cap: the sample
+/// of k-means or a shard, and what is read beside it. Where the cap allows more, more cells are
+/// held at a time. In bytes, a forecast.
+std::uint64_t forecast_graph_memory(std::uint64_t points, std::uint64_t width, std::uint32_t shards,
+                                    std::uint64_t cap);
+/// Throws Error(kInvalidArgument) naming the least cap that works where this one (0: none) does
+/// not.
+void check_graph_memory(std::uint64_t points, std::uint64_t width, std::uint32_t shards,
+                        std::uint64_t cap);
+
 }  // namespace weft::apps

@@ -105,7 +105,9 @@ nlohmann::ordered_json make_graph(actors::Cluster& cluster, const ClusterWorkers
   settings.seed = config.plan.settings.seed;
   settings.shards =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(ShardLayout::kShards, prepared.rows));
-  if (config.cluster.memory > 0) settings.memory = config.cluster.memory / 2;
+  const GraphMemory memory = graph_memory(config.cluster.memory);
+  settings.memory = memory.cells;
+  settings.exchange_budget = memory.exchange;
   plan.recall = config.recall;
   ClusterWorkers<GraphWorker> workers(cluster, options);
   const GraphSummary summary =
@@ -193,58 +195,68 @@ void draw_pictures(SelectionRun& selection, const SelectionSummary& summary,
       .write(folder / "map.svg");
 }
 
-/// Of an input that has not been read: what it is, and what would be done.
-int check_input(const actors::AppRun& run, const SelectConfig& config) {
-  InputKind kind = InputKind::kVectors;
-  std::optional<std::uint64_t> rows;  // if that is known without reading them
+/// Before what is wrong with it; nothing where nobody has written the file (weft select INPUT).
+std::string file_of(const actors::AppRun& run) {
+  return run.config_folder.empty() ? run.config.string() + ": " : "";
+}
+
+/// What is known of the points before anything starts; see known_points().
+std::optional<KnownPoints> look_for_points(const actors::AppRun& run, const SelectConfig& config) {
   try {
-    kind = kind_of_input(config.input->path);
-    if (is_parquet(config.input->path)) rows = check_parquet(*config.input);
+    return known_points(config);
   } catch (const Error& error) {
-    throw Error(ErrorCode::kInvalidConfig, run.config.string() + ": input: " + error.message());
+    if (!config.input) throw;
+    throw Error(ErrorCode::kInvalidConfig, file_of(run) + "input: " + error.message());
   }
-  if (run.quiet) return kDone;
+}
+
+SelectionPlan checked_plan(const actors::AppRun& run, const SelectConfig& config,
+                           const KnownPoints& known) {
+  try {
+    return plan_of(config, known);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    throw Error(ErrorCode::kInvalidConfig, file_of(run) + error.message());
+  }
+}
+
+/// Of an input whose rows nobody has counted: what it is, and what would be done.
+void show_input(const actors::AppRun& run, const SelectConfig& config) {
+  const std::string_view kind = to_string(kind_of_input(config.input->path));
   if (run.json) {
-    nlohmann::ordered_json json = {{"file", run.config.string()},
-                                   {"valid", true},
-                                   {"problems", nlohmann::ordered_json::array()},
-                                   {"name", config.name},
-                                   {"input", config.input->path},
-                                   {"kind", to_string(kind)}};
-    if (rows) json["rows"] = *rows;
+    const nlohmann::ordered_json json = {{"file", run.config.string()},
+                                         {"valid", true},
+                                         {"problems", nlohmann::ordered_json::array()},
+                                         {"name", config.name},
+                                         {"input", config.input->path},
+                                         {"kind", kind}};
     say(stdout, "{}\n", json.dump(2));
-    return kDone;
+    return;
   }
   const Screen screen = Screen::standard_output();
   print_row(screen, "input",
-            fmt::format("{}, {}; {}", config.input->path, to_string(kind),
-                        rows ? with_thousands(static_cast<double>(*rows)) + " rows"
-                             : "how many rows is known once it has been read"));
+            fmt::format("{}, {}; how many rows is known once it has been read", config.input->path,
+                        kind));
   print_row(screen, "objective", objective_text(config.plan));
   print_row(screen, "bounding", bounding_text(config.plan.settings));
-  return kDone;
 }
 
 }  // namespace
 
 int check_select(const actors::AppRun& run) {
   const SelectConfig config = read(run);
-  const std::optional<KnownPoints> there = known_points(config);
+  const std::optional<KnownPoints> there = look_for_points(run, config);
+  const SelectionPlan plan = there ? checked_plan(run, config, *there) : SelectionPlan();
+  // Deaths are mended from the first moment on, by what is known then.
+  const bool is_sure = there && (there->are_there || !config.input);
+  if (run.planned)
+    run.planned(is_sure ? digest_of(plan, *there) : config.prepared().filename().string());
+  if (run.quiet) return kDone;
   if (!there) {
-    // Deaths are mended from the first moment on.
-    if (run.planned) run.planned(config.prepared().filename().string());
-    return check_input(run, config);
+    show_input(run, config);
+    return kDone;
   }
   const KnownPoints& known = *there;
-  SelectionPlan plan;
-  try {
-    plan = plan_of(config, known);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInvalidArgument) throw;
-    throw Error(ErrorCode::kInvalidConfig, run.config.string() + ": " + error.message());
-  }
-  if (run.planned) run.planned(digest_of(plan, known));
-  if (run.quiet) return kDone;
   if (run.json) {
     nlohmann::ordered_json json = plan_json(config, known, plan);
     json["file"] = run.config.string();
@@ -266,12 +278,14 @@ int check_select(const actors::AppRun& run) {
 
 int plan_select(const actors::AppRun& run) {
   const SelectConfig config = read(run);
-  const std::optional<KnownPoints> there = known_points(config);
-  if (!there) return check_input(run, config);
-  const KnownPoints& known = *there;
-  const SelectionPlan plan = plan_of(config, known);
-  if (run.json) say(stdout, "{}\n", plan_json(config, known, plan).dump(2));
-  else say(stdout, "{}", plan_text(config, known, plan));
+  const std::optional<KnownPoints> there = look_for_points(run, config);
+  if (!there) {
+    show_input(run, config);
+    return kDone;
+  }
+  const SelectionPlan plan = checked_plan(run, config, *there);
+  if (run.json) say(stdout, "{}\n", plan_json(config, *there, plan).dump(2));
+  else say(stdout, "{}", plan_text(config, *there, plan));
   return kDone;
 }
 
@@ -306,6 +320,9 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   std::optional<PreparedInput> prepared;
   if (config.input) {
     prepared = prepare(config, run, note);
+    // A cap or a budget that cannot be is told before the graph is made.
+    if (!std::filesystem::exists(config.store() / "points.json"))
+      (void)plan_of(config, expected_points(config, {prepared->rows, prepared->width}));
     made["input"] = {{"rows", prepared->rows},
                      {"width", prepared->width},
                      {"vectors", prepared->made_of},

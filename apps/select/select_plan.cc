@@ -8,6 +8,7 @@
 
 #include "apps/run_files/progress_display.h"
 #include "apps/select/memory_plan.h"
+#include "apps/selection/graph_run.h"
 #include "apps/selection/point_store.h"
 #include "core/base/sha256.h"
 #include "core/base/units.h"
@@ -19,9 +20,19 @@ std::optional<KnownPoints> known_points(const SelectConfig& config) {
     const PointStore store(config.store());
     return KnownPoints{store.layout().points, store.num_edges(), store.layout().shards, true};
   }
-  if (config.input) return std::nullopt;
+  if (config.input) {
+    const std::optional<InputSize> size = size_of_input(*config.input);
+    return size ? std::optional(expected_points(config, *size)) : std::nullopt;
+  }
   return KnownPoints{config.generated.points, config.generated.points * 146 / 10,
                      config.generated.shards};
+}
+
+KnownPoints expected_points(const SelectConfig& config, const InputSize& size) {
+  const bool are_given = config.neighbours || !config.input->neighbours.empty();
+  return {size.rows, size.rows * config.num_neighbours * 16 / 10,
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(ShardLayout::kShards, size.rows)),
+          false, are_given ? 0 : size.width};
 }
 
 SelectionPlan plan_of(const SelectConfig& config, const KnownPoints& known) {
@@ -29,8 +40,10 @@ SelectionPlan plan_of(const SelectConfig& config, const KnownPoints& known) {
   plan.settings.points = config.store().string();
   plan.settings.count = config.budget.of(known.points);
   plan.rounds.partitions = config.partitions;
-  fit_to_memory(plan, config.cluster.memory, known.points, known.edges, known.shards,
-                config.although_too_little);
+  const std::uint64_t memory = config.cluster.memory;
+  if (known.width > 0 && !config.although_too_little)
+    check_graph_memory(known.points, known.width, known.shards, memory);
+  fit_to_memory(plan, memory, known.points, known.edges, known.shards, config.although_too_little);
   // One partition chooses in one round what it would choose in many.
   if (plan.rounds.partitions == 1) plan.rounds.rounds = 1;
   return plan;
@@ -38,11 +51,13 @@ SelectionPlan plan_of(const SelectConfig& config, const KnownPoints& known) {
 
 std::string points_text(const SelectConfig& config, const KnownPoints& known) {
   const std::uint64_t bytes = 8 * known.points + 6 * known.edges;
-  return fmt::format(
-      "{} points, {:.1f} neighbours each, {} on disk{}",
-      with_thousands(static_cast<double>(known.points)),
-      static_cast<double>(known.edges) / static_cast<double>(known.points), format_bytes(bytes),
-      known.are_there ? fmt::format(" in {}", config.store().string()) : ", to be generated");
+  return fmt::format("{} points, {:.1f} neighbours each, {} on disk{}",
+                     with_thousands(static_cast<double>(known.points)),
+                     static_cast<double>(known.edges) / static_cast<double>(known.points),
+                     format_bytes(bytes),
+                     known.are_there ? fmt::format(" in {}", config.store().string())
+                     : config.input  ? ", expected"
+                                     : ", to be generated");
 }
 
 std::string objective_text(const SelectionPlan& plan) {
@@ -85,6 +100,16 @@ nlohmann::ordered_json plan_json(const SelectConfig& config, const KnownPoints& 
                            {"spills", memory.spills},     {"partition", memory.partition},
                            {"shard", memory.shard},       {"at_most", memory.most()},
                            {"cap", config.cluster.memory}};
+  if (known.width > 0) {
+    const bool exact = known.points < GraphPlan().exact_below;
+    const std::uint64_t probes = GraphPlan().probes;
+    json["graph"] = {
+        {"cells", exact ? 1 : num_cells(known.points)},
+        {"probes", exact ? 1 : probes},
+        {"spilled_bytes", exact ? 0 : known.points * (1 + probes) * known.width * sizeof(float)},
+        {"process_bytes",
+         forecast_graph_memory(known.points, known.width, known.shards, config.cluster.memory)}};
+  }
   json["passes_over_the_points"] = plan.rounds.rounds + 1;
   json["spilled_bytes_of_the_first_round"] =
       known.points * 14 + known.edges * 6 / std::max<std::uint32_t>(plan.rounds.partitions, 1);
@@ -118,6 +143,19 @@ std::string plan_text(const SelectConfig& config, const KnownPoints& known,
                         "(selection.forecast: warn)",
                         of("cap"))
           : "; the cap is " + of("cap"));
+  if (json.contains("graph")) {
+    const auto& graph = json["graph"];
+    const auto cells = graph["cells"].get<std::uint64_t>();
+    text += fmt::format(
+        "graph       {}; {} a process at least\n",
+        cells == 1
+            ? "all points are compared with each other"
+            : fmt::format("each point looks into {} of {} cells first, of which vectors of {} are "
+                          "spilled, and into more until the recall is {}",
+                          graph["probes"].get<std::uint64_t>(), cells,
+                          format_bytes(graph["spilled_bytes"].get<std::uint64_t>()), config.recall),
+        format_bytes(graph["process_bytes"].get<std::uint64_t>()));
+  }
   text += fmt::format(
       "disk        the points are read {} times; {} are spilled in the first round, less in each "
       "later one\n",

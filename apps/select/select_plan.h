@@ -6,6 +6,7 @@
 #include <string>
 
 #include "apps/select/select_config.h"
+#include "apps/select_input/select_input.h"
 #include "apps/selection/selection_run.h"
 
 namespace weft::apps {
@@ -14,12 +15,17 @@ namespace weft::apps {
 struct KnownPoints {
   std::uint64_t points = 0, edges = 0;  ///< Directed.
   std::uint32_t shards = ShardLayout::kShards;
-  bool are_there = false;  ///< The store has been made.
+  bool are_there = false;   ///< The store has been made.
+  std::uint64_t width = 0;  ///< Of the vectors that the graph is to be made of; 0: it is not.
 };
 
-/// Of the store, or what a generated one will have: 14.6 edges a point. Nothing of an input that
-/// nobody has read yet.
+/// Of the store, or what a generated one will have: 14.6 edges a point; of an input whose graph has
+/// not been made, what is expected. Nothing of an input whose rows nobody has counted. Throws what
+/// size_of_input() throws.
 std::optional<KnownPoints> known_points(const SelectConfig& config);
+/// Of an input of that size: some 1.6 edges for each neighbour that is looked for, as both sides
+/// have an edge.
+KnownPoints expected_points(const SelectConfig& config, const InputSize& size);
 
 /// All that follows from the points. Throws Error(kInvalidArgument) for a budget or a cap that
 /// cannot be.

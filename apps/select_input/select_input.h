@@ -61,10 +61,16 @@ bool is_parquet(const std::string& path);
 /// Of such an input: its files by path, without what engines put beside them (_SUCCESS, hidden
 /// ones). Throws Error(kInvalidArgument) if there are none.
 std::vector<std::filesystem::path> parquet_files(const std::string& path);
-/// Opens them and looks for the columns, and reads no row: gives their number. Throws
-/// Error(kInvalidArgument), which names the columns there are, where one is missing or of another
-/// type.
-std::uint64_t check_parquet(const SelectInput& input);
+
+/// What an input's files say of it before a row is read. A value.
+struct InputSize {
+  std::uint64_t rows = 0;
+  std::uint64_t width = 0;  ///< Numbers of a vector; 0: not known, or there are no vectors.
+};
+/// Of vectors, from the beginnings or ends of their files; nothing of pictures and texts, which are
+/// counted as they are read. Throws what prepare_input() throws for files, tensors and columns that
+/// are not what they should be.
+std::optional<InputSize> size_of_input(const SelectInput& input);
 
 /// The `data:` section that reads these pictures. Labels are those of the folder, if it has some.
 ImageDataConfig image_data_of(const SelectInput& input);

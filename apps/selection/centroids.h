@@ -9,7 +9,7 @@
 namespace weft::apps {
 
 /// How many points k-means is shown for so many cells: 32 of each, where they are not longer than
-/// 128 MiB together, 8 at least.
+/// 64 MiB together, 8 at least.
 std::uint64_t centroid_sample(std::uint64_t points, std::uint64_t cells, std::size_t dimensions);
 
 /// k-means of vectors of length 1 by cosine (Dhillon and Modha, "Concept decompositions", Machine

@@ -17,7 +17,7 @@ namespace weft::apps {
 namespace {
 
 /// Of what makes a graph: it changes when the same input and settings give another one.
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 SearchCount sum(const std::vector<SearchCount>& counts) {
   SearchCount all;
@@ -29,6 +29,10 @@ SearchCount sum(const std::vector<SearchCount>& counts) {
 }
 
 }  // namespace
+
+std::uint32_t num_cells(std::uint64_t points) {
+  return std::bit_ceil(static_cast<std::uint32_t>(std::sqrt(static_cast<double>(points))));
+}
 
 template <typename Phase>
 auto GraphRun::repeat(const Phase& phase) {
@@ -219,8 +223,7 @@ std::vector<std::vector<std::uint16_t>> GraphRun::exact_of_samples() {
 
 void GraphRun::probe() {
   summary_.exact = false;
-  const auto root = static_cast<std::uint32_t>(std::sqrt(static_cast<double>(shape_.points)));
-  summary_.cells = plan_.cells > 0 ? plan_.cells : std::bit_ceil(root);
+  summary_.cells = plan_.cells > 0 ? plan_.cells : num_cells(shape_.points);
   summary_.cells = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(summary_.cells, std::max<std::uint64_t>(shape_.points / 8, 1)));
   if (progress_.cells == 0) train();

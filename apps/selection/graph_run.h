@@ -25,6 +25,9 @@ struct GraphPlan {
   std::uint32_t cells = 0;              ///< 0: about the square root of the number of points.
 };
 
+/// Of so many points, where GraphPlan.cells is 0.
+std::uint32_t num_cells(std::uint64_t points);
+
 /// How far a graph is, for a driver that goes on. A value.
 struct GraphProgress {
   std::string digest;        ///< Of input and settings; "": nothing is done.

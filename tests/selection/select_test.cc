@@ -172,6 +172,36 @@ TEST_F(Select, ACapThatIsTooSmallIsRefusedAndNamesTheLeast) {
                                   HasSubstr(" MiB, or use more partitions")));
 }
 
+TEST_F(Select, AnInputIsPlannedByWhatItsFileSaysBeforeItIsRead) {
+  write_npy(processes.directory() / "vectors.npy", 8, std::vector<float>(24'000, 0.5F));
+  write("1000", 32);
+  const std::vector<std::string> file = {"select.yaml", "--set", "input={path: vectors.npy}"};
+  const auto run = [&](const char* command, std::vector<std::string> more) -> auto& {
+    more.insert(more.begin(), file.begin(), file.end());
+    more.insert(more.begin(), command);
+    auto& process = processes.run("weft", more);
+    process.wait();
+    return process;
+  };
+  const auto& plan = run("plan", {"--set", "cluster.memory=64MiB"});
+  EXPECT_THAT(plan.text(), AllOf(HasSubstr("3,000 points, 16.0 neighbours each"),
+                                 HasSubstr("to choose   300\n"), HasSubstr("of 8 partitions"),
+                                 HasSubstr("all points are compared with each other; "),
+                                 HasSubstr("; the cap is 64 MiB")));
+  EXPECT_FALSE(std::filesystem::exists(processes.directory() / "scratch")) << "nothing is made";
+  for (const auto& [key, text] : std::vector<std::pair<std::string, std::string>>{
+           {"name=x",
+            "select.yaml: cluster.memory is 32 MiB, too little to make the graph of 3000 "
+            "points of 8 numbers each; the least that works is "},
+           {"selection.budget=3001", "select.yaml: selection.budget asks for 3001 of 3000 points"},
+           {"input={path: none.npy}", "select.yaml: input: there is no file or folder "}})
+    EXPECT_THAT(run("check", {"--set", key}).text(), HasSubstr(text)) << key;
+  // nobody has written a file then, and none is named
+  auto& select = processes.run("weft", {"select", "none.npy"});
+  EXPECT_EQ(select.wait(), 2);
+  EXPECT_THAT(select.text(), ::testing::StartsWith("input: there is no file or folder "));
+}
+
 TEST_F(Select, RowsOfParquetFilesAreChosenByTheirIds) {
   std::string problem = apps::parquet_problem();
   if (problem.empty()) problem = write_parquet_files(processes.directory());

@@ -337,7 +337,7 @@ class ParquetPreparation final {
 
 }  // namespace
 
-std::uint64_t check_parquet(const SelectInput& input) { return plan_parquet(input).rows; }
+std::uint64_t rows_of_parquet(const SelectInput& input) { return plan_parquet(input).rows; }
 
 void prepare_parquet(Preparation& preparation) { ParquetPreparation(preparation).run(); }
 

@@ -78,6 +78,10 @@ std::string digest_of_files(std::span<const std::filesystem::path> files);
 /// Makes the rows of each kind: begin_vectors() to commit_vectors(), or link_vectors(); a utility
 /// of their own; and what result says of them.
 void prepare_vectors(Preparation& preparation);
+/// Opens the files and looks for the columns, and reads no row: gives their number. Throws
+/// Error(kInvalidArgument), which names the columns there are, where one is missing or of another
+/// type.
+std::uint64_t rows_of_parquet(const SelectInput& input);
 /// Of these, but for what result says of them.
 void prepare_parquet(Preparation& preparation);
 void prepare_pictures(Preparation& preparation);

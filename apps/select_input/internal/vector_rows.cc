@@ -46,31 +46,43 @@ TensorView tensor_of(const SafetensorsFile& file, const std::string& path, const
   }
 }
 
-void prepare_safetensors(Preparation& preparation, const SafetensorsFile& file) {
-  const std::string& path = preparation.input.path;
-  std::string name = preparation.input.vector;
+/// The tensor of vectors, and how messages call it.
+struct NamedTensor {
+  TensorView tensor;
+  std::string source;
+  std::uint64_t rows() const { return static_cast<std::uint64_t>(tensor.shape[0]); }
+  std::uint64_t width() const { return static_cast<std::uint64_t>(tensor.shape[1]); }
+};
+
+NamedTensor vectors_of(const SafetensorsFile& file, const SelectInput& input) {
+  std::string name = input.vector;
   if (name.empty()) {
     const std::vector<std::string> names = file.names();
     if (names.size() != 1)
       throw_error(ErrorCode::kInvalidArgument,
                   "{} has {} tensors: say with input.vector which of them the vectors are: {}",
-                  path, names.size(), fmt::join(names, ", "));
+                  input.path, names.size(), fmt::join(names, ", "));
     name = names.front();
   }
-  const TensorView tensor = tensor_of(file, path, name, "vector");
-  const std::string source = fmt::format("{}, tensor {}", path, name);
-  if (tensor.shape.size() != 2)
-    throw_error(ErrorCode::kInvalidArgument, "{} has {} dimensions; rows of vectors have 2", source,
-                tensor.shape.size());
-  const std::uint64_t rows = tensor.shape[0], width = tensor.shape[1];
-  check_shape(source, rows, width);
+  NamedTensor vectors{tensor_of(file, input.path, name, "vector"),
+                      fmt::format("{}, tensor {}", input.path, name)};
+  if (vectors.tensor.shape.size() != 2)
+    throw_error(ErrorCode::kInvalidArgument, "{} has {} dimensions; rows of vectors have 2",
+                vectors.source, vectors.tensor.shape.size());
+  check_shape(vectors.source, vectors.rows(), vectors.width());
+  return vectors;
+}
+
+void prepare_safetensors(Preparation& preparation, const SafetensorsFile& file) {
+  const NamedTensor vectors = vectors_of(file, preparation.input);
+  const std::uint64_t rows = vectors.rows(), width = vectors.width();
   preparation.begin_vectors(width);
   for (std::uint64_t first = 0; first < rows; first += kBlockRows) {
     preparation.tell("read vectors", first, rows);
-    const auto values = tensor.values.subspan(
+    const auto values = vectors.tensor.values.subspan(
         first * width, std::min<std::uint64_t>(kBlockRows, rows - first) * width);
     std::vector<float> block(values.begin(), values.end());
-    check_vectors(block, width, source, first);
+    check_vectors(block, width, vectors.source, first);
     preparation.append(block);
     file.forget(values);
   }
@@ -85,6 +97,19 @@ std::string request_of_vectors(const SelectInput& input) {
   if (is_npy(input.utility)) files.emplace_back(input.utility);
   return fmt::format("{}|{}|{}|{}|{}", digest_of_files(files), input.vector, input.utility,
                      input.id, input.neighbours);
+}
+
+std::optional<InputSize> size_of_input(const SelectInput& input) {
+  if (kind_of_input(input.path) != InputKind::kVectors) return std::nullopt;
+  if (is_parquet(input.path)) return InputSize{rows_of_parquet(input), 0};
+  if (is_npy(input.path)) {
+    const NpyFile file(input.path);
+    check_shape(input.path, file.rows(), file.columns());
+    return InputSize{file.rows(), file.columns()};
+  }
+  const SafetensorsFile file(input.path);
+  const NamedTensor vectors = vectors_of(file, input);
+  return InputSize{vectors.rows(), vectors.width()};
 }
 
 void prepare_vectors(Preparation& preparation) {

@@ -104,7 +104,7 @@ TEST_F(ParquetInputTest, PartsAreTheSameAsOneArrayAndRowsHaveIds) {
             (RowPlace{.path = file("docs/part-2.parquet"), .offset = 0, .id = RowId("doc-1700")}));
   EXPECT_EQ(places.at(4999).offset, 1599U);
   EXPECT_FALSE(fs::exists(parts.folder / "waiting"));
-  EXPECT_EQ(check_parquet({.path = file("docs")}), 5000U);
+  EXPECT_EQ(size_of_input({.path = file("docs")})->rows, 5000U);
 }
 
 TEST_F(ParquetInputTest, NumbersMayBeOfOtherTypes) {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <optional>
 
 #include "apps/data/text_dataset.h"
 #include "apps/data/token_windows.h"
@@ -100,6 +101,13 @@ TEST_F(PrepareInputTest, VectorsOfAFileAreTakenAsTheyAre) {
                                                                      {"margin", {3}, utility}});
   const SelectInput tensors{
       .path = (root_ / "v.safetensors").string(), .vector = "embedding", .utility = "margin"};
+  for (const SelectInput& of : {input, tensors}) {
+    const std::optional<InputSize> size = size_of_input(of);
+    ASSERT_TRUE(size);
+    EXPECT_EQ(size->rows, 3U) << of.path;
+    EXPECT_EQ(size->width, 2U) << of.path;
+  }
+  EXPECT_EQ(size_of_input({.path = "kjv"}), std::nullopt) << "counted as it is read";
   const PreparedInput same = prepare(tensors, "tensors");
   EXPECT_EQ(values_of(same.vectors()), vectors);
   EXPECT_EQ(values_of(same.utility()), utility);
@@ -124,6 +132,7 @@ TEST_F(PrepareInputTest, BadVectorsAreRefusedWithFileRowAndRemedy) {
   EXPECT_THAT(message({.path = sound, .utility = "margin"}), HasSubstr("'margin' is neither"));
   fs::resize_file(sound, fs::file_size(sound) - 3);
   EXPECT_THAT(message({.path = sound}), AllOf(HasSubstr("v.npy"), HasSubstr("save it again")));
+  EXPECT_THROW(size_of_input({.path = sound}), Error);
 
   const std::vector<float> six = {1, 2, 3, 4, 0, 0};
   write_safetensors(root_ / "v.safetensors",
