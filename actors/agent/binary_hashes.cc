@@ -1,21 +1,20 @@
 #include "actors/agent/binary_hashes.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <system_error>
 
 #include "core/base/error.h"
+#include "core/base/file_lock.h"
 #include "core/base/sha256.h"
 
 namespace weft::actors {
@@ -23,7 +22,6 @@ namespace {
 
 /// Hashing takes some tens of milliseconds; who takes longer has been stopped.
 constexpr auto kOthersTakeAtMost = std::chrono::seconds(1);
-constexpr int kLookEveryMs = 5;
 constexpr std::size_t kDigits = 64;
 
 struct stat stat_of(const std::filesystem::path& binary) {
@@ -47,39 +45,28 @@ bool changed_just_now(const struct stat& about) {
   return now.tv_sec - about.st_ctim.tv_sec <= 1;
 }
 
-/// One line of a file that this process alone has, as long as it lives.
-class LockedLine final {
- public:
-  explicit LockedLine(const std::filesystem::path& path)
-      : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {
-    const auto limit = std::chrono::steady_clock::now() + kOthersTakeAtMost;
-    while (file_ >= 0 && ::flock(file_, LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK || std::chrono::steady_clock::now() > limit) return;
-      ::poll(nullptr, 0, kLookEveryMs);  // nothing tells that a lock is free, but having it
-    }
-    locked_ = file_ >= 0;
+/// Nothing where it cannot be had, or another holds it for long.
+std::optional<FileLock> lock_of(const std::filesystem::path& path) {
+  const auto limit = std::chrono::steady_clock::now() + kOthersTakeAtMost;
+  try {
+    return FileLock::take(
+        path, [&] { return std::chrono::steady_clock::now() > limit; }, 0600);
+  } catch (const Error&) {
+    return std::nullopt;
   }
-  ~LockedLine() {
-    if (file_ >= 0) ::close(file_);
-  }
-  LockedLine(const LockedLine&) = delete;
-  LockedLine& operator=(const LockedLine&) = delete;
+}
 
-  std::string read() const {
-    char text[512];
-    const ssize_t got = locked_ ? ::pread(file_, text, sizeof text, 0) : 0;
-    return std::string(text, got > 0 ? got : 0);
-  }
-  void write(std::string_view text) const {
-    if (!locked_ || ::ftruncate(file_, 0) != 0) return;
-    // What a full disk cuts off is no hash, and is taken again.
-    [[maybe_unused]] const auto written = ::pwrite(file_, text.data(), text.size(), 0);
-  }
+std::string read_line(const FileLock& file) {
+  char text[512];
+  const ssize_t got = ::pread(file.descriptor(), text, sizeof text, 0);
+  return std::string(text, got > 0 ? got : 0);
+}
 
- private:
-  const int file_;
-  bool locked_ = false;
-};
+void write_line(const FileLock& file, std::string_view text) {
+  if (::ftruncate(file.descriptor(), 0) != 0) return;
+  // What a full disk cuts off is no hash, and is taken again.
+  [[maybe_unused]] const auto written = ::pwrite(file.descriptor(), text.data(), text.size(), 0);
+}
 
 }  // namespace
 
@@ -90,14 +77,16 @@ std::string binary_sha256(const std::filesystem::path& binary,
   std::error_code unknown;
   const std::string name = std::filesystem::canonical(binary, unknown).string();
   if (unknown) return sha256_file(binary);
-  const LockedLine line(folder / sha256(std::as_bytes(std::span(name))).substr(0, 16));
+  const std::optional<FileLock> file =
+      lock_of(folder / sha256(std::as_bytes(std::span(name))).substr(0, 16));
+  if (!file) return sha256_file(binary);
   const std::string identity = identity_of(about);
-  const std::string known = line.read();
+  const std::string known = read_line(*file);
   if (known.starts_with(identity) && known.size() == identity.size() + kDigits + 1 &&
       known.back() == '\n')
     return known.substr(identity.size(), kDigits);
   std::string digits = sha256_file(binary);
-  line.write(identity + digits + "\n");
+  write_line(*file, identity + digits + "\n");
   return digits;
 }
 

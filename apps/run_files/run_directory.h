@@ -2,6 +2,9 @@
 
 #include <filesystem>
 #include <optional>
+#include <utility>
+
+#include "core/base/file_lock.h"
 
 namespace weft::apps {
 
@@ -23,10 +26,6 @@ class RunDirectory {
   /// there is none.
   static RunDirectory open(const std::filesystem::path& path);
 
-  RunDirectory(RunDirectory&& other) noexcept;
-  RunDirectory& operator=(RunDirectory&&) = delete;
-  ~RunDirectory();
-
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path summary() const { return path_ / "summary.json"; }
@@ -47,11 +46,12 @@ class RunDirectory {
   const std::optional<std::filesystem::path>& moved_aside() const { return moved_aside_; }
 
  private:
-  RunDirectory(std::filesystem::path path, int lock) : path_(std::move(path)), lock_(lock) {}
+  RunDirectory(std::filesystem::path path, std::optional<FileLock> lock)
+      : path_(std::move(path)), lock_(std::move(lock)) {}
 
   std::filesystem::path path_;
   std::optional<std::filesystem::path> moved_aside_;
-  int lock_ = -1;  // file descriptor
+  std::optional<FileLock> lock_;
 };
 
 }  // namespace weft::apps

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@
 #include "apps/selection/point_store.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/file_lock.h"
 #include "core/base/sha256.h"
 #include "core/base/terminal.h"
 #include "core/base/units.h"
@@ -77,6 +79,23 @@ PreparedInput prepare(const SelectConfig& config, const actors::AppRun& run,
                    prepared.was_there ? ", there already"
                                       : ", " + format_seconds(in_seconds(clock.now() - began))));
   return prepared;
+}
+
+/// Waits until no other run of this machine makes the same points: of two the second finds them.
+std::optional<FileLock> lock_points(const SelectConfig& config, const actors::AppRun& run,
+                                    const std::function<void(const std::string&)>& note) {
+  if (config.points) return std::nullopt;
+  std::error_code failed;
+  std::filesystem::create_directories(config.scratch, failed);
+  if (failed) return std::nullopt;  // the hosts of workers may have it
+  const std::filesystem::path file =
+      (config.input ? config.prepared() : config.store()).string() + ".lock";
+  if (auto lock = FileLock::try_take(file)) return lock;
+  note("another run is making these points: this one waits for them");
+  auto lock = FileLock::take(file, [&] { return run.stop.stop_requested(); });
+  if (!lock)
+    throw_error(ErrorCode::kCancelled, "interrupted while it waited for {}", file.string());
+  return lock;
 }
 
 /// The store of the input's points; gives what is known of it, for the summary.
@@ -318,6 +337,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   ProgressFile progress(run.out);
   nlohmann::ordered_json made = nlohmann::ordered_json::object();
   std::optional<PreparedInput> prepared;
+  std::optional<FileLock> making = lock_points(config, run, note);
   if (config.input) {
     prepared = prepare(config, run, note);
     // A cap or a budget that cannot be is told before the graph is made.
@@ -333,6 +353,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   options.mesh = "select";
   ClusterWorkers<SelectionWorker> workers(cluster, options);
   const KnownPoints known = find_points(workers, config, note);
+  making.reset();
   SelectionPlan plan = plan_of(config, known);
   // Its own part of the scratch folder, by where its results go.
   const std::string where = std::filesystem::absolute(run.out).string();

@@ -202,6 +202,21 @@ TEST_F(Select, AnInputIsPlannedByWhatItsFileSaysBeforeItIsRead) {
   EXPECT_THAT(select.text(), ::testing::StartsWith("input: there is no file or folder "));
 }
 
+TEST_F(Select, OfTwoRunsAtOnceTheSecondFindsThePoints) {
+  std::vector<float> vectors(3000 * 8);
+  PhiloxStream random(5);
+  for (float& value : vectors) value = uniform_float(random() >> 32) - 0.4F;
+  write_npy(processes.directory() / "vectors.npy", 8, vectors);
+  write("1000");
+  std::vector<RealProcesses::Process*> runs;
+  for (const char* out : {"one", "two"})
+    runs.push_back(&start(out, {"--set", "input={path: vectors.npy}"}));
+  for (auto* run : runs) EXPECT_EQ(run->wait(), 0) << run->text();
+  const nlohmann::json one = summary("one"), two = summary("two");
+  EXPECT_EQ(one["digest"], two["digest"]);
+  EXPECT_NE(one["graph"]["was_there"], two["graph"]["was_there"]);
+}
+
 TEST_F(Select, RowsOfParquetFilesAreChosenByTheirIds) {
   std::string problem = apps::parquet_problem();
   if (problem.empty()) problem = write_parquet_files(processes.directory());

@@ -1,0 +1,48 @@
+#include "core/base/file_lock.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "core/base/error.h"
+#include "tests/support/scratch_folder.h"
+
+namespace weft {
+namespace {
+
+TEST(FileLock, OneHasItAtATime) {
+  const test::ScratchFolder folder;
+  const auto path = folder.path() / "lock";
+  std::optional<FileLock> first = FileLock::try_take(path);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(FileLock::try_take(path));
+  int asked = 0;
+  EXPECT_FALSE(FileLock::take(path, [&] { return ++asked == 3; }));
+  EXPECT_EQ(asked, 3);
+
+  FileLock moved = std::move(*first);
+  first.reset();
+  EXPECT_FALSE(FileLock::try_take(path)) << "what was moved away holds nothing";
+  std::thread waiting([&] {
+    std::optional<FileLock> second = FileLock::take(path, [] { return false; });
+    EXPECT_TRUE(second);
+    EXPECT_FALSE(FileLock::try_take(path));
+  });
+  { const FileLock gone = std::move(moved); }
+  waiting.join();
+  EXPECT_TRUE(FileLock::try_take(path));
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+TEST(FileLock, AFileThatCannotBeMadeIsTold) {
+  const test::ScratchFolder folder;
+  EXPECT_THROW(FileLock::try_take(folder.path() / "no" / "lock"), Error);
+  std::filesystem::create_symlink(folder.path() / "elsewhere", folder.path() / "link");
+  EXPECT_THROW(FileLock::try_take(folder.path() / "link"), Error) << "nobody is led elsewhere";
+}
+
+}  // namespace
+}  // namespace weft
