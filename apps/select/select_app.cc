@@ -90,8 +90,14 @@ std::optional<FileLock> lock_points(const SelectConfig& config, const actors::Ap
   if (failed) return std::nullopt;  // the hosts of workers may have it
   const std::filesystem::path file =
       (config.input ? config.prepared() : config.store()).string() + ".lock";
-  if (auto lock = FileLock::try_take(file)) return lock;
-  note("another run is making these points: this one waits for them");
+  try {
+    if (auto lock = FileLock::try_take(file)) return lock;
+  } catch (const Error& error) {
+    throw_error(error.code(), "{}; let scratch be a folder that this user may write into",
+                error.message());
+  }
+  note(fmt::format("another run is making these points in {}: this one waits for them",
+                   config.store().string()));
   auto lock = FileLock::take(file, [&] { return run.stop.stop_requested(); });
   if (!lock)
     throw_error(ErrorCode::kCancelled, "interrupted while it waited for {}", file.string());
