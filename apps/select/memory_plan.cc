@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "apps/selection/centroids.h"
 #include "apps/selection/graph_run.h"
 #include "core/base/error.h"
 #include "core/base/units.h"
@@ -22,9 +21,6 @@ constexpr std::uint64_t kGraphSpills = 4 * kMiB, kLeastCells = 4 * kMiB;
 /// A block of an exchange at most.
 constexpr std::uint64_t kFilled = 256 << 10;
 constexpr std::uint64_t kMostPartitions = 1 << 16;
-// As GraphWorker reads vectors.
-constexpr std::uint64_t kReadRows = 16384, kReadBlock = 16 * kMiB, kInspectedRows = 4096;
-constexpr std::uint64_t kRecallSample = 1000;
 
 std::uint64_t share(std::uint64_t number, std::uint64_t of) { return (number + of - 1) / of; }
 
@@ -71,18 +67,11 @@ GraphMemory graph_memory(std::uint64_t cap) {
 
 std::uint64_t forecast_graph_memory(std::uint64_t points, std::uint64_t width, std::uint32_t shards,
                                     std::uint64_t cap) {
-  const std::uint64_t vector = width * sizeof(float);
-  const std::uint64_t block = std::min(std::min(points, kReadRows) * vector, kReadBlock);
-  std::uint64_t most = std::max(std::min(points, kInspectedRows) * vector, kGraphSpills);
-  if (points < GraphPlan().exact_below) {
-    most = std::max(most, share(points, shards) * vector + block);
-  } else {
-    const std::uint64_t cells = num_cells(points);
-    // Each sample has its nearest cell and a product; a centroid is summed in f64.
-    const std::uint64_t training = centroid_sample(points, cells, width) * (vector + 12) +
-                                   cells * width * (sizeof(float) + sizeof(double));
-    most = std::max({most, training, kRecallSample * vector + block, kGraphSpills + kLeastCells});
-  }
+  const bool exact = points < GraphPlan().exact_below;
+  std::uint64_t most =
+      std::max(GraphWorker::bytes_at_least(points, width, shards, exact ? 0 : num_cells(points)),
+               kGraphSpills);
+  if (!exact) most = std::max(most, kGraphSpills + kLeastCells);
   return kBase + graph_memory(cap).exchange + 2 * kFilled + most;
 }
 

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "apps/selection/centroids.h"
 #include "apps/selection/point_store.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
@@ -24,6 +25,11 @@ namespace {
 constexpr std::uint64_t kReadRows = 16384, kReadBytes = 16 << 20, kInspectedRows = 4096;
 /// Neither of these is what points are drawn for elsewhere; see point_hash().
 constexpr std::uint64_t kRecallSample = ~std::uint64_t{1};
+
+/// Vectors of so many numbers that are read at a time.
+std::uint64_t rows_at_a_time(std::uint64_t width) {
+  return std::clamp<std::uint64_t>(kReadBytes / (width * sizeof(float)), 1, kReadRows);
+}
 
 template <typename T>
 void add_digest(std::string& digest, const std::vector<T>& values) {
@@ -216,12 +222,20 @@ std::vector<InputShard> GraphWorker::inspect() {
   return inspected;
 }
 
-std::uint64_t GraphWorker::block_rows() const {
-  return std::clamp<std::uint64_t>(kReadBytes / (dimensions_ * sizeof(float)), 1, kReadRows);
+std::uint64_t GraphWorker::bytes_at_least(std::uint64_t points, std::uint64_t width,
+                                          std::uint32_t shards, std::uint32_t cells) {
+  const std::uint64_t vector = width * sizeof(float);
+  const std::uint64_t block = std::min(points, rows_at_a_time(width)) * vector;
+  const std::uint64_t inspected = std::min(points, kInspectedRows) * vector;
+  if (cells == 0) return std::max(inspected, (points + shards - 1) / shards * vector + block);
+  // Each sample has its nearest cell and a product; a centroid is summed in f64.
+  const std::uint64_t training = centroid_sample(points, cells, width) * (vector + 12) +
+                                 cells * width * (sizeof(float) + sizeof(double));
+  return std::max({inspected, training, kSamples * vector + block});
 }
 
 SearchCount GraphWorker::search_all() {
-  const std::uint64_t block = block_rows();
+  const std::uint64_t block = rows_at_a_time(dimensions_);
   SearchCount count;
   for (const std::uint32_t shard : shards_) {
     const VectorBlock queries = read_vectors(first_of(shard), first_of(shard + 1));
@@ -258,7 +272,7 @@ std::vector<SampledNeighbours> GraphWorker::nearest_of_samples() {
     samples.ids.push_back(sampled(i, num_samples(), kRecallSample));
   samples.values = read_floats(state_ / fmt::format("samples-{:05}", port_.rank()));
   NeighbourLists lists(samples.size());
-  const std::uint64_t block = block_rows();
+  const std::uint64_t block = rows_at_a_time(dimensions_);
   for (const std::uint32_t shard : shards_) {
     const std::uint64_t past = first_of(shard + 1);
     for (std::uint64_t first = first_of(shard); first < past; first += block)

@@ -89,11 +89,14 @@ class GraphWorker final {
       actors::on<&GraphWorker::finish>("finish"), actors::on<&GraphWorker::use>("use"),
       actors::on<&GraphWorker::clean>("clean"));
 
+  /// What a worker that has all shards holds at least at a time, in bytes, of so many vectors of
+  /// `width` numbers, found by cells (0: all are compared): rows that are read, k-means' sample.
+  static std::uint64_t bytes_at_least(std::uint64_t points, std::uint64_t width,
+                                      std::uint32_t shards, std::uint32_t cells);
+
  private:
   std::filesystem::path copies(const std::string& scratch) const;
   VectorBlock read_vectors(std::uint64_t first, std::uint64_t past) const;
-  /// How many are read at a time.
-  std::uint64_t block_rows() const;
   /// Of `points`, one drawn from each of `count` ranges of ids that are as equal as can be.
   PointId sampled(std::uint64_t index, std::uint64_t count, std::uint64_t purpose) const;
   VectorBlock read_sample(std::uint64_t count, std::uint64_t purpose) const;
