@@ -20,6 +20,7 @@
 #include "core/base/machine.h"
 #include "core/base/name.h"
 #include "core/base/platform.h"
+#include "core/base/unblocked_output.h"
 
 namespace weft::actors {
 namespace {
@@ -79,6 +80,7 @@ Joined join(System& system, const ProcessRef& head, const ActorRef<Agent>& agent
 }  // namespace
 
 int serve_agent(const AgentRole& role) {
+  const UnblockedOutput output;
   ProcessEnd end;
   const SignalWatch signals(
       [&end](const ReceivedSignal& signal) { end.set(0, "stopped by " + signal.describe()); });

@@ -1,7 +1,6 @@
 #include "actors/launch/app_main.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -26,6 +25,7 @@
 #include "core/base/platform.h"
 #include "core/base/terminal.h"
 #include "core/base/thread.h"
+#include "core/base/unblocked_output.h"
 #include "core/config/config_problem.h"
 
 namespace weft::actors {
@@ -36,9 +36,6 @@ constexpr auto kHostsWithin = std::chrono::seconds(30);
 constexpr auto kCauseWithin = std::chrono::milliseconds(500);
 /// Before a process ends that was told to.
 constexpr auto kAnswerLeavesWithin = std::chrono::milliseconds(50);
-
-/// A file that may grow no more is an error of a write, as a full disk is, and no reason to die.
-void outlive_size_limits() { ::signal(SIGXFSZ, SIG_IGN); }
 
 /// SIGINT and SIGTERM: the first asks, and says what happens; the second, or the first where
 /// nothing would be lost, ends the process at once (its children get the parent-death signal).
@@ -272,7 +269,7 @@ int AppMain::serve_check(const AppRun& run) {
 }
 
 int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
-  outlive_size_limits();
+  const UnblockedOutput output;
   Interruption interruption;
   AppRun run = make_run(arguments);
   run.stop = interruption.token();
@@ -299,10 +296,10 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
 }
 
 int AppMain::serve_by_hand(const Drive& drive) {
-  outlive_size_limits();
   const std::string program = own_name();
   const RoleArguments arguments(arguments_, {"json", "help", Protection::kInsecure});
   if (arguments.has("help")) return by_hand_usage(program);
+  const UnblockedOutput output;
   arguments.check_known({"head", "token-file", "cert", Protection::kInsecure, "workers", "devices",
                          "out", "config", "set", "json", "help"});
   Interruption interruption;

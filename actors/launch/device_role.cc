@@ -16,6 +16,7 @@
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
 #include "core/base/platform.h"
+#include "core/base/unblocked_output.h"
 
 namespace weft::actors {
 namespace {
@@ -30,6 +31,7 @@ constexpr auto kLookForUseEvery = std::chrono::seconds(1);
 }  // namespace
 
 int serve_device(const RoleArguments& arguments, const std::function<void(System&)>& provide) {
+  const UnblockedOutput output;
   const MemoryCap cap = own_memory_cap();
   name_cap_where_memory_ends(cap, arguments.get("label"));
   ProcessEnd end;

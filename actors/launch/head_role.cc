@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/resource.h>
 
 #include <atomic>
@@ -13,6 +12,7 @@
 #include "actors/launch/token.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/system/system.h"
+#include "core/base/unblocked_output.h"
 
 namespace weft::actors {
 namespace {
@@ -88,14 +88,13 @@ RotatedToken rotate(System& system, const HeadRole& role, std::vector<ProcessId>
 }  // namespace
 
 int serve_head(const HeadRole& role) {
+  const UnblockedOutput output;
   // Many who connect and prove nothing must not use up what hosts and runs need.
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &files);
   }
-  // A limit on the size of files is an error of a write, as a full disk is: the head outlives both.
-  ::signal(SIGXFSZ, SIG_IGN);
   ProcessEnd end;
   // The first signal stops the cluster in good order, so that owners and hosts hear why; the second
   // ends the process.

@@ -23,6 +23,7 @@
 #include "apps/test_cluster/test_cluster.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
+#include "core/base/unblocked_output.h"
 #include "mesh/executor/device_actor.h"
 #include "mesh/schedule/named_schedules.h"
 
@@ -116,6 +117,9 @@ TestCluster::Options cluster_for(const std::vector<PipelineCase>& cases,
 }
 
 int run_bench(const BenchOptions& options, const std::stop_token& stop) {
+  // With --json - standard output is the result, and waits for its reader.
+  const UnblockedOutput output(options.json == "-" ? UnblockedOutput::Streams::kErrorOnly
+                                                   : UnblockedOutput::Streams::kBoth);
   check(options);
   std::vector<PipelineCase> cases = pipeline_cases(options);
   if (options.simulate) keep_simulated(cases, options);

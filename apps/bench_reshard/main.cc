@@ -28,6 +28,7 @@
 #include "apps/test_cluster/bench_program.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
+#include "core/base/unblocked_output.h"
 
 namespace weft::apps {
 namespace {
@@ -35,6 +36,9 @@ namespace {
 constexpr std::size_t kMostRandomTasks = 1'000'000;
 
 int run_bench(const BenchOptions& options, const std::stop_token& stop) {
+  // With --json - standard output is the result, and waits for its reader.
+  const UnblockedOutput output(options.json == "-" ? UnblockedOutput::Streams::kErrorOnly
+                                                   : UnblockedOutput::Streams::kBoth);
   const std::vector<BenchCase> cases = bench_cases(options);
   const std::vector<std::string> strategies = bench_strategies(options);
   TestCluster::Options cluster;

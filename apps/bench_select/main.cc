@@ -26,6 +26,7 @@
 #include "apps/selection/generated_points.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
+#include "core/base/unblocked_output.h"
 #include "core/base/units.h"
 
 extern char** environ;
@@ -144,6 +145,9 @@ nlohmann::ordered_json run_select(const BenchOptions& options, std::uint32_t par
 }
 
 int run_bench(BenchOptions options) {
+  // With --json - standard output is the result, and waits for its reader.
+  const UnblockedOutput output(options.json == "-" ? UnblockedOutput::Streams::kErrorOnly
+                                                   : UnblockedOutput::Streams::kBoth);
   std::filesystem::create_directories(options.out);
   if (options.store.empty()) {
     options.store = options.out / fmt::format("points-{}", options.points);

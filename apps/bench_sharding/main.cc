@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/base/statistics.h"
 #include "core/base/terminal.h"
+#include "core/base/unblocked_output.h"
 #include "core/base/units.h"
 #include "mesh/executor/device_actor.h"
 #include "mesh/executor/mesh_group.h"
@@ -203,6 +204,9 @@ double balanced_flops(const Row& row, const ShardingOptions& options, std::uint6
 }
 
 int run_bench(const ShardingOptions& options, const std::stop_token& stop) {
+  // With --json - standard output is the result, and waits for its reader.
+  const UnblockedOutput output(options.json == "-" ? UnblockedOutput::Streams::kErrorOnly
+                                                   : UnblockedOutput::Streams::kBoth);
   const std::uint64_t link = parse_link_rate("--link", options.link);
   TestCluster::Options cluster;
   cluster.name = "weft bench sharding";

@@ -23,6 +23,7 @@
 #include "apps/run_files/run_directory.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
+#include "core/base/unblocked_output.h"
 #include "core/config/config_document.h"
 #include "core/config/config_problem.h"
 #include "core/config/nearest.h"
@@ -123,6 +124,7 @@ int check_strategy(const StrategyOptions& options) {
 }  // namespace
 
 int run_run(const FileOptions& options) {
+  const UnblockedOutput output;
   // Everything that can be known beforehand is refused before an older run's folder is moved and
   // before anything starts.
   const auto document = load(options);
@@ -154,7 +156,7 @@ int run_run(const FileOptions& options) {
   const RunDirectory directory =
       RunDirectory::prepare(out, options.goes_on ? std::optional(out) : resume_path(document));
   if (const auto& older = directory.moved_aside()) {
-    std::printf("%s held an older run: it is now %s\n", out.c_str(), older->filename().c_str());
+    say(stdout, "{} held an older run: it is now {}\n", out.string(), older->filename().string());
     remove_unfinished(*older / directory.checkpoints().filename());
   }
   std::fflush(stdout);
