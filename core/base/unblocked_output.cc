@@ -157,12 +157,12 @@ class UnblockedStream::Writer final {
   WayToWrite way_;
   Mutex mutex_;
   Condition changed_;
-  std::string waiting_;            // guarded by mutex_: the reader has not taken it
-  bool writing_ = false;           // guarded by mutex_: the thread does, from the front of waiting_
-  std::uint64_t written_ = 0;      // guarded by mutex_: bytes that left waiting_
-  std::size_t left_out_ = 0;       // guarded by mutex_: bytes, since the last line about them
-  bool has_thread_ = false;        // guarded by mutex_
-  bool closed_ = false;            // guarded by mutex_
+  std::string waiting_;        // guarded by mutex_: the reader has not taken it
+  bool writing_ = false;       // guarded by mutex_: the thread does, from the front of waiting_
+  std::uint64_t written_ = 0;  // guarded by mutex_: bytes that left waiting_
+  std::size_t left_out_ = 0;   // guarded by mutex_: bytes, since the last line about them
+  bool has_thread_ = false;    // guarded by mutex_
+  bool closed_ = false;        // guarded by mutex_
 };
 
 UnblockedStream::UnblockedStream(int descriptor) : writer_(std::make_shared<Writer>(descriptor)) {

@@ -101,9 +101,10 @@ class RealProcesses final {
   };
 
   /// Starts build/bin/PROGRAM in the test's folder. The reference lives as long as this object.
-  /// `user`: whose process it is, if not this one's.
+  /// `user`: whose process it is, if not this one's. `standard_output`: a descriptor in place of
+  /// the file, which then has standard error alone; -1: none.
   Process& start(const std::string& name, const std::vector<std::string>& arguments,
-                 std::optional<uid_t> user = {}) {
+                 std::optional<uid_t> user = {}, int standard_output = -1) {
     Process process;
     process.output = directory_ / fmt::format("{}.{}.out", name, started_.size());
     const std::string path = program(name).string();
@@ -119,7 +120,7 @@ class RealProcesses final {
       [[maybe_unused]] const int moved = ::chdir(directory_.c_str());
       const int out = ::open(process.output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
       ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
-      ::dup2(out, STDOUT_FILENO);
+      ::dup2(standard_output >= 0 ? standard_output : out, STDOUT_FILENO);
       ::dup2(out, STDERR_FILENO);
       std::vector<char*> argv = {const_cast<char*>(path.c_str())};
       for (const std::string& argument : arguments)
