@@ -100,13 +100,16 @@ class RealProcesses final {
     }
   };
 
-  /// Starts build/bin/PROGRAM in the test's folder. The reference lives as long as this object.
-  /// `user`: whose process it is, if not this one's. `standard_output`: a descriptor in place of
-  /// the file, which then has standard error alone; -1: none.
+  /// Starts build/bin/PROGRAM, or the program of an absolute path, in the test's folder. The
+  /// reference lives as long as this object. `user`: whose process it is, if not this one's.
+  /// `standard_output`: a descriptor in place of the file, which then has standard error alone; -1:
+  /// none.
   Process& start(const std::string& name, const std::vector<std::string>& arguments,
                  std::optional<uid_t> user = {}, int standard_output = -1) {
     Process process;
-    process.output = directory_ / fmt::format("{}.{}.out", name, started_.size());
+    process.output =
+        directory_ /
+        fmt::format("{}.{}.out", std::filesystem::path(name).filename().string(), started_.size());
     const std::string path = program(name).string();
     const pid_t parent = ::getpid();
     process.pid = ::fork();

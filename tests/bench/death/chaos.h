@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/death/chaotic_run.h"
+
 namespace weft::test {
 
 struct ChaosOptions {
@@ -13,7 +15,13 @@ struct ChaosOptions {
   /// Who starts the cluster's processes, in turns: "hand", "local" (weft run), "hosts" (by hand, on
   /// hosts of namespaces, whose cables are pulled out too).
   std::vector<std::string> clusters = {"hand", "local", "hosts"};
+  BlowKinds kinds;
+  Trouble::Kind trouble = Trouble::Kind::kNone;
 };
+
+/// Lines of losses_of() of a run of ChaoticRun's file to which nothing happens. Throws
+/// std::runtime_error if the run fails.
+std::vector<std::string> losses_undisturbed(int steps);
 
 /// Trains on four hosts of one device and a spare, while somebody kills, stops and cuts at random
 /// times, also while meshes are spawned and while the run recovers, and starts again by hand what

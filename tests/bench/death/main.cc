@@ -8,9 +8,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstring>
 #include <iostream>
 
 #include "tests/bench/death/chaos.h"
+#include "tests/bench/death/endings.h"
 #include "tests/bench/death/head_kills.h"
 #include "tests/bench/death/recovery_times.h"
 #include "tests/bench/death/silence.h"
@@ -54,6 +56,14 @@ std::int64_t time_bare_eof(std::size_t bytes) {
   return told - killed;
 }
 
+/// SIGTERM of "TERM" and "term".
+int signal_named(std::string name) {
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGKILL, SIGSEGV, SIGQUIT, SIGABRT})
+    if (name == ::sigabbrev_np(signal)) return signal;
+  throw std::runtime_error("no signal is called '" + name + "'");
+}
+
 int run(int argc, char** argv) {
   int repeats = 11;
   int hosts = 2;
@@ -80,6 +90,26 @@ int run(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember({"hand", "local", "hosts"}))
       ->capture_default_str();
+  std::string trouble = "none";
+  std::vector<std::string> signals, victims;
+  app.add_flag("--starting", chaotic.kinds.starting,
+               "With --chaos: one agent dies while the meshes are being started");
+  app.add_option("--trouble", trouble, "With --chaos: state of the machine meanwhile")
+      ->check(CLI::IsMember({"none", "disk", "fsync", "cut", "stdout"}))
+      ->capture_default_str();
+  app.add_option("--signals", signals, "Of --chaos (KILL) and --endings (TERM,INT,HUP)")
+      ->delimiter(',');
+  app.add_option("--victims", victims,
+                 "With --chaos: signals to these alone: device, agent, head, driver")
+      ->delimiter(',');
+  bool ending = false;
+  EndingOptions endings;
+  app.add_flag("--endings", ending, "Only this: signals that end a training with a checkpoint");
+  app.add_option("--times", endings.times, "Of each signal and receiver of --endings")
+      ->capture_default_str();
+  app.add_option("--receivers", endings.receivers, "Of --endings: all, driver, run")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"all", "driver", "run"}));
   bool device = false, silence = false, calm = false;
   RecoveryTimes recovery;
   int silences = 5, minutes = 10, loops = 4;
@@ -102,6 +132,15 @@ int run(int argc, char** argv) {
   if (device) return time_recoveries(recovery) == 0 ? 0 : 1;
   if (silence) return time_silence(silences) == 0 ? 0 : 1;
   if (calm) return count_false_deaths(minutes, loops) == 0 ? 0 : 1;
+  chaotic.trouble = trouble_named(trouble);
+  for (const std::string& name : victims) chaotic.kinds.victims.push_back(role_named(name));
+  if (!signals.empty()) {
+    endings.signals.clear();
+    for (const std::string& name : signals) endings.signals.push_back(signal_named(name));
+    chaotic.kinds.signals = endings.signals;
+  }
+  endings.seed = chaotic.seed;
+  if (ending) return count_bad_endings(endings) == 0 ? 0 : 1;
   if (chaos) return cause_chaos(chaotic) == 0 ? 0 : 1;
 
   int failures = 0;

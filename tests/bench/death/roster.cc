@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <stdexcept>
 
 #include "tests/support/real_processes.h"
 
@@ -92,6 +93,13 @@ const char* name_of(Roster::Role role) {
     case Roster::Role::kDriver: return "driver";
   }
   return "?";
+}
+
+Roster::Role role_named(const std::string& name) {
+  using Role = Roster::Role;
+  for (const Role role : {Role::kHead, Role::kAgent, Role::kDevice, Role::kDriver})
+    if (name == name_of(role)) return role;
+  throw std::runtime_error("no role is called '" + name + "'");
 }
 
 }  // namespace weft::test

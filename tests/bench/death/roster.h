@@ -41,5 +41,7 @@ class Roster final {
 };
 
 const char* name_of(Roster::Role role);
+/// The role of "device", "agent", "head", "driver". Throws std::runtime_error.
+Roster::Role role_named(const std::string& name);
 
 }  // namespace weft::test
