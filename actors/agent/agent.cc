@@ -18,6 +18,9 @@ namespace {
 constexpr auto kReadyWithin = std::chrono::seconds(20);
 constexpr auto kStopGrace = std::chrono::seconds(2);
 constexpr auto kProbeWithin = std::chrono::seconds(2);
+constexpr auto kTrialWithin = std::chrono::seconds(1);
+constexpr auto kTrialIsOpenFor = std::chrono::seconds(10);
+constexpr auto kLookAtTrialsEvery = std::chrono::milliseconds(5);
 
 }  // namespace
 
@@ -26,7 +29,8 @@ Agent::Agent(Context& context, AgentConfig config, AgentEvents events, ProcessLa
       config_(std::move(config)),
       events_(std::move(events)),
       launcher_(launcher),
-      changed_(context.make_wakeup()) {
+      changed_(context.make_wakeup()),
+      programs_(config_.program_directory, config_.hash_directory) {
   use_share(ThreadShare::kControl);
 }
 
@@ -48,6 +52,14 @@ void Agent::check_binary(const std::string& binary, const std::string& sha256) {
               "driver's binary there, "
               "or start the driver from this one",
               binary, config_.name, found.substr(0, 12), sha256.substr(0, 12));
+}
+
+std::string Agent::program_of(const LaunchRequest& request) {
+  const std::filesystem::path binary = request.binary;
+  if (const auto kept = programs_.find(binary.filename().string(), request.binary_sha256))
+    return kept->string();
+  check_binary(request.binary, request.binary_sha256);
+  return programs_.keep(binary, request.binary_sha256).string();
 }
 
 void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device) {
@@ -136,7 +148,7 @@ void Agent::joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns) {
 task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
   check_term(request.term);
   check_name("the name of a mesh", request.key.name);
-  check_binary(request.binary, request.binary_sha256);
+  request.binary = program_of(request);
   std::vector<std::uint64_t> ids;
   std::optional<Error> failure;
   try {
@@ -331,6 +343,24 @@ task<bool> Agent::probe(ProcessRef other) {
     co_return false;
   }
   co_return true;
+}
+
+std::uint16_t Agent::open_trial(const std::string& address) {
+  trials_.erase(address);
+  const TrialListener& listener = trials_.emplace(address, TrialListener(address)).first->second;
+  auto poster = context_.poster();
+  context_.system().after(kTrialIsOpenFor, [this, poster, address]() mutable {
+    poster.post([this, address] { trials_.erase(address); });
+  });
+  return listener.port();
+}
+
+task<std::vector<std::uint8_t>> Agent::try_connections(std::vector<ConnectionTrial> trials) {
+  ConnectionTrials connections(trials);
+  const SteadyClock clock;
+  const TimePoint give_up = clock.now() + kTrialWithin;
+  while (!connections.look() && clock.now() < give_up) co_await context_.sleep(kLookAtTrialsEvery);
+  co_return connections.reached();
 }
 
 void Agent::shut_down(const std::string& reason, std::uint64_t term) {

@@ -11,12 +11,15 @@
 
 #include "actors/agent/agent_messages.h"
 #include "actors/agent/detached_run.h"
+#include "actors/agent/kept_programs.h"
 #include "actors/agent/log_messages.h"
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
 #include "actors/net/address.h"
+#include "actors/net/connection_trial.h"
 #include "actors/supervision/process_launcher.h"
 #include "actors/system/context.h"
+#include "core/network/interface_address.h"
 
 namespace weft::actors {
 
@@ -29,6 +32,8 @@ struct AgentConfig {
   /// The executable that serves the role "run", which starts detached runs; empty: none does.
   std::filesystem::path supervisor = {};
   std::vector<std::string> run_arguments = {};  ///< for them: the head, and how to reach it
+  /// Where the programs of device processes are kept; see KeptPrograms. Empty: nowhere.
+  std::filesystem::path program_directory = {};
 };
 
 /// What an agent tells the outside. Called on the agent's thread.
@@ -88,6 +93,13 @@ class Agent final {
   void ping() {}
   /// For the head: whether the agent of another host answers this one, soon.
   task<bool> probe(ProcessRef other);
+  /// Addresses of this host that may carry tensors; see addresses_for_tensors().
+  std::vector<InterfaceAddress> networks() const { return addresses_for_tensors(); }
+  /// Lets other hosts try to reach `address` of this one for some seconds. Returns the port. Throws
+  /// kUnavailable.
+  std::uint16_t open_trial(const std::string& address);
+  /// Tries connections for a second at most. Returns 1 for each that has succeeded, else 0.
+  task<std::vector<std::uint8_t>> try_connections(std::vector<ConnectionTrial> trials);
   /// Ends everything on this host, the agent included.
   void shut_down(const std::string& reason, std::uint64_t term);
 
@@ -95,9 +107,12 @@ class Agent final {
       on<&Agent::devices>("devices", urgent), on<&Agent::joined>("joined", urgent),
       on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent),
       on<&Agent::process_silent>("process_silent", urgent), on<&Agent::ping>("ping", urgent),
-      on<&Agent::probe>("probe", urgent), on<&Agent::stop_mesh>("stop_mesh", urgent),
-      on<&Agent::take_over>("take_over", urgent), on<&Agent::shut_down>("shut_down", urgent),
-      on<&Agent::start_run>("start_run", urgent), on<&Agent::signal_run>("signal_run", urgent));
+      on<&Agent::probe>("probe", urgent), on<&Agent::networks>("networks", urgent),
+      on<&Agent::open_trial>("open_trial", urgent),
+      on<&Agent::try_connections>("try_connections", urgent),
+      on<&Agent::stop_mesh>("stop_mesh", urgent), on<&Agent::take_over>("take_over", urgent),
+      on<&Agent::shut_down>("shut_down", urgent), on<&Agent::start_run>("start_run", urgent),
+      on<&Agent::signal_run>("signal_run", urgent));
 
  private:
   struct Slot {
@@ -117,6 +132,9 @@ class Agent final {
   void check_term(std::uint64_t term) const;
   void erase(std::uint64_t id);
   void check_binary(const std::string& binary, const std::string& sha256);
+  /// Returns the file to start for a request: the program that this host has kept, or the one at
+  /// its path, which is kept from here on. Throws as check_binary().
+  std::string program_of(const LaunchRequest& request);
   void say_caps(const std::string& mesh, const std::vector<DeviceProcess>& processes) const;
   void start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device);
   void died(std::uint64_t id, const ExitEvidence& evidence);
@@ -142,8 +160,10 @@ class Agent final {
   std::uint64_t term_ = 0;  // of the head that was joined last
   std::int64_t grace_ns_ = 0;
   std::uint64_t last_slot_ = 0;
+  const KeptPrograms programs_;
   std::map<std::uint64_t, Slot> slots_;
   std::map<MeshKey, std::vector<DeathReport>> deaths_;  // of meshes that have not been stopped
+  std::map<std::string, TrialListener> trials_;         // by address
   std::uint64_t last_launch_ = 0;
   std::map<std::uint64_t, pid_t> runs_;  // detached ones that have not ended
   std::deque<DetachedEnd> run_ends_;     // the last ones, for a head that was away

@@ -2,10 +2,9 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <fstream>
-
 #include "actors/agent/agent.h"
 #include "actors/system/system.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/name.h"
 
@@ -24,11 +23,6 @@ DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term
                 "the agent of host {} cannot start runs: it is no process of `weft join`",
                 config_.name);
   check_binary(submission.app, submission.app_sha256);
-  if (!submission.overrides.empty() && !std::filesystem::is_directory(submission.working_directory))
-    throw_error(ErrorCode::kNotFound,
-                "host {} has no folder {}, from which the paths of --set count; start the run from "
-                "a folder that is there too, or leave --set out",
-                config_.name, submission.working_directory);
   // An agent before this one may have left some in the same folder.
   const auto file_of = [&](std::uint64_t launch) {
     return config_.log_directory / fmt::format("{}.{}.yaml", submission.name, launch);
@@ -36,9 +30,7 @@ DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term
   do ++last_launch_;
   while (std::filesystem::exists(file_of(last_launch_)));
   const std::uint64_t launch = last_launch_;
-  if (std::ofstream file(file_of(launch)); !(file << submission.text).flush())
-    throw_error(ErrorCode::kUnavailable, "host {} cannot write {}", config_.name,
-                file_of(launch).string());
+  write_whole(file_of(launch), submission.text, 0600);
   const LogName log{{submission.name, launch}, 0, true};
   ProcessSpec spec;
   spec.label = "run " + submission.name;
@@ -46,20 +38,12 @@ DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term
                   "--weft-role=run",
                   "--config",
                   file_of(launch).string(),
-                  "--config-folder",
-                  submission.folder,
                   "--out",
                   submission.out,
                   "--started-by",
                   fmt::format("{}:{}", config_.name, launch),
                   "--token-fd",
                   std::to_string(kSecretDescriptor)};
-  for (const std::string& assignment : submission.overrides)
-    spec.command.insert(spec.command.end(), {"--set", assignment});
-  if (!submission.overrides.empty())
-    spec.command.insert(spec.command.end(), {"--directory", submission.working_directory});
-  // The same app as where it was submitted, wherever this host's `weft` lies.
-  spec.command.insert(spec.command.end(), {"--set", "app=" + submission.app});
   spec.command.insert(spec.command.end(), config_.run_arguments.begin(),
                       config_.run_arguments.end());
   spec.secret = context_.system().token();

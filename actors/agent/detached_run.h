@@ -12,19 +12,14 @@ namespace weft::actors {
 /// A run that somebody leaves to the cluster: what `weft run` needs to start it on another host.
 struct RunSubmission {
   std::string name;
-  std::string host;    ///< whose agent starts it
-  std::string text;    ///< of the run file
-  std::string file;    ///< its absolute path where it was read, for people
-  std::string folder;  ///< from which its paths count, and those of overrides
-  std::string working_directory;
-  std::vector<std::string> overrides;  ///< the values of --set
-  std::string out;                     ///< absolute
-  std::string app;                     ///< the app's executable, absolute
+  std::string host;  ///< whose agent starts it
+  std::string text;  ///< resolved run file
+  std::string out;   ///< absolute
+  std::string app;   ///< the app's executable, absolute
   std::string app_sha256;
-  static constexpr auto fields = weft::fields(
-      &RunSubmission::name, &RunSubmission::host, &RunSubmission::text, &RunSubmission::file,
-      &RunSubmission::folder, &RunSubmission::working_directory, &RunSubmission::overrides,
-      &RunSubmission::out, &RunSubmission::app, &RunSubmission::app_sha256);
+  static constexpr auto fields =
+      weft::fields(&RunSubmission::name, &RunSubmission::host, &RunSubmission::text,
+                   &RunSubmission::out, &RunSubmission::app, &RunSubmission::app_sha256);
 };
 
 /// A run that an agent has started.

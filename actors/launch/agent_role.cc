@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "actors/agent/agent.h"
+#include "actors/agent/kept_programs.h"
 #include "actors/agent/log_reader.h"
 #include "actors/head/head.h"
 #include "actors/launch/ear.h"
@@ -134,13 +135,15 @@ int serve_agent(const AgentRole& role) {
   events.on_log = [logs](const LogName& name, std::uint64_t size) {
     logs.tell<&LogReader::began>(name, size);
   };
+  const std::filesystem::path programs =
+      Network::simulated() != nullptr ? "" : std::filesystem::path(role.log_directory) / kPrograms;
   std::vector<std::string> run_arguments = role.protection.to_arguments();
   run_arguments.insert(run_arguments.end(), {"--head", to_string(role.head)});
   const auto agent = system.host_made<Agent>("agent", [&](Context& context) {
     return std::make_unique<Agent>(
         context,
         AgentConfig{role.name, address, role.log_directory, hash_directory(),
-                    role.protection.insecure, role.supervisor, run_arguments},
+                    role.protection.insecure, role.supervisor, run_arguments, programs},
         events, *launcher);
   });
   HostOffer offer{role.name,         role.devices,    process_id(),       machine_name(),
@@ -174,6 +177,8 @@ int serve_agent(const AgentRole& role) {
   log.info("host {} ends: {}", role.name, reason.text);
   if (reason.status == 0) leave(link.head(), reason.text);
   launcher->stop_all(reason.status == 0 ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());
+  // A parent has the same programs there, and may start another agent.
+  if (!role.has_parent) KeptPrograms(programs, {}).remove();
   return reason.status;
 }
 

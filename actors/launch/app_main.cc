@@ -20,6 +20,7 @@
 #include "actors/supervision/orphans.h"
 #include "actors/supervision/processes.h"
 #include "actors/supervision/signal_watch.h"
+#include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "core/base/machine.h"
 #include "core/base/platform.h"
@@ -103,6 +104,7 @@ AppRun make_run(const RoleArguments& arguments) {
   run.svg = arguments.get_or("svg", "");
   if (arguments.has("strategy")) run.strategy = arguments.get("strategy");
   run.head = arguments.get_or("head", "");
+  run.binary = arguments.get_or("binary", "");
   return run;
 }
 
@@ -138,11 +140,14 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
   System system(options);
   ClusterOptions cluster_options;
   cluster_options.name = name;
+  cluster_options.binary = run.binary;
   // Whatever library the kernels use, it must not start more threads than the run file grants.
   cluster_options.environment = {
       fmt::format("OMP_NUM_THREADS={}", config.cluster.device.threads),
       fmt::format("{}={}", kLogLevelVariable, to_string(config.log_level))};
   cluster_options.memory_cap = config.cluster.memory;
+  for (const HostSpec& host : config.cluster.hosts)
+    if (!host.interface.empty()) cluster_options.interfaces[host.name] = host.interface;
   cluster_options.on_event = [events = RunEvents(run.out)](const RunEvent& event) {
     events.add(event);
   };
@@ -220,6 +225,7 @@ int exit_status_of(const Error& error, bool interrupted) {
 
 AppMain::AppMain(int argc, char** argv) : arguments_(argv + 1, argv + argc) {
   open_standard_descriptors();
+  raise_descriptor_limit();
 }
 
 int AppMain::run(const Drive& drive) {
@@ -248,7 +254,9 @@ int AppMain::serve(const Drive& drive) {
       for (const auto& provide : provided_) provide(system);
     });
   }
-  if (role == "check") return status_after_output(own_name(), serve_check(make_run(arguments)));
+  if (role == "check")
+    return status_after_output(
+        own_name(), serve_check(make_run(arguments), arguments.get_or("resolved-to", "")));
   if (role == "plan") {
     if (plan_) return status_after_output(own_name(), plan_(make_run(arguments)));
     throw_error(ErrorCode::kInvalidArgument, "this app has no plan to show");
@@ -258,9 +266,13 @@ int AppMain::serve(const Drive& drive) {
               "--weft-role={}: expected driver, device, check, plan, head or agent", *role);
 }
 
-int AppMain::serve_check(const AppRun& run) {
+int AppMain::serve_check(const AppRun& run, const std::string& resolved_to) {
   try {
-    return check_ ? check_(run) : 0;
+    const int status = check_ ? check_(run) : 0;
+    // The readers of the sections have told which values are paths.
+    if (status == 0 && !resolved_to.empty())
+      leave_last_words(resolved_to, run.document().resolved());
+    return status;
   } catch (const Error& error) {
     if (!run.json || error.code() != ErrorCode::kInvalidConfig) throw;
     say(stdout, "{}", problems_json(run.config, problems_of(error, run.config, run.overrides)));

@@ -33,9 +33,11 @@ class AppRun {
   std::string programs;  ///< of a plan: the device whose program to print, kAllPrograms, or nothing
   /// Of a plan: how tensors are split on this mesh is to be printed; empty: on each.
   std::optional<std::string> strategy;
-  std::string layouts;   ///< Of a plan: "1d,3d" are to be compared; or nothing,
-  std::string svg;       ///< and drawn into this file.
-  std::string head;      ///< "HOST:PORT"; of a driver
+  std::string layouts;  ///< Of a plan: "1d,3d" are to be compared; or nothing,
+  std::string svg;      ///< and drawn into this file.
+  std::string head;     ///< "HOST:PORT"; of a driver
+  /// Of a driver: path of the app's executable on the hosts; empty: that of this process.
+  std::string binary;
   std::stop_token stop;  ///< SIGINT or SIGTERM: finish the step, save, return 130
   /// Tells what the driver is at, for whoever interrupts it: "finishing step 37". Any thread. May
   /// be empty.
@@ -102,7 +104,8 @@ class AppMain final {
 
  private:
   int serve(const Drive& drive);
-  int serve_check(const AppRun& run);
+  /// `resolved_to`: where to leave the resolved run file for `weft run`; may be empty.
+  int serve_check(const AppRun& run, const std::string& resolved_to);
   int serve_driver(const Drive& drive, const RoleArguments& arguments);
   int serve_by_hand(const Drive& drive);
 

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <optional>
 
+#include "actors/agent/binary_hashes.h"
+#include "actors/agent/kept_programs.h"
 #include "actors/head/head.h"
 #include "actors/launch/ear.h"
 #include "actors/launch/head_link.h"
@@ -42,6 +44,7 @@ constexpr auto kBetterCauseWithin = std::chrono::milliseconds(60);
 constexpr auto kEndWithin = std::chrono::milliseconds(1500);
 constexpr auto kHeadToldWithin = std::chrono::milliseconds(500);
 constexpr auto kGreetWithin = std::chrono::seconds(5);
+constexpr auto kLookForEditsEvery = std::chrono::seconds(1);
 
 std::vector<std::string> app_command(const std::filesystem::path& app, const std::string& role,
                                      const std::filesystem::path& run_file,
@@ -62,6 +65,8 @@ class RunSupervisor {
   explicit RunSupervisor(SupervisedRun run)
       : run_(std::move(run)),
         events_(run_.out),
+        edits_(run_.read_files),
+        programs_(run_.out / "logs" / kPrograms, hash_directory()),
         signals_([this](const ReceivedSignal& signal) { interrupted(signal); }),
         restarts_(run_.header.recovery.restarts, run_.header.recovery.within),
         head_restarts_(run_.header.recovery.restarts, run_.header.recovery.within) {}
@@ -72,6 +77,7 @@ class RunSupervisor {
     const Launched launched(*this);
     int status = 1;
     try {
+      driver_program_ = keep(run_.header.app);
       start_cluster();
       start_driver();
       status = supervise();
@@ -83,6 +89,7 @@ class RunSupervisor {
     doing_ = "its processes are ending";
     launcher_->stop_all(at_once() ? Nanoseconds::zero() : Nanoseconds(internal::kStopGrace));
     end_orphans(at_once() ? Nanoseconds(kEndWithin) : Nanoseconds(internal::kStopGrace));
+    programs_.remove();
     say_the_end(status);
     return status;
   }
@@ -135,6 +142,11 @@ class RunSupervisor {
     events_.add({"failed", last_words_});
   }
 
+  /// What is started again in this run is the same program.
+  std::filesystem::path keep(const std::filesystem::path& binary) const {
+    return programs_.keep(binary, binary_sha256(binary, hash_directory()));
+  }
+
   void start_cluster() {
     if (run_.head.empty()) {
       const auto on_death = [this](const std::string& who, const ExitEvidence& evidence) {
@@ -142,7 +154,7 @@ class RunSupervisor {
             {who == "head" ? SupervisorEvent::Kind::kHeadDied : SupervisorEvent::Kind::kHostDied,
              who, evidence});
       };
-      const auto self = std::filesystem::read_symlink("/proc/self/exe");
+      const auto self = keep(std::filesystem::read_symlink("/proc/self/exe"));
       token_ = Secret::random();
       LocalCluster::Options local{self,     run_.header.cluster.hosts, run_.out, token_,
                                   on_death, run_.header.log_level};
@@ -199,7 +211,7 @@ class RunSupervisor {
                 ? fmt::format("Their logs: {}/agent.NAME.log", local_->log_directory().string())
                 : fmt::format("Start each with: weft join {} --name NAME --devices N", run_.head);
         throw_error(ErrorCode::kDeadlineExceeded, "these hosts of {} have not joined: {}. {}",
-                    run_.run_file.string(), fmt::join(missing, ", "), advice);
+                    run_.original, fmt::join(missing, ", "), advice);
       }
       if (const auto event = queue_.next(clock.now() + internal::kAskHeadEvery))
         if (!revive(*event)) start_failed(*event);
@@ -245,14 +257,14 @@ class RunSupervisor {
   }
 
   void start_driver() {
-    ProcessSpec spec{
-        "driver of " + run_.header.name,
-        app_command(run_.header.app, "driver", run_.run_file, run_.overrides, run_.config_folder),
-        {},
-        ""};
-    spec.command.insert(spec.command.end(),
-                        {"--head", run_.head, "--out", run_.out.string(), "--name",
-                         "run " + run_.header.name, "--last-words", driver_said_.path()});
+    ProcessSpec spec{"driver of " + run_.header.name,
+                     app_command(driver_program_, "driver", run_.run_file, {}, {}),
+                     {},
+                     ""};
+    spec.command.insert(
+        spec.command.end(),
+        {"--binary", run_.header.app.string(), "--head", run_.head, "--out", run_.out.string(),
+         "--name", "run " + run_.header.name, "--last-words", driver_said_.path()});
     if (!run_.started_by.empty())
       spec.command.insert(spec.command.end(), {"--started-by", run_.started_by});
     if (!run_.checked.empty()) spec.command.insert(spec.command.end(), {"--checked", run_.checked});
@@ -278,9 +290,16 @@ class RunSupervisor {
     std::optional<TimePoint> driver_must_end;
     bool interrupted = false;
     std::optional<std::string> first_cause;
+    TimePoint next_look = clock.now() + kLookForEditsEvery;
     while (true) {
-      const auto event = queue_.next(driver_must_end);
+      const auto event =
+          queue_.next(driver_must_end ? std::min(*driver_must_end, next_look) : next_look);
+      if (clock.now() >= next_look) {
+        tell_edits();
+        next_look = clock.now() + kLookForEditsEvery;
+      }
       if (!event) {
+        if (!driver_must_end || clock.now() < *driver_must_end) continue;
         launcher_->signal(driver_, SIGKILL);
         driver_must_end.reset();
         continue;
@@ -318,8 +337,19 @@ class RunSupervisor {
           if (!first_cause && goes_on() && event->evidence.violent())
             first_cause = too_often(driver_cause(driver_stopped_.value_or(event->evidence)));
           if (!first_cause && driver_stopped_) first_cause = driver_cause(*driver_stopped_);
+          tell_edits();
           return driver_ended(event->evidence, interrupted, std::move(first_cause));
       }
+    }
+  }
+
+  /// What a person edits while the run lasts is for the next run.
+  void tell_edits() {
+    for (const std::string& edit : edits_.look()) {
+      const std::string text = fmt::format("{}; this run goes on with what it has read, in {}",
+                                           edit, run_.run_file.string());
+      events_.add({"input edited", text});
+      say(stderr, "{}\n", fitted_to(STDERR_FILENO, "weft: " + text));
     }
   }
 
@@ -462,6 +492,9 @@ class RunSupervisor {
 
   SupervisedRun run_;
   const RunEvents events_;
+  EditWatch edits_;
+  const KeptPrograms programs_;
+  std::filesystem::path driver_program_;
   SupervisorEvents queue_;
   std::atomic<int> interruptions_ = 0;
   std::atomic<const char*> doing_ = "the cluster, which is coming up, ends";

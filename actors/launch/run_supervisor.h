@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/launch/cluster_config.h"
+#include "actors/launch/edit_watch.h"
 #include "actors/launch/protection.h"
 
 namespace weft::actors {
@@ -13,8 +14,12 @@ namespace weft::actors {
 /// nothing wrong with it.
 struct SupervisedRun {
   RunHeader header;
+  /// The resolved run file in `out`.
   std::filesystem::path run_file;
-  std::vector<std::string> overrides;
+  /// Original of `run_file`, as messages call it.
+  std::string original;
+  /// Files of people that were read for it: an edit while the run lasts is reported.
+  std::vector<ReadFile> read_files;
   /// "HOST:PORT" of a cluster that runs; empty: the launcher of the run file starts one
   std::string head;
   std::filesystem::path out;
@@ -27,7 +32,6 @@ struct SupervisedRun {
   /// of the cluster at `head`, where whoever starts it has it
   Secret token = {};
   /// see AppRun
-  std::filesystem::path config_folder = {};
   std::string started_by = {};
 };
 

@@ -6,8 +6,6 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "actors/agent/binary_hashes.h"
@@ -27,17 +25,13 @@ constexpr auto kSubmitWithin = std::chrono::seconds(40);
 constexpr auto kStartsWithin = std::chrono::seconds(60);
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 
-actors::RunSubmission submission_of(const FileOptions& options, const actors::RunHeader& header) {
+actors::RunSubmission submission_of(const FileOptions& options, const actors::RunHeader& header,
+                                    const std::string& resolved) {
   namespace fs = std::filesystem;
   actors::RunSubmission submission;
   submission.name = header.name;
   submission.host = header.cluster.hosts.front().name;
-  std::ifstream file(options.file, std::ios::binary);
-  submission.text.assign(std::istreambuf_iterator<char>(file), {});
-  submission.file = fs::absolute(options.file).lexically_normal().string();
-  submission.folder = fs::path(submission.file).parent_path().string();
-  submission.working_directory = fs::current_path().string();
-  submission.overrides = options.overrides;
+  submission.text = resolved;
   const fs::path out = options.out.empty() ? fs::path("runs") / header.name : fs::path(options.out);
   submission.out = fs::absolute(out).lexically_normal().string();
   submission.app = header.app.string();
@@ -47,10 +41,11 @@ actors::RunSubmission submission_of(const FileOptions& options, const actors::Ru
 
 }  // namespace
 
-int detach_run(const FileOptions& options, const actors::RunHeader& header) {
+int detach_run(const FileOptions& options, const actors::RunHeader& header,
+               const std::string& resolved) {
   Observer observer({options.head, options.token_file, options.certificate, options.insecure},
                     "weft run");
-  const actors::RunSubmission submission = submission_of(options, header);
+  const actors::RunSubmission submission = submission_of(options, header, resolved);
   const std::uint64_t number =
       observer.head().within(kSubmitWithin).call<&Head::submit>(submission).get();
   const SteadyClock clock;

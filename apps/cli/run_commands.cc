@@ -19,9 +19,11 @@
 #include "actors/launch/token.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/detach_run.h"
+#include "apps/cli/resolved_run.h"
 #include "apps/run_files/checkpoint.h"
 #include "apps/run_files/run_directory.h"
 #include "core/base/error.h"
+#include "core/base/sha256.h"
 #include "core/base/terminal.h"
 #include "core/base/unblocked_output.h"
 #include "core/config/config_document.h"
@@ -65,6 +67,16 @@ void remove_unfinished(const std::filesystem::path& checkpoints) {
     CheckpointStore(checkpoints, 1);
   } catch (...) {
     say(stderr, "note: {}\n", current_error().message());  // it hinders nobody
+  }
+}
+
+/// The originals of a detached run may lie on another machine, which has other files of those names
+/// or none.
+bool lies_elsewhere(const actors::ReadFile& file) {
+  try {
+    return sha256_file(file.path) != file.sha256;
+  } catch (const Error&) {
+    return true;
   }
 }
 
@@ -127,21 +139,26 @@ int run_run(const FileOptions& options) {
   const UnblockedOutput output;
   // Everything that can be known beforehand is refused before an older run's folder is moved and
   // before anything starts.
-  const auto document = load(options);
-  auto header = actors::parse_run_header(document, actors::program_directory());
+  const auto original = load(options);
+  auto header = actors::parse_run_header(original, actors::program_directory());
   if (options.head.empty() && header.cluster.launcher == actors::LauncherKind::kManual)
-    document.root()
+    original.root()
         .at("cluster")
         .at("launcher")
         .fail(
             "cluster.launcher: manual means that you start the cluster: give its --head HOST:PORT, "
             "or use launcher: local");
-  const actors::LastWords planned;
+  const actors::LastWords planned, left;
   if (const int status =
-          run_app(options, header, "check", {"--quiet", "--planned-to", planned.path()});
+          run_app(options, header, "check",
+                  {"--quiet", "--planned-to", planned.path(), "--resolved-to", left.path()});
       status != 0)
     return status;
-  if (options.detach) return detach_run(options, header);
+  // From here on nothing is read from the original.
+  ResolvedRun resolved(left.read() + "\n");
+  header = actors::parse_run_header(resolved.document(), actors::program_directory());
+  resolved.document().set_path("app", header.app);
+  if (options.detach) return detach_run(options, header, resolved.document().resolved());
   actors::Protection protection = options.protection;
   if (options.insecure) actors::warn_of_insecure(Log::standard_error(LogLevel::kWarning));
   if (!options.head.empty() && options.token.empty()) {
@@ -153,25 +170,26 @@ int run_run(const FileOptions& options) {
   const std::filesystem::path out = options.out.empty()
                                         ? std::filesystem::path("runs") / header.name
                                         : std::filesystem::path(options.out);
-  const RunDirectory directory =
-      RunDirectory::prepare(out, options.goes_on ? std::optional(out) : resume_path(document));
+  const RunDirectory directory = RunDirectory::prepare(
+      out, options.goes_on ? std::optional(out) : resume_path(resolved.document()));
   if (const auto& older = directory.moved_aside()) {
     say(stdout, "{} held an older run: it is now {}\n", out.string(), older->filename().string());
     remove_unfinished(*older / directory.checkpoints().filename());
   }
   std::fflush(stdout);
-  return actors::supervise_run({std::move(header), options.file, options.overrides, options.head,
-                                out, options.token_file, planned.read(), protection, options.token,
-                                options.folder, options.started_by});
+  resolved.write(directory);
+  std::vector<actors::ReadFile> read_files = resolved.read_files();
+  if (!options.started_by.empty()) std::erase_if(read_files, lies_elsewhere);
+  return actors::supervise_run({std::move(header), directory.config(),
+                                resolved.document().origin().name, std::move(read_files),
+                                options.head, out, options.token_file, planned.read(), protection,
+                                options.token, options.started_by});
 }
 
 int serve_run(const std::vector<std::string>& arguments) {
   const actors::RoleArguments given(arguments, {actors::Protection::kInsecure});
-  if (given.has("directory")) std::filesystem::current_path(given.get("directory"));
   FileOptions options;
   options.file = given.get("config");
-  options.folder = given.get("config-folder");
-  options.overrides = given.all("set");
   options.head = given.get("head");
   options.out = given.get("out");
   options.started_by = given.get("started-by");

@@ -6,8 +6,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -56,29 +54,19 @@ int run_text(const std::string& text, FileOptions options) {
 
 /// What the run in that folder was asked for.
 int resume(const SelectOptions& options) {
-  const fs::path request = fs::path(options.resume) / "request.json";
-  std::ifstream stream(request);
-  if (!stream)
+  FileOptions file = options.file;
+  file.file = (fs::path(options.resume) / "run.yaml").string();
+  if (!fs::exists(file.file))
     throw_error(ErrorCode::kNotFound,
-                "{} is not there: {} is no run of weft select that could go on", request.string(),
-                options.resume);
+                "{} does not exist: {} is not the folder of a selection that can be resumed",
+                file.file, options.resume);
   if (fs::exists(fs::path(options.resume) / "summary.json")) {
     std::printf("%s: all is chosen, there is nothing to go on with\n", options.resume.c_str());
     return 0;
   }
-  const auto json = nlohmann::json::parse(stream, nullptr, false);
-  FileOptions file = options.file;
-  std::string text;
-  try {
-    text = json.at("run_file").get<std::string>();
-    file.folder = json.at("folder").get<std::string>();
-    file.overrides = json.at("overrides").get<std::vector<std::string>>();
-  } catch (const nlohmann::json::exception& error) {
-    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}", request.string(), error.what());
-  }
   file.out = options.resume;
   file.goes_on = true;
-  return run_text(text, file);
+  return run_run(file);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include "core/base/error.h"
 
 namespace weft::apps {
-namespace {
 
 TextDataset open_dataset(const TextBatchesRecipe& recipe) {
   TextDataset dataset =
@@ -24,8 +23,6 @@ TextDataset open_dataset(const TextBatchesRecipe& recipe) {
                 recipe.train_sha256.substr(0, 12));
   return dataset;
 }
-
-}  // namespace
 
 TextBatches::TextBatches(const TextBatchesRecipe& recipe)
     : recipe_(recipe),

@@ -30,6 +30,10 @@ struct TextBatchesRecipe {
   friend bool operator==(const TextBatchesRecipe&, const TextBatchesRecipe&) = default;
 };
 
+/// Opens the driver's data set by its folder or, where that is not in the cache, makes it of the
+/// same text. Throws Error(kIncompatible) if the text here is another one.
+TextDataset open_dataset(const TextBatchesRecipe& recipe);
+
 /// The inputs "tokens" and "targets" of a language model, i32[rows, sequence], read straight from
 /// the mapped token files. Owner's thread only.
 class TextBatches final : public mesh::BatchSource {

@@ -54,6 +54,14 @@ struct Showing {
   }
 };
 
+/// What a driver that is started again needs of the texts.
+struct KeptText {
+  TextBatchesRecipe recipe = {};
+  std::vector<std::int32_t> test = {};  ///< Tokens of data.test.
+
+  static constexpr auto fields = weft::fields(&KeptText::recipe, &KeptText::test);
+};
+
 }  // namespace
 
 ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) {
@@ -96,8 +104,19 @@ std::vector<std::int32_t> GptApp::test_tokens(const Tokenizer& tokenizer) const 
 }
 
 PreparedData GptApp::prepare() {
-  // shared with the sampler below
-  const auto dataset = std::make_shared<const TextDataset>(TextDataset::prepare(data_));
+  TextDataset dataset = TextDataset::prepare(data_);
+  std::vector<std::int32_t> test = test_tokens(*dataset.tokenizer);
+  return describe(std::move(dataset), std::move(test));
+}
+
+PreparedData GptApp::prepare_again(std::span<const std::byte> kept) {
+  KeptText text = decode<KeptText>(kept);
+  return describe(open_dataset(text.recipe), std::move(text.test));
+}
+
+PreparedData GptApp::describe(TextDataset prepared, std::vector<std::int32_t> test) const {
+  // Shared with the sampler below.
+  const auto dataset = std::make_shared<const TextDataset>(std::move(prepared));
   const TokenWindows windows(dataset->train, static_cast<int>(shape_.sequence), seed_,
                              data_.subset);
   const auto& sampler = windows.sampler();
@@ -128,7 +147,8 @@ PreparedData GptApp::prepare() {
           .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),
           .baseline = {dataset->unigram_loss, "a unigram model"},
-          .show = Showing{shape_, sample_, seed_, dataset, test_tokens(*dataset->tokenizer)}};
+          .show = Showing{shape_, sample_, seed_, dataset, test},
+          .kept = encode(KeptText{recipe, test})};
 }
 
 std::unique_ptr<mesh::BatchSource> GptApp::open_batches(std::span<const std::byte> batches) const {

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "apps/data/text_data_config.h"
+#include "apps/data/text_dataset.h"
 #include "apps/data/tokenizer.h"
 #include "apps/gpt/gpt_config.h"
 #include "apps/train/training_app.h"
@@ -17,12 +20,16 @@ class GptApp final : public TrainingApp {
   ModelDescription read(const ConfigNode& root, const BatchShape& batch,
                         std::uint64_t seed) override;
   PreparedData prepare() override;
+  /// Reads the cached tokens, whatever has become of the text.
+  PreparedData prepare_again(std::span<const std::byte> kept) override;
   std::unique_ptr<mesh::BatchSource> open_batches(
       std::span<const std::byte> batches) const override;
 
  private:
   /// Of `data.test`; none without it.
   std::vector<std::int32_t> test_tokens(const Tokenizer& tokenizer) const;
+  /// `test`: tokens of `data.test`.
+  PreparedData describe(TextDataset dataset, std::vector<std::int32_t> test) const;
 
   GptShape shape_;
   TextDataConfig data_;

@@ -34,7 +34,12 @@ class RunDirectory {
   std::filesystem::path timeline() const { return path_ / "timeline.svg"; }
   std::filesystem::path sample() const { return path_ / "sample.txt"; }
   std::filesystem::path scores() const { return path_ / "scores.txt"; }
-  std::filesystem::path config() const { return path_ / "cluster.yaml"; }
+  /// Run file that the run's processes read: see ConfigDocument::resolved().
+  std::filesystem::path config() const { return path_ / "run.yaml"; }
+  /// Copies of small files that the run file names, and what the first driver has prepared.
+  std::filesystem::path inputs() const { return path_ / "inputs"; }
+  /// PreparedData::kept.
+  std::filesystem::path prepared() const { return inputs() / "prepared"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path best() const { return path_ / "best.safetensors"; }
   /// Where a run that goes on from an older checkpoint leaves what came after it: PATH/abandoned.1,

@@ -48,18 +48,6 @@ SelectConfig read(const actors::AppRun& run) {
   return read_select(run.document());
 }
 
-/// request.json: what the run was asked for, for `weft select --resume`.
-void keep_request(const actors::AppRun& run) {
-  std::ifstream stream(run.config);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  const std::filesystem::path folder = run.config_folder.empty()
-                                           ? std::filesystem::absolute(run.config).parent_path()
-                                           : run.config_folder;
-  const nlohmann::ordered_json json = {
-      {"run_file", text}, {"folder", folder.string()}, {"overrides", run.overrides}};
-  replace_file(run.out / "request.json", json.dump(2) + "\n");
-}
-
 /// Scores are sums of 16-bit fractions, times weights.
 double as_units(std::int64_t score, const SelectionPlan& plan) {
   return static_cast<double>(score) / 65535.0 /
@@ -322,7 +310,6 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
     say(screen.out, "  {}\n", line);
     std::fflush(screen.out);
   };
-  keep_request(run);
   if (run.doing) run.doing("selecting", actors::IfInterrupted::kEndsAtOnce);
   std::vector<std::string> hosts;
   for (const actors::HostSpec& host : config.cluster.hosts)

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +25,7 @@
 #include "apps/train/layout_plot.h"
 #include "apps/train/run_config.h"
 #include "apps/train/training_loop.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
 #include "core/base/units.h"
@@ -328,6 +332,21 @@ void go_on_in(const RunDirectory& directory, CheckpointConfig& checkpoint) {
   }
 }
 
+/// Data as the first driver of the run has prepared it.
+PreparedData prepare(const actors::AppRun& run, const RunDirectory& directory, TrainingApp& app) {
+  if (run.restart > 0 && std::filesystem::exists(directory.prepared())) {
+    std::ifstream file(directory.prepared(), std::ios::binary);
+    const std::string kept{std::istreambuf_iterator<char>(file), {}};
+    return app.prepare_again(std::as_bytes(std::span(kept)));
+  }
+  PreparedData data = app.prepare();
+  if (data.kept.empty()) return data;
+  std::filesystem::create_directories(directory.inputs());
+  const std::string kept(reinterpret_cast<const char*>(data.kept.data()), data.kept.size());
+  write_whole(directory.prepared(), kept, 0666);
+  return data;
+}
+
 int drive_training(actors::Cluster& cluster, const actors::AppRun& run, TrainingApp& app) {
   const SteadyClock clock;
   const TimePoint started = clock.now();
@@ -341,13 +360,13 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   auto [config, plan] = read(run, app);
   if (!run.checked.empty() && mesh::digest_of_steps(plan) != run.checked) {
     throw_error(ErrorCode::kFailedPrecondition,
-                "{} is not what was checked when the run began; start the run again",
-                run.config.string());
+                "{}, or a file that it names, was edited while the run started; start it again",
+                run.document().origin().name);
   }
   const RunDirectory directory = RunDirectory::open(run.out);
   if (run.restart > 0) go_on_in(directory, config.checkpoint);
   print_row(screen, "model", config.model.text);
-  const PreparedData data = app.prepare();
+  const PreparedData data = prepare(run, directory, app);
   print_row(screen, "data", data.text);
   print_row(screen, "stages", stages_text(config.layout));
   print_row(screen, "pipeline", pipeline_text(config.layout));

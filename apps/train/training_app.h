@@ -52,7 +52,9 @@ struct PreparedData {
   std::string digest;              ///< Hash of what must not change when a run is resumed.
   Baseline baseline = {};          ///< What the model has to beat.
   /// What the trained model can do. Called again, on another device, if one fails. May be empty.
-  std::function<FinalReport(const ShowRequest&)> show;
+  std::function<FinalReport(const ShowRequest&)> show = {};
+  /// What prepare_again() takes; empty: a driver that is started again calls prepare().
+  std::vector<std::byte> kept = {};
 };
 
 /// An app of this library: its model, its data, and the sections of the run file that describe
@@ -69,6 +71,9 @@ class TrainingApp {
                                 std::uint64_t seed) = 0;
   /// Finds or makes the data. In the driver only.
   virtual PreparedData prepare() = 0;
+  /// The same in a driver that was started again: from PreparedData::kept of the first driver, so
+  /// that a change of the source in between has no effect. By default prepare().
+  virtual PreparedData prepare_again(std::span<const std::byte> /*kept*/) { return prepare(); }
   /// In device processes, where nothing was read: from what prepare() said.
   virtual std::unique_ptr<mesh::BatchSource> open_batches(
       std::span<const std::byte> batches) const = 0;

@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <system_error>
 
 #include "core/base/error.h"
@@ -28,19 +27,50 @@ fs::path unfinished(const fs::path& path) {
   return path.string() + fmt::format(".{}.new", ::gettid());
 }
 
+namespace {
+
+void write_new(const fs::path& path, const std::string& content, ::mode_t mode) {
+  ::unlink(path.c_str());  // left by a crash, perhaps with another mode
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  std::size_t written = 0;
+  while (fd >= 0 && written < content.size()) {
+    const ssize_t count = ::write(fd, content.data() + written, content.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    written += count;
+  }
+  int reason = errno;
+  if (fd >= 0 && ::close(fd) != 0 && written == content.size()) {
+    reason = errno;
+    written = 0;
+  }
+  if (fd < 0 || written != content.size()) {
+    if (fd >= 0) ::unlink(path.c_str());
+    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(),
+                std::strerror(reason));
+  }
+}
+
+void rename_to(const fs::path& from, const fs::path& to) {
+  std::error_code failed;
+  fs::rename(from, to, failed);
+  if (failed)
+    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", to.string(), failed.message());
+}
+
+}  // namespace
+
+void write_whole(const fs::path& path, const std::string& content, ::mode_t mode) {
+  const fs::path temporary = unfinished(path);
+  write_new(temporary, content, mode);
+  rename_to(temporary, path);
+}
+
 void replace_file(const fs::path& path, const std::string& content) {
   const fs::path temporary = unfinished(path);
-  std::ofstream out(temporary, std::ios::binary);
-  out << content;
-  out.close();
-  if (!out)
-    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(),
-                std::strerror(errno));
+  write_new(temporary, content, 0666);
   flush_to_disk(temporary);
-  std::error_code failed;
-  fs::rename(temporary, path, failed);
-  if (failed)
-    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), failed.message());
+  rename_to(temporary, path);
   flush_to_disk(path.parent_path());
 }
 

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <span>
 #include <sstream>
 
+#include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/sha256.h"
 #include "core/config/internal/config_tree.h"
 
 namespace weft {
@@ -25,6 +28,10 @@ ConfigDocument ConfigDocument::load(const std::filesystem::path& path,
     throw_error(ErrorCode::kInvalidConfig, "{}: cannot be read; is the path right?", path.string());
   ConfigDocument document = parse(text.str(), path.string(), overrides);
   if (!folder.empty()) document.tree_->folder = folder;
+  std::error_code failed;
+  const std::filesystem::perms mode = std::filesystem::status(path, failed).permissions();
+  if (!failed && (mode & std::filesystem::perms::others_read) == std::filesystem::perms::none)
+    document.tree_->origin.is_private = true;
   return document;
 }
 
@@ -32,7 +39,9 @@ ConfigDocument ConfigDocument::parse(const std::string& text, const std::string&
                                      std::span<const std::string> overrides) {
   auto tree = std::make_unique<internal::ConfigTree>();
   tree->name = name;
-  tree->folder = std::filesystem::absolute(name).parent_path();
+  const std::filesystem::path file = std::filesystem::absolute(name).lexically_normal();
+  tree->folder = file.parent_path();
+  tree->origin = {name, file, sha256(std::as_bytes(std::span(text)))};
   tree->root = internal::parse_yaml(text, name, "");
   if (!tree->root || tree->root->kind == ConfigNode::Kind::kNull)
     throw_error(ErrorCode::kInvalidConfig,
@@ -40,6 +49,7 @@ ConfigDocument ConfigDocument::parse(const std::string& text, const std::string&
   if (tree->root->kind != ConfigNode::Kind::kMap)
     throw_error(ErrorCode::kInvalidConfig, "{}: expected 'key: value' lines at the top level",
                 tree->root->where);
+  internal::take_resolved(*tree);
   for (const std::string& assignment : overrides) internal::apply_override(*tree, assignment);
   internal::assign_paths(*tree->root, "");
   return ConfigDocument(std::move(tree));
@@ -55,7 +65,37 @@ void collect_keys(const internal::ConfigValue& value, const std::string& where,
   }
   for (const auto& element : value.elements) collect_keys(*element, where, keys);
 }
+
+template <typename Visit>
+void visit_values(internal::ConfigValue& value, const Visit& visit) {
+  visit(value);
+  for (internal::ConfigValue::Member& member : value.members) visit_values(*member.value, visit);
+  for (const auto& element : value.elements) visit_values(*element, visit);
+}
 }  // namespace
+
+const ConfigOrigin& ConfigDocument::origin() const { return tree_->origin; }
+
+std::string ConfigDocument::resolved() const { return internal::write_resolved(*tree_); }
+
+std::vector<ConfigDocument::InputFile> ConfigDocument::input_files() const {
+  std::vector<InputFile> files;
+  visit_values(*tree_->root, [&](const internal::ConfigValue& value) {
+    if (value.is_input_file) files.push_back({value.path, value.absolute});
+  });
+  return files;
+}
+
+void ConfigDocument::set_path(const std::string& key, const std::filesystem::path& path) {
+  bool found = false;
+  visit_values(*tree_->root, [&](internal::ConfigValue& value) {
+    if (value.path != key || value.kind != ConfigNode::Kind::kScalar) return;
+    value.text = value.absolute = std::filesystem::absolute(path).lexically_normal().string();
+    value.quoted = true;
+    found = true;
+  });
+  WEFT_CHECK(found, "{} is no value of {}", key, tree_->name);
+}
 
 std::vector<std::string> ConfigDocument::keys_at(const std::string& where) const {
   std::vector<std::string> keys;

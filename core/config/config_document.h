@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/config/config_node.h"
+#include "core/config/config_origin.h"
 
 namespace weft {
 
@@ -38,6 +39,22 @@ class ConfigDocument {
   ConfigDocument(ConfigDocument&&) noexcept;
   ConfigDocument& operator=(ConfigDocument&&) noexcept;
   ~ConfigDocument();
+
+  /// Where the document comes from; see resolved().
+  const ConfigOrigin& origin() const;
+  /// Returns this document as a file that stands by itself: values of --set applied, and each value
+  /// that was read by ConfigNode::as_path() absolute. load() reads the same values from it, with
+  /// the same places in messages.
+  std::string resolved() const;
+  /// Value that names a file whose content its reader takes; see ConfigNode::as_input_file().
+  struct InputFile {
+    std::string key;  ///< "pipeline.schedule"
+    std::filesystem::path file;
+  };
+  /// Input files that have been read, also by the process that has written a resolved document.
+  std::vector<InputFile> input_files() const;
+  /// Sets the path at `key`, which has a value that is a scalar.
+  void set_path(const std::string& key, const std::filesystem::path& path);
 
   ConfigNode root() const;
   /// Paths of the keys and values that stand at "FILE:LINE:COLUMN", outermost first.

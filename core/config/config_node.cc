@@ -181,13 +181,30 @@ bool ConfigNode::as_bool() const {
 std::string ConfigNode::as_string() const { return scalar("text").text; }
 
 std::filesystem::path ConfigNode::as_path() const {
+  namespace fs = std::filesystem;
   const std::string& text = scalar("a path").text;
   const char* home = std::getenv("HOME");
-  if (home != nullptr && text.starts_with("~/"))
-    return std::filesystem::path(home) / text.substr(2);
-  // What --set has changed stands in no file.
-  const bool in_file = !where().starts_with("command line: ");
-  return ((in_file ? tree_->folder : std::filesystem::current_path()) / text).lexically_normal();
+  fs::path path;
+  if (home != nullptr && text.starts_with("~/")) {
+    path = fs::path(home) / text.substr(2);
+  } else {
+    // What --set has changed stands in no file.
+    const bool in_file = !where().starts_with("command line: ");
+    const fs::path& own = value_->folder;
+    path = ((!own.empty() ? own
+             : in_file    ? tree_->folder
+                          : fs::current_path()) /
+            text)
+               .lexically_normal();
+  }
+  value_->absolute = path.string();
+  return path;
+}
+
+std::filesystem::path ConfigNode::as_input_file() const {
+  const std::filesystem::path path = as_path();
+  value_->is_input_file = true;
+  return path;
 }
 
 Nanoseconds ConfigNode::as_duration(Nanoseconds min, Nanoseconds max) const {

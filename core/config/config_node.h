@@ -110,6 +110,8 @@ class ConfigNode {
   /// A path, absolute. In a file a relative one counts from the file's folder, in --set from the
   /// working directory; "~/" is the home folder.
   std::filesystem::path as_path() const;
+  /// The same of a small file whose content the caller reads: a run keeps a copy of it.
+  std::filesystem::path as_input_file() const;
   std::uint64_t as_bytes(Range<std::uint64_t> range = {}) const;
   double as_rate() const;
 

@@ -21,7 +21,7 @@ constexpr std::int64_t kMaxDevices = 1 << 16;
 
 /// What a file beside the run file holds. `advice`: what to do where there is none.
 std::string read_text_file(const ConfigNode& node, std::string_view what, std::string_view advice) {
-  const std::string path = node.as_path().string();
+  const std::string path = node.as_input_file().string();
   std::ifstream file(path);
   if (!file) node.fail(fmt::format("there is no {} file {}; {}", what, path, advice));
   return {std::istreambuf_iterator<char>(file), {}};

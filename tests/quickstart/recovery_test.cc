@@ -160,6 +160,59 @@ TEST_F(Recovery, ADriverThatDiesWithAllDevicesGoesOnFromItsCheckpoint) {
   EXPECT_TRUE(processes_.none_left());
 }
 
+TEST_F(Recovery, WhatIsEditedDuringARunIsForTheNextRun) {
+  auto& csv = processes_.run(
+      "weft", {"schedule", "show", "eager-1f1b", "--stages", "2", "--microbatches", "8", "--csv"});
+  ASSERT_EQ(csv.wait(), 0) << csv.text();
+  processes_.write("mine.csv", csv.text());
+  (void)undisturbed();
+  fs::permissions(path("cluster.yaml"), fs::perms::owner_read | fs::perms::owner_write);
+  auto& run = processes_.start("weft", run_into("out", {"pipeline.schedule=mine.csv"}));
+  ASSERT_TRUE(has_steps("out", 15)) << run.text();
+  EXPECT_EQ(fs::status(path("out/run.yaml")).permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+  std::string edited = read_file(path("cluster.yaml"));
+  edited.replace(edited.find("learning_rate: 3e-3"), 19, "learning_rate: 1e-3");
+  processes_.write("cluster.yaml", edited + "nonsense: [\n");
+  processes_.write("mine.csv", "nonsense\n");
+  processes_.write("text.txt", read_file(path("text.txt")) + "and one more line\n");
+  for (const std::string part : {"--label front", "--label back", "--weft-role=driver"})
+    for (const pid_t victim : processes_with(part)) ::kill(victim, SIGKILL);
+  expect_undisturbed(run, "out");
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("cluster.yaml was edited; this run goes on with what it "
+                                          "has read, in "),
+                                HasSubstr("mine.csv was edited; ")));
+  EXPECT_THAT(events("out", "input edited"), ::testing::SizeIs(2)) << "each is told once";
+  EXPECT_TRUE(processes_.none_left());
+}
+
+TEST_F(Recovery, ProgramsAreThoseThatTheRunWasStartedWith) {
+  (void)undisturbed();
+  const fs::path built = RealProcesses::program("weft").parent_path();
+  const fs::path bin = path("built/bin"), lib = path("built/lib");
+  fs::create_directories(bin);
+  fs::create_directories(lib);
+  for (const char* name : {"weft", "gpt"}) fs::copy_file(built / name, bin / name);
+  fs::copy(built.parent_path() / "lib", lib, fs::copy_options::overwrite_existing);
+  auto& run = processes_.start((bin / "weft").string(), run_into("out", {"recovery.restarts=9"}));
+  ASSERT_TRUE(has_steps("out", 15)) << run.text();
+  // As a build does that fails half way.
+  fs::remove(bin / "gpt");
+  processes_.write("built/bin/gpt", "nonsense");
+  fs::remove(bin / "weft");
+  fs::remove_all(lib);
+  ::kill(process_with("--label back"), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return events("out", "recovered").size() == 1; })) << run.text();
+  ::kill(process_with("--weft-role=driver"), SIGKILL);
+  ::kill(process_with("--name worker1"), SIGKILL);
+  ::kill(process_with("--weft-role=head"), SIGKILL);
+  expect_undisturbed(run, "out");
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("its driver gpt (pid "),
+                                HasSubstr("the agent of worker1"), HasSubstr("the head (pid ")));
+  EXPECT_FALSE(fs::exists(path("out/logs/programs"))) << "they go with the run";
+  EXPECT_TRUE(processes_.none_left());
+}
+
 TEST_F(Recovery, ADeathBeforeTheFirstCopyBeginsAnew) {
   auto& run = processes_.start("weft", run_into("out"));
   ASSERT_TRUE(has_steps("out", 1)) << run.text();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/config/config_node.h"
+#include "core/config/config_origin.h"
 
 namespace weft::internal {
 
@@ -19,6 +20,12 @@ struct ConfigValue {
   std::string where;    ///< "cluster.yaml:12:3" of the value
   int order = 0;        ///< position in the document, for sorting problems
   std::string path;     ///< "pipeline.stages[1]"
+  /// Folder from which a relative path counts; empty: see ConfigNode::as_path().
+  std::filesystem::path folder;
+  /// Absolute path, if a reader has asked for one.
+  std::string absolute;
+  /// A reader takes the content of the file at `absolute`.
+  bool is_input_file = false;
 
   struct Member {
     std::string key;
@@ -46,6 +53,7 @@ struct NotedProblem {
 struct ConfigTree {
   std::string name;
   std::filesystem::path folder;  ///< From which paths count.
+  ConfigOrigin origin;
   std::unique_ptr<ConfigValue> root;
   std::vector<NotedProblem> problems;
 
@@ -61,6 +69,14 @@ struct ConfigTree {
 /// every position is that prefix.
 std::unique_ptr<ConfigValue> parse_yaml(const std::string& text, const std::string& name,
                                         const std::string& fixed_where);
+
+/// Writes a tree as a run file that stands by itself: values of --set applied, paths absolute. The
+/// section `resolved` keeps the origin and the place of each value, for messages.
+std::string write_resolved(const ConfigTree& tree);
+/// Takes the section `resolved` out of a tree that has one: origin, folders and places become those
+/// of the original file. Throws Error(kInvalidConfig) if the section is damaged. If other values
+/// were edited since, they keep their places in this file.
+void take_resolved(ConfigTree& tree);
 
 /// Sets the paths of `value` and all below it.
 void assign_paths(ConfigValue& value, const std::string& path);

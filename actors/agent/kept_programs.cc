@@ -1,0 +1,94 @@
+#include "actors/agent/kept_programs.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "actors/agent/binary_hashes.h"
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace fs = std::filesystem;
+namespace {
+
+/// More is not copied: a bundle with CUDA's libraries has several GiB.
+constexpr std::uintmax_t kMostCopied = std::uintmax_t{1} << 30;
+
+/// Files of a program: itself, and those of lib/ beside its bin/, with their places below a folder
+/// of its own.
+std::vector<std::pair<fs::path, fs::path>> files_of(const fs::path& binary) {
+  std::vector<std::pair<fs::path, fs::path>> files = {
+      {binary, fs::path("bin") / binary.filename()}};
+  const fs::path libraries = binary.parent_path().parent_path() / "lib";
+  std::error_code failed;
+  for (fs::recursive_directory_iterator entry(libraries, failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    // Static libraries and the like are nothing that a process opens.
+    const std::string name = entry->path().filename().string();
+    if (entry->is_regular_file() && name.find(".so") != std::string::npos)
+      files.emplace_back(entry->path(), "lib" / entry->path().lexically_relative(libraries));
+  }
+  return files;
+}
+
+/// Links `from` at `to`, or copies it if it may not be linked and `room` bytes are left for copies.
+void take(const fs::path& from, const fs::path& to, std::uintmax_t& room) {
+  fs::create_directories(to.parent_path());
+  // A link to a link would end where that is changed.
+  const fs::path file = fs::canonical(from);
+  std::error_code failed;
+  fs::create_hard_link(file, to, failed);
+  if (!failed) return;
+  const std::uintmax_t size = fs::file_size(file);
+  if (size > room)
+    throw_error(ErrorCode::kResourceExhausted, "{} is too large for a copy", file.string());
+  room -= size;
+  fs::copy_file(file, to);
+}
+
+}  // namespace
+
+KeptPrograms::KeptPrograms(fs::path folder, fs::path hashes)
+    : folder_(std::move(folder)), hashes_(std::move(hashes)) {}
+
+fs::path KeptPrograms::place_of(const std::string& sha256) const {
+  return folder_ / sha256.substr(0, 16);
+}
+
+std::optional<fs::path> KeptPrograms::find(const std::string& name,
+                                           const std::string& sha256) const {
+  if (folder_.empty()) return std::nullopt;
+  const fs::path kept = place_of(sha256) / "bin" / name;
+  std::error_code failed;
+  if (!fs::exists(kept, failed) || ::access(kept.c_str(), X_OK) != 0) return std::nullopt;
+  if (binary_sha256(kept, hashes_) != sha256) return std::nullopt;
+  return kept;
+}
+
+fs::path KeptPrograms::keep(const fs::path& binary, const std::string& sha256) const {
+  if (folder_.empty()) return binary;
+  if (const auto kept = find(binary.filename().string(), sha256)) return *kept;
+  const fs::path place = place_of(sha256);
+  const fs::path building = place.string() + fmt::format(".{}", ::getpid());
+  std::error_code ignored;
+  try {
+    std::uintmax_t room = kMostCopied;
+    for (const auto& [from, to] : files_of(binary)) take(from, building / to, room);
+    fs::rename(building, place, ignored);  // another process may have been faster
+    fs::remove_all(building, ignored);
+    return find(binary.filename().string(), sha256).value_or(binary);
+  } catch (const std::exception&) {
+    fs::remove_all(building, ignored);
+    return binary;
+  }
+}
+
+void KeptPrograms::remove() const {
+  std::error_code ignored;
+  if (!folder_.empty()) fs::remove_all(folder_, ignored);
+}
+
+}  // namespace weft::actors

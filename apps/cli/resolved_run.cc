@@ -1,0 +1,48 @@
+#include "apps/cli/resolved_run.h"
+
+#include <fstream>
+#include <iterator>
+#include <span>
+
+#include "core/base/durable_file.h"
+#include "core/base/error.h"
+#include "core/base/sha256.h"
+
+namespace weft::apps {
+namespace fs = std::filesystem;
+
+ResolvedRun::ResolvedRun(const std::string& text)
+    : document_(ConfigDocument::parse(text, "run.yaml")) {
+  for (ConfigDocument::InputFile& place : document_.input_files()) {
+    std::ifstream file(place.file, std::ios::binary);
+    if (!file)
+      throw_error(ErrorCode::kInvalidConfig, "{}: {}: cannot read {}", document_.origin().name,
+                  place.key, place.file.string());
+    inputs_.push_back({std::move(place), {std::istreambuf_iterator<char>(file), {}}});
+  }
+}
+
+std::vector<actors::ReadFile> ResolvedRun::read_files() const {
+  const ConfigOrigin& origin = document_.origin();
+  std::vector<actors::ReadFile> files = {{origin.name, origin.file, origin.sha256}};
+  for (const Input& input : inputs_)
+    files.push_back({input.place.file.string(), input.place.file,
+                     sha256(std::as_bytes(std::span(input.content)))});
+  return files;
+}
+
+void ResolvedRun::write(const RunDirectory& directory) {
+  const ::mode_t mode = document_.origin().is_private ? 0600 : 0666;
+  fs::create_directories(directory.inputs());
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    // The name stays, as messages call schedules and strategies by it.
+    const fs::path folder = directory.inputs() / std::to_string(i);
+    fs::create_directories(folder);
+    const fs::path copy = folder / inputs_[i].place.file.filename();
+    write_whole(copy, inputs_[i].content, mode);
+    document_.set_path(inputs_[i].place.key, copy);
+  }
+  write_whole(directory.config(), document_.resolved(), mode);
+}
+
+}  // namespace weft::apps
