@@ -342,7 +342,8 @@ ClusterStatus Head::status() {
                     std::vector<std::string>(host.offer.devices),
                     in_seconds(clock_.now() - host.joined),
                     std::nullopt,
-                    host.suspect};
+                    host.suspect,
+                    host.agent};
     if (host.away_since) line.away_seconds = in_seconds(clock_.now() - *host.away_since);
     for (const auto& [key, mesh] : meshes_) {
       for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {

@@ -191,6 +191,9 @@ class Head final {
   void read_all_rows();
   /// This agent holds the name of a host, does not answer, and may live; or nobody does.
   std::optional<HeldName> holder_of(const HostOffer& offer, ProcessId caller) const;
+  /// Throws kFailedPrecondition if one of two hosts is on loopback and the other is not: they could
+  /// not reach each other. `address`: of the agent of a host that joins.
+  void check_reachable(const std::string& name, const std::string& address) const;
   static bool has_process(const Mesh& mesh, std::uint32_t rank, const DeviceProcess& process);
   /// A host runs these, and no mesh of the head has them: they end, and their devices stay taken
   /// until they have.

@@ -9,6 +9,8 @@
 #include "actors/agent/agent.h"
 #include "actors/head/cluster_watcher.h"
 #include "actors/head/head.h"
+#include "actors/net/network.h"
+#include "actors/net/tls.h"
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
 #include "core/base/error.h"
@@ -96,6 +98,21 @@ std::optional<HeldName> Head::holder_of(const HostOffer& offer, ProcessId caller
                   left.count()};
 }
 
+void Head::check_reachable(const std::string& name, const std::string& address) const {
+  if (Network::simulated() != nullptr) return;
+  const bool local = is_loopback(address);
+  for (const auto& [other, host] : hosts_) {
+    if (other == name || host.away_since || is_loopback(host.agent.address.host) == local) continue;
+    const std::string& misfit = local ? name : other;
+    throw_error(ErrorCode::kFailedPrecondition,
+                "host '{}' is on loopback ({}), where host '{}' at {} cannot reach it: end its "
+                "agent, and join it by an address of its machine's network, which `weft head` "
+                "prints",
+                misfit, local ? address : host.agent.address.host, local ? other : name,
+                local ? host.agent.address.host : address);
+  }
+}
+
 Joined Head::join(HostOffer offer, const HostedDevices& devices) {
   check_name("the name of a host (weft join --name)", offer.name);
   if (offer.devices == 0 || offer.devices > kMaxDevices)
@@ -103,6 +120,7 @@ Joined Head::join(HostOffer offer, const HostedDevices& devices) {
                 "host '{}' offers {} devices; give --devices N, 1 to {}", offer.name, offer.devices,
                 kMaxDevices);
   const ProcessRef agent = context_.caller();
+  check_reachable(offer.name, agent.address.host);
   Joined joined{store_.cluster_id(), store_.term(), config_.grace.count(),
                 holder_of(offer, agent.id)};
   if (joined.held) return joined;

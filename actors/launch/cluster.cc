@@ -42,6 +42,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
                                       : options_.binary),
       binary_sha256_(own_binary_sha256()),
       survives_(options_.description.restart > 0),
+      networks_(system, options_.interfaces),
       head_(system, head,
             {[this](const ProcessRef& found) { return own(found); },
              [this](const std::string& how) { head_away(how); },
@@ -383,6 +384,10 @@ std::vector<HostDevice> Cluster::places_of(const MeshKey& mesh) const {
   std::vector<HostDevice> places;
   for (const DeviceProcess& process : meshes_.at(mesh)) places.push_back(process.place);
   return places;
+}
+
+DataInterfaces Cluster::data_interfaces(const std::set<std::string>& hosts) {
+  return networks_.interfaces_of(hosts, status());
 }
 
 std::string Cluster::whereabouts(const MeshKey& mesh, std::uint32_t rank) const {

@@ -13,6 +13,7 @@
 #include "actors/head/cluster_messages.h"
 #include "actors/head/cluster_watcher.h"
 #include "actors/head/run_messages.h"
+#include "actors/launch/data_networks.h"
 #include "actors/launch/ear.h"
 #include "actors/launch/head_link.h"
 #include "actors/launch/run_events.h"
@@ -48,6 +49,8 @@ struct ClusterOptions {
   /// `weft cancel`: ends this program as an interruption does, or at once, and says what it does
   /// until then. On a thread that must not wait. Empty: it cannot be cancelled.
   std::function<std::string(bool now)> on_cancel = {};
+  /// Network interface that the run file names for a host's tensors, by host.
+  std::map<std::string, std::string> interfaces = {};
 };
 
 /// A cluster as its user sees it: a connection to the head, through which meshes of actors are
@@ -153,6 +156,9 @@ class Cluster final {
   std::vector<MemoryCap> memory_caps_of(const MeshKey& mesh) const;
   /// Where the ranks of a mesh of this owner lie.
   std::vector<HostDevice> places_of(const MeshKey& mesh) const;
+  /// Network interfaces for tensors between these hosts and this process; see DataNetworks. The
+  /// driver's thread.
+  DataInterfaces data_interfaces(const std::set<std::string>& hosts);
   /// "worker1 device 0 (pid 4121)".
   std::string whereabouts(const MeshKey& mesh, std::uint32_t rank) const;
   /// Tells the operator what the owner of a mesh has seen of a device: a warning in the log, and
@@ -263,6 +269,7 @@ class Cluster final {
   bool end_told_ = false;                                 // guarded by mutex_
   // guarded by mutex_: a device process is silent or gone, and no incident has said why
   bool unexplained_ = false;
+  DataNetworks networks_;
   HeadLink head_;
   // Last: callbacks of the system come as soon as it is there.
   std::optional<Ear<Cluster>::Open> open_;

@@ -35,6 +35,11 @@ std::filesystem::path find_app(const ConfigNode& node, const std::filesystem::pa
                         own ? "" : did_you_mean(app, executables_in(directory))));
 }
 
+/// Of at most 15 bytes, without what UCX's list of interfaces would take for more than one name.
+bool is_interface(const std::string& name) {
+  return !name.empty() && name.size() < 16 && name.find_first_of("/,: \t\n") == std::string::npos;
+}
+
 }  // namespace
 
 ClusterConfig parse_cluster(const ConfigNode& section) {
@@ -72,6 +77,11 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
       item.require("name", host.name);
       item.read("devices", host.devices, {.min = 1, .max = 1024});
       if (double rate = 0; item.read_rate("link", rate)) host.link = rate;
+      if (item.read("interface", host.interface) && !is_interface(host.interface))
+        item.at("interface")
+            .note(fmt::format("{}: expected the name of a network interface, such as eth1, found "
+                              "'{}'",
+                              item.at("interface").path(), host.interface));
       if (!host.name.empty() && !is_name(host.name))
         item.at("name").note(name_problem(item.at("name").path(), host.name));
       if (!names.insert(host.name).second)

@@ -28,6 +28,7 @@ struct HostSpec {
   std::string name;
   std::uint32_t devices = 1;
   std::optional<double> link = {};  ///< bytes per second of its network, each way
+  std::string interface = {};       ///< network interface for tensors; empty: see DataNetworks
 };
 
 /// The `cluster:` section of a run file.

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <atomic>
 #include <filesystem>
@@ -89,12 +88,6 @@ RotatedToken rotate(System& system, const HeadRole& role, std::vector<ProcessId>
 
 int serve_head(const HeadRole& role) {
   const UnblockedOutput output;
-  // Many who connect and prove nothing must not use up what hosts and runs need.
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    files.rlim_cur = files.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &files);
-  }
   ProcessEnd end;
   // The first signal stops the cluster in good order, so that owners and hosts hear why; the second
   // ends the process.

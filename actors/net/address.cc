@@ -17,6 +17,11 @@ Address Address::parse(std::string_view text) {
   unsigned port = 0;
   const auto [end, problem] =
       std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
+  if (host == "*")
+    throw_error(ErrorCode::kInvalidArgument,
+                "'{}' is not an address; to listen at all addresses of this machine, say "
+                "0.0.0.0:{}",
+                text, port_text);
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
   if (host.empty() || port_text.empty() || problem != std::errc() ||

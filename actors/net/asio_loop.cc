@@ -106,7 +106,9 @@ class AsioAcceptor final : public IoLoop::Acceptor {
       acceptor_.set_option(Tcp::acceptor::reuse_address(true));
       acceptor_.bind(*endpoint);
       acceptor_.listen();
-      address_.port = acceptor_.local_endpoint().port();
+      // A name may stand for another address than one thinks, such as loopback.
+      address_ = {acceptor_.local_endpoint().address().to_string(),
+                  acceptor_.local_endpoint().port()};
     } catch (const std::system_error& error) {
       throw unavailable(error.code().message());
     }

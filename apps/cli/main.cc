@@ -19,6 +19,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/end_parsing.h"
 #include "apps/cli/request_options.h"
+#include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
 #include "core/base/version.h"
@@ -512,6 +513,7 @@ class CommandLine final {
 
 int main(int argc, char** argv) {
   weft::open_standard_descriptors();
+  weft::raise_descriptor_limit();
   try {
     if (const auto status = weft::actors::serve_cluster_role({argv + 1, argv + argc}))
       return *status;

@@ -5,14 +5,18 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "actors/launch/protection.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 #include "apps/cli/commands.h"
+#include "core/base/error.h"
 #include "core/base/machine.h"
 #include "core/base/name.h"
 #include "core/base/terminal.h"
+#include "core/network/interface_address.h"
 
 namespace weft::apps {
 namespace {
@@ -22,26 +26,53 @@ std::string state_directory(const HeadOptions& options, const actors::Address& l
   return (actors::user_state_directory() / std::to_string(listen.port)).string();
 }
 
-void print_next_steps(const actors::Address& address, const std::filesystem::path& token_file,
-                      const std::string& certificate) {
-  const std::string at = to_string(address);
-  say(stdout, "Weft's head listens on {}\n", at);
-  if (actors::is_loopback(address.host))
-    say(stdout,
-        "This is loopback only: hosts on other machines cannot join. --listen HOST:PORT changes "
-        "that.\n");
+/// Says that nobody elsewhere reaches the head, and which address to give. `asked`: host that the
+/// user has typed.
+void say_loopback_only(const std::string& asked, const actors::Address& bound,
+                       const std::vector<InterfaceAddress>& own) {
+  const auto others = reachable_addresses("0.0.0.0", own);
+  const std::string name =
+      asked == bound.host || is_wildcard_address(bound.host)
+          ? ""
+          : fmt::format(" '{}' stands for {} on this machine (see /etc/hosts).", asked, bound.host);
+  say(stdout,
+      "This is loopback only: hosts on other machines cannot join.{} --listen {} changes "
+      "that.\n",
+      name,
+      is_loopback_address(others.empty() ? "127.0.0.1" : others.front().address)
+          ? "HOST:PORT"
+          : to_string(actors::Address{others.front().address, bound.port}));
+}
+
+/// `asked`: host that the user has typed; `bound`: address that the head listens at.
+void print_next_steps(const std::string& asked, const actors::Address& bound,
+                      const std::filesystem::path& token_file, const std::string& certificate) {
+  const std::vector<InterfaceAddress> own = interface_addresses();
+  std::vector<std::string> reached;
+  bool only_loopback = true;
+  say(stdout, "Weft's head listens on {}\n", to_string(bound));
+  for (const InterfaceAddress& address : reachable_addresses(bound.host, own)) {
+    reached.push_back(to_string(actors::Address{address.address, bound.port}));
+    only_loopback = only_loopback && actors::is_loopback(address.address);
+    if (is_wildcard_address(bound.host))
+      say(stdout, "  reached at {} ({})\n", reached.back(), address.interface);
+  }
+  if (only_loopback) say_loopback_only(asked, bound, own);
   say(stdout,
       "Its token is in {}. Commands of this user on this machine find it by the port;\n"
       "elsewhere give a copy, readable by its owner alone, with --token-file FILE. Whoever has it "
       "can run programs here.\n",
       token_file.string());
+  say(stdout, "\nNext steps\n");
+  for (std::size_t i = 0; i < reached.size(); ++i)
+    say(stdout, "  {}   weft join {} --name worker0 --devices 2{}\n",
+        i == 0 ? "add a host" : "        or", reached[i],
+        certificate.empty() ? "" : " --cert sha256:" + certificate);
   say(stdout,
-      "\nNext steps\n"
-      "  add a host   weft join {0} --name worker0 --devices 2{1}\n"
       "  run          weft run cluster.yaml --head {0}\n"
       "  look         weft status --head {0}\n"
       "  end it all   weft stop --head {0}\n\n",
-      at, certificate.empty() ? "" : " --cert sha256:" + certificate);
+      reached.front());
   std::fflush(stdout);
 }
 
@@ -52,7 +83,11 @@ int run_head(const HeadOptions& options) {
   role.listen = actors::Address::parse(options.listen);
   role.state_directory = state_directory(options, role.listen);
   role.grace = std::chrono::milliseconds(std::llround(options.grace * 1000));
-  role.on_listening = print_next_steps;
+  role.on_listening = [asked = role.listen.host](const actors::Address& bound,
+                                                 const std::filesystem::path& token_file,
+                                                 const std::string& certificate) {
+    print_next_steps(asked, bound, token_file, certificate);
+  };
   role.insecure = options.insecure;
   return actors::serve_head(role);
 }
@@ -60,6 +95,11 @@ int run_head(const HeadOptions& options) {
 int run_join(const JoinOptions& options) {
   actors::AgentRole role;
   role.head = actors::Address::parse(options.head);
+  if (is_wildcard_address(role.head.host))
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} is an address to listen at; give the one at which the head is reached, which "
+                "`weft head` prints",
+                options.head);
   role.devices = options.devices;
   role.name = options.name;
   if (role.name.empty()) role.name = machine_name();

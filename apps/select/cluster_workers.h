@@ -88,8 +88,11 @@ ClusterWorkers<Worker>::ClusterWorkers(actors::Cluster& cluster, ClusterWorkersO
 
 template <typename Worker>
 void ClusterWorkers<Worker>::connect() {
-  mesh::RankConnector ranks(++epoch_);
-  ranks.add<&Worker::open, &Worker::connect>(mesh_->ref(), cluster_.places_of(key_));
+  const std::vector<actors::HostDevice> places = cluster_.places_of(key_);
+  std::set<std::string> hosts;
+  for (const actors::HostDevice& place : places) hosts.insert(place.host);
+  mesh::RankConnector ranks(++epoch_, cluster_.data_interfaces(hosts));
+  ranks.add<&Worker::open, &Worker::connect>(mesh_->ref(), places);
   ranks.connect();
 }
 

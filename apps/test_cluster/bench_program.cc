@@ -11,6 +11,7 @@
 #include "actors/launch/role_arguments.h"
 #include "actors/supervision/signal_watch.h"
 #include "apps/test_cluster/test_hosts.h"
+#include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
 
@@ -18,6 +19,7 @@ namespace weft::apps {
 
 int run_bench_program(int argc, char** argv, const BenchProgram& program) {
   open_standard_descriptors();
+  raise_descriptor_limit();
   try {
     if (actors::role_of(std::vector<std::string>(argv + 1, argv + argc))) {
       actors::AppMain app(argc, argv);

@@ -4,17 +4,8 @@
 
 namespace weft::mesh {
 
-std::string data_interfaces(std::span<const actors::ActorAddress> actors) {
-  for (const actors::ActorAddress& actor : actors) {
-    const std::string& host = actor.process.address.host;
-    if (!host.starts_with("127.") && host != "localhost" && host != "::1") return "";
-  }
-  return "lo";
-}
-
 void RankConnector::connect() const {
   const Secret secret = Secret::random();  // of these ranks in this epoch: it ends with them
-  const std::string interfaces = data_interfaces(actors_);
   std::map<std::string, std::uint32_t> host_ids;
   std::vector<transfer::PeerAddress> peers;
   for (const Mesh& mesh : meshes_) {
@@ -24,7 +15,8 @@ void RankConnector::connect() const {
       const std::uint32_t host =
           host_ids.emplace(hosts_[rank], static_cast<std::uint32_t>(host_ids.size())).first->second;
       setups.push_back({transfer::DeviceId(static_cast<std::uint32_t>(rank)),
-                        transfer::HostId(host), epoch_, interfaces, secret.bytes()});
+                        transfer::HostId(host), epoch_, interfaces_.of(hosts_[rank]),
+                        secret.bytes()});
     }
     std::vector<std::vector<std::byte>> addresses = mesh.open(setups);
     for (std::size_t i = 0; i < addresses.size(); ++i)

@@ -6,23 +6,21 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/agent/agent_messages.h"
 #include "actors/system/system.h"
 #include "core/base/secret.h"
+#include "core/network/data_interfaces.h"
 #include "transfer/wires/data_plane.h"
 
 namespace weft::mesh {
 
-/// The interfaces that the data plane listens on: "lo" where all control connections stay on this
-/// machine, since UCX reads what anybody sends to its ports; else empty, for all.
-std::string data_interfaces(std::span<const actors::ActorAddress> actors);
-
 /// Lets the actors of several meshes reach each other on the data plane: ranks 0, 1, ... over all
 /// meshes in the order in which they were added, so that each can open exchanges with all others.
 ///
-///   RankConnector ranks(epoch);
+///   RankConnector ranks(epoch, cluster.data_interfaces(hosts));
 ///   ranks.add<&Owner::open, &Owner::connect>(owners.ref(), cluster.places_of(key));
 ///   ranks.connect();
 ///
@@ -30,13 +28,14 @@ std::string data_interfaces(std::span<const actors::ActorAddress> actors);
 /// larger epoch and a connector of its own. In a driver; one thread.
 class RankConnector final {
  public:
-  explicit RankConnector(std::uint64_t epoch) : epoch_(epoch) {}
+  /// `interfaces`: of the hosts that are added; see actors::Cluster::data_interfaces().
+  RankConnector(std::uint64_t epoch, DataInterfaces interfaces)
+      : epoch_(epoch), interfaces_(std::move(interfaces)) {}
 
   /// `places`: where the head has put the ranks of the mesh.
   template <auto Open, auto Connect, typename Actor>
   void add(const actors::MeshRef<Actor>& mesh, std::span<const actors::HostDevice> places) {
     for (const actors::HostDevice& place : places) hosts_.push_back(place.host);
-    for (actors::ActorAddress& actor : mesh.addresses()) actors_.push_back(std::move(actor));
     meshes_.push_back({places.size(),
                        [mesh](const std::vector<transfer::DataPlaneSetup>& setups) {
                          return mesh.template scatter<Open>(setups).get();
@@ -57,9 +56,9 @@ class RankConnector final {
     std::function<void(const std::vector<transfer::PeerAddress>&)> connect;
   };
   const std::uint64_t epoch_;
+  const DataInterfaces interfaces_;
   std::vector<Mesh> meshes_;
   std::vector<std::string> hosts_;  ///< By rank.
-  std::vector<actors::ActorAddress> actors_;
 };
 
 }  // namespace weft::mesh

@@ -203,12 +203,13 @@ std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& num
                                                       const DeviceConfig& config) {
   // of these meshes in this epoch: it ends with them
   const Secret secret = Secret::random();
-  std::vector<actors::ActorAddress> actors;
-  for (const auto& mesh : meshes_) std::ranges::copy(mesh.addresses(), std::back_inserter(actors));
-  const std::string interfaces = data_interfaces(actors);
-  const auto setup_for = [&](transfer::DeviceId device) {
+  std::set<std::string> hosts;
+  for (const auto& places : places_)
+    for (const actors::HostDevice& place : places) hosts.insert(place.host);
+  const DataInterfaces interfaces = cluster_.data_interfaces(hosts);
+  const auto setup_for = [&](transfer::DeviceId device, const std::string& interface) {
     return DeviceSetup{
-        {device, numbering.topology.host_of(device), epoch_, interfaces, secret.bytes()}};
+        {device, numbering.topology.host_of(device), epoch_, interface, secret.bytes()}};
   };
   std::vector<transfer::PeerAddress> addresses;
   names_.clear();
@@ -216,7 +217,7 @@ std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& num
     const DeviceMesh& mesh = numbering.meshes[MeshId(m)];
     std::vector<DeviceSetup> setups;
     for (int rank = 0; rank < mesh.size(); ++rank) {
-      setups.push_back(setup_for(mesh.devices()[rank]));
+      setups.push_back(setup_for(mesh.devices()[rank], interfaces.of(places_[m].at(rank).host)));
       setups.back().config = config;
       setups.back().slot = slots_[names_.size()];
       names_.push_back(device_name(mesh, rank));
@@ -227,7 +228,7 @@ std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& num
       addresses.push_back({setups[rank].data.device, setups[rank].data.host, opened[rank]});
     cluster_.describe(keys_[m], meshes_[m].call<&DeviceActor::description>().get());
   }
-  const DeviceSetup own = setup_for(numbering.driver());
+  const DeviceSetup own = setup_for(numbering.driver(), interfaces.driver);
   auto driver = std::make_unique<DriverParticipant>(own);
   addresses.push_back({own.data.device, own.data.host, driver->address()});
   driver->connect(addresses);

@@ -326,6 +326,117 @@ TEST_F(Hosts, AChunkThatStopsOnItsWayIsToldAndTheRunGoesOnOverOtherConnections) 
                                 HasSubstr("; back at step 0 after ")));
 }
 
+/// Two hosts on a virtual network whose speed is unknown, 10.9.0.1 and 10.9.0.2, and what else a
+/// test gives them.
+class Networks : public Hosts {
+ protected:
+  void up() {
+    ASSERT_EQ(hosts({"up", "2"}).wait(), 0);
+    for (const int host : {0, 1})
+      command(host, fmt::format("ip link add virt0 type vxlan id 5 dstport 4789 local {} remote {} "
+                                "&& ip addr add 10.9.0.{}/24 dev virt0 && ip link set virt0 up",
+                                address(std::to_string(host)), address(std::to_string(1 - host)),
+                                host + 1));
+  }
+  void command(int host, const std::string& script) {
+    auto& process = shell(std::to_string(host), script);
+    ASSERT_EQ(process.wait_status, 0) << process.text();
+  }
+  /// An interface that states 10 Gbit/s and leads nowhere.
+  void add_dead_end(int host, const std::string& name, const std::string& own_address) {
+    command(host, fmt::format("ip link add {0} type bridge && ip addr add {1} dev {0} && "
+                              "ip link add v-{0} type veth peer name w-{0} && "
+                              "ip link set v-{0} master {0} && ip link set v-{0} up && "
+                              "ip link set w-{0} up && ip link set {0} up",
+                              name, own_address));
+  }
+  /// Head on host 0, an agent on each host, by virt0.
+  void start_cluster() {
+    auto& head = start({"run", "0", weft_, "head", "--listen", "10.9.0.1:0", "--state", "state"});
+    listens_ = head.word_after("Weft's head listens on ");
+    for (const std::string host : {"0", "1"})
+      start({"run", host, weft_, "join", listens_}).word_after("has joined cluster");
+  }
+  RealProcesses::Process& run_on_both(const std::string& of_hosts = "",
+                                      const std::string& recovery = "restarts: 0") {
+    processes_.write("run.yaml", fmt::format(R"(name: networks
+app: gpt
+cluster: {{launcher: manual, hosts: [{{name: host0{0}}}, {{name: host1{0}}}]}}
+meshes: {{front: {{hosts: [host0], shape: {{data: 1}}}}, back: {{hosts: [host1], shape: {{data: 1}}}}}}
+pipeline: {{stages: [{{mesh: front, layers: 1}}, {{mesh: back, layers: 1}}], microbatches: 2}}
+training: {{steps: 5, batch: 4, learning_rate: 1e-3}}
+checkpoint: {{every: 0}}
+model: {{layers: 2, width: 16, heads: 2, sequence: 16}}
+data: {{text: kjv, tokenizer: bytes}}
+recovery: {{{1}}}
+)",
+                                             of_hosts, recovery));
+    return hosts({"run", "0", weft_, "run", "run.yaml", "--head", listens_});
+  }
+
+  const std::string weft_ = RealProcesses::program("weft").string();
+  std::string listens_;
+};
+
+TEST_F(Networks, BridgesOfContainersAreNotUsed) {
+  up();
+  for (const int host : {0, 1}) add_dead_end(host, "docker0", "172.17.0.1/16");
+  start_cluster();
+  auto& run = run_on_both();
+  EXPECT_EQ(run.wait(), 0) << run.text();
+}
+
+TEST_F(Networks, ABridgeOnOneHostIsNotUsed) {
+  up();
+  add_dead_end(0, "virbr0", "192.168.122.1/24");
+  start_cluster();
+  auto& run = run_on_both();
+  EXPECT_EQ(run.wait(), 0) << run.text();
+}
+
+TEST_F(Networks, ASecondNetworkThatLeadsNowhereIsNotUsed) {
+  up();
+  for (const int host : {0, 1}) add_dead_end(host, "fast0", fmt::format("10.8.0.{}/24", host + 1));
+  start_cluster();
+  auto& run = run_on_both();
+  EXPECT_EQ(run.wait(), 0) << run.text();
+}
+
+TEST_F(Networks, TheRunFileChoosesAndAnErrorNamesAddressesAndSetting) {
+  up();
+  for (const int host : {0, 1}) add_dead_end(host, "fast0", fmt::format("10.8.0.{}/24", host + 1));
+  start_cluster();
+  auto& good = run_on_both(", interface: eth0");
+  EXPECT_EQ(good.wait(), 0) << good.text();
+  EXPECT_GT(sent("1"), 20'000u);
+  auto& bad = run_on_both(", interface: eth7");
+  EXPECT_EQ(bad.wait(), 1) << bad.text();
+  EXPECT_THAT(bad.text(), AllOf(HasSubstr("eth7, which has no address"),
+                                HasSubstr("cluster.hosts: {interface: NAME}")));
+}
+
+TEST_F(Networks, AHostOnLoopbackIsRefusedWhereAnotherIsNot) {
+  up();
+  auto& head = start({"run", "0", weft_, "head", "--listen", "0.0.0.0:0", "--state", "state"});
+  const std::string listens = head.word_after("Weft's head listens on ");
+  const std::string port = listens.substr(listens.rfind(':'));
+  EXPECT_TRUE(eventually([&] {
+    return head.text().find("weft join 10.9.0.1" + port) != std::string::npos;
+  })) << head.text();
+  EXPECT_THAT(head.text(), AllOf(HasSubstr("reached at 10.9.0.1" + port + " (virt0)"),
+                                 HasSubstr("weft join " + address("0") + port)));
+  start({"run", "1", weft_, "join", "10.9.0.1" + port}).word_after("has joined cluster");
+  auto& local = hosts({"run", "0", weft_, "join", "127.0.0.1" + port});
+  EXPECT_EQ(local.wait(), 1);
+  EXPECT_THAT(local.text(), HasSubstr("host 'host0' is on loopback (127.0.0.1), where host 'host1' "
+                                      "at 10.9.0.2 cannot reach it"));
+  // A driver that has reached the head by loopback takes part by the hosts' network.
+  start({"run", "0", weft_, "join", "10.9.0.1" + port}).word_after("has joined cluster");
+  listens_ = "127.0.0.1" + port;
+  auto& run = run_on_both();
+  EXPECT_EQ(run.wait(), 0) << run.text();
+}
+
 TEST(HostsWithoutRoot, AreRefusedWithStatus77) {
   if (::geteuid() != 0) GTEST_SKIP() << "everything else here says the same";
   RealProcesses processes("hosts_no_root");

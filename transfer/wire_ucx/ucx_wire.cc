@@ -20,6 +20,7 @@
 
 #include "core/base/check.h"
 #include "transfer/wire/wire_event.h"
+#include "transfer/wire_ucx/internal/network_text.h"
 #include "transfer/wire_ucx/internal/peer.h"
 #include "transfer/wire_ucx/internal/prefix.h"
 #include "transfer/wire_ucx/internal/ucx_address.h"
@@ -41,12 +42,13 @@ class UcxWire final : public Wire {
         host_(host),
         options_(options),
         wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+        network_(describe_network(options.interfaces)),
         workers_(options.interfaces, &on_message, this) {
     WEFT_CHECK(wake_fd_ >= 0, "eventfd: {}", std::strerror(errno));
     const WorkerSet::Side* shm = workers_.shared_memory();
-    address_ =
-        encode(UcxAddress::of(self_, host_, workers_.rail_addresses(),
-                              shm != nullptr ? shm->worker.address() : std::vector<std::byte>()));
+    address_ = encode(UcxAddress::of(
+        self_, host_, workers_.rail_addresses(),
+        shm != nullptr ? shm->worker.address() : std::vector<std::byte>(), network_));
   }
 
   ~UcxWire() override {
@@ -95,7 +97,14 @@ class UcxWire final : public Wire {
       if (added.process.was_gone())
         added.fail(fmt::format("its process, {}, has ended", address.pid));
     }
-    added.join(workers_, address, &on_peer_error);
+    added.routes = fmt::format("{}, from {}", address.network, network_);
+    try {
+      added.join(workers_, address, &on_peer_error);
+    } catch (const Error& error) {
+      if (near) throw;
+      throw_error(ErrorCode::kUnavailable, "device {} at {}: {}; {}", peer, added.routes,
+                  error.message(), network_advice());
+    }
     peers_.emplace(peer, std::move(owned));
     for (Peer::Connection* connection : added.connections()) {
       connection->heard = early_hellos_.erase({peer, connection->worker}) != 0;
@@ -416,7 +425,16 @@ class UcxWire final : public Wire {
       return Error(ErrorCode::kCancelled,
                    fmt::format("the connection to device {} was dropped", peer->id));
     }
-    return Error(ErrorCode::kPeerDied, ucs_status_string(status));
+    return Error(ErrorCode::kPeerDied, text_of(status, peer));
+  }
+
+  /// UCX's words, and where the network is at fault, between which addresses and what to do.
+  static std::string text_of(ucs_status_t status, const Peer* peer) {
+    const bool unreached = status == UCS_ERR_UNREACHABLE || status == UCS_ERR_NO_DEVICE ||
+                           status == UCS_ERR_TIMED_OUT || status == UCS_ERR_ENDPOINT_TIMEOUT;
+    if (!unreached || peer == nullptr || peer->path != Path::kTcp) return ucs_status_string(status);
+    return fmt::format("device {} at {}: {}; {}", peer->id, peer->routes, ucs_status_string(status),
+                       network_advice());
   }
 
   static void discard(Incoming& incoming) {
@@ -452,7 +470,7 @@ class UcxWire final : public Wire {
   static void on_peer_error(void* argument, ucp_ep_h endpoint, ucs_status_t status) {
     static_cast<Peer*>(argument)->end_connections(
         [&](const Peer::Connection& connection) { return connection.endpoint == endpoint; },
-        ucs_status_string(status));
+        text_of(status, static_cast<Peer*>(argument)));
   }
   static void on_sent(void* handle, ucs_status_t status, void* user_data) {
     auto& request = *static_cast<Request*>(user_data);
@@ -546,6 +564,7 @@ class UcxWire final : public Wire {
   const HostId host_;
   const UcxOptions options_;
   const int wake_fd_;
+  const std::string network_;  // Of this process, for messages.
   WireEvents* events_ = nullptr;
   std::vector<std::byte> address_;
   std::map<DeviceId, std::unique_ptr<Peer>> peers_;

@@ -113,7 +113,7 @@ class MeshExchange : public testing::Test {
   }
 
   void connect(std::uint64_t epoch) {
-    RankConnector ranks(epoch);
+    RankConnector ranks(epoch, {{{"front", "lo"}, {"back", "lo"}}, "lo"});
     for (const auto& mesh : meshes) {
       std::vector<actors::HostDevice> places(mesh.size());
       for (actors::HostDevice& place : places) place.host = mesh.name();

@@ -70,6 +70,7 @@ struct Peer {
   std::vector<Unsent> unsent;
   ProcessWatch process;  // of those reached through shared memory
   Path path = Path::kTcp;
+  std::string routes;  // "10.9.0.2 (eth0), from 10.9.0.1 (eth0)"
   End end = End::kNone;
   std::string cause;  // of kFailed
   std::size_t eager_limit = 0;

@@ -18,14 +18,15 @@ std::uint64_t check_of(const UcxAddress& address) {
       mix_fingerprint(mix_fingerprint(address.device.value(), address.host.value()), address.pid);
   for (const UcxAddress::Rail& rail : address.tcp)
     check = hash(rail.receiving, hash(rail.sending, check));
-  return hash(address.shm, check);
+  return fnv1a(address.network.data(), address.network.size(), hash(address.shm, check));
 }
 
 }  // namespace
 
 UcxAddress UcxAddress::of(DeviceId device, HostId host, std::vector<Rail> tcp,
-                          std::vector<std::byte> shm) {
-  UcxAddress address{kMagic, device, host, ::getpid(), std::move(tcp), std::move(shm), 0};
+                          std::vector<std::byte> shm, std::string network) {
+  UcxAddress address{
+      kMagic, device, host, ::getpid(), std::move(tcp), std::move(shm), std::move(network), 0};
   address.check = check_of(address);
   return address;
 }

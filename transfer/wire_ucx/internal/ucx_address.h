@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/codec/codec.h"
@@ -25,17 +26,19 @@ struct UcxAddress {
   std::int32_t pid = 0;
   std::vector<Rail> tcp;
   std::vector<std::byte> shm;
+  /// "10.9.0.1 (eth0)", for messages.
+  std::string network;
   std::uint64_t check = 0;
 
   /// Of this process.
   static UcxAddress of(DeviceId device, HostId host, std::vector<Rail> tcp,
-                       std::vector<std::byte> shm);
+                       std::vector<std::byte> shm, std::string network);
   /// Throws Error(kInvalidArgument) unless the bytes are the undamaged address of `device`.
   static UcxAddress parse(DeviceId device, std::span<const std::byte> bytes);
 
   static constexpr auto fields =
       weft::fields(&UcxAddress::magic, &UcxAddress::device, &UcxAddress::host, &UcxAddress::pid,
-                   &UcxAddress::tcp, &UcxAddress::shm, &UcxAddress::check);
+                   &UcxAddress::tcp, &UcxAddress::shm, &UcxAddress::network, &UcxAddress::check);
 };
 
 }  // namespace weft::transfer

@@ -1,13 +1,29 @@
 #include "transfer/wire_ucx/internal/ucx_worker.h"
 
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdarg>
 #include <cstdlib>
 #include <mutex>
 
+#include "core/base/descriptors.h"
+#include "core/base/error.h"
+#include "transfer/wire_ucx/internal/network_text.h"
+
 #include <ucs/debug/debug.h>
 #include <ucs/debug/log_def.h>
+
+/// Makes System V segments for this user alone. UCX asks for mode 0660, with which everybody of the
+/// user's group could read and change tensors. UCX's libraries call this definition, as the dynamic
+/// linker looks into the executable first, so that no segment is ever open to others.
+extern "C" int shmget(key_t key, std::size_t size, int flags) noexcept {
+  return static_cast<int>(::syscall(SYS_shmget, key, size, flags & ~(S_IRWXG | S_IRWXO)));
+}
 
 namespace weft::transfer {
 namespace {
@@ -61,16 +77,20 @@ ucp_context_h make_context(Transports transports, const std::string& interfaces)
   ucp_context_h context = nullptr;
   if (status == UCS_OK) status = ucp_init(&params, config, &context);
   ucp_config_release(config);
-  check_ucs(status, transports == Transports::kTcp ? "starting UCX with tcp"
-                                                   : "starting UCX with shared memory");
+  if (status != UCS_OK && transports == Transports::kTcp && descriptor_shortage().empty())
+    throw_error(ErrorCode::kUnavailable, "starting UCX with tcp on {}: {}; {}",
+                describe_network(interfaces), ucs_status_string(status), network_advice());
+  check_ucs(status, "starting UCX with shared memory");
   return context;
 }
 
 }  // namespace
 
 void check_ucs(ucs_status_t status, const char* doing) {
-  if (status != UCS_OK)
-    throw_error(ErrorCode::kUnavailable, "{}: {}", doing, ucs_status_string(status));
+  if (status == UCS_OK) return;
+  const std::string shortage = descriptor_shortage();
+  throw_error(ErrorCode::kUnavailable, "{}: {}", doing,
+              shortage.empty() ? ucs_status_string(status) : shortage);
 }
 
 UcxWorker::UcxWorker(Transports transports, const std::string& interfaces,
