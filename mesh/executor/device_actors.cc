@@ -116,6 +116,7 @@ std::vector<std::set<std::uint32_t>> DeviceActors::find_broken(Nanoseconds patie
 
 std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<std::string>& spares,
                                 Nanoseconds patience) {
+  reserve_.release();
   fresh_ranks_.resize(meshes_.size());
   missing_.resize(layout.meshes.size());
   // Spares first. What a mesh has left, as its host was away, is free for others.
@@ -233,6 +234,7 @@ std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& num
   addresses.push_back({own.data.device, own.data.host, driver->address()});
   driver->connect(addresses);
   for (const auto& mesh : meshes_) mesh.call<&DeviceActor::connect>(addresses).get();
+  reserve_.take();
   return driver;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/launch/cluster.h"
+#include "core/base/descriptors.h"
 #include "mesh/executor/driver_participant.h"
 #include "mesh/executor/open_collectives.h"
 #include "mesh/plan/training_plan.h"
@@ -83,6 +84,8 @@ class DeviceActors final {
   /// By mesh, the ranks that do not answer.
   std::vector<std::set<std::uint32_t>> find_broken(Nanoseconds patience) const;
 
+  static constexpr int kReservedDescriptors = 32;
+
   actors::Cluster& cluster_;
   const std::vector<std::byte> batches_;
   ActorMeshes meshes_;
@@ -90,6 +93,8 @@ class DeviceActors final {
   std::vector<actors::MeshKey> keys_;                           ///< By mesh.
   std::vector<std::pair<std::size_t, std::uint32_t>> members_;  ///< Mesh and rank, by DeviceId.
   MeshPlaces places_, inherited_places_;
+  /// For connections to new devices, where strangers have taken all other descriptors.
+  DescriptorReserve reserve_{kReservedDescriptors};
   std::vector<std::string> names_;                 ///< By DeviceId.
   std::vector<int> slots_;                         ///< By DeviceId; see DeviceSetup.
   std::map<std::string, std::string> machine_of_;  ///< By host.

@@ -362,7 +362,9 @@ class Networks : public Hosts {
     processes_.write("run.yaml", fmt::format(R"(name: networks
 app: gpt
 cluster: {{launcher: manual, hosts: [{{name: host0{0}}}, {{name: host1{0}}}]}}
-meshes: {{front: {{hosts: [host0], shape: {{data: 1}}}}, back: {{hosts: [host1], shape: {{data: 1}}}}}}
+meshes:
+  front: {{hosts: [host0], shape: {{data: 1}}}}
+  back: {{hosts: [host1], shape: {{data: 1}}}}
 pipeline: {{stages: [{{mesh: front, layers: 1}}, {{mesh: back, layers: 1}}], microbatches: 2}}
 training: {{steps: 5, batch: 4, learning_rate: 1e-3}}
 checkpoint: {{every: 0}}

@@ -29,6 +29,8 @@ namespace weft::transfer {
 namespace {
 
 constexpr int kProgressRounds = 64;
+/// Descriptor numbers that older workers may have spoiled: one for each port of a process.
+constexpr int kMostStaleNumbers = 64;
 
 ucs_log_func_rc_t swallow(const char*, unsigned, const char*, ucs_log_level_t level,
                           const ucs_log_component_config_t*, const char*, va_list) {
@@ -84,6 +86,21 @@ ucp_context_h make_context(Transports transports, const std::string& interfaces)
   return context;
 }
 
+/// Creates a worker, also where an older one has left handlers of descriptors that are closed.
+///
+/// When a process has no descriptor left for a stranger's connection, UCX 1.13 closes the worker's
+/// port and does not remove the handler. The next port that gets the descriptor's number is refused
+/// (UCS_ERR_ALREADY_EXISTS). This function takes such numbers meanwhile.
+ucs_status_t create_worker(ucp_context_h context, const ucp_worker_params_t& params,
+                           ucp_worker_h& worker) {
+  ucs_status_t status = UCS_ERR_ALREADY_EXISTS;
+  for (int taken = 0; status == UCS_ERR_ALREADY_EXISTS && taken <= kMostStaleNumbers; ++taken) {
+    const DescriptorReserve numbers(taken);
+    status = ucp_worker_create(context, &params, &worker);
+  }
+  return status;
+}
+
 }  // namespace
 
 void check_ucs(ucs_status_t status, const char* doing) {
@@ -101,7 +118,7 @@ UcxWorker::UcxWorker(Transports transports, const std::string& interfaces,
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   try {
-    check_ucs(ucp_worker_create(context_, &params, &worker_), "creating a UCX worker");
+    check_ucs(create_worker(context_, params, worker_), "creating a UCX worker");
     ucp_am_handler_param_t am = {};
     am.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                     UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
