@@ -9,6 +9,7 @@
 #include "actors/head/head.h"
 #include "actors/launch/internal/time_limits.h"
 #include "actors/launch/token.h"
+#include "actors/net/network.h"
 #include "actors/supervision/stopped_process.h"
 #include "core/base/platform.h"
 #include "core/base/units.h"
@@ -387,6 +388,20 @@ std::vector<HostDevice> Cluster::places_of(const MeshKey& mesh) const {
 }
 
 DataInterfaces Cluster::data_interfaces(const std::set<std::string>& hosts) {
+  if (Network::simulated() != nullptr) return {};
+  DataInterfaces loopback{{}, "lo"};
+  bool is_local = options_.interfaces.empty();
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, processes] : meshes_)
+      for (const DeviceProcess& process : processes) {
+        if (!hosts.contains(process.place.host)) continue;
+        loopback.by_host[process.place.host] = "lo";
+        is_local = is_local && is_loopback_address(process.process.address.host);
+      }
+  }
+  // A run on one machine asks nobody: its head may be away.
+  if (is_local) return loopback;
   return networks_.interfaces_of(hosts, status());
 }
 
