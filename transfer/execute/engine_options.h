@@ -24,6 +24,9 @@ struct EngineOptions {
   /// How long a failed transfer waits for the next of its last messages to end before it cuts the
   /// connections they are on.
   Nanoseconds grace = std::chrono::milliseconds(500);
+  /// How long an engine that is being destroyed waits for its last messages to end before it cuts
+  /// the connections they are on.
+  Nanoseconds last_messages = std::chrono::seconds(3);
   /// The devices of its host: those connected over shared memory.
   EgressRule egress = {};
   /// kVerify: every chunk carries its CRC32C, taken where the flow begins and checked wherever it

@@ -2,13 +2,22 @@
 
 #include <pthread.h>
 
+#include <chrono>
+#include <optional>
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/clock.h"
 #include "transfer/execute/internal/active_transfer.h"
 #include "transfer/execute/internal/transfer_dispatcher.h"
 
 namespace weft::transfer {
+namespace {
+
+/// A wire ends what is under way on a connection that it cuts.
+constexpr Nanoseconds kCutWithin = std::chrono::seconds(2);
+
+}  // namespace
 
 TransferEngine::TransferEngine(std::unique_ptr<Wire> wire, const Clock& clock,
                                EngineOptions options)
@@ -26,6 +35,8 @@ TransferEngine::~TransferEngine() {
   wire_->wake();
   if (thread_.joinable()) thread_.join();
   else run();
+  // What the wire has not ended must not come back to a dispatcher that has been destroyed.
+  wire_.reset();
 }
 
 DeviceId TransferEngine::self() const { return wire_->self(); }
@@ -128,12 +139,23 @@ bool TransferEngine::run_once() {
 void TransferEngine::run() {
   if (options_.mode == EngineOptions::Mode::kThreaded)
     pthread_setname_np(pthread_self(), "transfers");
+  const SteadyClock clock;  // of the end alone
+  std::optional<TimePoint> give_up;
+  bool cut = false;
   while (true) {
     // Read before the step: what was submitted before the stop is then done before the end.
     const bool stopping = stopping_;
-    if (run_once()) continue;
+    const bool worked = run_once();
     if (stopping && dispatcher_->idle()) return;
-    wire_->wait(options_.tick);
+    // Others may never take what was sent to them.
+    if (stopping && !give_up) give_up = clock.now() + options_.last_messages;
+    if (stopping && clock.now() > *give_up) {
+      if (cut) return;
+      cut = true;
+      give_up = clock.now() + kCutWithin;
+      dispatcher_->cut_pending();
+    }
+    if (!worked) wire_->wait(options_.tick);
   }
 }
 

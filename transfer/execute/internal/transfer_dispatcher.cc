@@ -141,6 +141,22 @@ void TransferDispatcher::cancel_all(const Error& error) {
   for (const DeviceId peer : waiting) drop(peer);
 }
 
+void TransferDispatcher::cut_pending() {
+  std::map<DeviceId, std::size_t> pending;
+  for (const Operation& operation : operations_)
+    if (operation.kind != Operation::Kind::kFree) ++pending[operation.peer];
+  for (const auto& [peer, messages] : pending) {
+    if (options_.log)
+      options_.log->warning(
+          "device {} ends, and cuts its connection to {}: {} message{} under way did not end "
+          "within "
+          "{:.1f} s",
+          wire_.self(), peers_.name_of(peer), messages, messages == 1 ? "" : "s",
+          in_seconds(options_.last_messages));
+    drop(peer);
+  }
+}
+
 void TransferDispatcher::cancel(std::uint64_t epoch, std::uint64_t step, const Error& error) {
   const auto belongs = [&](const TransferId& id) { return id.epoch == epoch && id.step == step; };
   for (auto& [id, running] : transfers_) {

@@ -45,6 +45,9 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   void cancel_all(const Error& error);
   void cancel(std::uint64_t epoch, std::uint64_t step, const Error& error);
   void peer_died(DeviceId peer, const Error& error);
+  /// For the end: cuts each connection that carries a message of ours which has not ended, and logs
+  /// which.
+  void cut_pending();
   /// Progress of the wire, deadlines, callbacks. The number of things done.
   std::size_t step();
   /// No transfer and no message of ours is under way.
