@@ -11,6 +11,7 @@
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/internal/runtime.h"
 #include "core/base/platform.h"
+#include "core/base/units.h"
 
 namespace weft::actors {
 namespace {
@@ -76,6 +77,9 @@ ProcessSurvey System::Impl::survey_itself() {
   {
     const std::lock_guard lock(hosts_mutex);
     for (const auto& [id, host] : hosts) all.push_back(host);
+    if (ending)
+      survey.ending = fmt::format("ends, for {} so far: {}",
+                                  format_seconds(in_seconds(now - ending->second)), ending->first);
   }
   for (const auto& host : all) survey.actors.push_back(host->survey(now));
   for (const auto& call : pending.waiting()) {
@@ -90,6 +94,8 @@ ProcessSurvey System::Impl::survey_itself() {
   }
   return survey;
 }
+
+std::vector<WaitingCall> System::waiting_calls() const { return impl_->survey_itself().calls; }
 
 void System::Impl::forward_survey(const SurveyTarget& target, Nanoseconds within,
                                   const std::shared_ptr<SurveyAnswers>& answers) {

@@ -80,12 +80,13 @@ struct ProcessSurvey {
   ProcessRef process;
   std::int64_t pid = 0;
   std::string problem;  ///< "does not answer: it is stopped (state T)"; empty: this is from itself
+  std::string ending = {};  ///< "ends, for 3.1 s so far: its run is done"; empty: it does not
   std::vector<ActorSurvey> actors;
   std::vector<WaitingCall> calls;
   std::uint64_t more_calls = 0;  ///< that are not listed
-  static constexpr auto fields =
-      weft::fields(&ProcessSurvey::process, &ProcessSurvey::pid, &ProcessSurvey::problem,
-                   &ProcessSurvey::actors, &ProcessSurvey::calls, &ProcessSurvey::more_calls);
+  static constexpr auto fields = weft::fields(
+      &ProcessSurvey::process, &ProcessSurvey::pid, &ProcessSurvey::problem, &ProcessSurvey::ending,
+      &ProcessSurvey::actors, &ProcessSurvey::calls, &ProcessSurvey::more_calls);
 };
 
 /// A process, and others that it is to ask over the connections that it has.

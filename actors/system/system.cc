@@ -322,6 +322,11 @@ std::vector<ProcessRef> System::peers() const {
   return list;
 }
 
+void System::note_end(const std::string& why) {
+  const std::lock_guard lock(impl_->hosts_mutex);
+  if (!impl_->ending) impl_->ending.emplace(why, SteadyClock().now());
+}
+
 void System::fail_peer(ProcessId process, const Error& error) {
   impl_->loop.post([impl = impl_.get(), process, error] {
     std::shared_ptr<Link> link;

@@ -116,6 +116,10 @@ class System final {
   std::size_t num_owned_actors() const;
   /// The processes that are connected now.
   std::vector<ProcessRef> peers() const;
+  /// The calls of this process that wait for an answer, as far as a survey lists them.
+  std::vector<WaitingCall> waiting_calls() const;
+  /// For `weft why`: this process ends from here on, and why. The first one counts. Any thread.
+  void note_end(const std::string& why);
 
   /// Hosts an actor here, on its own thread, that everybody can call by `name`. Waits for its
   /// constructor and throws its error.

@@ -47,8 +47,9 @@ class GraphMaker final {
         waiter.is_root = known->second.is_root;
       }
     }
-    if (const auto survey = surveys_.find(process);
-        survey != surveys_.end() && !survey->second->problem.empty()) {
+    const auto survey = surveys_.find(process);
+    if (survey != surveys_.end()) waiter.ending = survey->second->ending;
+    if (survey != surveys_.end() && !survey->second->problem.empty()) {
       waiter.problem = survey->second->problem;
       const auto known = names_.find(process);
       const bool explained = waiter.problem.find(": ") != std::string::npos;
@@ -88,7 +89,7 @@ class GraphMaker final {
   /// Nobody waits for it by a call: it is named all the same.
   void add_silent(const ProcessSurvey& survey) {
     const auto known = names_.find(survey.process.id);
-    if (survey.problem.empty() || known == names_.end()) return;
+    if ((survey.problem.empty() && survey.ending.empty()) || known == names_.end()) return;
     const bool there = std::ranges::any_of(
         indices_, [&](const auto& of) { return of.first.first == survey.process.id; });
     if (!there) add(survey.process.id, ActorId(0), known->second.name);

@@ -24,9 +24,10 @@ struct Waiter {
     bool begun = false;  ///< a transfer that the other one has begun: its bytes are on their way
     bool in_cycle = false;
   };
-  std::string name;     ///< "front[data=0]", "driver of quickstart"
-  std::string place;    ///< "a device 0, pid 4130"
-  std::string problem;  ///< why its process does not answer; empty: it does
+  std::string name;         ///< "front[data=0]", "driver of quickstart"
+  std::string place;        ///< "a device 0, pid 4130"
+  std::string problem;      ///< why its process does not answer; empty: it does
+  std::string ending = {};  ///< that its process ends, since when and why; empty: it does not
   std::vector<actors::RunningHandler> running;
   std::optional<actors::ActorActivity> activity = {};
   std::uint64_t queued = 0;
@@ -35,7 +36,7 @@ struct Waiter {
 
   /// It waits, works, or does not answer.
   bool is_involved() const {
-    return !waits.empty() || !running.empty() || !problem.empty() || queued > 0;
+    return !waits.empty() || !running.empty() || !problem.empty() || !ending.empty() || queued > 0;
   }
 };
 

@@ -88,6 +88,7 @@ class Drawing final {
     const Waiter& waiter = graph_.waiters[index];
     std::vector<std::string> lines;
     if (!waiter.problem.empty()) lines.push_back(waiter.problem);
+    if (!waiter.ending.empty()) lines.push_back(waiter.ending);
     for (const actors::RunningHandler& running : waiter.running)
       lines.push_back(fmt::format("'{}' runs for {}{}{}", running.method,
                                   format_seconds(running.seconds),
@@ -279,6 +280,7 @@ nlohmann::ordered_json to_json(const WaitGraph& graph, std::optional<std::size_t
     nlohmann::ordered_json one = {{"name", waiter.name}, {"place", waiter.place}};
     one["answers"] = waiter.problem.empty();
     one["problem"] = waiter.problem;
+    one["ending"] = waiter.ending;
     one["handlers"] = nlohmann::ordered_json::array();
     for (const actors::RunningHandler& running : waiter.running)
       one["handlers"].push_back({{"method", running.method},

@@ -170,11 +170,12 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   PendingCalls pending;
   const std::shared_ptr<LocalRoute> local;  // shared with calls under way
 
-  // guards hosts, next_actor and closing
+  // guards hosts, next_actor, closing and ending
   Mutex hosts_mutex;
   // shared with deliveries under way
   std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts;
   std::uint64_t next_actor = 1;
+  std::optional<std::pair<std::string, TimePoint>> ending;  // why this process ends, since when
   bool closing = false;
 
   // guards links and dead_peers; both are changed on the loop's thread only, but for a new link
