@@ -1,6 +1,7 @@
 #include "actors/agent/agent.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <utility>
@@ -119,6 +120,12 @@ void Agent::check_term(std::uint64_t term) const {
                 config_.name, term_, term);
 }
 
+void Agent::check_stays() const {
+  if (leaving_)
+    throw_error(ErrorCode::kUnavailable, "host {} leaves the cluster; nothing starts there",
+                config_.name);
+}
+
 HostedDevices Agent::devices() const {
   HostedDevices devices;
   for (const auto& [id, slot] : slots_) {
@@ -147,6 +154,7 @@ void Agent::joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns) {
 
 task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
   check_term(request.term);
+  check_stays();
   check_name("the name of a mesh", request.key.name);
   request.binary = program_of(request);
   std::vector<std::uint64_t> ids;
@@ -361,6 +369,12 @@ task<std::vector<std::uint8_t>> Agent::try_connections(std::vector<ConnectionTri
   const TimePoint give_up = clock.now() + kTrialWithin;
   while (!connections.look() && clock.now() < give_up) co_await context_.sleep(kLookAtTrialsEvery);
   co_return connections.reached();
+}
+
+void Agent::drain() {
+  check_own_call();
+  leaving_ = true;
+  for (const auto& [launch, pid] : runs_) launcher_.signal(pid, SIGINT);
 }
 
 void Agent::shut_down(const std::string& reason, std::uint64_t term) {

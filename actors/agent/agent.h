@@ -100,6 +100,9 @@ class Agent final {
   std::uint16_t open_trial(const std::string& address);
   /// Tries connections for a second at most. Returns 1 for each that has succeeded, else 0.
   task<std::vector<std::uint8_t>> try_connections(std::vector<ConnectionTrial> trials);
+  /// From the agent's own process, which leaves the cluster: nothing new starts here, and detached
+  /// runs end as Ctrl-C ends them.
+  void drain();
   /// Ends everything on this host, the agent included.
   void shut_down(const std::string& reason, std::uint64_t term);
 
@@ -111,8 +114,8 @@ class Agent final {
       on<&Agent::open_trial>("open_trial", urgent),
       on<&Agent::try_connections>("try_connections", urgent),
       on<&Agent::stop_mesh>("stop_mesh", urgent), on<&Agent::take_over>("take_over", urgent),
-      on<&Agent::shut_down>("shut_down", urgent), on<&Agent::start_run>("start_run", urgent),
-      on<&Agent::signal_run>("signal_run", urgent));
+      on<&Agent::drain>("drain", urgent), on<&Agent::shut_down>("shut_down", urgent),
+      on<&Agent::start_run>("start_run", urgent), on<&Agent::signal_run>("signal_run", urgent));
 
  private:
   struct Slot {
@@ -129,6 +132,8 @@ class Agent final {
   };
 
   void check_own_call() const;
+  /// Throws Error(kUnavailable) once drain() has been called.
+  void check_stays() const;
   void check_term(std::uint64_t term) const;
   void erase(std::uint64_t id);
   void check_binary(const std::string& binary, const std::string& sha256);
@@ -159,6 +164,7 @@ class Agent final {
   ProcessRef head_;
   std::uint64_t term_ = 0;  // of the head that was joined last
   std::int64_t grace_ns_ = 0;
+  bool leaving_ = false;
   std::uint64_t last_slot_ = 0;
   const KeptPrograms programs_;
   std::map<std::uint64_t, Slot> slots_;

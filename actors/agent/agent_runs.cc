@@ -17,6 +17,7 @@ constexpr std::size_t kKeptEnds = 100;
 
 DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term) {
   check_term(term);
+  check_stays();
   check_name("the name of a run", submission.name);
   if (config_.supervisor.empty())
     throw_error(ErrorCode::kFailedPrecondition,

@@ -164,11 +164,12 @@ struct HostStatus {
   double joined_seconds = 0;                ///< how long ago
   std::optional<double> away_seconds = {};  ///< since when its connection is gone
   bool suspect = false;                     ///< Nothing has come from it for some seconds.
+  bool leaving = false;                     ///< Its agent ends when nobody uses its devices.
   ProcessRef agent = {};
   static constexpr auto fields =
       weft::fields(&HostStatus::offer, &HostStatus::address, &HostStatus::device_users,
                    &HostStatus::joined_seconds, &HostStatus::away_seconds, &HostStatus::suspect,
-                   &HostStatus::agent);
+                   &HostStatus::leaving, &HostStatus::agent);
 };
 struct MeshStatus {
   MeshKey key;

@@ -27,6 +27,7 @@ constexpr std::size_t kEventsInStatus = 20;
 /// A head that has just come up is told to stop: those that look for it must hear why.
 constexpr auto kStopWaitsForOwners = std::chrono::seconds(2);
 constexpr auto kLookForOwnersEvery = std::chrono::milliseconds(20);
+constexpr auto kOwnerAnswersWithin = std::chrono::seconds(1);
 
 /// Waits for all of them. One that fails belongs to a process that is gone already, which is what
 /// was asked for.
@@ -343,6 +344,7 @@ ClusterStatus Head::status() {
                     in_seconds(clock_.now() - host.joined),
                     std::nullopt,
                     host.suspect,
+                    host.leaving.has_value(),
                     host.agent};
     if (host.away_since) line.away_seconds = in_seconds(clock_.now() - *host.away_since);
     for (const auto& [key, mesh] : meshes_) {
@@ -387,9 +389,40 @@ ClusterStatus Head::status() {
 
 std::vector<std::string> Head::incidents() { return store_.incidents(); }
 
-task<void> Head::stop(std::string reason) {
-  stopping_ = true;
+task<void> Head::end_runs() {
+  std::vector<std::pair<ProcessId, Future<std::string>>> asked;
+  for (const auto& [id, owner] : owners_)
+    if (!owner.away_since)
+      asked.emplace_back(id, context_.system()
+                                 .named<ClusterWatcher>(owner.process, "watcher")
+                                 .within(kOwnerAnswersWithin)
+                                 .call<&ClusterWatcher::cancel>(false));
+  std::vector<ProcessId> ending;
+  for (auto& [id, answer] : asked) {
+    try {
+      co_await answer;
+      ending.push_back(id);
+    } catch (const Error&) {
+      continue;  // an owner that does not listen to weft cancel is not waited for
+    }
+  }
+  const TimePoint give_up = clock_.now() + kRunsEndWithin;
+  const auto runs = [this](ProcessId id) {
+    const auto owner = owners_.find(id);
+    return owner != owners_.end() && !owner->second.away_since;
+  };
+  while (std::ranges::any_of(ending, runs) && clock_.now() < give_up)
+    co_await context_.sleep(kLookForOwnersEvery);
+}
+
+task<void> Head::stop(std::string reason, bool now) {
+  if (std::exchange(stop_begun_, true) && !now) co_return;
   event("the cluster stops: " + reason);
+  if (!now) {
+    auto ending = end_runs();
+    co_await ending;
+  }
+  if (std::exchange(stopping_, true)) co_return;
   const TimePoint give_up = clock_.now() + kStopWaitsForOwners;
   const auto is_away = [](const auto& of) { return of.second.away_since.has_value(); };
   while (std::ranges::any_of(owners_, is_away) && clock_.now() < give_up)

@@ -57,6 +57,11 @@ class Head final {
   /// The caller is the agent of a host from here on, or is here again, with these device processes.
   /// Throws kAlreadyExists for a name that is taken.
   Joined join(HostOffer offer, const HostedDevices& devices);
+  /// From an agent that ends when nobody uses its devices any more, and why. Nothing new is placed
+  /// on its host. Owners of meshes there are told: they save, and say let_go().
+  void drain(const std::string& why);
+  /// From an owner: of its meshes, what lies on this host, which leaves, is lost from here on.
+  void let_go(const std::string& host);
   /// From an agent that ends in good order, and why. What runs on its host fails.
   void leave(const std::string& why);
   /// The caller owns meshes from here on: they end when it does. Here again, it keeps those that it
@@ -129,11 +134,15 @@ class Head final {
   void refused(const std::string& text);
   /// Makes a new token. Who belongs to the cluster is given it; strangers need it from now on.
   RotatedToken rotate_token();
-  /// Ends the cluster: owners are told, hosts end with all their processes, then the head does.
-  task<void> stop(std::string reason);
+  /// Ends the cluster: runs end as Ctrl-C ends them, with a checkpoint, within kRunsEndWithin; with
+  /// `now` they are not asked. Then owners are told, hosts end with all their processes, and the
+  /// head does.
+  task<void> stop(std::string reason, bool now);
+  static constexpr Nanoseconds kRunsEndWithin = std::chrono::seconds(25);
 
   static constexpr auto endpoints = interface<"weft.head", 3>(
       on<&Head::join>("join", urgent), on<&Head::leave>("leave", urgent),
+      on<&Head::drain>("drain", urgent), on<&Head::let_go>("let_go", urgent),
       on<&Head::own>("own", urgent), on<&Head::spawn>("spawn"), on<&Head::renew>("renew"),
       on<&Head::release>("release", urgent), on<&Head::describe>("describe", urgent),
       on<&Head::progress>("progress", urgent), on<&Head::process_died>("process_died", urgent),
@@ -155,6 +164,7 @@ class Head final {
     TimePoint joined;
     std::optional<TimePoint> away_since = {};
     bool suspect = false;
+    std::optional<std::string> leaving = {};   // why
     std::vector<std::string> reached_by = {};  // hosts that it answers, while it is suspect or away
     std::optional<TimePoint> fails_at = {};    // with its meshes, if it is still away
     std::string silence = {};                  // then: "has been silent for 10.2 s"
@@ -270,6 +280,8 @@ class Head final {
   void note_devices(const MeshKey& key, const Mesh& mesh);
   /// Whose driver is no owner any more, and nobody has said so.
   void close_lost_runs(const std::string& how);
+  /// Has all runs end as Ctrl-C ends them; until they have, or kRunsEndWithin.
+  task<void> end_runs();
   std::optional<RunProgress> progress_of(ProcessId owner) const;
   /// For the log and the books; never throws. Comes last: first those are told who wait.
   void event(std::string text);
@@ -277,7 +289,8 @@ class Head final {
   Context& context_;
   const HeadConfig config_;
   const HeadEvents events_;
-  bool stopping_ = false;  ///< stop() has begun: processes end because they were told to
+  bool stop_begun_ = false;  ///< by stop(), which may still wait for runs
+  bool stopping_ = false;    ///< processes end because they were told to
   const SteadyClock clock_;
   const TimePoint started_;
   StateStore store_;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "actors/agent/agent.h"
@@ -228,6 +229,42 @@ void Head::end_strangers(const HostOffer& offer, const MeshKey& key,
   context_.system().ref<Head>(context_.self()).tell<&Head::finish_release>(own);
   event(fmt::format("host {} still runs mesh {} (epoch {}), which is nobody's: it ends", offer.name,
                     key.name, key.epoch));
+}
+
+void Head::drain(const std::string& why) {
+  Host* host = host_of(context_.caller().id);
+  if (host == nullptr || host->leaving) return;
+  const std::string name = host->offer.name;
+  host->leaving = why;
+  placement_.set_leaving(name);
+  std::set<ProcessId> owners;
+  for (const auto& [key, mesh] : meshes_) {
+    if (mesh.ending) continue;
+    for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
+      if (mesh.places[rank].host == name && !mesh.lost.contains(rank)) owners.insert(mesh.owner);
+  }
+  for (const ProcessId id : owners)
+    if (const auto owner = owners_.find(id); owner != owners_.end() && !owner->second.away_since)
+      context_.system()
+          .named<ClusterWatcher>(owner->second.process, "watcher")
+          .tell<&ClusterWatcher::host_leaves>(name, why);
+  event(fmt::format("host {} leaves: {}", name, why));
+}
+
+void Head::let_go(const std::string& name) {
+  const auto found = hosts_.find(name);
+  if (found == hosts_.end() || !found->second.leaving) return;
+  const Host& host = found->second;
+  ExitEvidence orderly;
+  orderly.known = true;
+  orderly.pid = host.offer.pid;
+  const ProcessId owner = context_.caller().id;
+  for (auto& [key, mesh] : meshes_)
+    for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
+      if (mesh.owner == owner && mesh.places[rank].host == name && !mesh.lost.contains(rank) &&
+          !mesh.ending)
+        fail(key, mesh, rank, orderly,
+             fmt::format("its agent (pid {}) leaves: {}", host.offer.pid, *host.leaving), false);
 }
 
 void Head::leave(const std::string& why) {

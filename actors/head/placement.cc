@@ -43,6 +43,10 @@ void Placement::set_away(const std::string& name, bool away) {
   if (Host* host = find(name)) host->away = away;
 }
 
+void Placement::set_leaving(const std::string& name) {
+  if (Host* host = find(name)) host->leaving = true;
+}
+
 std::vector<HostDevice> Placement::find_places(const MeshRequest& request) const {
   const std::size_t needed = request.shape.size();
   const std::vector<std::string> wanted = request.hosts.empty() ? names() : request.hosts;
@@ -60,11 +64,11 @@ std::vector<HostDevice> Placement::find_places(const MeshRequest& request) const
           "HOST:PORT --name {}",
           request.mesh, name, hosts_.empty() ? "none" : fmt::format("{}", fmt::join(names(), ", ")),
           name);
-    if (host->away && !request.hosts.empty())
-      throw_error(ErrorCode::kUnavailable,
-                  "mesh '{}' needs host '{}', which does not answer the head at the moment",
-                  request.mesh, name);
-    if (host->away) continue;
+    if (!host->takes_more() && !request.hosts.empty())
+      throw_error(ErrorCode::kUnavailable, "mesh '{}' needs host '{}', which {}", request.mesh,
+                  name,
+                  host->away ? "does not answer the head at the moment" : "leaves the cluster");
+    if (!host->takes_more()) continue;
     for (std::uint32_t device = 0; device < host->users.size() && places.size() < needed; ++device)
       if (host->users[device].name.empty()) places.push_back({name, device});
   }
@@ -86,7 +90,7 @@ std::vector<HostDevice> Placement::find_replacements(const MeshRequest& request,
   std::vector<HostDevice> found;
   const auto free_on = [&](const std::string& name) -> std::optional<HostDevice> {
     const Host* host = find(name);
-    if (host == nullptr || host->away) return std::nullopt;
+    if (host == nullptr || !host->takes_more()) return std::nullopt;
     for (std::uint32_t device = 0; device < host->users.size(); ++device) {
       const HostDevice place{name, device};
       if (host->users[device].name.empty() && std::ranges::find(found, place) == found.end())
@@ -135,6 +139,7 @@ std::string Placement::table() const {
     text += fmt::format("  {:<{}}  {:<7}  {:<4}  {}\n", host.name, width, host.users.size(),
                         host.free(),
                         host.away       ? "does not answer"
+                        : host.leaving  ? "leaves the cluster"
                         : parts.empty() ? "-"
                                         : fmt::format("{}", fmt::join(parts, ", ")));
   }

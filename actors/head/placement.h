@@ -22,6 +22,8 @@ class Placement {
 
   /// Nothing new is placed on a host that is away.
   void set_away(const std::string& name, bool away);
+  /// Nor on one that leaves the cluster. It does not come back under that agent.
+  void set_leaving(const std::string& name);
 
   /// One free device per rank: rank by rank over the hosts in the order of the request, each host's
   /// devices in order. Throws Error(kResourceExhausted) with a table of hosts when they do not
@@ -46,6 +48,8 @@ class Placement {
     std::string name;
     std::vector<MeshKey> users;  // by device; an empty name is a free device
     bool away = false;
+    bool leaving = false;
+    bool takes_more() const { return !away && !leaving; }
     std::uint32_t free() const;
   };
   const Host* find(const std::string& name) const;

@@ -3,11 +3,15 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <mutex>
+#include <optional>
 
 #include "actors/agent/agent.h"
 #include "actors/agent/kept_programs.h"
 #include "actors/agent/log_reader.h"
 #include "actors/head/head.h"
+#include "actors/launch/child_signals.h"
 #include "actors/launch/ear.h"
 #include "actors/launch/head_link.h"
 #include "actors/launch/process_end.h"
@@ -29,6 +33,7 @@ namespace {
 constexpr auto kDeviceStopGrace = std::chrono::seconds(2);
 constexpr auto kHeadHearsWithin = std::chrono::milliseconds(500);
 constexpr auto kAskForNameEvery = std::chrono::milliseconds(500);
+constexpr auto kLookForDriversEvery = std::chrono::milliseconds(50);
 
 /// The widest vector instructions that the kernels know and this machine has.
 std::string instruction_set() {
@@ -43,6 +48,15 @@ std::string instruction_set() {
   return "baseline";
 }
 
+/// Tells the head that this host leaves when nobody uses its devices.
+void tell_drain(const ActorRef<Head>& head, const std::string& why) {
+  try {
+    head.tell<&Head::drain>(why);
+  } catch (const Error&) {
+    // Where the head is away, drivers that were signalled, too, end by themselves.
+  }
+}
+
 /// Waits for the head, so that the owners of this host's meshes hear why before their devices end.
 void leave(const ActorRef<Head>& head, const std::string& why) {
   try {
@@ -51,6 +65,77 @@ void leave(const ActorRef<Head>& head, const std::string& why) {
     // It is gone, or busy ending the cluster.
   }
 }
+
+/// What signals do to an agent. One that somebody started by hand, or Slurm on its node, leaves the
+/// cluster: its devices live until the drivers that use them are done. One with a parent: see
+/// ChildSignals.
+class AgentSignals final {
+ public:
+  /// While it lives, the agent's children are told when they are to wait for the agent.
+  class Children final {
+   public:
+    Children(AgentSignals& signals, ProcessLauncher& launcher) : signals_(signals) {
+      set(&launcher);
+    }
+    ~Children() { set(nullptr); }
+    Children(const Children&) = delete;
+    Children& operator=(const Children&) = delete;
+
+   private:
+    void set(ProcessLauncher* launcher) {
+      const std::lock_guard lock(signals_.mutex_);
+      signals_.launcher_ = launcher;
+    }
+    AgentSignals& signals_;
+  };
+
+  AgentSignals(const AgentRole& role, ProcessEnd& end) : name_(role.name), end_(end) {
+    if (!role.has_parent) {
+      by_hand_.emplace([this](const ReceivedSignal& signal) { received(signal); });
+      return;
+    }
+    const Log log = Log::standard_output(role.log_level);
+    with_parent_.emplace(ChildSignals::Events{
+        [this](const std::string& reason) { end_.set(0, reason); }, [this] { tell_children(); },
+        [this, log](const std::string& text) { log.warning("host {}: {}", name_, text); }});
+  }
+  AgentSignals(const AgentSignals&) = delete;
+  AgentSignals& operator=(const AgentSignals&) = delete;
+
+  /// A signal asks this agent to leave.
+  bool drains() const { return drains_; }
+  /// Set where it is to end now, whoever uses its devices.
+  ProcessEnd& at_once() { return at_once_; }
+
+ private:
+  void received(const ReceivedSignal& signal) {
+    if (!signal.asks_to_end()) return;
+    const std::string reason = "stopped by " + signal.describe();
+    switch (requests_.add(signal, SteadyClock().now())) {
+      case EndRequests::Kind::kEcho: return;
+      case EndRequests::Kind::kSecond: return at_once_.set(0, reason);
+      case EndRequests::Kind::kFirst: break;
+    }
+    drains_ = true;
+    tell_children();
+    end_.set(0, reason);
+  }
+  void tell_children() {
+    const std::lock_guard lock(mutex_);
+    if (launcher_ != nullptr) launcher_->signal_all(kParentEndsInOrder);
+  }
+
+  const std::string name_;
+  ProcessEnd& end_;
+  ProcessEnd at_once_;
+  std::atomic<bool> drains_ = false;
+  Mutex mutex_;
+  ProcessLauncher* launcher_ = nullptr;  // guarded by mutex_
+  EndRequests requests_{false};          // of the signals' thread
+  // One of them; last: they call the above.
+  std::optional<SignalWatch> by_hand_;
+  std::optional<ChildSignals> with_parent_;
+};
 
 /// Introduces this host to a head. Its name may be held by an agent that nobody hears of: until it
 /// is known to be gone, or the head no longer waits for it.
@@ -83,12 +168,12 @@ Joined join(System& system, const ProcessRef& head, const ActorRef<Agent>& agent
 int serve_agent(const AgentRole& role) {
   const UnblockedOutput output;
   ProcessEnd end;
-  const SignalWatch signals(
-      [&end](const ReceivedSignal& signal) { end.set(0, "stopped by " + signal.describe()); });
+  AgentSignals signals(role, end);
   check_name("the name of this host (--name)", role.name);
   std::filesystem::create_directories(role.log_directory);
   // Before the system: what the launcher reports must not come back to an actor that is gone.
   const std::unique_ptr<ProcessLauncher> launcher = make_launcher();
+  const AgentSignals::Children children(signals, *launcher);
   SystemOptions options;
   options.name = role.name;
   options.token = role.token;
@@ -128,7 +213,10 @@ int serve_agent(const AgentRole& role) {
     system.named<Head>(head, "head").tell<&Head::detached_ended>(ended);
   };
   events.on_processes = [&processes](std::size_t count) { processes = count; };
-  events.on_shut_down = [&end](const std::string& reason) { end.set(0, reason); };
+  events.on_shut_down = [&](const std::string& reason) {
+    end.set(0, reason);
+    signals.at_once().set(0, reason);
+  };
   const auto logs = system.host_made<LogReader>("logs", [&role](Context& context) {
     return std::make_unique<LogReader>(context, role.log_directory);
   });
@@ -148,6 +236,8 @@ int serve_agent(const AgentRole& role) {
   });
   HostOffer offer{role.name,         role.devices,    process_id(),       machine_name(),
                   instruction_set(), role.has_parent, role.log_directory, num_processors()};
+  HeadLink* known = nullptr;
+  const auto to_head = [&known] { return known->head(); };
   HeadLink::Events with_head;
   with_head.greet = [&](const ProcessRef& head) {
     return join(system, head, agent, offer, log, end);
@@ -157,6 +247,7 @@ int serve_agent(const AgentRole& role) {
                 role.name);
   };
   with_head.on_back = [&](const Joined& joined, Nanoseconds away) {
+    if (signals.drains()) tell_drain(to_head(), end.wait().text);
     log.info("the head at {} is back after {:.1f} s (term {})", to_string(role.head),
              in_seconds(away), joined.term);
   };
@@ -164,6 +255,7 @@ int serve_agent(const AgentRole& role) {
   with_head.gives_up = [&processes] { return processes == 0; };
   with_head.on_lost = [&end](const Error& error) { end.set(1, error.message()); };
   HeadLink link(system, role.head, with_head);
+  known = &link;
   const Ear<HeadLink>::Open open(ear, link);
   try {
     const Joined joined = link.join();
@@ -174,6 +266,21 @@ int serve_agent(const AgentRole& role) {
     if (error.code() != ErrorCode::kCancelled) throw;
   }
   const auto reason = end.wait();
+  system.note_end(reason.text);
+  if (signals.drains() && processes > 0) {
+    log.info(
+        "host {} leaves: {}; it keeps {} process{} until {} done with, {:.0f} s at most; a "
+        "second signal ends it at once",
+        role.name, reason.text, processes.load(), processes == 1 ? "" : "es",
+        processes == 1 ? "it is" : "they are", in_seconds(role.grace));
+    agent.tell<&Agent::drain>();
+    tell_drain(link.head(), reason.text);
+    const SteadyClock clock;
+    const TimePoint give_up = clock.now() + role.grace;
+    while (processes > 0 && clock.now() < give_up &&
+           !signals.at_once().wait_for(kLookForDriversEvery))
+      ;
+  }
   log.info("host {} ends: {}", role.name, reason.text);
   if (reason.status == 0) leave(link.head(), reason.text);
   launcher->stop_all(reason.status == 0 ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());

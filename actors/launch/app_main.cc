@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "actors/supervision/orphans.h"
 #include "actors/supervision/processes.h"
 #include "actors/supervision/signal_watch.h"
+#include "core/base/clock.h"
 #include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "core/base/machine.h"
@@ -38,10 +40,18 @@ constexpr auto kCauseWithin = std::chrono::milliseconds(500);
 /// Before a process ends that was told to.
 constexpr auto kAnswerLeavesWithin = std::chrono::milliseconds(50);
 
-/// SIGINT and SIGTERM: the first asks, and says what happens; the second, or the first where
-/// nothing would be lost, ends the process at once (its children get the parent-death signal).
+/// SIGINT, SIGTERM and SIGHUP: the first asks, and says what happens; a second wish, or the first
+/// where nothing would be lost, ends the process at once (its children get the parent-death signal).
+/// SIGUSR1 asks for a checkpoint.
 class Interruption {
  public:
+  enum class Parent {
+    kWeftRun,  ///< Sends SIGKILL when it wants the end at once.
+    kNone,
+  };
+  explicit Interruption(Parent parent) : requests_(parent == Parent::kWeftRun) {}
+  /// True once for each time that somebody has asked for a checkpoint since. Any thread.
+  bool take_checkpoint_request() { return checkpoint_asked_.exchange(false); }
   std::stop_token token() const { return source_.get_token(); }
   bool requested() const { return source_.stop_requested(); }
   void doing(const std::string& text, IfInterrupted then) {
@@ -67,8 +77,14 @@ class Interruption {
   }
 
  private:
-  void interrupted() {
-    if (!source_.request_stop()) end_process(kInterrupted);
+  void received(const ReceivedSignal& signal) {
+    if (signal.number == kWriteCheckpoint) checkpoint_asked_ = true;
+    if (signal.asks_to_end()) interrupted(requests_.add(signal, SteadyClock().now()));
+  }
+  void interrupted(EndRequests::Kind kind) {
+    if (kind == EndRequests::Kind::kEcho) return;
+    if (kind == EndRequests::Kind::kSecond) end_process(kInterrupted);
+    source_.request_stop();
     const std::lock_guard lock(mutex_);
     const bool now = then_ == IfInterrupted::kEndsAtOnce;
     if (!doing_.empty())
@@ -80,7 +96,61 @@ class Interruption {
   std::string doing_ = "joining the cluster";        // guarded by mutex_
   IfInterrupted then_ = IfInterrupted::kEndsAtOnce;  // guarded by mutex_
   std::stop_source source_;
-  const SignalWatch signals_{[this](const ReceivedSignal&) { interrupted(); }};
+  std::atomic<bool> checkpoint_asked_ = false;
+  EndRequests requests_;  // of the signals' thread
+  const SignalWatch signals_{[this](const ReceivedSignal& signal) { received(signal); }};
+};
+
+/// Ends a process whose clean-up hangs: a destructor may wait for a device, a connection or a disk
+/// that never answers.
+class CleanUpLimit final {
+ public:
+  CleanUpLimit(System& system, Cluster& cluster, Interruption& interruption)
+      : system_(system), cluster_(cluster), interruption_(interruption) {}
+  ~CleanUpLimit() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+      changed_.notify_all();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+  CleanUpLimit(const CleanUpLimit&) = delete;
+  CleanUpLimit& operator=(const CleanUpLimit&) = delete;
+
+  /// The driver's thread, once.
+  void begin() {
+    if (thread_.joinable()) return;
+    system_.note_end("its run is done; it gives its devices back");
+    thread_ = Thread("clean-up-limit", ThreadShare::kOrdinary, [this] { watch(); });
+  }
+
+ private:
+  void watch() {
+    {
+      std::unique_lock lock(mutex_);
+      if (changed_.wait_for(lock, AppRun::kCleanUpWithin, [this] { return over_; })) return;
+    }
+    const int status = interruption_.requested() ? kInterrupted : 0;
+    say(stderr, "weft: the run has ended, but its clean-up has not within {:.0f} s; cut off: {}\n",
+        in_seconds(AppRun::kCleanUpWithin), describe_own_calls());
+    cluster_.report_end({status == 0 ? RunState::kDone : RunState::kInterrupted, ""});
+    end_process(status);
+  }
+  std::string describe_own_calls() const {
+    std::string text;
+    for (const WaitingCall& call : system_.waiting_calls())
+      text += fmt::format("{}'{}' to {}", text.empty() ? "" : ", ", call.method, call.target.label);
+    return text.empty() ? "its threads for transfers and devices" : text;
+  }
+
+  System& system_;
+  Cluster& cluster_;
+  Interruption& interruption_;
+  Mutex mutex_;
+  Condition changed_;
+  bool over_ = false;  // guarded by mutex_
+  Thread thread_;
 };
 
 std::filesystem::path own_executable() { return std::filesystem::read_symlink("/proc/self/exe"); }
@@ -108,6 +178,14 @@ AppRun make_run(const RoleArguments& arguments) {
   return run;
 }
 
+void connect(AppRun& run, Interruption& interruption) {
+  run.stop = interruption.token();
+  run.doing = [&interruption](const std::string& text, IfInterrupted then) {
+    interruption.doing(text, then);
+  };
+  run.checkpoint_asked = [&interruption] { return interruption.take_checkpoint_request(); };
+}
+
 /// What the processes of a run need to know of the run file; what is wrong elsewhere in it is for
 /// others to say.
 struct ProcessConfig {
@@ -127,7 +205,7 @@ ProcessConfig process_config_of(const AppRun& run) {
 }
 
 /// Runs `drive` against the cluster at run.head.
-int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const AppRun& run,
+int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, AppRun run,
                   const ProcessConfig& config, const std::string& name, std::size_t hosts,
                   const Ear<Cluster>& ear, const Secret& token, const Protection& protection) {
   SystemOptions options;
@@ -174,6 +252,8 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
   if (run.restart == 0)
     cluster.wait_for_hosts(names, names.empty() ? hosts : names.size(), kHostsWithin);
   interruption.doing("", IfInterrupted::kFinishes);
+  CleanUpLimit limit(system, cluster, interruption);
+  run.clean_up_begins = [&limit] { limit.begin(); };
   std::optional<Error> failure;
   try {
     const int status = drive(cluster, run);
@@ -282,12 +362,9 @@ int AppMain::serve_check(const AppRun& run, const std::string& resolved_to) {
 
 int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
   const UnblockedOutput output;
-  Interruption interruption;
+  Interruption interruption(Interruption::Parent::kWeftRun);
   AppRun run = make_run(arguments);
-  run.stop = interruption.token();
-  run.doing = [&interruption](const std::string& text, IfInterrupted then) {
-    interruption.doing(text, then);
-  };
+  connect(run, interruption);
   const Secret token = inherited_token(arguments);
   std::filesystem::create_directories(run.out / "logs");
   std::optional<Error> failure;
@@ -314,12 +391,9 @@ int AppMain::serve_by_hand(const Drive& drive) {
   const UnblockedOutput output;
   arguments.check_known({"head", "token-file", "cert", Protection::kInsecure, "workers", "devices",
                          "out", "config", "set", "json", "help"});
-  Interruption interruption;
+  Interruption interruption(Interruption::Parent::kNone);
   AppRun run = make_run(arguments);
-  run.stop = interruption.token();
-  run.doing = [&interruption](const std::string& text, IfInterrupted then) {
-    interruption.doing(text, then);
-  };
+  connect(run, interruption);
   if (run.out.empty()) run.out = std::filesystem::path("runs") / program;
   std::filesystem::create_directories(run.out / "logs");
   const ProcessConfig config = process_config_of(run);

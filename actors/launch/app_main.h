@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "actors/launch/cluster.h"
 #include "actors/launch/cluster_config.h"
+#include "core/base/clock.h"
 
 namespace weft::actors {
 
@@ -42,6 +44,13 @@ class AppRun {
   /// Tells what the driver is at, for whoever interrupts it: "finishing step 37". Any thread. May
   /// be empty.
   std::function<void(const std::string& text, IfInterrupted then)> doing = {};
+  /// Of a driver: whether somebody has asked for a checkpoint (SIGUSR1) since the last call. Any
+  /// thread. May be empty.
+  std::function<bool()> checkpoint_asked = {};
+  /// Of a driver: all is done, saved and said, and only the clean-up is left. From here on the
+  /// process ends within kCleanUpWithin: what hangs then is named and cut off. May be empty.
+  std::function<void()> clean_up_begins = {};
+  static constexpr Nanoseconds kCleanUpWithin = std::chrono::seconds(8);
   /// Of a check: leaves the digest of what it has planned for the driver. May be empty.
   std::function<void(const std::string& digest)> planned = {};
   /// Of a driver: the digest that the check has left; empty where there is none.

@@ -63,12 +63,14 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
   });
   watcher_ = system_.host_made<ClusterWatcher>("watcher", [this](Context& context) {
     return std::make_unique<ClusterWatcher>(
-        context, ClusterWatcher::Events{
-                     [this](const MeshFailure& failure) { mesh_failed(failure); },
-                     [this](const std::string& reason) {
-                       lost(Error(ErrorCode::kCancelled, "the cluster was stopped: " + reason));
-                     },
-                     [this](bool now) { return cancelled(now); }});
+        context,
+        ClusterWatcher::Events{
+            [this](const MeshFailure& failure) { mesh_failed(failure); },
+            [this](const std::string& reason) {
+              lost(Error(ErrorCode::kCancelled, "the cluster was stopped: " + reason));
+            },
+            [this](bool now) { return cancelled(now); },
+            [this](const std::string& host, const std::string& why) { host_leaves(host, why); }});
   });
   open_.emplace(ear_, *this);
   head_.join(options_.description.restart > 0 ? kHeadReturnsWithin : Nanoseconds::zero());
@@ -114,6 +116,32 @@ std::string Cluster::cancelled(bool now) {
                 "{} (pid {}) does not listen to weft cancel; where it runs: kill -INT {}",
                 options_.name, process_id(), process_id());
   return options_.on_cancel(now);
+}
+
+void Cluster::save_before_hosts_leave(std::function<void(const std::string& text)> saves) {
+  const std::lock_guard lock(mutex_);
+  saves_ = std::move(saves);
+}
+
+void Cluster::host_leaves(const std::string& host, const std::string& why) {
+  tell_operator("host leaves", fmt::format("host {} leaves: {}", host, why));
+  std::function<void(const std::string&)> saves;
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_.insert(host);
+    saves = saves_;
+  }
+  if (saves) saves(fmt::format("host {} leaves: {}", host, why));
+  else let_go();
+}
+
+void Cluster::let_go() {
+  std::set<std::string> hosts;
+  {
+    const std::lock_guard lock(mutex_);
+    hosts.swap(leaving_);
+  }
+  for (const std::string& host : hosts) tell_head<&Head::let_go>(host);
 }
 
 void Cluster::report_end(const RunEnd& end) {

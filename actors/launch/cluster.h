@@ -106,6 +106,12 @@ class Cluster final {
   /// meshes fail with the incident, later ones reach those that live, and renew() replaces the
   /// others. For owners that do that; one that was started again does from the beginning.
   void survive_deaths();
+  /// From here on, a host that leaves the cluster keeps this owner's devices until let_go(), or until
+  /// its agent's patience is over: `saves` is told, and the owner saves its state first. Without
+  /// this call they are let go at once. `saves`: on a thread that must not wait.
+  void save_before_hosts_leave(std::function<void(const std::string& text)> saves);
+  /// What lies on hosts that leave is lost from here on, as if it had died.
+  void let_go();
   /// What has failed so far is about to be mended: failure() begins anew. Throws it where nothing
   /// can be mended, as the head or the cluster is gone.
   void forgive();
@@ -208,6 +214,7 @@ class Cluster final {
   void lost(const Error& error);
   Joined own(const ProcessRef& head);
   std::string cancelled(bool now);
+  void host_leaves(const std::string& host, const std::string& why);
   /// Once: what caps the device processes.
   void say_caps(const std::vector<DeviceProcess>& processes);
   void head_away(const std::string& how);
@@ -267,6 +274,8 @@ class Cluster final {
   bool caps_told_ = false;                                // guarded by mutex_
   bool survives_ = false;                                 // guarded by mutex_: survive_deaths()
   bool end_told_ = false;                                 // guarded by mutex_
+  std::set<std::string> leaving_;                         // guarded by mutex_: hosts, to be let go
+  std::function<void(const std::string&)> saves_;         // guarded by mutex_
   // guarded by mutex_: a device process is silent or gone, and no incident has said why
   bool unexplained_ = false;
   DataNetworks networks_;

@@ -7,12 +7,12 @@
 #include <optional>
 
 #include "actors/agent/agent.h"
+#include "actors/launch/child_signals.h"
 #include "actors/launch/internal/time_limits.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 #include "actors/supervision/memory_cap.h"
-#include "actors/supervision/signal_watch.h"
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
 #include "core/base/platform.h"
@@ -35,16 +35,19 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   const MemoryCap cap = own_memory_cap();
   name_cap_where_memory_ends(cap, arguments.get("label"));
   ProcessEnd end;
-  const SignalWatch signals(
-      [&end](const ReceivedSignal& signal) { end.set(0, "stopped by " + signal.describe()); });
-  const Address agent_address = Address::parse(arguments.get("agent"));
+  const char* level = std::getenv(kLogLevelVariable);
+  const Log log = Log::standard_output(level == nullptr ? LogLevel::kInfo : parse_log_level(level));
   const std::string& label = arguments.get("label");
+  std::atomic<bool> agent_leaves = false;
+  const ChildSignals signals(
+      {[&end](const std::string& reason) { end.set(0, reason); },
+       [&agent_leaves] { agent_leaves = true; },
+       [&log, &label](const std::string& text) { log.warning("{}: {}", label, text); }});
+  const Address agent_address = Address::parse(arguments.get("agent"));
   SystemOptions options;
   options.name = label;
   options.token = inherited_token(arguments);
   Protection::of(arguments).apply(agent_address, options);
-  const char* level = std::getenv(kLogLevelVariable);
-  const Log log = Log::standard_output(level == nullptr ? LogLevel::kInfo : parse_log_level(level));
   options.log = log;
   // of this very file, as the agent has just checked
   options.binary_hash = arguments.get_or("sha256", "");
@@ -52,6 +55,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   options.dead_after = kDeviceLease;
   options.keeps_orphans = true;
   std::optional<TimePoint> unused_since;
+  bool used = false;
   const auto unused = std::chrono::milliseconds(arguments.number("unused-ms"));
   System system(options);
   provide(system);
@@ -70,9 +74,15 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   });
   // Its owner, which spawns actors here and takes them back, is gone, and no head has said so.
   system.every(kLookForUseEvery, [&] {
-    if (system.num_owned_actors() > 0) return unused_since.reset();
+    if (system.num_owned_actors() > 0) {
+      used = true;
+      return unused_since.reset();
+    }
     const TimePoint now = SteadyClock().now();
     if (!unused_since) unused_since = now;
+    // Where a head is there, the agent is told to end this process, which comes first.
+    if (used && agent_leaves && now - *unused_since >= kLookForUseEvery)
+      end.set(0, "its run is done, and its agent leaves");
     if (now - *unused_since > unused)
       end.set(1, fmt::format("nobody has used this process for {:.0f} s", in_seconds(unused)));
   });
@@ -85,6 +95,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   log.info("{}: ready (pid {}, agent at {})", label, process_id(), to_string(agent_address));
   const auto reason = end.wait();
   log.info("{}: {}", label, reason.text);
+  system.note_end(reason.text);
   return reason.status;
 }
 

@@ -1,16 +1,23 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "actors/head/head.h"
+#include "actors/launch/child_signals.h"
 #include "actors/launch/last_words.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/system/system.h"
+#include "core/base/terminal.h"
 #include "core/base/unblocked_output.h"
 
 namespace weft::actors {
@@ -20,6 +27,7 @@ namespace {
 constexpr auto kEofGrace = std::chrono::milliseconds(25);
 /// For hosts and owners that have been away for too long.
 constexpr auto kLookForAwayEvery = std::chrono::seconds(1);
+constexpr auto kAnswersWithin = std::chrono::seconds(1);
 
 /// Who started the head gives the token to its children itself: without the file, other commands
 /// alone find no token.
@@ -84,22 +92,95 @@ RotatedToken rotate(System& system, const HeadRole& role, std::vector<ProcessId>
           static_cast<std::uint32_t>(replaced.told.size()), std::move(replaced.not_told)};
 }
 
+/// What signals do to a head. One that somebody started by hand ends as one that has died: hosts and
+/// runs wait for the next, so that a head can be upgraded under a running training. One with a
+/// parent: see ChildSignals; when its parent ends it, it first tells owners and hosts why.
+class HeadSignals final {
+ public:
+  /// While it lives, the cluster can be told.
+  class Running final {
+   public:
+    Running(HeadSignals& signals, System& system) : signals_(signals) { set(&system); }
+    ~Running() { set(nullptr); }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    void set(System* system) {
+      const std::lock_guard lock(signals_.mutex_);
+      signals_.running_ = system;
+    }
+    HeadSignals& signals_;
+  };
+
+  HeadSignals(const HeadRole& role, ProcessEnd& end, const Log& log) : end_(end) {
+    if (role.has_parent) {
+      with_parent_.emplace(ChildSignals::Events{
+          [this](const std::string& reason) { stop_cluster("the head was " + reason); },
+          {},
+          [log](const std::string& text) { log.warning("head: {}", text); }});
+      return;
+    }
+    by_hand_.emplace([this](const ReceivedSignal& signal) {
+      if (!signal.asks_to_end()) return;
+      leaves_the_rest_ = true;
+      end_.set(0, "stopped by " + signal.describe());
+    });
+  }
+  HeadSignals(const HeadSignals&) = delete;
+  HeadSignals& operator=(const HeadSignals&) = delete;
+
+  /// Hosts and runs go on without this head.
+  bool leaves_the_rest() const { return leaves_the_rest_; }
+
+ private:
+  void stop_cluster(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    // The second time it does not wait for others.
+    if (running_ == nullptr || std::exchange(asked_, true)) return end_.set(0, reason);
+    running_->named<Head>(running_->self(), "head").tell<&Head::stop>(reason, true);
+  }
+
+  ProcessEnd& end_;
+  std::atomic<bool> leaves_the_rest_ = false;
+  Mutex mutex_;
+  System* running_ = nullptr;  // guarded by mutex_
+  bool asked_ = false;         // guarded by mutex_
+  // One of them; last: they call the above.
+  std::optional<SignalWatch> by_hand_;
+  std::optional<ChildSignals> with_parent_;
+};
+
+/// Of a head that leaves hosts and runs to the next one.
+void say_who_waits(System& system, const HeadRole& role, const Address& address) {
+  ClusterStatus status;
+  try {
+    status = system.named<Head>(system.self(), "head")
+                 .within(kAnswersWithin)
+                 .call<&Head::status>()
+                 .get();
+  } catch (const Error&) {
+    return;  // it is busy, and who waits hears of it all the same
+  }
+  if (status.hosts.empty() && status.runs.empty()) return;
+  std::vector<std::string> who;
+  for (const HostStatus& host : status.hosts) who.push_back("host " + host.offer.name);
+  for (const RunStatus& run : status.runs) who.push_back(run.name);
+  say(stdout,
+      "{} {} {:.0f} s for the next head; what runs goes on.\n"
+      "  start it   weft head --listen {} --state {}\n"
+      "  end all    weft stop --head {}, when it runs\n",
+      fmt::join(who, ", "), who.size() == 1 ? "waits" : "wait", in_seconds(role.grace),
+      to_string(address), role.state_directory, to_string(address));
+}
+
 }  // namespace
 
 int serve_head(const HeadRole& role) {
   const UnblockedOutput output;
   ProcessEnd end;
-  // The first signal stops the cluster in good order, so that owners and hosts hear why; the second
-  // ends the process.
-  std::atomic<System*> running = nullptr;
-  std::atomic<bool> asked = false;
-  const SignalWatch signals([&](const ReceivedSignal& signal) {
-    const std::string reason = "the head was stopped by " + signal.describe();
-    System* const system = running;
-    if (system == nullptr || asked.exchange(true)) return end.set(0, reason);
-    system->named<Head>(system->self(), "head").tell<&Head::stop>(reason);
-  });
   const Log log = Log::standard_output(role.log_level);
+  HeadSignals signals(role, end, log);
   SystemOptions options;
   options.name = "head";
   options.token = token_of(role, log);
@@ -143,9 +224,7 @@ int serve_head(const HeadRole& role) {
   });
   system.every(kLookForAwayEvery,
                [&system] { system.named<Head>(system.self(), "head").tell<&Head::look>(); });
-  running = &system;
-  const std::unique_ptr<std::atomic<System*>, void (*)(std::atomic<System*>*)> stopped(
-      &running, [](std::atomic<System*>* ended) { *ended = nullptr; });
+  const HeadSignals::Running running(signals, system);
   const std::filesystem::path token_file = token_file_in(role.state_directory);
   const TokenLink link(address.port, token_file, log);
   if (role.on_listening)
@@ -155,7 +234,9 @@ int serve_head(const HeadRole& role) {
                           : tls_library().certificate_sha256(options.identity.certificate));
   if (!role.said.empty()) leave_last_words(role.said, std::string(kListensAt) + to_string(address));
   const auto reason = end.wait();
+  if (signals.leaves_the_rest()) say_who_waits(system, role, address);
   log.info("head ends: {}", reason.text);
+  system.note_end(reason.text);
   return reason.status;
 }
 

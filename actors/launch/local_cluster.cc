@@ -56,6 +56,7 @@ ProcessSpec LocalCluster::head_spec(const std::string& said, bool begins_anew) c
   role.said = said;
   role.log_level = options_.log_level;
   role.begins_anew = begins_anew;
+  role.has_parent = true;
   return {"head",
           command(options_.executable, to_arguments(role)),
           {},

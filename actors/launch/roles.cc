@@ -19,6 +19,7 @@ std::vector<std::string> to_arguments(const HeadRole& role) {
                                         "--grace-ms",
                                         std::to_string(role.grace / std::chrono::milliseconds(1))};
   if (role.begins_anew) arguments.push_back("--begins-anew");
+  if (role.has_parent) arguments.push_back("--has-parent");
   if (role.insecure) arguments.push_back("--insecure");
   return arguments;
 }
@@ -53,6 +54,7 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
     head.log_level = parse_log_level(given.get("log-level"));
     head.grace = std::chrono::milliseconds(given.number("grace-ms"));
     head.begins_anew = given.has("begins-anew");
+    head.has_parent = given.has("has-parent");
     head.insecure = given.has(Protection::kInsecure);
     try {
       return serve_head(head);

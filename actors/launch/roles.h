@@ -35,13 +35,15 @@ struct HeadRole {
   bool begins_anew = false;
   /// No TLS beyond loopback.
   bool insecure = false;
+  bool has_parent = false;  ///< Started by a process of Weft, which ends it.
   /// For what the person at the terminal should read. `certificate`: the SHA-256 of the head's;
   /// empty where it needs none.
   std::function<void(const Address&, const std::filesystem::path& token_file,
                      const std::string& certificate)>
       on_listening = {};
 };
-/// Runs a head until it is told to stop or gets SIGINT or SIGTERM. Returns the exit status.
+/// Runs a head until it is told to stop, or a signal comes: see actors/decisions.md. Returns the
+/// exit status.
 int serve_head(const HeadRole& role);
 
 struct AgentRole {
@@ -55,9 +57,12 @@ struct AgentRole {
   Protection protection = {};
   /// serves the role "run", for runs that somebody leaves to the cluster; empty: none can be
   std::filesystem::path supervisor = {};
+  /// Without a parent: how long a signal leaves drivers to finish a step and save.
+  Nanoseconds grace = std::chrono::seconds(25);
 };
-/// Joins the head, and runs the host's agent until the cluster stops, a signal comes, or the head
-/// has been gone for its grace while nothing runs here that anybody uses (status 1).
+/// Joins the head, and runs the host's agent until the cluster stops, its parent ends it, a signal
+/// comes and its devices are let go, or the head has been gone for its grace while nothing runs
+/// here that anybody uses (status 1).
 int serve_agent(const AgentRole& role);
 
 /// Runs a device process: `provide` tells the system which actors this binary can host. Ends when

@@ -67,7 +67,8 @@ class RunSupervisor {
         events_(run_.out),
         edits_(run_.read_files),
         programs_(run_.out / "logs" / kPrograms, hash_directory()),
-        signals_([this](const ReceivedSignal& signal) { interrupted(signal); }),
+        requests_(!run_.started_by.empty()),
+        signals_([this](const ReceivedSignal& signal) { received(signal); }),
         restarts_(run_.header.recovery.restarts, run_.header.recovery.within),
         head_restarts_(run_.header.recovery.restarts, run_.header.recovery.within) {}
 
@@ -114,8 +115,16 @@ class RunSupervisor {
 
   bool at_once() const { return interruptions_ >= 2; }
 
-  /// On the signals' thread, whatever the run is at: says what happens, and the second time makes
-  /// it happen.
+  /// On the signals' thread, whatever the run is at.
+  void received(const ReceivedSignal& signal) {
+    if (signal.number == kWriteCheckpoint)
+      queue_.add({SupervisorEvent::Kind::kCheckpointWanted, "", {}});
+    if (signal.asks_to_end() &&
+        requests_.add(signal, SteadyClock().now()) != EndRequests::Kind::kEcho)
+      interrupted(signal);
+  }
+
+  /// Says what happens, and the second time makes it happen.
   void interrupted(const ReceivedSignal& signal) {
     const int count = ++interruptions_;
     events_.add({"interruption", fmt::format("{}{}", signal.describe(),
@@ -123,11 +132,12 @@ class RunSupervisor {
     if (count == 1)
       say(stderr, "weft: {}: {}; Ctrl-C again ends at once\n", signal.describe(), doing_.load());
     if (count == 2) say(stderr, "weft: {}: everything ends at once\n", signal.describe());
-    queue_.add({SupervisorEvent::Kind::kSignal, "", {}});
-    if (count != 2) return;
     std::unique_lock lock(ending_mutex_);
-    if (!launched_) return;
-    launcher_->kill_all();
+    // Whoever has signalled them, too: they are needed for the last checkpoint.
+    if (count == 1 && launched_) launcher_->signal_all(kParentEndsInOrder);
+    queue_.add({SupervisorEvent::Kind::kSignal, "", {}});
+    if (count != 2 || !launched_) return;
+    launcher_->signal_all(SIGKILL);
     if (ended_.wait_for(lock, kEndWithin, [this] { return !launched_; })) return;
     say(stderr, "weft: run '{}' was interrupted\n", run_.header.name);
     end_process(kInterrupted);
@@ -227,6 +237,9 @@ class RunSupervisor {
         host_died(event);
         return restart_agent(event);
       case SupervisorEvent::Kind::kHeadBack: return true;
+      case SupervisorEvent::Kind::kCheckpointWanted:
+        say(stderr, "weft: no checkpoint: the run has not begun\n");
+        return true;
       default: return false;
     }
   }
@@ -308,6 +321,9 @@ class RunSupervisor {
         case SupervisorEvent::Kind::kSignal:
           launcher_->signal(driver_, interrupted ? SIGKILL : SIGINT);
           interrupted = true;
+          break;
+        case SupervisorEvent::Kind::kCheckpointWanted:
+          launcher_->signal(driver_, kWriteCheckpoint);
           break;
         case SupervisorEvent::Kind::kDriverStopped:
           driver_stopped_ = event->evidence;
@@ -497,6 +513,7 @@ class RunSupervisor {
   std::filesystem::path driver_program_;
   SupervisorEvents queue_;
   std::atomic<int> interruptions_ = 0;
+  EndRequests requests_;  // of the signals' thread
   std::atomic<const char*> doing_ = "the cluster, which is coming up, ends";
   Mutex ending_mutex_;
   Condition ended_;
@@ -526,8 +543,8 @@ int run_app_role(const std::filesystem::path& app, const std::string& role,
                  const std::filesystem::path& run_file, const std::vector<std::string>& overrides,
                  const std::vector<std::string>& more, const std::filesystem::path& config_folder) {
   SupervisorEvents queue;
-  const SignalWatch signals([&](const ReceivedSignal&) {
-    queue.add({SupervisorEvent::Kind::kSignal, "", {}});
+  const SignalWatch signals([&](const ReceivedSignal& signal) {
+    if (signal.asks_to_end()) queue.add({SupervisorEvent::Kind::kSignal, "", {}});
   });
   const std::unique_ptr<ProcessLauncher> launcher = make_launcher();
   ProcessSpec spec{role + " of " + app.filename().string(),
@@ -547,6 +564,8 @@ int run_app_role(const std::filesystem::path& app, const std::string& role,
   }
   // Whoever read its output has read enough: `weft plan cluster.yaml | head`.
   if (event->evidence.signal == SIGPIPE) return 0;
+  // Whoever ends everything has asked the app first.
+  if (ReceivedSignal{event->evidence.signal}.asks_to_end()) return kInterrupted;
   if (event->evidence.violent()) {
     say(stderr, "weft: {} (pid {}) died: {}\n", spec.label, pid, event->evidence.cause());
     return 1;

@@ -13,7 +13,15 @@ namespace weft::actors {
 
 /// Something that a supervisor must react to.
 struct SupervisorEvent {
-  enum class Kind { kDriverEnded, kDriverStopped, kHeadDied, kHeadBack, kHostDied, kSignal };
+  enum class Kind {
+    kDriverEnded,
+    kDriverStopped,
+    kHeadDied,
+    kHeadBack,
+    kHostDied,
+    kSignal,            ///< Somebody wants the run to end.
+    kCheckpointWanted,  ///< SIGUSR1.
+  };
   Kind kind = Kind::kSignal;
   std::string host;
   ExitEvidence evidence;

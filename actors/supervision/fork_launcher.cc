@@ -153,7 +153,10 @@ void take_cap(const Entry& entry) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int restored : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) ::signal(restored, SIG_DFL);
+  for (const int restored : {SIGPIPE, SIGXFSZ, SIGTTOU, SIGINT, SIGTERM, SIGHUP})
+    ::signal(restored, SIG_DFL);
+  // Until the child watches them, and for a program between it and this process.
+  for (const int ignored : {kWriteCheckpoint, kParentEndsInOrder}) ::signal(ignored, SIG_IGN);
   if (entry.log >= 0) {
     ::dup2(entry.null, STDIN_FILENO);
     ::dup2(entry.log, STDOUT_FILENO);
@@ -239,9 +242,9 @@ void ForkLauncher::stop_all(Nanoseconds grace) {
   changed_.wait_for(lock, grace + std::chrono::seconds(10), [&] { return children_.empty(); });
 }
 
-void ForkLauncher::kill_all() {
+void ForkLauncher::signal_all(int signal) {
   std::lock_guard lock(mutex_);
-  for (const auto& [pid, child] : children_) ::kill(-pid, SIGKILL);
+  for (const auto& [pid, child] : children_) ::kill(-pid, signal);
 }
 
 void ForkLauncher::give_up_groups(const Error& error) {

@@ -32,7 +32,7 @@ class ForkLauncher final : public ProcessLauncher {
   void signal(pid_t pid, int signal) override;
   void stop(pid_t pid, Nanoseconds grace) override;
   void stop_all(Nanoseconds grace) override;
-  void kill_all() override;
+  void signal_all(int signal) override;
 
  private:
   struct Child {

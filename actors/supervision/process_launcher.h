@@ -60,8 +60,8 @@ class ProcessLauncher {
   virtual void stop(pid_t pid, Nanoseconds grace) = 0;
   /// stop() for all, and waits until all are reaped: at most `grace` and a moment.
   virtual void stop_all(Nanoseconds grace) = 0;
-  /// SIGKILL to all, now; does not wait.
-  virtual void kill_all() = 0;
+  /// signal() to all.
+  virtual void signal_all(int signal) = 0;
 };
 
 }  // namespace weft::actors

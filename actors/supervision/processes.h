@@ -23,6 +23,8 @@ class Processes {
   /// it; until unwatch_signals() with the number that this returns.
   virtual std::uint64_t watch_signals(std::function<void(const ReceivedSignal&)> on_signal) = 0;
   virtual void unwatch_signals(std::uint64_t watch) = 0;
+  /// See actors::die_of().
+  [[noreturn]] virtual void die_of(int signal) = 0;
 
  protected:
   static void set_simulated(Processes* processes) { simulated_ = processes; }

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <cstdint>
 #include <fstream>
 
 #include "actors/supervision/exit_evidence.h"
@@ -19,12 +17,24 @@ namespace {
 int block_and_open() {
   sigset_t watched;
   ::sigemptyset(&watched);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&watched, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, kWriteCheckpoint, kParentEndsInOrder})
+    ::sigaddset(&watched, signal);
   ::pthread_sigmask(SIG_BLOCK, &watched, nullptr);
   return ::signalfd(-1, &watched, SFD_CLOEXEC);
 }
 
+ReceivedSignal to_received(const signalfd_siginfo& info) {
+  const auto sender = static_cast<pid_t>(info.ssi_pid);
+  // The kernel's own, as of a terminal, come from no process at all.
+  const bool elsewhere = sender == 0 && info.ssi_code <= 0;
+  return {static_cast<int>(info.ssi_signo), sender, elsewhere || sender == ::getppid()};
+}
+
 }  // namespace
+
+bool ReceivedSignal::asks_to_end() const {
+  return number == SIGINT || number == SIGTERM || number == SIGHUP;
+}
 
 std::string ReceivedSignal::describe() const {
   std::string name = signal_name(number);
@@ -51,7 +61,7 @@ SignalWatch::SignalWatch(std::function<void(const ReceivedSignal&)> on_signal) {
       signalfd_siginfo received{};
       if (polled[1].revents != 0 &&
           ::read(signal_fd_, &received, sizeof received) == sizeof received)
-        on_signal({static_cast<int>(received.ssi_signo), static_cast<pid_t>(received.ssi_pid)});
+        on_signal(to_received(received));
     }
   };
   thread_ = Thread("signals", ThreadShare::kControl, watch);
@@ -67,6 +77,26 @@ SignalWatch::~SignalWatch() {
   thread_.join();
   ::close(stop_fd_);
   ::close(signal_fd_);
+}
+
+EndRequests::Kind EndRequests::add(const ReceivedSignal& signal, TimePoint now) {
+  if (!first_) {
+    first_ = now;
+    return Kind::kFirst;
+  }
+  const bool echo = now - *first_ < kEchoesFor || (parent_kills_ && signal.from_parent);
+  return echo ? Kind::kEcho : Kind::kSecond;
+}
+
+void die_of(int signal) {
+  if (Processes* processes = Processes::simulated()) processes->die_of(signal);
+  ::signal(signal, SIG_DFL);
+  sigset_t one;
+  ::sigemptyset(&one);
+  ::sigaddset(&one, signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+  ::kill(::getpid(), signal);
+  ::_exit(128 + signal);
 }
 
 }  // namespace weft::actors

@@ -27,6 +27,7 @@ constexpr std::size_t kManyDevices = 16;
 
 std::string state_of(const actors::HostStatus& host) {
   if (host.away_seconds) return "away";
+  if (host.leaving) return "leaving";
   return host.suspect ? "suspect" : "alive";
 }
 
@@ -195,9 +196,10 @@ int run_status(const ConnectOptions& options) {
 int run_stop(const ConnectOptions& options) {
   Observer observer(options, "weft stop");
   try {
+    const Nanoseconds patience = options.now ? Nanoseconds::zero() : actors::Head::kRunsEndWithin;
     observer.head()
-        .within(std::chrono::seconds(10))
-        .call<&actors::Head::stop>(std::string("weft stop"))
+        .within(patience + std::chrono::seconds(10))
+        .call<&actors::Head::stop>(std::string("weft stop"), options.now)
         .get();
   } catch (const Error& error) {
     // The head may be gone before its answer is here.

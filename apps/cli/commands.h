@@ -22,6 +22,7 @@ struct JoinOptions {
   std::string head;
   std::string name;
   std::uint32_t devices = 1;
+  double grace = 25;  ///< seconds
   std::string logs;
   std::string token_file;
   std::string certificate;
@@ -79,6 +80,7 @@ struct ScheduleOptions {
 struct ConnectOptions : ClusterAccess {
   std::string state;  ///< token rotate: of a head that does not run
   bool json = false;
+  bool now = false;  ///< stop: runs are not asked to save
 };
 
 struct EventsOptions {

@@ -166,6 +166,12 @@ CLI::App* add_join(CLI::App& app, JoinOptions& options) {
       ->add_option("--logs", options.logs,
                    "Folder for the logs of device processes; default: weft-logs/NAME")
       ->type_name("DIR");
+  command
+      ->add_option("--grace", options.grace,
+                   "Seconds for which a signal leaves runs their devices, to save and end")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->type_name("SECONDS")
+      ->capture_default_str();
   add_access(command, options.token_file, options.certificate, options.insecure);
   return command;
 }
@@ -383,6 +389,9 @@ class CommandLine final {
     cancel_command_ = add_cancel(app_, cancel_);
     stop_command_ = add_cluster_command(app_, "stop",
                                         "End a cluster with everything that runs in it", cluster_);
+    stop_command_->add_flag(
+        "--now", cluster_.now,
+        "At once. Else runs first finish a step and write a checkpoint, within 25 s");
     token_command_ = app_.add_subcommand("token", "Replace a cluster's token");
     token_command_->require_subcommand(1);
     auto* rotate = add_cluster_command(

@@ -102,6 +102,7 @@ int run_join(const JoinOptions& options) {
                 options.head);
   role.devices = options.devices;
   role.name = options.name;
+  role.grace = std::chrono::milliseconds(std::llround(options.grace * 1000));
   if (role.name.empty()) role.name = machine_name();
   check_name("the name of this host (--name)", role.name);
   role.token = actors::find_token(role.head, options.token_file, std::chrono::seconds(10));

@@ -11,6 +11,7 @@
 #include "actors/launch/role_arguments.h"
 #include "actors/supervision/signal_watch.h"
 #include "apps/test_cluster/test_hosts.h"
+#include "core/base/clock.h"
 #include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
@@ -37,9 +38,13 @@ int run_bench_program(int argc, char** argv, const BenchProgram& program) {
 
 int run_interruptible(const std::function<int(const std::stop_token&)>& work) {
   std::stop_source stop;
-  // The second signal ends the process at once; what it has started hangs on it and ends too.
-  const actors::SignalWatch signals([&stop](const actors::ReceivedSignal&) {
-    if (!stop.request_stop()) ::_exit(actors::kInterrupted);
+  actors::EndRequests requests(false);
+  // The second wish ends the process at once; what it has started hangs on it and ends too.
+  const actors::SignalWatch signals([&](const actors::ReceivedSignal& signal) {
+    if (!signal.asks_to_end()) return;
+    if (requests.add(signal, SteadyClock().now()) == actors::EndRequests::Kind::kSecond)
+      ::_exit(actors::kInterrupted);
+    stop.request_stop();
   });
   try {
     return work(stop.get_token());

@@ -21,7 +21,7 @@ struct BenchProgram {
 /// Exit statuses: measure's; 1 failed, 2 wrong usage.
 int run_bench_program(int argc, char** argv, const BenchProgram& program);
 
-/// Runs `work`, whose token SIGINT and SIGTERM set; a second signal ends the process at once. 130
+/// Runs `work`, whose token SIGINT and SIGTERM set; a second wish ends the process at once. 130
 /// when it threw after a signal.
 int run_interruptible(const std::function<int(const std::stop_token&)>& work);
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "actors/launch/app_main.h"
+#include "actors/launch/ear.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/run_events.h"
 #include "apps/run_files/checkpoint.h"
@@ -28,6 +30,7 @@
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
+#include "core/base/thread.h"
 #include "core/base/units.h"
 #include "core/config/nearest.h"
 #include "core/cuda_support/cuda_support.h"
@@ -347,6 +350,24 @@ PreparedData prepare(const actors::AppRun& run, const RunDirectory& directory, T
   return data;
 }
 
+/// Texts about hosts that leave, from the thread that is told to the training loop. Any thread.
+class Leaving final {
+ public:
+  void add(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    text_ += (text_.empty() ? "" : "; ") + text;
+  }
+  /// What has been added since the last call.
+  std::string take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(text_, {});
+  }
+
+ private:
+  Mutex mutex_;
+  std::string text_;  // guarded by mutex_
+};
+
 int drive_training(actors::Cluster& cluster, const actors::AppRun& run, TrainingApp& app) {
   const SteadyClock clock;
   const TimePoint started = clock.now();
@@ -398,12 +419,20 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                              .show = show_of(run, config, data, screen),
                              .restarted = run.restart > 0,
                              .started = started};
+  Leaving leaving;
+  const actors::Ear<Leaving> ear;
+  const actors::Ear<Leaving>::Open open(ear, leaving);
+  cluster.save_before_hosts_leave(
+      [ear](const std::string& text) { ear.tell([&](Leaving& hosts) { hosts.add(text); }); });
   const RunSummary summary = train(
       training, devices,
       {.directory = directory,
        .screen = screen,
        .clock = clock,
        .stop = run.stop,
+       .checkpoint_asked = run.checkpoint_asked,
+       .leaving = [&leaving] { return leaving.take(); },
+       .let_go = [&cluster] { cluster.let_go(); },
        .doing = doing(actors::IfInterrupted::kFinishes),
        .tell =
            [&cluster](const actors::RunProgress& progress) { cluster.report_progress(progress); },
@@ -411,6 +440,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
            [events = actors::RunEvents(run.out)](const std::string& text) {
              events.add({"recovered", text});
            }});
+  if (run.clean_up_begins) run.clean_up_begins();
   return summary.outcome == "done" ? kDone : actors::kInterrupted;
 }
 

@@ -128,8 +128,21 @@ class Loop {
       } catch (...) {
         error = current_error();
       }
+      if (is_saved_already(*error)) return model_file(newest_);
       go_back(*error);
     }
+  }
+
+  /// A run that is to end has lost devices, and nothing else: its last step is in a checkpoint.
+  bool is_saved_already(const Error& error) {
+    if (!environment_.stop.stop_requested() || !is_symptom(error)) return false;
+    if (const auto outcome = turns_.give_up(); outcome && !outcome->error) {
+      newest_ = outcome->path;
+      summary_.checkpoint_step = outcome->step;
+    }
+    if (newest_.empty() || summary_.checkpoint_step != summary_.steps) return false;
+    summary_.outcome = "interrupted";
+    return true;
   }
 
   void take_steps() {
@@ -146,7 +159,21 @@ class Loop {
             fmt::format("  interrupted: step {} is the last; writing a checkpoint", step));
         return;
       }
+      if (const std::string what = environment_.leaving ? environment_.leaving() : "";
+          !what.empty() && step < run_.training.steps)
+        save_and_let_go(what);
     }
+  }
+
+  /// Recovery goes on from this very step.
+  void save_and_let_go(const std::string& what) {
+    progress_.note(fmt::format("  {}", what));
+    if (run_.checkpoint.every > 0 && last_sound_ == summary_.steps) {
+      if (newest_.empty() || summary_.checkpoint_step != summary_.steps)
+        write_checkpoint(summary_.steps, OldOnes::kRemove);
+      settle(turns_.wait(), OnRefusal::kGoOn);
+    }
+    environment_.let_go();
   }
 
   /// What the engine throws: others may go on after it.
@@ -256,9 +283,17 @@ class Loop {
     if (!result.note.empty()) progress_.note("  " + result.note);
     look_for_divergence(m, result.first_not_finite);
     if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0) checkpoint_due_ = true;
+    if (environment_.checkpoint_asked && environment_.checkpoint_asked()) ask_for_checkpoint(step);
     if (checkpoint_due_ && step < run_.training.steps) write_if_sound(m);
     if (best_ && best_->beaten_by(m.validation_loss)) keep_as_best(m);
     by_engine([&] { engine_.keep_state(step); });
+  }
+
+  void ask_for_checkpoint(std::int64_t step) {
+    if (run_.checkpoint.every == 0)
+      return progress_.note("  no checkpoint, though one was asked for: checkpoint.every is 0");
+    progress_.note(fmt::format("  a checkpoint was asked for: of step {}", step));
+    checkpoint_due_ = true;
   }
 
   /// The mean loss of fixed batches of the held-out part.

@@ -43,6 +43,13 @@ struct LoopEnvironment {
   Screen screen;
   const Clock& clock;
   std::stop_token stop;  ///< Asked after every step: an interrupted run writes a last checkpoint.
+  /// Whether somebody has asked for a checkpoint since the last call. Asked after every step. May
+  /// be empty.
+  std::function<bool()> checkpoint_asked = {};
+  /// What leaves the cluster and keeps its devices until let_go(): "host worker0 leaves: ...", once;
+  /// empty: nothing. Asked after every step; a checkpoint comes before let_go(). May be empty.
+  std::function<std::string()> leaving = {};
+  std::function<void()> let_go = {};
   /// Told what the loop is at: "finishing step 37". May be empty.
   std::function<void(const std::string&)> doing = {};
   /// Told how far the run is, after the first step, then once a second at most. May be empty.

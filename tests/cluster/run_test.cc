@@ -160,7 +160,7 @@ TEST(Run, StoppedClusterIsTheLastWords) {
   std::string address = run.word_after(" at ");
   address = address.substr(0, address.find(": "));
   run.word_after("working");
-  EXPECT_EQ(processes.run("weft", {"stop", "--head", address}).wait(), 0);
+  EXPECT_EQ(processes.run("weft", {"stop", "--now", "--head", address}).wait(), 0);
   EXPECT_EQ(run.wait(), 1);
   EXPECT_THAT(run.text(), HasSubstr("weft: run 'r' failed: the cluster was stopped: weft stop"));
   EXPECT_TRUE(processes.none_left());

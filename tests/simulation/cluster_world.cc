@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/base/check.h"
 #include "tests/simulation/task_queue.h"
@@ -197,8 +198,10 @@ class SimulatedLauncher final : public actors::ProcessLauncher {
   }
   void signal(pid_t pid, int signal) override {
     if (!world_.is_child(pid)) return;
-    if (signal == SIGKILL) world_.stop_child(pid, Nanoseconds::zero());
-    else world_.after(Nanoseconds::zero(), [&world = world_, pid] { world.terminate(pid); });
+    if (signal == SIGKILL) return world_.stop_child(pid, Nanoseconds::zero());
+    world_.after(Nanoseconds::zero(), [&world = world_, pid, signal] {
+      world.signal(pid, signal, ClusterWorld::Sender::kParent);
+    });
   }
   void stop(pid_t pid, Nanoseconds grace) override { world_.stop_child(pid, grace); }
   void stop_all(Nanoseconds grace) override {
@@ -209,8 +212,9 @@ class SimulatedLauncher final : public actors::ProcessLauncher {
       while (world_.is_child(child) && world_.now() < limit)
         world_.wait(this, world_.now() + std::chrono::milliseconds(1));
   }
-  void kill_all() override {
-    for (const ProcessNumber child : children_) world_.stop_child(child, Nanoseconds::zero());
+  void signal_all(int number) override {
+    const std::vector<ProcessNumber> children = children_;  // others start some meanwhile
+    for (const ProcessNumber child : children) signal(child, number);
   }
 
  private:
@@ -307,16 +311,27 @@ void ClusterWorld::unwatch_signals(std::uint64_t watch) {
   queue->stop();
 }
 
-void ClusterWorld::terminate(ProcessNumber process) {
+void ClusterWorld::signal(ProcessNumber process, int number, Sender sender) {
   if (!alive(process)) return;
-  trace(fmt::format("{} gets SIGTERM (process {})", label_of(process), process));
+  const actors::ReceivedSignal received{number, 1, sender == Sender::kParent};
+  trace(fmt::format("{} gets {} (process {})", label_of(process), actors::signal_name(number),
+                    process));
   bool watched = false;
   for (const auto& [number, watch] : watches_) {
     if (watch.process != process) continue;
     watched = true;
-    watch.queue->add([on_signal = watch.on_signal] { on_signal({SIGTERM, 1}); });
+    watch.queue->add([on_signal = watch.on_signal, received] { on_signal(received); });
   }
-  if (!watched) kill(process, "died: SIGTERM", SIGTERM);
+  if (!watched && received.asks_to_end())
+    kill(process, "died: " + actors::signal_name(number), number);
+}
+
+void ClusterWorld::die_of(int signal) {
+  after(Nanoseconds::zero(), [this, process = current_process(), signal] {
+    kill(process, "died: " + actors::signal_name(signal), signal);
+  });
+  wait(this, TimePoint::max());  // this thread never goes on
+  std::abort();
 }
 
 std::optional<Address> ClusterWorld::open_port(Address address, Port port) {
@@ -343,7 +358,7 @@ void ClusterWorld::stop_child(ProcessNumber process, Nanoseconds grace) {
     after(Nanoseconds::zero(), [this, process] { kill(process, "died: SIGKILL by its parent"); });
     return;
   }
-  after(Nanoseconds::zero(), [this, process] { terminate(process); });
+  after(Nanoseconds::zero(), [this, process] { signal(process, SIGTERM, Sender::kParent); });
   after(grace, [this, process] { kill(process, "died: SIGKILL by its parent"); });
 }
 

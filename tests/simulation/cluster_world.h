@@ -26,8 +26,9 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   static std::string address_of(int host);
   /// As SIGSTOP does; its parent sees it when that has lasted.
   void stop(ProcessNumber process);
-  /// SIGTERM: to its SignalWatch, or it ends.
-  void terminate(ProcessNumber process);
+  enum class Sender { kParent, kSomebodyElse };
+  /// A signal: to its SignalWatch; without one, it ends by those that ask for that.
+  void signal(ProcessNumber process, int number, Sender sender);
 
   /// Nothing passes from one host to another any more; what is sent waits, as TCP's does.
   void cut(int from, int to);
@@ -54,6 +55,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   std::uint64_t watch_signals(
       std::function<void(const actors::ReceivedSignal&)> on_signal) override;
   void unwatch_signals(std::uint64_t watch) override;
+  [[noreturn]] void die_of(int signal) override;
 
   // For what a world is made of.
   struct Port {

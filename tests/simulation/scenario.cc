@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <fstream>
@@ -181,11 +182,16 @@ void Scenario::strike(TimePoint until) {
     case 0:
     case 1: {
       const bool again = label == "head" && keeper_ != Keeper::kLocalRun && world_.chance(0.8);
+      // For a run and its driver that is Ctrl-C.
+      const bool signalled =
+          label != "first" && !label.starts_with("driver of") && world_.chance(0.3);
       suspect(victim);
-      faults_.push_back(fmt::format("{} killed{}", label, again ? " and started again" : ""));
+      faults_.push_back(fmt::format("{} {}{}", label, signalled ? "got SIGTERM" : "killed",
+                                    again ? " and started again" : ""));
       if (!again) ++beyond_head_;
       if (label == "first") ++beyond_recovery_;
-      world_.kill(victim, "died: SIGKILL");
+      if (signalled) world_.signal(victim, SIGTERM, ClusterWorld::Sender::kSomebodyElse);
+      else world_.kill(victim, "died: SIGKILL");
       if (again)
         world_.after(world_.random_time(std::chrono::milliseconds(20), std::chrono::seconds(20)),
                      [this] {
@@ -253,7 +259,10 @@ void Scenario::check_run(const std::string& name, ProcessNumber driver) {
 
 void Scenario::check_end() {
   over_ = true;
-  world_.terminate(find("head"));
+  // The head ends as one that has died, and hosts leave without it.
+  world_.signal(find("head"), SIGTERM, ClusterWorld::Sender::kSomebodyElse);
+  for (int worker = 0; worker < kWorkers; ++worker)
+    world_.signal(find(worker_name(worker)), SIGTERM, ClusterWorld::Sender::kSomebodyElse);
   world_.run_until(world_.now() + kEndsWithin, [this] { return world_.processes().empty(); });
   for (const ProcessNumber process : world_.processes())
     violation(fmt::format("{} (process {}) is left at the end", world_.label_of(process), process));

@@ -70,8 +70,9 @@ class Quickstart {
     run_ = &processes_.start("weft", words);
   }
   ~Quickstart() {
-    for (int i = 0; i < 2; ++i) ::kill(run_->pid, SIGINT);
-    run_->wait();
+    // The second one that is no echo of the first ends it at once.
+    do ::kill(run_->pid, SIGINT);
+    while (run_->wait(std::chrono::milliseconds(100)) < 0);
   }
   Quickstart(const Quickstart&) = delete;
   Quickstart& operator=(const Quickstart&) = delete;

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "actors/supervision/signal_watch.h"
+#include "core/base/clock.h"
+#include "core/base/thread.h"
+
+namespace weft::actors {
+
+/// Answers signals in a process that another process of Weft has started: a head, an agent, a
+/// device.
+///
+///   SIGINT, SIGTERM, SIGHUP
+///     from its parent      it ends in order, at once
+///     from elsewhere       it goes on, because whoever signals all processes of a run (Slurm,
+///                          systemd) wants the run's last checkpoint. Its parent ends it when it has
+///                          been signalled too. A parent that does not say so within kParentSays was
+///                          not: the process dies of the signal, which is reported as a death
+///   kParentEndsInOrder     from its parent: it waits for the parent, however long that takes
+///   others                 ignored
+///
+/// Made first in main(), as SignalWatch.
+class ChildSignals final {
+ public:
+  /// Called on threads of this object.
+  struct Events {
+    std::function<void(const std::string& reason)> on_end;  ///< The parent ends this process.
+    /// This process ends in order, too, so its own children wait for it. May be empty.
+    std::function<void()> on_wait = {};
+    std::function<void(const std::string& text)> on_note = {};  ///< For the log. May be empty.
+  };
+  static constexpr Nanoseconds kParentSays = std::chrono::seconds(2);
+
+  explicit ChildSignals(Events events);
+  ~ChildSignals();
+  ChildSignals(const ChildSignals&) = delete;
+  ChildSignals& operator=(const ChildSignals&) = delete;
+
+ private:
+  void received(const ReceivedSignal& signal);
+  void wait_for_parent(const ReceivedSignal& signal);
+  void note(const std::string& text) const;
+
+  const Events events_;
+  Mutex mutex_;
+  Condition changed_;
+  bool parent_ends_ = false;  // guarded by mutex_
+  bool ending_ = false;       // guarded by mutex_
+  Thread waiting_;            // of the signals' thread; joined by the destructor
+  const SignalWatch watch_;   // last: calls received()
+};
+
+}  // namespace weft::actors
