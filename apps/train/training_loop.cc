@@ -128,14 +128,20 @@ class Loop {
       } catch (...) {
         error = current_error();
       }
-      if (is_saved_already(*error)) return model_file(newest_);
-      go_back(*error);
+      try {
+        if (!is_saved_already(*error)) go_back(*error);
+      } catch (...) {
+        error = current_error();
+        if (!is_saved_already(*error)) throw;
+      }
+      if (summary_.outcome == "interrupted") return model_file(newest_);
     }
   }
 
   /// A run that is to end has lost devices, and nothing else: its last step is in a checkpoint.
   bool is_saved_already(const Error& error) {
-    if (!environment_.stop.stop_requested() || !is_symptom(error)) return false;
+    const bool by_others = is_symptom(error) || error.code() == ErrorCode::kCancelled;
+    if (!environment_.stop.stop_requested() || !by_others) return false;
     if (const auto outcome = turns_.give_up(); outcome && !outcome->error) {
       newest_ = outcome->path;
       summary_.checkpoint_step = outcome->step;
@@ -165,8 +171,8 @@ class Loop {
     }
   }
 
-  /// Recovery goes on from this very step.
-  void save_and_let_go(const std::string& what) {
+  /// Ends in recovery, which goes on from this very step.
+  [[noreturn]] void save_and_let_go(const std::string& what) {
     progress_.note(fmt::format("  {}", what));
     if (run_.checkpoint.every > 0 && last_sound_ == summary_.steps) {
       if (newest_.empty() || summary_.checkpoint_step != summary_.steps)
@@ -174,6 +180,8 @@ class Loop {
       settle(turns_.wait(), OnRefusal::kGoOn);
     }
     environment_.let_go();
+    engine_failed_ = true;
+    throw_error(ErrorCode::kUnavailable, "{}", what);
   }
 
   /// What the engine throws: others may go on after it.

@@ -119,10 +119,10 @@ TEST_F(SignalledRun, SigUsr1SavesAndTheRunGoesOn) {
   auto& run = start();
   ASSERT_TRUE(has_steps(3)) << run.text();
   ::kill(run.pid, SIGUSR1);
-  ASSERT_TRUE(eventually([&] { return checkpoints().size() == 1; })) << run.text();
+  ASSERT_TRUE(eventually([&] { return checkpoints().size() >= 1; })) << run.text();
   // As `sbatch --signal=USR1@120` sends it: to everybody.
   signal_all(SIGUSR1);
-  ASSERT_TRUE(eventually([&] { return checkpoints().size() == 2; })) << run.text();
+  ASSERT_TRUE(eventually([&] { return checkpoints().size() >= 2; })) << run.text();
   const std::size_t before = steps();
   ASSERT_TRUE(has_steps(before + 2)) << run.text();
   EXPECT_EQ(run.text().find("restart"), std::string::npos) << run.text();
