@@ -128,20 +128,19 @@ class Loop {
       } catch (...) {
         error = current_error();
       }
+      if (is_saved_already(*error)) return model_file(newest_);
       try {
-        if (!is_saved_already(*error)) go_back(*error);
+        go_back(*error);
       } catch (...) {
-        error = current_error();
-        if (!is_saved_already(*error)) throw;
+        if (is_saved_already(current_error())) return model_file(newest_);
+        throw;
       }
-      if (summary_.outcome == "interrupted") return model_file(newest_);
     }
   }
 
   /// A run that is to end has lost devices, and nothing else: its last step is in a checkpoint.
   bool is_saved_already(const Error& error) {
-    const bool by_others = is_symptom(error) || error.code() == ErrorCode::kCancelled;
-    if (!environment_.stop.stop_requested() || !by_others) return false;
+    if (!environment_.stop.stop_requested() || !is_symptom(error)) return false;
     if (const auto outcome = turns_.give_up(); outcome && !outcome->error) {
       newest_ = outcome->path;
       summary_.checkpoint_step = outcome->step;
