@@ -2,21 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "core/base/utf8.h"
+
 namespace weft::actors {
-namespace {
-
-/// Without what would move a terminal's cursor or end a line of a log.
-std::string printable(std::string text) {
-  for (char& each : text)
-    if (static_cast<unsigned char>(each) < 0x20 || each == 0x7f) each = '?';
-  return text;
-}
-
-}  // namespace
 
 std::string describe(const Introduction& side) {
-  return printable(fmt::format("{} ({}, pid {})", side.process.name,
-                               side.binary_name.empty() ? "weft" : side.binary_name, side.pid));
+  return printable_line(fmt::format("{} ({}, pid {})", side.process.name,
+                                    side.binary_name.empty() ? "weft" : side.binary_name,
+                                    side.pid));
 }
 
 std::optional<Reject> find_incompatibility(const Introduction& self, const Introduction& other) {
@@ -55,8 +48,9 @@ std::optional<Reject> find_incompatibility(const Introduction& self, const Intro
 }
 
 Error to_error(const Reject& reject) {
-  return Error(reject.code, printable(fmt::format("connection refused: {}{}{}", reject.text,
-                                                  reject.hint.empty() ? "" : "; ", reject.hint)));
+  return Error(reject.code,
+               printable_line(fmt::format("connection refused: {}{}{}", reject.text,
+                                          reject.hint.empty() ? "" : "; ", reject.hint)));
 }
 
 }  // namespace weft::actors

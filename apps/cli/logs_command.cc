@@ -13,6 +13,7 @@
 #include "apps/cluster_view/observer.h"
 #include "apps/cluster_view/run_text.h"
 #include "core/base/terminal.h"
+#include "core/base/utf8.h"
 
 namespace weft::apps {
 namespace {
@@ -117,9 +118,9 @@ class LogPrinter final {
             {"device", log.log.label}, {"host", log.log.host}, {"text", line}};
         say(stdout, "{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
       } else if (logs_.size() > 1) {
-        say(stdout, "{:<{}} | {}\n", log.log.label, width_, line);
+        say(stdout, "{:<{}} | {}\n", printable_line(log.log.label), width_, printable(line));
       } else {
-        say(stdout, "{}\n", line);
+        say(stdout, "{}\n", printable(line));
       }
     }
   }

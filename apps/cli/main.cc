@@ -22,6 +22,7 @@
 #include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
+#include "core/base/utf8.h"
 #include "core/base/version.h"
 
 namespace weft::apps {
@@ -534,7 +535,8 @@ int main(int argc, char** argv) {
     const bool usage = error.code() == weft::ErrorCode::kInvalidConfig ||
                        error.code() == weft::ErrorCode::kInvalidArgument;
     const std::string who = error.code() == weft::ErrorCode::kInvalidConfig ? "" : "weft: ";
-    weft::say(stderr, "{}\n", weft::fitted_to(STDERR_FILENO, who + error.message()));
+    weft::say(stderr, "{}\n",
+              weft::fitted_to(STDERR_FILENO, who + weft::printable(error.message())));
     return usage ? 2 : 1;
   }
 }

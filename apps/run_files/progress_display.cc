@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/base/terminal.h"
+#include "core/base/utf8.h"
 
 namespace weft::apps {
 namespace {
@@ -47,7 +48,7 @@ Screen Screen::standard_output() {
 
 void print_row(const Screen& screen, const char* what, const std::string& value) {
   const std::string line = fmt::format("  {}{:<9}{} {}", screen.colour ? "\x1b[2m" : "", what,
-                                       screen.colour ? "\x1b[0m" : "", value);
+                                       screen.colour ? "\x1b[0m" : "", printable(value));
   std::fprintf(screen.out, "%s\n",
                screen.terminal ? wrap_lines(line, screen.columns, 10).c_str() : line.c_str());
   std::fflush(screen.out);

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/platform.h"
+#include "core/base/utf8.h"
 
 namespace weft {
 namespace {
@@ -35,7 +36,7 @@ Log log_to(LogLevel lowest, spdlog::sink_ptr sink) {
   logger->flush_on(spdlog::level::trace);
   logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %l: %v");
   return {lowest, [logger](LogLevel level, const std::string& text) {
-            logger->log(to_spdlog(level), text);
+            logger->log(to_spdlog(level), printable(text));
           }};
 }
 

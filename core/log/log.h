@@ -27,7 +27,8 @@ class Log final {
   using Sink = std::function<void(LogLevel, const std::string&)>;
   Log(LogLevel lowest, Sink sink) : lowest_(lowest), sink_(std::move(sink)) {}
 
-  /// Lines such as "2026-11-21 08:30:05.123 info: text", each written whole and at once.
+  /// Lines such as "2026-11-21 08:30:05.123 info: text", each written whole and at once; the text
+  /// by printable().
   static Log standard_output(LogLevel lowest);
   static Log standard_error(LogLevel lowest);
 
