@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "core/base/error.h"
@@ -20,6 +18,45 @@ constexpr std::string_view kInstallHint =
 std::size_t next_line(std::string_view text, std::size_t at) {
   const std::size_t end = text.find('\n', at);
   return end == std::string_view::npos ? text.size() : end + 1;
+}
+
+/// Position after the space at or after `at`; the text's end when there is none.
+std::size_t next_word(std::string_view text, std::size_t at) {
+  const std::size_t end = text.find_first_of(" \n\t", at);
+  return end == std::string_view::npos ? text.size() : end + 1;
+}
+
+/// Position of the character that begins at or after `at`.
+std::size_t next_character(std::string_view text, std::size_t at) {
+  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) ++at;
+  return at;
+}
+
+/// Cuts the text where `next_cut` says: the last `fraction` of each of `blocks` blocks is held out.
+TextSplit split_at(std::size_t (*next_cut)(std::string_view, std::size_t), std::string_view text,
+                   double fraction, int blocks) {
+  TextSplit split;
+  const double period = static_cast<double>(text.size()) / blocks;
+  std::size_t done = 0;
+  for (int block = 0; block < blocks; ++block) {
+    const std::size_t begin =
+        std::max(done, next_cut(text, static_cast<std::size_t>((block + 1 - fraction) * period)));
+    const std::size_t end =
+        block + 1 == blocks
+            ? text.size()
+            : std::max(begin, next_cut(text, static_cast<std::size_t>((block + 1) * period)));
+    split.train += text.substr(done, begin - done);
+    split.validation += text.substr(begin, end - begin);
+    done = end;
+  }
+  return split;
+}
+
+/// Whether about `fraction` of the text is held out: at least half and at most twice as much.
+bool holds_out(const TextSplit& split, double fraction) {
+  const double held = static_cast<double>(split.validation.size());
+  const double wanted = fraction * (held + static_cast<double>(split.train.size()));
+  return held >= wanted / 2 && held <= 2 * wanted;
 }
 
 }  // namespace
@@ -61,34 +98,13 @@ std::string kjv_text() {
   return text;
 }
 
-std::string text_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in || std::filesystem::is_directory(path))
-    throw_error(ErrorCode::kNotFound, "cannot read the text file {}", path.string());
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  text.erase(std::remove(text.begin(), text.end(), '\r'), text.end());
-  return text;
-}
-
 TextSplit split_text(std::string_view text, double fraction, int blocks) {
   if (!(fraction > 0 && fraction < 1) || blocks < 1)
     throw_error(ErrorCode::kInvalidArgument, "cannot hold out a fraction {} of a text in {} blocks",
                 fraction, blocks);
-  TextSplit split;
-  const double period = static_cast<double>(text.size()) / blocks;
-  std::size_t done = 0;
-  for (int block = 0; block < blocks; ++block) {
-    // The last `fraction` of each period is held out.
-    const std::size_t begin =
-        std::max(done, next_line(text, static_cast<std::size_t>((block + 1 - fraction) * period)));
-    const std::size_t end =
-        block + 1 == blocks
-            ? text.size()
-            : std::max(begin, next_line(text, static_cast<std::size_t>((block + 1) * period)));
-    split.train += text.substr(done, begin - done);
-    split.validation += text.substr(begin, end - begin);
-    done = end;
-  }
+  TextSplit split = split_at(next_line, text, fraction, blocks);
+  if (!holds_out(split, fraction)) split = split_at(next_word, text, fraction, blocks);
+  if (!holds_out(split, fraction)) split = split_at(next_character, text, fraction, blocks);
   return split;
 }
 

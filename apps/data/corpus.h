@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,21 +16,19 @@ std::string kjv_text();
 /// Turns what `bible -f` prints ("Ge1:1 In the beginning ...", a verse per line) into that text.
 std::string clean_verses(std::string_view printed);
 
-/// A user's own text file, as it is, but with "\n" line ends. Throws Error(kNotFound) if it cannot
-/// be read.
-std::string text_file(const std::filesystem::path& path);
-
 /// A text cut in a part to train on and a part held out.
 struct TextSplit {
   std::string train;
   std::string validation;
 };
 
-/// Holds out `fraction` of the text as `blocks` contiguous pieces, spread evenly, cut at line ends.
+/// Holds out `fraction` of the text as `blocks` contiguous pieces, spread evenly.
 ///
 /// Whole passages are held out, never single lines, so that validation measures what the model can
 /// continue and not what it has seen around; several of them, so that it is not one book's style
-/// that is measured.
+/// that is measured. Passages begin and end at line ends. In a text whose lines are so long that
+/// less than half or more than twice the fraction would be held out, they begin and end at spaces,
+/// and in one whose words are so long, between any two characters.
 TextSplit split_text(std::string_view text, double fraction, int blocks);
 
 }  // namespace weft::apps

@@ -3,22 +3,26 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
 
 #include "apps/data/corpus.h"
 #include "apps/data/text_files.h"
 #include "apps/data/unigram.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
+#include "core/base/utf8.h"
 
 namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int kFormat = 1;  // changes when the same text and options would give other files
+constexpr int kFormat = 2;  // changes when the same text and options would give other files
 constexpr int kValidationBlocks = 16;
 
 std::string read_all(const fs::path& path) {
@@ -44,21 +48,37 @@ std::string folder_name(const TextDataConfig& config, const std::string& text) {
   return fmt::format("text-{}-{}", name, sha256(std::as_bytes(std::span(what))).substr(0, 16));
 }
 
+/// Writes the tokens of a part of the text, once they are proved to give that part back.
+void write_tokens(const fs::path& path, const Tokenizer& tokenizer, std::string_view part,
+                  const TextDataConfig& config, std::string_view text) {
+  const std::vector<std::int32_t> ids = tokenizer.encode(part);
+  if (const auto at = first_difference(tokenizer, ids, part)) {
+    const std::string_view character =
+        part.substr(*at, std::max<std::size_t>(utf8_length(part, *at), 1));
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}: tokens cannot give the character '{}' at byte {} of the text back: replace "
+                "it, or set `tokenizer: bytes`",
+                config.text, character, text.find(character));
+  }
+  TokenFile::write(path, ids, tokenizer.vocabulary_size());
+}
+
 void make(const fs::path& folder, const TextDataConfig& config, const std::string& text) {
   const TextSplit split = split_text(text, config.validation_fraction, kValidationBlocks);
-  const auto tokenizer = config.tokenizer == TextDataConfig::TokenizerKind::kBytes
-                             ? byte_tokenizer()
-                             : train_bpe_tokenizer(split.train, config.vocabulary);
+  const auto tokenizer =
+      config.tokenizer == TextDataConfig::TokenizerKind::kBytes
+          ? byte_tokenizer()
+          : train_bpe_tokenizer(split.train, config.vocabulary, split.validation);
   write_all(folder / "tokenizer.model", tokenizer->serialized());
-  TokenFile::write(folder / "train.tokens", tokenizer->encode(split.train),
-                   tokenizer->vocabulary_size());
-  TokenFile::write(folder / "validation.tokens", tokenizer->encode(split.validation),
-                   tokenizer->vocabulary_size());
+  write_tokens(folder / "train.tokens", *tokenizer, split.train, config, text);
+  write_tokens(folder / "validation.tokens", *tokenizer, split.validation, config, text);
   const TokenFile train(folder / "train.tokens");
   const TokenFile validation(folder / "validation.tokens");
   if (validation.size() < 2)
-    throw_error(ErrorCode::kInvalidArgument, "a text of {} bytes is too short to train on",
-                text.size());
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}: a text of {} bytes is too short to train on: {} of its tokens are held out to "
+                "validate, expected at least 2; name a longer text, or raise validation_fraction",
+                config.text, text.size(), validation.size());
   const nlohmann::json description = {{"text", config.text},
                                       {"text_bytes", text.size()},
                                       {"vocabulary", tokenizer->vocabulary_size()},
@@ -80,7 +100,7 @@ fs::path default_cache() {
 }
 
 TextDataset TextDataset::prepare(const TextDataConfig& config) {
-  const std::string text = named_text(config.text);
+  const std::string text = named_text(config.text, text_form(config));
   const fs::path cache = config.cache.empty() ? default_cache() : fs::path(config.cache);
   const fs::path folder = cache / folder_name(config, text);
   if (fs::exists(folder)) {

@@ -26,7 +26,9 @@ struct TextDataset {
   TokenFile validation;
   double unigram_loss = 0;  ///< Nats per token; see unigram.h.
 
-  /// Finds the dataset in the cache, or makes it: a few seconds for a few MB.
+  /// Finds the dataset in the cache, or makes it: a few seconds for a few MB. Tokens are written
+  /// only after they have been decoded and have given the text back, byte for byte. Throws
+  /// Error(kInvalidArgument) if they do not, or if the text is too short, and as named_text() does.
   static TextDataset prepare(const TextDataConfig& config);
   /// One that prepare() has made. Checks hashes. Throws Error(kNotFound) or Error(kDataLoss).
   static TextDataset open(const std::filesystem::path& folder);

@@ -1,14 +1,19 @@
 #include "apps/data/text_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
-#include <span>
+#include <fstream>
+#include <iterator>
 #include <string_view>
 #include <system_error>
 
 #include "apps/data/corpus.h"
 #include "apps/data/gzip_file.h"
+#include "apps/data/token_file.h"
 #include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace weft::apps {
 namespace fs = std::filesystem;
@@ -30,6 +35,60 @@ std::vector<fs::path> files_below(const fs::path& folder, std::string_view skipp
                 failed.message());
   std::ranges::sort(files);
   return files;
+}
+
+std::string bytes_of_file(const fs::path& path) {
+  if (path.extension() == ".gz") {
+    const std::vector<std::byte> bytes = read_gzip_file(path);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in || fs::is_directory(path))
+    throw_error(ErrorCode::kNotFound, "cannot read the text file {}", path.string());
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+/// Position of the first byte that no text has: a zero, or one that is not UTF-8; the file's size
+/// if there is none.
+std::size_t first_bad_byte(std::string_view text) {
+  return std::min(text.find('\0'), valid_utf8_prefix(text));
+}
+
+/// Whether the file holds token ids: a token file of Weft's, or a .bin that is not a text.
+bool is_token_file(const fs::path& path, std::string_view bytes) {
+  return TokenFile::is_token_file(bytes) ||
+         (path.extension() == ".bin" && first_bad_byte(bytes) < bytes.size());
+}
+
+[[noreturn]] void refuse_token_file(const fs::path& path) {
+  throw_error(ErrorCode::kInvalidArgument,
+              "{} is not a text: it holds token ids, as its {} shows; name the text that they were "
+              "made from",
+              path.string(), path.extension() == ".bin" ? "name" : "beginning");
+}
+
+void check_characters(const fs::path& path, std::string_view text) {
+  const std::size_t at = first_bad_byte(text);
+  if (at >= text.size()) return;
+  if (is_token_file(path, text)) refuse_token_file(path);
+  const auto byte = static_cast<unsigned char>(text[at]);
+  throw_error(ErrorCode::kInvalidArgument,
+              "{} is not a text in UTF-8: byte {} is {}; convert it with `iconv -f ENCODING -t "
+              "UTF-8`, leave it out, or train on its bytes with `tokenizer: bytes`",
+              path.string(), at, byte == 0 ? "zero" : fmt::format("0x{:02x}", byte));
+}
+
+/// Leaves a byte order mark out, and makes every line end "\n".
+void keep_characters(std::string& text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  if (text.starts_with(kMark)) text.erase(0, kMark.size());
+  std::size_t to = text.find('\r');
+  if (to == std::string::npos) return;
+  for (std::size_t from = to; from < text.size(); ++from) {
+    if (text[from] == '\r' && from + 1 < text.size() && text[from + 1] == '\n') continue;
+    text[to++] = text[from] == '\r' ? '\n' : text[from];
+  }
+  text.resize(to);
 }
 
 }  // namespace
@@ -59,30 +118,29 @@ std::vector<fs::path> files_in(const fs::path& folder) {
   return files;
 }
 
-std::string read_text(const fs::path& path) {
-  std::string text;
-  if (path.extension() == ".gz") {
-    const std::vector<std::byte> bytes = read_gzip_file(path);
-    text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    std::erase(text, '\r');
-  } else {
-    text = text_file(path);
+TextForm text_form(const TextDataConfig& config) {
+  return config.tokenizer == TextDataConfig::TokenizerKind::kBytes ? TextForm::kBytes
+                                                                   : TextForm::kCharacters;
+}
+
+std::string read_text(const fs::path& path, TextForm form) {
+  std::string text = bytes_of_file(path);
+  if (form == TextForm::kCharacters) {
+    check_characters(path, text);
+    keep_characters(text);
+  } else if (is_token_file(path, text)) {
+    refuse_token_file(path);
   }
-  if (const std::size_t zero = text.find('\0'); zero != std::string::npos)
-    throw_error(ErrorCode::kInvalidArgument,
-                "{} is not a text: byte {} is zero; save it as UTF-8, or move it out of the folder",
-                path.string(), zero);
   return text;
 }
 
-std::string named_text(const std::string& name) {
+std::string named_text(const std::string& name, TextForm form) {
   if (name == "kjv") return kjv_text();
-  if (name != "linux-doc" && !fs::is_directory(name))
-    return name.ends_with(".gz") ? read_text(name) : text_file(name);
+  if (name != "linux-doc" && !fs::is_directory(name)) return read_text(name, form);
   std::string all;
   for (const fs::path& path : name == "linux-doc" ? linux_doc_files() : files_in(name)) {
     if (!all.empty()) all += all.ends_with('\n') ? "\n" : "\n\n";
-    all += read_text(path);
+    all += read_text(path, form);
   }
   return all;
 }

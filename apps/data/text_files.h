@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "apps/data/text_data_config.h"
 
 namespace weft::apps {
 
@@ -16,14 +19,25 @@ std::vector<std::filesystem::path> linux_doc_files(
 /// Error(kNotFound) if there is no such folder, Error(kInvalidArgument) if it has no files.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder);
 
-/// The text of one file among others, with "\n" line ends; unpacked where its name ends in .gz, and
-/// then at most 1 GiB. Throws Error(kInvalidArgument) if it is not text, Error(kNotFound) or
-/// Error(kDataLoss) if it cannot be read.
-std::string read_text(const std::filesystem::path& path);
+/// How the bytes of a file become a text.
+enum class TextForm : std::uint8_t {
+  /// UTF-8 characters with "\n" line ends: a byte order mark at the beginning is left out; CR LF and
+  /// CR become "\n". A file with a zero byte or with bytes that are not UTF-8 is refused.
+  kCharacters,
+  /// Every byte as it is. Only a file of token ids is refused.
+  kBytes,
+};
 
-/// What `data.text` names: "kjv", "linux-doc", a text file, or a folder of them, one after the
-/// other with an empty line between. Throws what the functions above throw, kjv_text() and
-/// text_file().
-std::string named_text(const std::string& name);
+/// Returns the form that the tokenizer of `config` takes.
+TextForm text_form(const TextDataConfig& config);
+
+/// Returns the text of one file; unpacked where its name ends in .gz, and then at most 1 GiB.
+/// Throws Error(kInvalidArgument), naming the byte, if it is not a text of that form;
+/// Error(kNotFound) or Error(kDataLoss) if it cannot be read.
+std::string read_text(const std::filesystem::path& path, TextForm form = TextForm::kCharacters);
+
+/// Returns what `data.text` names: "kjv", "linux-doc", a text file, or a folder of them, one after
+/// the other with an empty line between. Throws what the functions above throw, and kjv_text().
+std::string named_text(const std::string& name, TextForm form = TextForm::kCharacters);
 
 }  // namespace weft::apps

@@ -54,6 +54,10 @@ void TokenFile::write(const std::filesystem::path& path, std::span<const std::in
   std::filesystem::rename(temporary, path);
 }
 
+bool TokenFile::is_token_file(std::string_view bytes) {
+  return bytes.starts_with(std::string_view(kMagic, sizeof kMagic));
+}
+
 TokenFile::TokenFile(const std::filesystem::path& path) : path_(path), mapped_(path) {
   const std::size_t size = mapped_.bytes().size();
   if (size < sizeof(Header))

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/base/mapped_file.h"
 
@@ -22,6 +23,9 @@ class TokenFile {
   /// Ids must lie in [0, vocabulary). Two bytes per id are used where they suffice.
   static void write(const std::filesystem::path& path, std::span<const std::int32_t> ids,
                     int vocabulary);
+
+  /// Returns whether these bytes begin as a token file does.
+  static bool is_token_file(std::string_view bytes);
 
   /// Checks header and size; not the hash: see verify(). Throws Error(kNotFound) or
   /// Error(kDataLoss).

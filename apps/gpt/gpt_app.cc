@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "apps/data/text_batches.h"
 #include "apps/data/text_dataset.h"
@@ -14,6 +15,7 @@
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
+#include "core/base/utf8.h"
 
 namespace weft::apps {
 namespace {
@@ -31,8 +33,9 @@ struct Showing {
     FinalReport report{.title = "the model writes"};
     if (!test.empty()) score(request, report);
     if (sample.tokens > 0)
-      report.text += generate(request.device, shape, request.trained.parameters,
-                              *dataset->tokenizer, sample, seed, request.stop);
+      // A model of bytes writes what its text has, and more.
+      report.text += printable(generate(request.device, shape, request.trained.parameters,
+                                        *dataset->tokenizer, sample, seed, request.stop));
     return report;
   }
 
@@ -61,6 +64,15 @@ struct KeptText {
 
   static constexpr auto fields = weft::fields(&KeptText::recipe, &KeptText::test);
 };
+
+/// "; 3 of the 870 tokens of data.test are unknown", or nothing. Texts to train on have none.
+std::string unknown_text(const std::string& key, const Tokenizer& tokenizer,
+                         std::span<const std::int32_t> tokens) {
+  const std::size_t unknown = tokenizer.count_unknown(tokens);
+  if (unknown == 0) return "";
+  return fmt::format("; {} of the {} tokens of {} are unknown", with_thousands(unknown),
+                     with_thousands(tokens.size()), key);
+}
 
 }  // namespace
 
@@ -94,7 +106,7 @@ ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, s
 
 std::vector<std::int32_t> GptApp::test_tokens(const Tokenizer& tokenizer) const {
   if (data_.test.empty()) return {};
-  std::vector<std::int32_t> tokens = tokenizer.encode(named_text(data_.test));
+  std::vector<std::int32_t> tokens = tokenizer.encode(named_text(data_.test, text_form(data_)));
   if (std::ssize(tokens) <= shape_.sequence)
     throw_error(ErrorCode::kInvalidArgument,
                 "data.test: the {} tokens of {} are fewer than model.sequence + 1 = {}: name a "
@@ -119,6 +131,11 @@ PreparedData GptApp::describe(TextDataset prepared, std::vector<std::int32_t> te
   const auto dataset = std::make_shared<const TextDataset>(std::move(prepared));
   const TokenWindows windows(dataset->train, static_cast<int>(shape_.sequence), seed_,
                              data_.subset);
+  if (dataset->validation.size() <= static_cast<std::size_t>(shape_.sequence))
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}: {} tokens are held out to validate on, fewer than model.sequence + 1 = {}: "
+                "name a longer text, raise data.validation_fraction, or lower model.sequence",
+                data_.text, dataset->validation.size(), shape_.sequence + 1);
   const auto& sampler = windows.sampler();
   const TextBatchesRecipe recipe{.data = data_,
                                  .folder = dataset->folder.string(),
@@ -138,12 +155,17 @@ PreparedData GptApp::describe(TextDataset prepared, std::vector<std::int32_t> te
           ? fmt::format(", in {} of {} pieces ({})", with_thousands(sampler->size()),
                         with_thousands(windows.num_disjoint_windows()), data_.subset.description())
           : "";
+  const std::string unknown =
+      unknown_text("data.test", *dataset->tokenizer, test) +
+      unknown_text("sample.prompt", *dataset->tokenizer,
+                   dataset->tokenizer->encode(sample_.tokens > 0 ? sample_.prompt : ""));
   return {.text = fmt::format(
-              "{}: {} tokens to train on{}, {} held out; {} {}",
+              "{}: {} tokens to train on{}, {} held out; {} {}{}",
               data_.text == "kjv" ? "the King James Version" : data_.text,
               with_thousands(dataset->train.size()), chosen,
               with_thousands(dataset->validation.size()), dataset->train.vocabulary(),
-              data_.tokenizer == TextDataConfig::TokenizerKind::kBytes ? "byte values" : "pieces"),
+              data_.tokenizer == TextDataConfig::TokenizerKind::kBytes ? "byte values" : "pieces",
+              unknown),
           .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),
           .baseline = {dataset->unigram_loss, "a unigram model"},

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <string>
 
 #include "core/base/error.h"
 
@@ -52,21 +52,36 @@ TEST(SplitText, NothingIsLostOrSharedAndTheFractionIsNear) {
   EXPECT_EQ(jumps, 8);
 }
 
-TEST(SplitText, OneLongLineIsNotCutAndSillyFractionsAreRefused) {
-  const TextSplit split = split_text(std::string(1000, 'x'), 0.2, 4);
-  EXPECT_EQ(split.train.size() + split.validation.size(), 1000u);
-  EXPECT_THROW(split_text("abc", 1.0, 1), Error);
-  EXPECT_THROW(split_text("abc", 0.5, 0), Error);
+TEST(SplitText, ATextOfOneLineIsCutAtSpacesAndAWordOfOneFileBetweenCharacters) {
+  std::string words;
+  for (int word = 0; word < 4000; ++word) words += "w" + std::to_string(word) + " ";
+  const TextSplit by_words = split_text(words, 0.1, 4);
+  EXPECT_NEAR(static_cast<double>(by_words.validation.size()), 0.1 * words.size(), 40);
+  EXPECT_EQ(by_words.train.size() + by_words.validation.size(), words.size());
+  EXPECT_TRUE(by_words.validation.starts_with("w"));
+  EXPECT_TRUE(by_words.validation.ends_with(" "));
+
+  std::string word;
+  for (int i = 0; i < 1000; ++i) word += "\xc3\xa4";  // U+00E4: never cut in two
+  const TextSplit by_characters = split_text(word, 0.2, 4);
+  EXPECT_NEAR(static_cast<double>(by_characters.validation.size()), 400, 8);
+  EXPECT_EQ(by_characters.train.size() % 2, 0u);
+  EXPECT_TRUE(by_characters.validation.starts_with("\xc3\xa4"));
 }
 
-TEST(TextFile, AMissingFileIsNamed) {
-  try {
-    text_file("/no/such/text");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-    EXPECT_NE(error.message().find("/no/such/text"), std::string::npos);
-  }
+TEST(SplitText, LinesOfTwoHalvesAreNotHeldOutWhole) {
+  const std::string half = [] {
+    std::string line;
+    for (int word = 0; word < 2000; ++word) line += "some words ";
+    return line + "\n";
+  }();
+  const TextSplit split = split_text(half + half, 0.05, 16);
+  EXPECT_NEAR(static_cast<double>(split.validation.size()), 0.05 * 2 * half.size(), 200);
+}
+
+TEST(SplitText, SillyFractionsAreRefused) {
+  EXPECT_THROW(split_text("abc", 1.0, 1), Error);
+  EXPECT_THROW(split_text("abc", 0.5, 0), Error);
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -73,6 +75,77 @@ TEST(Tokenizer, PiecesGiveTheTextBackWithItsSpacesAndLineEnds) {
   for (std::int32_t id : tokenizer->encode("ZQ")) EXPECT_LT(id, 80);  // unknown characters
   EXPECT_EQ(load_tokenizer(tokenizer->serialized())->encode(line), ids);
   EXPECT_EQ(train_bpe_tokenizer(text, 80)->serialized(), tokenizer->serialized());
+}
+
+/// `count` distinct lines of small words.
+std::string plain_lines(int count) {
+  std::mt19937 random(3);
+  std::string text;
+  for (int line = 0; line < count; ++line) {
+    for (int word = 0; word < 12; ++word) {
+      if (word > 0) text += ' ';
+      for (unsigned letters = 2 + random() % 5; letters > 0; --letters)
+        text += static_cast<char>('a' + random() % 8);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+void expect_round_trip(const Tokenizer& tokenizer, const std::string& text) {
+  const std::vector<std::int32_t> ids = tokenizer.encode(text);
+  EXPECT_EQ(first_difference(tokenizer, ids, text), std::nullopt);
+  EXPECT_EQ(tokenizer.count_unknown(ids), 0u);
+}
+
+TEST(Tokenizer, CharactersThatMeanSomethingToTheTrainerComeBackAsTheyWere) {
+  std::string text = plain_lines(50);
+  // TAB, U+2581 and U+2585, U+2585 in each line; words that a TAB parts; control characters.
+  for (int i = 0; i < 50; ++i)
+    text += "a\tb\t\tc " + std::to_string(i) + "\n\xe2\x96\x81\xe2\x96\x85 bar \x1b[0m\x07\n";
+  const auto tokenizer = train_bpe_tokenizer(text, 80);
+  expect_round_trip(*tokenizer, text);
+  expect_round_trip(*load_tokenizer(tokenizer->serialized()), text);
+}
+
+TEST(Tokenizer, LongWordsAndLongLinesAreLearnedFromAndComeBack) {
+  std::mt19937 random(5);
+  std::string word;
+  for (int i = 0; i < 70'000; ++i) word += "ACGT"[random() % 4];
+  std::string line;
+  for (int i = 0; i < 26'000; ++i) line += "XYZ ";
+  const std::string text = plain_lines(100) + word + "\n" + line + "\n\xc3\xa4" +
+                           std::string(20'000, ' ') + plain_lines(100);
+  const auto tokenizer = train_bpe_tokenizer(text, 64);
+  expect_round_trip(*tokenizer, text);
+  // The trainer saw the line: its words are pieces.
+  EXPECT_LT(tokenizer->encode("XYZ XYZ XYZ").size(), 6u);
+}
+
+TEST(Tokenizer, ALongLineHasTheTokensOfItsWords) {
+  const auto tokenizer = train_bpe_tokenizer(plain_lines(300), 64);
+  std::string text = plain_lines(3000);
+  std::ranges::replace(text, '\n', ' ');
+  std::vector<std::int32_t> by_words;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin + 1), text.size());
+    for (const std::int32_t id : tokenizer->encode(text.substr(begin, end - begin)))
+      by_words.push_back(id);
+    begin = end;
+  }
+  EXPECT_EQ(tokenizer->encode(text), by_words);
+}
+
+TEST(Tokenizer, CharactersThatAreOnlyHeldOutHaveAPieceEach) {
+  const std::string text = plain_lines(200), held_out = "na\xc3\xafve Q\tz\n";
+  const auto without = train_bpe_tokenizer(text, 64),
+             with = train_bpe_tokenizer(text, 64, held_out);
+  EXPECT_GT(without->count_unknown(without->encode(held_out)), 0u);
+  EXPECT_EQ(first_difference(*without, without->encode(held_out), held_out), 2u);
+  expect_round_trip(*with, held_out);
+  expect_round_trip(*with, text);
+  // What the text has itself changes nothing.
+  EXPECT_EQ(train_bpe_tokenizer(text, 64, plain_lines(20))->serialized(), without->serialized());
 }
 
 TEST(Tokenizer, AVocabularyThatDoesNotFitTheTextSaysWhatToDo) {
@@ -221,6 +294,45 @@ TEST_F(DatasetTest, TheDataSectionIsReadStrictly) {
   EXPECT_THAT(message("text: no/such.txt"), ::testing::HasSubstr("c.yaml:1:"));
   EXPECT_THAT(message("{tokenizer: bytes, vocabulary: 300}"),
               ::testing::HasSubstr("leave `vocabulary` out"));
+}
+
+TEST_F(DatasetTest, ATextOfOneLineIsTrainedOnAndPartlyHeldOut) {
+  std::string text = plain_lines(400);
+  std::ranges::replace(text, '\n', ' ');
+  std::ofstream(root_ / "one_line.txt") << text;
+  const TextDataset made = TextDataset::prepare(config(root_ / "one_line.txt"));
+  EXPECT_GT(made.validation.size(), 100u);
+  EXPECT_EQ(made.tokenizer->decode(all(made.train)).size() +
+                made.tokenizer->decode(all(made.validation)).size(),
+            text.size());
+}
+
+TEST_F(DatasetTest, ACharacterThatTokensCannotGiveBackIsRefusedWithItsPosition) {
+  std::ofstream(root_ / "noncharacter.txt") << plain_lines(200) << "x\xef\xb7\x90y\n"
+                                            << plain_lines(200);
+  const auto at = plain_lines(200).size() + 1;
+  try {
+    TextDataset::prepare(config(root_ / "noncharacter.txt"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("noncharacter.txt"));
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("byte " + std::to_string(at)));
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("tokenizer: bytes"));
+  }
+  EXPECT_TRUE(fs::is_empty(root_ / "cache"));
+}
+
+TEST_F(DatasetTest, ATextThatIsTooShortSaysSo) {
+  std::ofstream(root_ / "short.txt") << "ab\n";
+  TextDataConfig wanted = config(root_ / "short.txt");
+  wanted.tokenizer = TextDataConfig::TokenizerKind::kBytes;
+  try {
+    TextDataset::prepare(wanted);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("too short to train on"));
+  }
 }
 
 TEST_F(DatasetTest, HeldOutTokensAreNotTrainedOn) {

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "apps/data/token_file.h"
 #include "core/base/error.h"
 #include "tests/support/image_files.h"
 #include "tests/support/scratch_folder.h"
@@ -37,6 +39,56 @@ TEST(TextFiles, OfAFolderComeOneAfterTheOtherUnpacked) {
   EXPECT_THAT(files_in(root), ElementsAre(root / "a.md", root / "b/x.rst.gz", root / "c.txt"));
   EXPECT_EQ(named_text(root.string()), "first\n\npacked\n\nlast");
   EXPECT_EQ(named_text((root / "b/x.rst.gz").string()), "packed");
+}
+
+TEST(TextFiles, AMissingFileIsNamed) {
+  const Error error = test::error_of([] { read_text("/no/such/text"); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  EXPECT_THAT(error.message(), HasSubstr("/no/such/text"));
+}
+
+TEST(TextFiles, LineEndsOfAllKindsStayLineEndsAndAByteOrderMarkIsNoText) {
+  const test::ScratchFolder scratch;
+  const fs::path path = scratch.path() / "text";
+  std::ofstream(path) << "\xef\xbb\xbfone\rtwo\r\nthree\r\r\nfour\r";
+  EXPECT_EQ(named_text(path.string()), "one\ntwo\nthree\n\nfour\n");
+  EXPECT_EQ(named_text(path.string(), TextForm::kBytes),
+            "\xef\xbb\xbfone\rtwo\r\nthree\r\r\nfour\r");
+}
+
+TEST(TextFiles, BytesThatAreNoTextAreRefusedWithTheirPositionAlsoInASingleFile) {
+  const test::ScratchFolder scratch;
+  const auto refusal = [&](const std::string& name, const std::string& bytes) {
+    std::ofstream(scratch.path() / name, std::ios::binary) << bytes;
+    const Error error = test::error_of([&] { named_text((scratch.path() / name).string()); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    return error.message();
+  };
+  using namespace std::string_literals;
+  EXPECT_THAT(refusal("nul.txt", "abc\0def"s),
+              ::testing::AllOf(HasSubstr("nul.txt"), HasSubstr("byte 3 is zero"),
+                               HasSubstr("tokenizer: bytes")));
+  EXPECT_THAT(refusal("latin1.txt", "caf\xe9 au lait"),
+              ::testing::AllOf(HasSubstr("byte 3 is 0xe9"), HasSubstr("iconv")));
+  EXPECT_THAT(refusal("cut.txt", "ab\xe2\x82"), HasSubstr("byte 2 is 0xe2"));
+  EXPECT_EQ(named_text((scratch.path() / "nul.txt").string(), TextForm::kBytes), "abc\0def"s);
+}
+
+TEST(TextFiles, TokenIdsAreRefusedAsTextAlsoAsBytes) {
+  const test::ScratchFolder scratch;
+  const fs::path ours = scratch.path() / "train.tokens", theirs = scratch.path() / "train.bin",
+                 text = scratch.path() / "words.bin";
+  TokenFile::write(ours, std::vector<std::int32_t>{1, 2, 3}, 10);
+  std::ofstream(theirs, std::ios::binary) << std::string("\x05\0\x07\x01", 4);
+  std::ofstream(text) << "words";
+  for (const TextForm form : {TextForm::kCharacters, TextForm::kBytes}) {
+    for (const fs::path& path : {ours, theirs}) {
+      const Error error = test::error_of([&] { named_text(path.string(), form); });
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+      EXPECT_THAT(error.message(), HasSubstr("token ids"));
+    }
+    EXPECT_EQ(named_text(text.string(), form), "words");
+  }
 }
 
 TEST(LinuxDoc, IsItsTextsWithoutTranslationsOrSaysWhatToInstall) {
