@@ -10,6 +10,7 @@
 #include "apps/classifier/classifier_config.h"
 #include "apps/classifier/scores.h"
 #include "apps/images/image_batches.h"
+#include "apps/images/image_folder.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/train/app_sections.h"
 #include "apps/train/training_config.h"
@@ -25,7 +26,17 @@ std::string name_of(const ImageDataConfig& data) {
   return data.path.empty() ? "Fashion-MNIST" : data.path;
 }
 
-/// Validation loss needs rows that are held out.
+/// Number of pictures in the file to train on, or in the folder; nothing if they cannot be listed,
+/// which prepare() says with the reason.
+std::optional<std::size_t> pictures_of(const ImageDataConfig& data) {
+  try {
+    if (!data.path.empty()) return pictures_of_folder(data.path).size();
+  } catch (const Error&) {
+  }
+  return std::nullopt;
+}
+
+/// Validation loss needs rows that are held out, and training needs rows that are not.
 void check_validation(const ConfigNode& root, const ImageDataConfig& data) {
   std::int64_t every = TrainingConfig{}.validate_every;
   const auto training = root.find("training");
@@ -37,6 +48,19 @@ void check_validation(const ConfigNode& root, const ImageDataConfig& data) {
     root.at("data").fail(
         "data.validation_fraction is 0, so nothing is held out to validate on: raise it, or set "
         "training.validate_every: 0");
+  const std::optional<std::size_t> pictures = pictures_of(data);
+  if (!pictures) return;
+  const ImageParts parts = image_parts(data, *pictures);
+  if (parts.validation == 0 && every != 0)
+    root.at("data").fail(
+        fmt::format("data: none of the {} pictures of {} is held out to validate on: raise "
+                    "data.validation_fraction, add pictures, or set training.validate_every: 0",
+                    *pictures, data.path));
+  if (parts.train == 0)
+    root.at("data").fail(
+        fmt::format("data: all {} pictures of {} are held out: add some, or lower "
+                    "data.validation_fraction",
+                    *pictures, data.path));
 }
 
 std::string model_text(const ClassifierShape& shape) {

@@ -41,7 +41,10 @@ ImageBatches::ImageBatches(const ImageBatchesRecipe& recipe, ImageDataset datase
 std::size_t ImageBatches::row_of(mesh::Split split, std::uint64_t step, std::int64_t row,
                                  std::int64_t rows) const {
   if (split == mesh::Split::kValidation) {
-    WEFT_CHECK(dataset_.validation.size() > 0, "nothing is held out");
+    if (dataset_.validation.size() == 0)
+      throw_error(ErrorCode::kFailedPrecondition,
+                  "no picture is held out to validate on: raise data.validation_fraction, or set "
+                  "training.validate_every: 0");
     return validation_order_[static_cast<std::int64_t>(step) * rows + row];
   }
   return sampler_.draw(step, row);

@@ -69,7 +69,29 @@ std::string digest_of(const ImageDataset& data) {
   return sha256(std::as_bytes(std::span(all)));
 }
 
+/// The part of a row, of the file to train on or of a folder.
+enum class Part : std::uint8_t { kTrain, kValidation, kTest };
+
+Part part_of(const ImageDataConfig& config, std::size_t row) {
+  const bool folder = !config.path.empty();
+  if (folder && held_out(config.seed ^ fnv1a("test", 4), row, config.test_fraction))
+    return Part::kTest;
+  return held_out(config.seed, row, config.validation_fraction) ? Part::kValidation : Part::kTrain;
+}
+
 }  // namespace
+
+ImageParts image_parts(const ImageDataConfig& config, std::size_t pictures) {
+  ImageParts parts;
+  for (std::size_t row = 0; row < pictures; ++row) {
+    switch (part_of(config, row)) {
+      case Part::kTrain: ++parts.train; break;
+      case Part::kValidation: ++parts.validation; break;
+      case Part::kTest: ++parts.test; break;
+    }
+  }
+  return parts;
+}
 
 bool held_out(std::uint64_t seed, std::uint64_t row, double fraction) {
   const std::uint64_t key = seed ^ fnv1a("held out", 8);
@@ -87,14 +109,12 @@ ImageDataset ImageDataset::load(const ImageDataConfig& config) {
                     .validation = empty_like(all),
                     .test = folder ? empty_like(all) : read_pair(config, "t10k")};
   for (std::size_t row = 0; row < all.size(); ++row) {
-    const bool tests =
-        folder && held_out(config.seed ^ fnv1a("test", 4), row, config.test_fraction);
-    LabelledImages& part = tests ? data.test
-                           : held_out(config.seed, row, config.validation_fraction)
-                               ? data.validation
-                               : data.train;
-    part.append(all.image(row), all.labels[row]);
-    if (&part == &data.train) data.train_pictures.push_back(row);
+    const Part part = part_of(config, row);
+    LabelledImages& images = part == Part::kTest         ? data.test
+                             : part == Part::kValidation ? data.validation
+                                                         : data.train;
+    images.append(all.image(row), all.labels[row]);
+    if (part == Part::kTrain) data.train_pictures.push_back(static_cast<std::uint32_t>(row));
   }
   if (data.train.size() == 0)
     throw_error(ErrorCode::kInvalidArgument,

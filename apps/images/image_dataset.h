@@ -36,6 +36,15 @@ struct ImageDataset {
   double frequency_loss() const;
 };
 
+/// How many pictures each part has. A value.
+struct ImageParts {
+  std::size_t train = 0, validation = 0, test = 0;
+};
+
+/// Returns the sizes of the parts that ImageDataset::load() makes of so many pictures, without
+/// reading one; `test`: of a folder.
+ImageParts image_parts(const ImageDataConfig& config, std::size_t pictures);
+
 /// Whether a row belongs to a part that is held out with this probability: a function of
 /// (seed, row) alone. The parts of different fractions lie in each other.
 bool held_out(std::uint64_t seed, std::uint64_t row, double fraction);

@@ -244,5 +244,19 @@ TEST(WrongPictures, ShowTheSurestMistakesOfEachLabel) {
   EXPECT_THAT(confusion_table({"bag", "coat"}, scores), HasSubstr("33.3 %  bag 66.7 %"));
 }
 
+TEST_F(ClassifierTest, PicturesOfWhichNoneIsHeldOutAreRefusedBeforeAnythingStarts) {
+  test::write_made_up_folder(root_ / "few", 4);
+  const std::string data =
+      fmt::format("model: {}\ndata: {{path: {}, height: 4, width: 6, validation_fraction: 0.01}}\n",
+                  kMlp, (root_ / "few").string());
+  EXPECT_THAT(refusal(data),
+              AllOf(HasSubstr("c.yaml:2:"), HasSubstr("none of the 8 pictures"),
+                    HasSubstr("data.validation_fraction"), HasSubstr("validate_every: 0")));
+  const auto document =
+      ConfigDocument::parse(data + "training: {steps: 2, batch: 2, validate_every: 0}\n", "c.yaml");
+  ClassifierApp app;
+  EXPECT_NO_THROW(app.read(document.root(), {}, 1));
+}
+
 }  // namespace
 }  // namespace weft::apps

@@ -177,5 +177,14 @@ TEST_F(ImageDatasetTest, TheSectionSaysAllThatIsWrong) {
               HasSubstr("leave one of them out"));
 }
 
+TEST_F(ImageDatasetTest, SizesOfPartsAreKnownWithoutReadingAPicture) {
+  test::write_made_up_folder(root_ / "pictures", 40);
+  const ImageDataset data = ImageDataset::load(folder());
+  const ImageParts parts = image_parts(folder(), 80);
+  EXPECT_EQ(parts.train, data.train.size());
+  EXPECT_EQ(parts.validation, data.validation.size());
+  EXPECT_EQ(parts.test, data.test.size());
+}
+
 }  // namespace
 }  // namespace weft::apps
