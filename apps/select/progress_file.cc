@@ -51,9 +51,11 @@ ProgressFile::ProgressFile(const std::filesystem::path& folder) : path_(folder /
   try {
     graph();
     if (json_.contains("selection")) progress_of(json_.at("selection"));
-  } catch (const nlohmann::json::exception& error) {
-    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; remove it to begin anew", path_.string(),
-                error.what());
+  } catch (const nlohmann::json::exception&) {
+    throw_error(ErrorCode::kDataLoss,
+                "{} does not say how far the selection is, so it is damaged; remove it to begin "
+                "anew",
+                path_.string());
   }
 }
 

@@ -64,7 +64,7 @@ void read_files(const ConfigNode& node, SelectConfig& config) {
   node.read("vector", input.vector);
   if (const auto utility = node.find("utility")) {
     input.utility = utility->as<std::string>();
-    if (input.utility.ends_with(".npy")) input.utility = utility->as_path().string();
+    if (is_npy(input.utility)) input.utility = utility->as_path().string();
   }
   node.read("words", input.words, {.min = 4, .max = 100'000});
   const bool sized = node.read("width", input.width, {.min = 64, .max = 4096});

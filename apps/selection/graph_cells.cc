@@ -113,7 +113,8 @@ actors::task<> GraphWorker::scatter(ProbeRequest request) {
     for (std::uint64_t first = first_of(shard); first < first_of(shard + 1);
          first += kAssignedRows) {
       const VectorBlock points =
-          read_vectors(first, std::min(first + kAssignedRows, first_of(shard + 1)));
+          read_distinct(first, std::min(first + kAssignedRows, first_of(shard + 1)));
+      if (points.size() == 0) continue;
       cells.resize(points.ids.size() * probes);
       products.resize(cells.size());
       vector_search().search->largest(points.view().vectors, {centroids_, dimensions_}, probes,
@@ -193,6 +194,7 @@ actors::task<SearchCount> GraphWorker::search(ProbeRequest request) {
       }
       keep_most_similar(list, settings_.count);
     });
+    link_copies(shard, lists);
     write_lists(shard, request.past, lists);
   }
   co_return count;

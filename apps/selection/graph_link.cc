@@ -95,6 +95,7 @@ void GraphWorker::check_both_sides(std::uint32_t shard, const NeighbourLists& ow
 }
 
 actors::task<std::uint64_t> GraphWorker::link(LinkRequest request) {
+  check_inputs();
   ShardSpills arrived(spill_, "edges", layout_, kEdgeBytes);
   mesh::Exchange exchange(
       port_, this->exchange(request.exchange),
@@ -136,11 +137,14 @@ actors::task<std::uint64_t> GraphWorker::link(LinkRequest request) {
       std::ranges::set_union(lists[row], of_others[row], std::back_inserter(both));
       const float utility =
           utilities_ ? (utilities[row] - request.least_utility) * request.utility_scale : 1;
-      writer.append(fraction_of(std::clamp(utility, 0.0F, 1.0F)), both);
+      const auto id = static_cast<PointId>(first_of(shard) + row);
+      writer.append(fraction_of(std::clamp(utility, 0.0F, 1.0F)), both,
+                    vectors_ && is_copy(id) ? PointKind::kCopy : PointKind::kFirst);
     }
     writer.commit();
     edges += writer.num_edges();
   }
+  check_inputs();
   co_return edges;
 }
 

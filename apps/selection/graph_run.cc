@@ -17,7 +17,7 @@ namespace weft::apps {
 namespace {
 
 /// Of what makes a graph: it changes when the same input and settings give another one.
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 SearchCount sum(const std::vector<SearchCount>& counts) {
   SearchCount all;
@@ -151,6 +151,36 @@ bool GraphRun::is_there() {
     return false;
   }
   return true;
+}
+
+bool GraphRun::has_state(const GraphProgress& progress) {
+  if (!progress.compared && progress.cells == 0 && progress.probes == 0) return true;
+  std::uint64_t missing = 0;
+  for (const std::uint64_t of_worker : repeat([&](const auto& workers) {
+         return workers
+             .template call<&GraphWorker::missing>(progress.compared, progress.cells,
+                                                   progress.probes)
+             .get();
+       }))
+    missing += of_worker;
+  return missing == 0;
+}
+
+void GraphRun::find_copies() {
+  std::uint64_t copies = 0;
+  for (const std::uint64_t of_worker : repeat([&](const auto& workers) {
+         return workers.template call<&GraphWorker::find_copies>(workers_.next_exchange()).get();
+       }))
+    copies += of_worker;
+  repeat([&](const auto& workers) {
+    workers.template call<&GraphWorker::share_copies>(workers_.next_exchange()).get();
+    return 0;
+  });
+  if (copies > 0)
+    tell(
+        fmt::format("graph: {} of {} points are copies of others; one of equal points is chosen "
+                    "before any copy",
+                    copies, shape_.points));
 }
 
 void GraphRun::compare_all() {
@@ -299,7 +329,12 @@ GraphSummary GraphRun::run(GraphProgress progress) {
   summary_.dimensions = shape_.dimensions;
   summary_.search = shape_.search;
   summary_.digest = inspect();
-  if (!progress.digest.empty() && progress.digest != summary_.digest) {
+  summary_.was_there = is_there();
+  const bool of_other_input = !progress.digest.empty() && progress.digest != summary_.digest;
+  const bool is_lost = !of_other_input && !summary_.was_there && !has_state(progress);
+  if (is_lost)
+    tell("graph: the files of the earlier run are not in scratch any more; it begins anew");
+  if (of_other_input || is_lost) {
     progress = {};
     begun_ = false;
     anew_ = true;
@@ -307,13 +342,13 @@ GraphSummary GraphRun::run(GraphProgress progress) {
   }
   progress_ = progress;
   progress_.digest = summary_.digest;
-  summary_.was_there = is_there();
   if (!summary_.was_there) {
     repeat([](const auto& workers) {
       workers.template call<&GraphWorker::unmake>().get();
       return 0;
     });
     if (shape_.dimensions > 0) {
+      find_copies();
       if (shape_.points < plan_.exact_below) compare_all();
       else probe();
     }

@@ -86,6 +86,10 @@ class GraphRun final {
   /// Digest of input and settings; what utilities are is in `link_`.
   std::string inspect();
   bool is_there();
+  /// Whether all workers have the files of what `progress` says is done.
+  bool has_state(const GraphProgress& progress);
+  /// Finds the points that are copies of others: they are not searched.
+  void find_copies();
   void compare_all();
   void train();
   /// How similar the nearest of each sample are, of all points.

@@ -55,6 +55,7 @@ std::filesystem::path GraphWorker::state_file(const char* what, std::uint64_t nu
 GraphShape GraphWorker::begin(const GraphSettings& settings) {
   settings_ = settings;
   centroids_.clear();
+  copies_.reset();
   shards_.clear();
   state_ = std::filesystem::path(settings.scratch) / "graph";
   spill_ = std::filesystem::path(settings.scratch) / fmt::format("cells-{:05}", port_.rank());
@@ -69,12 +70,14 @@ GraphShape GraphWorker::begin(const GraphSettings& settings) {
 
   std::optional<NpyFile>* const opened[] = {&vectors_, &utilities_, &neighbours_, &similarities_};
   const std::vector<InputPart> parts = settings.input.parts();
+  inputs_.clear();
   for (std::size_t i = 0; i < parts.size(); ++i) {
     opened[i]->reset();
     if (parts[i].path.empty()) continue;
     const std::filesystem::path copy = copies(settings.scratch) / parts[i].name;
-    opened[i]->emplace(has_copies_ ? copy : std::filesystem::path(parts[i].path), parts[i].elements,
-                       parts[i].path);
+    const std::filesystem::path file = has_copies_ ? copy : std::filesystem::path(parts[i].path);
+    opened[i]->emplace(file, parts[i].elements, parts[i].path);
+    inputs_.emplace_back(file, std::filesystem::last_write_time(file));
   }
   if (!vectors_ && !(neighbours_ && similarities_))
     throw_error(ErrorCode::kInvalidArgument,
@@ -122,6 +125,28 @@ GraphShape GraphWorker::begin(const GraphSettings& settings) {
     shape.search_problem = vector_search().problem;
   }
   return shape;
+}
+
+void GraphWorker::check_inputs() const {
+  for (const auto& [file, written] : inputs_) {
+    std::error_code gone;
+    if (std::filesystem::last_write_time(file, gone) != written || gone)
+      throw_error(ErrorCode::kUnavailable,
+                  "{} was written while its rows were read: start again when it does not change "
+                  "any more",
+                  file.string());
+  }
+}
+
+std::uint64_t GraphWorker::missing(bool compared, std::uint32_t cells, std::uint32_t probes) const {
+  std::vector<std::filesystem::path> files;
+  const std::string rank = fmt::format("-{:05}", port_.rank());
+  if (cells > 0) files = {state_ / ("centroids" + rank), state_ / ("samples" + rank)};
+  if (compared || probes > 0)
+    for (const std::uint32_t shard : shards_)
+      files.push_back(state_file("lists", compared ? 0 : probes, shard));
+  return static_cast<std::uint64_t>(std::ranges::count_if(
+      files, [](const std::filesystem::path& file) { return !std::filesystem::exists(file); }));
 }
 
 VectorBlock GraphWorker::read_vectors(std::uint64_t first, std::uint64_t past) const {
@@ -238,15 +263,19 @@ SearchCount GraphWorker::search_all() {
   const std::uint64_t block = rows_at_a_time(dimensions_);
   SearchCount count;
   for (const std::uint32_t shard : shards_) {
-    const VectorBlock queries = read_vectors(first_of(shard), first_of(shard + 1));
+    const VectorBlock queries = read_distinct(first_of(shard), first_of(shard + 1));
     NeighbourLists lists(queries.size());
     for (std::uint64_t first = 0; first < layout_.points; first += block) {
-      const VectorBlock bases = read_vectors(first, std::min(first + block, layout_.points));
+      const VectorBlock bases = read_distinct(first, std::min(first + block, layout_.points));
       count.pairs += queries.size() * bases.size();
       count.scans += find_nearest(*vector_search().search, settings_.rule(), queries.view(),
                                   bases.view(), lists);
     }
-    write_lists(shard, 0, lists);
+    NeighbourLists of_rows(rows_of(shard));
+    for (std::size_t i = 0; i < lists.size(); ++i)
+      of_rows[queries.ids[i] - first_of(shard)] = std::move(lists[i]);
+    link_copies(shard, of_rows);
+    write_lists(shard, 0, of_rows);
   }
   return count;
 }
@@ -277,7 +306,7 @@ std::vector<SampledNeighbours> GraphWorker::nearest_of_samples() {
     const std::uint64_t past = first_of(shard + 1);
     for (std::uint64_t first = first_of(shard); first < past; first += block)
       find_nearest(*vector_search().search, settings_.rule(), samples.view(),
-                   read_vectors(first, std::min(first + block, past)).view(), lists);
+                   read_distinct(first, std::min(first + block, past)).view(), lists);
   }
   std::vector<SampledNeighbours> found;
   for (std::uint32_t i = 0; i < lists.size(); ++i) found.push_back({i, similarities_of(lists[i])});
@@ -292,6 +321,7 @@ std::vector<SampledNeighbours> GraphWorker::found(std::uint32_t probes) {
     const PointId id = sampled(i, num_samples(), kRecallSample);
     const std::uint32_t shard = layout_.shard_of(id);
     if (std::ranges::find(shards_, shard) == shards_.end()) continue;
+    if (vectors_ && is_copy(id)) continue;  // nothing is searched for it
     if (shard != of_shard) lists = lists_of(shard, probes);
     of_shard = shard;
     found.push_back({i, similarities_of(lists.at(id - first_of(shard)))});

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "actors/call/interface.h"
@@ -46,9 +47,17 @@ class GraphWorker final {
   /// Comes next. Throws Error(kInvalidArgument) naming the file
   /// for input that does not fit together.
   GraphShape begin(const GraphSettings& settings);
+  /// Number of its files of these phases that an earlier run does not have in `scratch` any more.
+  std::uint64_t missing(bool compared, std::uint32_t cells, std::uint32_t probes) const;
   /// Reads all rows of its shards. Throws Error(kInvalidArgument) naming file and row for what no
   /// graph can be made of.
   std::vector<InputShard> inspect();
+
+  /// Finds which points have the vector of another one: by all ranks, each for a part of all
+  /// vectors. Returns how many it has found.
+  actors::task<std::uint64_t> find_copies(std::uint64_t exchange_number);
+  /// All ranks learn what each has found.
+  actors::task<> share_copies(std::uint64_t exchange_number);
 
   /// Compares its points with all.
   SearchCount search_all();
@@ -80,7 +89,10 @@ class GraphWorker final {
       actors::on<&GraphWorker::open>("open"), actors::on<&GraphWorker::connect>("connect"),
       actors::on<&GraphWorker::cancel>("cancel", actors::urgent),
       actors::on<&GraphWorker::look>("look"), actors::on<&GraphWorker::fetch>("fetch"),
-      actors::on<&GraphWorker::begin>("begin"), actors::on<&GraphWorker::inspect>("inspect"),
+      actors::on<&GraphWorker::begin>("begin"), actors::on<&GraphWorker::missing>("missing"),
+      actors::on<&GraphWorker::inspect>("inspect"),
+      actors::on<&GraphWorker::find_copies>("find_copies"),
+      actors::on<&GraphWorker::share_copies>("share_copies"),
       actors::on<&GraphWorker::search_all>("search_all"), actors::on<&GraphWorker::train>("train"),
       actors::on<&GraphWorker::scatter>("scatter"), actors::on<&GraphWorker::search>("search"),
       actors::on<&GraphWorker::nearest_of_samples>("nearest_of_samples"),
@@ -95,6 +107,19 @@ class GraphWorker final {
                                       std::uint32_t shards, std::uint32_t cells);
 
  private:
+  /// A point that is a copy, and the point with the same vector that it is linked to.
+  struct CopyOf {
+    PointId copy = 0, of = 0;
+    friend auto operator<=>(const CopyOf&, const CopyOf&) = default;
+  };
+  /// Of all points, by ascending copy; read when it is needed.
+  const std::vector<CopyOf>& known_copies();
+  bool is_copy(PointId id);
+  /// The vectors of those rows that are no copies.
+  VectorBlock read_distinct(std::uint64_t first, std::uint64_t past);
+  /// Gives each copy of the shard its one neighbour.
+  void link_copies(std::uint32_t shard, NeighbourLists& lists);
+
   std::filesystem::path copies(const std::string& scratch) const;
   VectorBlock read_vectors(std::uint64_t first, std::uint64_t past) const;
   /// Of `points`, one drawn from each of `count` ranges of ids that are as equal as can be.
@@ -107,6 +132,8 @@ class GraphWorker final {
   std::filesystem::path group_file(std::uint32_t group) const;
   std::filesystem::path made_file() const;
 
+  /// Throws Error(kUnavailable) if a file of the input was written since begin().
+  void check_inputs() const;
   /// Of all rows of a shard, as search() or the input has them; by row, in any order.
   NeighbourLists lists_of(std::uint32_t shard, std::uint32_t probes) const;
   NeighbourLists given_lists(std::uint32_t shard) const;
@@ -136,9 +163,13 @@ class GraphWorker final {
   ShardLayout layout_;
   std::vector<std::uint32_t> shards_;  ///< Its own, ascending.
   std::optional<NpyFile> vectors_, utilities_, neighbours_, similarities_;
+  /// Files of the input, and when each was written last.
+  std::vector<std::pair<std::filesystem::path, std::filesystem::file_time_type>> inputs_;
   bool has_copies_ = false;  ///< Its host lacks the input.
   std::size_t dimensions_ = 0;
   std::vector<float> centroids_;  ///< Read when they are needed.
+  std::optional<std::vector<CopyOf>> copies_;
+  std::vector<bool> is_copy_;  ///< By point, once copies_ is read.
 };
 
 }  // namespace weft::apps

@@ -108,7 +108,13 @@ NpyFile::NpyFile(std::filesystem::path path, Elements elements, std::string of)
 
 void NpyFile::parse(std::uint64_t begin, std::string_view header, Elements elements) {
   begin_ = begin;
-  const auto type = quoted(value_of(header, "descr").value_or(""));
+  const std::string_view descr = value_of(header, "descr").value_or("");
+  if (descr.starts_with('['))
+    throw_error(ErrorCode::kIncompatible,
+                "{} is a structured array, whose rows have named fields: save one field, as in "
+                "numpy.save(file, array['vector'])",
+                name_);
+  const auto type = quoted(descr);
   const auto order = value_of(header, "fortran_order");
   const auto shape = tuple_of(value_of(header, "shape").value_or(""));
   if (!type || !order || !shape) damaged("its header lacks descr, fortran_order or shape");

@@ -16,6 +16,8 @@ namespace {
 
 constexpr int kVersion = 1;
 constexpr std::size_t kPointBytes = 8, kNeighbourBytes = 6;
+/// Degrees from here on are of copies, which have few neighbours: the degree, and this.
+constexpr std::size_t kCopyDegree = 0xff00;
 
 std::filesystem::path shard_file(const std::filesystem::path& folder, std::uint32_t shard) {
   return folder / fmt::format("points-{:05}", shard);
@@ -34,6 +36,10 @@ std::uint32_t ShardLayout::shard_of(PointId id) const {
   return shard;
 }
 
+std::int64_t gain_of(const StoredPoint& point, const Objective& objective) {
+  return objective.gain_alone(point.utility) - (point.is_copy ? kBehindAll : 0);
+}
+
 PointShardWriter::PointShardWriter(const std::filesystem::path& folder, const ShardLayout& layout,
                                    std::uint32_t shard)
     : layout_(layout),
@@ -43,17 +49,20 @@ PointShardWriter::PointShardWriter(const std::filesystem::path& folder, const Sh
   WEFT_CHECK(shard < layout.shards, "shard {} of {}", shard, layout.shards);
 }
 
-void PointShardWriter::append(std::uint16_t utility, std::span<const Neighbour> neighbours) {
+void PointShardWriter::append(std::uint16_t utility, std::span<const Neighbour> neighbours,
+                              PointKind kind) {
+  const bool is_copy = kind == PointKind::kCopy;
   WEFT_CHECK(next_ < layout_.first_of(shard_ + 1), "point {} is not of shard {}", next_, shard_);
-  if (neighbours.size() > 0xffff)
+  WEFT_CHECK(!is_copy || neighbours.size() <= 0xff, "a copy with {} neighbours", neighbours.size());
+  if (neighbours.size() >= kCopyDegree)
     throw_error(ErrorCode::kInvalidArgument,
-                "point {} has {} neighbours; at most 65535 can be kept: ask for fewer, or raise "
+                "point {} has {} neighbours; at most {} can be kept: ask for fewer, or raise "
                 "the least similarity",
-                next_, neighbours.size());
+                next_, neighbours.size(), kCopyDegree - 1);
   ByteWriter record(kPointBytes + kNeighbourBytes * neighbours.size());
   record.write<std::uint32_t>(next_);
   record.write(utility);
-  record.write<std::uint16_t>(neighbours.size());
+  record.write(static_cast<std::uint16_t>(neighbours.size() + (is_copy ? kCopyDegree : 0)));
   for (std::size_t i = 0; i < neighbours.size(); ++i) {
     const Neighbour& neighbour = neighbours[i];
     if (neighbour.id >= layout_.points)
@@ -95,9 +104,10 @@ PointStore::PointStore(std::filesystem::path folder) : folder_(std::move(folder)
     layout_.points = index.at("points").get<std::uint64_t>();
     layout_.shards = index.at("shards").get<std::uint32_t>();
     edges_ = index.at("directed_edges").get<std::uint64_t>();
-  } catch (const nlohmann::json::exception& error) {
-    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; make it anew", path.string(),
-                error.what());
+  } catch (const nlohmann::json::exception&) {
+    throw_error(ErrorCode::kDataLoss,
+                "{} does not describe points, so it is damaged; remove it to make it anew",
+                path.string());
   }
   if (layout_.points == 0 || layout_.points > std::uint64_t{1} << 32 || layout_.shards == 0)
     throw_error(ErrorCode::kDataLoss, "{} is damaged: {} points in {} shards; make it anew",
@@ -131,7 +141,9 @@ std::optional<std::size_t> PointShardReader::begin_point() {
   ByteReader reader(block_);
   point_.id = reader.read<std::uint32_t>();
   point_.utility = reader.read<std::uint16_t>();
-  const std::size_t degree = reader.read<std::uint16_t>();
+  std::size_t degree = reader.read<std::uint16_t>();
+  point_.is_copy = degree >= kCopyDegree;
+  if (point_.is_copy) degree -= kCopyDegree;
   check(point_.id == next_ && reader.remaining() >= degree * kNeighbourBytes);
   block_ = block_.subspan(kPointBytes);
   ++next_;
@@ -171,7 +183,7 @@ PointGraph PointStore::load(const Objective& objective) const {
     PointShardReader reader = read(shard);
     while (const StoredPoint* point = reader.next()) {
       graph.ids.push_back(point->id);
-      graph.gains.push_back(objective.gain_alone(point->utility));
+      graph.gains.push_back(gain_of(*point, objective));
       for (const Neighbour& neighbour : point->neighbours) {
         graph.neighbours.push_back(neighbour.id);
         graph.similarities.push_back(neighbour.similarity);

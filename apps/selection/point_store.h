@@ -23,7 +23,17 @@ struct StoredPoint {
   PointId id = 0;
   std::uint16_t utility = 0;  ///< Fraction of 65535.
   std::span<const Neighbour> neighbours;
+  bool is_copy = false;  ///< Another point with the same vector comes before it.
 };
+
+/// What choosing the point adds as long as nothing is chosen. A copy comes behind every point that
+/// is none: its gain is less by kBehindAll.
+std::int64_t gain_of(const StoredPoint& point, const Objective& objective);
+/// More than all similarities of a point with the most neighbours can take from its gain.
+inline constexpr std::int64_t kBehindAll = std::int64_t{1} << 48;
+
+/// Whether a point is the first with its vector.
+enum class PointKind : std::uint8_t { kFirst, kCopy };
 
 /// How a ground set is cut into shards: ranges of ids, as equal as can be. It follows from the data
 /// alone, never from the number of workers. A value.
@@ -49,7 +59,8 @@ class PointShardWriter final {
 
   /// The point after the last one. Throws Error(kInvalidArgument), which names the point, for
   /// neighbours that are not ascending, are the point itself, or are none of the points.
-  void append(std::uint16_t utility, std::span<const Neighbour> neighbours);
+  void append(std::uint16_t utility, std::span<const Neighbour> neighbours,
+              PointKind kind = PointKind::kFirst);
   /// The shard is there from now on. Throws Error(kInvalidArgument) unless it has all points.
   void commit();
   std::uint64_t num_edges() const { return edges_; }  ///< Directed.
@@ -92,7 +103,7 @@ class PointShardReader final {
 
 /// A ground set with its neighbour graph on disk, immutable: a file per shard (core/spill; a point
 /// is id u32, utility u16, degree u16, then id u32 and similarity u16 of each neighbour: 96 bytes
-/// at a degree of 15), and points.json, which says that all are there. Any thread.
+/// at a degree of 15; of a copy the degree is above 65279), and points.json, which says that all are there. Any thread.
 class PointStore final {
  public:
   /// Throws Error(kNotFound) or Error(kDataLoss) naming the file.

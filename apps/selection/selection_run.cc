@@ -38,6 +38,25 @@ void SelectionRun::begin() {
   anew_ = false;
 }
 
+void SelectionRun::check_state() {
+  const bool has_bounds = !progress_.decided.empty() || progress_.bounding_done;
+  if (!has_bounds && progress_.round == 0) return;
+  const std::uint64_t missing = sum(repeat([&](const auto& workers) {
+    return workers
+        .template call<&SelectionWorker::missing>(has_bounds && plan_.settings.bounded,
+                                                  progress_.round)
+        .get();
+  }));
+  if (missing == 0) return;
+  tell("the files of the earlier run are not in scratch any more; the selection begins anew");
+  progress_ = {};
+  anew_ = true;
+  repeat([&](const auto&) {
+    if (anew_) begin();  // after a recovery it has been done
+    return 0;
+  });
+}
+
 KthLargest SelectionRun::find(Ranked what, std::uint64_t k) {
   KthLargest search(k);
   while (!search.is_found()) {
@@ -128,6 +147,7 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
     if (summary_.ground_set.points == 0) begin();
     return 0;
   });
+  check_state();
   const std::uint64_t points = summary_.ground_set.points;
   if (plan_.settings.count < 1 || plan_.settings.count > points)
     throw_error(ErrorCode::kInvalidArgument, "{} of {} points cannot be chosen",

@@ -72,6 +72,8 @@ class SelectionRun final {
   template <typename Phase>
   auto repeat(const Phase& phase);
   void begin();
+  /// Forgets the progress, and begins anew, where a worker lacks files of what is done.
+  void check_state();
   void bound();
   RoundResult run_round(std::uint32_t round, const PlannedRound& planned);
   KthLargest find(Ranked what, std::uint64_t k);

@@ -89,6 +89,15 @@ GroundSet SelectionWorker::begin(const SelectionSettings& settings) {
   return {layout().points, layout().shards, store_->num_edges()};
 }
 
+std::uint64_t SelectionWorker::missing(bool has_bounds, std::uint32_t round) const {
+  std::uint64_t missing = 0;
+  for (const std::uint32_t shard : shards_) {
+    if (has_bounds && !std::filesystem::exists(file("bounds", 0, shard))) ++missing;
+    if (round > 0 && !std::filesystem::exists(file("alive", round, shard))) ++missing;
+  }
+  return missing;
+}
+
 std::vector<bool> SelectionWorker::alive(std::uint32_t shard, std::uint32_t round) const {
   const std::uint32_t rows = rows_of(shard);
   if (round > 0) {

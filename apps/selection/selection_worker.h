@@ -48,6 +48,9 @@ class SelectionWorker final {
   /// Comes after connect(), and again after each.
   GroundSet begin(const SelectionSettings& settings);
 
+  /// Number of its files of these phases that an earlier run does not have in `scratch` any more.
+  std::uint64_t missing(bool has_bounds, std::uint32_t round) const;
+
   // Bounding. first_bounds(), then counts and steps.
   void first_bounds();
   /// By bin, of the open points; kDraw: of all points.
@@ -83,6 +86,7 @@ class SelectionWorker final {
       actors::on<&SelectionWorker::generate>("generate"),
       actors::on<&SelectionWorker::write_index>("write_index"),
       actors::on<&SelectionWorker::there>("there"), actors::on<&SelectionWorker::begin>("begin"),
+      actors::on<&SelectionWorker::missing>("missing"),
       actors::on<&SelectionWorker::first_bounds>("first_bounds"),
       actors::on<&SelectionWorker::count>("count"), actors::on<&SelectionWorker::decide>("decide"),
       actors::on<&SelectionWorker::spread>("spread"), actors::on<&SelectionWorker::deal>("deal"),

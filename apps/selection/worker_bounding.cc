@@ -56,8 +56,7 @@ void SelectionWorker::first_bounds() {
     gains.reserve(rows_of(shard));
     {
       PointShardReader reader = store_->read(shard);
-      while (const StoredPoint* point = reader.next())
-        gains.push_back(objective.gain_alone(point->utility));
+      while (const StoredPoint* point = reader.next()) gains.push_back(gain_of(*point, objective));
     }
     PointBounds bounds(objective, std::move(gains));
     PointShardReader reader = store_->read(shard);

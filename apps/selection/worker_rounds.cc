@@ -61,8 +61,7 @@ actors::task<std::vector<PartitionSize>> SelectionWorker::deal(DealRequest reque
       }
       const StoredPoint* const point = reader.next();
       record.clear();
-      write_dealt_point(record, *point,
-                        bounds ? bounds->at_most(row) : objective.gain_alone(point->utility),
+      write_dealt_point(record, *point, bounds ? bounds->at_most(row) : gain_of(*point, objective),
                         partition_of);
       const std::uint32_t rank = partition_of(point->id) % ranks;
       while (!exchange.append(rank, record.bytes())) co_await exchange.flush(rank);

@@ -60,6 +60,7 @@ actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
           result.gain = gains.read<std::int64_t>();
           result.round = request.round;
         }
+        if (point->is_copy) result.gain += kBehindAll;
         results.append(encode(result));
       }
       // Each edge once, from its smaller end.

@@ -6,14 +6,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <iterator>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "apps/selection/greedy.h"
 #include "apps/selection/point_store.h"
 #include "core/base/philox.h"
 #include "tests/apps/selection/exact_neighbours.h"
@@ -183,6 +186,67 @@ TEST_F(GraphRunTest, EqualCentroidsGiveNoNeighbourTwice) {
   EXPECT_EQ(lists_of("equal").size(), kVectors);
 }
 
+TEST_F(GraphRunTest, OfEqualPointsOneIsChosenBeforeAnyCopyByAnyNumberOfWorkers) {
+  constexpr std::size_t kDistinct = 600;
+  const auto like = [](std::size_t point) {  // 48 copies of each of the first 50
+    return point < kDistinct ? point : point % 50;
+  };
+  for (std::size_t i = kDistinct; i < kVectors; ++i)
+    std::copy_n(vectors.begin() + static_cast<std::ptrdiff_t>(like(i) * kLength), kLength,
+                vectors.begin() + static_cast<std::ptrdiff_t>(i * kLength));
+  test::write_npy(folder / "vectors.npy", kLength, vectors);
+  for (const bool compares_all : {true, false}) {
+    std::string first;
+    for (const std::size_t workers : {1, 2, 3}) {
+      SCOPED_TRACE(fmt::format("{} workers", workers));
+      const std::string name = fmt::format("{}-{}", compares_all ? "all" : "cells", workers);
+      GraphPlan what = compares_all ? plan(name) : cells(name);
+      what.settings.input.utilities.clear();
+      LocalWorkers local(workers);
+      run(local, what);
+      EXPECT_THAT(told, HasSubstr("2400 of 3000 points are copies of others"));
+      if (first.empty()) first = bytes(name);
+      EXPECT_EQ(bytes(name), first);
+    }
+    // Though a point's neighbours are fewer than the copies.
+    const Objective objective = Objective::of_alpha(900);
+    const PointGraph graph =
+        PointStore(folder / (compares_all ? "all-1" : "cells-1")).load(objective);
+    std::set<std::size_t> chosen;
+    for (const ChosenPoint& point : choose_greedily(graph, objective, kDistinct, 1))
+      chosen.insert(like(point.row));
+    EXPECT_EQ(chosen.size(), kDistinct);
+  }
+}
+
+TEST_F(GraphRunTest, OfEqualPointsTheMostUsefulIsNoCopy) {
+  for (std::size_t i = 0; i < kVectors; ++i)
+    std::copy_n(vectors.begin(), kLength,
+                vectors.begin() + static_cast<std::ptrdiff_t>(i * kLength));
+  test::write_npy(folder / "vectors.npy", kLength, vectors);
+  std::vector<double> utilities(kVectors, 0.5);
+  utilities[1234] = 0.75;
+  test::write_npy(folder / "utilities.npy", 1, utilities);
+  LocalWorkers local(2);
+  run(local, plan("one"));
+  const Objective objective = Objective::of_alpha(900);
+  const PointGraph graph = PointStore(folder / "one").load(objective);
+  EXPECT_EQ(choose_greedily(graph, objective, 1, 1).front().row, 1234U);
+}
+
+TEST_F(GraphRunTest, AnInputThatIsWrittenWhileItIsReadIsNamed) {
+  LocalWorkers local(2);
+  int calls = 0;
+  local.before_call = [&] {
+    if (++calls != 4) return;
+    const auto file = folder / "vectors.npy";
+    std::filesystem::last_write_time(
+        file, std::filesystem::last_write_time(file) + std::chrono::seconds(1));
+  };
+  EXPECT_THAT(test::error_of([&] { run(local, plan("written")); }).message(),
+              HasSubstr("vectors.npy was written while its rows were read"));
+}
+
 TEST_F(GraphRunTest, AllCellsAreTheExactGraph) {
   GraphPlan what = cells("all");
   what.cells = 7;
@@ -260,6 +324,13 @@ TEST_F(GraphRunTest, AnotherDriverGoesOnWhereOneHasEnded) {
     EXPECT_THAT(told, Not(HasSubstr("50 cells for 3000 points")));
     EXPECT_EQ(told.find("each point in its 1 nearest") == std::string::npos, end == 2);
     EXPECT_THAT(told, HasSubstr("each point in its 2 nearest"));
+    EXPECT_EQ(bytes(name), bytes("whole"));
+    // Nor is what is kept where the files that it names are gone.
+    std::filesystem::remove(folder / name / "points.json");
+    std::filesystem::remove_all(folder / (name + ".scratch"));
+    drive(last, 0);
+    EXPECT_THAT(told, HasSubstr("the files of the earlier run are not in scratch any more"));
+    EXPECT_THAT(told, HasSubstr("50 cells for 3000 points"));
     EXPECT_EQ(bytes(name), bytes("whole"));
     // What is kept of another graph is of no use.
     GraphProgress other = last;

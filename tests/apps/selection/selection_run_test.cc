@@ -174,6 +174,9 @@ TEST_F(SelectionRunTest, ADriverGoesOnWhereTheOneBeforeItEnded) {
     EXPECT_EQ(test::error_of([&] { interrupted.run(); }).message(), "enough");
     LocalWorkers second(3);
     ASSERT_EQ(run(second, what, {}, all[i]).chosen, chosen) << "after " << i;
+    // What is kept is of no use where the files that it names are gone.
+    std::filesystem::remove_all(what.settings.scratch);
+    ASSERT_EQ(run(second, what, {}, all[i]).chosen, chosen) << "after " << i << ", without files";
   }
 }
 
