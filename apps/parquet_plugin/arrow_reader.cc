@@ -28,7 +28,14 @@ bool is_text(const arrow::DataType& type) {
   return type.id() == arrow::Type::STRING || type.id() == arrow::Type::LARGE_STRING ||
          type.id() == arrow::Type::STRING_VIEW;
 }
-bool is_id(const arrow::DataType& type) { return is_text(type) || arrow::is_integer(type.id()); }
+/// The type of the values: those of the dictionary, where a column is encoded by one.
+const arrow::DataType& value_type(const arrow::DataType& type) {
+  if (type.id() != arrow::Type::DICTIONARY) return type;
+  return *static_cast<const arrow::DictionaryType&>(type).value_type();
+}
+bool is_id(const arrow::DataType& type) {
+  return is_text(value_type(type)) || arrow::is_integer(value_type(type).id());
+}
 bool is_float(const arrow::DataType& type) { return arrow::is_floating(type.id()); }
 bool is_number(const arrow::DataType& type) {
   return is_float(type) || arrow::is_integer(type.id()) || type.id() == arrow::Type::DECIMAL128 ||
@@ -58,7 +65,7 @@ ParquetField field_of(const arrow::Field& field) {
   ParquetField result{field.name(), type.ToString()};
   const auto element = element_of(type), neighbour = neighbour_of(type);
   result.is_id = is_id(type);
-  result.is_text = is_text(neighbour ? *neighbour : type);
+  result.is_text = is_text(value_type(neighbour ? *neighbour : type));
   result.is_number = is_number(type);
   result.is_vector = element && is_float(*element);
   result.is_neighbours = neighbour != nullptr;
@@ -261,6 +268,10 @@ class ArrowReader final : public ParquetReader {
   }
   RowId id_at(const arrow::Array& array, std::int64_t i, std::int64_t row,
               const std::string& name) const {
+    if (array.type_id() == arrow::Type::DICTIONARY) {
+      const auto& encoded = as<arrow::DictionaryArray>(array);
+      return id_at(*encoded.dictionary(), encoded.GetValueIndex(i), row, name);
+    }
     if (is_text(*array.type())) return std::string(text_at(array, i));
     const auto id = integer_at(array, i);
     if (!id) refuse(row, name, "the id has 64 bits; 63 can be kept: cast ids to int64 or string");

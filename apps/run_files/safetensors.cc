@@ -36,7 +36,7 @@ std::optional<std::size_t> element_size(const std::string& dtype) {
 }
 
 bool is_readable(const std::string& dtype) {
-  return dtype == "F32" || dtype == "BF16" || dtype == "F16";
+  return dtype == "F32" || dtype == "F64" || dtype == "BF16" || dtype == "F16";
 }
 
 /// The bytes of a tensor of that shape; nothing if an extent is negative or it has more than `most`
@@ -193,8 +193,8 @@ void SafetensorsFile::parse(const std::filesystem::path& path) {
       extents.emplace_back(offsets[0], offsets[1]);
       entries_.push_back({name, dtype, shape, body.subspan(offsets[0], offsets[1] - offsets[0])});
     }
-  } catch (const nlohmann::json::exception& error) {
-    refuse(path, error.what());
+  } catch (const nlohmann::json::exception&) {
+    refuse(path, "its header does not describe tensors");
   }
   check_filled(std::move(extents), body.size(), path);
 }
@@ -229,6 +229,12 @@ TensorView SafetensorsFile::read(const Entry& entry) const {
         std::memcpy(&values[i], entry.bytes.data() + i * size, size);
         continue;
       }
+      if (size == sizeof(double)) {
+        double value = 0;
+        std::memcpy(&value, entry.bytes.data() + i * size, size);
+        values[i] = static_cast<float>(value);
+        continue;
+      }
       BFloat16 half;  // the bits of either type
       std::memcpy(&half.bits, entry.bytes.data() + i * size, size);
       values[i] = entry.dtype == "BF16" ? static_cast<float>(half) : float_of_half(half.bits);
@@ -259,8 +265,8 @@ TensorView SafetensorsFile::tensor(const std::string& name) const {
   if (found == entries_.end())
     throw_error(ErrorCode::kNotFound, "the file has no tensor '{}'", name);
   if (!is_readable(found->dtype))
-    throw_error(ErrorCode::kIncompatible, "tensor '{}' is {}; F32, BF16 and F16 can be read", name,
-                found->dtype);
+    throw_error(ErrorCode::kIncompatible, "tensor '{}' is {}; F32, F64, BF16 and F16 can be read",
+                name, found->dtype);
   return read(*found);
 }
 

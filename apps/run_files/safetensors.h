@@ -58,8 +58,8 @@ class SafetensorsWriter {
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
-/// A safetensors file, mapped into memory. Its f32, bf16 and f16 tensors are read, as f32; tensors
-/// of other types are there, and are refused when asked for. Any thread.
+/// A safetensors file, mapped into memory. Its f32, f64, bf16 and f16 tensors are read, as
+/// f32; tensors of other types are there, and are refused when asked for. Any thread.
 class SafetensorsFile {
  public:
   /// Checks header, offsets and size. Throws Error(kNotFound), or Error(kDataLoss) with what is

@@ -68,6 +68,8 @@ InputKind kind_of_input(const std::string& path) {
               path);
 }
 
+bool is_npy(const std::string& path) { return extension_of(path) == ".npy"; }
+
 bool is_parquet(const std::string& path) {
   // A folder may be named so, as Spark's are.
   if (fs::is_directory(path)) return kind_of_folder(path) == InputKind::kVectors;

@@ -56,6 +56,8 @@ InputKind kind_of_input(const std::string& path);
 /// "vectors", "pictures" or "texts".
 std::string_view to_string(InputKind kind);
 
+/// Whether the name is that of a .npy file, in upper or lower case.
+bool is_npy(const std::string& path);
 /// Whether these are Parquet files: the file, or the most of a folder's.
 bool is_parquet(const std::string& path);
 /// Of such an input: its files by path, without what engines put beside them (_SUCCESS, hidden

@@ -24,7 +24,10 @@ ConfigDocument ConfigDocument::load(const std::filesystem::path& path,
                                     const std::filesystem::path& folder) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  if (!file || std::filesystem::is_directory(path) || !(text << file.rdbuf()))
+  // Of an empty file no character can be inserted, which fails the stream that takes none.
+  const bool is_empty = file && file.peek() == std::ifstream::traits_type::eof() && !file.bad();
+  if (is_empty) file.clear();
+  if (!file || std::filesystem::is_directory(path) || (!is_empty && !(text << file.rdbuf())))
     throw_error(ErrorCode::kInvalidConfig, "{}: cannot be read; is the path right?", path.string());
   ConfigDocument document = parse(text.str(), path.string(), overrides);
   if (!folder.empty()) document.tree_->folder = folder;

@@ -144,14 +144,25 @@ class Splitter {
     return new_.value(at(old)).type.shape != old_.value(old).type.shape;
   }
 
+  /// Heads of the attention whose output has this width; 1 if there is none.
+  std::int64_t heads_of_width(std::int64_t width) const {
+    for (const Node& node : old_.nodes())
+      if (node.op.kind == OpKind::kAttention &&
+          old_.value(node.outputs.front()).type.shape.back() == width)
+        return width / node.op.integer("head_dim");
+    return 1;
+  }
+
   std::int64_t slice_of_width(std::int64_t width, std::int64_t ways) const {
-    if (width % ways != 0)
-      throw Error(ErrorCode::kInvalidConfig,
-                  fmt::format("a layer norm's width of {} does not divide into {}; the next that "
-                              "does is {}",
-                              width, ways, (width + ways - 1) / ways * ways))
-          .at("layout");
-    return width / ways;
+    if (width % ways == 0) return width / ways;
+    const std::int64_t heads = heads_of_width(width), unit = std::lcm(ways, heads);
+    throw Error(
+        ErrorCode::kInvalidConfig,
+        fmt::format("a layer norm's width of {} does not divide into {}; the next that "
+                    "does{} is {}",
+                    width, ways, heads > 1 ? fmt::format(", and that {} heads divide,", heads) : "",
+                    (width + unit - 1) / unit * unit))
+        .at("layout");
   }
 
   /// A node in place of an old one.

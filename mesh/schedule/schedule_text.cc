@@ -17,27 +17,42 @@ namespace {
 // stages, actors, microbatches: beyond it a number is a slip of the pen
 constexpr int kMost = 1 << 20;
 
+/// A cell without the quotes that spreadsheets put around it.
+PlacedText unquoted(const PlacedText& cell) {
+  const bool is_quoted =
+      cell.text.size() >= 2 && cell.text.starts_with('"') && cell.text.ends_with('"');
+  return is_quoted ? cell.sub(1, cell.text.size() - 2).trimmed() : cell;
+}
+
+/// A line without the commas at its end, by which spreadsheets make all lines equally long.
+PlacedText without_empty_cells(const PlacedText& line) {
+  return line.sub(0, line.text.find_last_not_of(", \t") + 1);
+}
+
 class Reader {
  public:
   Reader(const std::string& source, ActionSpelling spelling)
       : source_(source), spelling_(spelling) {}
 
   ScheduleText read(std::string_view text) {
+    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+    if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
     std::vector<PlacedText> rows;
     for (const PlacedText& row : lines_of(text)) {
-      if (const PlacedText trimmed = row.trimmed();
-          !trimmed.text.empty() && trimmed.text.front() == '#') {
-        header(trimmed.sub(1).trimmed());
+      const PlacedText trimmed = row.trimmed();
+      if (trimmed.text.empty()) continue;
+      if (const PlacedText line = unquoted(without_empty_cells(trimmed));
+          line.text.starts_with('#')) {
+        header(line.sub(1).trimmed());
       } else {
         rows.push_back(row);
       }
     }
-    while (!rows.empty() && rows.back().trimmed().text.empty()) rows.pop_back();
     if (rows.empty())
       throw_error(ErrorCode::kInvalidConfig, "{}: there is no row of actions", source_);
     for (const PlacedText& row : rows) {
       result_.schedule.actors.emplace_back();
-      for (const PlacedText& piece : split(row, ',')) cell(piece.trimmed());
+      for (const PlacedText& piece : split(row, ',')) cell(unquoted(piece.trimmed()));
     }
     finish();
     return std::move(result_);
@@ -289,7 +304,8 @@ std::string write_schedule(const Schedule& schedule, const std::vector<StageEdge
       text += to_string(actions[i]);
       if (joins && !joined) text += ")OVERLAP_F_B";
     }
-    text += "\n";
+    // A blank line would be no row.
+    text += actions.empty() ? ",\n" : "\n";
   }
   return text;
 }

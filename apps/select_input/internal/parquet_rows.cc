@@ -93,7 +93,7 @@ ParquetColumns columns_of(const SelectInput& input, const ColumnSearch& search) 
   ParquetColumns columns{input.id, input.vector, "", input.neighbours};
   if (columns.id.empty() && search.find("id") != nullptr) columns.id = "id";
   if (columns.vector.empty()) columns.vector = search.vectors();
-  if (input.utility != "flat" && !input.utility.ends_with(".npy")) columns.utility = input.utility;
+  if (input.utility != "flat" && !is_npy(input.utility)) columns.utility = input.utility;
   return columns;
 }
 

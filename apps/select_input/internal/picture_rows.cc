@@ -162,7 +162,7 @@ void prepare_unlabelled(Preparation& preparation, const ImageDataConfig& config)
 std::string request_of_pictures(const SelectInput& input) {
   const ImageDataConfig data = image_data_of(input);
   std::vector<fs::path> files = files_of(input, data);
-  if (input.utility.ends_with(".npy")) files.emplace_back(input.utility);
+  if (is_npy(input.utility)) files.emplace_back(input.utility);
   const CoarseOptions& coarse = input.coarse;
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", digest_of_files(files),
                      data.height, data.width, data.colours, data.validation_fraction,
@@ -174,7 +174,7 @@ std::string request_of_pictures(const SelectInput& input) {
 void prepare_pictures(Preparation& preparation) {
   const SelectInput& input = preparation.input;
   const ImageDataConfig config = image_data_of(input);
-  const bool labelled = has_labels(input), from_file = input.utility.ends_with(".npy");
+  const bool labelled = has_labels(input), from_file = is_npy(input.utility);
   if (!labelled && input.utility == "margin")
     throw_error(ErrorCode::kInvalidArgument,
                 "the pictures of {} have no labels, and so no margin: put them into subfolders of "

@@ -91,7 +91,9 @@ void Preparation::link_vectors(const fs::path& file, std::uint64_t rows, std::si
   result.rows = rows;
   result.width = width;
   result.digest = digest;
-  fs::create_symlink(fs::absolute(file), result.vectors());
+  std::error_code no_links;
+  fs::create_symlink(fs::absolute(file), result.vectors(), no_links);
+  if (no_links) fs::copy_file(file, result.vectors(), fs::copy_options::overwrite_existing);
 }
 
 void Preparation::append_utility(std::span<const float> utility) {

@@ -153,8 +153,7 @@ std::string request_of_texts(const SelectInput& input) {
   } else {
     files = digest_of_files(files_of(input.path));
   }
-  if (input.utility.ends_with(".npy"))
-    files += digest_of_files(std::vector<fs::path>{input.utility});
+  if (is_npy(input.utility)) files += digest_of_files(std::vector<fs::path>{input.utility});
   std::string rows = fmt::format("parts of {}", input.words);
   if (input.pieces) {
     const TextDataConfig data = data_of(input);
@@ -167,7 +166,7 @@ std::string request_of_texts(const SelectInput& input) {
 void prepare_texts(Preparation& preparation) {
   const SelectInput& input = preparation.input;
   const bool flat = input.utility.empty() || input.utility == "flat";
-  if (!flat && !input.utility.ends_with(".npy"))
+  if (!flat && !is_npy(input.utility))
     throw_error(ErrorCode::kInvalidArgument,
                 "texts have no utility '{}': let input.utility be flat, or a .npy file of a number "
                 "for each row",

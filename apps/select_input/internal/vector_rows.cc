@@ -14,8 +14,6 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-bool is_npy(const std::string& path) { return path.ends_with(".npy"); }
-
 void prepare_npy(Preparation& preparation) {
   const std::string& path = preparation.input.path;
   const NpyFile file(path);
@@ -58,6 +56,11 @@ NamedTensor vectors_of(const SafetensorsFile& file, const SelectInput& input) {
   std::string name = input.vector;
   if (name.empty()) {
     const std::vector<std::string> names = file.names();
+    if (names.empty())
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{} has no tensors: give a file with a tensor of two dimensions, a row for each "
+                  "vector",
+                  input.path);
     if (names.size() != 1)
       throw_error(ErrorCode::kInvalidArgument,
                   "{} has {} tensors: say with input.vector which of them the vectors are: {}",

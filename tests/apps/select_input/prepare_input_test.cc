@@ -338,5 +338,36 @@ TEST_F(PrepareInputTest, InputsThatAreNoneSayWhatCanBeGiven) {
               HasSubstr("blank.txt has no rows"));
 }
 
+TEST_F(PrepareInputTest, NamesInUpperCaseAndNumbersOfDoublePrecisionAreRead) {
+  EXPECT_EQ(prepare({.path = write_npy("UPPER.NPY", 2, {1, 2, 3, 4})}, "upper").rows, 2U);
+  const std::string header = R"({"x":{"dtype":"F64","shape":[2,2],"data_offsets":[0,32]}})";
+  const std::uint64_t size = header.size();
+  const double values[] = {1, 0.5, 0.25, -3};
+  std::string bytes(reinterpret_cast<const char*>(&size), sizeof size);
+  bytes += header;
+  bytes.append(reinterpret_cast<const char*>(values), sizeof values);
+  write_text("f64.safetensors", bytes);
+  const PreparedInput made = prepare({.path = (root_ / "f64.safetensors").string()}, "f64");
+  EXPECT_EQ(values_of(made.vectors()), (std::vector<float>{1, 0.5F, 0.25F, -3}));
+}
+
+TEST_F(PrepareInputTest, FilesWithoutVectorsSayWhatToSave) {
+  const std::string header = "{}      ";
+  const std::uint64_t size = header.size();
+  write_text("none.safetensors",
+             std::string(reinterpret_cast<const char*>(&size), sizeof size) + header);
+  EXPECT_THAT(refusal({.path = (root_ / "none.safetensors").string()}).message(),
+              HasSubstr("none.safetensors has no tensors"));
+  const std::string fields =
+      "{'descr': [('id', '<i8'), ('v', '<f4', (2,))], 'fortran_order': False, 'shape': (1,), }";
+  std::string npy("\x93NUMPY\x01\x00", 8);
+  npy += static_cast<char>(fields.size());
+  npy += '\0';
+  npy += fields + std::string(16, '\0');
+  write_text("fields.npy", npy);
+  EXPECT_THAT(refusal({.path = (root_ / "fields.npy").string()}).message(),
+              AllOf(HasSubstr("structured array"), HasSubstr("array['vector']")));
+}
+
 }  // namespace
 }  // namespace weft::apps

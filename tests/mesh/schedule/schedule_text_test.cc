@@ -30,6 +30,25 @@ TEST(ScheduleText, RowsAreActorsAndBlanksAreIdle) {
   EXPECT_FALSE(text.edges);
 }
 
+TEST(ScheduleText, WhatSpreadsheetsWriteBesideTheCellsMeansNothing) {
+  const std::string rows = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n";
+  const Schedule plain = read_schedule("# name: mine\n" + rows, "s.csv").schedule;
+  for (const char* text :
+       {"\xef\xbb\xbf# name: mine\n0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n",
+        "# name: mine,,,\r\n\r\n0F0,0F1,0B0,0B1\r\n\r\n  \r\n1F0,1B0,1F1,1B1\r\n\r\n",
+        "\"# name: mine\",,,\n\"0F0\",\"0F1\",\"0B0\",\"0B1\"\n\"1F0\", \"1B0\" "
+        ",\"1F1\",\"1B1\"\n"})
+    EXPECT_EQ(read_schedule(text, "s.csv").schedule, plain) << text;
+  EXPECT_THAT(error_of("\"0F0,0F1\n"), HasSubstr("mine.csv:1:1: '\"0F0' is not an action"));
+}
+
+TEST(ScheduleText, AnActorWithoutActionsIsARowOfCommas) {
+  Schedule schedule = read_schedule("0F0,0B0\n1F0,1B0\n", "x").schedule;
+  schedule.actors.insert(schedule.actors.begin() + 1, std::vector<Action>());
+  schedule.actor_of_stage = {0, 2};
+  EXPECT_EQ(read_schedule(write_schedule(schedule), "x").schedule, schedule);
+}
+
 TEST(ScheduleText, PlacementFollowsFromTheRows) {
   const ScheduleText text = read_schedule("0F0,3F0,3B0,0B0\r\n1F0,2F0,2B0,1B0\r\n", "v");
   EXPECT_THAT(text.schedule.actor_of_stage, ElementsAre(0, 1, 1, 0));
