@@ -81,8 +81,14 @@ class StateStore::Statement {
                   "with --state",
                   directory_of(database_));
     const bool refused = kind == SQLITE_FULL || kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN;
-    throw_error(refused ? ErrorCode::kUnavailable : ErrorCode::kDataLoss,
-                "the head's state (head.db): {}", ::sqlite3_errmsg(database_));
+    const std::filesystem::path folder = directory_of(database_);
+    if (refused)
+      throw_error(ErrorCode::kUnavailable, "the head cannot write its state {}: {}",
+                  (folder / "head.db").string(), ::sqlite3_errmsg(database_));
+    throw_error(ErrorCode::kDataLoss,
+                "the head's state {} is damaged ({}): move {} and its -wal file aside, which "
+                "forgets the runs of this cluster, or give another directory with --state",
+                (folder / "head.db").string(), ::sqlite3_errmsg(database_), "head.db");
   }
   sqlite3* database_;
   sqlite3_stmt* statement_ = nullptr;

@@ -28,7 +28,8 @@ std::filesystem::path find_app(const ConfigNode& node, const std::filesystem::pa
   const std::string app = node.as<std::string>();
   const bool own = app.find('/') != std::string::npos;
   const std::filesystem::path path = own ? node.as_path() : directory / app;
-  if (std::filesystem::is_regular_file(path) && ::access(path.c_str(), X_OK) == 0)
+  std::error_code unreachable;  // a name that is too long, say: there is no such file
+  if (std::filesystem::is_regular_file(path, unreachable) && ::access(path.c_str(), X_OK) == 0)
     return std::filesystem::absolute(path).lexically_normal();
   node.fail(fmt::format("app: there is no executable {}{}{}", path.string(),
                         own ? "" : " beside weft",

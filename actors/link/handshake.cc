@@ -37,10 +37,11 @@ void Handshake::start(Introduction self) {
                           "somebody unknown; provide fewer interfaces",
                           describe(self_), own.size(), self_.interfaces.size(), kMaxBody)));
   limit_.start_after(kLimit, [this] {
-    finish(
-        Error(ErrorCode::kUnavailable, fmt::format("{} accepted the connection but did not greet "
-                                                   "within 3 seconds; is it Weft, and is it alive?",
-                                                   to_string(connection_->peer_address()))));
+    finish(Error(ErrorCode::kUnavailable,
+                 fmt::format("{} {} but did not introduce itself within 3 seconds; is it Weft, and "
+                             "is it alive?",
+                             to_string(connection_->peer_address()),
+                             side_ == Side::kDialler ? "accepted the connection" : "connected")));
   });
   connection_->start(*this, kMaxBody);
   if (side_ == Side::kAcceptor) return;

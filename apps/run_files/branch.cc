@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "apps/run_files/checkpoint.h"
 #include "apps/run_files/internal/checkpoint_files.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
@@ -70,10 +71,10 @@ std::vector<fs::path> left_behind(const fs::path& folder, const fs::path& from) 
   return others;
 }
 
-/// For people; find_checkpoint() does without it.
-void point_latest_at(const fs::path& folder, const fs::path& from) {
-  fs::remove(folder / kLatestLink);
-  if (from.parent_path() == folder) fs::create_symlink(from.filename(), folder / kLatestLink);
+/// `latest` leads to `from`, if that lies in the folder; else there is none.
+void point_latest_at_parent(const fs::path& folder, const fs::path& from) {
+  if (from.parent_path() == folder) point_latest_at(folder, from.filename().string());
+  else fs::remove(folder / kLatestLink);
 }
 
 /// What is left of a branch that a crash kept from beginning, if it is the one that `record` is of.
@@ -100,7 +101,7 @@ void move_aside(const BranchMove& move, const fs::path& folder, const fs::path& 
     fs::rename(checkpoint, aside / folder.filename() / checkpoint.filename());
     tell(move, "checkpoint moved");
   }
-  point_latest_at(folder, from);
+  point_latest_at_parent(folder, from);
   flush_to_disk(aside / folder.filename());
   flush_to_disk(folder);
 }

@@ -96,9 +96,11 @@ CheckpointHeading read_description(const fs::path& folder) {
     checkpoint.seed = description.at("seed");
     checkpoint.model_digest = description.at("model_digest");
     return checkpoint;
-  } catch (const nlohmann::json::exception& error) {
-    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; resume from an older checkpoint",
-                (folder / kDescriptionFile).string(), error.what());
+  } catch (const nlohmann::json::exception&) {
+    throw_error(ErrorCode::kDataLoss,
+                "{} does not describe a checkpoint, so it is damaged; resume from an older "
+                "checkpoint",
+                (folder / kDescriptionFile).string());
   }
 }
 
@@ -226,12 +228,7 @@ fs::path CheckpointStore::write(const CheckpointHeading& heading,
     done("renamed");
     parent_ = identify(final_path);
     flush_to_disk(folder_);
-    const fs::path link = folder_ / fmt::format("{}{}", kUnfinishedPrefix, kLatestLink);
-    fs::remove(link);
-    fs::create_symlink(name, link);
-    done("link created");
-    fs::rename(link, folder_ / kLatestLink);
-    done("link renamed");
+    point_latest_at(folder_, name, progress_);
     flush_to_disk(folder_);
     if (old_ones == OldOnes::kRemove) remove_old();
     done("old ones removed");
@@ -244,6 +241,27 @@ fs::path CheckpointStore::write(const CheckpointHeading& heading,
     throw;
   }
   return final_path;
+}
+
+void point_latest_at(const fs::path& folder, const std::string& name,
+                     const CheckpointStore::Progress& progress, const MakeLink& make_link) {
+  const auto done = [&](std::string_view point) {
+    if (progress) progress(point);
+  };
+  const fs::path link = folder / fmt::format("{}{}", kUnfinishedPrefix, kLatestLink);
+  fs::remove(link);
+  try {
+    if (make_link) make_link(name, link);
+    else fs::create_symlink(name, link);
+  } catch (const fs::filesystem_error& error) {
+    // As exFAT, some CIFS and 9p answer.
+    constexpr std::array kNoLinks = {EPERM, EOPNOTSUPP, ENOSYS, EINVAL};
+    if (std::ranges::find(kNoLinks, error.code().value()) == kNoLinks.end()) throw;
+    replace_file(link, name + "\n");
+  }
+  done("link created");
+  fs::rename(link, folder / kLatestLink);
+  done("link renamed");
 }
 
 void CheckpointStore::remove_old() const {

@@ -64,7 +64,7 @@ enum class OldOnes : std::uint8_t { kRemove, kKeep };
 ///   step-00000100/optimizer.safetensors  first_moment.NAME, second_moment.NAME
 ///   step-00000100/checkpoint.json        step, seed, digest, the checkpoint that it has gone on
 ///                                        from, hashes of both files
-///   latest -> step-00000100
+///   latest -> step-00000100              or a file with that name, without symbolic links
 ///   branch.json                          which checkpoint the run has gone on from (see
 ///                                        begin_branch()), if it was resumed
 ///
@@ -104,6 +104,15 @@ class CheckpointStore {
   ReplaceBy replace_by_;
   std::optional<ParentCheckpoint> parent_;
 };
+
+/// Makes a symbolic link; std::filesystem::create_symlink, but in tests.
+using MakeLink = std::function<void(const std::string& target, const std::filesystem::path& link)>;
+
+/// Makes `latest` in `folder` name the checkpoint `name`, for people: a link, or a file of one line
+/// where the file system has no links. Throws what std::filesystem throws for other failures.
+void point_latest_at(const std::filesystem::path& folder, const std::string& name,
+                     const CheckpointStore::Progress& progress = {},
+                     const MakeLink& make_link = {});
 
 /// The newest complete checkpoint that a user's path means: a checkpoint, a folder of them, or a
 /// run's folder. Where a run was going to leave a branch, and a crash ended that, the one that it

@@ -96,8 +96,11 @@ std::vector<StepMetrics> read_metrics(const fs::path& path) {
     ++line;
     try {
       steps.push_back(parse(Json::parse(text.begin() + begin, text.begin() + end)));
-    } catch (const nlohmann::json::exception& error) {
-      throw_error(ErrorCode::kDataLoss, "{}:{} is damaged: {}", path.string(), line, error.what());
+    } catch (const nlohmann::json::exception&) {
+      throw_error(ErrorCode::kDataLoss,
+                  "{}:{}: this line is not the figures of a step, so the file is damaged; remove "
+                  "the line, and the run resumes without these figures",
+                  path.string(), line);
     }
     begin = end + 1;
   }

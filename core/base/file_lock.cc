@@ -26,6 +26,11 @@ std::optional<FileLock> FileLock::try_take(const std::filesystem::path& path, mo
   FileLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode));
   if (lock.descriptor_ < 0) cannot_write(path);
   if (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP)
+    throw_error(ErrorCode::kUnavailable,
+                "cannot lock {}: its file system has no locks ({}); choose a folder on another "
+                "file system, or start the lock service of this one (rpc.statd for NFS)",
+                path.string(), ::strerror(errno));
   if (errno != EWOULDBLOCK) cannot_write(path);
   return std::nullopt;
 }

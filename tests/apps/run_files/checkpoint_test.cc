@@ -57,6 +57,24 @@ TEST_F(CheckpointTest, ComesBackBitForBit) {
   EXPECT_EQ(fs::read_symlink(root_ / "latest"), "step-00000007");
 }
 
+TEST_F(CheckpointTest, AFileSystemWithoutLinksGetsAFileThatNamesTheLatest) {
+  const MakeLink none = [](const std::string& target, const fs::path& link) {
+    throw fs::filesystem_error("cannot create symlink", target, link,
+                               std::make_error_code(std::errc::operation_not_permitted));
+  };
+  CheckpointStore(root_, 2).write(at_step(7));
+  point_latest_at(root_, "step-00000007", {}, none);
+  ASSERT_TRUE(fs::is_regular_file(fs::symlink_status(root_ / "latest")));
+  std::ifstream latest(root_ / "latest");
+  std::string name;
+  std::getline(latest, name);
+  EXPECT_EQ(name, "step-00000007");
+  EXPECT_EQ(find_checkpoint(root_ / "latest"), fs::canonical(root_ / "step-00000007"));
+  // A link takes the file's place where there are links again.
+  CheckpointStore(root_, 2).write(at_step(9));
+  EXPECT_EQ(fs::read_symlink(root_ / "latest"), "step-00000009");
+}
+
 TEST_F(CheckpointTest, KeepsTheNewestFew) {
   CheckpointStore store(root_, 2);
   for (int step : {5, 10, 15, 100}) store.write(at_step(step));
@@ -437,7 +455,7 @@ TEST_F(CheckpointTest, SafetensorsOfOthersAreReadAsF32) {
     file.tensor("mask");
     FAIL() << "read";
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "tensor 'mask' is BOOL; F32, BF16 and F16 can be read");
+    EXPECT_EQ(error.message(), "tensor 'mask' is BOOL; F32, F64, BF16 and F16 can be read");
   }
 }
 
