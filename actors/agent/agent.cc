@@ -66,6 +66,7 @@ std::string Agent::program_of(const LaunchRequest& request) {
 void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device) {
   Slot& slot = slots_[id];
   slot.key = request.key;
+  slot.owner = request.owner;
   slot.device = device;
   const LogName log{request.key, device.rank};
   slot.log_file = (config_.log_directory / log.file()).string();
@@ -135,10 +136,13 @@ HostedDevices Agent::devices() const {
                                 {config_.name, slot.device.device},
                                 slot.process.value_or(ProcessRef()),
                                 slot.pid,
-                                slot.log_file}});
+                                slot.log_file,
+                                slot.cap,
+                                context_.system().self()}});
   }
   for (const auto& [key, deaths] : deaths_)
     devices.deaths.insert(devices.deaths.end(), deaths.begin(), deaths.end());
+  devices.owners_ended.assign(owner_ends_.begin(), owner_ends_.end());
   return devices;
 }
 
@@ -150,6 +154,7 @@ void Agent::joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns) {
   changed_.notify();
   // It may have been away when they ended; the next head knows those that it was told of.
   for (const DetachedEnd& end : run_ends_) events_.on_run_end(head_, end);
+  for (const OwnerEnd& end : owner_ends_) events_.on_owner_end(head_, end);
 }
 
 task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
@@ -186,13 +191,13 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
         break;
       }
       if (slot->second.death) {
-        failure =
-            Error(ErrorCode::kPeerDied,
-                  fmt::format("{} on {} (pid {}) {} {}{}", slot->second.device.label, config_.name,
-                              slot->second.pid,
-                              slot->second.death->silence.empty() ? "ended before it was ready:"
-                                                                  : "is not ready:",
-                              slot->second.death->cause(), slot->second.death->log_note()));
+        failure = Error(
+            slot->second.death->failed_by_itself() ? ErrorCode::kInternal : ErrorCode::kPeerDied,
+            fmt::format("{} on {} (pid {}) {} {}{}", slot->second.device.label, config_.name,
+                        slot->second.pid,
+                        slot->second.death->silence.empty() ? "ended before it was ready:"
+                                                            : "is not ready:",
+                        slot->second.death->cause(), slot->second.death->log_note()));
         break;
       }
       ready += slot->second.process.has_value() ? 1 : 0;
@@ -224,7 +229,8 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
                          *slot.process,
                          slot.pid,
                          slot.log_file,
-                         slot.cap});
+                         slot.cap,
+                         context_.system().self()});
   }
   say_caps(request.key.name, processes);
   co_return processes;
@@ -330,16 +336,27 @@ task<void> Agent::stop_mesh(MeshKey key, bool failed, std::uint64_t term,
 
 std::vector<std::uint32_t> Agent::take_over(const MeshKey& from, const MeshKey& to,
                                             const std::vector<std::uint32_t>& ranks,
-                                            std::uint64_t term) {
+                                            std::uint64_t term, ProcessId owner) {
   check_term(term);
   std::vector<std::uint32_t> taken;
   for (auto& [id, slot] : slots_) {
     if (slot.key != from || std::ranges::find(ranks, slot.device.rank) == ranks.end()) continue;
     if (!slot.launched || slot.death || slot.stopping || slot.gone) continue;
     slot.key = to;
+    slot.owner = owner;
     taken.push_back(slot.device.rank);
   }
   return taken;
+}
+
+bool Agent::run(const MeshKey& key, const std::vector<std::uint32_t>& ranks) const {
+  return std::ranges::all_of(ranks, [&](std::uint32_t rank) {
+    return std::ranges::any_of(slots_, [&](const auto& each) {
+      const Slot& slot = each.second;
+      return slot.key == key && slot.device.rank == rank && slot.launched && !slot.death &&
+             !slot.stopping && !slot.gone;
+    });
+  });
 }
 
 task<bool> Agent::probe(ProcessRef other) {

@@ -43,6 +43,8 @@ struct AgentEvents {
   std::function<void(const ProcessRef& head, const DeathReport&)> on_death;
   /// A detached run has ended.
   std::function<void(const ProcessRef& head, const DetachedEnd&)> on_run_end = {};
+  /// An owner of device processes has ended, and has told this agent.
+  std::function<void(const ProcessRef& head, const OwnerEnd&)> on_owner_end = {};
   /// How many device processes and runs there are, whenever that changes.
   std::function<void(std::size_t)> on_processes;
   std::function<void(const std::string& reason)> on_shut_down;
@@ -67,9 +69,10 @@ class Agent final {
   void joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns);
 
   /// Starts the device processes of a mesh and waits until each can be called. All or nothing.
-  /// Throws kIncompatible when the binary's SHA-256 differs or there is none, kPeerDied with exit
-  /// evidence when a process ends before it is ready, kStaleEpoch when a head asks that another one
-  /// has replaced, also meanwhile.
+  /// Throws kIncompatible when the binary's SHA-256 differs or there is none, kFailedPrecondition
+  /// when no process can start here until somebody mends the host, kPeerDied with exit evidence
+  /// when a process is ended from outside before it is ready, kInternal when it fails by itself,
+  /// kStaleEpoch when a head asks that another one has replaced, also meanwhile.
   task<std::vector<DeviceProcess>> launch(LaunchRequest request);
   /// From the device process of that slot: it can be called, and has that cap on its memory.
   /// Returns its device index.
@@ -88,7 +91,13 @@ class Agent final {
   /// The device processes of these ranks, as far as they live, belong to another epoch of their
   /// mesh from here on. Gives the ranks of those that do.
   std::vector<std::uint32_t> take_over(const MeshKey& from, const MeshKey& to,
-                                       const std::vector<std::uint32_t>& ranks, std::uint64_t term);
+                                       const std::vector<std::uint32_t>& ranks, std::uint64_t term,
+                                       ProcessId owner);
+  /// Whether the device processes of these ranks all run: none has ended, is silent or is ending.
+  bool run(const MeshKey& key, const std::vector<std::uint32_t>& ranks) const;
+  /// From a program that owns meshes, and ends while it does not reach the head: ends its device
+  /// processes on this host, and tells how it has ended to the head, or to the next one.
+  void owner_ended(const RunEnd& end);
   /// Answers: what is asked of a host that is suspect.
   void ping() {}
   /// For the head: whether the agent of another host answers this one, soon.
@@ -115,11 +124,13 @@ class Agent final {
       on<&Agent::try_connections>("try_connections", urgent),
       on<&Agent::stop_mesh>("stop_mesh", urgent), on<&Agent::take_over>("take_over", urgent),
       on<&Agent::drain>("drain", urgent), on<&Agent::shut_down>("shut_down", urgent),
-      on<&Agent::start_run>("start_run", urgent), on<&Agent::signal_run>("signal_run", urgent));
+      on<&Agent::start_run>("start_run", urgent), on<&Agent::signal_run>("signal_run", urgent),
+      on<&Agent::run>("run", urgent), on<&Agent::owner_ended>("owner_ended", urgent));
 
  private:
   struct Slot {
     MeshKey key;
+    ProcessId owner;
     DeviceLaunch device;
     pid_t pid = 0;
     std::string log_file;
@@ -173,6 +184,7 @@ class Agent final {
   std::uint64_t last_launch_ = 0;
   std::map<std::uint64_t, pid_t> runs_;  // detached ones that have not ended
   std::deque<DetachedEnd> run_ends_;     // the last ones, for a head that was away
+  std::deque<OwnerEnd> owner_ends_;      // the last ones, for the next head
 };
 
 }  // namespace weft::actors

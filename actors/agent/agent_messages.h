@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/agent/run_end.h"
 #include "actors/message/ids.h"
 #include "actors/supervision/exit_evidence.h"
 #include "core/codec/codec.h"
@@ -51,10 +52,11 @@ struct LaunchRequest {
   std::vector<std::string> environment;
   std::vector<DeviceLaunch> devices;
   std::uint64_t memory_cap = 0;  ///< of each process, in bytes; 0: none
+  ProcessId owner;               ///< the program that owns the mesh
   static constexpr auto fields =
       weft::fields(&LaunchRequest::key, &LaunchRequest::term, &LaunchRequest::binary,
                    &LaunchRequest::binary_sha256, &LaunchRequest::environment,
-                   &LaunchRequest::devices, &LaunchRequest::memory_cap);
+                   &LaunchRequest::devices, &LaunchRequest::memory_cap, &LaunchRequest::owner);
 };
 
 /// A device process that is up and can be called.
@@ -64,10 +66,11 @@ struct DeviceProcess {
   ProcessRef process;
   std::int64_t pid = 0;
   std::string log_file;
-  MemoryCap cap = {};  ///< on its memory, and what holds it to that
-  static constexpr auto fields =
-      weft::fields(&DeviceProcess::rank, &DeviceProcess::place, &DeviceProcess::process,
-                   &DeviceProcess::pid, &DeviceProcess::log_file, &DeviceProcess::cap);
+  MemoryCap cap = {};     ///< on its memory, and what holds it to that
+  ProcessRef agent = {};  ///< its parent
+  static constexpr auto fields = weft::fields(
+      &DeviceProcess::rank, &DeviceProcess::place, &DeviceProcess::process, &DeviceProcess::pid,
+      &DeviceProcess::log_file, &DeviceProcess::cap, &DeviceProcess::agent);
 };
 
 /// A device process of an agent.
@@ -87,11 +90,20 @@ struct DeathReport {
                                               &DeathReport::device, &DeathReport::evidence);
 };
 
+/// A program that owned meshes has ended while no head heard it.
+struct OwnerEnd {
+  ProcessId owner;
+  RunEnd end;
+  static constexpr auto fields = weft::fields(&OwnerEnd::owner, &OwnerEnd::end);
+};
+
 /// What an agent runs, and what has ended of it: for a head that it has just reached.
 struct HostedDevices {
   std::vector<HostedDevice> running;
-  std::vector<DeathReport> deaths;  ///< of meshes that have not been stopped
-  static constexpr auto fields = weft::fields(&HostedDevices::running, &HostedDevices::deaths);
+  std::vector<DeathReport> deaths;     ///< of meshes that have not been stopped
+  std::vector<OwnerEnd> owners_ended;  ///< the last ones that have told this agent
+  static constexpr auto fields =
+      weft::fields(&HostedDevices::running, &HostedDevices::deaths, &HostedDevices::owners_ended);
 };
 
 }  // namespace weft::actors

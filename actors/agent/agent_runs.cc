@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <set>
+
 #include "actors/agent/agent.h"
 #include "actors/system/system.h"
 #include "core/base/durable_file.h"
@@ -12,6 +14,8 @@ namespace weft::actors {
 namespace {
 
 constexpr std::size_t kKeptEnds = 100;
+/// What the device processes of an owner that has ended get to end by themselves.
+constexpr Nanoseconds kOwnerGone = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -77,6 +81,18 @@ void Agent::run_ended(std::uint64_t launch, const ExitEvidence& evidence) {
   if (run_ends_.size() > kKeptEnds) run_ends_.pop_front();
   events_.on_run_end(head_, run_ends_.back());
   events_.on_processes(num_processes());
+}
+
+void Agent::owner_ended(const RunEnd& end) {
+  const ProcessId owner = context_.caller().id;
+  std::set<MeshKey> meshes;
+  for (const auto& [id, slot] : slots_)
+    if (slot.owner == owner) meshes.insert(slot.key);
+  if (meshes.empty()) return;
+  for (const MeshKey& key : meshes) stop_slots({key, {}}, kOwnerGone);
+  owner_ends_.push_back({owner, end});
+  if (owner_ends_.size() > kKeptEnds) owner_ends_.pop_front();
+  events_.on_owner_end(head_, owner_ends_.back());
 }
 
 }  // namespace weft::actors

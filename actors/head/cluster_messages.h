@@ -7,6 +7,7 @@
 
 #include "actors/agent/agent_messages.h"
 #include "actors/supervision/incident.h"
+#include "core/base/error.h"
 #include "core/codec/codec.h"
 #include "core/tensor/mesh_shape.h"
 
@@ -31,7 +32,8 @@ struct HostOffer {
                    &HostOffer::processors, &HostOffer::replaces);
 };
 
-/// The name of a host that joins belongs to an agent that does not answer, and may live.
+/// The name of a host that joins belongs to an agent that does not answer, and may live. Zero
+/// `free_in_ns`: the head has just found that it does not answer.
 struct HeldName {
   ProcessId agent;
   std::int64_t pid = 0;
@@ -51,9 +53,12 @@ struct MeshRequest {
   std::string binary_sha256;
   std::vector<std::string> environment;  ///< "KEY=VALUE" for its device processes
   std::uint64_t memory_cap = 0;          ///< of each of them, in bytes; 0: none
-  static constexpr auto fields = weft::fields(
-      &MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts, &MeshRequest::binary,
-      &MeshRequest::binary_sha256, &MeshRequest::environment, &MeshRequest::memory_cap);
+  /// By rank, the device of each process that is to start; empty: the head chooses among `hosts`.
+  std::vector<HostDevice> places = {};
+  static constexpr auto fields =
+      weft::fields(&MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts,
+                   &MeshRequest::binary, &MeshRequest::binary_sha256, &MeshRequest::environment,
+                   &MeshRequest::memory_cap, &MeshRequest::places);
 };
 
 /// The mesh that the head has started: one process per rank, in the order of ranks.
@@ -90,9 +95,28 @@ struct RenewedMesh {
   MeshKey key;
   /// By rank; of process 0 where there is none, as there was no device, or it has died meanwhile.
   std::vector<DeviceProcess> processes;
-  std::string problem;  ///< Why some are missing; else empty.
+  std::string problem;                       ///< Why some are missing; else empty.
+  ErrorCode code = ErrorCode::kUnavailable;  ///< of the problem
+  static constexpr auto fields = weft::fields(&RenewedMesh::key, &RenewedMesh::processes,
+                                              &RenewedMesh::problem, &RenewedMesh::code);
+};
+
+/// A host, and which of its devices are whose: what a placement is made from.
+struct HostPlaces {
+  std::string name;
+  bool answers = true;         ///< false: nothing can start there at the moment
+  std::vector<MeshKey> users;  ///< by device; of an empty name: it is free
+  friend bool operator==(const HostPlaces&, const HostPlaces&) = default;
   static constexpr auto fields =
-      weft::fields(&RenewedMesh::key, &RenewedMesh::processes, &RenewedMesh::problem);
+      weft::fields(&HostPlaces::name, &HostPlaces::answers, &HostPlaces::users);
+};
+
+/// All hosts of a cluster, in the order of joining.
+struct ClusterPlaces {
+  /// Another number as soon as a host comes, goes, answers again or not, or a device is free.
+  std::uint64_t version = 0;
+  std::vector<HostPlaces> hosts;
+  static constexpr auto fields = weft::fields(&ClusterPlaces::version, &ClusterPlaces::hosts);
 };
 
 /// A program that will own meshes: its meshes end with it.

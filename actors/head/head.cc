@@ -121,6 +121,7 @@ void Head::event(std::string text) {
   const ClusterEvent event = event_now(std::move(text));
   events_.on_event(event);
   store_.add_event(event);
+  tell_change();
 }
 
 void Head::refused(const std::string& text) {
@@ -164,6 +165,7 @@ std::map<std::string, LaunchRequest> Head::launches_of(const MeshKey& key, const
     launch.binary_sha256 = mesh.request.binary_sha256;
     launch.environment = mesh.request.environment;
     launch.memory_cap = mesh.request.memory_cap;
+    launch.owner = mesh.owner;
     launch.devices.push_back({rank, mesh.places[rank].device, actor_label(mesh.request, rank)});
   }
   return launches;
@@ -218,7 +220,9 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   try {
     places = placement_.find_places(request);
   } catch (const Error& error) {
-    const bool passes = waits_for_devices() && error.code() != ErrorCode::kInvalidArgument;
+    // Who names places looks for others by itself.
+    const bool passes = waits_for_devices() && request.places.empty() &&
+                        error.code() != ErrorCode::kInvalidArgument;
     throw Error(passes ? ErrorCode::kUnavailable : error.code(),
                 error.message() + gone_note(request));
   }

@@ -55,8 +55,8 @@ class Head final {
   Head(Context& context, HeadConfig config, HeadEvents events);
 
   /// The caller is the agent of a host from here on, or is here again, with these device processes.
-  /// Throws kAlreadyExists for a name that is taken.
-  Joined join(HostOffer offer, const HostedDevices& devices);
+  /// Throws kAlreadyExists where the agent that has the name answers.
+  task<Joined> join(HostOffer offer, HostedDevices devices);
   /// From an agent that ends when nobody uses its devices any more, and why. Nothing new is placed
   /// on its host. Owners of meshes there are told: they save, and say let_go().
   void drain(const std::string& why);
@@ -93,6 +93,13 @@ class Head final {
   void host_died(HostDeath death);
   ClusterStatus status();
 
+  // For owners that place and replace their meshes (places.cc).
+  ClusterPlaces places() const;
+  /// Waits until ClusterPlaces::version differs from `seen`, or for a while. Returns the version.
+  task<std::uint64_t> next_change(std::uint64_t seen, std::int64_t within_ns);
+  /// Returns whether a process of these meshes is known not to run. Asks the agents.
+  task<bool> lacks_process(std::vector<MeshKey> keys);
+
   // Seeing what goes on (introspection.cc).
   /// From an owner: what it is, and how it ends.
   void describe_run(RunDescription description);
@@ -105,6 +112,8 @@ class Head final {
   /// Leaves a run to the agent of its host; the number of its record. Throws what
   /// Agent::start_run() throws, and kUnavailable where that host is not here.
   task<std::uint64_t> submit(RunSubmission submission);
+  /// From an agent: a program that owned meshes has told it how it ends, as no head heard it.
+  void owner_ended(const OwnerEnd& end);
   /// From an agent: a run that it had started has ended.
   void detached_ended(const DetachedEnd& end);
   ClusterEvents events(const EventsRequest& request);
@@ -157,7 +166,10 @@ class Head final {
       on<&Head::run>("run", urgent), on<&Head::members>("members", urgent),
       on<&Head::submit>("submit", urgent), on<&Head::detached_ended>("detached_ended", urgent),
       on<&Head::read_logs>("read_logs", urgent), on<&Head::events>("events", urgent),
-      on<&Head::cancel_run>("cancel_run", urgent));
+      on<&Head::cancel_run>("cancel_run", urgent), on<&Head::places>("places", urgent),
+      on<&Head::next_change>("next_change", urgent),
+      on<&Head::lacks_process>("lacks_process", urgent),
+      on<&Head::owner_ended>("owner_ended", urgent));
 
  private:
   struct Host : HostRow {
@@ -199,6 +211,13 @@ class Head final {
   /// Throws Error(kDataLoss).
   void read_rows();
   void read_all_rows();
+  /// Whether the agent that has the name of a host answers the head, which does not count it as
+  /// away; false where it has ended meanwhile, or where nobody has the name.
+  task<bool> holder_answers(std::string name, ProcessId caller);
+  void end_owner(const OwnerEnd& end);
+  /// Wakes those that wait for a change, if there was one.
+  void tell_change();
+  std::uint64_t places_version() const;
   /// This agent holds the name of a host, does not answer, and may live; or nobody does.
   std::optional<HeldName> holder_of(const HostOffer& offer, ProcessId caller) const;
   /// Throws kFailedPrecondition if one of two hosts is on loopback and the other is not: they could
@@ -289,6 +308,8 @@ class Head final {
   Context& context_;
   const HeadConfig config_;
   const HeadEvents events_;
+  std::vector<Wakeup> change_waiters_;  // each is notified once
+  std::uint64_t told_change_ = 0;
   bool stop_begun_ = false;  ///< by stop(), which may still wait for runs
   bool stopping_ = false;    ///< processes end because they were told to
   const SteadyClock clock_;

@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::uint32_t kMaxDevices = 1024;
 constexpr auto kProbeWithin = std::chrono::seconds(4);
+constexpr auto kHolderAnswersWithin = std::chrono::seconds(2);
 /// Between the epochs of meshes that are nobody's and have one epoch in common.
 constexpr std::uint64_t kStrangers = 1'000'000'000;
 /// How much longer a host that answers others may be away before its meshes fail.
@@ -91,10 +92,13 @@ Head::Host* Head::host_of(ProcessId agent) {
 
 std::optional<HeldName> Head::holder_of(const HostOffer& offer, ProcessId caller) const {
   const auto known = hosts_.find(offer.name);
-  if (known == hosts_.end() || known->second.agent.id == caller || !known->second.away_since ||
+  if (known == hosts_.end() || known->second.agent.id == caller ||
       offer.replaces == known->second.agent.id)
     return std::nullopt;
-  const Nanoseconds left = *known->second.away_since + config_.grace - clock_.now();
+  // One that has just not answered is away soon, or gone.
+  const Nanoseconds left = known->second.away_since
+                               ? *known->second.away_since + config_.grace - clock_.now()
+                               : Nanoseconds::zero();
   return HeldName{known->second.agent.id, known->second.offer.pid, known->second.offer.machine,
                   left.count()};
 }
@@ -114,7 +118,26 @@ void Head::check_reachable(const std::string& name, const std::string& address) 
   }
 }
 
-Joined Head::join(HostOffer offer, const HostedDevices& devices) {
+task<bool> Head::holder_answers(std::string name, ProcessId caller) {
+  const auto known = hosts_.find(name);
+  if (known == hosts_.end() || known->second.agent.id == caller || known->second.away_since)
+    co_return false;
+  const ProcessId agent = known->second.agent.id;
+  auto answer = context_.system()
+                    .named<Agent>(known->second.agent, "agent")
+                    .within(kHolderAnswersWithin)
+                    .call<&Agent::ping>();
+  bool answered = true;
+  try {
+    co_await answer;
+  } catch (const Error&) {
+    answered = false;
+  }
+  const auto now = hosts_.find(name);
+  co_return answered&& now != hosts_.end() && now->second.agent.id == agent;
+}
+
+task<Joined> Head::join(HostOffer offer, HostedDevices devices) {
   check_name("the name of a host (weft join --name)", offer.name);
   if (offer.devices == 0 || offer.devices > kMaxDevices)
     throw_error(ErrorCode::kInvalidArgument,
@@ -122,11 +145,17 @@ Joined Head::join(HostOffer offer, const HostedDevices& devices) {
                 kMaxDevices);
   const ProcessRef agent = context_.caller();
   check_reachable(offer.name, agent.address.host);
+  auto asked = holder_answers(offer.name, agent.id);
+  const bool taken = co_await asked;
+  if (taken)
+    throw_error(ErrorCode::kAlreadyExists,
+                "a host named '{}' has joined already; give this one another name with --name",
+                offer.name);
   Joined joined{store_.cluster_id(), store_.term(), config_.grace.count(),
                 holder_of(offer, agent.id)};
-  if (joined.held) return joined;
+  if (joined.held) co_return joined;
   if (const auto known = hosts_.find(offer.name);
-      known != hosts_.end() && known->second.agent.id != agent.id && known->second.away_since) {
+      known != hosts_.end() && known->second.agent.id != agent.id) {
     ExitEvidence evidence;
     evidence.pid = known->second.offer.pid;
     remove_host(offer.name, evidence, "is gone: the next agent of that name has looked");
@@ -161,10 +190,11 @@ Joined Head::join(HostOffer offer, const HostedDevices& devices) {
   // Those whose end the head before this one has not seen.
   for (auto& [key, mesh] : meshes_)
     if (mesh.ending) begin_release(key, mesh);
-  return joined;
+  co_return joined;
 }
 
 void Head::reconcile(const HostOffer& offer, const HostedDevices& devices) {
+  for (const OwnerEnd& end : devices.owners_ended) end_owner(end);
   for (const DeathReport& death : devices.deaths) process_died(death);
   std::map<MeshKey, std::map<std::uint32_t, DeviceProcess>> running;
   for (const HostedDevice& each : devices.running)

@@ -156,4 +156,18 @@ void Head::remove_owner(ProcessId peer, const std::string& how) {
   event(fmt::format("{} (pid {}) {}", gone.name, gone.pid, how));
 }
 
+void Head::owner_ended(const OwnerEnd& end) {
+  if (host_of(context_.caller().id) == nullptr) return;
+  end_owner(end);
+}
+
+/// Agents keep what they were told, and each of them tells it.
+void Head::end_owner(const OwnerEnd& end) {
+  const auto owner = owners_.find(end.owner);
+  runs_.end(end.owner, end.end, progress_of(end.owner));
+  if (owner == owners_.end()) return;
+  remove_owner(end.owner, fmt::format("has ended while it did not reach a head: {}",
+                                      to_string(end.end.state)));
+}
+
 }  // namespace weft::actors

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "core/base/error.h"
 
@@ -33,21 +34,34 @@ void Placement::add_host(const std::string& name, std::uint32_t devices) {
                 "a host named '{}' has joined already; give this one another name with --name",
                 name);
   hosts_.push_back({name, std::vector<MeshKey>(devices)});
+  ++changes_;
 }
 
 void Placement::remove_host(const std::string& name) {
   std::erase_if(hosts_, [&](const Host& host) { return host.name == name; });
+  ++changes_;
 }
 
 void Placement::set_away(const std::string& name, bool away) {
-  if (Host* host = find(name)) host->away = away;
+  Host* const host = find(name);
+  if (host == nullptr || host->away == away) return;
+  host->away = away;
+  ++changes_;
 }
 
 void Placement::set_leaving(const std::string& name) {
   if (Host* host = find(name)) host->leaving = true;
+  ++changes_;
 }
 
 std::vector<HostDevice> Placement::find_places(const MeshRequest& request) const {
+  if (!request.places.empty()) {
+    if (std::ssize(request.places) != request.shape.size())
+      throw_error(ErrorCode::kInvalidArgument, "mesh '{}' of {} ranks names {} places",
+                  request.mesh, request.shape.size(), request.places.size());
+    check_free(request.mesh, request.places);
+    return request.places;
+  }
   const std::size_t needed = request.shape.size();
   const std::vector<std::string> wanted = request.hosts.empty() ? names() : request.hosts;
   std::vector<HostDevice> places;
@@ -111,6 +125,29 @@ std::vector<HostDevice> Placement::find_replacements(const MeshRequest& request,
   return found;
 }
 
+void Placement::check_free(const std::string& mesh, const std::vector<HostDevice>& places) const {
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Host* host = find(places[i].host);
+    const std::span before(places.data(), i);
+    const bool twice = std::ranges::find(before, places[i]) != before.end();
+    if (host == nullptr || !host->takes_more() || places[i].device >= host->users.size() || twice ||
+        !host->users[places[i].device].name.empty())
+      throw_error(ErrorCode::kResourceExhausted, "mesh '{}': device {} of host {} is not free:\n{}",
+                  mesh, places[i].device, places[i].host, table());
+  }
+}
+
+std::vector<HostPlaces> Placement::hosts() const {
+  std::vector<HostPlaces> hosts;
+  for (const Host& host : hosts_) hosts.push_back({host.name, host.takes_more(), host.users});
+  return hosts;
+}
+
+void Placement::give_back(const std::vector<HostDevice>& places) {
+  take(places, MeshKey());
+  ++changes_;
+}
+
 void Placement::take(const std::vector<HostDevice>& places, const MeshKey& key) {
   for (const HostDevice& place : places)
     if (Host* host = find(place.host); host != nullptr && place.device < host->users.size())
@@ -123,6 +160,7 @@ void Placement::give_back(const MeshKey& key, const std::set<std::string>& but_o
     for (MeshKey& user : host.users)
       if (user == key) user = MeshKey();
   }
+  ++changes_;
 }
 
 std::string Placement::table() const {

@@ -67,10 +67,11 @@ task<void> Head::take_over(MeshKey from, MeshKey to) {
   const auto hosts = by_host(meshes_.at(to), living);
   std::vector<std::pair<std::string, Future<std::vector<std::uint32_t>>>> answers;
   for (const auto& [name, ranks] : hosts)
-    answers.emplace_back(name, context_.system()
-                                   .named<Agent>(hosts_.at(name).agent, "agent")
-                                   .within(kTakeOverWithin)
-                                   .call<&Agent::take_over>(from, to, ranks, store_.term()));
+    answers.emplace_back(
+        name, context_.system()
+                  .named<Agent>(hosts_.at(name).agent, "agent")
+                  .within(kTakeOverWithin)
+                  .call<&Agent::take_over>(from, to, ranks, store_.term(), meshes_.at(to).owner));
   std::set<std::uint32_t> taken;
   std::vector<Future<void>> undone;
   for (auto& [name, answer] : answers) {
@@ -139,7 +140,10 @@ task<std::optional<Error>> Head::start_missing(MeshKey key) {
   if (missing.empty()) co_return std::nullopt;
   try {
     const std::vector<HostDevice> found =
-        placement_.find_replacements(mesh.request, places_of(mesh.places, missing));
+        mesh.request.places.empty()
+            ? placement_.find_replacements(mesh.request, places_of(mesh.places, missing))
+            : places_of(mesh.request.places, missing);
+    placement_.check_free(key.name, found);
     for (std::size_t i = 0; i < missing.size(); ++i) {
       mesh.places[missing[i]] = found[i];
       mesh.lost.erase(missing[i]);
@@ -173,11 +177,12 @@ task<std::optional<Error>> Head::start_missing(MeshKey key) {
 }
 
 RenewedMesh Head::renewed(const MeshKey& key, std::string problem) const {
-  RenewedMesh result{key, meshes_.at(key).processes, std::move(problem)};
+  RenewedMesh result{key, meshes_.at(key).processes, std::move(problem), ErrorCode::kUnavailable};
   const Mesh& mesh = meshes_.at(key);
   for (std::uint32_t rank = 0; rank < result.processes.size(); ++rank) {
     if (mesh.dead.contains(rank) || mesh.lost.contains(rank)) result.processes[rank] = {};
     result.processes[rank].rank = rank;
+    result.processes[rank].place = mesh.places[rank];  // where it was, or was to be
   }
   return result;
 }
@@ -195,6 +200,10 @@ task<RenewedMesh> Head::renew(MeshRenewal renewal) {
       renewal.request.shape.size() != before->second.request.shape.size())
     throw_error(ErrorCode::kInvalidArgument, "mesh {} is renewed under the same name and shape",
                 from.name);
+  if (!renewal.request.places.empty() &&
+      std::ssize(renewal.request.places) != renewal.request.shape.size())
+    throw_error(ErrorCode::kInvalidArgument, "mesh {} of {} ranks names {} places", from.name,
+                renewal.request.shape.size(), renewal.request.places.size());
   const std::uint64_t visit = owners_.at(owner).visit;
   const MeshKey key = begin_epoch(renewal, before->second);
   co_await take_over(from, key);
@@ -215,9 +224,12 @@ task<RenewedMesh> Head::renew(MeshRenewal renewal) {
   save(key, now->second);
   note_devices(key, now->second);
   store_.sync();
-  // Another executable on a host does not pass.
-  if (problem && problem->code() == ErrorCode::kIncompatible) throw Error(*problem);
+  // Another executable on a host does not pass, nor does a host on which nothing can start.
+  if (problem && (problem->code() == ErrorCode::kIncompatible ||
+                  problem->code() == ErrorCode::kFailedPrecondition))
+    throw Error(*problem);
   RenewedMesh result = renewed(key, problem ? problem->message() : "");
+  if (problem) result.code = problem->code();
   const auto missing = std::ranges::count_if(result.processes, [](const DeviceProcess& process) {
     return process.process.id == ProcessId();
   });

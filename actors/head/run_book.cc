@@ -195,7 +195,11 @@ void RunBook::add_devices(ProcessId process, const std::vector<RunDevice>& devic
 
 void RunBook::end(ProcessId process, const RunEnd& end,
                   const std::optional<RunProgress>& progress) {
-  RunRecord* const record = find(process);
+  RunRecord* record = find(process);
+  // Its word may come after its end, by an agent.
+  for (auto& [number, each] : records_)
+    if (record == nullptr && each.process.id == process && each.state == RunState::kLost)
+      record = &each;
   if (record == nullptr) return;
   close(*record, end.state, end.why, progress);
 }

@@ -7,6 +7,7 @@
 
 #include "actors/agent/agent_messages.h"
 #include "actors/agent/log_messages.h"
+#include "actors/agent/run_end.h"
 #include "actors/head/cluster_messages.h"
 #include "core/codec/codec.h"
 
@@ -26,23 +27,6 @@ struct RunDescription {
   static constexpr auto fields =
       weft::fields(&RunDescription::machine, &RunDescription::out, &RunDescription::agent,
                    &RunDescription::launch, &RunDescription::restart, &RunDescription::restarts);
-};
-
-enum class RunState : std::uint8_t {
-  kStarting,  ///< A detached run whose driver is not here yet.
-  kRunning,
-  kAway,  ///< It does not answer, and may come back.
-  kDone,
-  kFailed,
-  kInterrupted,
-  kLost,  ///< It has ended without a word.
-};
-
-/// How a program that owns meshes ends, from itself.
-struct RunEnd {
-  RunState state = RunState::kDone;
-  std::string why;  ///< empty where there is nothing to explain
-  static constexpr auto fields = weft::fields(&RunEnd::state, &RunEnd::why);
 };
 
 /// A device process that a run has had.
@@ -114,8 +98,3 @@ struct LogRequest {
 };
 
 }  // namespace weft::actors
-
-template <>
-struct weft::last_enumerator<weft::actors::RunState> {
-  static constexpr auto kValue = weft::actors::RunState::kLost;
-};

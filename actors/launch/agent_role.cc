@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "actors/agent/agent.h"
 #include "actors/agent/kept_programs.h"
@@ -58,11 +59,13 @@ void tell_drain(const ActorRef<Head>& head, const std::string& why) {
 }
 
 /// Waits for the head, so that the owners of this host's meshes hear why before their devices end.
-void leave(const ActorRef<Head>& head, const std::string& why) {
+/// Returns whether the head has heard it; else it is gone, or busy ending the cluster.
+bool leave(const ActorRef<Head>& head, const std::string& why) {
   try {
     head.within(kHeadHearsWithin).call<&Head::leave>(why).get();
+    return true;
   } catch (const Error&) {
-    // It is gone, or busy ending the cluster.
+    return false;
   }
 }
 
@@ -142,7 +145,7 @@ class AgentSignals final {
 Joined join(System& system, const ProcessRef& head, const ActorRef<Agent>& agent, HostOffer offer,
             const Log& log, ProcessEnd& end) {
   const auto asked = system.named<Head>(head, "head");
-  for (bool told = false;; told = true) {
+  for (bool told = false;;) {
     Joined joined = asked.call<&Head::join>(offer, agent.call<&Agent::devices>().get()).get();
     if (!joined.held) {
       agent.call<&Agent::joined>(head, joined.term, joined.grace_ns).get();
@@ -153,7 +156,7 @@ Joined join(System& system, const ProcessRef& head, const ActorRef<Agent>& agent
       offer.replaces = held.agent;
       continue;
     }
-    if (!told)
+    if (held.free_in_ns > 0 && !std::exchange(told, true))
       log.warning(
           "the name {} belongs to an agent (pid {} on {}) that does not answer the head; waits "
           "until it is gone, or {:.0f} s at most; or give another --name",
@@ -212,8 +215,13 @@ int serve_agent(const AgentRole& role) {
   events.on_run_end = [&system](const ProcessRef& head, const DetachedEnd& ended) {
     system.named<Head>(head, "head").tell<&Head::detached_ended>(ended);
   };
+  events.on_owner_end = [&system](const ProcessRef& head, const OwnerEnd& ended) {
+    system.named<Head>(head, "head").tell<&Head::owner_ended>(ended);
+  };
   events.on_processes = [&processes](std::size_t count) { processes = count; };
+  std::atomic<bool> shut_down{false};  // by the head, which has told the owners
   events.on_shut_down = [&](const std::string& reason) {
+    shut_down = true;
     end.set(0, reason);
     signals.at_once().set(0, reason);
   };
@@ -282,8 +290,10 @@ int serve_agent(const AgentRole& role) {
       ;
   }
   log.info("host {} ends: {}", role.name, reason.text);
-  if (reason.status == 0) leave(link.head(), reason.text);
-  launcher->stop_all(reason.status == 0 ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());
+  // Device processes whose owners have not heard it die: one that stops its actors looks like a
+  // mistake of the owner.
+  const bool heard = reason.status == 0 && (leave(link.head(), reason.text) || shut_down);
+  launcher->stop_all(heard ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());
   // A parent has the same programs there, and may start another agent.
   if (!role.has_parent) KeptPrograms(programs, {}).remove();
   return reason.status;

@@ -161,6 +161,7 @@ AppRun make_run(const RoleArguments& arguments) {
   AppRun run;
   run.checked = arguments.get_or("checked", "");
   if (arguments.has("restart")) run.restart = arguments.number("restart");
+  run.restarts = arguments.get_or("restarts", "");
   if (const std::string place = arguments.get_or("planned-to", ""); !place.empty())
     run.planned = [place](const std::string& digest) { leave_last_words(place, digest); };
   run.config = arguments.get_or("config", "");
@@ -246,9 +247,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, AppRu
   Cluster cluster(system, Address::parse(run.head), cluster_options);
   const Ear<Cluster>::Open open(ear, cluster);
   std::vector<std::string> names;
-  if (!run.config.empty())
-    for (const HostSpec& host : config.cluster.hosts)
-      if (!config.recovery.is_spare(host.name)) names.push_back(host.name);
+  if (!run.config.empty()) names = config.recovery.without_spares(config.cluster.hosts);
   // One that is started again goes on with what is left.
   if (run.restart == 0)
     cluster.wait_for_hosts(names, names.empty() ? hosts : names.size(), kHostsWithin);

@@ -61,6 +61,8 @@ class AppRun {
   std::string started_by;
   /// Of a driver: how often it has been started again in this run. What it has done lies in `out`.
   std::uint64_t restart = 0;
+  /// Of a driver: where the deaths of its run are counted, see RestartBudget; empty: by itself.
+  std::string restarts;
 
   static constexpr const char* kAllPrograms = "all";
 

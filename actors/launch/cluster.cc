@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "actors/agent/agent.h"
 #include "actors/agent/binary_hashes.h"
 #include "actors/head/head.h"
 #include "actors/launch/internal/time_limits.h"
@@ -27,6 +28,9 @@ constexpr auto kOwnWithin = std::chrono::seconds(5);
 constexpr auto kStatusWithin = std::chrono::seconds(30);
 /// An incident travels agent -> head -> owner; a lost connection can be seen earlier than it.
 constexpr auto kIncidentWithin = std::chrono::milliseconds(500);
+/// The head and agents look at their own processes.
+constexpr auto kLooksWithin = std::chrono::seconds(2);
+constexpr auto kLookForChangeEvery = std::chrono::milliseconds(20);
 /// Agents count silence from another moment, and look at their processes twice a second.
 constexpr auto kAgentTellsWithin = std::chrono::milliseconds(1500);
 /// A device process ends two seconds before its agent, which is stopped, counts as gone.
@@ -103,7 +107,7 @@ Joined Cluster::own(const ProcessRef& head) {
     const std::lock_guard lock(mutex_);
     for (const MeshProcesses& mesh : joined.inherited) {
       inherited_[mesh.key.name] = mesh.key;
-      meshes_[mesh.key] = mesh.processes;
+      remember(mesh.key, mesh.processes);
     }
   }
   asked.tell<&Head::describe_run>(options_.description);
@@ -153,8 +157,33 @@ void Cluster::report_end(const RunEnd& end) {
     // What is only told may be dropped with the connection, which ends next.
     head_.reach({}).head.within(kEndToldWithin).call<&Head::run_ended>(end).get();
   } catch (const Error&) {
-    // Where the head is away, it sees that this program is gone.
+    tell_agents(end);
   }
+}
+
+void Cluster::tell_agents(const RunEnd& end) {
+  std::map<std::string, ProcessRef> agents;
+  {
+    const std::lock_guard lock(mutex_);
+    agents = agents_;
+  }
+  std::vector<Future<void>> told;
+  for (const auto& [host, agent] : agents)
+    told.push_back(
+        system_.named<Agent>(agent, "agent").within(kEndToldWithin).call<&Agent::owner_ended>(end));
+  for (Future<void>& answer : told) {
+    try {
+      answer.get();
+    } catch (const Error&) {
+      // Its device processes end when nobody has used them for a while.
+    }
+  }
+}
+
+void Cluster::remember(const MeshKey& key, const std::vector<DeviceProcess>& processes) {
+  meshes_[key] = processes;
+  for (const DeviceProcess& process : processes)
+    if (process.agent.id != ProcessId()) agents_[process.place.host] = process.agent;
 }
 
 void Cluster::head_away(const std::string& how) {
@@ -279,7 +308,7 @@ MeshProcesses Cluster::spawn_processes(const MeshRequest& request) {
     // Else this program may have said meanwhile that it does not have it.
     if (head_.losses() != losses)
       throw_error(ErrorCode::kUnavailable, "the connection to the head was lost");
-    meshes_[started.key] = started.processes;
+    remember(started.key, started.processes);
     return started;
   });
 }
@@ -322,6 +351,7 @@ MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
   request.environment.insert(request.environment.end(), where.environment.begin(),
                              where.environment.end());
   request.memory_cap = options_.memory_cap;
+  request.places = where.places;
   return request;
 }
 
@@ -334,18 +364,53 @@ void Cluster::forgive() {
   const std::lock_guard lock(mutex_);
   if (lost_) throw Error(*first_failure_);
   first_failure_.reset();
-  first_death_.clear();
+  first_incident_.reset();
   unexplained_ = false;
 }
 
 std::string Cluster::what_died(const Error& error) const {
   const std::lock_guard lock(mutex_);
-  return first_death_.empty() ? error.message() : first_death_;
+  return first_incident_ ? first_incident_->in_short() : error.message();
 }
 
-void Cluster::wait_for_change(Nanoseconds within) const {
+std::optional<Incident> Cluster::incident() const {
+  const std::lock_guard lock(mutex_);
+  return first_incident_;
+}
+
+bool Cluster::lacks_process() {
+  std::vector<MeshKey> keys;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, members] : meshes_) keys.push_back(key);
+  }
+  return head_.reach({}).head.within(kLooksWithin).call<&Head::lacks_process>(keys).get();
+}
+
+ClusterPlaces Cluster::places() {
+  return ask<ClusterPlaces>(kStatusWithin, [](const ActorRef<Head>& head, std::uint64_t) {
+    return head.call<&Head::places>().get();
+  });
+}
+
+void Cluster::wait_for_change(std::uint64_t seen, Nanoseconds within, const std::stop_token& stop) {
+  const SteadyClock clock;
+  const TimePoint give_up = clock.now() + within;
+  std::optional<Future<std::uint64_t>> change;
+  try {
+    change = head_.reach({})
+                 .head.within(within + kLooksWithin)
+                 .call<&Head::next_change>(seen, std::int64_t{within.count()});
+  } catch (const Error&) {
+    // While the head is away, time alone passes.
+  }
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, within, [this] { return first_failure_.has_value(); });
+  const std::size_t told = failed_.size();
+  const auto is_told = [&] { return lost_ || failed_.size() != told; };
+  while (clock.now() < give_up && !stop.stop_requested()) {
+    if (change && change->ready()) return;
+    if (changed_.wait_for(lock, kLookForChangeEvery, is_told)) return;
+  }
 }
 
 Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape, const OnHosts& where,
@@ -356,8 +421,8 @@ Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape, c
     const RenewedMesh mesh = head.call<&Head::renew>(renewal).get();
     const std::lock_guard lock(mutex_);
     meshes_.erase(key);
-    meshes_[mesh.key] = mesh.processes;
-    Replaced replaced{mesh.key, {}, {{}, {}, mesh.problem}};
+    remember(mesh.key, mesh.processes);
+    Replaced replaced{mesh.key, {}, {{}, {}, mesh.problem, mesh.code}};
     for (const DeviceProcess& process : mesh.processes) {
       replaced.processes.push_back(process.process);
       if (process.process.id == ProcessId()) replaced.renewed.missing.insert(process.rank);
@@ -431,6 +496,14 @@ DataInterfaces Cluster::data_interfaces(const std::set<std::string>& hosts) {
   // A run on one machine asks nobody: its head may be away.
   if (is_local) return loopback;
   return networks_.interfaces_of(hosts, status());
+}
+
+std::set<std::uint32_t> Cluster::missing_ranks(const MeshKey& mesh) const {
+  const std::lock_guard lock(mutex_);
+  std::set<std::uint32_t> missing;
+  for (const DeviceProcess& process : meshes_.at(mesh))
+    if (process.process.id == ProcessId()) missing.insert(process.rank);
+  return missing;
 }
 
 std::string Cluster::whereabouts(const MeshKey& mesh, std::uint32_t rank) const {
@@ -509,7 +582,7 @@ void Cluster::mesh_failed(const MeshFailure& failure) {
       // One that has been renewed meanwhile is mended.
       if (!first_failure_ && (!survives || meshes_.contains(key))) {
         first_failure_ = error;
-        first_death_ = failure.incident.in_short();
+        first_incident_ = failure.incident;
       }
       unexplained_ = false;
       changed_.notify_all();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,8 @@ struct OnHosts {
   std::vector<std::string> hosts;
   /// "KEY=VALUE" for the device processes, besides the cluster's own
   std::vector<std::string> environment = {};
+  /// By rank, the device of each process that is to start; empty: the head chooses among `hosts`.
+  std::vector<HostDevice> places = {};
 };
 
 struct ClusterOptions {
@@ -118,13 +121,22 @@ class Cluster final {
   /// What has failed last, in short: "worker1 device 0 died: SIGKILL", "worker1 died: SIGKILL";
   /// where no process has, the error itself.
   std::string what_died(const Error& error) const;
-  /// Until a failure is told, or for a while.
-  void wait_for_change(Nanoseconds within) const;
+  /// What has failed last; nothing where no process has.
+  std::optional<Incident> incident() const;
+  /// Returns whether a process of this owner's meshes is known not to run. Asks the head, which
+  /// asks the agents. Throws what the call of the head throws.
+  bool lacks_process();
+  /// Hosts, and which of their devices are free.
+  ClusterPlaces places();
+  /// Waits until ClusterPlaces::version differs from `seen`, another failure is told, `stop` is
+  /// requested, or `within` is over.
+  void wait_for_change(std::uint64_t seen, Nanoseconds within, const std::stop_token& stop);
   /// Ranks whose processes are of no use are missing after that, with the reason, where there are
   /// no devices for others, or those have died meanwhile: it can be asked again.
   struct Renewed {
     std::set<std::uint32_t> fresh, missing;
     std::string problem;
+    ErrorCode code = ErrorCode::kUnavailable;  ///< of the problem
   };
   /// The next epoch of a mesh: its actors that live go on, other ranks get new processes, on the
   /// hosts of `where` (spares last), and actors constructed with `args`. `broken`: ranks that are
@@ -165,6 +177,8 @@ class Cluster final {
   /// Network interfaces for tensors between these hosts and this process; see DataNetworks. The
   /// driver's thread.
   DataInterfaces data_interfaces(const std::set<std::string>& hosts);
+  /// Ranks for which the last renew() found no process.
+  std::set<std::uint32_t> missing_ranks(const MeshKey& mesh) const;
   /// "worker1 device 0 (pid 4121)".
   std::string whereabouts(const MeshKey& mesh, std::uint32_t rank) const;
   /// Tells the operator what the owner of a mesh has seen of a device: a warning in the log, and
@@ -234,6 +248,9 @@ class Cluster final {
     }
   }
   MeshProcesses spawn_processes(const MeshRequest& request);
+  void remember(const MeshKey& key, const std::vector<DeviceProcess>& processes);  // under mutex_
+  /// Tells the agents, which end this owner's processes and tell the next head.
+  void tell_agents(const RunEnd& end);
   void peer_gone(const ProcessRef& peer, const std::string& how);
   /// A device process that its agent says nothing of is silent here: the head is told.
   void peer_silent(const ProcessRef& peer, Nanoseconds silence);
@@ -269,7 +286,8 @@ class Cluster final {
   std::map<std::string, MeshKey> inherited_;              // guarded by mutex_: by name
   std::map<MeshKey, Error> failed_;                       // guarded by mutex_
   std::optional<Error> first_failure_;                    // guarded by mutex_
-  std::string first_death_;                               // guarded by mutex_: of that, in short
+  std::optional<Incident> first_incident_;                // guarded by mutex_: that
+  std::map<std::string, ProcessRef> agents_;              // guarded by mutex_: of all meshes so far
   bool lost_ = false;                                     // guarded by mutex_
   bool caps_told_ = false;                                // guarded by mutex_
   bool survives_ = false;                                 // guarded by mutex_: survive_deaths()

@@ -101,6 +101,13 @@ bool RecoveryConfig::is_spare(const std::string& host) const {
   return std::ranges::find(spares, host) != spares.end();
 }
 
+std::vector<std::string> RecoveryConfig::without_spares(const std::vector<HostSpec>& hosts) const {
+  std::vector<std::string> names;
+  for (const HostSpec& host : hosts)
+    if (!is_spare(host.name)) names.push_back(host.name);
+  return names;
+}
+
 RecoveryConfig parse_recovery(const ConfigNode& section, const std::vector<HostSpec>& hosts) {
   RecoveryConfig config;
   section.read("restarts", config.restarts, {.min = 0, .max = 1'000'000});

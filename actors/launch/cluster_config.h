@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/supervision/restart_limit.h"
+#include "actors/supervision/restart_budget.h"
 #include "core/base/clock.h"
 #include "core/config/config_document.h"
 #include "core/device/device_config.h"
@@ -47,13 +47,15 @@ struct ClusterConfig {
 
 /// The `recovery:` section of a run file: what becomes of a run of which something dies.
 struct RecoveryConfig {
-  std::size_t restarts = RestartLimit::kRestarts;  ///< At most so many within `within`; 0: none.
-  Nanoseconds within = RestartLimit::kWithin;
+  std::size_t restarts = RestartBudget::kRestarts;  ///< At most so many within `within`; 0: none.
+  Nanoseconds within = RestartBudget::kWithin;
   /// Hosts of `cluster:` that no mesh uses until another host is lost.
   std::vector<std::string> spares = {};
   bool waits = true;             ///< `if_too_few`: for devices, where too few are left; or fails.
   std::int64_t copy_every = 10;  ///< Steps between copies of the state in memory; 0: none.
   bool is_spare(const std::string& host) const;
+  /// Names of those that are no spares.
+  std::vector<std::string> without_spares(const std::vector<HostSpec>& hosts) const;
 };
 
 /// `hosts`: those of `cluster:`. Throws Error(kInvalidConfig) with all problems of the section.

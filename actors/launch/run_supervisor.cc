@@ -23,7 +23,7 @@
 #include "actors/launch/token.h"
 #include "actors/supervision/orphans.h"
 #include "actors/supervision/processes.h"
-#include "actors/supervision/restart_limit.h"
+#include "actors/supervision/restart_budget.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/system/system.h"
 #include "core/base/machine.h"
@@ -69,8 +69,7 @@ class RunSupervisor {
         programs_(run_.out / "logs" / kPrograms, hash_directory()),
         requests_(!run_.started_by.empty()),
         signals_([this](const ReceivedSignal& signal) { received(signal); }),
-        restarts_(run_.header.recovery.restarts, run_.header.recovery.within),
-        head_restarts_(run_.header.recovery.restarts, run_.header.recovery.within) {}
+        restarts_(run_.header.recovery.restarts, run_.header.recovery.within) {}
 
   int run() {
     adopt_orphans();
@@ -274,10 +273,10 @@ class RunSupervisor {
                      app_command(driver_program_, "driver", run_.run_file, {}, {}),
                      {},
                      ""};
-    spec.command.insert(
-        spec.command.end(),
-        {"--binary", run_.header.app.string(), "--head", run_.head, "--out", run_.out.string(),
-         "--name", "run " + run_.header.name, "--last-words", driver_said_.path()});
+    spec.command.insert(spec.command.end(),
+                        {"--binary", run_.header.app.string(), "--head", run_.head, "--out",
+                         run_.out.string(), "--name", "run " + run_.header.name, "--last-words",
+                         driver_said_.path(), "--restarts", restarts_.path()});
     if (!run_.started_by.empty())
       spec.command.insert(spec.command.end(), {"--started-by", run_.started_by});
     if (!run_.checked.empty()) spec.command.insert(spec.command.end(), {"--checked", run_.checked});
@@ -331,7 +330,9 @@ class RunSupervisor {
           break;
         case SupervisorEvent::Kind::kHeadDied:
           if (!interrupted && restart_head(event->evidence)) break;
-          if (!first_cause && !event->evidence.orderly()) first_cause = head_cause(event->evidence);
+          if (!first_cause && !event->evidence.orderly())
+            first_cause = refusal_.empty() ? head_cause(event->evidence)
+                                           : refusal_ + event->evidence.log_note();
           end_stopped(event->evidence);
           driver_must_end = clock.now() + kDriverGrace;
           break;
@@ -342,16 +343,13 @@ class RunSupervisor {
           host_died(*event);
           if (interrupted || restart_agent(*event)) break;
           // Nobody else would, and the run would wait for it.
-          if (!first_cause)
-            first_cause = too_often(fmt::format("the agent of {} (pid {}) {}", event->host,
-                                                event->evidence.pid, event->evidence.verdict()));
+          if (!first_cause) first_cause = refusal_;
           driver_must_end = clock.now() + kDriverGrace;
           break;
         case SupervisorEvent::Kind::kDriverEnded:
           if (!interrupted && !first_cause && restart_driver(event->evidence)) break;
           if (goes_on() && event->evidence.violent()) give_up_driver();
-          if (!first_cause && goes_on() && event->evidence.violent())
-            first_cause = too_often(driver_cause(driver_stopped_.value_or(event->evidence)));
+          if (!first_cause && !refusal_.empty()) first_cause = refusal_;
           if (!first_cause && driver_stopped_) first_cause = driver_cause(*driver_stopped_);
           tell_edits();
           return driver_ended(event->evidence, interrupted, std::move(first_cause));
@@ -395,9 +393,14 @@ class RunSupervisor {
     say(stderr, "{}\n", fitted_to(STDERR_FILENO, "weft: " + text));
   }
 
-  std::string too_often(const std::string& what) const {
-    return fmt::format("{}. That is more than recovery.restarts allows, {} within {}", what,
-                       restarts_.most(), format_seconds(in_seconds(restarts_.within())));
+  /// Which restart it is; nothing where there is none more, and refusal_ says why.
+  std::optional<std::size_t> admit(const std::string& host, const ExitEvidence& evidence,
+                                   const std::string& what) {
+    const SteadyClock clock;
+    const auto verdict = restarts_.admit(
+        {fmt::format("{} {}", host, evidence.pid), what, evidence.fault()}, clock.now());
+    if (!verdict.restart) refusal_ = restarts_.refusal(what, verdict);
+    return verdict.restart;
   }
 
   /// The next one of its name; the driver has what was lost replaced. False where it has died too
@@ -405,14 +408,13 @@ class RunSupervisor {
   bool restart_agent(const SupervisorEvent& event) {
     if (!local_ || !goes_on() || event.evidence.orderly() || !event.evidence.silence.empty())
       return true;  // of one that was stopped, the end comes as another event
-    const SteadyClock clock;
-    const auto number = restarts_.admit(clock.now());
+    const std::string what = fmt::format("the agent of {} (pid {}) {}", event.host,
+                                         event.evidence.pid, event.evidence.verdict());
+    const auto number = admit(event.host, event.evidence, what);
     if (!number) return false;
-    tell_restart(
-        "agent restarted",
-        fmt::format("the agent of {} (pid {}) {}; started again, restart {} of {}; log: {}",
-                    event.host, event.evidence.pid, event.evidence.verdict(), *number,
-                    restarts_.most(), event.evidence.log_file));
+    tell_restart("agent restarted",
+                 fmt::format("{}; started again, restart {} of {}; log: {}", what, *number,
+                             restarts_.most(), event.evidence.log_file));
     local_->restart_agent(event.host, system_->token());
     return true;
   }
@@ -430,11 +432,10 @@ class RunSupervisor {
   /// Whose own errors end the run; a death does not, where it can go on.
   bool restart_driver(const ExitEvidence& evidence) {
     if (!goes_on() || !evidence.violent()) return false;
-    const SteadyClock clock;
-    const auto number = restarts_.admit(clock.now());
+    const std::string what = driver_cause(driver_stopped_.value_or(evidence));
+    const auto number = admit("driver", evidence, what);
     if (!number) return false;
-    tell_restart("driver restarted", fmt::format("{}; started again, restart {} of {}",
-                                                 driver_cause(driver_stopped_.value_or(evidence)),
+    tell_restart("driver restarted", fmt::format("{}; started again, restart {} of {}", what,
                                                  *number, restarts_.most()));
     driver_stopped_.reset();
     ++driver_restarts_;
@@ -453,12 +454,12 @@ class RunSupervisor {
     }
     const ExitEvidence why = head_stopped_.value_or(evidence);
     head_stopped_.reset();
-    const SteadyClock clock;
-    const auto number = head_restarts_.admit(clock.now());
+    const std::string what = fmt::format("the head (pid {}) {}", why.pid, why.verdict());
+    const auto number = admit("head", why, what);
     if (!number) return false;
-    const std::string text = fmt::format(
-        "the head (pid {}) {}; started again, restart {} of {}, and the run goes on; log: {}",
-        why.pid, why.verdict(), *number, head_restarts_.most(), why.log_file);
+    const std::string text =
+        fmt::format("{}; started again, restart {} of {}, and the run goes on; log: {}", what,
+                    *number, restarts_.most(), why.log_file);
     tell_restart("head restarted", text);
     local_->restart_head(system_->token());
     return true;
@@ -527,8 +528,8 @@ class RunSupervisor {
   std::optional<HeadLink> head_;
   std::optional<Ear<HeadLink>::Open> open_;
   std::vector<SupervisorEvent> untold_;  // deaths of hosts, while the head was away
-  RestartLimit restarts_;                // of agents and drivers
-  RestartLimit head_restarts_;
+  RestartBudget restarts_;               // of all processes of the run; its drivers count in it too
+  std::string refusal_;                  // of the last restart that was one too many
   std::uint64_t driver_restarts_ = 0;
   std::optional<ExitEvidence> driver_stopped_;  // and has got SIGKILL
   std::optional<ExitEvidence> head_stopped_;    // and has got SIGKILL

@@ -20,6 +20,9 @@ bool is_ucx_stranger(const std::string& line) {
   return line.find("tcp_ep.c:") != std::string::npos && line.find("Assertion") != std::string::npos;
 }
 
+/// An exit status above that says which signal ended it, as a shell does.
+constexpr int kEndedBySignal = 128;
+
 std::string out_of_memory_at(const MemoryCap& cap) {
   return fmt::format("out of memory, at its cap of {} (cluster.memory, {})",
                      format_bytes(cap.bytes), to_string(cap.kind));
@@ -56,12 +59,55 @@ std::string ExitEvidence::cause() const {
   return text;
 }
 
+bool ExitEvidence::failed_by_itself() const {
+  if (!known || !silence.empty() || orderly() || oom_kills != 0) return false;
+  if (signal == 0 && status > kEndedBySignal) return false;
+  switch (signal) {
+    case 0:
+    case SIGABRT:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGSEGV:
+    case SIGSYS:
+    case SIGTRAP: return std::ranges::none_of(last_lines, is_ucx_stranger);
+    default: return false;
+  }
+}
+
+std::string ExitEvidence::fault() const {
+  if (!failed_by_itself()) return "";
+  const std::string what =
+      signal != 0 ? signal_name(signal) : fmt::format("exit status {}", status);
+  return last_lines.empty() ? what : what + ": " + without_numbers(last_lines.back());
+}
+
 std::string ExitEvidence::log_note() const {
   if (log_file.empty()) return "";
   if (last_lines.empty())
     return fmt::format("; log: {} ({})", log_file, log_read ? "empty" : "on that host; not read");
   return fmt::format("; log: {}, which ends with:\n  | {}", log_file,
                      fmt::join(last_lines, "\n  | "));
+}
+
+std::string without_numbers(const std::string& of) {
+  std::string text, word;
+  const auto end_word = [&] {
+    const bool number = std::ranges::any_of(word, [](char c) { return c >= '0' && c <= '9'; });
+    text += number ? "#" : word;
+    word.clear();
+  };
+  for (const char c : of) {
+    const bool in_word = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (in_word) {
+      word += c;
+      continue;
+    }
+    end_word();
+    text += c;
+  }
+  end_word();
+  return text;
 }
 
 std::string signal_name(int signal) {

@@ -43,6 +43,11 @@ struct ExitEvidence {
   void read_log();
   bool violent() const { return signal != 0; }
   bool orderly() const { return known && silence.empty() && signal == 0 && status == 0; }
+  /// A crash, or an exit status of its own: nobody outside has ended it.
+  bool failed_by_itself() const;
+  /// What a process that failed by itself has failed of, without numbers that differ from one time
+  /// to the next: "SIGABRT: ^terminate called after throwing ...". Empty for others.
+  std::string fault() const;
   /// "SIGKILL, kernel OOM counter +1, rss 61.8 GiB", "SIGKILL by the kernel: out of memory, at its
   /// cap of 256 MiB (cluster.memory, cgroup v1), rss 255 MiB", "exit status 3", "connection lost";
   /// of a silent one the silence.
@@ -59,6 +64,9 @@ struct ExitEvidence {
       &ExitEvidence::oom_kills, &ExitEvidence::cap, &ExitEvidence::at_cap, &ExitEvidence::log_file,
       &ExitEvidence::log_read, &ExitEvidence::last_lines);
 };
+
+/// The same text with "#" for each word that has a digit: times, process numbers, addresses.
+std::string without_numbers(const std::string& text);
 
 /// "SIGKILL" for 9, "signal 34" for one without a name.
 std::string signal_name(int signal);

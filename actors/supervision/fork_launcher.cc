@@ -88,10 +88,21 @@ class Descriptor final {
 int open_log(const ProcessSpec& spec) {
   if (spec.log_file.empty()) return -1;
   const int log = ::open(spec.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (log < 0)
-    throw_error(ErrorCode::kNotFound, "cannot write the log file {}: {}", spec.log_file.string(),
-                ::strerror(errno));
-  return log;
+  if (log >= 0) return log;
+  switch (errno) {
+    case EDQUOT:
+    case EIO:
+    case ENOSPC: return ::open("/dev/null", O_WRONLY | O_CLOEXEC);  // a log is not worth a process
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      throw_error(ErrorCode::kResourceExhausted, "cannot write the log file {}: {}",
+                  spec.log_file.string(), ::strerror(errno));
+    default:
+      throw_error(ErrorCode::kFailedPrecondition,
+                  "cannot write the log file {}: {}; make its folder again, writable for this user",
+                  spec.log_file.string(), ::strerror(errno));
+  }
 }
 
 /// The same above the numbers that a child uses.
@@ -315,8 +326,10 @@ pid_t ForkLauncher::start(const ProcessSpec& spec, Child& child) {
     ::waitpid(pid, nullptr, 0);
     if ((error & kNotInItsGroup) != 0)
       return start_without_groups(spec, child, error & ~kNotInItsGroup);
-    throw_error(ErrorCode::kNotFound, "cannot run {} as {}: {}", spec.command[0], spec.label,
-                ::strerror(error));
+    const bool passes = error == EAGAIN || error == ENOMEM || error == ETXTBSY || error == EMFILE ||
+                        error == ENFILE;
+    throw_error(passes ? ErrorCode::kResourceExhausted : ErrorCode::kFailedPrecondition,
+                "cannot run {} as {}: {}", spec.command[0], spec.label, ::strerror(error));
   }
   return pid;
 }

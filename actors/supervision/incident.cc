@@ -36,6 +36,17 @@ std::string Incident::in_short() const {
              : fmt::format("{}: {}", first.host, first.cause());
 }
 
+std::string Incident::process() const {
+  const Casualty& first = casualties.at(first_cause);
+  // Of a host that is lost, the evidence is that of its agent.
+  return fmt::format("{} {}", first.host, first.evidence.pid);
+}
+
+std::string Incident::fault() const {
+  const Casualty& first = casualties.at(first_cause);
+  return first.host_note.empty() ? first.evidence.fault() : "";
+}
+
 IncidentBook::Recorded IncidentBook::record(Casualty casualty) {
   for (std::size_t i = 0; i < incidents_.size(); ++i) {
     Incident& incident = incidents_[i];

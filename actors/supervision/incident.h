@@ -50,6 +50,12 @@ struct Incident {
   /// The first cause alone: "worker1 device 0 died: SIGKILL", or of a whole host "worker1 died:
   /// SIGKILL".
   std::string in_short() const;
+  /// "worker1 4121": the process that the first cause is the end of, a device or an agent, and its
+  /// host.
+  std::string process() const;
+  /// What that process has failed of by itself; see ExitEvidence::fault(). Empty for others, and
+  /// where its host is lost.
+  std::string fault() const;
   Error error() const { return Error(ErrorCode::kPeerDied, describe()); }
 
   static constexpr auto fields = weft::fields(&Incident::mesh, &Incident::epoch,

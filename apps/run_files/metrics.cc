@@ -109,8 +109,41 @@ std::vector<StepMetrics> read_metrics(const fs::path& path) {
 
 MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done)
     : path_(std::move(path)), steps_(read_metrics(path_)) {
+  go_back(steps_done);
+}
+
+MetricsFile::~MetricsFile() { close(); }
+
+void MetricsFile::close() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+void MetricsFile::go_back(std::int64_t steps_done) {
   std::erase_if(steps_, [&](const StepMetrics& m) { return m.step > steps_done; });
-  // What is kept goes to another file first, so that a crash here loses no line.
+  close();
+  problem_.reset();
+  try {
+    open();
+  } catch (const Error& error) {
+    problem_ = error;
+  }
+}
+
+/// The file then begins with the lines of steps(); what it lacks of them is held back.
+void MetricsFile::open() {
+  unwritten_.clear();
+  try {
+    open_another();
+  } catch (const Error&) {
+    // A full disk has no room for another file. The one that is there can be made shorter.
+    open_as_it_is();
+    write_held_back();
+  }
+}
+
+/// Writes all lines to another file first, so that a crash loses none.
+void MetricsFile::open_another() {
   fs::path temporary = path_;
   temporary += ".new";
   fd_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
@@ -122,12 +155,47 @@ MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done)
   try {
     write_fully(fd_, text, temporary);
     flush_fully(fd_, temporary);
-    fs::rename(temporary, path_);
-    size_ = text.size();
+    if (::rename(temporary.c_str(), path_.c_str()) != 0)
+      throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path_.string(),
+                  std::strerror(errno));
+    size_ = std::ssize(text);
   } catch (...) {
-    ::close(fd_);
+    close();
+    ::unlink(temporary.c_str());  // what it has written takes room
     throw;
   }
+}
+
+/// Cuts the file after its last line that is still right.
+void MetricsFile::open_as_it_is() {
+  std::ifstream in(path_, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  std::size_t kept = 0, right = 0;
+  for (; kept < steps_.size(); ++kept) {
+    const std::string line = to_json_line(steps_[kept]) + "\n";
+    if (text.compare(right, line.size(), line) != 0) break;
+    right += line.size();
+  }
+  for (std::size_t i = kept; i < steps_.size(); ++i) unwritten_ += to_json_line(steps_[i]) + "\n";
+  size_ = static_cast<std::int64_t>(right);
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd_ >= 0 && ::ftruncate(fd_, size_) == 0) return;
+  const int why = errno;
+  close();
+  throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path_.string(), std::strerror(why));
+}
+
+void MetricsFile::write_held_back() {
+  if (unwritten_.empty()) return;
+  try {
+    write_fully(fd_, unwritten_, path_);
+  } catch (...) {
+    // half a line, which the next one would be glued to
+    [[maybe_unused]] const int cut = ::ftruncate(fd_, size_);
+    throw;
+  }
+  size_ += std::ssize(unwritten_);
+  unwritten_.clear();
 }
 
 void copy_metrics(const fs::path& from, const fs::path& to) {
@@ -150,22 +218,27 @@ void copy_metrics(const fs::path& from, const fs::path& to) {
   ::close(fd);
 }
 
-void MetricsFile::flush() { flush_fully(fd_, path_); }
-
-MetricsFile::~MetricsFile() { ::close(fd_); }
-
 void MetricsFile::append(const StepMetrics& metrics) {
   steps_.push_back(metrics);
-  unwritten_ += to_json_line(metrics) + "\n";
   try {
-    write_fully(fd_, unwritten_, path_);
-  } catch (...) {
-    // half a line, which the next one would be glued to
-    [[maybe_unused]] const int cut = ::ftruncate(fd_, size_);
+    if (fd_ < 0) {
+      open();
+    } else {
+      unwritten_ += to_json_line(metrics) + "\n";
+      write_held_back();
+    }
+    problem_.reset();
+  } catch (const Error& error) {
+    problem_ = error;
     throw;
   }
-  size_ += unwritten_.size();
-  unwritten_.clear();
+}
+
+void MetricsFile::flush() {
+  if (fd_ < 0) open();
+  write_held_back();
+  problem_.reset();
+  flush_fully(fd_, path_);
 }
 
 }  // namespace weft::apps

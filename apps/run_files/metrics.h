@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
+
 namespace weft::apps {
 
 /// What one training step came to: a line of metrics.jsonl. A value.
@@ -44,30 +46,47 @@ void copy_metrics(const std::filesystem::path& from, const std::filesystem::path
 
 /// metrics.jsonl being written: each line is with the kernel when append() returns. One thread at a
 /// time.
+///
+/// A disk that refuses costs no line while this object lives: lines are held back, and written with
+/// the next one for which there is room.
 class MetricsFile {
  public:
-  /// A run that starts, or goes on after `steps_done` steps: later lines in the file are dropped,
-  /// for those steps come again. Throws Error(kUnavailable) if it cannot be written.
+  /// For a run that starts, or goes on after `steps_done` steps: as go_back(). Throws
+  /// Error(kDataLoss) as read_metrics() does.
   MetricsFile(std::filesystem::path path, std::int64_t steps_done);
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
   ~MetricsFile();
 
+  /// Drops the lines after `steps_done` steps, for those steps come again. Where the disk refuses,
+  /// problem() says so.
+  void go_back(std::int64_t steps_done);
+  /// Why lines are held back; nothing when the file has all lines.
+  const std::optional<Error>& problem() const { return problem_; }
+
   /// Throws Error(kUnavailable) when the disk refuses. The step counts in steps() all the same, and
   /// its line is tried again with the next one: the file has whole lines only, and when there is
   /// room again no line is missing.
   void append(const StepMetrics& metrics);
-  /// All lines are on the disk when it returns: before a checkpoint refers to their steps.
+  /// Writes what is held back, then flushes: all lines are on the disk when it returns, as a
+  /// checkpoint that refers to their steps needs. Throws Error(kUnavailable).
   void flush();
-  /// What the file holds, from step 1 on.
+  /// All steps from step 1 on, also those whose lines are held back.
   const std::vector<StepMetrics>& steps() const { return steps_; }
 
  private:
+  void open();
+  void open_another();
+  void open_as_it_is();
+  void write_held_back();
+  void close();
+
   std::filesystem::path path_;
   std::vector<StepMetrics> steps_;
-  int fd_ = -1;
-  std::int64_t size_ = 0;  ///< Of the whole lines in the file.
+  int fd_ = -1;            ///< -1: the file could not be opened yet.
+  std::int64_t size_ = 0;  ///< Bytes of the whole lines in the file.
   std::string unwritten_;  ///< Lines that the disk has refused.
+  std::optional<Error> problem_;
 };
 
 }  // namespace weft::apps

@@ -14,6 +14,7 @@
 
 #include "actors/launch/process_end.h"
 #include "actors/launch/run_events.h"
+#include "actors/recovery/run_recovery.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/run_files/run_directory.h"
 #include "apps/select/cluster_workers.h"
@@ -40,6 +41,8 @@ namespace weft::apps {
 namespace {
 
 constexpr int kDone = 0;
+/// Errors of files look like symptoms of a death.
+constexpr Nanoseconds kCauseWithin = std::chrono::seconds(3);
 
 SelectConfig read(const actors::AppRun& run) {
   if (run.config.empty())
@@ -93,9 +96,9 @@ std::optional<FileLock> lock_points(const SelectConfig& config, const actors::Ap
 }
 
 /// The store of the input's points; gives what is known of it, for the summary.
-nlohmann::ordered_json make_graph(actors::Cluster& cluster, const ClusterWorkersOptions& options,
-                                  const SelectConfig& config, const PreparedInput& prepared,
-                                  ProgressFile& progress,
+nlohmann::ordered_json make_graph(actors::Cluster& cluster, actors::RunRecovery& recovery,
+                                  const ClusterWorkersOptions& options, const SelectConfig& config,
+                                  const PreparedInput& prepared, ProgressFile& progress,
                                   const std::function<void(const std::string&)>& note) {
   const SteadyClock clock;
   const TimePoint began = clock.now();
@@ -122,7 +125,7 @@ nlohmann::ordered_json make_graph(actors::Cluster& cluster, const ClusterWorkers
   settings.memory = memory.cells;
   settings.exchange_budget = memory.exchange;
   plan.recall = config.recall;
-  ClusterWorkers<GraphWorker> workers(cluster, options);
+  ClusterWorkers<GraphWorker> workers(cluster, recovery, options);
   const GraphSummary summary =
       GraphRun(workers, plan,
                {.tell = note, .keep = [&](const GraphProgress& now) { progress.write(now); }})
@@ -311,16 +314,21 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
     std::fflush(screen.out);
   };
   if (run.doing) run.doing("selecting", actors::IfInterrupted::kEndsAtOnce);
-  std::vector<std::string> hosts;
-  for (const actors::HostSpec& host : config.cluster.hosts)
-    if (!config.recovery.is_spare(host.name)) hosts.push_back(host.name);
+  const std::vector<std::string> hosts = config.recovery.without_spares(config.cluster.hosts);
   const actors::RunEvents events(run.out);
   std::uint32_t recoveries = 0;
   const TimePoint began = clock.now();
+  // One for both meshes: of the second, hosts that were lost under the first are known.
+  actors::RunRecovery recovery(
+      cluster, {.config = config.recovery,
+                .hosts = hosts,
+                .budget = run.restarts,
+                .cause_within = kCauseWithin,
+                .on_wait = [&](const std::string& why) { note("waits for devices: " + why); },
+                .stop = run.stop});
   ClusterWorkersOptions options{.mesh = "graph",
-                                .hosts = std::move(hosts),
+                                .hosts = hosts,
                                 .workers = config.num_workers(),
-                                .recovery = config.recovery,
                                 .takes_over = run.restart > 0,
                                 .recovered = [&](const std::string& text) {
                                   ++recoveries;
@@ -341,10 +349,10 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
                      {"vectors", prepared->made_of},
                      {"data_digest", prepared->data_digest},
                      {"seconds", prepared->seconds}};
-    made["graph"] = make_graph(cluster, options, config, *prepared, progress, note);
+    made["graph"] = make_graph(cluster, recovery, options, config, *prepared, progress, note);
   }
   options.mesh = "select";
-  ClusterWorkers<SelectionWorker> workers(cluster, options);
+  ClusterWorkers<SelectionWorker> workers(cluster, recovery, options);
   const KnownPoints known = find_points(workers, config, note);
   making.reset();
   SelectionPlan plan = plan_of(config, known);

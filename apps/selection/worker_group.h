@@ -18,6 +18,8 @@ class WorkerGroup {
   /// Replaces what has died and connects all anew. Throws `why`, or something better, where that
   /// cannot be.
   virtual void recover(const Error& why) = 0;
+  /// A phase has come to its end.
+  virtual void phase_done() {}
   /// Of the next exchange among them: each is used once.
   std::uint64_t next_exchange() { return ++exchanges_; }
 
@@ -28,7 +30,9 @@ class WorkerGroup {
     while (true) {
       std::optional<Error> problem;
       try {
-        return phase(all().within(actors::kNoDeadline));
+        auto result = phase(all().within(actors::kNoDeadline));
+        phase_done();
+        return result;
       } catch (const Error& error) {
         problem = error;
       }

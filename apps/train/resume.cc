@@ -41,7 +41,9 @@ std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
        .take_over_metrics =
            [&] {
              if (!same && fs::exists(theirs)) copy_metrics(theirs, own);
-             MetricsFile(own, step);  // drops the lines after it
+             // drops the lines after it
+             if (const MetricsFile metrics(own, step); metrics.problem())
+               throw Error(*metrics.problem());
            }});
 }
 
@@ -154,7 +156,14 @@ Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
     tell_inherited(environment, restored.step);
     return {restored.step, path, checkpoint.step};
   }
-  const auto aside = take_over(path, checkpoint.step, environment.directory, run.restarted);
+  std::optional<fs::path> aside;
+  try {
+    aside = take_over(path, checkpoint.step, environment.directory, run.restarted);
+  } catch (const Error& error) {
+    // The next driver of a run goes on in its own folder, which leads to its newest checkpoint.
+    if (!run.restarted || error.code() != ErrorCode::kUnavailable) throw;
+    say(environment.screen.out, "  {}; training goes on without it\n", error.message());
+  }
   say(environment.screen.out, "  resumed from {}, after step {}\n", path.string(), checkpoint.step);
   if (aside)
     say(environment.screen.out, "  what this run had after step {} has moved to {}\n",

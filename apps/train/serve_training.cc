@@ -19,6 +19,7 @@
 #include "actors/launch/ear.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/run_events.h"
+#include "actors/recovery/run_recovery.h"
 #include "apps/run_files/checkpoint.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/run_files/run_directory.h"
@@ -245,20 +246,17 @@ void note_missing_gpus(DeviceKind kind) {
         support.missing);
 }
 
-/// `note`: told what a recovery waits for, and of one before the first step.
+/// `note`: told of a recovery before the first step.
 mesh::GroupOptions group_options(const RunConfig& config, const actors::AppRun& run,
+                                 actors::RunRecovery& recovery,
                                  const std::function<void(const std::string&)>& note) {
   mesh::GroupOptions options;
   options.seed = config.seed;
   options.device = config.cluster.device;
   options.progress = {config.cluster.no_progress, config.cluster.longest_op};
   options.recovery = {
-      .restarts = config.recovery.restarts,
-      .within = config.recovery.within,
-      .spares = config.recovery.spares,
-      .waits = config.recovery.waits,
+      .run = &recovery,
       .copy_every = config.recovery.copy_every,
-      .on_wait = [note](const std::string& why) { note("waits for devices: " + why); },
       .on_early_recovery =
           [note,
            events = actors::RunEvents(run.out)](const mesh::TrainingEngine::Recovered& recovered) {
@@ -269,7 +267,6 @@ mesh::GroupOptions group_options(const RunConfig& config, const actors::AppRun& 
             note(text);
             events.add({"recovered", text});
           },
-      .stop = run.stop,
       .takes_over = run.restart > 0};
   return options;
 }
@@ -392,13 +389,19 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   print_row(screen, "stages", stages_text(config.layout));
   print_row(screen, "pipeline", pipeline_text(config.layout));
 
+  const auto note = [&](const std::string& problem) {
+    say(screen.out, "\n  {}\n", problem);
+    std::fflush(screen.out);
+  };
+  actors::RunRecovery recovery(
+      cluster, {.config = config.recovery,
+                .hosts = config.recovery.without_spares(config.cluster.hosts),
+                .budget = run.restarts,
+                .reconnects = true,
+                .on_wait = [note](const std::string& why) { note("waits for devices: " + why); },
+                .stop = run.stop});
   mesh::MeshGroup devices(cluster, config.layout, config.model.graphs, data.batches,
-                          group_options(config, run,
-                                        [&](const std::string& problem) {
-                                          say(screen.out, "\n  {}\n", problem);
-                                          std::fflush(screen.out);
-                                        }),
-                          std::move(plan));
+                          group_options(config, run, recovery, note), std::move(plan));
   if (const std::string gpus = mesh::describe_gpu_transfers(devices.plan()); !gpus.empty())
     print_row(screen, "GPUs", gpus);
   if (const std::string& why = devices.plan().no_copies_because; !why.empty())

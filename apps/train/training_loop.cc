@@ -69,6 +69,7 @@ class Loop {
         first_(resumed.steps_done + 1),
         last_sound_(resumed.steps_done),
         resumed_from_(resumed.from),
+        metrics_(environment.directory.metrics(), resumed.steps_done),
         store_(environment.directory.checkpoints(), run.checkpoint.keep),
         turns_(store_, engine, environment.clock),
         progress_(environment.screen, environment.clock, resumed.steps_done, run.training.steps) {
@@ -81,7 +82,7 @@ class Loop {
                 .unit = run.unit,
                 .checkpoint_step = resumed.checkpoint_step};
     summary_.steps = resumed.steps_done;
-    metrics_.emplace(environment.directory.metrics(), resumed.steps_done);
+    tell_metrics_problem();
     if (resumed.from) store_.follow(*resumed.from);
     if (run.checkpoint.best) best_.emplace(environment.directory, resumed);
   }
@@ -231,8 +232,8 @@ class Loop {
         restore_newest(stored ? &*stored : nullptr, kept_step, engine_, engine_failed_).step;
     engine_failed_ = false;
     // Those steps come again.
-    metrics_.reset();
-    metrics_.emplace(environment_.directory.metrics(), step);
+    metrics_.go_back(step);
+    tell_metrics_problem();
     summary_.steps = step;
     last_sound_ = std::min(last_sound_, step);
     checkpoint_due_ = false;
@@ -282,7 +283,7 @@ class Loop {
     m.exposed_transfer_seconds = result.exposed_transfer_seconds / result.devices;
     m.resharded_bytes = result.reshard_bytes;
     if (validates_after(run_.training, step)) m.validation_loss = validate();
-    try_metrics([&] { metrics_->append(m); });
+    try_metrics([&] { metrics_.append(m); });
     summary_.steps = step;
     settle(turns_.poll(), OnRefusal::kGoOn);
     progress_.step(m);
@@ -401,7 +402,7 @@ class Loop {
                         format_seconds(waited), step, before->step));
     }
     checkpoint_due_ = false;
-    try_metrics([&] { metrics_->flush(); });
+    try_metrics([&] { metrics_.flush(); });
     by_engine([&] {
       turns_.begin({step, run_.seed, run_.model_digest, parameter_list(engine_.graph())}, old_ones);
     });
@@ -459,10 +460,17 @@ class Loop {
     try {
       write();
     } catch (const Error& error) {
-      if (!std::exchange(metrics_refused_, true))
-        progress_.note("  " + error.message() +
-                       "; training goes on, and its lines are written when that works again");
+      tell_metrics_problem(error);
     }
+  }
+
+  void tell_metrics_problem(const Error& error) {
+    if (!std::exchange(metrics_refused_, true))
+      progress_.note("  " + error.message() +
+                     "; training goes on, and its lines are written when that works again");
+  }
+  void tell_metrics_problem() {
+    if (metrics_.problem()) tell_metrics_problem(*metrics_.problem());
   }
 
   /// Writes the last checkpoint, or, where the configuration wants none and the app shows
@@ -560,10 +568,9 @@ class Loop {
   }
 
   void leave_reports() {
-    if (!metrics_) return;  // it has failed while it went back
-    summarize(metrics_->steps(), summary_);
+    summarize(metrics_.steps(), summary_);
     write_text(environment_.directory.summary(), to_json(summary_));
-    draw_losses(metrics_->steps(), run_.baseline, run_.name + ": loss")
+    draw_losses(metrics_.steps(), run_.baseline, run_.name + ": loss")
         .write(environment_.directory.loss_plot());
   }
 
@@ -582,8 +589,8 @@ class Loop {
   bool told_to_wait_ = false;     ///< That a checkpoint was not written when the next was due.
   bool engine_failed_ = false;    ///< What was thrown last came from there.
   const std::optional<fs::path> resumed_from_;
-  std::optional<MetricsFile> metrics_;  ///< Made anew where training goes back.
-  std::optional<BestValues> best_;      ///< Where the run keeps them.
+  MetricsFile metrics_;
+  std::optional<BestValues> best_;  ///< Where the run keeps them.
   CheckpointStore store_;
   CheckpointTurns turns_;
   Nanoseconds paused_before_ = Nanoseconds::zero();  ///< For checkpoints, up to the last step.

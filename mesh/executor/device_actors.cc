@@ -17,7 +17,15 @@ constexpr Nanoseconds kAskAgainWithin = std::chrono::seconds(1);
 
 }  // namespace
 
-void DeviceActors::spawn(const MeshConfig& mesh, const actors::OnHosts& where) {
+std::vector<actors::RunMeshes::Wanted> DeviceActors::wanted() const {
+  std::vector<Wanted> wanted;
+  for (const MeshConfig& mesh : wanted_)
+    wanted.push_back({mesh.name, MeshShape(mesh.axes), mesh.hosts});
+  return wanted;
+}
+
+void DeviceActors::start_next(const actors::OnHosts& where) {
+  const MeshConfig& mesh = wanted_.at(meshes_.size());
   actors::MeshKey key;
   meshes_.push_back(
       cluster_.spawn<DeviceActor>(key, mesh.name, MeshShape(mesh.axes), where, batches_));
@@ -27,26 +35,13 @@ void DeviceActors::spawn(const MeshConfig& mesh, const actors::OnHosts& where) {
     fresh_ranks_.back().insert(static_cast<std::uint32_t>(rank));
 }
 
-void DeviceActors::spawn(const LayoutConfig& layout, const std::vector<std::string>& spares) {
-  for (const MeshConfig& mesh : layout.meshes) {
-    // A host may have died since all have joined.
-    actors::OnHosts where{mesh.hosts};
-    if (!spares.empty() && !mesh.hosts.empty())
-      if (Candidates here = hosts_for(mesh, {spares}, Placed::kNotYet);
-          here.devices >= MeshShape(mesh.axes).size())
-        where = std::move(here.where);
-    spawn(mesh, where);
-  }
-  find_places();
-}
-
-void DeviceActors::take_over(const LayoutConfig& layout) {
+void DeviceActors::take_over() {
   bool whole = true;
-  for (const MeshConfig& mesh : layout.meshes) {
+  for (const MeshConfig& mesh : wanted_) {
     actors::MeshKey key;
     auto taken = cluster_.take_over<DeviceActor>(key, mesh.name, MeshShape(mesh.axes));
     whole = whole && taken;
-    if (!whole) continue;  // spawned in this order; it ends here if it was there
+    if (!whole) continue;  // started in this order; it ends here if it was there
     meshes_.push_back(std::move(*taken));
     keys_.push_back(key);
     fresh_ranks_.emplace_back();
@@ -55,38 +50,8 @@ void DeviceActors::take_over(const LayoutConfig& layout) {
   if (!whole) inherited_places_.clear();
 }
 
-DeviceActors::Candidates DeviceActors::hosts_for(
-    const MeshConfig& mesh, const std::vector<std::vector<std::string>>& others, Placed placed) {
-  const actors::ClusterStatus status = cluster_.status();
-  Candidates candidates;
-  const auto add = [&](const actors::HostStatus& host) {
-    if (host.away_seconds || host.suspect ||
-        std::ranges::find(candidates.where.hosts, host.offer.name) != candidates.where.hosts.end())
-      return;
-    candidates.devices += host.offer.devices;
-    candidates.where.hosts.push_back(host.offer.name);
-    candidates.usable += std::ranges::count_if(host.device_users, [&](const std::string& user) {
-      return user.empty() || user.starts_with(mesh.name + "[");
-    });
-  };
-  const auto add_all = [&](const std::vector<std::string>& names) {
-    for (const std::string& name : names)
-      for (const actors::HostStatus& host : status.hosts)
-        if (host.offer.name == name) add(host);
-  };
-  if (mesh.hosts.empty()) {
-    for (const actors::HostStatus& host : status.hosts) add(host);
-    return candidates;
-  }
-  add_all(mesh.hosts);
-  // Devices of its own may become free in a moment, and another mesh need the others.
-  for (const std::vector<std::string>& names : others)
-    if (placed == Placed::kBefore || candidates.devices < MeshShape(mesh.axes).size())
-      add_all(names);
-  return candidates;
-}
-
-std::vector<std::set<std::uint32_t>> DeviceActors::find_broken(Nanoseconds patience) const {
+std::vector<std::set<std::uint32_t>> DeviceActors::find_broken() {
+  reserve_.release();  // for connections to others that take the place of the dead
   std::vector<std::set<std::uint32_t>> broken(meshes_.size());
   const auto ask = [&](std::size_t mesh, std::uint32_t rank, Nanoseconds within) {
     return meshes_[mesh].rank(rank).within(within).call<&DeviceActor::clock>();
@@ -102,7 +67,7 @@ std::vector<std::set<std::uint32_t>> DeviceActors::find_broken(Nanoseconds patie
   std::vector<std::vector<actors::Future<std::int64_t>>> asked(meshes_.size());
   for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh)
     for (std::uint32_t rank = 0; rank < meshes_[mesh].size(); ++rank)
-      asked[mesh].push_back(ask(mesh, rank, patience));
+      asked[mesh].push_back(ask(mesh, rank, patience_));
   for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh) {
     for (std::uint32_t rank = 0; rank < meshes_[mesh].size(); ++rank) {
       if (answers(asked[mesh][rank])) continue;
@@ -114,66 +79,17 @@ std::vector<std::set<std::uint32_t>> DeviceActors::find_broken(Nanoseconds patie
   return broken;
 }
 
-std::string DeviceActors::renew(const LayoutConfig& layout, const std::vector<std::string>& spares,
-                                Nanoseconds patience) {
-  reserve_.release();
-  fresh_ranks_.resize(meshes_.size());
-  missing_.resize(layout.meshes.size());
-  // Spares first. What a mesh has left, as its host was away, is free for others.
-  std::vector<std::vector<std::string>> others = {spares};
-  for (const MeshConfig& mesh : layout.meshes) others.push_back(mesh.hosts);
-  // Before devices are there it would come to nothing again. Those of the mesh's own dead become
-  // free when it is asked.
-  for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
-    const MeshConfig& mesh = layout.meshes[m];
-    if (missing_[m] > 0 &&
-        hosts_for(mesh, others, Placed::kBefore).usable < MeshShape(mesh.axes).size())
-      return problem_;
-  }
-  const std::vector<std::set<std::uint32_t>> broken = find_broken(patience);
-  std::string problem;
-  for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
-    const MeshConfig& mesh = layout.meshes[m];
-    const actors::OnHosts where =
-        hosts_for(mesh, others, m < meshes_.size() ? Placed::kBefore : Placed::kNotYet).where;
-    missing_[m] = 0;
-    if (where.hosts.empty()) {
-      problem = fmt::format(
-          "none of the hosts of mesh '{}' is here: {}", mesh.name,
-          mesh.hosts.empty() ? "there is none" : fmt::format("{}", fmt::join(mesh.hosts, ", ")));
-      break;
-    }
-    try {
-      if (m >= meshes_.size()) {
-        spawn(mesh, where);
-        continue;
-      }
-      const auto renewed =
-          cluster_.renew<DeviceActor>(meshes_[m], keys_[m], where, broken[m], batches_);
-      fresh_ranks_[m].insert(renewed.fresh.begin(), renewed.fresh.end());
-      if (!renewed.missing.empty()) {
-        missing_[m] = renewed.problem.empty() ? 0 : renewed.missing.size();
-        problem = renewed.problem.empty() ? "another device died meanwhile" : renewed.problem;
-        break;
-      }
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::kResourceExhausted ||
-          error.code() == ErrorCode::kUnavailable) {
-        problem = error.message();
-        break;
-      }
-      if (error.code() != ErrorCode::kNotFound) throw;
-      // Nothing is left of it, and so of those after it, which are spawned in this order.
-      meshes_.erase(meshes_.begin() + static_cast<std::ptrdiff_t>(m), meshes_.end());
-      keys_.resize(m);
-      fresh_ranks_.resize(m);
-      problem = error.message();
-      break;
-    }
-  }
-  problem_ = problem;
-  if (problem.empty()) find_places();
-  return problem;
+actors::Cluster::Renewed DeviceActors::renew(std::size_t mesh, const actors::OnHosts& where,
+                                             const std::set<std::uint32_t>& broken) {
+  auto renewed = cluster_.renew<DeviceActor>(meshes_[mesh], keys_[mesh], where, broken, batches_);
+  fresh_ranks_[mesh].insert(renewed.fresh.begin(), renewed.fresh.end());
+  return renewed;
+}
+
+void DeviceActors::drop_from(std::size_t mesh) {
+  meshes_.erase(meshes_.begin() + static_cast<std::ptrdiff_t>(mesh), meshes_.end());
+  keys_.resize(mesh);
+  fresh_ranks_.resize(mesh);
 }
 
 void DeviceActors::find_places() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/launch/cluster.h"
+#include "actors/recovery/run_recovery.h"
 #include "core/base/descriptors.h"
 #include "mesh/executor/driver_participant.h"
 #include "mesh/executor/open_collectives.h"
@@ -22,26 +23,29 @@ namespace weft::mesh {
 ///
 /// Owned by the driver; one thread at a time, but for all(), names(), names_with_places() and
 /// report().
-class DeviceActors final {
+class DeviceActors final : public actors::RunMeshes {
  public:
-  /// `batches` is what OpenBatches takes.
-  DeviceActors(actors::Cluster& cluster, std::vector<std::byte> batches)
-      : cluster_(cluster), batches_(std::move(batches)) {}
+  /// `batches` is what OpenBatches takes. A device that does not answer within `patience` is taken
+  /// for dead.
+  DeviceActors(actors::Cluster& cluster, const std::vector<MeshConfig>& meshes,
+               std::vector<std::byte> batches, Nanoseconds patience)
+      : cluster_(cluster), wanted_(meshes), batches_(std::move(batches)), patience_(patience) {}
 
-  /// Starts a device process per rank, with an actor in each; on spares where hosts have died.
-  void spawn(const LayoutConfig& layout, const std::vector<std::string>& spares);
   /// For a driver that was started again: the devices of the one before it, as it has left them.
-  /// renew() comes next.
-  void take_over(const LayoutConfig& layout);
+  void take_over();
+  /// A device process per rank, with an actor in each.
+  std::vector<Wanted> wanted() const override;
+  std::vector<actors::MeshKey> keys() const override { return keys_; }
+  std::vector<std::set<std::uint32_t>> find_broken() override;
+  void start_next(const actors::OnHosts& where) override;
+  actors::Cluster::Renewed renew(std::size_t mesh, const actors::OnHosts& where,
+                                 const std::set<std::uint32_t>& broken) override;
+  void drop_from(std::size_t mesh) override;
+  /// Numbers the devices, all of which are there.
+  void find_places();
   /// Where those were placed; empty where some mesh of the layout was not there.
   const MeshPlaces& inherited_places() const { return inherited_places_; }
-  /// After deaths: those that live and answer go on in the next epoch of their mesh, others get new
-  /// processes; also where spawn() has thrown, or has not been called. A device that does not
-  /// answer within `patience` is taken for dead. Why some are still missing, so that it is to be
-  /// asked again; or empty.
-  std::string renew(const LayoutConfig& layout, const std::vector<std::string>& spares,
-                    Nanoseconds patience);
-  /// Since the call of spawn() or renew() that came to an end: the devices that are new.
+  /// Since the call of find_places() before the last one: the devices that are new.
   const std::set<transfer::DeviceId>& fresh() const { return fresh_; }
   /// Where the head has placed them.
   const MeshPlaces& places() const { return places_; }
@@ -68,26 +72,12 @@ class DeviceActors final {
   void report(transfer::DeviceId device, const std::string& kind, const std::string& line) const;
 
  private:
-  void find_places();
-  /// Its hosts, then the others, as far as they are here; and how many devices are there, and
-  /// free or its own.
-  /// Where it is not placed yet, others only if those before them have too few devices.
-  struct Candidates {
-    actors::OnHosts where;
-    std::int64_t devices = 0;
-    std::int64_t usable = 0;
-  };
-  enum class Placed : std::uint8_t { kNotYet, kBefore };
-  Candidates hosts_for(const MeshConfig& mesh, const std::vector<std::vector<std::string>>& others,
-                       Placed placed);
-  void spawn(const MeshConfig& mesh, const actors::OnHosts& where);
-  /// By mesh, the ranks that do not answer.
-  std::vector<std::set<std::uint32_t>> find_broken(Nanoseconds patience) const;
-
   static constexpr int kReservedDescriptors = 32;
 
   actors::Cluster& cluster_;
+  const std::vector<MeshConfig> wanted_;
   const std::vector<std::byte> batches_;
+  const Nanoseconds patience_;
   ActorMeshes meshes_;
   std::vector<std::set<std::uint32_t>> fresh_ranks_;            ///< By mesh.
   std::vector<actors::MeshKey> keys_;                           ///< By mesh.
@@ -98,8 +88,6 @@ class DeviceActors final {
   std::vector<std::string> names_;                 ///< By DeviceId.
   std::vector<int> slots_;                         ///< By DeviceId; see DeviceSetup.
   std::map<std::string, std::string> machine_of_;  ///< By host.
-  std::vector<std::size_t> missing_;               ///< By mesh: ranks that no device was found for.
-  std::string problem_;                            ///< Then.
   std::set<transfer::DeviceId> fresh_;
   std::uint64_t epoch_ = 0;  ///< Grows with each epoch of any mesh.
 };

@@ -26,6 +26,15 @@ constexpr Nanoseconds kCauseWithin = std::chrono::milliseconds(500);
 /// How long a device that may be stuck is given to say where it stands.
 constexpr Nanoseconds kAnswerWithin = std::chrono::seconds(2);
 
+/// A device that lives is done with what it was at, after a death elsewhere.
+constexpr Nanoseconds kAnswersAgainWithin = std::chrono::seconds(10);
+
+actors::RunRecoveryOptions no_restarts() {
+  actors::RunRecoveryOptions options;
+  options.config.restarts = 0;
+  return options;
+}
+
 /// Driver's clock minus the device's, from the quickest of a few round trips.
 std::int64_t measure_clock(const actors::ActorRef<DeviceActor>& actor) {
   std::int64_t best = std::numeric_limits<std::int64_t>::max(), offset = 0;
@@ -75,19 +84,20 @@ MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const
       options_(options),
       layout_(layout),
       model_(model),
-      devices_(cluster, batches),
-      restarts_(options.recovery.restarts, options.recovery.within) {
-  if (options_.recovery.restarts > 0) cluster_.survive_deaths();
+      none_(cluster, no_restarts()),
+      recovery_(options.recovery.run != nullptr ? *options.recovery.run : none_),
+      devices_(cluster, layout.meshes, batches,
+               std::max<Nanoseconds>(kAnswersAgainWithin, options.progress.no_progress)) {
   std::optional<Error> error;
   try {
     guarded([&] {
       if (options_.recovery.takes_over) {
-        devices_.take_over(layout_);
-        replace_the_dead();
-        cluster_.forgive();
+        devices_.take_over();
+        recovery_.take_over(devices_);
       } else {
-        devices_.spawn(layout_, options_.recovery.spares);
+        recovery_.start(devices_);
       }
+      devices_.find_places();
       begin(std::move(planned));
     });
     if (const auto slot = newest_kept()) inherited_step_ = kept_[*slot].step;
@@ -95,9 +105,7 @@ MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const
   } catch (const Error& thrown) {
     error = thrown;
   }
-  // All hosts have joined before this: one that is not known has died since.
-  const bool host_lost = options_.recovery.restarts > 0 && error->code() == ErrorCode::kNotFound;
-  if (!recovers_from(*error) && !host_lost) throw Error(*error);
+  if (!recovers_from(*error)) throw Error(*error);
   const Recovered recovered = recover(*error);
   inherited_step_ = recovered.kept_step;
   if (options_.recovery.on_early_recovery) options_.recovery.on_early_recovery(recovered);
@@ -209,6 +217,7 @@ StepResult MeshGroup::run(StepRequest request) {
     remember_traces(reports);
     StepResult result = combine(reports);
     if (!trains) return result;
+    recovery_.step_done();
     if (options_.follow_network && ++steps_ == next_look_) {
       next_look_ *= 2;
       result.note = follow_network(result.egress_rates);

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/supervision/restart_limit.h"
+#include "actors/recovery/run_recovery.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "mesh/costs/schedule_tuner.h"
@@ -26,17 +26,11 @@ namespace weft::mesh {
 
 /// What becomes of a group whose devices die. A value, but for whom it tells.
 struct RecoveryOptions {
-  std::size_t restarts = 0;  ///< At most so many within `within`; 0: an error is final.
-  Nanoseconds within = std::chrono::minutes(10);
-  std::vector<std::string> spares = {};  ///< Hosts that take the place of others.
-  /// Where too few devices are left: waits for others for ever, or not long.
-  bool waits = true;
+  /// Of the whole run; outlives the group. Null: an error is final.
+  actors::RunRecovery* run = nullptr;
   std::int64_t copy_every = 10;  ///< Steps, between copies of the state in memory; 0: none.
-  /// Told what it waits for, now and then. May be empty.
-  std::function<void(const std::string&)> on_wait = {};
   /// Told of a recovery while the group begins, as nobody asks for it then. May be empty.
   std::function<void(const TrainingEngine::Recovered&)> on_early_recovery = {};
-  std::stop_token stop = {};  ///< Nobody wants it any more.
   /// The driver before this one has died, and hosts may have too: begins as it would go on.
   bool takes_over = false;
 };
@@ -105,7 +99,6 @@ class MeshGroup final : public TrainingEngine {
                         std::optional<TrainingPlan> planned) const;
   void begin(std::optional<TrainingPlan> planned);
   void begin_again();
-  void replace_the_dead();
   void leave_memory_free();
   std::optional<std::string> find_short_machine() const;
   void cancel_collectives(const Error& why);
@@ -149,6 +142,8 @@ class MeshGroup final : public TrainingEngine {
   const LayoutConfig layout_;  ///< As asked for.
   const ModelGraphs model_;
   const SteadyClock clock_;
+  actors::RunRecovery none_;  ///< For a group that ends with the first death.
+  actors::RunRecovery& recovery_;
   DeviceActors devices_;
   TrainingPlan plan_;
   transfer::CommunicatorLedger ledger_;
@@ -198,8 +193,6 @@ class MeshGroup final : public TrainingEngine {
   std::uint64_t notes_ = 0;  ///< Left so far, also by drivers before this one.
   std::optional<KeptNote> inherited_;
   std::int64_t inherited_step_ = 0;
-  actors::RestartLimit restarts_;
-  std::vector<std::string> causes_;  ///< Of all restarts.
 };
 
 }  // namespace weft::mesh

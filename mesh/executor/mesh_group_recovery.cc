@@ -19,18 +19,6 @@
 #include "mesh/executor/mesh_group.h"
 
 namespace weft::mesh {
-namespace {
-
-/// A device that lives is done with what it was at, after a death elsewhere.
-constexpr Nanoseconds kAnswersAgainWithin = std::chrono::seconds(10);
-/// A host that somebody starts again joins again.
-constexpr Nanoseconds kHostsComeBackWithin = std::chrono::seconds(10);
-constexpr Nanoseconds kLookForHostsEvery = std::chrono::milliseconds(50);
-/// Waiting for devices.
-constexpr Nanoseconds kWorthTelling = std::chrono::seconds(2);
-constexpr Nanoseconds kTellEvery = std::chrono::seconds(30);
-
-}  // namespace
 
 /// With devices some of which are new. What others have in memory stays.
 void MeshGroup::begin_again() {
@@ -57,83 +45,28 @@ void MeshGroup::begin_again() {
   traces_.clear();
 }
 
-bool MeshGroup::recovers_from(const Error& error) const {
-  if (options_.recovery.restarts == 0 || options_.recovery.stop.stop_requested()) return false;
-  switch (error.code()) {
-    case ErrorCode::kPeerDied:
-    case ErrorCode::kUnavailable:
-    case ErrorCode::kDeadlineExceeded:
-    case ErrorCode::kStaleEpoch: return true;
-    default: return false;
-  }
-}
-
-/// Until no device is missing.
-void MeshGroup::replace_the_dead() {
-  const RecoveryOptions& recovery = options_.recovery;
-  const Nanoseconds patience =
-      std::max<Nanoseconds>(kAnswersAgainWithin, options_.progress.no_progress);
-  const TimePoint begun = clock_.now();
-  TimePoint tell = begun + kWorthTelling;
-  while (true) {
-    const std::string problem = devices_.renew(layout_, recovery.spares, patience);
-    if (problem.empty()) return;
-    const TimePoint now = clock_.now();
-    if (recovery.stop.stop_requested())
-      throw_error(ErrorCode::kCancelled, "interrupted while it waited for devices: {}", problem);
-    if (!recovery.waits && now - begun > kHostsComeBackWithin)
-      throw_error(ErrorCode::kResourceExhausted,
-                  "too few devices are left, and recovery.if_too_few is fail: {}", problem);
-    if (now > tell && recovery.on_wait) {
-      recovery.on_wait(problem);
-      tell = now + kTellEvery;
-    }
-    cluster_.wait_for_change(kLookForHostsEvery);
-  }
-}
+bool MeshGroup::recovers_from(const Error& error) const { return recovery_.recovers_from(error); }
 
 MeshGroup::Recovered MeshGroup::recover(const Error& why) {
-  Error error = why;
   give_up_hold();
-  while (true) {
-    Recovered recovered;
-    recovered.cause = cluster_.what_died(error);
-    causes_.push_back(recovered.cause);
-    const auto number = restarts_.admit(clock_.now());
-    if (!number) {
-      std::string all;
-      for (const std::string& cause : causes_) all += "\n  " + cause;
-      throw_error(ErrorCode::kFailedPrecondition,
-                  "{}\nThat is more than recovery.restarts allows, {} within {}:{}",
-                  error.message(), restarts_.most(), format_seconds(in_seconds(restarts_.within())),
-                  all);
-    }
-    recovered.restart = *number;
-    recovered.most = restarts_.most();
-    try {
-      guarded([&] {
-        cluster_.forgive();
-        replace_the_dead();
-        // A symptom may have come long before its cause.
-        recovered.cause = causes_.back() = cluster_.what_died(Error(error.code(), recovered.cause));
-        cluster_.forgive();
-        std::set<std::string> hosts;
-        for (const transfer::DeviceId device : devices_.fresh()) {
-          hosts.insert(devices_.host_of(device));
-          outdated_.insert(device);
-          for (Kept& kept : kept_) kept.without.insert(device);
-        }
-        recovered.where = fmt::format("{}", fmt::join(hosts, ", "));
-        if (begun_) begin_again();
-        else begin({});
-        if (const auto slot = newest_kept()) recovered.kept_step = kept_[*slot].step;
-      });
-      return recovered;
-    } catch (const Error& thrown) {
-      if (!recovers_from(thrown)) throw;
-      error = thrown;
-    }
-  }
+  std::set<std::string> hosts;
+  const auto connect = [&] {
+    guarded([&] {
+      devices_.find_places();
+      for (const transfer::DeviceId device : devices_.fresh()) {
+        hosts.insert(devices_.host_of(device));
+        outdated_.insert(device);
+        for (Kept& kept : kept_) kept.without.insert(device);
+      }
+      if (begun_) begin_again();
+      else begin({});
+    });
+  };
+  const auto mended = recovery_.recover(why, devices_, connect);
+  Recovered recovered{mended.cause, fmt::format("{}", fmt::join(hosts, ", ")), mended.restart,
+                      mended.most};
+  if (const auto slot = newest_kept()) recovered.kept_step = kept_[*slot].step;
+  return recovered;
 }
 
 /// The newest first; compiled anew for whoever is new since then.

@@ -217,6 +217,38 @@ TEST_F(Select, OfTwoRunsAtOnceTheSecondFindsThePoints) {
   EXPECT_NE(one["graph"]["was_there"], two["graph"]["was_there"]);
 }
 
+TEST_F(Select, ASpareThatTookThePlaceOfAHostIsThereForBothSetsOfWorkers) {
+  std::vector<float> vectors(6000 * 16);
+  PhiloxStream random(7);
+  for (float& value : vectors) value = uniform_float(random() >> 32) - 0.5F;
+  write_npy(processes.directory() / "vectors.npy", 16, vectors);
+  processes.write("select.yaml", R"(name: chosen
+app: select
+cluster:
+  launcher: manual
+  hosts: [{name: worker0}, {name: worker1}, {name: worker2}]
+recovery: {spares: [worker2]}
+input: {path: vectors.npy}
+selection: {budget: 10%, partitions: 8, rounds: 4}
+scratch: scratch
+)");
+  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("Weft's head listens on ");
+  std::vector<RealProcesses::Process*> hosts;
+  for (const char* name : {"worker0", "worker1", "worker2"}) {
+    hosts.push_back(&processes.start("weft", {"join", address, "--name", name, "--devices", "1"}));
+    hosts.back()->word_after("has joined cluster");
+  }
+  auto& run = start("out", {"--head", address});
+  run.word_after("input: ");
+  ::kill(hosts[1]->pid, SIGKILL);
+  EXPECT_EQ(run.wait(), 0) << run.text();
+  EXPECT_THAT(run.text(), HasSubstr("worker1"));
+  EXPECT_EQ(summary("out")["chosen"], 600);
+  EXPECT_EQ(processes.run("weft", {"stop", "--head", address}).wait(), 0);
+  EXPECT_TRUE(processes.none_left());
+}
+
 TEST_F(Select, RowsOfParquetFilesAreChosenByTheirIds) {
   std::string problem = apps::parquet_problem();
   if (problem.empty()) problem = write_parquet_files(processes.directory());

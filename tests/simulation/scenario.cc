@@ -13,7 +13,7 @@
 namespace weft::simulation {
 namespace {
 
-constexpr int kWorkers = 2;
+constexpr int kWorkers = 2;  // that a run needs; where it has a spare, there is one more
 constexpr std::uint32_t kDevices = 2;
 constexpr std::uint16_t kHeadPort = 7077;
 constexpr std::string_view kAgentOf = "agent of ";
@@ -38,7 +38,8 @@ std::vector<std::string> with_token(std::vector<std::string> arguments) {
 Scenario::Scenario(Options options)
     : options_(std::move(options)),
       keeper_(keeper_of(options_.seed)),
-      training_{kWorkers * kDevices, 100, options_.plant, recovers()},
+      training_(training_of(options_.seed, options_.plant)),
+      workers_(kWorkers + static_cast<int>(std::ssize(training_.spares))),
       world_(options_.seed,
              [this](const std::vector<std::string>& arguments) {
                return tiny_main(world_, records_, training_, arguments);
@@ -47,7 +48,7 @@ Scenario::Scenario(Options options)
   world_.print_trace(options_.trace);
   if (!options_.calm) world_.set_loss(world_.chance(0.5) ? 0.001 : 0.02);
   if (!options_.calm && world_.chance(0.5))
-    for (int host = 0; host <= kWorkers; ++host)
+    for (int host = 0; host <= workers_; ++host)
       world_.set_clock(host, 1 + world_.random(-kClockDrift, kClockDrift) / 1e3,
                        world_.random_time(Nanoseconds::zero(), std::chrono::hours(1)));
   if (options_.plant == Plant::kLosesWakeup) world_.lose_wakeups(0.0005);
@@ -65,6 +66,19 @@ Scenario::Keeper Scenario::keeper_of(std::uint64_t seed) {
     case 7: return Keeper::kLocalRun;
     default: return Keeper::kNobody;
   }
+}
+
+TinyOptions Scenario::training_of(std::uint64_t seed, Plant plant) {
+  TinyOptions options;
+  options.devices = kWorkers * kDevices;
+  options.steps = 100;
+  options.plant = plant;
+  options.recovers = keeper_of(seed) != Keeper::kNobody;
+  options.joined = {worker_name(0), worker_name(1)};
+  // A mesh on each host, and one host more.
+  if (options.recovers && seed / 8 % 2 == 1) options.hosts = {worker_name(0), worker_name(1)};
+  if (!options.hosts.empty() && seed / 16 % 2 == 1) options.spares = {worker_name(kWorkers)};
+  return options;
 }
 
 void Scenario::violation(const std::string& what) { records_.violations.push_back(what); }
@@ -94,7 +108,7 @@ void Scenario::start_worker(int worker) {
 void Scenario::start_missing() {
   if (keeper_ == Keeper::kLocalRun) return;
   if (find("head") == 0) start_head();
-  for (int worker = 0; worker < kWorkers; ++worker)
+  for (int worker = 0; worker < workers_; ++worker)
     if (find(worker_name(worker)) == 0) start_worker(worker);
 }
 
@@ -108,9 +122,10 @@ ProcessNumber Scenario::start_run(const std::string& name) {
                       token_);
   const std::filesystem::path file = options_.scratch / (name + ".yaml");
   std::ofstream yaml(file);
-  yaml << "name: " << name << "\napp: /proc/self/exe\nrecovery: {restarts: 100}\n"
-       << "cluster:\n  hosts:\n";
-  for (int worker = 0; worker < kWorkers; ++worker)
+  yaml << "name: " << name << "\napp: /proc/self/exe\nrecovery: {restarts: 100"
+       << (training_.spares.empty() ? "" : ", spares: [" + training_.spares.front() + "]")
+       << "}\ncluster:\n  hosts:\n";
+  for (int worker = 0; worker < workers_; ++worker)
     yaml << fmt::format("    - {{name: {}, devices: {}}}\n", worker_name(worker), kDevices);
   yaml.close();
   return world_.run(
@@ -135,6 +150,12 @@ void Scenario::suspect_host(int host) {
 }
 
 bool Scenario::names_a_suspect(const std::string& error) const {
+  // A table of the hosts names those that are not there by leaving them out.
+  if (error.find("does not fit on") != std::string::npos)
+    for (int worker = 0; worker < workers_; ++worker)
+      if (suspects_.contains(worker_name(worker)) &&
+          error.find("  " + worker_name(worker) + " ") == std::string::npos)
+        return true;
   return std::ranges::any_of(
       suspects_, [&](const std::string& word) { return error.find(word) != std::string::npos; });
 }
@@ -143,7 +164,7 @@ bool Scenario::names_a_suspect(const std::string& error) const {
 void Scenario::keep_up() {
   world_.after(world_.random_time(std::chrono::milliseconds(20), std::chrono::seconds(10)), [this] {
     if (over_) return;
-    for (int worker = 0; worker < kWorkers; ++worker)
+    for (int worker = 0; worker < workers_; ++worker)
       if (find(worker_name(worker)) == 0 && !world_.is_dark(worker + 1)) start_worker(worker);
     if (find("head") == 0 && !world_.is_dark(0)) start_head();
     keep_up();
@@ -164,7 +185,7 @@ void Scenario::strike(TimePoint until) {
           : world_.random_time(std::chrono::seconds(2), longest);
   switch (world_.random(0, keeper_ == Keeper::kLocalRun ? 2 : 5)) {
     case 4: {
-      const int host = world_.random(0, kWorkers);
+      const int host = world_.random(0, workers_);
       ++beyond_head_;
       if (host == 0) ++beyond_recovery_;
       suspect_host(host);
@@ -207,8 +228,8 @@ void Scenario::strike(TimePoint until) {
       world_.after(lasts, [this, victim] { world_.go_on(victim); });
       return;
     default: {
-      const int from = world_.random(0, kWorkers);
-      const int to = (from + world_.random(1, kWorkers)) % (kWorkers + 1);
+      const int from = world_.random(0, workers_);
+      const int to = (from + world_.random(1, workers_)) % (workers_ + 1);
       const bool both = world_.chance(0.5);
       suspect_host(from);
       suspect_host(to);
@@ -226,9 +247,28 @@ void Scenario::strike(TimePoint until) {
 
 void Scenario::plan_faults(TimePoint until) {
   const int count = world_.random(1, 3);
+  // While its meshes start, or at any time.
+  const bool early = world_.chance(0.3);
+  const Nanoseconds latest =
+      early ? std::chrono::milliseconds(150) : std::chrono::milliseconds(2500);
   for (int i = 0; i < count; ++i)
-    world_.after(world_.random_time(std::chrono::milliseconds(1), std::chrono::milliseconds(2500)),
+    world_.after(world_.random_time(std::chrono::milliseconds(1), latest),
                  [this, until] { strike(until); });
+  if (keeper_ == Keeper::kOperator && world_.chance(0.3)) lose_head_at_the_end();
+}
+
+/// The head dies during the run's last steps, and the next one comes when the run has ended.
+void Scenario::lose_head_at_the_end() {
+  world_.after(std::chrono::milliseconds(10), [this] {
+    const Records::Run& run = records_.runs["first"];
+    // What a head could not write, its term too, the next one does not know.
+    if (over_ || run.done || suspects_.contains("disk")) return;
+    const ProcessNumber head = find("head");
+    if (run.kept_step < training_.steps - 20 || head == 0) return lose_head_at_the_end();
+    suspect(head);
+    faults_.push_back("head killed at the end");
+    world_.kill(head, "died: SIGKILL");
+  });
 }
 
 void Scenario::check_run(const std::string& name, ProcessNumber driver) {
@@ -261,7 +301,7 @@ void Scenario::check_end() {
   over_ = true;
   // The head ends as one that has died, and hosts leave without it.
   world_.signal(find("head"), SIGTERM, ClusterWorld::Sender::kSomebodyElse);
-  for (int worker = 0; worker < kWorkers; ++worker)
+  for (int worker = 0; worker < workers_; ++worker)
     world_.signal(find(worker_name(worker)), SIGTERM, ClusterWorld::Sender::kSomebodyElse);
   world_.run_until(world_.now() + kEndsWithin, [this] { return world_.processes().empty(); });
   for (const ProcessNumber process : world_.processes())
@@ -280,6 +320,9 @@ Scenario::Result Scenario::run() {
   const ProcessNumber first = start_run("first");
   world_.run_until(mended + kOverWithin, ended(first));
   check_run("first", first);
+  // The head has forgotten nothing, and nobody has ended the driver before it could say so.
+  records_.first_is_done =
+      records_.runs["first"].done && beyond_head_ == 0 && keeper_ != Keeper::kLocalRun;
   // Whatever was stopped or cut is not any more. What has ended an operator starts again.
   if (!options_.calm) world_.run_until(mended + std::chrono::seconds(1), [] { return false; });
   faults_.clear();

@@ -40,6 +40,7 @@ class Scenario final {
     kLocalRun,  ///< `weft run` everything, on one host.
   };
   static Keeper keeper_of(std::uint64_t seed);
+  static TinyOptions training_of(std::uint64_t seed, Plant plant);
   bool recovers() const { return keeper_ != Keeper::kNobody; }
   bool supervised() const { return keeper_ == Keeper::kRun || keeper_ == Keeper::kLocalRun; }
   void start_head();
@@ -49,6 +50,7 @@ class Scenario final {
   ProcessNumber start_run(const std::string& name);
   void plan_faults(TimePoint until);
   void strike(TimePoint until);
+  void lose_head_at_the_end();
   void check_run(const std::string& name, ProcessNumber driver);
   void check_end();
   void violation(const std::string& what);
@@ -60,6 +62,7 @@ class Scenario final {
   const Options options_;
   const Keeper keeper_;
   const TinyOptions training_;
+  const int workers_;
   Records records_;
   ClusterWorld world_;
   Secret token_;

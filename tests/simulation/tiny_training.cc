@@ -8,8 +8,10 @@
 #include <optional>
 #include <set>
 
+#include "actors/head/head.h"
 #include "actors/launch/run_supervisor.h"
 #include "actors/launch/token.h"
+#include "actors/recovery/run_recovery.h"
 #include "core/base/error.h"
 
 namespace weft::simulation {
@@ -29,7 +31,11 @@ class TinyTrainer final {
   using Arguments = std::tuple<>;
   TinyTrainer(actors::Context& context, Plant plant) : context_(context), plant_(plant) {}
 
-  void meet(std::vector<actors::ActorAddress> all) { all_ = std::move(all); }
+  /// `first`: among all, of this actor's mesh.
+  void meet(std::vector<actors::ActorAddress> all, int first) {
+    all_ = std::move(all);
+    rank_ = first + static_cast<int>(context_.place().rank);
+  }
   double weight() const { return weight_; }
   actors::ActorAddress address() const { return context_.self(); }
   actors::task<double> step(int step) {
@@ -38,15 +44,14 @@ class TinyTrainer final {
                   next_);
     ++next_;
     co_await context_.sleep(kComputes);
-    const int rank = context_.place().rank;
-    const actors::ActorAddress& neighbour = all_.at((rank + 1) % all_.size());
+    const actors::ActorAddress& neighbour = all_.at((rank_ + 1) % all_.size());
     // Its weight is that of this step until the driver says update.
     double other = weight_;
     if (all_.size() > 1) {
       auto asked = context_.system().ref<TinyTrainer>(neighbour).call<&TinyTrainer::weight>();
       other = co_await asked;
     }
-    co_return gradient((weight_ + other) / 2, rank, step);
+    co_return gradient((weight_ + other) / 2, rank_, step);
   }
   void update(double sum) {
     if (plant_ == Plant::kLosesUpdate && next_ == kPlantedStep) return;
@@ -69,6 +74,7 @@ class TinyTrainer final {
   const Plant plant_;
   double weight_ = 1;
   int next_ = 0;
+  int rank_ = 0;  // among all
   std::vector<actors::ActorAddress> all_;
 };
 
@@ -109,91 +115,148 @@ void record_owners(ClusterWorld& world, Records& records, actors::Cluster& clust
 }
 
 /// What a driver keeps, and its devices.
-class TinyDriver final {
+class TinyDriver final : private actors::RunMeshes {
  public:
   TinyDriver(ClusterWorld& world, Records& records, Records::Run& run, const TinyOptions& options,
-             actors::Cluster& cluster, bool restarted)
+             actors::Cluster& cluster, const actors::AppRun& app)
       : world_(world),
         records_(records),
         run_(run),
         options_(options),
         cluster_(cluster),
-        begun_(restarted),
-        restarted_(restarted) {
-    if (options_.recovers) cluster_.survive_deaths();
-  }
+        begun_(app.restart > 0),
+        restarted_(app.restart > 0),
+        recovery_(cluster, recovery_options(options, app)) {}
 
   double run() {
     std::optional<Error> error;
+    try {
+      begin();
+      return train();
+    } catch (const Error& thrown) {
+      error = cluster_.failure(std::chrono::milliseconds(500)).value_or(thrown);
+    }
     while (true) {
+      if (!recovery_.recovers_from(*error)) throw Error(*error);
+      recovery_.recover(*error, *this, [this] { connect(); });  // what it throws is the end
       try {
-        if (error || !trainers_) begin();
         return train();
       } catch (const Error& thrown) {
         error = cluster_.failure(std::chrono::milliseconds(500)).value_or(thrown);
       }
-      if (!options_.recovers || !passes(*error)) throw Error(*error);
-      cluster_.forgive();
-      cluster_.wait_for_change(std::chrono::milliseconds(50));
     }
   }
 
  private:
   static constexpr int kKeepEvery = 10;
+  using Trainers = actors::ActorMesh<TinyTrainer>;
 
-  static bool passes(const Error& error) {
-    switch (error.code()) {
-      case ErrorCode::kPeerDied:
-      case ErrorCode::kUnavailable:
-      case ErrorCode::kDeadlineExceeded:
-      case ErrorCode::kResourceExhausted:
-      case ErrorCode::kNotFound:
-      case ErrorCode::kStaleEpoch: return true;
-      default: return false;
-    }
+  static actors::RunRecoveryOptions recovery_options(const TinyOptions& options,
+                                                     const actors::AppRun& app) {
+    actors::RunRecoveryOptions recovery;
+    recovery.config.restarts = options.recovers ? 1000 : 0;
+    recovery.config.spares = options.spares;
+    recovery.hosts = options.joined;
+    recovery.budget = app.restarts;
+    recovery.reconnects = true;
+    return recovery;
   }
 
-  void find_key() {
-    key_ = {};
-    for (const actors::MeshStatus& mesh : cluster_.status().meshes)
-      if (mesh.key.name == "train" && mesh.key.epoch > key_.epoch) key_ = mesh.key;
+  // RunMeshes.
+  std::vector<Wanted> wanted() const override {
+    if (options_.hosts.empty()) return {{"train", {{"data", options_.devices}}, {}}};
+    std::vector<Wanted> wanted;
+    const auto part = options_.devices / std::ssize(options_.hosts);
+    for (const std::string& host : options_.hosts)
+      wanted.push_back({"train-" + host, {{"data", part}}, {host}});
+    return wanted;
   }
-
-  /// Spawns the devices, or takes over those of the driver before this one, or replaces those that
-  /// died, and sets all to the state that was kept.
-  void begin() {
-    std::set<std::uint32_t> all_but_living;
-    if (std::exchange(restarted_, false))
-      trainers_ = cluster_.take_over<TinyTrainer>(key_, "train", {{"data", options_.devices}});
-    if (!trainers_) {
-      trainers_.emplace(cluster_.spawn<TinyTrainer>("train", {{"data", options_.devices}}, {}));
-      find_key();
-    } else {
+  std::vector<actors::MeshKey> keys() const override { return keys_; }
+  std::vector<std::set<std::uint32_t>> find_broken() override {
+    std::vector<std::set<std::uint32_t>> broken;
+    for (const Trainers& mesh : trainers_) {
       const auto answers =
-          trainers_->within(std::chrono::seconds(10)).call_collect<&TinyTrainer::weight>().get();
+          mesh.within(std::chrono::seconds(10)).call_collect<&TinyTrainer::weight>().get();
+      broken.emplace_back();
       for (std::size_t rank = 0; rank < answers.size(); ++rank)
-        if (!answers[rank].ok()) all_but_living.insert(static_cast<std::uint32_t>(rank));
-      try {
-        const auto renewed = cluster_.renew<TinyTrainer>(*trainers_, key_, {}, all_but_living);
-        if (!renewed.missing.empty()) throw Error(ErrorCode::kUnavailable, renewed.problem);
-      } catch (const Error& error) {
-        if (error.code() == ErrorCode::kNotFound) trainers_.reset();  // all of it is gone
-        throw;
-      }
+        if (!answers[rank].ok()) broken.back().insert(static_cast<std::uint32_t>(rank));
     }
+    return broken;
+  }
+  void start_next(const actors::OnHosts& where) override {
+    const Wanted mesh = wanted().at(trainers_.size());
+    actors::MeshKey key;
+    trainers_.push_back(cluster_.spawn<TinyTrainer>(key, mesh.name, mesh.shape, where));
+    keys_.push_back(key);
+    fresh_.emplace_back();
+    for (std::int64_t rank = 0; rank < trainers_.back().size(); ++rank)
+      fresh_.back().insert(static_cast<std::uint32_t>(rank));
+  }
+  actors::Cluster::Renewed renew(std::size_t mesh, const actors::OnHosts& where,
+                                 const std::set<std::uint32_t>& broken) override {
+    auto renewed = cluster_.renew<TinyTrainer>(trainers_[mesh], keys_[mesh], where, broken);
+    fresh_[mesh].insert(renewed.fresh.begin(), renewed.fresh.end());
+    return renewed;
+  }
+  void drop_from(std::size_t mesh) override {
+    trainers_.erase(trainers_.begin() + static_cast<std::ptrdiff_t>(mesh), trainers_.end());
+    keys_.resize(mesh);
+    fresh_.resize(mesh);
+  }
+
+  /// Starts the devices, or takes over those of the driver before this one.
+  void begin() {
+    if (std::exchange(restarted_, false)) {
+      for (const Wanted& mesh : wanted()) {
+        actors::MeshKey key;
+        auto taken = cluster_.take_over<TinyTrainer>(key, mesh.name, mesh.shape);
+        if (!taken) break;
+        trainers_.push_back(std::move(*taken));
+        keys_.push_back(key);
+        fresh_.emplace_back();
+      }
+      recovery_.take_over(*this);
+    } else {
+      recovery_.start(*this);
+    }
+    connect();
+  }
+
+  actors::MeshRef<TinyTrainer> all() const {
+    actors::MeshRef<TinyTrainer>::Addresses addresses;
+    for (const Trainers& mesh : trainers_)
+      for (actors::ActorAddress& actor : mesh.addresses())
+        addresses.push_back(std::make_shared<const actors::ActorAddress>(std::move(actor)));
+    const MeshShape shape({{"data", options_.devices}});
+    return {cluster_.system(), "all", shape, std::move(addresses)};
+  }
+
+  /// Has them know each other, and sets all to the state that was kept.
+  void connect() {
     record_owners(world_, records_, cluster_);
-    trainers_->call<&TinyTrainer::meet>(trainers_->call<&TinyTrainer::address>().get()).get();
-    if (!std::exchange(begun_, true)) return;
-    if (options_.plant != Plant::kKeepsOldState)
-      trainers_->call<&TinyTrainer::go_back>(run_.kept_step, run_.kept_weight).get();
-    else
-      for (const std::uint32_t rank : all_but_living)
-        trainers_->rank(rank).call<&TinyTrainer::go_back>(run_.kept_step, run_.kept_weight).get();
+    const std::vector<actors::ActorAddress> addresses = all().call<&TinyTrainer::address>().get();
+    int first = 0;
+    for (const Trainers& mesh : trainers_) {
+      mesh.call<&TinyTrainer::meet>(addresses, first).get();
+      first += static_cast<int>(mesh.size());
+    }
+    if (!std::exchange(begun_, true)) return fresh_.assign(trainers_.size(), {});
+    if (options_.plant != Plant::kKeepsOldState) {
+      all().call<&TinyTrainer::go_back>(run_.kept_step, run_.kept_weight).get();
+    } else {
+      for (std::size_t mesh = 0; mesh < trainers_.size(); ++mesh)
+        for (const std::uint32_t rank : fresh_[mesh])
+          trainers_[mesh]
+              .rank(rank)
+              .call<&TinyTrainer::go_back>(run_.kept_step, run_.kept_weight)
+              .get();
+    }
+    fresh_.assign(trainers_.size(), {});
     step_ = run_.kept_step;
   }
 
   double train() {
-    auto& trainers = *trainers_;
+    const auto trainers = all();
     for (; step_ < options_.steps; ++step_) {
       if (step_ % kKeepEvery == 0 && options_.recovers) {
         const double weight = trainers.rank(0).call<&TinyTrainer::weight>().get();
@@ -205,6 +268,7 @@ class TinyDriver final {
       if (options_.plant == Plant::kRunsStepTwice && step_ == kPlantedStep)
         trainers.call<&TinyTrainer::step>(step_).get();
       trainers.call<&TinyTrainer::update>(std::accumulate(parts.begin(), parts.end(), 0.0)).get();
+      recovery_.step_done();
     }
     const std::vector<double> weights = trainers.call<&TinyTrainer::weight>().get();
     if (std::set(weights.begin(), weights.end()).size() != 1)
@@ -217,15 +281,31 @@ class TinyDriver final {
   Records::Run& run_;
   const TinyOptions& options_;
   actors::Cluster& cluster_;
-  std::optional<actors::ActorMesh<TinyTrainer>> trainers_;
-  actors::MeshKey key_;
   bool begun_, restarted_;
+  actors::RunRecovery recovery_;
+  std::vector<Trainers> trainers_;  // by mesh
+  std::vector<actors::MeshKey> keys_;
+  std::vector<std::set<std::uint32_t>> fresh_;  // ranks that are new, by mesh
   int step_ = 0;
 };
 
+/// What the head's books say of the run before this one.
+void check_books(Records& records, actors::Cluster& cluster, const actors::AppRun& run) {
+  if (!std::exchange(records.first_is_done, false)) return;
+  actors::System& system = cluster.system();
+  const actors::ProcessRef head =
+      system.connect(actors::Address::parse(run.head), std::chrono::seconds(5));
+  for (const actors::RunRecord& record :
+       system.named<actors::Head>(head, "head").call<&actors::Head::runs>().get())
+    if (record.name == "first" && record.state != actors::RunState::kDone)
+      records.violations.push_back(fmt::format("the first run is done, and the books say {}: {}",
+                                               actors::to_string(record.state), record.why));
+}
+
 int train(ClusterWorld& world, Records& records, const TinyOptions& options,
-          actors::Cluster& cluster, Records::Run& run, bool restarted) {
-  TinyDriver driver(world, records, run, options, cluster, restarted);
+          actors::Cluster& cluster, Records::Run& run, const actors::AppRun& app) {
+  check_books(records, cluster, app);
+  TinyDriver driver(world, records, run, options, cluster, app);
   run.loss = driver.run();
   return 0;
 }
@@ -290,7 +370,7 @@ int tiny_main(ClusterWorld& world, Records& records, const TinyOptions& options,
     Records::Run& record = records.runs[run.out.filename().string()];
     record.begun = true;
     try {
-      const int status = train(world, records, options, cluster, record, run.restart > 0);
+      const int status = train(world, records, options, cluster, record, run);
       record.done = true;
       return status;
     } catch (const Error& error) {

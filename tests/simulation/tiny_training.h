@@ -35,6 +35,8 @@ struct Records {
   };
   std::map<std::string, Run> runs;
   Secret token;  ///< of the cluster that is started by hand
+  /// The next run is to find it in the head's books: "first" has done all, and said so.
+  bool first_is_done = false;
   std::vector<std::string> violations;
 };
 
@@ -51,6 +53,10 @@ enum class Plant {
 };
 
 struct TinyOptions {
+  /// Each has a mesh of its own, of an equal part of the devices; none: one mesh on any hosts.
+  std::vector<std::string> hosts = {};
+  std::vector<std::string> spares = {};
+  std::vector<std::string> joined = {};  ///< Hosts that are there when a run begins.
   int devices = 4;
   int steps = 40;
   Plant plant = Plant::kNone;
@@ -67,7 +73,7 @@ std::vector<std::string> run_words(const std::string& run_file, const std::strin
 /// main() of every process of a world: head, agents and devices as in any app, `weft run` from when
 /// it has read and checked the run file, and a driver that trains: each device computes a number a
 /// step, gets that of its neighbour by a call, and all take the sum of what the driver gathers.
-/// Where it recovers, from the weight of every tenth step.
+/// Where it recovers, by RunRecovery, from the weight of every tenth step.
 int tiny_main(ClusterWorld& world, Records& records, const TinyOptions& options,
               const std::vector<std::string>& arguments);
 

@@ -77,6 +77,18 @@ TEST_F(RunBookTest, ADetachedRunIsOneFromItsStartAndWhereItsDriverIsStartedAgain
   EXPECT_EQ(book.all().size(), 2u);
 }
 
+TEST_F(RunBookTest, WhatAProgramSaysOfItsEndCountsThoughItComesLate) {
+  StateStore store(directory_);
+  RunBook book(store);
+  book.begin(process(5), "run train", 50);
+  book.gone(ProcessId(5), "is gone", std::nullopt);
+  EXPECT_EQ(book.get(1).state, RunState::kLost);
+  book.end(ProcessId(5), {RunState::kDone, ""}, std::nullopt);
+  EXPECT_EQ(book.get(1).state, RunState::kDone);
+  book.end(ProcessId(5), {RunState::kFailed, "again"}, std::nullopt);
+  EXPECT_EQ(book.get(1).state, RunState::kDone) << "the first word counts";
+}
+
 TEST_F(RunBookTest, OfThoseThatHaveEndedTheLastOnesAreKeptAndNumbersGrow) {
   StateStore store(directory_);
   RunBook book(store);

@@ -132,7 +132,7 @@ TEST(ForkLauncher, ExecutableThatDoesNotExistIsAnError) {
     launcher.launch({"agent worker0", {"/nowhere/weft"}, {}, ""}, {});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
     EXPECT_EQ(error.message(),
               "cannot run /nowhere/weft as agent worker0: No such file or directory");
   }

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <sstream>
 
@@ -88,6 +90,62 @@ TEST_F(ReportTest, ResumingDropsTheStepsThatComeAgain) {
   const auto read = read_metrics(path);
   ASSERT_EQ(read.size(), 6u);
   EXPECT_EQ(read.back(), metrics(6));
+}
+
+/// While it lives, no file of this process grows beyond so many bytes, as on a full disk.
+class SmallDisk final {
+ public:
+  explicit SmallDisk(rlim_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit small{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~SmallDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+ private:
+  rlimit before_{};
+  sighandler_t handler_;
+};
+
+TEST_F(ReportTest, MetricsGoBackOnAFullDiskAndLoseNoLine) {
+  const fs::path path = root_ / "metrics.jsonl";
+  MetricsFile file(path, 0);
+  for (int step = 1; step <= 8; ++step) file.append(metrics(step));
+  const auto line = static_cast<rlim_t>(to_json_line(metrics(1)).size());
+  {
+    const SmallDisk full(4 * line);
+    EXPECT_THROW(file.append(metrics(9)), Error);  // held back
+    file.go_back(7);
+    ASSERT_FALSE(file.problem()) << "what is dropped makes the file shorter";
+    EXPECT_EQ(file.steps().size(), 7u);
+    EXPECT_EQ(read_metrics(path).size(), 7u);
+    EXPECT_THROW(file.append(metrics(8)), Error);
+    file.go_back(8);  // a step whose line is held back
+    ASSERT_TRUE(file.problem());
+    EXPECT_EQ(file.steps().size(), 8u);
+    EXPECT_EQ(read_metrics(path).size(), 7u);
+    EXPECT_FALSE(fs::exists(path.string() + ".new")) << "it would take room";
+  }
+  file.append(metrics(9));
+  EXPECT_FALSE(file.problem());
+  const auto read = read_metrics(path);
+  ASSERT_EQ(read.size(), 9u);
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(read[static_cast<std::size_t>(i)], metrics(i + 1));
+}
+
+TEST_F(ReportTest, MetricsOfAFolderThatComesLaterAreAllThere) {
+  const fs::path path = root_ / "later" / "metrics.jsonl";
+  MetricsFile file(path, 0);
+  EXPECT_TRUE(file.problem());
+  EXPECT_THROW(file.append(metrics(1)), Error);
+  fs::create_directories(path.parent_path());
+  file.append(metrics(2));
+  EXPECT_EQ(read_metrics(path).size(), 2u);
 }
 
 TEST_F(ReportTest, ADamagedLineInTheMiddleIsNamed) {

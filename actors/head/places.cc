@@ -1,0 +1,64 @@
+// Answers to owners that place their meshes: free devices, their changes, and processes that do not
+// run any more.
+
+#include <utility>
+
+#include "actors/agent/agent.h"
+#include "actors/head/head.h"
+#include "actors/system/system.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr auto kAgentLooksWithin = std::chrono::seconds(1);
+/// Changes of one head; the next one begins with another number.
+constexpr std::uint64_t kTerm = std::uint64_t{1} << 32;
+
+}  // namespace
+
+std::uint64_t Head::places_version() const { return store_.term() * kTerm + placement_.changes(); }
+
+ClusterPlaces Head::places() const { return {places_version(), placement_.hosts()}; }
+
+void Head::tell_change() {
+  if (std::exchange(told_change_, placement_.changes()) == placement_.changes()) return;
+  for (const Wakeup& waiter : std::exchange(change_waiters_, {})) waiter.notify();
+}
+
+task<std::uint64_t> Head::next_change(std::uint64_t seen, std::int64_t within_ns) {
+  if (places_version() != seen) co_return places_version();
+  const Wakeup changed = context_.make_wakeup();
+  change_waiters_.push_back(changed);
+  co_await changed.wait_for(Nanoseconds(within_ns));
+  co_return places_version();
+}
+
+task<bool> Head::lacks_process(std::vector<MeshKey> keys) {
+  std::vector<Future<bool>> answers;
+  for (const MeshKey& key : keys) {
+    const auto mesh = meshes_.find(key);
+    if (mesh == meshes_.end() || mesh->second.failed || mesh->second.ending) co_return true;
+    std::set<std::uint32_t> ranks;
+    for (std::uint32_t rank = 0; rank < mesh->second.places.size(); ++rank) {
+      if (!hosts_.contains(mesh->second.places[rank].host)) co_return true;
+      ranks.insert(rank);
+    }
+    for (const auto& [name, of_host] : by_host(mesh->second, ranks))
+      answers.push_back(context_.system()
+                            .named<Agent>(hosts_.at(name).agent, "agent")
+                            .within(kAgentLooksWithin)
+                            .call<&Agent::run>(key, of_host));
+  }
+  bool lacks = false;
+  for (Future<bool>& answer : answers) {
+    try {
+      const bool all_run = co_await answer;
+      lacks = lacks || !all_run;
+    } catch (const Error&) {
+      // A host that does not answer is away soon, which is told.
+    }
+  }
+  co_return lacks;
+}
+
+}  // namespace weft::actors

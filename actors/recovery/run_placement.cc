@@ -1,0 +1,213 @@
+#include "actors/recovery/run_placement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+
+namespace weft::actors {
+namespace {
+
+constexpr std::size_t kNone = ~std::size_t{0};
+/// Where a rank may go, the best first: its host before, its mesh's, spares, other meshes' hosts.
+constexpr std::size_t kTiers = 4;
+
+/// Matches ranks without a device and devices, tier by tier, along augmenting paths: what has been
+/// matched stays so, on another device if need be.
+class Matching final {
+ public:
+  Matching(const std::vector<HostPlaces>& hosts, const std::vector<MeshToPlace>& meshes,
+           const std::vector<std::string>& spares, Reach reach)
+      : hosts_(hosts), meshes_(meshes), spares_(spares), reach_(reach) {
+    for (const HostPlaces& host : hosts_) {
+      first_.push_back(rank_at_.size());
+      rank_at_.resize(rank_at_.size() + host.users.size(), kNone);
+    }
+    find_ranks();
+    for (std::size_t tier = 0; tier < kTiers; ++tier) match(tier);
+  }
+
+  RunPlacement placement() const {
+    RunPlacement result;
+    for (const MeshToPlace& mesh : meshes_) {
+      result.places.push_back(mesh.places);
+      result.places.back().resize(static_cast<std::size_t>(mesh.size));
+    }
+    std::vector<std::size_t> lacking(meshes_.size());
+    for (const Rank& rank : ranks_)
+      if (rank.device == kNone) ++lacking[rank.mesh];
+      else result.places[rank.mesh][rank.rank] = device(rank.device);
+    const auto first = std::ranges::find_if(lacking, [](std::size_t ranks) { return ranks > 0; });
+    if (first != lacking.end())
+      result.problem = problem_of(static_cast<std::size_t>(first - lacking.begin()), *first);
+    return result;
+  }
+
+ private:
+  struct Rank {
+    std::size_t mesh = 0;
+    std::uint32_t rank = 0;
+    std::array<std::vector<std::size_t>, kTiers> hosts;  // that answer, by tier
+    std::size_t device = kNone;
+  };
+
+  HostDevice device(std::size_t index) const {
+    const auto host = std::ranges::upper_bound(first_, index) - first_.begin() - 1;
+    return {hosts_[host].name, static_cast<std::uint32_t>(index - first_[host])};
+  }
+
+  void find_ranks() {
+    for (std::size_t m = 0; m < meshes_.size(); ++m) {
+      const MeshToPlace& mesh = meshes_[m];
+      std::vector<std::string> own = mesh.hosts, others;
+      if (own.empty())
+        for (const HostPlaces& host : hosts_) own.push_back(host.name);
+      if (reach_ == Reach::kWholeRun)
+        for (const MeshToPlace& other : meshes_)
+          others.insert(others.end(), other.hosts.begin(), other.hosts.end());
+      const bool needs_spares = reach_ == Reach::kWholeRun || devices_of(own) < mesh.size;
+      for (std::uint32_t rank = 0; rank < mesh.size; ++rank) {
+        if (rank < mesh.places.size() && !mesh.broken.contains(rank)) continue;
+        Rank& found = ranks_.emplace_back();
+        found.mesh = m;
+        found.rank = rank;
+        std::set<std::size_t> known;
+        if (rank < mesh.places.size()) add(found.hosts[0], {mesh.places[rank].host}, known);
+        add(found.hosts[1], own, known);
+        if (needs_spares) add(found.hosts[2], spares_, known);
+        add(found.hosts[3], others, known);
+      }
+    }
+  }
+
+  std::int64_t devices_of(const std::vector<std::string>& names) const {
+    std::int64_t devices = 0;
+    for (const HostPlaces& host : hosts_)
+      if (host.answers && std::ranges::find(names, host.name) != names.end())
+        devices += std::ssize(host.users);
+    return devices;
+  }
+
+  void add(std::vector<std::size_t>& to, const std::vector<std::string>& names,
+           std::set<std::size_t>& known) const {
+    for (const std::string& name : names)
+      for (std::size_t host = 0; host < hosts_.size(); ++host)
+        if (hosts_[host].name == name && hosts_[host].answers && known.insert(host).second)
+          to.push_back(host);
+  }
+
+  bool usable(const Rank& rank, std::size_t host, std::size_t device) const {
+    const MeshKey& user = hosts_[host].users[device];
+    if (user.name.empty()) return true;
+    const MeshToPlace& mesh = meshes_[rank.mesh];
+    if (user != mesh.key) return false;
+    const HostDevice place{hosts_[host].name, static_cast<std::uint32_t>(device)};
+    return std::ranges::any_of(mesh.broken, [&](std::uint32_t broken) {
+      return broken < mesh.places.size() && mesh.places[broken] == place;
+    });
+  }
+
+  template <typename Take>
+  bool any_device(const Rank& rank, std::size_t tiers, const Take& take) const {
+    for (std::size_t tier = 0; tier <= tiers; ++tier)
+      for (const std::size_t host : rank.hosts[tier])
+        for (std::size_t device = 0; device < hosts_[host].users.size(); ++device)
+          if (usable(rank, host, device) && take(first_[host] + device)) return true;
+    return false;
+  }
+
+  /// Which ranks make room for others: those that are not on the host that they were on, or all.
+  enum class Moves : std::uint8_t { kAwayFromHome, kAll };
+
+  void match(std::size_t tier) {
+    // In the order of ranks, without moving any; then what is left.
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+      if (ranks_[r].device == kNone)
+        any_device(ranks_[r], tier, [&](std::size_t device) {
+          return rank_at_[device] == kNone && give(r, device);
+        });
+    for (const Moves moves : {Moves::kAwayFromHome, Moves::kAll}) {
+      for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        if (ranks_[r].device != kNone) continue;
+        std::vector<bool> seen(rank_at_.size());
+        augment(r, tier, moves, seen);
+      }
+    }
+  }
+
+  bool is_home(const Rank& rank) const {
+    const std::vector<HostDevice>& places = meshes_[rank.mesh].places;
+    return rank.rank < places.size() && places[rank.rank].host == device(rank.device).host;
+  }
+
+  static bool visited(std::vector<bool>& seen, std::size_t device) {
+    const bool before = seen[device];
+    seen[device] = true;
+    return before;
+  }
+
+  bool give(std::size_t rank, std::size_t device) {
+    rank_at_[device] = rank;
+    ranks_[rank].device = device;
+    return true;
+  }
+
+  bool augment(std::size_t rank, std::size_t tier, Moves moves, std::vector<bool>& seen) {
+    return any_device(ranks_[rank], tier, [&](std::size_t device) {
+      if (visited(seen, device)) return false;
+      const std::size_t there = rank_at_[device];
+      const bool free = there == kNone;
+      if (!free && moves == Moves::kAwayFromHome && is_home(ranks_[there])) return false;
+      return (free || augment(there, tier, moves, seen)) && give(rank, device);
+    });
+  }
+
+  std::string problem_of(std::size_t m, std::size_t lacking) const {
+    const MeshToPlace& mesh = meshes_[m];
+    std::set<std::string> wanted(mesh.hosts.begin(), mesh.hosts.end());
+    std::vector<std::string> gone;
+    for (const std::string& name : wanted)
+      if (std::ranges::none_of(
+              hosts_, [&](const HostPlaces& host) { return host.name == name && host.answers; }))
+        gone.push_back(name);
+    std::string text =
+        fmt::format("mesh '{}' lacks {} of its {} devices", mesh.name, lacking, mesh.size);
+    if (!gone.empty())
+      text += fmt::format(", and {} of its hosts {} not there: {}", gone.size(),
+                          gone.size() == 1 ? "is" : "are", fmt::join(gone, ", "));
+    text += "; hosts:";
+    if (hosts_.empty()) text += " none";
+    for (const HostPlaces& host : hosts_) {
+      std::map<std::string, int> users;
+      for (const MeshKey& user : host.users) ++users[user.name];
+      std::vector<std::string> parts;
+      for (const auto& [user, devices] : users)
+        parts.push_back(user.empty() ? fmt::format("{} free", devices)
+                                     : fmt::format("{} used by mesh {}", devices, user));
+      text += fmt::format("\n  {}: {}", host.name,
+                          host.answers ? fmt::format("{}", fmt::join(parts, ", "))
+                                       : std::string("does not answer"));
+    }
+    return text;
+  }
+
+  const std::vector<HostPlaces>& hosts_;
+  const std::vector<MeshToPlace>& meshes_;
+  const std::vector<std::string>& spares_;
+  const Reach reach_;
+  std::vector<std::size_t> first_;    // by host, the number of its first device
+  std::vector<std::size_t> rank_at_;  // by device
+  std::vector<Rank> ranks_;           // that need a device
+};
+
+}  // namespace
+
+RunPlacement place_run(const std::vector<HostPlaces>& hosts, const std::vector<MeshToPlace>& meshes,
+                       const std::vector<std::string>& spares, Reach reach) {
+  return Matching(hosts, meshes, spares, reach).placement();
+}
+
+}  // namespace weft::actors

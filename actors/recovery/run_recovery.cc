@@ -1,0 +1,288 @@
+#include "actors/recovery/run_recovery.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace weft::actors {
+namespace {
+
+/// A host that somebody starts again joins again.
+constexpr Nanoseconds kHostsComeBackWithin = std::chrono::seconds(20);
+/// Waiting for devices.
+constexpr Nanoseconds kWorthTelling = std::chrono::seconds(2);
+constexpr Nanoseconds kTellEvery = std::chrono::seconds(30);
+/// Every change is told; this is for what no host tells, such as a process that has died meanwhile.
+constexpr Nanoseconds kLookAgainAfter = std::chrono::seconds(5);
+/// A host that has too little memory or too many processes for a moment.
+constexpr Nanoseconds kStartAgainAfter = std::chrono::seconds(1);
+
+/// Processes that live, and do not reach each other.
+bool is_disturbance(const Error& error) {
+  return error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable ||
+         error.code() == ErrorCode::kDeadlineExceeded || error.code() == ErrorCode::kStaleEpoch;
+}
+
+/// What keeps a mesh from its devices.
+enum class Obstacle : std::uint8_t {
+  kPasses,  ///< Devices, memory or a host may come.
+  kDeath,   ///< A process has ended before it was ready.
+  kStays,   ///< Somebody has to mend something.
+};
+Obstacle obstacle_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kCancelled:
+    case ErrorCode::kNotFound:
+    case ErrorCode::kResourceExhausted:
+    case ErrorCode::kStaleEpoch:
+    case ErrorCode::kUnavailable: return Obstacle::kPasses;
+    case ErrorCode::kDeadlineExceeded:
+    case ErrorCode::kInternal:
+    case ErrorCode::kPeerDied: return Obstacle::kDeath;
+    default: return Obstacle::kStays;
+  }
+}
+
+}  // namespace
+
+RunRecovery::RunRecovery(Cluster& cluster, RunRecoveryOptions options)
+    : cluster_(cluster),
+      options_(std::move(options)),
+      budget_(options_.config.restarts, options_.config.within, options_.budget) {
+  if (allowed()) cluster_.survive_deaths();
+}
+
+std::vector<std::string> RunRecovery::hosts_of(const std::vector<std::string>& planned) const {
+  std::vector<std::string> hosts;
+  const auto add = [&](const std::string& host) {
+    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
+  };
+  for (const std::string& host : planned) {
+    const auto other = stands_in_for_.find(host);
+    add(other == stands_in_for_.end() ? host : other->second);
+  }
+  // Behind those that have taken their place.
+  for (const std::string& host : planned) add(host);
+  return hosts;
+}
+
+std::vector<MeshToPlace> RunRecovery::to_place(const RunMeshes& meshes,
+                                               std::vector<std::set<std::uint32_t>> broken) const {
+  std::vector<MeshToPlace> result;
+  const std::vector<MeshKey> keys = meshes.keys();
+  for (const RunMeshes::Wanted& wanted : meshes.wanted()) {
+    const std::size_t m = result.size();
+    MeshToPlace& mesh = result.emplace_back();
+    mesh.name = wanted.name;
+    mesh.size = wanted.shape.size();
+    mesh.hosts = hosts_of(wanted.hosts);
+    if (m >= keys.size()) continue;
+    mesh.key = keys[m];
+    mesh.places = cluster_.places_of(keys[m]);
+    mesh.broken = std::move(broken[m]);
+    mesh.broken.merge(cluster_.missing_ranks(keys[m]));
+  }
+  return result;
+}
+
+void RunRecovery::start(RunMeshes& meshes) {
+  const std::vector<MeshToPlace> wanted = to_place(meshes, {});
+  const RunPlacement plan =
+      place_run(cluster_.places().hosts, wanted, options_.config.spares, Reach::kOwnHosts);
+  try {
+    const std::vector<RunMeshes::Wanted> planned = meshes.wanted();
+    for (std::size_t m = 0; m < wanted.size(); ++m) {
+      // Where they lack, the head says which, or devices become free while it is asked.
+      const bool placed =
+          plan.problem.empty() && start_at(meshes, {wanted[m].hosts, {}, plan.places[m]});
+      if (!placed) meshes.start_next(OnHosts{planned[m].hosts});
+    }
+  } catch (const Error&) {
+    lost_host_ = find_lost_host();
+    throw;
+  }
+  remember(meshes);
+}
+
+/// False: somebody has taken one of the devices meanwhile, as an earlier try whose answer was lost.
+bool RunRecovery::start_at(RunMeshes& meshes, const OnHosts& where) {
+  try {
+    meshes.start_next(where);
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResourceExhausted) throw;
+    return false;
+  }
+}
+
+std::optional<std::string> RunRecovery::find_lost_host() {
+  const std::vector<HostPlaces> there = cluster_.places().hosts;
+  for (const std::string& host : options_.hosts)
+    if (std::ranges::none_of(
+            there, [&](const HostPlaces& known) { return known.name == host && known.answers; }))
+      return fmt::format("host {} is not there any more", host);
+  return std::nullopt;
+}
+
+void RunRecovery::take_over(RunMeshes& meshes) {
+  replace(meshes);
+  cluster_.forgive();
+}
+
+bool RunRecovery::recovers_from(const Error& error) const {
+  if (!allowed() || options_.stop.stop_requested()) return false;
+  if (lost_host_) return true;
+  const bool symptom = is_symptom(error) || is_disturbance(error);
+  if (const auto told = cluster_.failure(symptom ? options_.cause_within : Nanoseconds::zero()))
+    return told->code() == ErrorCode::kPeerDied;
+  if (error.code() == ErrorCode::kInvalidConfig) return false;
+  try {
+    if (cluster_.lacks_process()) return true;
+  } catch (const Error&) {
+    // Without a head nobody knows more than the error says.
+    return symptom;
+  }
+  return options_.reconnects && is_disturbance(error);
+}
+
+RestartBudget::Death RunRecovery::death_of(const Error& error) const {
+  const auto incident = cluster_.incident();
+  if (!incident) return {.cause = error.message()};
+  return {incident->process(), incident->in_short(), incident->fault()};
+}
+
+std::size_t RunRecovery::admit(RestartBudget::Death death) {
+  const TimePoint now = clock_.now();
+  const RestartBudget::Verdict verdict = budget_.admit(death, now);
+  if (verdict.restart) return *verdict.restart;
+  std::string all;
+  for (const std::string& cause : budget_.causes(now)) all += "\n  " + cause;
+  throw_error(ErrorCode::kFailedPrecondition, "{}:{}", budget_.refusal(death.cause, verdict), all);
+}
+
+RunRecovery::Recovered RunRecovery::recover(const Error& why, RunMeshes& meshes,
+                                            const std::function<void()>& connect) {
+  Error error = why;
+  while (true) {
+    if (const auto lost = std::exchange(lost_host_, std::nullopt))
+      error = Error(ErrorCode::kPeerDied, *lost);
+    Recovered recovered{.cause = cluster_.what_died(error), .most = budget_.most()};
+    recovered.restart = admit(death_of(error));
+    cluster_.forgive();
+    replace(meshes);
+    // A symptom may have come long before its cause.
+    recovered.cause = cluster_.what_died(Error(error.code(), recovered.cause));
+    cluster_.forgive();
+    try {
+      connect();
+      return recovered;
+    } catch (const Error& thrown) {
+      error = thrown;
+    }
+    if (!recovers_from(error)) throw Error(error);
+  }
+}
+
+void RunRecovery::replace(RunMeshes& meshes) {
+  const TimePoint begun = clock_.now();
+  TimePoint tell = begun + kWorthTelling;
+  while (true) {
+    const Attempt attempt = try_to_replace(meshes);
+    if (attempt.problem.empty()) return remember(meshes);
+    const TimePoint now = clock_.now();
+    if (options_.stop.stop_requested())
+      throw_error(ErrorCode::kCancelled, "interrupted while it waited for devices: {}",
+                  attempt.problem);
+    if (!options_.config.waits && now - begun > kHostsComeBackWithin)
+      throw_error(ErrorCode::kResourceExhausted,
+                  "too few devices are left, and recovery.if_too_few is fail: {}", attempt.problem);
+    if (now > tell && options_.on_wait) {
+      options_.on_wait(attempt.problem);
+      tell = now + kTellEvery;
+    }
+    const Nanoseconds until_told = std::max<Nanoseconds>(tell - now, std::chrono::milliseconds(1));
+    cluster_.wait_for_change(attempt.version, std::min(attempt.look_again_after, until_told),
+                             options_.stop);
+  }
+}
+
+RunRecovery::Attempt RunRecovery::try_to_replace(RunMeshes& meshes) {
+  const std::vector<MeshToPlace> wanted = to_place(meshes, meshes.find_broken());
+  ClusterPlaces places;
+  try {
+    places = cluster_.places();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnavailable && error.code() != ErrorCode::kDeadlineExceeded)
+      throw;
+    return {error.message(), 0, kStartAgainAfter};
+  }
+  const RunPlacement plan =
+      place_run(places.hosts, wanted, options_.config.spares, Reach::kWholeRun);
+  Attempt attempt{plan.problem, places.version, kLookAgainAfter};
+  if (!attempt.problem.empty()) return attempt;
+  for (std::size_t m = 0; m < wanted.size(); ++m) {
+    if (auto problem = place(meshes, m, wanted[m], plan.places[m])) {
+      attempt.problem = std::move(*problem);
+      attempt.look_again_after = kStartAgainAfter;
+      return attempt;
+    }
+  }
+  return attempt;
+}
+
+/// Starts a mesh there, or renews it. Why it has not all its devices; nothing where it has.
+std::optional<std::string> RunRecovery::place(RunMeshes& meshes, std::size_t mesh,
+                                              const MeshToPlace& wanted,
+                                              const std::vector<HostDevice>& places) {
+  const OnHosts where{wanted.hosts, {}, places};
+  std::optional<Error> error;
+  try {
+    if (wanted.key.epoch == 0) {
+      meshes.start_next(where);
+      return std::nullopt;
+    }
+    const Cluster::Renewed renewed = meshes.renew(mesh, where, wanted.broken);
+    if (renewed.missing.empty()) return std::nullopt;
+    error = Error(renewed.code,
+                  renewed.problem.empty() ? "another device died meanwhile" : renewed.problem);
+  } catch (const Error& thrown) {
+    error = thrown;
+    if (thrown.code() == ErrorCode::kNotFound && wanted.key.epoch != 0) meshes.drop_from(mesh);
+  }
+  switch (obstacle_of(error->code())) {
+    case Obstacle::kStays: throw Error(*error);
+    case Obstacle::kDeath:
+      admit({.cause = error->message(),
+             .fault =
+                 error->code() == ErrorCode::kInternal ? without_numbers(error->message()) : ""});
+      break;
+    case Obstacle::kPasses: break;
+  }
+  return error->message();
+}
+
+void RunRecovery::remember(const RunMeshes& meshes) {
+  const std::vector<RunMeshes::Wanted> wanted = meshes.wanted();
+  const std::vector<MeshKey> keys = meshes.keys();
+  std::set<std::string> used;
+  for (const MeshKey& key : keys)
+    for (const HostDevice& place : cluster_.places_of(key)) used.insert(place.host);
+  std::erase_if(stands_in_for_, [&](const auto& lost) { return used.contains(lost.first); });
+  for (std::size_t m = 0; m < keys.size(); ++m) {
+    std::vector<std::string> idle;  // hosts of this mesh that nothing of the run is on
+    for (const std::string& host : wanted[m].hosts)
+      if (!used.contains(host)) idle.push_back(host);
+    for (const HostDevice& place : cluster_.places_of(keys[m])) {
+      const bool own = std::ranges::find(wanted[m].hosts, place.host) != wanted[m].hosts.end();
+      const bool known = std::ranges::any_of(
+          stands_in_for_, [&](const auto& lost) { return lost.second == place.host; });
+      if (own || known || idle.empty()) continue;
+      stands_in_for_[idle.front()] = place.host;
+      idle.erase(idle.begin());
+    }
+  }
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "actors/launch/cluster.h"
+#include "actors/launch/cluster_config.h"
+#include "actors/recovery/run_placement.h"
+#include "actors/supervision/restart_budget.h"
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/tensor/mesh_shape.h"
+
+namespace weft::actors {
+
+/// Interface between RunRecovery and the owner of a run's meshes. Started meshes come first.
+class RunMeshes {
+ public:
+  virtual ~RunMeshes() = default;
+  struct Wanted {
+    std::string name;
+    MeshShape shape;
+    std::vector<std::string> hosts;  ///< In the order in which ranks fill them; none: all.
+  };
+  virtual std::vector<Wanted> wanted() const = 0;
+  /// Keys of the started meshes.
+  virtual std::vector<MeshKey> keys() const = 0;
+  /// Ranks that do not answer, by started mesh. May wait for answers.
+  virtual std::vector<std::set<std::uint32_t>> find_broken() = 0;
+  /// Starts the next mesh at `where`. Throws what Cluster::spawn() does.
+  virtual void start_next(const OnHosts& where) = 0;
+  /// Replaces the processes of `broken`. Throws what Cluster::renew() does.
+  virtual Cluster::Renewed renew(std::size_t mesh, const OnHosts& where,
+                                 const std::set<std::uint32_t>& broken) = 0;
+  /// Forgets this mesh, which the head does not know any more, and all after it.
+  virtual void drop_from(std::size_t mesh) = 0;
+};
+
+struct RunRecoveryOptions {
+  RecoveryConfig config = {};
+  /// Hosts that had joined when the run began. A failed start counts as a death if one is missing.
+  std::vector<std::string> hosts = {};
+  std::string budget = {};  ///< See AppRun::restarts.
+  /// Recover from failed calls between processes that all live, by new connections.
+  bool reconnects = false;
+  /// Time between a symptom and the report of the death that caused it.
+  Nanoseconds cause_within = std::chrono::milliseconds(500);
+  /// Called with the reason while recovery waits for devices: after 2 s, then every 30 s. May be
+  /// empty.
+  std::function<void(const std::string&)> on_wait = {};
+  std::stop_token stop = {};  ///< Ends a wait for devices with Error(kCancelled).
+};
+
+/// Recovery of a run whose processes die: decides whether the run continues, counts restarts, and
+/// places meshes on the devices that are left.
+///
+/// One per run. Serves all meshes of the run, also one after the other, and remembers which hosts
+/// replace lost ones. Owned by the driver; one thread at a time.
+class RunRecovery final {
+ public:
+  /// Calls Cluster::survive_deaths() if any restart is allowed.
+  RunRecovery(Cluster& cluster, RunRecoveryOptions options);
+
+  bool allowed() const { return options_.config.restarts > 0; }
+  /// Places all meshes together and starts them. Throws what Cluster::spawn() does; recover() may
+  /// follow.
+  void start(RunMeshes& meshes);
+  /// Replaces the dead of the former driver's meshes, and starts missing meshes. For a driver that
+  /// was started again; counts no further restart.
+  void take_over(RunMeshes& meshes);
+
+  /// Returns whether recover() is to be called for what a call has thrown. Asks the cluster whether
+  /// a process of this run has died; the error's code alone never proves it. Errors that a program
+  /// reports while all processes live are final.
+  bool recovers_from(const Error& error) const;
+  struct Recovered {
+    std::string cause = {};   ///< "worker1 device 0 died: SIGKILL"
+    std::size_t restart = 0;  ///< Which one,
+    std::size_t most = 0;     ///< of how many.
+  };
+  /// Counts the death, replaces the dead, and calls `connect`. Repeats that after another death.
+  /// Call after recovers_from(). Throws Error(kFailedPrecondition) with all causes if no restart is
+  /// left or the same fault repeats, Error(kCancelled) on `stop`, Error(kResourceExhausted) if
+  /// devices lack and recovery.if_too_few is fail, and final errors of launches and of `connect`.
+  Recovered recover(const Error& why, RunMeshes& meshes, const std::function<void()>& connect);
+  /// Records that the run has finished a step. Faults before and after it are not repetitions.
+  void step_done() { budget_.step_done(); }
+
+ private:
+  /// Result of try_to_replace().
+  struct Attempt {
+    std::string problem;             ///< Empty: every rank has a process.
+    std::uint64_t version = 0;       ///< ClusterPlaces::version that the attempt saw.
+    Nanoseconds look_again_after{};  ///< Without a change of hosts.
+  };
+  /// Throws where the run has used up its restarts.
+  std::size_t admit(RestartBudget::Death death);
+  RestartBudget::Death death_of(const Error& error) const;
+  void replace(RunMeshes& meshes);
+  Attempt try_to_replace(RunMeshes& meshes);
+  std::vector<MeshToPlace> to_place(const RunMeshes& meshes,
+                                    std::vector<std::set<std::uint32_t>> broken) const;
+  std::optional<std::string> place(RunMeshes& meshes, std::size_t mesh, const MeshToPlace& wanted,
+                                   const std::vector<HostDevice>& places);
+  std::vector<std::string> hosts_of(const std::vector<std::string>& planned) const;
+  static bool start_at(RunMeshes& meshes, const OnHosts& where);
+  std::optional<std::string> find_lost_host();
+  void remember(const RunMeshes& meshes);
+
+  Cluster& cluster_;
+  const RunRecoveryOptions options_;
+  const SteadyClock clock_;
+  RestartBudget budget_;
+  std::map<std::string, std::string> stands_in_for_;  ///< Replacement, by lost host.
+  /// Missing host that made start() fail.
+  std::optional<std::string> lost_host_;
+};
+
+}  // namespace weft::actors

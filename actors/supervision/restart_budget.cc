@@ -1,0 +1,164 @@
+#include "actors/supervision/restart_budget.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <span>
+
+#include "core/base/error.h"
+#include "core/base/units.h"
+#include "core/codec/codec.h"
+
+namespace weft::actors {
+namespace {
+
+/// In the memory: the number of steps that are finished, then records, each behind its length.
+constexpr off_t kRecordsAt = sizeof(std::uint64_t);
+constexpr std::size_t kLongestText = 4096;
+
+int make_memory() {
+  const int fd = ::memfd_create("restarts", MFD_CLOEXEC);
+  if (fd < 0)
+    throw_error(ErrorCode::kResourceExhausted, "cannot make a file in memory: {}",
+                std::strerror(errno));
+  return fd;
+}
+
+/// Keeps other processes out. Nobody waits inside.
+class Turn final {
+ public:
+  explicit Turn(int fd) : fd_(fd) {
+    while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) continue;
+  }
+  ~Turn() { ::flock(fd_, LOCK_UN); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  const int fd_;
+};
+
+std::vector<std::byte> bytes_of(int fd) {
+  struct stat found {};
+  if (::fstat(fd, &found) != 0 || found.st_size <= kRecordsAt) return {};
+  std::vector<std::byte> bytes(static_cast<std::size_t>(found.st_size - kRecordsAt));
+  const ssize_t got = ::pread(fd, bytes.data(), bytes.size(), kRecordsAt);
+  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return bytes;
+}
+
+/// A record as it is kept.
+struct KeptDeath {
+  std::int64_t at_ns = 0;
+  std::uint64_t steps = 0;
+  std::string process, cause, fault;
+  static constexpr auto fields =
+      weft::fields(&KeptDeath::at_ns, &KeptDeath::steps, &KeptDeath::process, &KeptDeath::cause,
+                   &KeptDeath::fault);
+};
+
+}  // namespace
+
+RestartBudget::RestartBudget(std::size_t restarts, Nanoseconds within)
+    : RestartBudget(restarts, within, "") {}
+
+RestartBudget::RestartBudget(std::size_t restarts, Nanoseconds within, const std::string& path)
+    : most_(restarts),
+      within_(within),
+      fd_(path.empty() ? -1 : ::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+  if (fd_ < 0) fd_ = make_memory();
+}
+
+RestartBudget::~RestartBudget() { ::close(fd_); }
+
+std::string RestartBudget::path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), fd_); }
+
+std::uint64_t RestartBudget::steps() const {
+  std::uint64_t steps = 0;
+  if (::pread(fd_, &steps, sizeof steps, 0) != sizeof steps) return 0;
+  return steps;
+}
+
+void RestartBudget::step_done() {
+  // The driver alone writes it.
+  const std::uint64_t steps = this->steps() + 1;
+  [[maybe_unused]] const auto written = ::pwrite(fd_, &steps, sizeof steps, 0);
+}
+
+std::vector<RestartBudget::Record> RestartBudget::read() const {
+  std::vector<Record> records;
+  const std::vector<std::byte> bytes = bytes_of(fd_);
+  std::uint32_t length = 0;
+  for (std::size_t at = 0; at + sizeof length <= bytes.size(); at += length) {
+    std::memcpy(&length, bytes.data() + at, sizeof length);
+    at += sizeof length;
+    if (length > bytes.size() - at) break;  // of a process that died while it wrote it
+    auto kept = decode<KeptDeath>(std::span(bytes).subspan(at, length));
+    records.push_back({kept.at_ns,
+                       kept.steps,
+                       {std::move(kept.process), std::move(kept.cause), std::move(kept.fault)}});
+  }
+  return records;
+}
+
+void RestartBudget::append(const Record& record) {
+  const std::vector<std::byte> kept = encode(KeptDeath{
+      record.at_ns, record.steps, record.death.process, record.death.cause.substr(0, kLongestText),
+      record.death.fault.substr(0, kLongestText)});
+  const auto length = static_cast<std::uint32_t>(kept.size());
+  std::vector<std::byte> bytes(sizeof length);
+  std::memcpy(bytes.data(), &length, sizeof length);
+  bytes.insert(bytes.end(), kept.begin(), kept.end());
+  struct stat found {};
+  ::fstat(fd_, &found);
+  const off_t at = std::max<off_t>(found.st_size, kRecordsAt);
+  [[maybe_unused]] const auto written = ::pwrite(fd_, bytes.data(), bytes.size(), at);
+}
+
+RestartBudget::Verdict RestartBudget::admit(const Death& death, TimePoint now) {
+  const Turn turn(fd_);
+  const std::int64_t now_ns = now.time_since_epoch().count();
+  const std::uint64_t steps = this->steps();
+  std::size_t counted = 0;
+  Verdict verdict;
+  for (const Record& record : read()) {
+    if (!death.fault.empty() && record.death.fault == death.fault && record.steps == steps &&
+        record.death.process != death.process)
+      verdict.repeated = true;
+    if (Nanoseconds(now_ns - record.at_ns) > within_) continue;
+    ++counted;
+    // Another process has counted it.
+    if (!death.process.empty() && record.death.process == death.process)
+      return {counted <= most_ ? std::optional(counted) : std::nullopt, false};
+  }
+  append({now_ns, steps, death});
+  if (!verdict.repeated && counted < most_) verdict.restart = counted + 1;
+  return verdict;
+}
+
+std::vector<std::string> RestartBudget::causes(TimePoint now) const {
+  std::vector<std::string> causes;
+  for (const Record& record : read())
+    if (now - TimePoint(Nanoseconds(record.at_ns)) <= within_) causes.push_back(record.death.cause);
+  return causes;
+}
+
+std::string RestartBudget::refusal(const std::string& what, const Verdict& verdict) const {
+  if (verdict.repeated)
+    return fmt::format(
+        "{}. That is the second time with the same message, and the run finished no step between: "
+        "another restart would end alike",
+        what);
+  return fmt::format("{}. That is more than recovery.restarts allows, {} within {}", what, most_,
+                     format_seconds(in_seconds(within_)));
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+
+namespace weft::actors {
+
+/// Count of the deaths that a run has survived, and its limit: OTP's restart intensity.
+///
+/// One count for all processes of a run, in memory that `weft run` shares with its drivers and that
+/// outlives them. A death that both report counts once. One thread at a time per process; a lock
+/// excludes other processes.
+class RestartBudget final {
+ public:
+  static constexpr std::size_t kRestarts = 3;
+  static constexpr Nanoseconds kWithin = std::chrono::minutes(10);
+
+  /// Makes a new count. Throws Error(kResourceExhausted).
+  explicit RestartBudget(std::size_t restarts = kRestarts, Nanoseconds within = kWithin);
+  /// Opens the count at `path`, a path() of the parent process. Makes a new one if `path` is empty
+  /// or cannot be opened.
+  RestartBudget(std::size_t restarts, Nanoseconds within, const std::string& path);
+  RestartBudget(const RestartBudget&) = delete;
+  RestartBudget& operator=(const RestartBudget&) = delete;
+  ~RestartBudget();
+
+  std::size_t most() const { return most_; }
+  Nanoseconds within() const { return within_; }
+  /// Name of this count for another process. Valid while this object lives.
+  std::string path() const;
+
+  struct Death {
+    /// Host and number of the process, "worker1 4121": one process dies once. Empty: not known, and
+    /// each such death counts.
+    std::string process = {};
+    std::string cause = {};  ///< for people: "worker1 device 0 died: SIGKILL"
+    /// What the process has failed of by itself, see ExitEvidence::fault(); empty for others.
+    std::string fault = {};
+  };
+  struct Verdict {
+    std::optional<std::size_t> restart =
+        {};  ///< which one, of most() within within(); or none more
+    /// The second time with one fault, and no step was finished between: another restart would end
+    /// alike. Then there is no `restart`.
+    bool repeated = false;
+  };
+  /// Counts a death, unless another process has counted it, and returns whether a restart is left.
+  Verdict admit(const Death& death, TimePoint now);
+  /// Records that the run has finished a step or a phase.
+  void step_done();
+  /// Causes of the deaths within the last within(), oldest first.
+  std::vector<std::string> causes(TimePoint now) const;
+  /// "X. That is more than recovery.restarts allows, 3 within 10 min", or the text for `repeated`.
+  std::string refusal(const std::string& what, const Verdict& verdict) const;
+
+ private:
+  struct Record {
+    std::int64_t at_ns = 0;
+    std::uint64_t steps = 0;  ///< finished by then
+    Death death;
+  };
+  std::vector<Record> read() const;
+  void append(const Record& record);
+  std::uint64_t steps() const;
+
+  const std::size_t most_;
+  const Nanoseconds within_;
+  int fd_ = -1;
+};
+
+}  // namespace weft::actors
