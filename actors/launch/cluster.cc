@@ -26,15 +26,8 @@ constexpr auto kReleaseWithin = std::chrono::seconds(5);
 constexpr auto kEndToldWithin = std::chrono::milliseconds(500);
 constexpr auto kOwnWithin = std::chrono::seconds(5);
 constexpr auto kStatusWithin = std::chrono::seconds(30);
-/// An incident travels agent -> head -> owner; a lost connection can be seen earlier than it.
-constexpr auto kIncidentWithin = std::chrono::milliseconds(500);
-/// The head and agents look at their own processes.
-constexpr auto kLooksWithin = std::chrono::seconds(2);
-constexpr auto kLookForChangeEvery = std::chrono::milliseconds(20);
 /// Agents count silence from another moment, and look at their processes twice a second.
 constexpr auto kAgentTellsWithin = std::chrono::milliseconds(1500);
-/// A device process ends two seconds before its agent, which is stopped, counts as gone.
-constexpr auto kExplainedWithin = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -355,62 +348,10 @@ MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
   return request;
 }
 
-void Cluster::survive_deaths() {
-  const std::lock_guard lock(mutex_);
-  survives_ = true;
-}
-
-void Cluster::forgive() {
-  const std::lock_guard lock(mutex_);
-  if (lost_) throw Error(*first_failure_);
-  first_failure_.reset();
-  first_incident_.reset();
-  unexplained_ = false;
-}
-
-std::string Cluster::what_died(const Error& error) const {
-  const std::lock_guard lock(mutex_);
-  return first_incident_ ? first_incident_->in_short() : error.message();
-}
-
-std::optional<Incident> Cluster::incident() const {
-  const std::lock_guard lock(mutex_);
-  return first_incident_;
-}
-
-bool Cluster::lacks_process() {
-  std::vector<MeshKey> keys;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [key, members] : meshes_) keys.push_back(key);
-  }
-  return head_.reach({}).head.within(kLooksWithin).call<&Head::lacks_process>(keys).get();
-}
-
 ClusterPlaces Cluster::places() {
   return ask<ClusterPlaces>(kStatusWithin, [](const ActorRef<Head>& head, std::uint64_t) {
     return head.call<&Head::places>().get();
   });
-}
-
-void Cluster::wait_for_change(std::uint64_t seen, Nanoseconds within, const std::stop_token& stop) {
-  const SteadyClock clock;
-  const TimePoint give_up = clock.now() + within;
-  std::optional<Future<std::uint64_t>> change;
-  try {
-    change = head_.reach({})
-                 .head.within(within + kLooksWithin)
-                 .call<&Head::next_change>(seen, std::int64_t{within.count()});
-  } catch (const Error&) {
-    // While the head is away, time alone passes.
-  }
-  std::unique_lock lock(mutex_);
-  const std::size_t told = failed_.size();
-  const auto is_told = [&] { return lost_ || failed_.size() != told; };
-  while (clock.now() < give_up && !stop.stop_requested()) {
-    if (change && change->ready()) return;
-    if (changed_.wait_for(lock, kLookForChangeEvery, is_told)) return;
-  }
 }
 
 Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape, const OnHosts& where,
@@ -437,7 +378,8 @@ void Cluster::release(const MeshKey& key) {
     std::unique_lock lock(mutex_);
     // Of a mesh that is released nobody will say why its device is gone.
     if (unexplained_)
-      changed_.wait_for(lock, kExplainedWithin, [&] { return first_failure_.has_value(); });
+      changed_.wait_for(lock, internal::kExplainedWithin,
+                        [&] { return first_failure_.has_value(); });
     if (meshes_.erase(key) == 0 || lost_) return;
   }
   try {
@@ -543,95 +485,6 @@ void Cluster::report_head_death(const ExitEvidence& evidence) {
   lost(Error(ErrorCode::kPeerDied,
              fmt::format("the head at {} (pid {}) {}{}", to_string(head_.address()), evidence.pid,
                          evidence.verdict(), evidence.log_note())));
-}
-
-std::optional<Error> Cluster::failure(Nanoseconds within) const {
-  std::unique_lock lock(mutex_);
-  const bool wait_longer = unexplained_ && within > Nanoseconds::zero();
-  changed_.wait_for(lock, wait_longer ? std::max(within, Nanoseconds(kExplainedWithin)) : within,
-                    [&] { return first_failure_.has_value(); });
-  return first_failure_;
-}
-
-void Cluster::rethrow(const MeshKey& key, const Error& error) {
-  std::optional<Error> better;
-  if (error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kIncidentWithin, [&] { return failed_.contains(key) || lost_; });
-    if (const auto it = failed_.find(key); it != failed_.end()) better = it->second;
-  }
-  release(key);
-  throw better ? *better : error;
-}
-
-void Cluster::mesh_failed(const MeshFailure& failure) {
-  const Error error = failure.incident.error();
-  const MeshKey key{failure.incident.mesh, failure.incident.epoch};
-  bool survives = false, is_new = false;
-  {
-    const std::lock_guard lock(mutex_);
-    survives = survives_;
-  }
-  // Before anybody learns of it and makes other calls.
-  if (survives) fail_dead(error, failure);
-  {
-    std::lock_guard lock(mutex_);
-    // A head that comes back tells it again; and another one of the mesh may have died.
-    is_new = failed_.emplace(key, error).second;
-    if (is_new) {
-      // One that has been renewed meanwhile is mended.
-      if (!first_failure_ && (!survives || meshes_.contains(key))) {
-        first_failure_ = error;
-        first_incident_ = failure.incident;
-      }
-      unexplained_ = false;
-      changed_.notify_all();
-    }
-  }
-  if (is_new && options_.on_event) options_.on_event(RunEvent::of(failure.incident));
-  if (survives || !is_new) return;
-  fail_meshes(
-      error, options_.failure_scope == ClusterOptions::FailureScope::kOneMesh ? &failure : nullptr);
-}
-
-void Cluster::lost(const Error& error) {
-  {
-    std::lock_guard lock(mutex_);
-    if (lost_) return;
-    lost_ = true;
-    if (!first_failure_) first_failure_ = error;
-    changed_.notify_all();
-  }
-  fail_meshes(error, nullptr);
-  head_.give_up(error);
-  system_.fail_peer(head_.process().id, error);
-  if (options_.on_lost) options_.on_lost(error);
-}
-
-void Cluster::fail_dead(const Error& error, const MeshFailure& failure) {
-  const std::set<ProcessId> dead(failure.dead.begin(), failure.dead.end());
-  for (const ProcessId process : dead) system_.fail_peer(process, error);
-  std::vector<ProcessId> others;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!meshes_.contains({failure.incident.mesh, failure.incident.epoch})) return;
-    for (const auto& [key, members] : meshes_)
-      for (const DeviceProcess& member : members)
-        if (!dead.contains(member.process.id)) others.push_back(member.process.id);
-  }
-  for (const ProcessId process : others) system_.fail_calls(process, error);
-}
-
-void Cluster::fail_meshes(const Error& error, const MeshFailure* only) {
-  std::vector<ProcessId> processes;
-  if (only != nullptr) {
-    processes = only->processes;
-  } else {
-    std::lock_guard lock(mutex_);
-    for (const auto& [key, members] : meshes_)
-      for (const DeviceProcess& member : members) processes.push_back(member.process.id);
-  }
-  for (const ProcessId process : processes) system_.fail_peer(process, error);
 }
 
 }  // namespace weft::actors
