@@ -12,6 +12,7 @@
 #include <span>
 
 #include "core/base/error.h"
+#include "core/base/own_file.h"
 #include "core/base/platform.h"
 
 namespace weft::actors {
@@ -114,6 +115,9 @@ void StateStore::make_directory() const {
   const std::filesystem::path directory = path_.parent_path();
   std::error_code refused;
   if (std::filesystem::create_directories(directory, refused)) ::chmod(directory.c_str(), 0700);
+  const char* const remedy = "give another folder with --state";
+  check_own(directory, remedy);
+  check_own(path_, remedy);
   int why = refused.value();
   if (why == 0 && ::access(directory.c_str(), W_OK | X_OK) != 0) why = errno;
   if (why != 0 && why != ENOSPC && why != EDQUOT)

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <string_view>
 
-#include "actors/launch/internal/own_file.h"
 #include "actors/launch/token.h"
 #include "core/base/error.h"
+#include "core/base/own_file.h"
 
 namespace weft::actors {
 namespace {
@@ -31,10 +31,9 @@ std::string parse_digest(std::string_view text) {
 
 std::optional<std::string> read_pem(const std::filesystem::path& path) {
   const std::string hint = "without it the head cannot go on as the one that others know";
-  return internal::read_own_file(
-      path, "file", hint,
-      "so anybody may pass for this head: remove it and certificate.pem, "
-      "and give hosts the --cert that the head prints then");
+  return read_own_file(path, "file", hint,
+                       "so anybody may pass for this head: remove it and certificate.pem, "
+                       "and give hosts the --cert that the head prints then");
 }
 
 /// Of the certificate beside a token file, where that can be read.
@@ -87,9 +86,9 @@ Protection find_protection(const Address& head, const std::filesystem::path& tok
 
 void warn_of_insecure(const Log& log) {
   log.warning(
-      "--insecure: what goes beyond loopback is not encrypted; whoever can reach the network on "
-      "the "
-      "way can read and change it, and so run programs here. Leave it out where that matters");
+      "--insecure: beyond loopback the token alone protects what is sent, without TLS: whoever "
+      "records it and learns the token later can read it, and nothing shows who the head is. Leave "
+      "it out where that matters");
 }
 
 TlsIdentity load_or_make_identity(const std::filesystem::path& state_directory) {
@@ -109,11 +108,11 @@ TlsIdentity load_or_make_identity(const std::filesystem::path& state_directory) 
                   kKeyFile, kCertificateFile, folder.string(), error.message());
     }
   }
-  internal::make_own_folder(folder);
+  make_own_folder(folder);
   TlsIdentity made = tls_library().make_identity();
   // A head that ends in between makes both anew.
-  internal::write_own_file(folder / kKeyFile, made.key, "key");
-  internal::write_own_file(folder / kCertificateFile, made.certificate, "certificate");
+  write_own_file(folder / kKeyFile, made.key, "key");
+  write_own_file(folder / kCertificateFile, made.certificate, "certificate");
   return made;
 }
 

@@ -9,6 +9,8 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 
+#include "core/base/own_file.h"
+
 namespace weft::actors {
 
 RunEvent RunEvent::of(const Incident& incident) {
@@ -40,7 +42,7 @@ void RunEvents::add(const RunEvent& event) const noexcept {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const std::string line =
         to_json_line(event, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-    const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    const int file = open_own(path_, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (file < 0) return;
     [[maybe_unused]] const auto written = ::write(file, line.data(), line.size());
     ::close(file);

@@ -5,43 +5,21 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <optional>
 #include <sstream>
 
-#include "actors/launch/internal/own_file.h"
 #include "actors/link/compatibility.h"
 #include "actors/supervision/process_launcher.h"
 #include "core/base/error.h"
+#include "core/base/own_file.h"
 
 namespace weft::actors {
 namespace {
 
 constexpr int kLookForTokenEveryMs = 20;
-
-/// A folder that anybody may have made before us: it must be ours alone.
-std::filesystem::path own_folder_in(const std::filesystem::path& temporary) {
-  std::filesystem::path folder = temporary / fmt::format("weft-{}", ::geteuid());
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw_error(
-        ErrorCode::kFailedPrecondition,
-        "neither HOME nor XDG_STATE_HOME is set, and the folder {} cannot be made: {}; set HOME",
-        folder.string(), ::strerror(errno));
-  struct stat about {};
-  const bool there = ::lstat(folder.c_str(), &about) == 0;
-  if (!there || !S_ISDIR(about.st_mode) || about.st_uid != ::geteuid() ||
-      (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    throw_error(
-        ErrorCode::kFailedPrecondition,
-        "neither HOME nor XDG_STATE_HOME is set, and {}, which would be used instead, is not a "
-        "folder of this user alone "
-        "(owner {}, mode {:04o}): somebody else could put a token there. Set HOME, or remove it",
-        folder.string(), about.st_uid, about.st_mode & 07777);
-  return folder;
-}
 
 std::filesystem::path link_of(std::uint16_t port) {
   return user_state_directory() / "tokens" / std::to_string(port);
@@ -49,7 +27,7 @@ std::filesystem::path link_of(std::uint16_t port) {
 
 /// The file's text, or nothing where there is no file.
 std::optional<std::string> read_token_text(const std::filesystem::path& path) {
-  return internal::read_own_file(
+  return read_own_file(
       path, "token file", kTokenHint,
       "so anybody may know the token: chmod 600 it, and if others could read it replace the token "
       "(weft token rotate)");
@@ -83,13 +61,13 @@ std::filesystem::path user_state_directory() {
   };
   if (const auto state_home = absolute("XDG_STATE_HOME")) return *state_home / "weft";
   if (const auto home = absolute("HOME")) return *home / ".local" / "state" / "weft";
-  return own_folder_in("/tmp");
+  return own_temporary_folder("/tmp", "neither HOME nor XDG_STATE_HOME is set");
 }
 
 std::filesystem::path hash_directory() {
   try {
     std::filesystem::path folder = user_state_directory() / "hashes";
-    internal::make_own_folder(folder);
+    make_own_folder(folder);
     return folder;
   } catch (const Error&) {
     return "";
@@ -105,9 +83,9 @@ std::filesystem::path former_tokens_in(const std::filesystem::path& state_direct
 }
 
 void write_token(const std::filesystem::path& state_directory, const Secret& token) {
-  internal::make_own_folder(std::filesystem::absolute(state_directory).lexically_normal());
+  make_own_folder(std::filesystem::absolute(state_directory).lexically_normal());
   const std::filesystem::path path = token_file_in(state_directory);
-  internal::write_own_file(path, token.hexadecimal() + "\n", "token");
+  write_own_file(path, token.hexadecimal() + "\n", "token");
 }
 
 void add_former_token(const std::filesystem::path& state_directory, const Secret& former,
@@ -115,7 +93,7 @@ void add_former_token(const std::filesystem::path& state_directory, const Secret
   const std::filesystem::path path = former_tokens_in(state_directory);
   std::string text = read_token_text(path).value_or("") + former.hexadecimal();
   for (const ProcessId member : members) text += fmt::format(" {:016x}", member.value());
-  internal::write_own_file(path, text + "\n", "token");
+  write_own_file(path, text + "\n", "token");
 }
 
 std::vector<FormerToken> read_former_tokens(const std::filesystem::path& state_directory) {
@@ -200,7 +178,7 @@ TokenLink::TokenLink(std::uint16_t port, const std::filesystem::path& token_file
     : port_(port), token_file_(token_file) {
   try {
     const std::filesystem::path link = link_of(port);
-    internal::make_own_folder(std::filesystem::absolute(link.parent_path()).lexically_normal());
+    make_own_folder(std::filesystem::absolute(link.parent_path()).lexically_normal());
     const std::filesystem::path part = fmt::format("{}.{}", link.string(), ::getpid());
     ::unlink(part.c_str());
     if (::symlink(token_file.c_str(), part.c_str()) != 0 ||

@@ -20,6 +20,7 @@
 #include "actors/supervision/proc_stat.h"
 #include "actors/supervision/processes.h"
 #include "core/base/check.h"
+#include "core/base/own_file.h"
 
 extern char** environ;
 
@@ -84,10 +85,11 @@ class Descriptor final {
   int number_;
 };
 
-/// Opened for appending; -1 if the process has none. Throws Error(kNotFound).
+/// Opened for appending; -1 if the process has none. Throws Error(kNotFound), and what open_own()
+/// throws.
 int open_log(const ProcessSpec& spec) {
   if (spec.log_file.empty()) return -1;
-  const int log = ::open(spec.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int log = open_own(spec.log_file, O_WRONLY | O_CREAT | O_APPEND, 0644);
   if (log >= 0) return log;
   switch (errno) {
     case EDQUOT:

@@ -15,6 +15,7 @@
 #include "apps/data/text_files.h"
 #include "apps/data/unigram.h"
 #include "core/base/error.h"
+#include "core/base/own_file.h"
 #include "core/base/sha256.h"
 #include "core/base/utf8.h"
 
@@ -24,6 +25,8 @@ namespace {
 
 constexpr int kFormat = 2;  // changes when the same text and options would give other files
 constexpr int kValidationBlocks = 16;
+/// Whoever made the tokens decides what is trained on.
+constexpr const char* kOtherCache = "name another folder with `data: {cache: FOLDER}`";
 
 std::string read_all(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -96,12 +99,14 @@ fs::path default_cache() {
     return fs::path(cache) / "weft";
   if (const char* home = std::getenv("HOME"); home && *home)
     return fs::path(home) / ".cache" / "weft";
-  return fs::temp_directory_path() / "weft-cache";
+  return own_temporary_folder(fs::temp_directory_path(), "neither XDG_CACHE_HOME nor HOME is set") /
+         "cache";
 }
 
 TextDataset TextDataset::prepare(const TextDataConfig& config) {
   const std::string text = named_text(config.text, text_form(config));
   const fs::path cache = config.cache.empty() ? default_cache() : fs::path(config.cache);
+  check_own(cache, kOtherCache);
   const fs::path folder = cache / folder_name(config, text);
   if (fs::exists(folder)) {
     try {
@@ -131,6 +136,9 @@ TextDataset TextDataset::prepare(const TextDataConfig& config) {
 }
 
 TextDataset TextDataset::open(const fs::path& folder) {
+  check_own(folder, kOtherCache);
+  for (const char* file : {"dataset.json", "tokenizer.model", "train.tokens", "validation.tokens"})
+    check_own(folder / file, kOtherCache);
   const auto description = nlohmann::json::parse(read_all(folder / "dataset.json"), nullptr, false);
   if (!description.is_object() || !description.contains("tokenizer_sha256") ||
       !description.contains("unigram_loss"))

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/own_file.h"
 
 namespace weft::apps {
 namespace fs = std::filesystem;
@@ -12,6 +13,7 @@ namespace {
 
 // marks a run's folder, and is locked while the run lives
 constexpr const char* kLockFile = ".weft-run";
+constexpr const char* kOtherFolder = "choose another folder with --out";
 
 bool lies_in(const fs::path& inner, const fs::path& outer) {
   const fs::path a = fs::weakly_canonical(inner);
@@ -40,6 +42,7 @@ RunDirectory RunDirectory::prepare(const fs::path& given,
     if (!fs::is_directory(path))
       throw_error(ErrorCode::kAlreadyExists,
                   "{} is a file; a run needs a folder: choose another with --out", path.string());
+    check_own(path, kOtherFolder);
     if (fs::exists(lock)) {
       std::optional<FileLock> taken = FileLock::try_take(lock);
       if (!taken)
@@ -61,6 +64,7 @@ RunDirectory RunDirectory::prepare(const fs::path& given,
   fs::create_directories(path, failed);
   if (failed)
     throw_error(ErrorCode::kUnavailable, "cannot create {}: {}", path.string(), failed.message());
+  check_own(path, kOtherFolder);
   std::optional<FileLock> taken = FileLock::try_take(lock);
   if (!taken)
     throw_error(ErrorCode::kAlreadyExists, "another run has just started in {}", path.string());

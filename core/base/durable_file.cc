@@ -30,7 +30,8 @@ fs::path unfinished(const fs::path& path) {
 namespace {
 
 void write_new(const fs::path& path, const std::string& content, ::mode_t mode) {
-  ::unlink(path.c_str());  // left by a crash, perhaps with another mode
+  // Left by a crash, perhaps with another mode; or a link that another user has made.
+  ::unlink(path.c_str());
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   std::size_t written = 0;
   while (fd >= 0 && written < content.size()) {

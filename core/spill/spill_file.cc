@@ -36,7 +36,9 @@ constexpr std::uint32_t kLargestBlock = std::uint32_t{1} << 30;
 
 SpillWriter::SpillWriter(std::filesystem::path path, std::size_t block_bytes)
     : path_(std::move(path)), block_bytes_(block_bytes), temporary_(unfinished(path_)) {
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  // A link of that name that somebody else has made must not be written through.
+  ::unlink(temporary_.c_str());
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd_ < 0) cannot_write(temporary_, errno);
   write(std::as_bytes(std::span(kMagic)));
 }

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -16,6 +17,8 @@
 
 namespace weft::actors {
 namespace {
+
+using ::testing::HasSubstr;
 
 class StateStoreTest : public ::testing::Test {
  protected:
@@ -43,6 +46,27 @@ TEST_F(StateStoreTest, KeepsTheClusterAndGrowsTheTerm) {
   const auto events = store.last_events(10);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].text, "worker0 joined");
+}
+
+TEST_F(StateStoreTest, WhatAnotherUserMayHaveMadeIsNoState) {
+  const std::filesystem::path open = directory_ / "open";
+  std::filesystem::create_directories(directory_ / "own");
+  std::filesystem::create_directories(open);
+  std::filesystem::permissions(open, std::filesystem::perms(0777));
+  std::filesystem::create_directory_symlink(directory_ / "own", open / "state");
+  const Error linked = test::error_of([&] { const StateStore store(open / "state"); });
+  EXPECT_EQ(linked.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(linked.message(), HasSubstr("the link 'state'"));
+  if (::geteuid() != 0) return;  // cannot give files away
+  const auto refusal = [&] {
+    return test::error_of([&] { const StateStore store(open); }).message();
+  };
+  std::ofstream(open / "head.db") << "";
+  ASSERT_EQ(::chown((open / "head.db").c_str(), 65534, 65534), 0);
+  EXPECT_THAT(refusal(), HasSubstr("head.db belongs to another user"));
+  std::filesystem::remove(open / "head.db");
+  ASSERT_EQ(::chown(open.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(refusal(), HasSubstr("open belongs to another user"));
 }
 
 TEST_F(StateStoreTest, EventsAreNumberedAcrossTerms) {

@@ -11,6 +11,8 @@
 
 #include "actors/supervision/proc_stat.h"
 #include "tests/support/eventually.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::actors {
 namespace {
@@ -136,6 +138,25 @@ TEST(ForkLauncher, ExecutableThatDoesNotExistIsAnError) {
     EXPECT_EQ(error.message(),
               "cannot run /nowhere/weft as agent worker0: No such file or directory");
   }
+}
+
+TEST(ForkLauncher, NothingIsLoggedWhereAnotherUsersLinkLeads) {
+  const test::ScratchFolder scratch;
+  const std::filesystem::path logs = scratch.path() / "logs",
+                              precious = scratch.path() / "precious";
+  std::filesystem::create_directory(logs);
+  std::filesystem::permissions(logs, std::filesystem::perms(0777));
+  std::ofstream(precious) << "as it was\n";
+  std::filesystem::create_symlink(precious, logs / "a.log");
+  ForkLauncher launcher;
+  const Error error = test::error_of([&] {
+    launcher.launch({"a", {"/bin/sh", "-c", "echo more"}, {}, logs / "a.log"}, {});
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(error.message(), HasSubstr("a folder that other users can write to"));
+  std::string text;
+  std::getline(std::ifstream(precious), text, '\0');
+  EXPECT_EQ(text, "as it was\n");
 }
 
 TEST(ForkLauncher, ChildrenDieWithTheirParent) {

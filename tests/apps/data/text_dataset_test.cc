@@ -271,6 +271,35 @@ TEST_F(DatasetTest, ADamagedCacheIsMadeAgain) {
   EXPECT_EQ(TextDataset::prepare(wanted).train.sha256(), hash);
 }
 
+TEST_F(DatasetTest, WhatAnotherUserMayHaveMadeIsNotTrainedOn) {
+  TextDataConfig described = config(some_text());
+  const fs::path folder = TextDataset::prepare(described).folder;
+  fs::create_directory(root_ / "open");
+  fs::permissions(root_ / "open", fs::perms(0777));
+  fs::create_directory_symlink(root_ / "cache", root_ / "open" / "cache");
+  described.cache = root_ / "open" / "cache";
+  try {
+    (void)TextDataset::prepare(described);
+    ADD_FAILURE() << "another user could have made the link";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  }
+  if (::geteuid() != 0) return;  // cannot give files away
+  described.cache = root_ / "cache";
+  for (const fs::path& path : {root_ / "cache", folder, folder / "train.tokens"}) {
+    ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+    try {
+      (void)TextDataset::prepare(described);
+      ADD_FAILURE() << path;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.message(), ::testing::AllOf(::testing::HasSubstr("belongs to another user"),
+                                                    ::testing::HasSubstr("{cache: FOLDER}")));
+    }
+    ASSERT_EQ(::chown(path.c_str(), 0, 0), 0);
+  }
+  EXPECT_EQ(TextDataset::prepare(described).folder, folder);
+}
+
 TEST_F(DatasetTest, TheDataSectionIsReadStrictly) {
   const auto parse = [](const std::string& yaml) {
     const auto document = ConfigDocument::parse(yaml, "c.yaml");
