@@ -1,13 +1,15 @@
 // weft select: a run of `app: select` from an input, a run file, or a folder to go on in.
 #include <fmt/format.h>
-
+#include <sys/mman.h>
 #include <unistd.h>
+
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "apps/cli/commands.h"
@@ -18,25 +20,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file of this process, which is gone with it.
+/// A file in the memory of this process, without a name that another user could take first. This
+/// user's processes can read it as long as this object is there.
 class RunFile final {
  public:
   explicit RunFile(const std::string& text)
-      : path_(fs::temp_directory_path() / fmt::format("weft-select-{}.yaml", ::getpid())) {
-    std::ofstream stream(path_);
-    stream << text;
-    if (!stream.flush()) throw_error(ErrorCode::kUnavailable, "cannot write {}", path_.string());
+      : file_(::memfd_create("weft-select.yaml", MFD_CLOEXEC)) {
+    if (file_ < 0 || ::write(file_, text.data(), text.size()) != std::ssize(text))
+      throw_error(ErrorCode::kResourceExhausted, "cannot make a file in memory: {}",
+                  std::strerror(errno));
   }
-  ~RunFile() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
+  ~RunFile() { ::close(file_); }
   RunFile(const RunFile&) = delete;
   RunFile& operator=(const RunFile&) = delete;
-  std::string path() const { return path_.string(); }
+  std::string path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), file_); }
 
  private:
-  const fs::path path_;
+  const int file_;
 };
 
 /// As YAML: a quote within quotes is two.

@@ -202,6 +202,25 @@ TEST_F(Select, AnInputIsPlannedByWhatItsFileSaysBeforeItIsRead) {
   EXPECT_THAT(select.text(), ::testing::StartsWith("input: there is no file or folder "));
 }
 
+TEST_F(Select, NothingIsWrittenWhereAnotherUserWaitsForIt) {
+  const auto temporary = processes.directory() / "tmp", precious = processes.write("precious", "-");
+  std::filesystem::create_directory(temporary);
+  std::filesystem::permissions(temporary, std::filesystem::perms(0777));
+  for (int next = 1; next < 1000; ++next)
+    std::filesystem::create_symlink(
+        precious, temporary / fmt::format("weft-select-{}.yaml", ::getpid() + next));
+  write_npy(processes.directory() / "vectors.npy", 8, std::vector<float>(4'000, 0.5F));
+  const char* before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  ::setenv("TMPDIR", temporary.c_str(), 1);
+  auto& select = processes.run("weft", {"select", "vectors.npy", "--budget", "40", "--out", "out"});
+  kept.empty() ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", kept.c_str(), 1);
+  EXPECT_EQ(select.wait(), 0) << select.text();
+  EXPECT_EQ(read_file(precious), "-");
+  for (const auto& entry : std::filesystem::directory_iterator(temporary))
+    EXPECT_TRUE(entry.is_symlink()) << entry.path();
+}
+
 TEST_F(Select, OfTwoRunsAtOnceTheSecondFindsThePoints) {
   std::vector<float> vectors(3000 * 8);
   PhiloxStream random(5);
