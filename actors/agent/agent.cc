@@ -77,6 +77,7 @@ void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLa
   spec.label = device.label;
   spec.command = {request.binary, "--weft-role=device",
                   "--agent",      to_string(config_.address),
+                  "--agent-id",   std::to_string(context_.system().self().id.value()),
                   "--slot",       std::to_string(id),
                   "--label",      device.label,
                   "--sha256",     request.binary_sha256,
@@ -115,10 +116,15 @@ void Agent::check_own_call() const {
     throw_error(ErrorCode::kInvalidArgument, "only the agent's own process may call this");
 }
 
-void Agent::check_term(std::uint64_t term) const {
+void Agent::check_head(std::uint64_t term) const {
   if (term < term_)
     throw_error(ErrorCode::kStaleEpoch, "host {} belongs to the head of term {}, this is term {}",
                 config_.name, term_, term);
+  const ProcessRef caller = context_.caller();
+  if (caller.id != head_.id && caller.id != next_head_.id)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "host {} takes this from its cluster's head alone, and {} is not it", config_.name,
+                caller.name);
 }
 
 void Agent::check_stays() const {
@@ -146,9 +152,15 @@ HostedDevices Agent::devices() const {
   return devices;
 }
 
+HostedDevices Agent::joining(ProcessRef head) {
+  check_own_call();
+  next_head_ = std::move(head);
+  return devices();
+}
+
 void Agent::joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns) {
   check_own_call();
-  head_ = std::move(head);
+  head_ = next_head_ = std::move(head);
   term_ = term;
   grace_ns_ = grace_ns;
   changed_.notify();
@@ -158,7 +170,7 @@ void Agent::joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns) {
 }
 
 task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
-  check_term(request.term);
+  check_head(request.term);
   check_stays();
   check_name("the name of a mesh", request.key.name);
   request.binary = program_of(request);
@@ -318,7 +330,7 @@ void Agent::stop_slots(const Part& part, Nanoseconds grace) {
 
 task<void> Agent::stop_mesh(MeshKey key, bool failed, std::uint64_t term,
                             std::vector<std::uint32_t> ranks) {
-  check_term(term);
+  check_head(term);
   if (const auto deaths = deaths_.find(key); deaths != deaths_.end()) {
     std::erase_if(deaths->second, [&](const DeathReport& death) {
       return ranks.empty() || std::ranges::find(ranks, death.rank) != ranks.end();
@@ -337,7 +349,7 @@ task<void> Agent::stop_mesh(MeshKey key, bool failed, std::uint64_t term,
 std::vector<std::uint32_t> Agent::take_over(const MeshKey& from, const MeshKey& to,
                                             const std::vector<std::uint32_t>& ranks,
                                             std::uint64_t term, ProcessId owner) {
-  check_term(term);
+  check_head(term);
   std::vector<std::uint32_t> taken;
   for (auto& [id, slot] : slots_) {
     if (slot.key != from || std::ranges::find(ranks, slot.device.rank) == ranks.end()) continue;
@@ -395,7 +407,7 @@ void Agent::drain() {
 }
 
 void Agent::shut_down(const std::string& reason, std::uint64_t term) {
-  check_term(term);
+  check_head(term);
   for (auto& [id, slot] : slots_) slot.stopping = true;
   events_.on_shut_down(reason);
 }

@@ -63,8 +63,9 @@ class Agent final {
   Agent(Context& context, AgentConfig config, AgentEvents events, ProcessLauncher& launcher);
   ~Agent();
 
-  /// From the agent's own process, for a head that it is about to join.
-  HostedDevices devices() const;
+  /// From the agent's own process: `head` is about to be asked to let this host join, and may ask
+  /// for launches before its answer is here. Gives what it is told then.
+  HostedDevices joining(ProcessRef head);
   /// From the agent's own process: it has joined this head. Those of older terms have no say.
   void joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns);
 
@@ -73,6 +74,8 @@ class Agent final {
   /// when no process can start here until somebody mends the host, kPeerDied with exit evidence
   /// when a process is ended from outside before it is ready, kInternal when it fails by itself,
   /// kStaleEpoch when a head asks that another one has replaced, also meanwhile.
+  /// This and what else starts or ends processes here: kFailedPrecondition for whoever is not the
+  /// head that was joined last, or is being joined.
   task<std::vector<DeviceProcess>> launch(LaunchRequest request);
   /// From the device process of that slot: it can be called, and has that cap on its memory.
   /// Returns its device index.
@@ -115,8 +118,8 @@ class Agent final {
   /// Ends everything on this host, the agent included.
   void shut_down(const std::string& reason, std::uint64_t term);
 
-  static constexpr auto endpoints = interface<"weft.agent", 3>(
-      on<&Agent::devices>("devices", urgent), on<&Agent::joined>("joined", urgent),
+  static constexpr auto endpoints = interface<"weft.agent", 4>(
+      on<&Agent::joining>("joining", urgent), on<&Agent::joined>("joined", urgent),
       on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent),
       on<&Agent::process_silent>("process_silent", urgent), on<&Agent::ping>("ping", urgent),
       on<&Agent::probe>("probe", urgent), on<&Agent::networks>("networks", urgent),
@@ -145,7 +148,9 @@ class Agent final {
   void check_own_call() const;
   /// Throws Error(kUnavailable) once drain() has been called.
   void check_stays() const;
-  void check_term(std::uint64_t term) const;
+  /// The caller is this host's head, and no other one has replaced it.
+  void check_head(std::uint64_t term) const;
+  HostedDevices devices() const;
   void erase(std::uint64_t id);
   void check_binary(const std::string& binary, const std::string& sha256);
   /// Returns the file to start for a request: the program that this host has kept, or the one at
@@ -173,6 +178,7 @@ class Agent final {
   Wakeup changed_;                    // a slot became ready or died
   std::vector<Wakeup> reap_waiters_;  // of calls of stop_mesh(); each is notified once
   ProcessRef head_;
+  ProcessRef next_head_;    // is being joined, or is head_
   std::uint64_t term_ = 0;  // of the head that was joined last
   std::int64_t grace_ns_ = 0;
   bool leaving_ = false;

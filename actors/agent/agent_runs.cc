@@ -20,7 +20,7 @@ constexpr Nanoseconds kOwnerGone = std::chrono::seconds(2);
 }  // namespace
 
 DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term) {
-  check_term(term);
+  check_head(term);
   check_stays();
   check_name("the name of a run", submission.name);
   if (config_.supervisor.empty())
@@ -68,7 +68,7 @@ DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term
 }
 
 void Agent::signal_run(std::uint64_t launch, bool now, std::uint64_t term) {
-  check_term(term);
+  check_head(term);
   const auto run = runs_.find(launch);
   if (run == runs_.end())
     throw_error(ErrorCode::kNotFound, "host {} has no run of that number any more", config_.name);

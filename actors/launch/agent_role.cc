@@ -146,7 +146,7 @@ Joined join(System& system, const ProcessRef& head, const ActorRef<Agent>& agent
             const Log& log, ProcessEnd& end) {
   const auto asked = system.named<Head>(head, "head");
   for (bool told = false;;) {
-    Joined joined = asked.call<&Head::join>(offer, agent.call<&Agent::devices>().get()).get();
+    Joined joined = asked.call<&Head::join>(offer, agent.call<&Agent::joining>(head).get()).get();
     if (!joined.held) {
       agent.call<&Agent::joined>(head, joined.term, joined.grace_ns).get();
       return joined;

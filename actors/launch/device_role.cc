@@ -87,7 +87,9 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
       end.set(1, fmt::format("nobody has used this process for {:.0f} s", in_seconds(unused)));
   });
   system.listen({agent_address.host, 0});
-  const ProcessRef agent_process = system.connect(agent_address, internal::kConnectWithin);
+  const ProcessRef agent_process =
+      system.connect(agent_address, internal::kConnectWithin,
+                     {.process = ProcessId(arguments.number("agent-id"))});
   agent_id = agent_process.id.value();
   system.named<Agent>(agent_process, "agent")
       .call<&Agent::ready>(arguments.number("slot"), cap)

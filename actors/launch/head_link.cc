@@ -16,6 +16,8 @@ namespace {
 constexpr auto kDialWithin = std::chrono::seconds(1);
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(50);
 constexpr auto kAskEvery = std::chrono::seconds(1);
+/// Nobody else than a head may take the dial for his.
+constexpr Wanted kHead{.head = true};
 
 /// What asking again does not change. All else may pass: nobody is there, it listens and has no
 /// actor yet, or everybody asks at once.
@@ -38,19 +40,21 @@ Joined HeadLink::join(Nanoseconds returns_within) {
   const TimePoint begun = clock_.now();
   std::optional<Joined> joined;
   while (!joined) {
+    bool reached = false;
     try {
-      const ProcessRef found = system_.connect(address_, internal::kConnectWithin);
+      const ProcessRef found = system_.connect(address_, internal::kConnectWithin, kHead);
       {
         const std::lock_guard lock(mutex_);
         process_ = found;
       }
+      reached = true;
       joined = events_.greet(found);
     } catch (const Error& error) {
       // Everybody may ask at once, where a whole cluster starts.
-      const Nanoseconds patience = error.code() == ErrorCode::kResourceExhausted
-                                       ? Nanoseconds(internal::kConnectWithin)
-                                   : may_return(error) ? returns_within
-                                                       : Nanoseconds::zero();
+      const Nanoseconds patience =
+          error.code() == ErrorCode::kResourceExhausted ? Nanoseconds(internal::kConnectWithin)
+          : may_return(error) || (!reached && !is_final(error)) ? returns_within
+                                                                : Nanoseconds::zero();
       if (clock_.now() - begun >= patience) throw;
     }
     if (!joined) wait_a_while();
@@ -160,7 +164,7 @@ void HeadLink::search() {
 
 std::optional<ProcessRef> HeadLink::dial() {
   try {
-    return system_.connect(address_, kDialWithin);
+    return system_.connect(address_, kDialWithin, kHead);
   } catch (const Error& error) {
     // Whoever is there and is no head of this cluster may go again.
     const std::lock_guard lock(mutex_);

@@ -184,7 +184,7 @@ int serve_head(const HeadRole& role) {
   SystemOptions options;
   options.name = "head";
   options.token = token_of(role, log);
-  options.makes_tokens = true;
+  options.is_head = true;
   options.eof_grace = kEofGrace;
   options.io_share = ThreadShare::kControl;
   options.log = log;

@@ -48,7 +48,7 @@ std::optional<Reject> find_incompatibility(const Introduction& self, const Intro
 }
 
 Error to_error(const Reject& reject) {
-  return Error(reject.code,
+  return Error(reject.proven ? reject.code : ErrorCode::kUnavailable,
                printable_line(fmt::format("connection refused: {}{}{}", reject.text,
                                           reject.hint.empty() ? "" : "; ", reject.hint)));
 }

@@ -4,6 +4,7 @@
 
 #include "actors/link/compatibility.h"
 #include "actors/link/token_ring.h"
+#include "actors/net/sealed_stream.h"
 
 namespace weft::actors {
 
@@ -67,8 +68,11 @@ void Handshake::choose(std::uint64_t id) {
 void Handshake::on_frame(const FrameHeader& header, std::span<const std::byte> body) {
   const auto kind = static_cast<MessageKind>(header.kind);
   if (!done_) return;  // it goes on although it is refused
-  if (kind == MessageKind::kReject && expected_ != MessageKind::kHello)
-    return finish(decode_reject(body));
+  if (kind == MessageKind::kReject && expected_ != MessageKind::kHello) {
+    Reject reject = decode_reject(body);
+    reject.proven = expected_ == MessageKind::kWelcome;
+    return finish(std::move(reject));
+  }
   if (kind != expected_)
     throw_error(ErrorCode::kDataLoss, "{} sent a {} frame in place of a {}",
                 to_string(connection_->peer_address()), to_string(kind), to_string(expected_));
@@ -114,13 +118,24 @@ void Handshake::on_proof(std::span<const std::byte> body) {
               fmt::format("{} at {} has another token than this process{}; {}", describe(other_),
                           to_string(connection_->peer_address()), between, kTokenHint)));
   }
+  if (side_ == Side::kDialler) send_proof();
+  seal();
   if (side_ == Side::kAcceptor) return finish(other_);
-  send_proof();
   expected_ = MessageKind::kWelcome;
 }
 
+void Handshake::seal() {
+  if (!connection_->binding().empty()) return;  // TLS does it
+  const auto key = [this](const char* label) {
+    return hmac_sha256(token(), label, {hello_, challenge_});
+  };
+  const Mac diallers = key("weft 3 key dialler"), acceptors = key("weft 3 key acceptor");
+  connection_->seal(side_ == Side::kDialler ? SealKeys{diallers, acceptors}
+                                            : SealKeys{acceptors, diallers});
+}
+
 Mac Handshake::proof_of(Side side) const {
-  const char* const label = side == Side::kDialler ? "weft 2 dialler" : "weft 2 acceptor";
+  const char* const label = side == Side::kDialler ? "weft 3 dialler" : "weft 3 acceptor";
   const auto binding = connection_->binding();
   return binding.empty() ? hmac_sha256(token(), label, {hello_, challenge_})
                          : hmac_sha256(token(), label, {hello_, challenge_, binding});
@@ -159,7 +174,12 @@ void Handshake::on_damaged(const Error& damage) {
     refuse({damage.code(), damage.message(), "", false, self_.process.id});
 }
 
-void Handshake::on_closed(const Error& reason) { finish(reason); }
+void Handshake::on_closed(const Error& reason) {
+  // Somebody on the way put something in: the other side has said nothing yet, and may be dialled
+  // again.
+  const bool damaged = expected_ == MessageKind::kWelcome && reason.code() == ErrorCode::kDataLoss;
+  finish(damaged ? Error(ErrorCode::kUnavailable, reason.message()) : reason);
+}
 
 void Handshake::finish(Answer answer) {
   limit_.cancel();

@@ -23,11 +23,16 @@ namespace weft::actors {
 ///             Proof ->                                 -> Proof
 ///             <- Welcome | Reject                      Welcome | Reject <-    (by the owner)
 ///
+/// What follows the dialler's proof is encrypted and authenticated, Welcome first: by TLS, and
+/// without TLS by a Stream with keys of this connection (net/sealed_stream.h). Such a Reject comes
+/// from the cluster. One that comes before the proofs can come from anybody.
+///
 /// A proof is an HMAC with the token over a label of its direction, both introductions as they were
 /// sent, which carry fresh nonces, and what only the two ends of a TLS connection know. So it is
 /// good for this connection and this direction only, and not for somebody between two connections.
 /// The token itself never travels. While a token is being replaced, both sides use one that both
-/// know: the introductions say which.
+/// know: the introductions say which. The keys are HMACs of the same token and introductions under
+/// labels of their own, one for each direction, so that no key is a value that travels.
 ///
 /// Who speaks plain text where TLS is due is told so at Hello, and proves nothing.
 ///
@@ -35,8 +40,7 @@ namespace weft::actors {
 class Handshake final : public FrameHandler {
  public:
   enum class Side { kDialler, kAcceptor };
-  /// What the other side, which knows the token, said; or how it failed. A Reject may come from one
-  /// that has proven nothing.
+  /// What the other side, which knows the token, said; or how it failed.
   using Answer = std::variant<Introduction, Reject, Error>;
   /// Runs once, on the loop's thread. May take the connection with release(), and may destroy the
   /// Handshake later, not in it.
@@ -72,6 +76,8 @@ class Handshake final : public FrameHandler {
   void introduce();
   Mac proof_of(Side side) const;
   void send_proof();
+  /// Both have proven the token.
+  void seal();
   void refuse_plain();
   void finish(Answer answer);
 

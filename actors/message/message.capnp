@@ -28,11 +28,12 @@ struct InterfaceVersion {
 # First frame of the side that dialled.
 struct Hello {
   process @0 :Process;
-  wanted @1 :UInt64;   # the process that is dialled; 0: whoever listens there
+  wanted @1 :UInt64;   # the process that is dialled; 0: any
+  wantsHead @2 :Bool;  # only a head
 }
 
 # The answer to Hello: this, and a proof (32 bytes without a schema) that its sender knows the cluster's token; or Reject. After the
-# dialler's own proof an empty Welcome, or Reject.
+# dialler's own proof an empty Welcome, or Reject; from there on all is encrypted (actors/net/sealed_stream.h), where TLS does not do so.
 struct Challenge {
   process @0 :Process;
 }

@@ -160,7 +160,8 @@ Introduction read_introduction(wire::Process::Reader from) {
 void encode_hello(const Introduction& introduction, const ByteSink& sink) {
   build<wire::Hello>(introduction_words(introduction) + 1, sink, [&](wire::Hello::Builder to) {
     fill_introduction(to.initProcess(), introduction);
-    to.setWanted(introduction.wanted.value());
+    to.setWanted(introduction.wanted.process.value());
+    to.setWantsHead(introduction.wanted.head);
   });
 }
 
@@ -241,7 +242,7 @@ void encode_goodbye(const Goodbye& goodbye, const ByteSink& sink) {
 Introduction decode_hello(std::span<const std::byte> bytes) {
   return parse<wire::Hello>(bytes, MessageKind::kHello, [](wire::Hello::Reader from) {
     Introduction introduction = read_introduction(from.getProcess());
-    introduction.wanted = ProcessId(from.getWanted());
+    introduction.wanted = {from.getWantsHead(), ProcessId(from.getWanted())};
     return introduction;
   });
 }

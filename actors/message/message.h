@@ -41,6 +41,13 @@ struct InterfaceVersion {
   friend bool operator==(const InterfaceVersion&, const InterfaceVersion&) = default;
 };
 
+/// Whom a process dials: a head, one certain process, or whoever listens there.
+struct Wanted {
+  bool head = false;
+  ProcessId process = {};
+  friend bool operator==(const Wanted&, const Wanted&) = default;
+};
+
 /// How a process introduces itself in Hello and Challenge.
 struct Introduction {
   ProcessRef process;
@@ -50,8 +57,8 @@ struct Introduction {
   std::vector<InterfaceVersion> interfaces;
   /// Both sides use the lower one: what is newer is not sent.
   std::uint8_t minor = kProtocolMinor;
-  /// In Hello: the process that is dialled, where it has to be that one.
-  ProcessId wanted = {};
+  /// In Hello. All others refuse.
+  Wanted wanted = {};
   /// Random, of one connection: what the other side's proof is made for.
   std::array<std::byte, 32> nonce{};
   /// Which token the proof is made with (see TokenRing); 0: that of its cluster.
@@ -65,6 +72,8 @@ struct Reject {
   std::string hint;
   bool duplicate = false;
   ProcessId process;  ///< Who refuses.
+  /// It came after both proofs, encrypted: its sender knows the token. Does not travel.
+  bool proven = false;
   friend bool operator==(const Reject&, const Reject&) = default;
 };
 

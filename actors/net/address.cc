@@ -39,6 +39,11 @@ std::string to_string(const Address& address) {
   return fmt::format("{}:{}", address.host, address.port);
 }
 
+const std::string& fixed_host(const std::string& host) {
+  static const std::string kLoopback = "127.0.0.1";
+  return host == "localhost" ? kLoopback : host;
+}
+
 bool is_known_host(const std::string& host) {
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(host.c_str(), nullptr, nullptr, &found);

@@ -26,6 +26,10 @@ struct Address {
 /// "127.0.0.1:7077"; "[::1]:7077".
 std::string to_string(const Address& address);
 
+/// "127.0.0.1" for "localhost", else `host`. Resolvers give ::1 too, where anybody may listen in
+/// place of a process that listens at 127.0.0.1.
+const std::string& fixed_host(const std::string& host);
+
 /// False if the machine's resolver knows no host of that name. Waits for the resolver, which may
 /// ask others.
 bool is_known_host(const std::string& host);

@@ -24,7 +24,7 @@ Error unavailable(const std::string& why) { return Error(ErrorCode::kUnavailable
 /// Nothing if the name has to be looked up.
 std::optional<Tcp::endpoint> numeric_endpoint(const Address& address) {
   asio::error_code not_numeric;
-  const auto host = asio::ip::make_address(address.host, not_numeric);
+  const auto host = asio::ip::make_address(fixed_host(address.host), not_numeric);
   return not_numeric ? std::nullopt : std::optional(Tcp::endpoint(host, address.port));
 }
 

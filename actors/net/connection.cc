@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "actors/net/network.h"
+#include "actors/net/sealed_stream.h"
 #include "actors/net/tls.h"
 
 namespace weft::actors {
@@ -29,6 +30,16 @@ void Connection::start(FrameHandler& handler, std::uint32_t max_body) {
 std::span<const std::byte> Connection::binding() const { return stream_->binding(); }
 bool Connection::is_plain_by_mistake() const { return stream_->is_plain_by_mistake(); }
 bool Connection::is_private() const { return !binding().empty() || is_loopback(peer_.host); }
+
+void Connection::seal(const SealKeys& keys) {
+  flush();
+  const std::lock_guard lock(mutex_);
+  if (flushing_ || !appended_.empty() || written_ < writing_.size())
+    throw_error(ErrorCode::kUnavailable, "{} does not read what it is told", to_string(peer_));
+  stream_ = actors::seal(std::move(stream_), keys,
+                         std::span(input_).subspan(input_begin_, input_end_ - input_begin_));
+  input_begin_ = input_end_ = 0;
+}
 
 void Connection::stop() {
   handler_ = nullptr;

@@ -20,6 +20,7 @@ namespace weft::actors {
 
 class Stream;
 class Tls;
+struct SealKeys;
 
 /// Receives what a Connection reads. Loop's thread only; must not block or throw anything but
 /// Error, which closes the connection.
@@ -59,6 +60,10 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     handler_ = &handler;
     max_body_ = max_body;
   }
+  /// Encrypts and authenticates all frames after this one, in both directions: see sealed_stream.h.
+  /// Once, while no other thread writes. Throws Error(kUnavailable) where the other side has not
+  /// taken what was written before. Loop's thread.
+  void seal(const SealKeys& keys);
   /// No further callback. Closes the socket after what is appended has been written or cannot be.
   /// Loop's thread.
   void stop();
@@ -93,7 +98,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void wait_writable();
 
   EventLoop& loop_;
-  const std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Stream> stream_;  // replaced by seal() alone, under mutex_
   const Address peer_;
 
   // Loop's thread.

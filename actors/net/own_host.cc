@@ -11,7 +11,8 @@ std::string own_host_towards(const Address& peer) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(peer.host.c_str(), std::to_string(peer.port).c_str(), &hints, &found) != 0)
+  if (::getaddrinfo(fixed_host(peer.host).c_str(), std::to_string(peer.port).c_str(), &hints,
+                    &found) != 0)
     return "127.0.0.1";
   std::string host = "127.0.0.1";
   const int socket = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);

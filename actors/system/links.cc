@@ -74,7 +74,8 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
                       return adopt(link, handshake, std::move(*other), true);
                     }
                     if (const auto* reject = std::get_if<Reject>(&answer)) {
-                      if (!reject->duplicate) return lose(link, to_error(*reject));
+                      if (!reject->proven || !reject->duplicate)
+                        return lose(link, to_error(*reject));
                       // Its own connection is on the way, and replaces this one.
                       return schedule(deadline - SteadyClock().now(), [this, link] {
                         if (!link->attached())
@@ -87,7 +88,7 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
                                      fmt::format("cannot reach {}: {}", link->peer().name,
                                                  std::get<Error>(answer).message())));
                   },
-                  link->peer_id());
+                  {false, link->peer_id()});
             },
             [this, link](const Error& error) {
               dials.erase(link->peer_id());
@@ -108,7 +109,7 @@ DialTls System::Impl::protection_of(const Address& address) {
 
 void System::Impl::start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
                                    std::function<void(Handshake&, Handshake::Answer)> done,
-                                   ProcessId wanted) {
+                                   Wanted wanted) {
   auto& handshakes = side == Handshake::Side::kAcceptor ? unproven : own_handshakes;
   if (side == Handshake::Side::kAcceptor && handshakes.size() >= kMaxUnproven) {
     const auto oldest = handshakes.begin();
@@ -143,12 +144,16 @@ void System::Impl::refuse(Handshake& handshake, const Reject& reject) {
 }
 
 void System::Impl::log_refusal(const Address& from, const std::string& why) {
+  warn_of_stranger(fmt::format("refused a connection from {}: {}", to_string(from), why));
+}
+
+void System::Impl::warn_of_stranger(const std::string& what) {
   const auto held_back = refusals.admit();
   if (!held_back) return;
-  const std::string text = fmt::format(
-      "refused a connection from {}: {}{}", to_string(from), why,
-      *held_back == 0 ? ""
-                      : fmt::format(" ({} more refusals since the last such line)", *held_back));
+  const std::string text =
+      what + (*held_back == 0
+                  ? ""
+                  : fmt::format(" ({} more refusals since the last such line)", *held_back));
   options.log.warning("{}", text);
   if (refused) refused(text);
 }
@@ -166,7 +171,13 @@ void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
                          "give it the new one, of the file that `weft head` has named", false,
                          me.process.id});
   // A connection that is not meant for this process must not take the place of one that is.
-  if (other.wanted.value() != 0 && other.wanted != me.process.id)
+  if (other.wanted.head && !options.is_head)
+    return refuse(handshake,
+                  Reject{ErrorCode::kUnavailable,
+                         fmt::format("{} looks for a cluster's head, and {} is none",
+                                     describe(other), describe(me)),
+                         "give the address that `weft head` has printed", false, me.process.id});
+  if (other.wanted.process != ProcessId() && other.wanted.process != me.process.id)
     return handshake.refuse(
         Reject{ErrorCode::kPeerDied,
                fmt::format("the process that was asked for has ended: {} now listens at {}",
@@ -268,6 +279,8 @@ void System::Impl::on_credit_request(Link& link, ActorId actor) {
 
 void System::Impl::on_ended(Link& link, End how, const Error& reason) {
   const auto shared = link.shared_from_this();
+  if (how == End::kBroken && reason.code() == ErrorCode::kDataLoss)
+    warn_of_stranger(reason.message());
   if (how != End::kEof) {
     if (how == End::kLeft) {
       const std::lock_guard lock(routes_mutex);

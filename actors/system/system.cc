@@ -25,8 +25,8 @@ ProcessId new_process_id() {
 /// the loop's thread. Shared with the callbacks of what is under way.
 class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt> {
  public:
-  ConnectAttempt(System::Impl& system, Address address, TimePoint deadline)
-      : system_(system), address_(std::move(address)), deadline_(deadline) {}
+  ConnectAttempt(System::Impl& system, Address address, TimePoint deadline, Wanted wanted)
+      : system_(system), address_(std::move(address)), deadline_(deadline), wanted_(wanted) {}
 
   void start() {
     const DialTls protection = system_.protection_of(address_);
@@ -53,13 +53,14 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
         std::move(connection), Handshake::Side::kDialler,
         [self = shared_from_this()](Handshake& handshake, Handshake::Answer answer) {
           self->on_answer(handshake, std::move(answer));
-        });
+        },
+        wanted_);
   }
 
   void on_answer(Handshake& handshake, Handshake::Answer answer) {
     if (const auto* error = std::get_if<Error>(&answer)) return on_failed(*error);
     if (const auto* reject = std::get_if<Reject>(&answer)) {
-      if (reject->duplicate) dials_us_ = reject->process;
+      if (reject->proven && reject->duplicate) dials_us_ = reject->process;
       return finish(to_error(*reject));
     }
     on_peer(handshake, std::get<Introduction>(std::move(answer)));
@@ -118,6 +119,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
   System::Impl& system_;
   const Address address_;
   const TimePoint deadline_;
+  const Wanted wanted_;
   Mutex mutex_;
   Condition changed_;
   std::optional<Outcome<ProcessRef>> outcome_;  // guarded by mutex_
@@ -273,16 +275,18 @@ Address System::listen(const Address& address) {
   return advertised;
 }
 
-ProcessRef System::connect(const Address& address, Nanoseconds within) {
+ProcessRef System::connect(const Address& address, Nanoseconds within, Wanted wanted) {
   impl_->require_token();
   const std::lock_guard one_at_a_time(impl_->connect_mutex);
   {
     const std::lock_guard lock(impl_->routes_mutex);
     for (const auto& [id, link] : impl_->links)
-      if (link->attached() && link->peer().address == address) return link->peer();
+      if (link->attached() && link->peer().address == address &&
+          (wanted.process == ProcessId() || wanted.process == id))
+        return link->peer();
   }
   const TimePoint deadline = SteadyClock().now() + within;
-  const auto attempt = std::make_shared<ConnectAttempt>(*impl_, address, deadline);
+  const auto attempt = std::make_shared<ConnectAttempt>(*impl_, address, deadline, wanted);
   attempt->start();
   Outcome<ProcessRef> outcome = attempt->wait();
   if (outcome.ok() || attempt->dials_us() == ProcessId()) return std::move(outcome).value();

@@ -29,8 +29,9 @@ struct SystemOptions {
   /// What the processes of a cluster know, and prove to each other. None: neither listen() nor
   /// connect() works.
   Secret token;
-  /// Only replace_token() replaces it here: this process tells others, and is told by none.
-  bool makes_tokens = false;
+  /// The head of its cluster, whom those want who dial a head. It tells others of a new token
+  /// (replace_token()), and is told by none.
+  bool is_head = false;
   /// Beyond loopback, both sides prove the token over TLS 1.3. `identity` is what this process
   /// presents; none: one of its own, as the token is proof enough.
   Tls::Use tls = Tls::Use::kBeyondLoopback;
@@ -106,9 +107,10 @@ class System final {
   /// Accepts connections from now on; returns the address with the port that was chosen. Throws
   /// Error(kUnavailable).
   Address listen(const Address& address);
-  /// Connects, trying again until `within` has passed. Waits. Throws Error(kUnavailable), or the
-  /// other side's refusal (kIncompatible and others).
-  ProcessRef connect(const Address& address, Nanoseconds within = std::chrono::seconds(10));
+  /// Connects, trying again until `within` has passed. Waits. `wanted`: all others refuse. Throws
+  /// Error(kUnavailable), or the other side's refusal (kIncompatible and others).
+  ProcessRef connect(const Address& address, Nanoseconds within = std::chrono::seconds(10),
+                     Wanted wanted = {});
 
   ProcessRef self() const;
   const SystemOptions& options() const;

@@ -53,7 +53,7 @@ void System::Impl::on_token(const TokenMessage& message, ProcessId from) {
   if (!link || !link->is_private())
     throw_error(ErrorCode::kFailedPrecondition,
                 "a token is not taken over a connection without TLS");
-  if (options.makes_tokens || next.empty() || message.generation <= tokens.generation() ||
+  if (options.is_head || next.empty() || message.generation <= tokens.generation() ||
       tokens.knows(next))
     return;
   adopt_token(next, message.generation, kFormerFor, std::nullopt);

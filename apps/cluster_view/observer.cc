@@ -38,7 +38,7 @@ Observer::Observer(const ClusterAccess& access, const std::string& name)
     changed_.notify_all();
   });
   try {
-    head_ = system_.connect(address_, kConnectWithin);
+    head_ = system_.connect(address_, kConnectWithin, {.head = true});
   } catch (const Error& error) {
     // Who accepts and says nothing, and a name that is none, are told as they are.
     if (error.code() != ErrorCode::kUnavailable || !error.message().starts_with("cannot connect"))
@@ -69,7 +69,7 @@ void Observer::wait_for_head(const Error& error, Absence& absence) {
         error.message());
   wait(kLookAgainAfter);
   try {
-    head_ = system_.connect(address_, kConnectWithin);
+    head_ = system_.connect(address_, kConnectWithin, {.head = true});
     const std::lock_guard lock(mutex_);
     lost_ = false;
   } catch (const Error&) {

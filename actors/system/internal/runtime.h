@@ -118,11 +118,12 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void dial_peer(const std::shared_ptr<Link>& link);
   /// `wanted`: who has to be there; nobody else takes the connection for his.
   void start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
-                       std::function<void(Handshake&, Handshake::Answer)> done,
-                       ProcessId wanted = {});
+                       std::function<void(Handshake&, Handshake::Answer)> done, Wanted wanted = {});
   void on_handshake(Handshake& handshake, Introduction other);
   void refuse(Handshake& handshake, const Reject& reject);
   void log_refusal(const Address& from, const std::string& why);
+  /// At most one line in 10 s.
+  void warn_of_stranger(const std::string& text);
   /// How a connection to that address is protected.
   DialTls protection_of(const Address& address);
   // tokens: the loop's thread

@@ -130,7 +130,7 @@ TEST(FrameHeader, EveryFlippedBitIsNoticed) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
-    EXPECT_NE(error.message().find("2.0"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("3.0"), std::string::npos) << error.message();
   }
 }
 

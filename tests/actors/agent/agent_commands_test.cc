@@ -1,0 +1,151 @@
+// Whom an agent obeys.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <map>
+
+#include "actors/agent/agent.h"
+#include "actors/system/system.h"
+#include "tests/support/cluster_token.h"
+#include "tests/support/eventually.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
+
+namespace weft::actors {
+namespace {
+
+using test::error_of;
+
+/// Starts nothing.
+class NoLauncher final : public ProcessLauncher {
+ public:
+  pid_t launch(const ProcessSpec&, ProcessEvents) override {
+    ++launches;
+    throw_error(ErrorCode::kNotFound, "nothing is started here");
+  }
+  void signal(pid_t, int) override {}
+  void stop(pid_t, Nanoseconds) override {}
+  void stop_all(Nanoseconds) override {}
+  void kill_all() override {}
+  std::atomic<int> launches = 0;
+};
+
+SystemOptions named(const std::string& name) {
+  SystemOptions options;
+  options.name = name;
+  options.token = test::cluster_token();
+  return options;
+}
+
+/// An agent, and two processes that know the token.
+class AgentCommands : public ::testing::Test {
+ protected:
+  AgentCommands() {
+    AgentEvents events;
+    events.on_death = [](const ProcessRef&, const DeathReport&) {};
+    events.on_run_end = [](const ProcessRef&, const DetachedEnd&) {};
+    events.on_processes = [](std::size_t) {};
+    events.on_shut_down = [this](const std::string&) { ++shut_downs; };
+    const Address at = agent_system.listen({"127.0.0.1", 0});
+    AgentConfig config{"w0", at, scratch.path(), scratch.path(), false, "/bin/false", {}};
+    own = agent_system.host_made<Agent>("agent", [&, config, events](Context& context) {
+      return std::make_unique<Agent>(context, config, events, launcher);
+    });
+    of_head = head.named<Agent>(head.connect(at), "agent");
+    of_stranger = stranger.named<Agent>(stranger.connect(at), "agent");
+  }
+
+  /// All that starts or ends processes, by its name; what it throws, if anything.
+  std::map<std::string, ErrorCode> results(const ActorRef<Agent>& agent) {
+    std::map<std::string, ErrorCode> results;
+    const auto add = [&](const char* name, const auto& command) {
+      try {
+        command();
+        results[name] = ErrorCode{};
+      } catch (const Error& error) {
+        results[name] = error.code();
+      }
+    };
+    LaunchRequest launch;
+    launch.key = {"front", 1};
+    launch.term = 1;
+    launch.binary = "/no/such/file";
+    RunSubmission run;
+    run.name = "run";
+    run.app = "/no/such/file";
+    add("launch", [&] { (void)agent.call<&Agent::launch>(launch).get(); });
+    add("take_over", [&] {
+      (void)agent
+          .call<&Agent::take_over>(launch.key, launch.key, std::vector<std::uint32_t>{},
+                                   std::uint64_t{1})
+          .get();
+    });
+    add("stop_mesh", [&] {
+      agent
+          .call<&Agent::stop_mesh>(launch.key, true, std::uint64_t{1}, std::vector<std::uint32_t>{})
+          .get();
+    });
+    add("start_run", [&] { (void)agent.call<&Agent::start_run>(run, std::uint64_t{1}).get(); });
+    add("signal_run",
+        [&] { agent.call<&Agent::signal_run>(std::uint64_t{1}, true, std::uint64_t{1}).get(); });
+    add("shut_down",
+        [&] { agent.call<&Agent::shut_down>(std::string("for a test"), std::uint64_t{1}).get(); });
+    return results;
+  }
+  void expect_refused(const ActorRef<Agent>& agent) {
+    for (const auto& [name, code] : results(agent))
+      EXPECT_EQ(code, ErrorCode::kFailedPrecondition) << name;
+  }
+  void expect_obeyed(const ActorRef<Agent>& agent) {
+    for (const auto& [name, code] : results(agent))
+      EXPECT_NE(code, ErrorCode::kFailedPrecondition) << name;
+  }
+
+  test::ScratchFolder scratch;
+  NoLauncher launcher;
+  std::atomic<int> shut_downs = 0;
+  System agent_system{named("agent")}, head{named("head")}, stranger{named("stranger")};
+  ActorRef<Agent> own, of_head, of_stranger;
+};
+
+TEST_F(AgentCommands, BeforeItJoinsItObeysNobody) {
+  expect_refused(of_head);
+  expect_refused(own);
+  EXPECT_EQ(shut_downs, 0);
+}
+
+TEST_F(AgentCommands, ItObeysTheHeadThatItIsJoiningAlready) {
+  (void)own.call<&Agent::joining>(head.self()).get();
+  expect_obeyed(of_head);
+  EXPECT_EQ(shut_downs, 1);
+  expect_refused(of_stranger);
+  EXPECT_EQ(shut_downs, 1);
+}
+
+TEST_F(AgentCommands, ItObeysTheHeadThatItHasJoinedAndNotTheOneBefore) {
+  (void)own.call<&Agent::joining>(stranger.self()).get();
+  own.call<&Agent::joined>(stranger.self(), std::uint64_t{1}, std::int64_t{0}).get();
+  expect_obeyed(of_stranger);
+  (void)own.call<&Agent::joining>(head.self()).get();
+  expect_obeyed(of_stranger);  // the next head has not answered yet
+  own.call<&Agent::joined>(head.self(), std::uint64_t{1}, std::int64_t{0}).get();
+  expect_obeyed(of_head);
+  expect_refused(of_stranger);
+}
+
+TEST_F(AgentCommands, NobodyElseSaysWhoTheHeadIs) {
+  EXPECT_EQ(
+      error_of([&] { (void)of_stranger.call<&Agent::joining>(stranger.self()).get(); }).code(),
+      ErrorCode::kInvalidArgument);
+  EXPECT_EQ(
+      error_of([&] {
+        of_stranger.call<&Agent::joined>(stranger.self(), std::uint64_t{9}, std::int64_t{0}).get();
+      }).code(),
+      ErrorCode::kInvalidArgument);
+  expect_refused(of_stranger);
+  EXPECT_EQ(launcher.launches, 0);
+}
+
+}  // namespace
+}  // namespace weft::actors

@@ -1,0 +1,306 @@
+// Connections without TLS, and somebody between their ends who does not know the token.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <tuple>
+
+#include "actors/link/handshake.h"
+#include "actors/system/system.h"
+#include "tests/support/between.h"
+#include "tests/support/cluster_token.h"
+#include "tests/support/eventually.h"
+#include "tests/support/log_lines.h"
+#include "tests/support/thrown_error.h"
+
+namespace weft::actors {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Between;
+using test::error_of;
+using test::eventually;
+using test::LogLines;
+using From = Between::From;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+SystemOptions plain(const std::string& name, LogLines* lines = nullptr) {
+  SystemOptions options;
+  options.name = name;
+  options.token = test::cluster_token();
+  if (lines != nullptr) options.log = lines->log();
+  return options;
+}
+
+/// Counts what it is told.
+class Safe final {
+ public:
+  explicit Safe(Context&) {}
+  std::string keep(const std::string& text) {
+    ++kept_;
+    return text;
+  }
+  std::int64_t kept() const { return kept_; }
+  static constexpr auto endpoints =
+      interface<"test.safe", 1>(on<&Safe::keep>("keep"), on<&Safe::kept>("kept"));
+
+ private:
+  std::int64_t kept_ = 0;
+};
+
+std::string as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string frame(MessageKind kind, std::uint64_t sequence, std::span<const std::byte> body) {
+  FrameHeader header;
+  header.major = kProtocolMajor;
+  header.minor = kProtocolMinor;
+  header.kind = static_cast<std::uint8_t>(kind);
+  header.length = static_cast<std::uint32_t>(body.size());
+  header.sequence = sequence;
+  std::string text = as_text(pack(header)) + as_text(body);
+  text.resize(kFrameHeaderBytes + padded(body.size()));
+  return text;
+}
+
+std::string reject_frame(std::uint64_t sequence, ErrorCode code) {
+  std::string text;
+  encode_reject({code, "go away", "", true, ProcessId(5)}, [&](std::span<const std::byte> body) {
+    text = frame(MessageKind::kReject, sequence, body);
+  });
+  return text;
+}
+
+/// The frames at the beginning of what one side has said: as many as are not encrypted.
+std::vector<std::pair<MessageKind, std::string>> plain_frames(const std::string& said) {
+  std::vector<std::pair<MessageKind, std::string>> frames;
+  auto rest = std::as_bytes(std::span(said));
+  while (rest.size() >= kFrameHeaderBytes && as_text(rest.first(4)) == "WEFT") {
+    const auto header = unpack(rest.first<kFrameHeaderBytes>(), frames.size(), kMaxFrameBody);
+    frames.emplace_back(static_cast<MessageKind>(header.kind),
+                        as_text(rest.subspan(kFrameHeaderBytes, header.length)));
+    rest = rest.subspan(kFrameHeaderBytes + padded(header.length));
+  }
+  return frames;
+}
+
+TEST(SealedLinks, CallsOfAllSizesGoBothWaysAndNobodyOnTheWayReadsThem) {
+  System one(plain("one"));
+  (void)one.host<Safe>("safe");
+  Between observer(Between::Kind::kListens, one.listen({"127.0.0.1", 0}));
+  System other(plain("other"));
+  const auto safe = other.named<Safe>(other.connect(observer.address()), "safe");
+  for (const std::size_t size : {0u, 1u, 1000u, 20'000u, 300'000u, 5'000'000u}) {
+    const std::string text(size, 'p');
+    EXPECT_EQ(safe.call<&Safe::keep>(text).get(), text);
+  }
+  std::vector<Future<std::string>> many;
+  for (int i = 0; i < 2000; ++i) many.push_back(safe.call<&Safe::keep>(std::to_string(i)));
+  for (int i = 0; i < 2000; ++i) EXPECT_EQ(many[i].get(), std::to_string(i));
+  const std::string dialler = observer.dialler_said(), acceptor = observer.acceptor_said();
+  EXPECT_GT(dialler.size(), 5'000'000u);
+  EXPECT_GT(acceptor.size(), 5'000'000u);
+  for (const std::string& heard : {dialler, acceptor}) {
+    EXPECT_THAT(heard, Not(HasSubstr("pppp")));
+    EXPECT_EQ(heard.rfind("WEFT") < 1000, true) << "only the greeting has frames";
+  }
+}
+
+TEST(SealedLinks, NoKeyTravelsAndWelcomeIsEncrypted) {
+  System one(plain("one")), other(plain("other"));
+  Between observer(Between::Kind::kListens, one.listen({"127.0.0.1", 0}));
+  (void)other.connect(observer.address());
+  const std::string dialler = observer.dialler_said(), acceptor = observer.acceptor_said();
+  const auto said = plain_frames(dialler), answered = plain_frames(acceptor);
+  ASSERT_EQ(said.size(), 2u);
+  ASSERT_EQ(answered.size(), 2u);
+  EXPECT_EQ(said[0].first, MessageKind::kHello);
+  EXPECT_EQ(said[1].first, MessageKind::kProof);
+  EXPECT_EQ(answered[0].first, MessageKind::kChallenge);
+  EXPECT_EQ(answered[1].first, MessageKind::kProof);
+  std::set<std::string> values = {said[1].second, answered[1].second};
+  for (const char* label : {"weft 3 key dialler", "weft 3 key acceptor"}) {
+    const Mac key = hmac_sha256(
+        test::cluster_token(), label,
+        {std::as_bytes(std::span(said[0].second)), std::as_bytes(std::span(answered[0].second))});
+    const std::string text = as_text(key);
+    EXPECT_THAT(dialler, Not(HasSubstr(text)));
+    EXPECT_THAT(acceptor, Not(HasSubstr(text)));
+    values.insert(text);
+  }
+  EXPECT_EQ(values.size(), 4u) << "two proofs and two keys";
+}
+
+TEST(SealedLinks, ANewTokenIsNotSeenOnTheWay) {
+  LogLines lines;
+  auto options = plain("head");
+  options.is_head = true;
+  System head(options);
+  Between observer(Between::Kind::kListens, head.listen({"127.0.0.1", 0}));
+  System agent(plain("agent"));
+  (void)agent.connect(observer.address(), 10s, {.head = true});
+  const Secret next = Secret::random();
+  (void)head.replace_token(next, 60s, {});
+  EXPECT_TRUE(
+      eventually([&] { return equal_in_constant_time(agent.token().bytes(), next.bytes()); }));
+  const std::string heard = observer.dialler_said() + observer.acceptor_said();
+  EXPECT_THAT(heard, Not(HasSubstr(as_text(next.bytes()))));
+  EXPECT_THAT(heard, Not(HasSubstr(next.hexadecimal())));
+}
+
+/// What somebody between does to the next bytes of one side.
+struct Deed {
+  const char* name;
+  From from;
+  Between::Change change;
+};
+
+class Tampering : public ::testing::TestWithParam<Deed> {};
+
+TEST_P(Tampering, EndsTheConnectionAndIsReported) {
+  LogLines lines;
+  System one(plain("one", &lines)), other(plain("other", &lines));
+  (void)one.host<Safe>("safe");
+  Between between(Between::Kind::kListens, one.listen({"127.0.0.1", 0}));
+  std::atomic<int> lost = 0;
+  one.on_peer_lost([&](const ProcessRef&, const Error&, Loss) { ++lost; });
+  other.on_peer_lost([&](const ProcessRef&, const Error&, Loss) { ++lost; });
+  const auto process = other.connect(between.address());
+  const auto safe = other.named<Safe>(process, "safe");
+  EXPECT_EQ(safe.call<&Safe::kept>().get(), 0);
+  between.change(GetParam().from, [done = false, change = GetParam().change](
+                                      std::string& bytes, std::string& back) mutable {
+    if (!std::exchange(done, true)) change(bytes, back);
+  });
+  // The call is answered where what was put in came after it.
+  auto call = safe.within(5s).call<&Safe::keep>(std::string("a secret"));
+  try {
+    (void)call.get();
+  } catch (const Error& error) {
+    EXPECT_NE(error.code(), ErrorCode::kDeadlineExceeded) << error.what();
+  }
+  EXPECT_TRUE(eventually([&] { return lost == 2; })) << lines.text();
+  EXPECT_TRUE(lines.has("somebody on the way")) << lines.text();
+  one.on_peer_lost(nullptr);
+  other.on_peer_lost(nullptr);
+  // What was put in has done nothing.
+  System third(plain("third"));
+  const auto kept = third.named<Safe>(third.connect(one.self().address), "safe");
+  EXPECT_LE(kept.call<&Safe::kept>().get(), 1);
+}
+
+/// A call as plain frames have it.
+std::string call_frame() {
+  Call call;
+  call.id = 77;
+  call.actor = named_actor("safe");
+  call.interface_fingerprint = interface_version<Safe>().fingerprint;
+  call.arguments = encode(std::tuple<std::string>("put in"));
+  std::string text;
+  encode_call(call,
+              [&](std::span<const std::byte> body) { text = frame(MessageKind::kCall, 3, body); });
+  return text;
+}
+
+const Deed kDeeds[] = {
+    {"ChangedByTheDialler", From::kDialler,
+     [](std::string& bytes, std::string&) { bytes[9] ^= 4; }},
+    {"ChangedByTheAcceptor", From::kAcceptor,
+     [](std::string& bytes, std::string&) { bytes[9] ^= 4; }},
+    {"RepeatedToTheAcceptor", From::kDialler,
+     [](std::string& bytes, std::string&) { bytes += bytes; }},
+    {"RepeatedToTheDialler", From::kAcceptor,
+     [](std::string& bytes, std::string&) { bytes += bytes; }},
+    {"ReflectedToTheDialler", From::kDialler,
+     [](std::string& bytes, std::string& back) { back = bytes; }},
+    {"ReflectedToTheAcceptor", From::kAcceptor,
+     [](std::string& bytes, std::string& back) { back = bytes; }},
+    {"PlainFrameToTheAcceptor", From::kDialler,
+     [](std::string& bytes, std::string&) { bytes = call_frame() + bytes; }},
+    {"PlainFrameToTheDialler", From::kAcceptor,
+     [](std::string& bytes, std::string&) { bytes = call_frame() + bytes; }},
+    {"CutToTheAcceptor", From::kDialler,
+     [](std::string& bytes, std::string&) {
+       bytes = bytes.substr(0, bytes.size() - 1) + std::string(100'000, 'x');
+     }},
+};
+INSTANTIATE_TEST_SUITE_P(SealedLinks, Tampering, ::testing::ValuesIn(kDeeds),
+                         [](const auto& deed) { return std::string(deed.param.name); });
+
+TEST(SealedLinks, ARefusalThatIsPutInBehindTheProofsIsNotBelieved) {
+  System one(plain("one")), other(plain("other"));
+  (void)one.host<Safe>("safe");
+  Between between(Between::Kind::kListens, one.listen({"127.0.0.1", 0}));
+  // Only on the first connection: the second try gets through.
+  between.change(From::kAcceptor, [&, done = false](std::string& bytes, std::string&) mutable {
+    if (!std::exchange(done, true)) bytes += reject_frame(2, ErrorCode::kIncompatible);
+  });
+  const auto safe = other.named<Safe>(other.connect(between.address()), "safe");
+  EXPECT_EQ(safe.call<&Safe::kept>().get(), 0);
+  EXPECT_GE(between.connections(), 2u);
+}
+
+TEST(SealedLinks, ARefusalBeforeTheProofsIsNoEvidence) {
+  System one(plain("one")), other(plain("other"));
+  (void)one.host<Safe>("safe");
+  Between between(Between::Kind::kListens, one.listen({"127.0.0.1", 0}));
+  between.change(From::kAcceptor, [](std::string& bytes, std::string&) {
+    bytes = reject_frame(0, ErrorCode::kPeerDied);
+  });
+  EXPECT_EQ(error_of([&] { (void)other.connect(between.address()); }).code(),
+            ErrorCode::kUnavailable);
+  ProcessRef there = one.self();
+  there.address = between.address();
+  const Error error =
+      error_of([&] { (void)other.named<Safe>(there, "safe").call<&Safe::kept>().get(); });
+  EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(error.message(), HasSubstr("go away"));
+}
+
+TEST(SealedLinks, WhoWantsTheHeadGetsNobodyElse) {
+  LogLines lines;
+  System agent(plain("agent", &lines)), driver(plain("driver"));
+  auto options = plain("head");
+  options.is_head = true;
+  System head(options);
+  const Error error = error_of([&] {
+    (void)driver.connect(agent.listen({"127.0.0.1", 0}), 10s, {.head = true});
+  });
+  EXPECT_THAT(error.message(),
+              AllOf(HasSubstr("driver (weft, pid"),
+                    HasSubstr("looks for a cluster's head, and agent (weft, pid")));
+  EXPECT_TRUE(agent.peers().empty());
+  EXPECT_TRUE(lines.has("looks for a cluster's head"));
+  EXPECT_EQ(driver.connect(head.listen({"127.0.0.1", 0}), 10s, {.head = true}).name, "head");
+}
+
+TEST(SealedLinks, WhoWantsAProcessGetsNobodyElse) {
+  System agent(plain("agent")), device(plain("device"));
+  const Address at = agent.listen({"127.0.0.1", 0});
+  const Error error = error_of([&] { (void)device.connect(at, 10s, {.process = ProcessId(7)}); });
+  EXPECT_EQ(error.code(), ErrorCode::kPeerDied) << error.what();
+  EXPECT_TRUE(agent.peers().empty());
+  EXPECT_EQ(device.connect(at, 10s, {.process = agent.self().id}).id, agent.self().id);
+}
+
+TEST(SealedLinks, LocalhostIsWhereAHeadListens) {
+  System head(plain("head")), agent(plain("agent"));
+  const Address at = head.listen({"localhost", 0});
+  // Nobody who listens at [::1] is asked, whatever the machine's resolver says.
+  System other(plain("other"));
+  try {
+    (void)other.listen({"::1", at.port});
+  } catch (const Error&) {
+    GTEST_SKIP() << "this machine has no ::1";
+  }
+  EXPECT_EQ(agent.connect({"localhost", at.port}).id, head.self().id);
+  EXPECT_EQ(agent.connect({"127.0.0.1", at.port}).id, head.self().id);
+}
+
+}  // namespace
+}  // namespace weft::actors

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/net/event_loop.h"
+#include "actors/net/network.h"
+#include "actors/net/tls.h"
+
+namespace weft::test {
+
+/// Somebody between two processes: takes connections, and passes on what comes to a process and
+/// back, as it is or over TLS of its own on both sides; or with a change when it is told to.
+class Between final {
+ public:
+  enum class Kind { kListens, kHasTls };
+  /// Who says something.
+  enum class From { kDialler, kAcceptor };
+  /// Replaces what comes at once in one direction. `back` goes to its sender.
+  using Change = std::function<void(std::string& bytes, std::string& back)>;
+
+  Between(Kind kind, actors::Address target) : kind_(kind), target_(std::move(target)) {
+    loop_.run_and_wait([this] {
+      acceptor_ = loop_.io().listen({"127.0.0.1", 0});
+      connector_ = loop_.io().make_connector();
+      accept();
+    });
+  }
+  ~Between() { loop_.stop(); }
+  actors::Address address() const { return acceptor_->address(); }
+
+  /// What the side that dials, and the one that is dialled, have said; on all connections.
+  std::string dialler_said() { return said(From::kDialler); }
+  std::string acceptor_said() { return said(From::kAcceptor); }
+  /// For what comes from here on, on all connections.
+  void change(From from, Change change) {
+    loop_.run_and_wait([&] { changes_[index(from)] = std::move(change); });
+  }
+  std::size_t connections() {
+    std::size_t count = 0;
+    loop_.run_and_wait([&] { count = streams_.size() / 2; });
+    return count;
+  }
+
+ private:
+  using Stream = actors::Stream;
+  static std::size_t index(From from) { return from == From::kDialler ? 0 : 1; }
+
+  /// One direction.
+  class Pipe final {
+   public:
+    Pipe(Between& between, From from, Stream& source, Stream& target)
+        : between_(between), from_(from), source_(source), target_(target) {}
+    void go() {
+      source_.read_some(buffer_, [this](std::size_t count, const std::optional<Error>& error) {
+        if (error) return target_.shut_down();
+        bytes_.assign(reinterpret_cast<const char*>(buffer_.data()), count);
+        between_.said_[index(from_)] += bytes_;
+        std::string back;
+        if (const Change& change = between_.changes_[index(from_)]) change(bytes_, back);
+        // Few bytes: the socket takes them.
+        if (!back.empty()) (void)source_.write_some(std::as_bytes(std::span(back)));
+        send(std::as_bytes(std::span(bytes_)));
+      });
+    }
+
+   private:
+    void send(std::span<const std::byte> bytes) {
+      const auto taken = target_.write_some(bytes);
+      if (!taken) return source_.shut_down();
+      if (*taken == bytes.size()) return go();
+      target_.wait_for_room([this, rest = bytes.subspan(*taken)](bool there) {
+        if (there) send(rest);
+      });
+    }
+
+    Between& between_;
+    const From from_;
+    Stream& source_;
+    Stream& target_;
+    std::string bytes_;
+    std::vector<std::byte> buffer_ = std::vector<std::byte>(1 << 16);
+  };
+
+  void accept() {
+    acceptor_->accept([this](Outcome<std::unique_ptr<Stream>> stream) {
+      if (!stream.ok()) return;
+      std::unique_ptr<Stream> accepted = std::move(stream).value();
+      if (kind_ == Kind::kHasTls) accepted = tls_.accepted(std::move(accepted));
+      waiting_ = std::move(accepted);
+      connector_->connect(target_, [this](Outcome<std::unique_ptr<Stream>> other) {
+        if (other.ok()) {
+          std::unique_ptr<Stream> dialled = std::move(other).value();
+          if (kind_ == Kind::kHasTls) dialled = tls_.dialled(std::move(dialled), "");
+          Stream& near = *streams_.emplace_back(std::move(waiting_));
+          Stream& far = *streams_.emplace_back(std::move(dialled));
+          pipes_.emplace_back(*this, From::kDialler, near, far).go();
+          pipes_.emplace_back(*this, From::kAcceptor, far, near).go();
+        }
+        accept();
+      });
+    });
+  }
+
+  std::string said(From from) {
+    std::string said;
+    loop_.run_and_wait([&] { said = said_[index(from)]; });
+    return said;
+  }
+
+  actors::EventLoop loop_{"between"};
+  const Kind kind_;
+  actors::Tls tls_{actors::Tls::Use::kAlways};
+  const actors::Address target_;
+  std::array<std::string, 2> said_;
+  std::array<Change, 2> changes_;
+  std::unique_ptr<Stream> waiting_;
+  std::deque<std::unique_ptr<Stream>> streams_;
+  std::deque<Pipe> pipes_;
+  std::unique_ptr<actors::IoLoop::Acceptor> acceptor_;
+  std::unique_ptr<actors::IoLoop::Connector> connector_;
+};
+
+}  // namespace weft::test
