@@ -9,7 +9,9 @@
 
 #include <cstring>
 #include <deque>
-#include <nlohmann/json.hpp>
+#include <iterator>
+#include <set>
+#include <sstream>
 #include <tuple>
 
 #include "actors/agent/agent.h"
@@ -165,6 +167,24 @@ std::uint16_t port_of(const std::string& address) {
   return static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1)));
 }
 
+/// Where a process listens.
+std::uint16_t listening_port(pid_t pid) {
+  std::set<std::string> sockets;
+  for (const auto& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", pid))) {
+    std::error_code ignored;
+    sockets.insert(fs::read_symlink(entry, ignored).string());
+  }
+  std::istringstream lines(read_file(fmt::format("/proc/{}/net/tcp", pid)));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::vector<std::string> fields{std::istream_iterator<std::string>(words), {}};
+    if (fields.size() > 9 && fields[3] == "0A" && sockets.contains("socket:[" + fields[9] + "]"))
+      return static_cast<std::uint16_t>(
+          std::stoi(fields[1].substr(fields[1].find(':') + 1), nullptr, 16));
+  }
+  throw std::runtime_error("it listens nowhere");
+}
+
 /// A frame that has an agent start `program`.
 std::string launch_of(const fs::path& program) {
   actors::LaunchRequest request;
@@ -247,16 +267,11 @@ TEST_F(RelayTest, AtTheAddressOfADeadHeadItFindsNoOtherOne) {
   auto& other = processes.start("weft", join(address, "other"));
   one.word_after("has joined cluster");
   other.word_after("has joined cluster");
-  std::string agent_address;
-  for (const auto& host :
-       nlohmann::json::parse(processes.run("weft", {"status", "--head", address, "--json"}).text())
-           .at("hosts"))
-    if (host["name"] == "other") agent_address = host["address"];
   ::kill(head.pid, SIGKILL);
   head.wait();
   {
     const Relay relay({.port = port_of(address),
-                       .target = port_of(agent_address),
+                       .target = listening_port(other.pid),
                        .transcript = processes.directory() / "transcript",
                        .injected = launch_of(program),
                        .after_reads = 1});
