@@ -21,8 +21,8 @@ std::string describe(const Introduction& side);
 /// the same executable.
 std::optional<Reject> find_incompatibility(const Introduction& self, const Introduction& other);
 
-/// A refusal as the Error of the side that was refused; safe to print. kUnavailable where nobody has
-/// proven that it comes from the cluster.
+/// A refusal as the Error of the side that was refused; safe to print. kUnavailable where its
+/// sender has not proven that it belongs to the cluster.
 Error to_error(const Reject& reject);
 
 }  // namespace weft::actors

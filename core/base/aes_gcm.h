@@ -9,8 +9,8 @@ namespace weft {
 
 /// AES-256-GCM (NIST SP 800-38D) with one key: encrypts, and proves that nothing was changed.
 ///
-/// A resource: the key is wiped when it is destroyed. One thread at a time. Uses the processor's AES
-/// instructions where it has them.
+/// A resource: the key is wiped when it is destroyed. One thread at a time. Uses the processor's
+/// AES instructions where it has them.
 class AesGcm final {
  public:
   using Key = std::array<std::byte, 32>;

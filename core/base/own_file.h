@@ -8,14 +8,15 @@
 
 namespace weft {
 
-// Files and folders that other users of the machine must not have made: tokens, state, caches, logs.
+// Files and folders that other users of the machine must not have made: tokens, state, caches,
+// logs.
 //
 // Such a thing belongs to this user or to root. A link on the way to it is followed only where no
 // other user can write in the link's folder: not in /tmp, but in a mount that is read-only. All
 // throw Error(kFailedPrecondition), with the path and what to do, for anything else. Any thread.
 
-/// As open(2), with O_CLOEXEC: the descriptor, or -1 and errno. Where others can write in the folder,
-/// a file to be written has no second name.
+/// Opens as open(2) does, with O_CLOEXEC: returns the descriptor, or -1 and errno. Where others can
+/// write in the folder, a file to be written must have no second name.
 int open_own(const std::filesystem::path& path, int flags, mode_t mode = 0600);
 
 /// Looks at a file or folder, where there is one. `remedy` ends the message.

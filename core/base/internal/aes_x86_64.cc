@@ -1,10 +1,8 @@
 // AES-NI does a round in one instruction of some four cycles, of which two begin in each cycle:
 // eight counters are encrypted side by side.
-#include "core/base/internal/aes_variants.h"
-
-#if defined(__x86_64__)
-
 #include <immintrin.h>
+
+#include "core/base/internal/aes_variants.h"
 
 #define WEFT_AES __attribute__((target("aes,sse4.1")))
 
@@ -99,13 +97,3 @@ const Aes* aes_of_processor() {
 }
 
 }  // namespace weft
-
-#else
-
-namespace weft {
-
-const Aes* aes_of_processor() { return nullptr; }
-
-}  // namespace weft
-
-#endif
