@@ -9,6 +9,8 @@
 #include <sstream>
 #include <utility>
 
+#include "core/base/error.h"
+#include "core/base/own_file.h"
 #include "core/base/units.h"
 
 namespace weft::actors {
@@ -117,6 +119,11 @@ std::string signal_name(int signal) {
 
 std::optional<std::vector<std::string>> last_lines_of(const std::string& path, std::size_t lines) {
   constexpr std::streamoff kMost = 32768;
+  try {
+    check_own(path, "it is not read");
+  } catch (const Error&) {
+    return std::nullopt;
+  }
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return std::nullopt;
   const std::streamoff size = file.tellg();

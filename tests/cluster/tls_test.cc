@@ -119,7 +119,7 @@ TEST_F(TlsCluster, WhoSpeaksPlainTextIsRefusedAndAnEvent) {
   Process& plain = join("a", {"--insecure"});
   EXPECT_EQ(plain.wait(), 1);
   EXPECT_THAT(plain.text(),
-              AllOf(HasSubstr("warning: --insecure: what goes beyond loopback"),
+              AllOf(HasSubstr("warning: --insecure: beyond loopback the token alone protects"),
                     HasSubstr("head (weft, pid "), HasSubstr("takes only TLS beyond loopback"),
                     HasSubstr("leave --insecure out")));
   EXPECT_TRUE(eventually([&] {
@@ -130,8 +130,9 @@ TEST_F(TlsCluster, WhoSpeaksPlainTextIsRefusedAndAnEvent) {
 
 TEST_F(TlsCluster, AnInsecureOneSaysSoAtEveryStartAndRefusesTls) {
   Process& head = start_head({"--insecure"});
-  EXPECT_THAT(head.text(), AllOf(HasSubstr("warning: --insecure: what goes beyond loopback"),
-                                 Not(HasSubstr("--cert"))));
+  EXPECT_THAT(head.text(),
+              AllOf(HasSubstr("warning: --insecure: beyond loopback the token alone protects"),
+                    Not(HasSubstr("--cert"))));
   EXPECT_FALSE(std::filesystem::exists(state("key.pem")));
   Process& agent = join("a", {"--insecure"});
   agent.word_after("has joined cluster");
