@@ -27,7 +27,7 @@ class NoLauncher final : public ProcessLauncher {
   void signal(pid_t, int) override {}
   void stop(pid_t, Nanoseconds) override {}
   void stop_all(Nanoseconds) override {}
-  void kill_all() override {}
+  void signal_all(int) override {}
   std::atomic<int> launches = 0;
 };
 
