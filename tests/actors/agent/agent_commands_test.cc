@@ -78,7 +78,7 @@ class AgentCommands : public ::testing::Test {
     add("take_over", [&] {
       (void)agent
           .call<&Agent::take_over>(launch.key, launch.key, std::vector<std::uint32_t>{},
-                                   std::uint64_t{1})
+                                   std::uint64_t{1}, ProcessId(1))
           .get();
     });
     add("stop_mesh", [&] {
