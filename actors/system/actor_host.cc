@@ -8,6 +8,7 @@
 #include "actors/supervision/lease.h"
 #include "core/base/check.h"
 #include "core/base/units.h"
+#include "core/crash/crash_report.h"
 
 namespace weft::actors {
 
@@ -194,6 +195,7 @@ void ActorHost::begin(Envelope envelope) {
   if (stopping || mailbox_->last_was_cancelled()) frame->cancel();
   current_ = frame.get();
   frame->computes = true;
+  const CrashContext inside(method.name, options_.self.label.c_str());
   try {
     method.invoke(object_.get(), *frame);
   } catch (...) {
@@ -212,6 +214,8 @@ void ActorHost::go_on(const Resumption& resumption) {
   if (!frame) return;
   current_ = frame.get();
   frame->computes = true;
+  const CrashContext inside(options_.provider.methods[frame->envelope().call.method].name,
+                            options_.self.label.c_str());
   frame->resume(resumption.handle);
   frame->computes = false;
   current_ = nullptr;

@@ -18,6 +18,8 @@
 #include <ucs/debug/debug.h>
 #include <ucs/debug/log_def.h>
 
+#include "core/crash/crash_report.h"
+
 /// Makes System V segments for this user alone. UCX asks for mode 0660, with which everybody of the
 /// user's group could read and change tensors. UCX's libraries call this definition, as the dynamic
 /// linker looks into the executable first, so that no segment is ever open to others.
@@ -39,14 +41,15 @@ ucs_log_func_rc_t swallow(const char*, unsigned, const char*, ucs_log_level_t le
 
 /// What UCX does to a process when it is loaded, undone once.
 ///
-/// It takes over the signals of crashes, to print a back trace. A process of Weft dies plainly, so
-/// that its parent sees how, and sanitizers keep their handlers. And it writes to standard output,
-/// even about peers that have died, which is told as an Error here; whoever sets UCX_LOG_LEVEL gets
-/// that back.
+/// It takes over the signals of crashes, to print a back trace. A process of Weft prints its own
+/// and dies by its signal, so that its parent sees how, and sanitizers keep their handlers. And UCX
+/// writes to standard output, even about peers that have died, which is told as an Error here. The
+/// variable UCX_LOG_LEVEL brings that back.
 void calm_ucx() {
   static std::once_flag once;
   std::call_once(once, [] {
     for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
+    report_crashes();
     if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(&swallow);
   });
 }
