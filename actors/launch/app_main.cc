@@ -31,6 +31,8 @@
 #include "core/base/unblocked_output.h"
 #include "core/base/utf8.h"
 #include "core/config/config_problem.h"
+#include "core/config/nearest.h"
+#include "core/crash/crash_report.h"
 
 namespace weft::actors {
 namespace {
@@ -73,7 +75,7 @@ class Interruption {
     const std::string doing = now              ? "it ends at once"
                               : doing_.empty() ? "it ends when it has done what it is at"
                                                : doing_;
-    say(stderr, "\n  weft cancel: {}\n", doing);
+    say(stderr, "  weft cancel: {}\n", doing);
     return {doing, now};
   }
 
@@ -89,7 +91,7 @@ class Interruption {
     const std::lock_guard lock(mutex_);
     const bool now = then_ == IfInterrupted::kEndsAtOnce;
     if (!doing_.empty())
-      say(stderr, "\n  interrupted: {}{}\n", doing_, now ? "; nothing is lost, the run ends" : "");
+      say(stderr, "  interrupted: {}{}\n", doing_, now ? "; nothing is lost, the run ends" : "");
     if (now) end_process(kInterrupted);
   }
 
@@ -167,6 +169,7 @@ AppRun make_run(const RoleArguments& arguments) {
   run.config = arguments.get_or("config", "");
   run.config_folder = arguments.get_or("config-folder", "");
   run.started_by = arguments.get_or("started-by", "");
+  run.moved = arguments.get_or("moved", "");
   run.overrides = arguments.all("set");
   run.out = arguments.get_or("out", "");
   run.json = arguments.has("json");
@@ -199,10 +202,10 @@ ProcessConfig process_config_of(const AppRun& run) {
   ProcessConfig config;
   if (run.config.empty()) return config;
   const ConfigNode root = run.document().root();
-  if (const auto section = root.find("cluster")) config.cluster = parse_cluster(*section);
-  if (const auto section = root.find("recovery"))
+  if (const auto section = cluster_section(root)) config.cluster = parse_cluster(*section);
+  if (const auto section = recovery_section(root))
     config.recovery = parse_recovery(*section, config.cluster.hosts);
-  if (const auto section = root.find("logs")) config.log_level = parse_logs(*section);
+  if (const auto section = logs_section(root)) config.log_level = parse_logs(*section);
   return config;
 }
 
@@ -233,6 +236,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, AppRu
   };
   cluster_options.description = {machine_name(), std::filesystem::absolute(run.out).string()};
   cluster_options.description.restart = run.restart;
+  cluster_options.description.moved = run.moved.string();
   cluster_options.description.restarts = !run.checked.empty() && config.recovery.restarts > 0;
   if (const auto colon = run.started_by.rfind(':'); colon != std::string::npos) {
     cluster_options.description.agent = run.started_by.substr(0, colon);
@@ -306,6 +310,7 @@ int exit_status_of(const Error& error, bool interrupted) {
 AppMain::AppMain(int argc, char** argv) : arguments_(argv + 1, argv + argc) {
   open_standard_descriptors();
   raise_descriptor_limit();
+  report_crashes();
 }
 
 int AppMain::run(const Drive& drive) {
@@ -328,7 +333,8 @@ int AppMain::serve(const Drive& drive) {
   if (const auto status = serve_cluster_role(arguments_)) return *status;
   const auto role = role_of(arguments_);
   if (!role) return serve_by_hand(drive);
-  const RoleArguments arguments(arguments_, {"json", "quiet", Protection::kInsecure});
+  const RoleArguments arguments(arguments_, {"json", "quiet", "schema", Protection::kInsecure});
+  if (role == "keys") return status_after_output(own_name(), serve_keys(arguments));
   if (role == "device") {
     return serve_device(arguments, [this](System& system) {
       for (const auto& provide : provided_) provide(system);
@@ -343,7 +349,7 @@ int AppMain::serve(const Drive& drive) {
   }
   if (role == "driver") return serve_driver(drive, arguments);
   throw_error(ErrorCode::kInvalidArgument,
-              "--weft-role={}: expected driver, device, check, plan, head or agent", *role);
+              "--weft-role={}: expected driver, device, check, plan, keys, head or agent", *role);
 }
 
 int AppMain::serve_check(const AppRun& run, const std::string& resolved_to) {
@@ -358,6 +364,31 @@ int AppMain::serve_check(const AppRun& run, const std::string& resolved_to) {
     say(stdout, "{}", problems_json(run.config, problems_of(error, run.config, run.overrides)));
     return exit_status_of(error, false);
   }
+}
+
+int AppMain::serve_keys(const RoleArguments& arguments) {
+  const ReadKeys shared = [](const ConfigDocument& document) {
+    parse_run_header(document, program_directory());
+  };
+  std::vector<ConfigKey> keys = keys_read_by(read_keys_ ? read_keys_ : shared);
+  if (arguments.has("schema")) {
+    say(stdout, "{}", keys_schema(keys, fmt::format("a run file of Weft, app: {}", own_name())));
+    return 0;
+  }
+  if (const std::string under = arguments.get_or("under", ""); !under.empty()) {
+    std::vector<std::string> paths;
+    for (const ConfigKey& key : keys) paths.push_back(key.path);
+    std::erase_if(keys, [&](const ConfigKey& key) {
+      return key.path != under && !key.path.starts_with(under + ".") &&
+             !key.path.starts_with(under + "[");
+    });
+    if (keys.empty())
+      throw_error(ErrorCode::kNotFound, "{} has no key '{}'{}", own_name(), under,
+                  did_you_mean(under, paths));
+  }
+  const std::string text = arguments.has("json") ? keys_json(keys) : keys_text(keys);
+  say(stdout, "{}", arguments.has("json") ? text : fitted_to(STDOUT_FILENO, text, 4));
+  return 0;
 }
 
 int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {

@@ -63,6 +63,8 @@ class AppRun {
   std::uint64_t restart = 0;
   /// Of a driver: where the deaths of its run are counted, see RestartBudget; empty: by itself.
   std::string restarts;
+  /// Of a driver: where the earlier run that lay at `out` lies now. May be empty.
+  std::filesystem::path moved = {};
 
   static constexpr const char* kAllPrograms = "all";
 
@@ -86,14 +88,15 @@ class AppRun {
 ///     });
 ///   }
 ///
-/// Roles: driver, check, plan, device (see actors/README.md), head and agent of a local cluster.
-/// Without a role the app was started by hand: it drives a cluster of its own on this machine
-/// (--workers N, --devices N), or one that runs (--head HOST:PORT). Exit statuses: 0 done, 1
-/// failed, 2 wrong usage or configuration, 130 interrupted.
+/// Roles: driver, check, plan, keys, device (see actors/README.md), head and agent of a local
+/// cluster. Without a role the app was started by hand: it drives a cluster of its own on this
+/// machine (--workers N, --devices N), or one that runs (--head HOST:PORT). Exit statuses: 0 done,
+/// 1 failed, 2 wrong usage or configuration, 130 interrupted.
 class AppMain final {
  public:
   using Drive = std::function<int(Cluster&, const AppRun&)>;
   using Inspect = std::function<int(const AppRun&)>;
+  using ReadKeys = std::function<void(const ConfigDocument&)>;
 
   AppMain(int argc, char** argv);
 
@@ -110,6 +113,9 @@ class AppMain final {
   /// It says what is right, as JSON if asked, or throws; mistakes are printed by the library.
   void on_check(Inspect check) { check_ = std::move(check); }
   void on_plan(Inspect plan) { plan_ = std::move(plan); }
+  /// Reads a run file as a driver does, for `weft keys`: see keys_read_by(). Without it the keys
+  /// are those that all apps have.
+  void on_keys(ReadKeys read) { read_keys_ = std::move(read); }
   /// Serves the role and returns the exit status. `drive` is called for a driver only.
   int run(const Drive& drive);
 
@@ -117,6 +123,7 @@ class AppMain final {
   int serve(const Drive& drive);
   /// `resolved_to`: where to leave the resolved run file for `weft run`; may be empty.
   int serve_check(const AppRun& run, const std::string& resolved_to);
+  int serve_keys(const RoleArguments& arguments);
   int serve_driver(const Drive& drive, const RoleArguments& arguments);
   int serve_by_hand(const Drive& drive);
 
@@ -124,6 +131,7 @@ class AppMain final {
   std::vector<std::function<void(System&)>> provided_;
   Inspect check_;
   Inspect plan_;
+  ReadKeys read_keys_;
 };
 
 /// 130 for kCancelled after an interruption, 2 for kInvalidConfig, 1 for everything else.

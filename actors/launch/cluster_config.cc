@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/name.h"
 #include "core/base/units.h"
+#include "core/config/config_sections.h"
 #include "core/config/nearest.h"
 
 namespace weft::actors {
@@ -31,6 +32,8 @@ std::filesystem::path find_app(const ConfigNode& node, const std::filesystem::pa
   std::error_code unreachable;  // a name that is too long, say: there is no such file
   if (std::filesystem::is_regular_file(path, unreachable) && ::access(path.c_str(), X_OK) == 0)
     return std::filesystem::absolute(path).lexically_normal();
+  const std::string build = own ? "" : how_to_build(directory, "weft_apps_" + app);
+  if (!build.empty()) node.fail(fmt::format("app: {} is not there{}", path.string(), build));
   node.fail(fmt::format("app: there is no executable {}{}{}", path.string(),
                         own ? "" : " beside weft",
                         own ? "" : did_you_mean(app, executables_in(directory))));
@@ -47,22 +50,34 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
   ClusterConfig config;
   section.read_enum(
       "launcher", config.launcher,
-      EnumNames<LauncherKind>{{"local", LauncherKind::kLocal}, {"manual", LauncherKind::kManual}});
-  section.read("threads_per_device", config.device.threads, {.min = 1, .max = 1024});
+      EnumNames<LauncherKind>{{"local", LauncherKind::kLocal}, {"manual", LauncherKind::kManual}},
+      "Who starts the hosts: weft run, all on this machine; or you, with weft head and weft join");
+  section.read("threads_per_device", config.device.threads,
+               KeyText("CPU threads that a device computes with").unit("threads"),
+               {.min = 1, .max = 1024});
   section.read_enum(
       "device", config.device.kind,
       EnumNames<DeviceKind>{
-          {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}, {"auto", DeviceKind::kAuto}});
-  section.read("share_gpu", config.device.share_gpu);
-  section.read("deterministic", config.device.deterministic);
-  if (section.read_bytes("memory", config.memory) && config.memory != 0 &&
-      config.memory < kLeastMemory)
+          {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}, {"auto", DeviceKind::kAuto}},
+      KeyText("What devices compute on: the CPU, a GPU each, or GPUs where a machine has any")
+          .synonym("gpu", "cuda"));
+  section.read("share_gpu", config.device.share_gpu, "Whether several devices may use one GPU");
+  section.read("deterministic", config.device.deterministic,
+               "Whether GPUs give the same bits in every run; false is faster for bf16 attention "
+               "and NCCL sums");
+  if (section.read_bytes("memory", config.memory,
+                         "Most memory of a device process; one that needs more ends, and the run "
+                         "says why; 0: no limit") &&
+      config.memory != 0 && config.memory < kLeastMemory)
     section.at("memory").note(
         fmt::format("cluster.memory: expected a size of at least {} for each device process, or 0 "
                     "for no limit, found {}",
                     format_bytes(kLeastMemory), format_bytes(config.memory)));
-  section.read("no_progress", config.no_progress, {.min = std::chrono::milliseconds(100)});
-  section.read("longest_op", config.longest_op);
+  section.read("no_progress", config.no_progress,
+               "How long nothing may move before the run says where it waits; it goes on",
+               {.min = std::chrono::milliseconds(100)});
+  section.read("longest_op", config.longest_op,
+               "An operation that takes longer ends the run; without it there is no limit");
   if (!config.device.deterministic && config.device.kind == DeviceKind::kCpu) {
     section.at("deterministic")
         .note(
@@ -70,15 +85,25 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
             "is nothing to gain: leave it "
             "out");
   }
-  if (const auto hosts = section.find("hosts")) {
+  if (const auto hosts = section.find("hosts", "Hosts of the cluster, in order")) {
     config.hosts.clear();
     std::set<std::string> names;
     for (const ConfigNode& item : hosts->items()) {
       HostSpec host;
-      item.require("name", host.name);
-      item.read("devices", host.devices, {.min = 1, .max = 1024});
-      if (double rate = 0; item.read_rate("link", rate)) host.link = rate;
-      if (item.read("interface", host.interface) && !is_interface(host.interface))
+      item.require("name", host.name, "Name of the host, as in weft join --name");
+      item.read("devices", host.devices,
+                KeyText("Devices of the host: a process each").unit("devices"),
+                {.min = 1, .max = 1024});
+      if (double rate = 0;
+          item.read_rate("link", rate,
+                         KeyText("Bandwidth of the host's network, each way; a run that measures "
+                                 "another one plans anew")
+                             .by_default("10gbit")))
+        host.link = rate;
+      if (item.read("interface", host.interface,
+                    KeyText("The network interface that carries the host's tensors, such as eth1")
+                        .by_default("the one by which it reaches the head")) &&
+          !is_interface(host.interface))
         item.at("interface")
             .note(fmt::format("{}: expected the name of a network interface, such as eth1, found "
                               "'{}'",
@@ -110,13 +135,24 @@ std::vector<std::string> RecoveryConfig::without_spares(const std::vector<HostSp
 
 RecoveryConfig parse_recovery(const ConfigNode& section, const std::vector<HostSpec>& hosts) {
   RecoveryConfig config;
-  section.read("restarts", config.restarts, {.min = 0, .max = 1'000'000});
-  section.read("within", config.within, {.min = std::chrono::seconds(1)});
-  section.read("copy_every", config.copy_every, {.min = 0});
-  section.read_enum("if_too_few", config.waits, EnumNames<bool>{{"wait", true}, {"fail", false}});
+  section.read(
+      "restarts", config.restarts,
+      KeyText("Deaths of processes that the run survives; 0: the first one ends it").unit("deaths"),
+      {.min = 0, .max = 1'000'000});
+  section.read("within", config.within, "The time in which recovery.restarts are counted",
+               {.min = std::chrono::seconds(1)});
+  section.read("copy_every", config.copy_every,
+               KeyText("How often the state is copied into the memory of other hosts; 0: never, "
+                       "recovery uses checkpoints alone")
+                   .unit("steps"),
+               {.min = 0});
+  section.read_enum("if_too_few", config.waits, EnumNames<bool>{{"wait", true}, {"fail", false}},
+                    "What the run does while too few devices are left");
   std::vector<std::string> names;
   for (const HostSpec& host : hosts) names.push_back(host.name);
-  if (const auto spares = section.find("spares")) {
+  if (const auto spares =
+          section.find("spares", KeyText("Hosts that no mesh uses until another host is lost")
+                                     .type("list of names of cluster.hosts"))) {
     for (const ConfigNode& item : spares->items()) {
       const std::string name = item.as<std::string>();
       if (std::ranges::find(names, name) == names.end())
@@ -138,41 +174,65 @@ LogLevel parse_logs(const ConfigNode& section) {
   for (const LogLevel each :
        {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError})
     names.emplace_back(to_string(each), each);
-  section.read_enum("level", level, names);
+  section.read_enum("level", level, names, "Least level of the lines in the logs of all processes");
   section.finish();
   return level;
+}
+
+std::optional<ConfigNode> cluster_section(const ConfigNode& root) {
+  return root.find("cluster", "The hosts, and what devices compute on");
+}
+
+std::optional<ConfigNode> recovery_section(const ConfigNode& root) {
+  return root.find("recovery", "What the run does after a death");
+}
+
+std::optional<ConfigNode> logs_section(const ConfigNode& root) {
+  return root.find("logs", "What processes write into their logs");
+}
+
+ConfigNode name_of_run(const ConfigNode& root) {
+  return root.at("name", "Name of the run, in weft status and in the path of its results");
+}
+
+ConfigNode app_of_run(const ConfigNode& root) {
+  return root.at("app",
+                 "The program: gpt, u_transformer, classifier, select, or the path of your own");
 }
 
 RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem::path& directory) {
   RunHeader header;
   const ConfigNode root = document.root();
-  std::string problems;
-  const auto part = [&](auto&& read) {
-    try {
-      read();
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kInvalidConfig) throw;
-      problems += (problems.empty() ? "" : "\n") + error.message();
-    }
-  };
-  part([&] {
-    const ConfigNode name = root.at("name");
+  ConfigSections sections(root);
+  sections.read([&] {
+    const ConfigNode name = name_of_run(root);
     header.name = name.as<std::string>();
-    if (!is_name(header.name)) name.fail(name_problem("name", header.name));
+    if (!root.outlines() && !is_name(header.name)) name.fail(name_problem("name", header.name));
   });
-  part([&] { header.app = find_app(root.at("app"), directory); });
-  part([&] {
-    if (const auto cluster = root.find("cluster")) header.cluster = parse_cluster(*cluster);
+  sections.read([&] {
+    const ConfigNode app = app_of_run(root);
+    if (root.outlines()) (void)app.as<std::string>();
+    else header.app = find_app(app, directory);
   });
-  part([&] {
-    if (const auto recovery = root.find("recovery"))
+  sections.read([&] {
+    if (const auto cluster = cluster_section(root)) header.cluster = parse_cluster(*cluster);
+  });
+  sections.read([&] {
+    if (const auto recovery = recovery_section(root))
       header.recovery = parse_recovery(*recovery, header.cluster.hosts);
   });
-  part([&] {
-    if (const auto logs = root.find("logs")) header.log_level = parse_logs(*logs);
+  sections.read([&] {
+    if (const auto logs = logs_section(root)) header.log_level = parse_logs(*logs);
   });
-  if (!problems.empty()) throw Error(ErrorCode::kInvalidConfig, problems);
+  sections.finish();
   return header;
+}
+
+std::string how_to_build(const std::filesystem::path& directory, const std::string& target) {
+  const std::filesystem::path build = directory.parent_path();
+  if (!std::filesystem::exists(build / "apps" / "CMakeFiles" / (target + ".dir"))) return "";
+  return fmt::format("; it has not been built yet: cmake --build {} --target {}", build.string(),
+                     target);
 }
 
 std::filesystem::path program_directory() {

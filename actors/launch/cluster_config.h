@@ -68,6 +68,13 @@ ClusterConfig parse_cluster(const ConfigNode& section);
 /// the run. Throws Error(kInvalidConfig).
 LogLevel parse_logs(const ConfigNode& section);
 
+/// What every run file has, for all who read one.
+ConfigNode name_of_run(const ConfigNode& root);
+ConfigNode app_of_run(const ConfigNode& root);
+std::optional<ConfigNode> cluster_section(const ConfigNode& root);
+std::optional<ConfigNode> recovery_section(const ConfigNode& root);
+std::optional<ConfigNode> logs_section(const ConfigNode& root);
+
 /// What `weft` itself reads of a run file: the rest belongs to the app.
 struct RunHeader {
   std::string name;
@@ -86,5 +93,10 @@ RunHeader parse_run_header(const ConfigDocument& document,
 
 /// Folder of this process's executable.
 std::filesystem::path program_directory();
+
+/// How to get a program that is not in `directory` (a build's bin/), for the end of a message: ";
+/// it has not been built yet: cmake --build build --target weft_apps_select". Empty if the build
+/// beside it has no such program.
+std::string how_to_build(const std::filesystem::path& directory, const std::string& target);
 
 }  // namespace weft::actors

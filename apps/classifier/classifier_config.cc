@@ -24,10 +24,19 @@ void check_sizes(const ConfigNode& node, const std::string& key,
 ClassifierShape parse_classifier(const ConfigNode& node) {
   ClassifierShape shape;
   using Kind = ClassifierShape::Kind;
-  node.read_enum("kind", shape.kind, EnumNames<Kind>{{"mlp", Kind::kMlp}, {"cnn", Kind::kCnn}});
-  if (node.read("hidden", shape.hidden)) check_sizes(node, "hidden", shape.hidden);
+  node.read_enum("kind", shape.kind, EnumNames<Kind>{{"mlp", Kind::kMlp}, {"cnn", Kind::kCnn}},
+                 "Fully connected layers; or convolutions before them");
+  if (node.read("hidden", shape.hidden, "Widths of the fully connected layers"))
+    check_sizes(node, "hidden", shape.hidden);
+  const bool has_channels =
+      node.read("channels", shape.channels,
+                "Channels of each convolution, which halves height and width; of a cnn, required");
   if (shape.kind == Kind::kCnn) {
-    if (node.require("channels", shape.channels)) check_sizes(node, "channels", shape.channels);
+    if (has_channels || node.require("channels", shape.channels))
+      check_sizes(node, "channels", shape.channels);
+  } else if (has_channels) {
+    node.note_key("channels",
+                  "model.channels: an mlp has no convolutions: remove it, or set kind: cnn");
   }
   read_precision(node, shape.precision);
   node.finish();

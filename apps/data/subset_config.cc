@@ -12,11 +12,15 @@ std::string SubsetConfig::description() const {
 
 SubsetConfig read_subset(const ConfigNode& data) {
   SubsetConfig config;
-  const auto subset = data.find("subset");
+  const auto subset =
+      data.find("subset", KeyText("The rows to train on: the folder of a selection, or a random "
+                                  "part; without it all rows")
+                              .also("path"));
   if (!subset) return config;
   if (subset->kind() == ConfigNode::Kind::kMap) {
-    subset->require("random", config.random_fraction, {.min = 1e-6, .max = 1.0});
-    subset->read("seed", config.seed);
+    subset->require("random", config.random_fraction, "Share of the rows, drawn by chance",
+                    {.min = 1e-6, .max = 1.0});
+    subset->read("seed", config.seed, "Start of the random numbers that draw them");
     return config;
   }
   config.folder = subset->as_path().string();

@@ -79,12 +79,13 @@ std::string unknown_text(const std::string& key, const Tokenizer& tokenizer,
 ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) {
   seed_ = seed;
   AppSections sections(root);
-  sections.read("model", [&] { shape_ = parse_gpt(root.at("model")); });
+  sections.read("model", [&] { shape_ = parse_gpt(root.at("model", "Sizes of the GPT")); });
   sections.read("data", [&] {
-    if (root.has("data")) data_ = parse_text_data(root.at("data"));
+    if (const auto data = root.find("data", "The text to train on")) data_ = parse_text_data(*data);
   });
   sections.read("sample", [&] {
-    if (root.has("sample")) sample_ = parse_sample(root.at("sample"));
+    if (const auto sample = root.find("sample", "What the trained model writes at the end"))
+      sample_ = parse_sample(*sample);
   });
   sections.finish();
   shape_.batch = batch.rows_per_microbatch;

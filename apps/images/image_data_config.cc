@@ -23,30 +23,48 @@ ImageDataConfig parse_image_data(const ConfigNode& node) {
   ImageDataConfig config = default_image_data();
   enum class Colours : std::uint8_t { kGrey, kRgb } colours = Colours::kGrey;
   const bool has_dataset =
-      node.read_enum("dataset", config.dataset, {{"fashion-mnist", "fashion-mnist"}});
-  const auto path = node.find("path");
+      node.read_enum("dataset", config.dataset, {{"fashion-mnist", "fashion-mnist"}},
+                     "A data set of a Debian package, with a test part");
+  const auto path =
+      node.find("path", "A folder of pictures instead, whose subfolders are the labels");
+  const auto files = node.find("files", KeyText("Where the data set's files lie")
+                                            .type("path")
+                                            .by_default("/usr/share/datasets/fashion-mnist"));
   if (path) {
     config.test_fraction = kUsualTestFraction;
-    node.require("height", config.height, {.min = 1, .max = 4096});
-    node.require("width", config.width, {.min = 1, .max = 4096});
-    node.read("test_fraction", config.test_fraction, {.min = 0.0, .max = 0.5});
+    node.require("height", config.height,
+                 KeyText("Height to which the folder's pictures are scaled; required with path")
+                     .unit("pixels")
+                     .conditional(),
+                 {.min = 1, .max = 4096});
+    node.require("width", config.width,
+                 KeyText("Width to which the folder's pictures are scaled; required with path")
+                     .unit("pixels")
+                     .conditional(),
+                 {.min = 1, .max = 4096});
+    node.read("test_fraction", config.test_fraction,
+              "Share of the folder's pictures that is kept for the test at the end",
+              {.min = 0.0, .max = 0.5});
     node.read_enum("colours", colours,
-                   EnumNames<Colours>{{"grey", Colours::kGrey}, {"rgb", Colours::kRgb}});
+                   EnumNames<Colours>{{"grey", Colours::kGrey}, {"rgb", Colours::kRgb}},
+                   "Colours to which the folder's pictures are converted");
     config.colours = colours == Colours::kRgb ? 3 : 1;
     if (has_dataset) path->note("data has a `dataset` and a `path`: leave one of them out");
+    if (files) files->note("data has `files` of a data set and a `path`: leave one of them out");
     config.dataset = "";
     config.files = "";
     try {
       config.path = path->as_path().string();
-      config.classes = labels_of_folder(config.path);
+      if (!node.outlines()) config.classes = labels_of_folder(config.path);
     } catch (const Error& error) {
       path->note("data.path: " + error.message());
     }
-  } else if (const auto files = node.find("files")) {
+  } else if (files) {
     config.files = files->as_path().string();
   }
-  node.read("validation_fraction", config.validation_fraction, {.min = 0.0, .max = 0.5});
-  node.read("seed", config.seed);
+  node.read("validation_fraction", config.validation_fraction,
+            "Share of the rows that is held out to validate on", {.min = 0.0, .max = 0.5});
+  node.read("seed", config.seed, "Start of the random numbers that split the rows");
   config.subset = read_subset(node);
   node.finish();
   return config;

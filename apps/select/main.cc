@@ -2,6 +2,7 @@
 // Started by `weft run select.yaml`; see apps/selection for how it chooses.
 #include "actors/launch/app_main.h"
 #include "apps/select/select_app.h"
+#include "apps/select/select_config.h"
 #include "apps/selection/graph_worker.h"
 #include "apps/selection/selection_worker.h"
 
@@ -11,5 +12,6 @@ int main(int argc, char** argv) {
   app.provide<weft::apps::GraphWorker>();
   app.on_check(weft::apps::check_select);
   app.on_plan(weft::apps::plan_select);
+  app.on_keys([](const weft::ConfigDocument& document) { weft::apps::read_select(document); });
   return app.run(weft::apps::drive_select);
 }

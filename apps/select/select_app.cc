@@ -204,8 +204,10 @@ void draw_pictures(SelectionRun& selection, const SelectionSummary& summary,
   const auto stages = stages_of(summary.ground_set.points, summary.chosen, progress);
   double seconds = 0;
   for (const SelectionStage& stage : stages) seconds += stage.seconds;
-  draw_progress(stages, fmt::format("{}, in {}", title, format_seconds(seconds)))
-      .write(folder / "progress.svg");
+  // One stage decides all: its picture would be one bar.
+  if (stages.size() > 1)
+    draw_progress(stages, fmt::format("{}, in {}", title, format_seconds(seconds)))
+        .write(folder / "progress.svg");
   if (mapped == nullptr) return;
   draw_map(map_selection(selection, NpyFile(mapped->vectors()), config.plan.settings.seed), title)
       .write(folder / "map.svg");
@@ -430,17 +432,19 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   }
   replace_file(run.out / "summary.json", json.dump(2) + "\n");
   note(fmt::format(
-      "chose {} of {} points in {}: f is {:.6g} a point, at random {:.6g}; {} points a second; at "
-      "most {} in a process",
+      "chose {} of {} in {}; score {:.4g} a point (a random choice: {:.4g}); {} points a second; "
+      "at "
+      "most {} a process",
       with_thousands(static_cast<double>(summary.chosen)),
       with_thousands(static_cast<double>(summary.ground_set.points)), format_seconds(seconds),
       as_units(summary.score, plan) / static_cast<double>(summary.chosen),
       as_units(summary.random_score, plan) / static_cast<double>(summary.chosen),
       with_thousands(static_cast<double>(summary.point_visits) / seconds), format_bytes(peak)));
   note("digest " + summary.digest);
-  note(fmt::format("{} shows how points were decided{}", (run.out / "progress.svg").string(),
-                   has_map ? ", map.svg where the chosen ones lie"
-                           : "; there is no map.svg, as the graph was not made of vectors"));
+  if (std::filesystem::exists(run.out / "progress.svg"))
+    note((run.out / "progress.svg").string() + " shows how points were decided");
+  note(has_map ? (run.out / "map.svg").string() + " shows where the chosen ones lie"
+               : "there is no map.svg, as the graph was not made of vectors");
   if (sheet) note(sheet->string() + " shows some of them beside neighbours that were left out");
   if (prepared && !prepared->data_section.empty())
     note(fmt::format("to train on them, with this data: --set data.subset={}", run.out.string()));

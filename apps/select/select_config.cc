@@ -61,49 +61,83 @@ std::string path_or_name(const ConfigNode& node) {
 void read_files(const ConfigNode& node, SelectConfig& config) {
   SelectInput input;
   input.path = path_or_name(node.at("path"));
-  node.read("vector", input.vector);
-  if (const auto utility = node.find("utility")) {
+  node.read(
+      "vector", input.vector,
+      KeyText("Column of the vectors, of Parquet files").by_default("the only list of floats"));
+  if (const auto utility = node.find(
+          "utility", KeyText("How useful each row is: a column of Parquet files, or FILE.npy")
+                         .type("name of a column, or path")
+                         .by_default("all alike"))) {
     input.utility = utility->as<std::string>();
     if (is_npy(input.utility)) input.utility = utility->as_path().string();
   }
-  node.read("words", input.words, {.min = 4, .max = 100'000});
-  const bool sized = node.read("width", input.width, {.min = 64, .max = 4096});
+  node.read("words", input.words,
+            KeyText("Length of the pieces that texts are cut in").unit("words"),
+            {.min = 4, .max = 100'000});
+  const bool sized = node.read(
+      "width", input.width,
+      KeyText("Width of the vectors that are made of texts, a multiple of 64").unit("numbers"),
+      {.min = 64, .max = 4096});
   if (sized && input.width % HashedNgrams::kSignsAtOnce != 0)
     node.at("width").fail(fmt::format("input.width: a multiple of {}, not {}",
                                       HashedNgrams::kSignsAtOnce, input.width));
-  node.read("seed", input.seed);
+  node.read("seed", input.seed, "Start of the random numbers that vectors are made with");
   input.coarse.seed = input.seed;
-  if (const auto pieces = node.find("pieces")) {
+  if (const auto pieces = node.find(
+          "pieces", "Rows are the pieces that a GPT trains on, which is read as this says")) {
     TextPieces texts;
-    pieces->read("sequence", texts.sequence, {.min = 1, .max = 1 << 20});
-    if (const auto data = pieces->find("data")) texts.data = parse_text_data(*data);
+    pieces->read("sequence", texts.sequence, KeyText("model.sequence of that GPT").unit("tokens"),
+                 {.min = 1, .max = 1 << 20});
+    if (const auto data = pieces->find("data", "data: of that GPT"))
+      texts.data = parse_text_data(*data);
     texts.data.text = input.path;
     input.pieces = texts;
   }
-  node.read("id", input.id);
-  const auto neighbours = node.find("neighbors");
+  node.read(
+      "id", input.id,
+      KeyText("Column of the rows' ids, of Parquet files").by_default("id, else row numbers"));
+  const auto neighbours = node.find(
+      "neighbors", KeyText("Similar rows, where they are known: a column of Parquet files, or two "
+                           "files")
+                       .also("name of a column")
+                       .by_default("Weft finds them"));
   if (neighbours && neighbours->kind() == ConfigNode::Kind::kScalar) {
-    node.read("neighbors", input.neighbours);
+    input.neighbours = neighbours->as<std::string>();
   } else if (neighbours) {
-    config.neighbours = neighbours->at("ids").as_path();
-    config.similarities = neighbours->at("similarities").as_path();
+    config.neighbours =
+        neighbours->at("ids", "FILE.npy: the numbers of each row's neighbours").as_path();
+    config.similarities = neighbours->at("similarities", "FILE.npy: their similarities").as_path();
   }
   config.input = std::move(input);
 }
 
 void read_graph(const ConfigNode& node, SelectConfig& config) {
-  node.read("neighbors", config.num_neighbours, {.min = 1, .max = 1000});
-  node.read("recall", config.recall, {.min = 0.0, .max = 1.0});
-  node.read("similarity_floor", config.similarity_floor, {.min = 0.0, .max = 1.0});
+  node.read("neighbors", config.num_neighbours,
+            KeyText("Most similar rows that count as a row's neighbours").unit("rows"),
+            {.min = 1, .max = 1000});
+  node.read("recall", config.recall, "Share of the true neighbours that the search has to find",
+            {.min = 0.0, .max = 1.0});
+  node.read("similarity_floor", config.similarity_floor, "Less similar rows are no neighbours",
+            {.min = 0.0, .max = 1.0});
   node.finish();
 }
 
 void read_input(const ConfigNode& node, SelectConfig& config) {
-  if (node.has("path")) read_files(node, config);
-  if (const auto points = node.find("points")) config.points = points->as_path();
+  const auto path = node.find("path", KeyText("What to choose from: vectors (.npy, .safetensors, "
+                                              ".parquet), pictures or texts (a folder), or a data "
+                                              "set")
+                                          .type("path, fashion-mnist, kjv or linux-doc"));
+  if (path || node.outlines()) read_files(node, config);
+  if (const auto points =
+          node.find("points", KeyText("Instead of path: a folder with points.json").type("path")))
+    config.points = points->as_path();
   std::uint64_t generated = 0;
-  node.read("generated", generated, {.min = 2, .max = std::uint64_t{1} << 32});
-  node.read("generated_seed", config.generated.seed);
+  node.read("generated", generated,
+            KeyText("Instead of path: so many points made up, for tests and benchmarks")
+                .unit("points")
+                .by_default("none"),
+            {.min = 2, .max = std::uint64_t{1} << 32});
+  node.read("generated_seed", config.generated.seed, "Start of the random numbers that make them");
   node.finish();
   const int given = (config.points ? 1 : 0) + (generated > 0 ? 1 : 0) + (config.input ? 1 : 0);
   if (given != 1)
@@ -120,8 +154,11 @@ void read_input(const ConfigNode& node, SelectConfig& config) {
 Objective read_objective(const ConfigNode& node) {
   double alpha = 0.5;
   std::vector<std::int64_t> weights;
-  node.read("alpha", alpha, {.min = 0.001, .max = 1.0});
-  node.read("weights", weights);
+  node.read("alpha", alpha,
+            "What usefulness counts, against unlikeness to what is chosen: 1 is usefulness alone",
+            {.min = 0.001, .max = 1.0});
+  node.read("weights", weights,
+            "Instead of alpha: weights of utility and similarity, such as [30, 1]");
   if (weights.empty()) return Objective::of_alpha(static_cast<int>(thousandths(alpha)));
   if (node.has("alpha")) node.at("weights").note("selection: alpha and weights exclude each other");
   if (weights.size() != 2 || weights[0] < 1 || weights[1] < 0 || weights[0] > 100'000 ||
@@ -140,25 +177,36 @@ void read_selection(const ConfigNode& node, SelectConfig& config) {
   const Objective objective = read_objective(node);
   settings.utility = objective.utility;
   settings.similarity = objective.similarity;
-  if (const auto budget = node.find("budget")) config.budget = parse_budget(*budget);
+  if (const auto budget =
+          node.find("budget", KeyText("How many rows to choose")
+                                  .type("share, such as 10%, or whole number, such as 5000")
+                                  .by_default("10%")))
+    config.budget = parse_budget(*budget);
   Bounding bounding = Bounding::kOff;
   Sampling sampling = Sampling::kFixed;
   double sample = 0.3, delta = 0.75;
   node.read_enum(
       "bounding", bounding,
       EnumNames<Bounding>{
-          {"off", Bounding::kOff}, {"exact", Bounding::kExact}, {"uniform", Bounding::kUniform}});
-  node.read("sample", sample, {.min = 0.001, .max = 1.0});
+          {"off", Bounding::kOff}, {"exact", Bounding::kExact}, {"uniform", Bounding::kUniform}},
+      "Whether rows are decided by bounds before the rounds: exactly, or by a sample");
+  node.read("sample", sample, "Share of a row's neighbours in the sample of bounding: uniform",
+            {.min = 0.001, .max = 1.0});
   node.read_enum("sampling", sampling,
-                 EnumNames<Sampling>{{"fixed", Sampling::kFixed}, {"fresh", Sampling::kFresh}});
-  if (const auto partitions = node.find("partitions")) {
+                 EnumNames<Sampling>{{"fixed", Sampling::kFixed}, {"fresh", Sampling::kFresh}},
+                 "Whether each step of bounding draws another sample");
+  if (const auto partitions = node.find(
+          "partitions", KeyText("Parts in which each round chooses; auto: as few as memory allows")
+                            .type("whole number, or auto")
+                            .by_default("auto"))) {
     std::string text;
     node.read("partitions", text);
     if (text != "auto") node.read("partitions", config.partitions, {.min = 1, .max = 1 << 16});
   }
   Forecast forecast = Forecast::kRefuse;
   node.read_enum("forecast", forecast,
-                 EnumNames<Forecast>{{"refuse", Forecast::kRefuse}, {"warn", Forecast::kWarn}});
+                 EnumNames<Forecast>{{"refuse", Forecast::kRefuse}, {"warn", Forecast::kWarn}},
+                 "What happens if cluster.memory seems too small: nothing starts, or it is tried");
   config.although_too_little = forecast == Forecast::kWarn;
   if (config.although_too_little && config.partitions == 0)
     node.at("forecast")
@@ -166,10 +214,16 @@ void read_selection(const ConfigNode& node, SelectConfig& config) {
             "selection.forecast: warn needs a number of partitions: auto makes as many as fit the "
             "cap");
   rounds.rounds = 8;
-  node.read("rounds", rounds.rounds, {.min = 1, .max = 1000});
-  node.read("adaptive", rounds.adaptive);
-  node.read("delta", delta, {.min = 0.0, .max = 1.0});
-  node.read("seed", settings.seed);
+  node.read(
+      "rounds", rounds.rounds,
+      KeyText("Rounds in which rows are chosen, each among those of the one before").unit("rounds"),
+      {.min = 1, .max = 1000});
+  node.read("adaptive", rounds.adaptive,
+            "Whether later rounds have fewer partitions, as fewer rows are left");
+  node.read("delta", delta,
+            "Rows that a round leaves, as a share of an even descent to the budget; less is faster",
+            {.min = 0.0, .max = 1.0});
+  node.read("seed", settings.seed, "Start of the random numbers that make partitions and samples");
   node.finish();
   settings.bounded = bounding != Bounding::kOff;
   settings.sample = bounding == Bounding::kUniform ? thousandths(sample) : 1000;
@@ -217,29 +271,35 @@ std::filesystem::path SelectConfig::store() const {
 SelectConfig read_select(const ConfigDocument& document) {
   const ConfigNode root = document.root();
   SelectConfig config;
-  std::string app;
-  root.require("name", config.name);
-  root.require("app", app);
+  document.attempt([&] { config.name = actors::name_of_run(root).as<std::string>(); });
+  document.attempt([&] { actors::app_of_run(root).as<std::string>(); });
   document.attempt([&] {
-    if (const auto cluster = root.find("cluster")) config.cluster = actors::parse_cluster(*cluster);
+    if (const auto cluster = actors::cluster_section(root))
+      config.cluster = actors::parse_cluster(*cluster);
   });
   document.attempt([&] {
-    if (const auto logs = root.find("logs")) actors::parse_logs(*logs);
+    if (const auto logs = actors::logs_section(root)) actors::parse_logs(*logs);
   });
   document.attempt([&] {
-    if (const auto recovery = root.find("recovery"))
+    if (const auto recovery = actors::recovery_section(root))
       config.recovery = actors::parse_recovery(*recovery, config.cluster.hosts);
   });
-  document.attempt([&] { read_input(root.at("input"), config); });
+  document.attempt([&] { read_input(root.at("input", "What to choose from"), config); });
   document.attempt([&] {
-    if (const auto graph = root.find("graph")) read_graph(*graph, config);
+    if (const auto graph = root.find("graph", "Which rows count as similar"))
+      read_graph(*graph, config);
   });
   document.attempt([&] {
-    if (const auto selection = root.find("selection")) read_selection(*selection, config);
+    if (const auto selection = root.find("selection", "How many to choose, and how"))
+      read_selection(*selection, config);
     else config.plan.rounds.rounds = 8;
   });
   document.attempt([&] {
-    if (const auto scratch = root.find("scratch")) config.scratch = scratch->as_path();
+    if (const auto scratch =
+            root.find("scratch", KeyText("Folder for what is made on the way; it can be large")
+                                     .type("path")
+                                     .by_default("scratch")))
+      config.scratch = scratch->as_path();
     else config.scratch = std::filesystem::absolute("scratch");
   });
   root.finish();

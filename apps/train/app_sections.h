@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/config/config_node.h"
+#include "core/config/config_sections.h"
 
 namespace weft::apps {
 
@@ -11,22 +12,25 @@ namespace weft::apps {
 /// or not another one is right:
 ///
 ///   AppSections sections(root);
-///   sections.read("model", [&] { shape_ = parse_gpt(root.at("model")); });
+///   sections.read("model", [&] { shape_ = parse_gpt(root.at("model", "Sizes of the model")); });
 ///   sections.read("data", [&] {
-///     if (root.has("data")) data_ = parse_text_data(root.at("data"));
+///     if (const auto data = root.find("data", "What to train on")) data_ = parse_text_data(*data);
 ///   });
 ///   sections.finish();
 class AppSections final {
  public:
   /// Borrows `root`.
-  explicit AppSections(const ConfigNode& root) : root_(root) {}
-  void read(const std::string& key, const std::function<void()>& parse);
+  explicit AppSections(const ConfigNode& root) : root_(root), sections_(root) {}
+  void read(const std::string& key, const std::function<void()>& parse) {
+    root_.hand_on(key);
+    sections_.read(parse);
+  }
   /// Throws Error(kInvalidConfig) with all that was wrong.
-  void finish() const;
+  void finish() const { sections_.finish(); }
 
  private:
   const ConfigNode& root_;
-  std::string problems_;
+  ConfigSections sections_;
 };
 
 }  // namespace weft::apps

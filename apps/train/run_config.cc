@@ -62,6 +62,42 @@ void keep_spares_free(const ConfigNode& root, RunConfig& config) {
   }
 }
 
+/// Hosts of meshes are hosts of the cluster.
+void check_hosts(const ConfigNode& root, const RunConfig& config) {
+  std::vector<std::string> known;
+  for (const actors::HostSpec& host : config.cluster.hosts) known.push_back(host.name);
+  for (const mesh::MeshConfig& mesh : config.layout.meshes) {
+    for (std::size_t i = 0; i < mesh.hosts.size(); ++i) {
+      if (std::ranges::find(known, mesh.hosts[i]) != known.end()) continue;
+      root.at("meshes").at(mesh.name).at("hosts").items()[i].fail(
+          fmt::format("meshes.{}.hosts: cluster.hosts has no host '{}', only {}{}", mesh.name,
+                      mesh.hosts[i], fmt::join(known, ", "), did_you_mean(mesh.hosts[i], known)));
+    }
+  }
+}
+
+/// The rows of a microbatch are split over the axes that split batches.
+void check_rows(const ConfigNode& root, const RunConfig& config) {
+  const std::int64_t rows = config.batch().rows_per_microbatch;
+  for (const auto& [label, axes] : config.layout.sharding.axes) {
+    if (label != "batch") continue;
+    for (const mesh::MeshConfig& mesh : config.layout.meshes) {
+      if (mesh.layout || mesh.own_strategy) continue;
+      std::int64_t ways = 1;
+      for (const MeshAxis& axis : mesh.axes)
+        if (std::ranges::find(axes, axis.name) != axes.end()) ways *= axis.size;
+      if (rows % ways == 0) continue;
+      root.at("training")
+          .at("batch")
+          .fail(fmt::format(
+              "training.batch: {} rows in {} microbatches leave {} row{} each, which mesh '{}' "
+              "cannot split {} ways; take a multiple of {}",
+              config.training.batch, config.layout.microbatches, rows, rows == 1 ? "" : "s",
+              mesh.name, ways, ways * config.layout.microbatches));
+    }
+  }
+}
+
 /// Who reads the model's section sees its sizes, not their product with the batch. So where the
 /// model is too large, one of a single row tells whose fault it is.
 ModelDescription read_model(const ConfigNode& root, const BatchShape& batch,
@@ -103,27 +139,34 @@ mesh::TrainingPlan plan_of(const RunConfig& config) {
   return mesh::make_training_plan(layout, config.model.graphs, places);
 }
 
-}  // namespace
+/// A run file that has been read. `sound`: it can be planned.
+struct ReadRun {
+  RunConfig config;
+  bool sound = false;
+};
 
-PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app) {
+/// Reads every section; problems stay in the document.
+ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
   const ConfigNode root = document.root();
   RunConfig config;
-  std::string app_name;
-  root.require("name", config.name);
-  root.require("app", app_name);
-  root.read("seed", config.seed);
+  document.attempt([&] { config.name = actors::name_of_run(root).as<std::string>(); });
+  document.attempt([&] { actors::app_of_run(root).as<std::string>(); });
+  root.read("seed", config.seed,
+            "Start of all random numbers: initial parameters, order of the data, samples");
   bool sound = document.attempt([&] {
-    if (const auto cluster = root.find("cluster")) config.cluster = actors::parse_cluster(*cluster);
+    if (const auto cluster = actors::cluster_section(root))
+      config.cluster = actors::parse_cluster(*cluster);
   });
   document.attempt([&] {
     // for `weft run`, which passes it on to every process
-    if (const auto logs = root.find("logs")) actors::parse_logs(*logs);
+    if (const auto logs = actors::logs_section(root)) actors::parse_logs(*logs);
   });
   sound = document.attempt([&] { config.layout = mesh::parse_layout(root); }) && sound;
-  const bool trains =
-      document.attempt([&] { config.training = parse_training(root.at("training")); });
+  const bool trains = document.attempt([&] {
+    config.training = parse_training(root.at("training", "Steps, batch, optimizer, validation"));
+  });
   sound = document.attempt([&] {
-    if (const auto recovery = root.find("recovery"))
+    if (const auto recovery = actors::recovery_section(root))
       config.recovery = actors::parse_recovery(*recovery, config.cluster.hosts);
     keep_spares_free(root, config);
   }) && sound;
@@ -131,7 +174,7 @@ PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app) {
     if (host.link) config.layout.links[host.name] = *host.link;
   config.layout.deterministic = config.cluster.device.deterministic;
   document.attempt([&] {
-    if (const auto checkpoint = root.find("checkpoint"))
+    if (const auto checkpoint = root.find("checkpoint", "When checkpoints are written, and how"))
       config.checkpoint = parse_checkpoint(*checkpoint);
   });
   config.layout.checkpoint_buffer = config.checkpoint.buffer;
@@ -144,17 +187,32 @@ PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app) {
     sound = document.attempt([&] {
       root.at("training")
           .at("batch")
-          .fail(fmt::format("batch {} does not divide into {} microbatches", config.training.batch,
-                            config.layout.microbatches));
+          .fail(fmt::format("batch {} does not divide into {} microbatches; {} would",
+                            config.training.batch, config.layout.microbatches,
+                            (config.training.batch / config.layout.microbatches + 1) *
+                                config.layout.microbatches));
     });
   }
+  sound = sound && document.attempt([&] { check_hosts(root, config); });
+  sound = sound && document.attempt([&] { check_rows(root, config); });
   // Where the batch is not known, the app's sections are still read, for their own errors.
   const BatchShape batch = sound ? config.batch() : BatchShape{};
   sound = document.attempt([&] { config.model = read_model(root, batch, config, app); }) && sound;
-  sound = sound && document.attempt([&] { check_sharding(root, config.model.graphs.train.graph); });
+  return {std::move(config), sound};
+}
+
+}  // namespace
+
+void read_run_file(const ConfigDocument& document, TrainingApp& app) { read_run(document, app); }
+
+PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app) {
+  const ConfigNode root = document.root();
+  auto [config, read] = read_run(document, app);
+  const bool sound =
+      read && document.attempt([&] { check_sharding(root, config.model.graphs.train.graph); });
   mesh::TrainingPlan plan;
   if (sound) {
-    document.attempt([&] {
+    document.attempt([&, &config = config] {
       try {
         plan = plan_of(config);
       } catch (const Error& error) {

@@ -32,6 +32,9 @@ struct PlannedRun {
   mesh::TrainingPlan plan;
 };
 
+/// Reads every section, the app's own among them, without planning: for keys_read_by().
+void read_run_file(const ConfigDocument& document, TrainingApp& app);
+
 /// Reads every section, the app's own among them, and makes the plan, so that nothing that can be
 /// known beforehand fails later. Throws Error(kInvalidConfig) with all problems found.
 PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app);

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <span>
 #include <string>
 #include <utility>
@@ -133,8 +134,15 @@ nlohmann::ordered_json check_json(const actors::AppRun& run, const RunConfig& co
   return json;
 }
 
+/// "front[data=0,tensor=1]", as `weft status` prints it, is "front[0,1]".
+std::string without_axes(const std::string& device) {
+  static const std::regex kAxis(R"(([\[,])[^=,\[\]]*=)");
+  return std::regex_replace(device, kAxis, "$1");
+}
+
 /// One device's program, or all.
-std::string programs_text(const mesh::TrainingPlan& plan, const std::string& which) {
+std::string programs_text(const mesh::TrainingPlan& plan, const std::string& asked) {
+  const std::string which = without_axes(asked);
   std::string text;
   std::vector<std::string> names;
   for (const mesh::Program& program : plan.train.programs) {
@@ -454,6 +462,7 @@ int serve_training(int argc, char** argv, TrainingApp& app) {
   main.provide<mesh::DeviceActor>(mesh::make_device_actors(
       [&app](std::span<const std::byte> prepared) { return app.open_batches(prepared); }));
   main.on_check([&app](const actors::AppRun& run) { return check_training(run, app); });
+  main.on_keys([&app](const ConfigDocument& document) { read_run_file(document, app); });
   main.on_plan([&app](const actors::AppRun& run) { return plan_training(run, app); });
   return main.run([&app](actors::Cluster& cluster, const actors::AppRun& run) {
     return drive_training(cluster, run, app);

@@ -91,9 +91,12 @@ ModelDescription UTransformerApp::read(const ConfigNode& root, const BatchShape&
                                        std::uint64_t seed) {
   seed_ = seed;
   AppSections sections(root);
-  sections.read("model", [&] { shape_ = parse_u_transformer(root.at("model")); });
+  sections.read("model", [&] {
+    shape_ = parse_u_transformer(root.at("model", "Sizes of the U-Transformer"));
+  });
   sections.read("data", [&] {
-    if (root.has("data")) data_ = parse_brain_data(root.at("data"));
+    if (const auto data = root.find("data", "The slices to train on"))
+      data_ = parse_brain_data(*data);
   });
   sections.finish();
   shape_.batch = batch.rows_per_microbatch;

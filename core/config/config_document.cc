@@ -38,6 +38,18 @@ ConfigDocument ConfigDocument::load(const std::filesystem::path& path,
   return document;
 }
 
+ConfigDocument ConfigDocument::outline() {
+  auto tree = std::make_unique<internal::ConfigTree>();
+  tree->name = "a run file";
+  tree->root = std::make_unique<internal::ConfigValue>();
+  tree->root->kind = ConfigNode::Kind::kMap;
+  tree->root->where = tree->name;
+  tree->outline = std::make_unique<internal::ConfigOutline>();
+  return ConfigDocument(std::move(tree));
+}
+
+const std::vector<ConfigKey>& ConfigDocument::keys() const { return tree_->outline->keys; }
+
 ConfigDocument ConfigDocument::parse(const std::string& text, const std::string& name,
                                      std::span<const std::string> overrides) {
   auto tree = std::make_unique<internal::ConfigTree>();
@@ -112,7 +124,10 @@ bool ConfigDocument::attempt(const std::function<void()>& read_section) const {
   try {
     read_section();
     return true;
+  } catch (const internal::OutlineEnd&) {
+    return true;
   } catch (...) {
+    if (tree_->outline) throw;
     root().keep_current_error("");
     return false;
   }

@@ -36,6 +36,10 @@ class ConfigDocument {
   static ConfigDocument parse(const std::string& text, const std::string& name,
                               std::span<const std::string> overrides = {});
 
+  /// A document that stands for all run files: readers find every section, and note the keys that
+  /// they take. See keys_read_by().
+  static ConfigDocument outline();
+
   ConfigDocument(ConfigDocument&&) noexcept;
   ConfigDocument& operator=(ConfigDocument&&) noexcept;
   ~ConfigDocument();
@@ -59,6 +63,8 @@ class ConfigDocument {
   ConfigNode root() const;
   /// Paths of the keys and values that stand at "FILE:LINE:COLUMN", outermost first.
   std::vector<std::string> keys_at(const std::string& where) const;
+  /// Of the outline: the keys that were asked for.
+  const std::vector<ConfigKey>& keys() const;
   /// Runs `read_section`; an Error(kInvalidConfig) is kept for finish() instead of thrown. False if
   /// there was one.
   bool attempt(const std::function<void()>& read_section) const;

@@ -16,6 +16,8 @@
 namespace weft {
 namespace {
 
+constexpr std::string_view kCommandLine = "command line: ";
+
 std::string found(const internal::ConfigValue& value) {
   switch (value.kind) {
     case ConfigNode::Kind::kNull: return "nothing";
@@ -57,11 +59,128 @@ std::string bounds(T min, T max, T edge) {
 
 }  // namespace
 
+namespace internal {
+
+void describe_flag(ConfigKey& key) {
+  key.type = ConfigKey::Type::kFlag;
+  key.type_text = "true or false";
+}
+
+void describe_integer(ConfigKey& key, std::int64_t min, std::int64_t max) {
+  constexpr std::int64_t kEdge = std::numeric_limits<std::int32_t>::max();
+  key.type = ConfigKey::Type::kInteger;
+  key.type_text = "whole number" + bounds(min, max, kEdge);
+  if (min > -kEdge) key.min = static_cast<double>(min);
+  if (max < std::numeric_limits<std::int64_t>::max()) key.max = static_cast<double>(max);
+}
+
+void describe_number(ConfigKey& key, double min, double max) {
+  constexpr double kHighest = std::numeric_limits<float>::max();
+  key.type = ConfigKey::Type::kNumber;
+  key.type_text = "number" + bounds(min, max, kHighest);
+  if (min > -kHighest) key.min = min;
+  if (max < kHighest) key.max = max;
+}
+
+void describe_text(ConfigKey& key) {
+  key.type = ConfigKey::Type::kText;
+  key.type_text = "text";
+}
+
+void describe_duration(ConfigKey& key) {
+  key.type = ConfigKey::Type::kDuration;
+  key.type_text = "duration, such as 250ms, 5s, 2min";
+}
+
+void describe_list(ConfigKey& key) {
+  key.type = ConfigKey::Type::kList;
+  key.type_text = "list of " + (key.type_text.empty() ? "values" : key.type_text);
+}
+
+std::string yaml_text(bool value) { return value ? "true" : "false"; }
+std::string yaml_text(std::int64_t value) { return std::to_string(value); }
+std::string yaml_text(double value) { return fmt::format("{:g}", value); }
+
+std::string yaml_text(Nanoseconds value) {
+  if (value == Nanoseconds::zero()) return "0s";
+  static const std::vector<std::pair<std::string_view, std::int64_t>> kUnits = {
+      {"h", 3'600'000'000'000}, {"min", 60'000'000'000}, {"s", 1'000'000'000}, {"ms", 1'000'000}};
+  for (const auto& [unit, factor] : kUnits)
+    if (value.count() % factor == 0) return fmt::format("{}{}", value.count() / factor, unit);
+  return fmt::format("{}ns", value.count());
+}
+
+}  // namespace internal
+
+namespace {
+
+std::string bytes_text(std::uint64_t bytes) {
+  if (bytes == 0) return "0";
+  for (const auto& [unit, shift] :
+       {std::pair("TiB", 40), std::pair("GiB", 30), std::pair("MiB", 20), std::pair("KiB", 10)})
+    if (bytes % (std::uint64_t{1} << shift) == 0) return fmt::format("{}{}", bytes >> shift, unit);
+  return fmt::format("{}B", bytes);
+}
+
+}  // namespace
+
+bool ConfigNode::outlines() const { return tree_->outline != nullptr; }
+
+ConfigKey& ConfigNode::declare(std::string_view key, const KeyText& text, Presence presence) const {
+  ConfigKey& described = tree_->outline->key(internal::child_path(path(), key));
+  described.line = text.line();
+  described.unit = text.unit();
+  described.required = presence == Presence::kRequired && !text.is_conditional();
+  described.type_text = text.type();
+  set_default(described, "", text);
+  described.also_text = !text.also().empty();
+  if (described.also_text) described.type_text = text.also();
+  return described;
+}
+
+void ConfigNode::set_default(ConfigKey& key, const std::string& value, const KeyText& text) {
+  key.default_text = text.by_default().empty() ? value : text.by_default();
+}
+
+void ConfigNode::describe_choices(ConfigKey& key, const KeyText& text) {
+  key.type = ConfigKey::Type::kText;
+  key.type_text = fmt::format("one of {}{}", fmt::join(key.choices, ", "),
+                              text.also().empty() ? "" : fmt::format("; or {}", text.also()));
+}
+
+ConfigNode ConfigNode::outline_of(std::string_view key) const {
+  auto value = std::make_unique<internal::ConfigValue>();
+  value->kind = Kind::kMap;
+  value->where = value_->where;
+  value->path = key == "[]" ? path() + "[]" : internal::child_path(path(), key);
+  tree_->outline->values.push_back(std::move(value));
+  return ConfigNode(tree_, tree_->outline->values.back().get());
+}
+
+ConfigKey& ConfigNode::described() const { return tree_->outline->key(path()); }
+
 ConfigNode::Kind ConfigNode::kind() const { return value_->kind; }
 const std::string& ConfigNode::path() const { return value_->path; }
 std::string ConfigNode::where() const { return value_->where; }
 
+std::optional<ConfigNode> ConfigNode::find(std::string_view key, const KeyText& text) const {
+  if (!outlines()) return find(key);
+  declare(key, text, Presence::kOptional);
+  if (!text.type().empty()) return std::nullopt;
+  return outline_of(key);
+}
+
+ConfigNode ConfigNode::at(std::string_view key, const KeyText& text) const {
+  if (!outlines()) return at(key);
+  declare(key, text, Presence::kRequired);
+  return outline_of(key);
+}
+
 std::optional<ConfigNode> ConfigNode::find(std::string_view key) const {
+  if (outlines()) {
+    tree_->outline->key(internal::child_path(path(), key));
+    return outline_of(key);
+  }
   if (value_->kind == Kind::kNull) return std::nullopt;
   if (value_->kind != Kind::kMap) mismatch("a map of keys");
   if (std::find(value_->known_keys.begin(), value_->known_keys.end(), key) ==
@@ -77,7 +196,9 @@ std::optional<ConfigNode> ConfigNode::find(std::string_view key) const {
 ConfigNode ConfigNode::at(std::string_view key) const {
   if (auto node = find(key)) return *node;
   if (const auto* empty = value_->member(key))
-    throw_error(ErrorCode::kInvalidConfig, "{}: '{}' has no value", empty->where, key);
+    throw_error(ErrorCode::kInvalidConfig, "{}: '{}' has no value",
+                empty->value->where.starts_with(kCommandLine) ? empty->value->where : empty->where,
+                key);
   std::vector<std::string> present;
   for (const auto& member : value_->members)
     if (!member.asked && !member.handed_on) present.push_back(member.key);
@@ -91,18 +212,33 @@ ConfigNode ConfigNode::at(std::string_view key) const {
 }
 
 void ConfigNode::hand_on(std::string_view key) const {
+  if (outlines()) return;
   find(key);
   if (auto* member = value_->member(key)) member->handed_on = true;
 }
 
 std::vector<ConfigNode> ConfigNode::items() const {
+  if (outlines()) {
+    described().type = ConfigKey::Type::kList;
+    if (described().type_text.empty()) described().type_text = "list";
+    return {outline_of("[]")};
+  }
   if (value_->kind != Kind::kList) mismatch("a list, such as [a, b]");
   std::vector<ConfigNode> nodes;
   for (const auto& element : value_->elements) nodes.push_back(ConfigNode(tree_, element.get()));
   return nodes;
 }
 
+std::vector<std::pair<std::string, ConfigNode>> ConfigNode::entries(std::string_view placeholder,
+                                                                    const KeyText& text) const {
+  if (!outlines()) return entries();
+  declare(placeholder, text, Presence::kOptional);
+  if (!text.type().empty()) return {};
+  return {{std::string(placeholder), outline_of(placeholder)}};
+}
+
 std::vector<std::pair<std::string, ConfigNode>> ConfigNode::entries() const {
+  if (outlines()) return {{"NAME", outline_of("NAME")}};
   if (value_->kind == Kind::kNull) return {};
   if (value_->kind != Kind::kMap) mismatch("a map of keys");
   std::vector<std::pair<std::string, ConfigNode>> nodes;
@@ -137,6 +273,11 @@ void ConfigNode::keep_current_error(std::string_view key) const {
 }
 
 void ConfigNode::finish() const {
+  if (outlines()) {
+    // A section or the document; what is below a section is read on.
+    if (path().find_first_of(".[") == std::string::npos) throw internal::OutlineEnd();
+    return;
+  }
   tree_->note_unread(*value_);
   tree_->throw_problems(path());
 }
@@ -155,6 +296,10 @@ const internal::ConfigValue& ConfigNode::scalar(std::string_view expected) const
 }
 
 std::int64_t ConfigNode::as_integer(std::int64_t min, std::int64_t max) const {
+  if (outlines()) {
+    internal::describe_integer(described(), min, max);
+    return std::clamp<std::int64_t>(0, min, max);
+  }
   constexpr std::int64_t kEdge = std::numeric_limits<std::int32_t>::max();
   const std::string expected = "a whole number" + bounds(min, max, kEdge);
   const auto& value = scalar(expected);
@@ -164,6 +309,10 @@ std::int64_t ConfigNode::as_integer(std::int64_t min, std::int64_t max) const {
 }
 
 double ConfigNode::as_number(double min, double max) const {
+  if (outlines()) {
+    internal::describe_number(described(), min, max);
+    return std::clamp(0.0, min, max);
+  }
   constexpr double kHighest = std::numeric_limits<float>::max();
   const std::string expected = "a number" + bounds(min, max, kHighest);
   const auto& value = scalar(expected);
@@ -173,14 +322,27 @@ double ConfigNode::as_number(double min, double max) const {
 }
 
 bool ConfigNode::as_bool() const {
+  if (outlines()) {
+    internal::describe_flag(described());
+    return false;
+  }
   const auto& value = scalar("true or false");
   if (value.quoted || (value.text != "true" && value.text != "false")) mismatch("true or false");
   return value.text == "true";
 }
 
-std::string ConfigNode::as_string() const { return scalar("text").text; }
+std::string ConfigNode::as_string() const {
+  if (!outlines()) return scalar("text").text;
+  if (described().type_text.empty()) internal::describe_text(described());
+  return "";
+}
 
 std::filesystem::path ConfigNode::as_path() const {
+  if (outlines()) {
+    described().type = ConfigKey::Type::kPath;
+    if (described().type_text.empty()) described().type_text = "path";
+    return {};
+  }
   namespace fs = std::filesystem;
   const std::string& text = scalar("a path").text;
   const char* home = std::getenv("HOME");
@@ -189,7 +351,7 @@ std::filesystem::path ConfigNode::as_path() const {
     path = fs::path(home) / text.substr(2);
   } else {
     // What --set has changed stands in no file.
-    const bool in_file = !where().starts_with("command line: ");
+    const bool in_file = !where().starts_with(kCommandLine);
     const fs::path& own = value_->folder;
     path = ((!own.empty() ? own
              : in_file    ? tree_->folder
@@ -208,6 +370,10 @@ std::filesystem::path ConfigNode::as_input_file() const {
 }
 
 Nanoseconds ConfigNode::as_duration(Nanoseconds min, Nanoseconds max) const {
+  if (outlines()) {
+    internal::describe_duration(described());
+    return min;
+  }
   static const std::vector<std::pair<std::string_view, double>> kUnits = {
       {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"h", 3600e9}};
   const auto parsed = quantity(scalar("a duration with its unit, such as 250ms, 5s, 2min").text);
@@ -225,6 +391,30 @@ Nanoseconds ConfigNode::as_duration(Nanoseconds min, Nanoseconds max) const {
     }
   }
   mismatch("a duration with its unit, such as 250ms, 5s, 2min");
+}
+
+bool ConfigNode::read_bytes(std::string_view key, std::uint64_t& out, const KeyText& text,
+                            Range<std::uint64_t> range) const {
+  if (outlines()) {
+    ConfigKey& described = declare(key, text, Presence::kOptional);
+    described.type = ConfigKey::Type::kBytes;
+    described.type_text =
+        text.type().empty() ? "size, such as 64KiB, 1.5GiB" : std::string(text.type());
+    set_default(described, bytes_text(out), text);
+    return false;
+  }
+  return read_into(key, Presence::kOptional,
+                   [&](const ConfigNode& node) { out = node.as_bytes(range); });
+}
+
+bool ConfigNode::read_rate(std::string_view key, double& out, const KeyText& text) const {
+  if (outlines()) {
+    ConfigKey& described = declare(key, text, Presence::kOptional);
+    described.type = ConfigKey::Type::kRate;
+    described.type_text = "rate, such as 10gbit, 250mbit, 114MiB (a second)";
+    return false;
+  }
+  return read_into(key, Presence::kOptional, [&](const ConfigNode& node) { out = node.as_rate(); });
 }
 
 std::uint64_t ConfigNode::as_bytes(Range<std::uint64_t> range) const {
@@ -260,13 +450,21 @@ double ConfigNode::as_rate() const {
   mismatch(expected);
 }
 
-std::size_t ConfigNode::choice(const std::vector<std::string>& names) const {
+std::size_t ConfigNode::choice(const std::vector<std::string>& names, const KeyText& text) const {
+  if (outlines()) {
+    described().choices = names;
+    describe_choices(described(), text);
+    return 0;
+  }
   const std::string expected = fmt::format("one of {}", fmt::join(names, ", "));
   const auto& value = scalar(expected);
   const auto it = std::find(names.begin(), names.end(), value.text);
   if (it != names.end()) return it - names.begin();
-  throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}{}", where(), path(),
-              expected, found(value), did_you_mean(value.text, names));
+  const std::string_view meant = text.meant_by(value.text);
+  throw_error(
+      ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}{}", where(), path(), expected,
+      found(value),
+      meant.empty() ? did_you_mean(value.text, names) : fmt::format("; did you mean '{}'?", meant));
 }
 
 }  // namespace weft

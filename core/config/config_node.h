@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/config/config_key.h"
 
 namespace weft {
 
@@ -34,134 +35,6 @@ using EnumNames = std::vector<std::pair<std::string, E>>;
 
 template <typename T>
 concept ConfigInteger = std::integral<T> && !std::same_as<T, bool>;
-
-/// One value of a configuration: a map, a list or a scalar, which knows its path and its place in
-/// the file.
-///
-/// A borrowed view: the ConfigDocument must outlive it. One thread at a time, as reading marks keys
-/// as known.
-///
-/// Two ways to read, which mix freely:
-///  - `read(key, variable)` and `require(key, variable)` never throw: a wrong value is noted, the
-///    variable keeps its default, and the next `finish()` throws all that was noted at once. Use
-///    the variables only after `finish()`.
-///  - `at(key)`, `as<T>()`, `items()`, `entries()`, `fail()` throw Error(kInvalidConfig) on the
-///    spot.
-///
-/// Every message starts with "FILE:LINE:COLUMN: " or "command line: --set ...: ".
-class ConfigNode {
- public:
-  enum class Kind { kNull, kScalar, kList, kMap };
-
-  Kind kind() const;
-  /// "pipeline.stages[1].mesh"; the document itself is "".
-  const std::string& path() const;
-  /// "cluster.yaml:12:3", or "command line: --set training.steps=3".
-  std::string where() const;
-
-  /// Whether the map has `key` with a value. The key counts as known from here on.
-  bool has(std::string_view key) const { return find(key).has_value(); }
-  /// The value of `key`; nothing when it is absent or empty. Throws when this is not a map.
-  std::optional<ConfigNode> find(std::string_view key) const;
-  /// The value of `key`; throws when there is none.
-  ConfigNode at(std::string_view key) const;
-  /// `key` belongs to somebody else: neither it nor anything below it is looked at by finish().
-  void hand_on(std::string_view key) const;
-
-  /// Sets `out` if `key` is present. T is bool, an integer, a floating-point number, std::string,
-  /// Nanoseconds ("5s", "250ms"), std::optional of one of these, or std::vector of one of these.
-  /// True if it was present and right.
-  template <typename T>
-  bool read(std::string_view key, T& out, Range<std::type_identity_t<T>> range = {}) const {
-    return read_into(key, Presence::kOptional,
-                     [&](const ConfigNode& node) { out = node.as<T>(range); });
-  }
-  template <typename T>
-  bool require(std::string_view key, T& out, Range<std::type_identity_t<T>> range = {}) const {
-    return read_into(key, Presence::kRequired,
-                     [&](const ConfigNode& node) { out = node.as<T>(range); });
-  }
-  template <typename E>
-  bool read_enum(std::string_view key, E& out, const EnumNames<E>& names) const {
-    return read_into(key, Presence::kOptional,
-                     [&](const ConfigNode& node) { out = node.as_enum(names); });
-  }
-  /// A number of bytes: "512B", "64KiB", "1.5GiB" (powers of 1024), "1MB" (powers of 1000); only 0
-  /// needs no unit.
-  bool read_bytes(std::string_view key, std::uint64_t& out, Range<std::uint64_t> range = {}) const {
-    return read_into(key, Presence::kOptional,
-                     [&](const ConfigNode& node) { out = node.as_bytes(range); });
-  }
-
-  /// Bytes per second, from "10gbit", "250mbit", "114MiB" (see parse_rate).
-  bool read_rate(std::string_view key, double& out) const {
-    return read_into(key, Presence::kOptional,
-                     [&](const ConfigNode& node) { out = node.as_rate(); });
-  }
-
-  template <typename T>
-  T as(Range<std::type_identity_t<T>> range = {}) const;
-  template <typename E>
-  E as_enum(const EnumNames<E>& names) const {
-    std::vector<std::string> spellings;
-    for (const auto& [name, value] : names) spellings.push_back(name);
-    return names[choice(spellings)].second;
-  }
-  /// A path, absolute. In a file a relative one counts from the file's folder, in --set from the
-  /// working directory; "~/" is the home folder.
-  std::filesystem::path as_path() const;
-  /// The same of a small file whose content the caller reads: a run keeps a copy of it.
-  std::filesystem::path as_input_file() const;
-  std::uint64_t as_bytes(Range<std::uint64_t> range = {}) const;
-  double as_rate() const;
-
-  /// The elements of a list, in order. Throws when this is not a list.
-  std::vector<ConfigNode> items() const;
-  /// The keys and values of a map, in the order of the file. Every key counts as known.
-  std::vector<std::pair<std::string, ConfigNode>> entries() const;
-
-  /// Notes a problem with this value, to be thrown by finish(): "FILE:LINE:COLUMN: <text>".
-  void note(std::string text) const;
-  /// The same of one of this map's keys, at the key's own place.
-  void note_key(std::string_view key, std::string text) const;
-  [[noreturn]] void fail(std::string text) const;
-
-  /// Throws Error(kInvalidConfig) with one line for every problem noted in this value or below it.
-  /// Among them is each key that nobody has asked for, with the nearest one that somebody did ask
-  /// for.
-  void finish() const;
-
- private:
-  friend class ConfigDocument;
-  enum class Presence { kOptional, kRequired };
-  ConfigNode(internal::ConfigTree* tree, internal::ConfigValue* value)
-      : tree_(tree), value_(value) {}
-
-  template <typename F>
-  bool read_into(std::string_view key, Presence presence, F&& convert) const {
-    return guarded(key, [&] {
-      const auto node =
-          presence == Presence::kRequired ? std::optional<ConfigNode>(at(key)) : find(key);
-      if (node) convert(*node);
-      return node.has_value();
-    });
-  }
-  template <typename F>
-  bool guarded(std::string_view key, F&& read_value) const;
-  void keep_current_error(std::string_view key) const;
-
-  std::int64_t as_integer(std::int64_t min, std::int64_t max) const;
-  double as_number(double min, double max) const;
-  bool as_bool() const;
-  std::string as_string() const;
-  Nanoseconds as_duration(Nanoseconds min, Nanoseconds max) const;
-  std::size_t choice(const std::vector<std::string>& names) const;
-  const internal::ConfigValue& scalar(std::string_view expected) const;
-  [[noreturn]] void mismatch(std::string_view expected) const;
-
-  internal::ConfigTree* tree_;
-  internal::ConfigValue* value_;
-};
 
 namespace internal {
 template <typename T>
@@ -195,7 +68,250 @@ std::pair<double, double> bounds_of(const Range<T>& range) {
   constexpr T kHighest = std::numeric_limits<T>::max();
   return {range.min.value_or(-kHighest), range.max.value_or(kHighest)};
 }
+
+void describe_flag(ConfigKey& key);
+void describe_integer(ConfigKey& key, std::int64_t min, std::int64_t max);
+void describe_number(ConfigKey& key, double min, double max);
+void describe_text(ConfigKey& key);
+void describe_duration(ConfigKey& key);
+void describe_list(ConfigKey& key);
+
+/// Says what values a key takes.
+template <typename T>
+void describe_type(ConfigKey& key, const Range<T>& range) {
+  using VectorOf = typename ConfigElement<T>::Vector;
+  using OptionalOf = typename ConfigElement<T>::Optional;
+  if constexpr (std::same_as<T, bool>) {
+    describe_flag(key);
+  } else if constexpr (ConfigInteger<T>) {
+    const auto [min, max] = bounds_of<T>(range);
+    describe_integer(key, min, max);
+  } else if constexpr (std::floating_point<T>) {
+    const auto [min, max] = bounds_of<T>(range);
+    describe_number(key, min, max);
+  } else if constexpr (std::same_as<T, std::string>) {
+    describe_text(key);
+  } else if constexpr (std::same_as<T, Nanoseconds>) {
+    describe_duration(key);
+  } else if constexpr (!std::same_as<OptionalOf, void>) {
+    describe_type<OptionalOf>(key, {});
+  } else {
+    describe_type<VectorOf>(key, {});
+    describe_list(key);
+  }
+}
+
+/// A value as one writes it in a run file: "60s", "[128, 64]", "true"; empty where there is none.
+std::string yaml_text(bool value);
+std::string yaml_text(std::int64_t value);
+std::string yaml_text(double value);
+std::string yaml_text(Nanoseconds value);
+inline std::string yaml_text(const std::string& value) { return value; }
+template <ConfigInteger T>
+std::string yaml_text(T value) {
+  return yaml_text(static_cast<std::int64_t>(value));
+}
+inline std::string yaml_text(float value) { return yaml_text(static_cast<double>(value)); }
+template <typename T>
+std::string yaml_text(const std::optional<T>& value) {
+  return value ? yaml_text(*value) : "";
+}
+template <typename T>
+std::string yaml_text(const std::vector<T>& values) {
+  std::string text;
+  for (const T& value : values) text += (text.empty() ? "[" : ", ") + yaml_text(value);
+  return text.empty() ? "" : text + "]";
+}
 }  // namespace internal
+
+/// One value of a configuration: a map, a list or a scalar, which knows its path and its place in
+/// the file.
+///
+/// A borrowed view: the ConfigDocument must outlive it. One thread at a time, as reading marks keys
+/// as known.
+///
+/// Two ways to read, which mix freely:
+///  - `read(key, variable)` and `require(key, variable)` never throw: a wrong value is noted, the
+///    variable keeps its default, and the next `finish()` throws all that was noted at once. Use
+///    the variables only after `finish()`.
+///  - `at(key)`, `as<T>()`, `items()`, `entries()`, `fail()` throw Error(kInvalidConfig) on the
+///    spot.
+///
+/// Every message starts with "FILE:LINE:COLUMN: " or "command line: --set ...: ".
+///
+/// A reader gives each key a line, its KeyText. `weft keys` prints it, with the type, the bounds
+/// and the default that the reader states: the reader runs on the outline of a document, which
+/// notes what is asked for (see ConfigDocument::outline()). There values are absent, maps have one
+/// key of each kind, lists one element, and finish() of a section ends its reader.
+class ConfigNode {
+ public:
+  enum class Kind { kNull, kScalar, kList, kMap };
+
+  Kind kind() const;
+  /// "pipeline.stages[1].mesh"; the document itself is "".
+  const std::string& path() const;
+  /// "cluster.yaml:12:3", or "command line: --set training.steps=3".
+  std::string where() const;
+
+  /// Whether the map has `key` with a value. The key counts as known from here on.
+  bool has(std::string_view key) const { return find(key).has_value(); }
+  /// The value of `key`; nothing when it is absent or empty. Throws when this is not a map.
+  std::optional<ConfigNode> find(std::string_view key) const;
+  std::optional<ConfigNode> find(std::string_view key, const KeyText& text) const;
+  /// The value of `key`; throws when there is none.
+  ConfigNode at(std::string_view key) const;
+  ConfigNode at(std::string_view key, const KeyText& text) const;
+  /// Whether this is the outline of a document: a reader looks for no other than its own faults in
+  /// values that are not there.
+  bool outlines() const;
+  /// `key` belongs to somebody else: neither it nor anything below it is looked at by finish().
+  void hand_on(std::string_view key) const;
+
+  /// Sets `out` if `key` is present. T is bool, an integer, a floating-point number, std::string,
+  /// Nanoseconds ("5s", "250ms"), std::optional of one of these, or std::vector of one of these.
+  /// True if it was present and right.
+  template <typename T>
+  bool read(std::string_view key, T& out, const KeyText& text,
+            Range<std::type_identity_t<T>> range = {}) const {
+    return read_value(key, Presence::kOptional, out, text, range);
+  }
+  /// Without a line for `weft keys`: for keys of one's own.
+  template <typename T>
+  bool read(std::string_view key, T& out) const {
+    return read_value(key, Presence::kOptional, out, "", {});
+  }
+  template <typename T>
+  requires(!std::same_as<T, std::string>) bool read(std::string_view key, T& out,
+                                                    Range<std::type_identity_t<T>> range) const {
+    return read_value(key, Presence::kOptional, out, "", range);
+  }
+  template <typename T>
+  bool require(std::string_view key, T& out, const KeyText& text,
+               Range<std::type_identity_t<T>> range = {}) const {
+    return read_value(key, Presence::kRequired, out, text, range);
+  }
+  template <typename T>
+  bool require(std::string_view key, T& out) const {
+    return read_value(key, Presence::kRequired, out, "", {});
+  }
+  template <typename T>
+  requires(!std::same_as<T, std::string>) bool require(std::string_view key, T& out,
+                                                       Range<std::type_identity_t<T>> range) const {
+    return read_value(key, Presence::kRequired, out, "", range);
+  }
+  template <typename E>
+  bool read_enum(std::string_view key, E& out, const EnumNames<E>& names,
+                 const KeyText& text = "") const {
+    if (outlines()) {
+      ConfigKey& described = declare(key, text, Presence::kOptional);
+      for (const auto& [name, value] : names) {
+        described.choices.push_back(name);
+        if (value == out) set_default(described, name, text);
+      }
+      describe_choices(described, text);
+      return false;
+    }
+    return read_into(key, Presence::kOptional,
+                     [&](const ConfigNode& node) { out = node.as_enum(names, text); });
+  }
+  /// A number of bytes: "512B", "64KiB", "1.5GiB" (powers of 1024), "1MB" (powers of 1000); only 0
+  /// needs no unit.
+  bool read_bytes(std::string_view key, std::uint64_t& out, const KeyText& text,
+                  Range<std::uint64_t> range = {}) const;
+  bool read_bytes(std::string_view key, std::uint64_t& out, Range<std::uint64_t> range = {}) const {
+    return read_bytes(key, out, "", range);
+  }
+
+  /// Bytes per second, from "10gbit", "250mbit", "114MiB" (see parse_rate).
+  bool read_rate(std::string_view key, double& out, const KeyText& text = "") const;
+
+  template <typename T>
+  T as(Range<std::type_identity_t<T>> range = {}) const;
+  template <typename E>
+  E as_enum(const EnumNames<E>& names, const KeyText& text = "") const {
+    std::vector<std::string> spellings;
+    for (const auto& [name, value] : names) spellings.push_back(name);
+    return names[choice(spellings, text)].second;
+  }
+  /// A path, absolute. In a file a relative one counts from the file's folder, in --set from the
+  /// working directory; "~/" is the home folder.
+  std::filesystem::path as_path() const;
+  /// The same of a small file whose content the caller reads: a run keeps a copy of it.
+  std::filesystem::path as_input_file() const;
+  std::uint64_t as_bytes(Range<std::uint64_t> range = {}) const;
+  double as_rate() const;
+
+  /// The elements of a list, in order. Throws when this is not a list.
+  std::vector<ConfigNode> items() const;
+  /// The keys and values of a map, in the order of the file. Every key counts as known.
+  std::vector<std::pair<std::string, ConfigNode>> entries() const;
+  /// The same of a map whose keys are the user's words. `placeholder`: stands for them in the
+  /// outline, "NAME".
+  std::vector<std::pair<std::string, ConfigNode>> entries(std::string_view placeholder,
+                                                          const KeyText& text) const;
+
+  /// Notes a problem with this value, to be thrown by finish(): "FILE:LINE:COLUMN: <text>".
+  void note(std::string text) const;
+  /// The same of one of this map's keys, at the key's own place.
+  void note_key(std::string_view key, std::string text) const;
+  [[noreturn]] void fail(std::string text) const;
+
+  /// Throws Error(kInvalidConfig) with one line for every problem noted in this value or below it.
+  /// Among them is each key that nobody has asked for, with the nearest one that somebody did ask
+  /// for.
+  void finish() const;
+
+ private:
+  friend class ConfigDocument;
+  enum class Presence { kOptional, kRequired };
+  ConfigNode(internal::ConfigTree* tree, internal::ConfigValue* value)
+      : tree_(tree), value_(value) {}
+
+  template <typename T>
+  bool read_value(std::string_view key, Presence presence, T& out, const KeyText& text,
+                  const Range<T>& range) const {
+    if (outlines()) {
+      ConfigKey& described = declare(key, text, presence);
+      internal::describe_type<T>(described, range);
+      if (presence == Presence::kOptional) set_default(described, internal::yaml_text(out), text);
+      if (!text.type().empty()) described.type_text = text.type();
+      return false;
+    }
+    return read_into(key, presence, [&](const ConfigNode& node) { out = node.as<T>(range); });
+  }
+  /// Notes a key of the outline.
+  ConfigKey& declare(std::string_view key, const KeyText& text, Presence presence) const;
+  static void set_default(ConfigKey& key, const std::string& value, const KeyText& text);
+  static void describe_choices(ConfigKey& key, const KeyText& text);
+  /// The outline's node of a key of this map, or of an element of this list ("[]").
+  ConfigNode outline_of(std::string_view key) const;
+  /// What the outline says of this value itself.
+  ConfigKey& described() const;
+  template <typename F>
+  bool read_into(std::string_view key, Presence presence, F&& convert) const {
+    return guarded(key, [&] {
+      const auto node =
+          presence == Presence::kRequired ? std::optional<ConfigNode>(at(key)) : find(key);
+      if (node) convert(*node);
+      return node.has_value();
+    });
+  }
+  template <typename F>
+  bool guarded(std::string_view key, F&& read_value) const;
+  void keep_current_error(std::string_view key) const;
+
+  std::int64_t as_integer(std::int64_t min, std::int64_t max) const;
+  double as_number(double min, double max) const;
+  bool as_bool() const;
+  std::string as_string() const;
+  Nanoseconds as_duration(Nanoseconds min, Nanoseconds max) const;
+  std::size_t choice(const std::vector<std::string>& names, const KeyText& text) const;
+  const internal::ConfigValue& scalar(std::string_view expected) const;
+  [[noreturn]] void mismatch(std::string_view expected) const;
+
+  internal::ConfigTree* tree_;
+  internal::ConfigValue* value_;
+};
 
 template <typename F>
 bool ConfigNode::guarded(std::string_view key, F&& read_value) const {

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/name.h"
+#include "core/config/config_sections.h"
 #include "core/config/nearest.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
@@ -31,7 +32,8 @@ std::string read_text_file(const ConfigNode& node, std::string_view what, std::s
 void parse_mesh_layout(const ConfigNode& node, MeshConfig& mesh) {
   LayoutChoice choice;
   const bool is_map = node.kind() == ConfigNode::Kind::kMap;
-  const ConfigNode name = is_map ? node.at("name") : node;
+  const ConfigNode name =
+      is_map ? node.at("name", "1d, 1d-sequence, 2d, 2.5d, 3d, fsdp, or rules") : node;
   choice.name = name.as<std::string>();
   if (choice.name.ends_with(".strategy")) {
     if (is_map)
@@ -44,34 +46,48 @@ void parse_mesh_layout(const ConfigNode& node, MeshConfig& mesh) {
   }
   std::vector<std::string> names = layout_names();
   names.emplace_back("rules");
-  if (std::ranges::find(names, choice.name) == names.end())
+  if (!node.outlines() && std::ranges::find(names, choice.name) == names.end())
     name.fail(fmt::format("{}: there is no layout '{}', only {}, or a FILE.strategy{}", node.path(),
                           choice.name, fmt::join(names, ", "), did_you_mean(choice.name, names)));
   if (is_map) {
-    node.read("shard_data", choice.shard_data);
+    node.read("shard_data", choice.shard_data,
+              "Whether parameters are split over the data axis too, as in fsdp");
     EnumNames<Gather> gathers;
     for (const Gather gather : {Gather::kStep, Gather::kMicrobatch, Gather::kUse})
       gathers.emplace_back(std::string(to_string(gather)), gather);
     Gather gather = Gather::kMicrobatch;
-    if (node.read_enum("gather", gather, gathers)) choice.gather = gather;
+    if (node.read_enum("gather", gather, gathers,
+                       KeyText("How long gathered weights are kept")
+                           .by_default("step, where memory "
+                                       "allows it")))
+      choice.gather = gather;
     for (const Role role : all_roles()) {
       std::string axis;
-      if (node.read(std::string(to_string(role)), axis)) choice.roles[role] = axis;
+      if (node.read(std::string(to_string(role)), axis,
+                    KeyText("The mesh axis of this role; by default its name says it")
+                        .type("name of an axis")))
+        choice.roles[role] = axis;
     }
     node.finish();
   }
-  if (choice.name != "rules") mesh.layout = std::move(choice);
+  if (choice.name != "rules" && !node.outlines()) mesh.layout = std::move(choice);
 }
 
 void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
-  for (const auto& [name, mesh] : node.entries()) {
+  for (const auto& [name, mesh] : node.entries("NAME", "A mesh of that name")) {
     MeshConfig config;
     config.name = name;
     if (!is_name(name)) mesh.fail(name_problem("meshes: a mesh's name", name));
-    mesh.read("hosts", config.hosts);
-    const ConfigNode shape = mesh.at("shape");
+    mesh.read("hosts", config.hosts,
+              KeyText("Hosts of the mesh, in the order in which ranks fill them")
+                  .by_default("all hosts but the spares"));
+    const ConfigNode shape = mesh.at("shape", "Axes of the mesh; their product is its devices");
+    if (shape.kind() != ConfigNode::Kind::kMap)
+      shape.fail(fmt::format("{}: expected axes with their sizes, such as {{data: 1, tensor: 2}}",
+                             shape.path()));
     std::int64_t devices = 1;
-    for (const auto& [axis, size] : shape.entries()) {
+    for (const auto& [axis, size] :
+         shape.entries("AXIS", KeyText("Size of the axis of that name").unit("devices"))) {
       config.axes.push_back({axis, size.as<int>({.min = 1, .max = 4096})});
       if (!is_name(axis))
         size.fail(name_problem(fmt::format("{}: an axis' name", shape.path()), axis));
@@ -81,7 +97,11 @@ void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
     }
     if (config.axes.empty())
       shape.fail("a mesh needs at least one axis, for example {data: 1, tensor: 2}");
-    if (const auto choice = mesh.find("layout")) parse_mesh_layout(*choice, config);
+    if (const auto choice =
+            mesh.find("layout", KeyText("How tensors are split over the mesh, instead of sharding")
+                                    .also("the name of a layout, or FILE.strategy")
+                                    .by_default("rules")))
+      parse_mesh_layout(*choice, config);
     mesh.finish();
     layout.meshes.push_back(std::move(config));
   }
@@ -92,16 +112,20 @@ void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
 }
 
 void parse_sharding(const ConfigNode& node, LayoutConfig& layout) {
+  // A layout says how tensors are split on its mesh; the rules are for the others.
   std::vector<std::string> known;
   for (const MeshConfig& mesh : layout.meshes) {
-    if (mesh.layout || mesh.own_strategy)
-      node.fail(
-          fmt::format("sharding: mesh '{}' has the layout '{}', which says how tensors are split; "
-                      "remove one of the two",
-                      mesh.name, mesh.layout ? mesh.layout->name : mesh.own_strategy->source));
+    if (mesh.layout || mesh.own_strategy) continue;
     for (const MeshAxis& axis : mesh.axes) known.push_back(axis.name);
   }
-  for (const auto& [label, value] : node.entries()) {
+  if (known.empty())
+    node.fail(
+        "sharding: every mesh has a layout, which says how tensors are split; remove sharding, or "
+        "a layout");
+  for (const auto& [label, value] :
+       node.entries("TENSOR_AXIS", KeyText("Mesh axes that split this axis of all tensors: batch, "
+                                           "heads, mlp, vocab, ...")
+                                       .type("name of a mesh axis, or a list of names"))) {
     std::vector<std::pair<std::string, ConfigNode>> names;
     if (value.kind() == ConfigNode::Kind::kList) {
       for (const ConfigNode& item : value.items()) names.emplace_back(item.as<std::string>(), item);
@@ -126,9 +150,15 @@ void parse_stages(const ConfigNode& node, LayoutConfig& layout) {
   std::vector<bool> used(names.size(), false);
   for (const ConfigNode& stage : node.items()) {
     StageConfig config;
-    stage.require("layers", config.layers, {.min = 1, .max = 100000});
-    stage.read("recompute", config.recompute);
-    const std::string name = stage.at("mesh").as<std::string>();
+    stage.require(
+        "layers", config.layers,
+        KeyText("Layers of the stage; those of all stages add up to the model's").unit("layers"),
+        {.min = 1, .max = 100000});
+    stage.read("recompute", config.recompute,
+               "Whether activations are computed again instead of kept: less memory, more time");
+    const std::string name =
+        stage.at("mesh", "The mesh on which the stage lies; it may have several").as<std::string>();
+    if (stage.outlines()) continue;
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end())
       stage.at("mesh").fail(
@@ -158,25 +188,43 @@ void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
     EnumNames<std::string> schedules;
     for (const std::string& name : schedule_names()) schedules.emplace_back(name, name);
     schedules.emplace_back(LayoutConfig::kAuto, LayoutConfig::kAuto);
-    node.read_enum("schedule", layout.schedule, schedules);
+    node.read_enum("schedule", layout.schedule, schedules,
+                   KeyText("The order of forward and backward passes; auto: searched for the first "
+                           "steps' times")
+                       .also("FILE.csv"));
   }
   EnumNames<VocabularyMode> vocabularies;
   for (const VocabularyMode mode : vocabulary_modes())
     vocabularies.emplace_back(to_string(mode), mode);
-  node.read_enum("vocabulary", layout.vocabulary, vocabularies);
+  node.read_enum(
+      "vocabulary", layout.vocabulary, vocabularies,
+      "Who computes embedding and output layer: the last stage; vocab-1, vocab-2: all "
+      "devices alike, for the memory of 2 or 1 microbatches more; interlaced: a baseline");
   EnumNames<transfer::Strategy> strategies;
   for (const transfer::Strategy strategy : transfer::kStrategies)
     strategies.emplace_back(transfer::to_string(strategy), strategy);
-  node.read_enum("resharding", layout.resharding, strategies);
-  node.read("microbatches", layout.microbatches, {.min = 1, .max = 100000});
+  node.read_enum("resharding", layout.resharding, strategies,
+                 "How tensors travel between meshes: by Weft's planner; the others are baselines");
+  node.read("microbatches", layout.microbatches,
+            KeyText("Parts into which a step's batch is cut").unit("microbatches"),
+            {.min = 1, .max = 100000});
   const EnumNames<Lowering> lowerings{{"lanes", Lowering::kLanes}, {"safe", Lowering::kSafe}};
-  node.read_enum("lowering", layout.lowering, lowerings);
+  node.read_enum("lowering", layout.lowering, lowerings,
+                 "lanes: transfers beside computation; safe: one after the other, for debugging");
   const EnumNames<GpuTransfers> paths{{"auto", GpuTransfers::kAuto}, {"host", GpuTransfers::kHost}};
-  node.read_enum("gpu_transfers", layout.gpu_transfers, paths);
-  node.read("credits", layout.credits, {.min = 1, .max = 64});
-  if (std::uint64_t memory = 0; node.read_bytes("memory", memory, {.min = 1}))
+  node.read_enum("gpu_transfers", layout.gpu_transfers, paths,
+                 "auto: by NCCL where it reaches all ends; host: through the memory of hosts");
+  node.read("credits", layout.credits,
+            KeyText("Receives that are posted ahead on each edge between stages").unit("receives"),
+            {.min = 1, .max = 64});
+  if (std::uint64_t memory = 0; node.read_bytes(
+          "memory", memory,
+          KeyText("What a device may hold: parameters, gradients, moments, activations; plans keep "
+                  "to it")
+              .by_default("any amount"),
+          {.min = 1}))
     layout.memory = memory;
-  parse_stages(node.at("stages"), layout);
+  parse_stages(node.at("stages", "Consecutive parts of the model, in order"), layout);
   node.finish();
 }
 
@@ -204,24 +252,21 @@ std::vector<int> LayoutConfig::mesh_of_stage() const {
 
 LayoutConfig parse_layout(const ConfigNode& root) {
   LayoutConfig layout;
-  // Each section says all that is wrong with it, whether or not another one is right.
-  std::string problems;
-  const auto section = [&](const char* key, bool required,
-                           void (*parse)(const ConfigNode&, LayoutConfig&)) {
-    try {
-      if (required || root.has(key)) parse(root.at(key), layout);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kInvalidConfig) throw;
-      problems += (problems.empty() ? "" : "\n") + error.message();
-    }
-  };
+  ConfigSections sections(root);
   for (const char* key : {"meshes", "sharding", "pipeline"}) root.hand_on(key);
-  section("meshes", true, parse_meshes);
+  sections.read(
+      [&] { parse_meshes(root.at("meshes", "Device meshes: which hosts, which shape"), layout); });
   // The others name meshes and axes: of some that could not be read, nothing true can be said.
-  if (!problems.empty()) throw Error(ErrorCode::kInvalidConfig, problems);
-  section("sharding", false, parse_sharding);
-  section("pipeline", true, parse_pipeline);
-  if (!problems.empty()) throw Error(ErrorCode::kInvalidConfig, problems);
+  if (!sections.clean()) sections.finish();
+  sections.read([&] {
+    if (const auto sharding =
+            root.find("sharding", "How tensors are split over meshes without a layout"))
+      parse_sharding(*sharding, layout);
+  });
+  sections.read([&] {
+    parse_pipeline(root.at("pipeline", "Stages, their order, and how tensors travel"), layout);
+  });
+  sections.finish();
   return layout;
 }
 

@@ -15,7 +15,16 @@ ConfigValue::Member* ConfigValue::member(std::string_view key) {
   return nullptr;
 }
 
+ConfigKey& ConfigOutline::key(const std::string& path) {
+  for (ConfigKey& known : keys)
+    if (known.path == path) return known;
+  keys.push_back({});
+  keys.back().path = path;
+  return keys.back();
+}
+
 void ConfigTree::note(NotedProblem problem) {
+  if (outline) return;
   for (const NotedProblem& known : problems)
     if (known.message == problem.message) return;
   problems.push_back(std::move(problem));

@@ -50,12 +50,26 @@ struct NotedProblem {
   std::string message;
 };
 
+/// Ends the reader of a section that runs on the outline, when it has asked for all its keys: what
+/// it would do with values comes after finish().
+struct OutlineEnd {};
+
+/// The keys that readers have asked for.
+struct ConfigOutline {
+  std::vector<ConfigKey> keys;
+  std::vector<std::unique_ptr<ConfigValue>> values;  ///< What nodes stand for.
+
+  /// The key of that path; a new one says nothing yet.
+  ConfigKey& key(const std::string& path);
+};
+
 struct ConfigTree {
   std::string name;
   std::filesystem::path folder;  ///< From which paths count.
   ConfigOrigin origin;
   std::unique_ptr<ConfigValue> root;
   std::vector<NotedProblem> problems;
+  std::unique_ptr<ConfigOutline> outline;  ///< Null of a document that was read.
 
   /// Keeps a problem unless the same message is there already.
   void note(NotedProblem problem);

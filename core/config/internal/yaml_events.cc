@@ -149,6 +149,15 @@ class TreeBuilder final : public YAML::EventHandler {
   int count_ = 0;
 };
 
+/// Whether a tab stands in that line, which counts from 0, or in the one before.
+bool has_tab(const std::string& text, int line) {
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string each; std::getline(lines, each); ++number)
+    if ((number == line || number + 1 == line) && each.find('\t') != std::string::npos) return true;
+  return false;
+}
+
 }  // namespace
 
 std::unique_ptr<ConfigValue> parse_yaml(const std::string& text, const std::string& name,
@@ -170,7 +179,11 @@ std::unique_ptr<ConfigValue> parse_yaml(const std::string& text, const std::stri
         fixed_where.empty()
             ? fmt::format("{}:{}:{}", name, error.mark.line + 1, error.mark.column + 1)
             : fixed_where;
-    throw Error(ErrorCode::kInvalidConfig, fmt::format("{}: not valid YAML: {}", place, error.msg));
+    throw Error(ErrorCode::kInvalidConfig,
+                fmt::format("{}: not valid YAML: {}{}", place, error.msg,
+                            has_tab(text, error.mark.line)
+                                ? "; there is a tab in this line: YAML is indented with spaces"
+                                : ""));
   }
 }
 

@@ -72,6 +72,26 @@ TEST(Config, ReadsEveryTypeInPlace) {
   EXPECT_THAT(axes, ElementsAre("data=2", "tensor=1"));
 }
 
+TEST(Config, ATabAndAnEmptyOverrideAreBlamedOnWhatTheyAre) {
+  try {
+    ConfigDocument::parse("a:\n\tb: 1\n", "run.yaml");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("indented with spaces"));
+  }
+  const std::vector<std::string> empty = {"a.b="};
+  const auto document = ConfigDocument::parse("a:\n  b: 1\n", "run.yaml", empty);
+  int b = 0;
+  document.root().at("a").require("b", b);
+  try {
+    document.finish();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(),
+                ::testing::StartsWith("command line: --set a.b=: 'b' has no value"));
+  }
+}
+
 TEST(Config, NothingIsNothingInAnyUnit) {
   const auto document = parse("a: 0\nb: 0B\nc: 0GiB\n");
   for (const char* key : {"a", "b", "c"}) {

@@ -1,0 +1,24 @@
+#include "core/config/config_sections.h"
+
+#include "core/base/error.h"
+#include "core/config/internal/config_tree.h"
+
+namespace weft {
+
+void ConfigSections::read(const std::function<void()>& parse) {
+  try {
+    parse();
+  } catch (const internal::OutlineEnd&) {
+    // All keys of this part have been asked for.
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidConfig || root_.outlines()) throw;
+    problems_ += (problems_.empty() ? "" : "\n") + error.message();
+  }
+}
+
+void ConfigSections::finish() const {
+  if (root_.outlines()) throw internal::OutlineEnd();
+  if (!problems_.empty()) throw Error(ErrorCode::kInvalidConfig, problems_);
+}
+
+}  // namespace weft
