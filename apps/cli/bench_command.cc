@@ -29,9 +29,8 @@ int run_benchmark(const std::vector<std::string>& arguments) {
   ::execv(program.c_str(), argv.data());
   if (errno == ENOENT)
     throw_error(
-        ErrorCode::kNotFound,
-        "{} has not been built yet; build it with: cmake --build build --target weft_apps_bench_{}",
-        program, arguments[0]);
+        ErrorCode::kNotFound, "{} is not there{}", program,
+        actors::how_to_build(actors::program_directory(), "weft_apps_bench_" + arguments[0]));
   throw_error(ErrorCode::kNotFound, "cannot run {}: {}", program, ::strerror(errno));
 }
 

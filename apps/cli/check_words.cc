@@ -26,8 +26,10 @@ void check_words(const CLI::App& app, const std::vector<std::string>& words) {
     const std::vector<std::string> commands = command_names(*command);
     if (!word.starts_with('-') && !commands.empty()) {
       if (std::ranges::find(commands, word) == commands.end())
-        throw_error(ErrorCode::kInvalidArgument, "{} command '{}', only {}{}", has_no(), word,
-                    fmt::join(commands, ", "), did_you_mean(word, commands));
+        throw_error(ErrorCode::kInvalidArgument, "{} command '{}'{}", has_no(), word,
+                    nearest_name(word, commands)
+                        ? did_you_mean(word, commands)
+                        : fmt::format("; there are {}", fmt::join(commands, ", ")));
       command = command->get_subcommand(word);
       path += (path.empty() ? "" : " ") + word;
       if (command->get_prefix_command()) return;

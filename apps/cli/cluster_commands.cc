@@ -91,7 +91,7 @@ auto looks_of(const actors::HostStatus& host) {
   const auto free = std::count(host.device_users.begin(), host.device_users.end(), "");
   std::string state;
   if (host.away_seconds)
-    state = fmt::format("  does not answer since {}", format_seconds(*host.away_seconds));
+    state = fmt::format("  no contact for {}", format_seconds(*host.away_seconds));
   else if (host.suspect) state = "  suspect: it has been silent for some seconds";
   return std::tuple(host.offer.devices, free, host.offer.machine, host.offer.instruction_set,
                     state);
@@ -147,7 +147,7 @@ std::string meshes_text(const ClusterStatus& status, const std::string& owner) {
       const actors::HostDevice& place = mesh.places[rank];
       const std::string user = user_of(status, place);
       text += fmt::format("      {} device {}: {}\n", place.host, place.device,
-                          user.empty() ? "its host is gone" : user);
+                          user.empty() ? "its host has left" : user);
     }
   }
   return text;
@@ -164,9 +164,9 @@ std::string describe(const ClusterStatus& status) {
   line("\nruns\n");
   for (const actors::RunStatus& run : status.runs) {
     line("  {} (pid {}): {}{}\n", run.name, run.pid,
-         run.away_seconds ? fmt::format("its driver does not answer since {}; ",
-                                        format_seconds(*run.away_seconds))
-                          : "",
+         run.away_seconds
+             ? fmt::format("no contact with its driver for {}; ", format_seconds(*run.away_seconds))
+             : "",
          run.has_progress ? progress_text(run.progress, run.told_seconds) : "no step yet");
     text += meshes_text(status, run.name);
   }
@@ -177,7 +177,7 @@ std::string describe(const ClusterStatus& status) {
   }
   line("\nlast events\n");
   for (const auto& event : status.events)
-    line("  {}  {}\n", time_text(event.unix_ms).substr(11), event.text);
+    line("  {}  {}\n", time_text(event.unix_ms).substr(11), first_line(event.text));
   return text;
 }
 

@@ -106,6 +106,13 @@ struct CancelOptions {
   bool now = false;
 };
 
+struct KeysOptions {
+  std::string app = "gpt";  ///< A name, a path, or a run file.
+  std::string under;        ///< Only this key and those below it; empty: all.
+  bool json = false;
+  bool schema = false;
+};
+
 // Each returns the exit status: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
 // They throw weft::Error.
 int run_head(const HeadOptions& options);
@@ -115,6 +122,8 @@ int run_select(const SelectOptions& options);
 /// The role "run": a run that somebody has left to the cluster, as the child of an agent.
 int serve_run(const std::vector<std::string>& arguments);
 int run_check(const FileOptions& options);
+/// Becomes the app's executable.
+int run_keys(const KeysOptions& options);
 int run_plan(const FileOptions& options);
 int run_strategy(const StrategyOptions& options);
 int run_plan_reshard(const ReshardPlanOptions& options);

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
@@ -33,8 +34,8 @@ void print_events(const ClusterEvents& answer, bool json) {
       say(stdout, "{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
       say(stdout, "{}",
-          fitted_to(STDOUT_FILENO, fmt::format("{}  {}\n", time_text(event.unix_ms), event.text),
-                    21));
+          fitted_to(STDOUT_FILENO,
+                    fmt::format("{}  {}\n", time_text(event.unix_ms), first_line(event.text)), 21));
     }
   }
   std::fflush(stdout);
@@ -46,7 +47,10 @@ int run_runs(const ConnectOptions& options) {
   Observer observer(options, "weft runs");
   const auto runs = observer.head().call<&Head::runs>().get();
   if (options.json) say(stdout, "{}\n", runs_json(runs).dump(2));
-  else say(stdout, "{}", fitted_to(STDOUT_FILENO, runs_text(runs, now_unix_ms()), 2));
+  else
+    say(stdout, "{}",
+        fitted_to(STDOUT_FILENO, runs_text(runs, now_unix_ms(), std::filesystem::current_path()),
+                  5));
   return 0;
 }
 

@@ -17,13 +17,16 @@
 #include "actors/launch/roles.h"
 #include "apps/cli/check_words.h"
 #include "apps/cli/commands.h"
+#include "apps/cli/completion.h"
 #include "apps/cli/end_parsing.h"
+#include "apps/cli/examples.h"
 #include "apps/cli/request_options.h"
 #include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
 #include "core/base/utf8.h"
 #include "core/base/version.h"
+#include "core/crash/crash_report.h"
 
 namespace weft::apps {
 namespace {
@@ -76,8 +79,7 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
     number("--stages", request.stages,
            "Actors: one stage each, or as much work in several smaller ones");
     number("--microbatches", request.microbatches, "Microbatches per step");
-    number("--chunks", request.chunks,
-           "Stages per actor where the schedule leaves it open; 0: its own choice");
+    number("--chunks", request.chunks, "Stages on each device; 0: as the schedule wants");
     number("--group", request.group,
            "interleaved-1f1b: microbatches in a row; 0: about the number of actors");
     word("--times", request.times,
@@ -90,7 +92,8 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
         ->allow_extra_args(false);
     number("--activations", request.activations,
            "Memory of an actor's activations for one microbatch");
-    number("--weight-part", request.weight_part, "The part of it that W still needs");
+    number("--weight-part", request.weight_part,
+           "Share of activations kept until the weight gradient");
     number("--tensor", request.tensor, "Memory of what a stage hands to the next");
     word("--vocabulary", request.vocabulary,
          "A vocabulary over all actors: times of its passes S and T on each, and 1 barrier "
@@ -101,7 +104,7 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
         ->type_name("PERCENT");
     number("--per-action", request.per_action, "Time that starting any action costs");
     number("--pair-time", request.pair_time,
-           "A compound's time, as a share of its parts'; 0: they run one after the other");
+           "Time of a fused forward and backward, as a share of running both; 0: none are fused");
     number("--credits", request.credits, "Receives posted ahead per edge; 0: any number");
     one->add_flag("--share-nics", request.share_nics,
                   "An actor's transfers share its network interface");
@@ -146,7 +149,7 @@ CLI::App* add_head(CLI::App& app, HeadOptions& options) {
       ->type_name("DIR");
   command
       ->add_option("--head-grace", options.grace,
-                   "Seconds that hosts and runs wait for a head to come back, and it for them")
+                   "How long hosts and runs survive without a head, in seconds")
       ->check(CLI::Range(1.0, 86400.0))
       ->type_name("SECONDS")
       ->capture_default_str();
@@ -244,6 +247,19 @@ CLI::App* add_check(CLI::App& app, FileOptions& options) {
   return command;
 }
 
+CLI::App* add_keys(CLI::App& app, KeysOptions& options) {
+  auto* command = app.add_subcommand(
+      "keys", "Show every key of a run file: type, default, unit, and what it decides");
+  command->add_option("app", options.app, "gpt, select, ..., the path of an app, or a run file")
+      ->type_name("APP")
+      ->capture_default_str();
+  command->add_option("under", options.under, "Only this key and those below it, such as pipeline")
+      ->type_name("KEY");
+  auto* json = command->add_flag("--json", options.json, "Print JSON");
+  command->add_flag("--schema", options.schema, "Print a JSON schema, for editors")->excludes(json);
+  return command;
+}
+
 CLI::App* add_plan(CLI::App& app, FileOptions& options, ReshardPlanOptions& reshard) {
   auto* command =
       app.add_subcommand("plan", "Show what a run, or one resharding, would do; starts nothing");
@@ -323,7 +339,8 @@ CLI::App* add_logs(CLI::App& app, LogsOptions& options) {
       ->type_name("RUN");
   command
       ->add_option("device", options.device,
-                   "One device, as weft status prints it, or a mesh; default: all")
+                   "One device, as weft status prints it, a mesh, or driver (of a run that was "
+                   "started with --detach); default: all")
       ->type_name("DEVICE");
   command->add_option("-n,--last", options.last, "The last lines of each; default: all")
       ->type_name("N");
@@ -374,6 +391,7 @@ class CommandLine final {
     run_command_ = add_run(app_, file_);
     select_command_ = add_select(app_, select_);
     check_command_ = add_check(app_, file_);
+    keys_command_ = add_keys(app_, keys_);
     plan_command_ = add_plan(app_, file_, reshard_);
     strategy_command_ = add_strategy(app_, strategy_);
     schedule_command_ = add_schedule(app_, schedule_);
@@ -409,6 +427,12 @@ class CommandLine final {
     bench_command_ = app_.add_subcommand("bench", "Measure: weft bench reshard --help");
     bench_command_->prefix_command();
     bench_command_->set_help_flag();  // it is the benchmark's own
+    completion_command_ =
+        app_.add_subcommand("completion", "Print what completes commands and options in a shell");
+    completion_command_->add_option("shell", shell_, "bash, zsh or fish")
+        ->required()
+        ->type_name("SHELL");
+    add_examples(app_, "");
   }
 
   /// Returns the exit status.
@@ -432,18 +456,15 @@ class CommandLine final {
  private:
   /// CLI11 says what it did not expect, but not what was meant, nor an example.
   [[noreturn]] void explain_missing(const CLI::RequiredError& error) const {
-    for (const auto& [command, example] :
-         {std::pair(run_command_, "weft run cluster.yaml"),
-          std::pair(check_command_, "weft check cluster.yaml"),
-          std::pair(strategy_command_, "weft strategy show cluster.yaml"),
-          std::pair(cancel_command_, "weft cancel quickstart"),
-          std::pair(logs_command_, "weft logs quickstart -f"),
-          std::pair(join_command_, "weft join 127.0.0.1:7077 --name worker0 --devices 2"),
-          std::pair(token_command_, "weft token rotate"),
-          std::pair(schedule_command_, "weft schedule draw zb-h1 auto --stages 4")})
-      if (command->parsed())
-        throw_error(ErrorCode::kInvalidArgument, "{}: {}; for example: {}", command->get_name(),
-                    error.what(), example);
+    const CLI::App* command = &app_;
+    std::string path;
+    while (!command->get_subcommands().empty()) {
+      command = command->get_subcommands().front();
+      path += (path.empty() ? "" : " ") + command->get_name();
+    }
+    if (!path.empty())
+      throw_error(ErrorCode::kInvalidArgument, "{}: {}; for example: {}", path, error.what(),
+                  example_of(path));
     throw_error(ErrorCode::kInvalidArgument,
                 "which command? There are {}; weft help COMMAND tells more",
                 fmt::join(command_names(app_), ", "));
@@ -462,7 +483,12 @@ class CommandLine final {
 
   /// The commands of which what they print is all that they do.
   int show() {
+    if (*completion_command_) {
+      say(stdout, "{}", completion_for(shell_, app_));
+      return 0;
+    }
     if (*check_command_) return run_check(file_);
+    if (*keys_command_) return run_keys(keys_);
     if (*strategy_command_) return run_strategy(strategy_);
     if (*schedule_command_) return run_schedule(schedule_);
     if (*status_command_) return run_status(cluster_);
@@ -489,6 +515,7 @@ class CommandLine final {
   JoinOptions join_;
   FileOptions file_;
   SelectOptions select_;
+  KeysOptions keys_;
   ReshardPlanOptions reshard_;
   StrategyOptions strategy_;
   ScheduleOptions schedule_;
@@ -498,11 +525,13 @@ class CommandLine final {
   WhyOptions why_;
   CancelOptions cancel_;
   bool gpus_json_ = false;
+  std::string shell_;
   CLI::App* head_command_ = nullptr;
   CLI::App* join_command_ = nullptr;
   CLI::App* run_command_ = nullptr;
   CLI::App* select_command_ = nullptr;
   CLI::App* check_command_ = nullptr;
+  CLI::App* keys_command_ = nullptr;
   CLI::App* plan_command_ = nullptr;
   CLI::App* strategy_command_ = nullptr;
   CLI::App* schedule_command_ = nullptr;
@@ -516,6 +545,7 @@ class CommandLine final {
   CLI::App* token_command_ = nullptr;
   CLI::App* gpus_command_ = nullptr;
   CLI::App* bench_command_ = nullptr;
+  CLI::App* completion_command_ = nullptr;
 };
 
 }  // namespace
@@ -524,6 +554,7 @@ class CommandLine final {
 int main(int argc, char** argv) {
   weft::open_standard_descriptors();
   weft::raise_descriptor_limit();
+  weft::report_crashes();
   try {
     if (const auto status = weft::actors::serve_cluster_role({argv + 1, argv + argc}))
       return *status;

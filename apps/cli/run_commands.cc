@@ -170,7 +170,7 @@ int run_run(const FileOptions& options) {
   const std::filesystem::path out = options.out.empty()
                                         ? std::filesystem::path("runs") / header.name
                                         : std::filesystem::path(options.out);
-  const RunDirectory directory = RunDirectory::prepare(
+  RunDirectory directory = RunDirectory::prepare(
       out, options.goes_on ? std::optional(out) : resume_path(resolved.document()));
   if (const auto& older = directory.moved_aside()) {
     say(stdout, "{} held an older run: it is now {}\n", out.string(), older->filename().string());
@@ -180,10 +180,16 @@ int run_run(const FileOptions& options) {
   resolved.write(directory);
   std::vector<actors::ReadFile> read_files = resolved.read_files();
   if (!options.started_by.empty()) std::erase_if(read_files, lies_elsewhere);
-  return actors::supervise_run({std::move(header), directory.config(),
-                                resolved.document().origin().name, std::move(read_files),
-                                options.head, out, options.token_file, planned.read(), protection,
-                                options.token, options.started_by});
+  const int status = actors::supervise_run(
+      {std::move(header), directory.config(), resolved.document().origin().name,
+       std::move(read_files), options.head, out, options.token_file, planned.read(), protection,
+       options.token, options.started_by,
+       directory.moved_aside().value_or(std::filesystem::path())});
+  if (status != 0 && !directory.has_results())
+    if (const auto failed = directory.give_back())
+      say(stderr, "weft: no result was written, so {} is the earlier run again; logs: {}\n",
+          out.string(), (out.parent_path() / failed->filename()).string());
+  return status;
 }
 
 int serve_run(const std::vector<std::string>& arguments) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/launch/cluster_config.h"
 #include "apps/cli/commands.h"
 #include "core/base/error.h"
 
@@ -82,6 +83,10 @@ int run_select(const SelectOptions& options) {
   if (options.input.empty())
     throw_error(ErrorCode::kInvalidArgument,
                 "what to choose from? weft select INPUT --budget 10%, or weft select select.yaml");
+  const fs::path programs = actors::program_directory();
+  if (!fs::exists(programs / "select"))
+    throw_error(ErrorCode::kNotFound, "{} is not there{}", (programs / "select").string(),
+                actors::how_to_build(programs, "weft_apps_select"));
   FileOptions file = options.file;
   if (!options.budget.empty()) file.overrides.push_back("selection.budget=" + options.budget);
   if (options.input.ends_with(".yaml") || options.input.ends_with(".yml")) {

@@ -105,7 +105,8 @@ int run_join(const JoinOptions& options) {
   role.grace = std::chrono::milliseconds(std::llround(options.grace * 1000));
   if (role.name.empty()) role.name = machine_name();
   check_name("the name of this host (--name)", role.name);
-  role.token = actors::find_token(role.head, options.token_file, std::chrono::seconds(10));
+  role.token = actors::find_token(role.head, options.token_file, std::chrono::seconds(10),
+                                  "weft join HOST:PORT, as weft head prints it");
   role.protection =
       actors::find_protection(role.head, options.token_file, options.certificate, options.insecure);
   role.log_directory =
