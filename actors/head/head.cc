@@ -117,10 +117,11 @@ Head::Head(Context& context, HeadConfig config, HeadEvents events)
                         owners_.size(), owners_.size() == 1 ? "" : "s")));
 }
 
-void Head::event(std::string text) {
-  const ClusterEvent event = event_now(std::move(text));
-  events_.on_event(event);
+void Head::event(std::string text, const std::string& logged) {
+  ClusterEvent event = event_now(std::move(text));
   store_.add_event(event);
+  if (!logged.empty()) event.text = logged;
+  events_.on_event(event);
   tell_change();
 }
 
@@ -301,7 +302,13 @@ void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitEv
   // First the ones who wait, then the books.
   tell_owner(mesh);
   store_.add_incident(incident);
-  event(casualty.describe());
+  const auto owner = owners_.find(mesh.owner);
+  const std::string run = owner == owners_.end() ? "" : owner->second.offer.name;
+  event(
+      run.starts_with("run ") && !casualty.is_whole_mesh()
+          ? fmt::format("{}; weft logs {} '{}'", casualty.in_short(), run.substr(4), casualty.actor)
+          : casualty.in_short(),
+      casualty.describe());
 }
 
 void Head::tell_owner(const Mesh& mesh) {

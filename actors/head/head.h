@@ -303,7 +303,8 @@ class Head final {
   task<void> end_runs();
   std::optional<RunProgress> progress_of(ProcessId owner) const;
   /// For the log and the books; never throws. Comes last: first those are told who wait.
-  void event(std::string text);
+  /// `logged`: the text for the log, where it says more than the books keep.
+  void event(std::string text, const std::string& logged = {});
 
   Context& context_;
   const HeadConfig config_;

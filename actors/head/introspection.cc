@@ -56,7 +56,7 @@ void Head::run_ended(const RunEnd& end) {
   if (owner == owners_.end()) return;
   runs_.end(caller, end, owner->second.progress);
   const OwnerOffer& offer = owner->second.offer;
-  event(fmt::format("{} (pid {}) ends: {}{}", offer.name, offer.pid, to_string(end.state),
+  event(fmt::format("{} (driver pid {}) ends: {}{}", offer.name, offer.pid, to_string(end.state),
                     end.why.empty() ? "" : ": " + end.why));
 }
 

@@ -40,9 +40,9 @@ Joined Head::own(OwnerOffer offer) {
   const std::optional<TimePoint> away_since = std::exchange(owner.away_since, std::nullopt);
   save(owner);
   runs_.begin(caller, offer.name, offer.pid);
-  if (!again) event(fmt::format("{} (pid {}) is here", offer.name, offer.pid));
+  if (!again) event(fmt::format("{} (driver pid {}) started", offer.name, offer.pid));
   else if (away_since)
-    event(fmt::format("{} (pid {}) is back after {:.1f} s", offer.name, offer.pid,
+    event(fmt::format("{} (driver pid {}) is back after {:.1f} s", offer.name, offer.pid,
                       in_seconds(clock_.now() - *away_since)));
   Joined joined{store_.cluster_id(), store_.term(), config_.grace.count()};
   for (auto& [key, mesh] : meshes_) {
@@ -124,10 +124,10 @@ void Head::owner_lost(ProcessId peer, bool cut_off) {
   owner.away_since = clock_.now();
   owner.dead = !cut_off;
   event(fmt::format(
-      "{} (pid {}) {} {:.0f} s{}", owner.offer.name, owner.offer.pid,
-      owner.dead ? "is gone; what it has waits" : "does not answer; it may come back for",
+      "{} (driver pid {}) {} {:.0f} s{}", owner.offer.name, owner.offer.pid,
+      owner.dead ? "ended; its devices are kept for" : "does not answer; it may come back within",
       in_seconds(owner.dead ? kDriverRestartsWithin : config_.grace),
-      owner.dead ? " for its next driver" : ""));
+      owner.dead ? " for a restart" : ""));
 }
 
 void Head::remove_gone_owners() {
@@ -153,7 +153,7 @@ void Head::remove_owner(ProcessId peer, const std::string& how) {
     mesh.failed = true;  // nobody is left to wait for an orderly end
     begin_release(key, mesh);
   }
-  event(fmt::format("{} (pid {}) {}", gone.name, gone.pid, how));
+  event(fmt::format("{} (driver pid {}) {}", gone.name, gone.pid, how));
 }
 
 void Head::owner_ended(const OwnerEnd& end) {

@@ -22,11 +22,13 @@ struct RunDescription {
   std::uint64_t launch = 0;
   std::uint64_t restart = 0;  ///< how often its driver has been started again
   bool restarts = false;      ///< its `weft run` starts it again where it dies
+  std::string moved = {};     ///< Where the earlier run that lay at `out` lies now. May be empty.
   /// What tells it from others; empty where it has no results.
   std::string id() const { return out.empty() ? "" : machine + ":" + out; }
   static constexpr auto fields =
       weft::fields(&RunDescription::machine, &RunDescription::out, &RunDescription::agent,
-                   &RunDescription::launch, &RunDescription::restart, &RunDescription::restarts);
+                   &RunDescription::launch, &RunDescription::restart, &RunDescription::restarts,
+                   &RunDescription::moved);
 };
 
 /// A device process that a run has had.

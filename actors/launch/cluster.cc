@@ -8,6 +8,7 @@
 #include "actors/agent/agent.h"
 #include "actors/agent/binary_hashes.h"
 #include "actors/head/head.h"
+#include "actors/launch/internal/announced_wait.h"
 #include "actors/launch/internal/time_limits.h"
 #include "actors/launch/token.h"
 #include "actors/net/network.h"
@@ -241,6 +242,7 @@ template <typename R, typename Call>
 R Cluster::ask(Nanoseconds within, const Call& call) {
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + within;
+  std::optional<internal::AnnouncedWait> announced;
   while (true) {
     std::uint64_t losses = head_.losses();
     std::optional<Error> problem;
@@ -253,6 +255,10 @@ R Cluster::ask(Nanoseconds within, const Call& call) {
     }
     // A head comes back, and devices become free.
     const bool passes = problem->code() == ErrorCode::kUnavailable || head_.losses() != losses;
+    const std::string& why = problem->message();
+    const std::string what = "the cluster: " + why.substr(0, why.find('\n'));
+    if (announced) announced->update(what);
+    else announced.emplace(what, within);
     std::unique_lock lock(mutex_);
     if (!passes || lost_ || clock.now() + kAskAgainAfter >= give_up) throw Error(*problem);
     changed_.wait_for(lock, kAskAgainAfter, [this] { return lost_; });
@@ -269,6 +275,7 @@ void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t 
                              Nanoseconds within) {
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + within;
+  internal::AnnouncedWait announced("hosts", within);
   while (true) {
     std::vector<std::string> joined;
     for (const HostStatus& host : status().hosts)
@@ -277,6 +284,9 @@ void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t 
     for (const std::string& name : names)
       if (std::find(joined.begin(), joined.end(), name) == joined.end()) missing.push_back(name);
     if (missing.empty() && joined.size() >= at_least) return;
+    announced.update(missing.empty()
+                         ? fmt::format("{} of {} hosts to join", at_least - joined.size(), at_least)
+                         : fmt::format("{} to join", fmt::join(missing, ", ")));
     if (const auto error = failure()) throw *error;
     if (clock.now() > give_up) {
       const std::string who =

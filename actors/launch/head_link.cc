@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <span>
 #include <utility>
 
+#include "actors/launch/internal/announced_wait.h"
 #include "actors/launch/internal/time_limits.h"
 #include "core/base/platform.h"
 
@@ -39,6 +41,9 @@ HeadLink::HeadLink(System& system, const Address& address, Events events)
 Joined HeadLink::join(Nanoseconds returns_within) {
   const TimePoint begun = clock_.now();
   std::optional<Joined> joined;
+  const internal::AnnouncedWait announced(
+      fmt::format("a head at {}", to_string(address_)),
+      std::max(returns_within, Nanoseconds(internal::kConnectWithin)));
   while (!joined) {
     bool reached = false;
     try {

@@ -14,6 +14,7 @@
 #include "actors/head/head.h"
 #include "actors/launch/ear.h"
 #include "actors/launch/head_link.h"
+#include "actors/launch/internal/announced_wait.h"
 #include "actors/launch/internal/time_limits.h"
 #include "actors/launch/last_words.h"
 #include "actors/launch/local_cluster.h"
@@ -204,6 +205,7 @@ class RunSupervisor {
   void wait_for_hosts() {
     const SteadyClock clock;
     const TimePoint give_up = clock.now() + kJoinWithin;
+    internal::AnnouncedWait announced("the hosts of the run", kJoinWithin);
     while (true) {
       const ClusterStatus status = head_->reach(kJoinWithin).head.call<&Head::status>().get();
       std::vector<std::string> missing;
@@ -214,6 +216,7 @@ class RunSupervisor {
         if (!joined) missing.push_back(host.name);
       }
       if (missing.empty()) return announce(status);
+      announced.update(fmt::format("{} to join", fmt::join(missing, ", ")));
       if (clock.now() > give_up) {
         const std::string advice =
             local_
@@ -279,6 +282,8 @@ class RunSupervisor {
                          driver_said_.path(), "--restarts", restarts_.path()});
     if (!run_.started_by.empty())
       spec.command.insert(spec.command.end(), {"--started-by", run_.started_by});
+    if (!run_.moved.empty())
+      spec.command.insert(spec.command.end(), {"--moved", run_.moved.string()});
     if (!run_.checked.empty()) spec.command.insert(spec.command.end(), {"--checked", run_.checked});
     if (driver_restarts_ > 0)
       spec.command.insert(spec.command.end(), {"--restart", std::to_string(driver_restarts_)});

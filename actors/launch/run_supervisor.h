@@ -33,6 +33,8 @@ struct SupervisedRun {
   Secret token = {};
   /// see AppRun
   std::string started_by = {};
+  /// Where the earlier run that lay at `out` lies now. May be empty.
+  std::filesystem::path moved = {};
 };
 
 /// Parent and supervisor of a run: starts head and agents (launcher local), then the app's driver,

@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 
+#include "actors/launch/internal/announced_wait.h"
 #include "actors/link/compatibility.h"
 #include "actors/supervision/process_launcher.h"
 #include "core/base/error.h"
@@ -130,12 +131,14 @@ Secret read_token_file(const std::filesystem::path& file) {
               kTokenHint);
 }
 
-Secret find_token(const Address& head, const std::filesystem::path& token_file,
-                  Nanoseconds within) {
+Secret find_token(const Address& head, const std::filesystem::path& token_file, Nanoseconds within,
+                  std::string_view how_given) {
   if (!token_file.empty()) return read_token_file(token_file);
   const std::filesystem::path link = link_of(head.port);
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + within;
+  const internal::AnnouncedWait announced(
+      fmt::format("the token of a head at {}, which starts with it", to_string(head)), within);
   while (true) {
     if (auto text = read_token_text(link)) return parse_token(link, std::move(*text));
     if (clock.now() >= give_up) break;
@@ -144,12 +147,12 @@ Secret find_token(const Address& head, const std::filesystem::path& token_file,
   }
   if (!is_known_host(head.host))
     throw_error(ErrorCode::kNotFound, "there is no host of the name '{}'", head.host);
-  throw_error(ErrorCode::kFailedPrecondition,
-              "no head answers at {} that this user started on this machine (there is no {}). Give "
-              "its address with --head HOST:PORT "
-              "or in WEFT_HEAD, or start one: weft head. Is it another user's, or on another "
-              "machine? Then {}",
-              to_string(head), link.string(), kTokenHint);
+  throw_error(
+      ErrorCode::kFailedPrecondition,
+      "no head answers at {} that this user started on this machine (there is no {}). Is the "
+      "address right ({})? Start a head with: weft head. Is it another user's, or on "
+      "another machine? Then {}",
+      to_string(head), link.string(), how_given, kTokenHint);
 }
 
 Secret inherited_token(const RoleArguments& arguments) {

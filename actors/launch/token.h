@@ -63,9 +63,10 @@ Secret read_token_file(const std::filesystem::path& file);
 
 /// The token of the head at that address: `token_file` if it is not empty, else what a head of this
 /// user has linked by its port, waiting `within` for one that is just starting. Throws
-/// Error(kFailedPrecondition) that says what to do.
+/// Error(kFailedPrecondition) that says what to do. `how_given`: how the command takes the address.
 Secret find_token(const Address& head, const std::filesystem::path& token_file,
-                  Nanoseconds within = Nanoseconds::zero());
+                  Nanoseconds within = Nanoseconds::zero(),
+                  std::string_view how_given = "it comes from --head HOST:PORT or WEFT_HEAD");
 
 /// The token that the parent gave to this process, as `--token-fd N` says. Read once; the
 /// descriptor is closed.

@@ -21,6 +21,13 @@ std::string Casualty::describe() const {
   return fmt::format("{} {}{}", text, evidence.verdict(), evidence.log_note());
 }
 
+std::string Casualty::in_short() const {
+  if (is_whole_mesh()) return describe();
+  const std::string text = fmt::format("{} device {} ({}, pid {})", host, device, actor, pid);
+  return host_note.empty() ? fmt::format("{} {}", text, evidence.verdict())
+                           : fmt::format("{} is lost: {}", text, host_note);
+}
+
 std::string Incident::describe() const {
   const std::size_t others = casualties.size() - 1;
   const std::string text = casualties.at(first_cause).describe();

@@ -28,6 +28,9 @@ struct Casualty {
   /// "front[data=0,tensor=1] (mesh front, rank 1) on worker0 device 1 (pid 4121, epoch 3) died:
   /// SIGKILL, rss 61.8 MiB; log: ..."
   std::string describe() const;
+  /// The same on one line, without the log: "worker0 device 1 (front[data=0,tensor=1], pid 4121)
+  /// died: SIGKILL, rss 61.8 MiB".
+  std::string in_short() const;
   bool is_whole_mesh() const { return host.empty() && !host_note.empty(); }
   /// The end of that alone: "died: SIGKILL, rss 61.8 MiB", or why its host is gone.
   std::string cause() const { return host_note.empty() ? evidence.verdict() : host_note; }

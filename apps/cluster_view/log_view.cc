@@ -74,6 +74,12 @@ std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& w
     logs.push_back({std::move(label), device.place.host, device.log_file, name});
   }
   if (!logs.empty()) return logs;
+  if (wanted == "driver")
+    throw_error(
+        ErrorCode::kNotFound,
+        "the driver of run '{}' writes to the terminal of its weft run; only runs that were "
+        "started with --detach have a log of it",
+        run.name);
   if (wanted.empty())
     throw_error(ErrorCode::kNotFound, "run '{}' has started no device process{}", run.name,
                 run.ended() ? "" : " yet");

@@ -25,6 +25,27 @@ std::string step_text(const RunRecord& run) {
   return fmt::format("{}/{}", run.progress->step, run.progress->total_steps);
 }
 
+/// A run that has taken a step, or needs none: it keeps the name of its folder.
+bool keeps_its_folder(const RunRecord& run) {
+  return run.progress || !run.ended() || run.state == actors::RunState::kDone;
+}
+
+/// The folder of the results of runs[i]. The next run with the same folder has moved it.
+std::string results_of(const std::vector<RunRecord>& runs, std::size_t i) {
+  for (std::size_t j = i + 1; j < runs.size(); ++j)
+    if (runs[j].description.id() == runs[i].description.id() &&
+        !runs[j].description.moved.empty() && keeps_its_folder(runs[j]))
+      return runs[j].description.moved;
+  return runs[i].description.out;
+}
+
+/// Relative to `folder` if it is below it.
+std::string relative_to(const std::filesystem::path& folder, const std::string& path) {
+  if (path.empty()) return "-";
+  const std::string relative = std::filesystem::path(path).lexically_relative(folder).string();
+  return relative.empty() || relative.starts_with("..") ? path : relative;
+}
+
 /// Numbers that JSON does not have are null.
 nlohmann::ordered_json number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
@@ -70,39 +91,46 @@ std::string time_text(std::int64_t unix_ms) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(unix_ms / 1000));
 }
 
-std::string runs_text(const std::vector<RunRecord>& runs, std::int64_t now_unix_ms) {
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::string runs_text(const std::vector<RunRecord>& runs, std::int64_t now_unix_ms,
+                      const std::filesystem::path& folder) {
   if (runs.empty()) return "no run yet; start one: weft run cluster.yaml --head HOST:PORT\n";
   std::size_t width = 4, steps = 5;
   for (const RunRecord& run : runs) {
     width = std::max(width, run.name.size());
     steps = std::max(steps, step_text(run).size());
   }
-  std::string text = fmt::format("{:<{}}  {:<11}  {:<{}}  {:<6}  {:<14}  {:<8}  driver\n", "run",
-                                 width, "state", "step", steps, "loss", "began", "time");
-  for (const RunRecord& run : runs) {
+  const auto row = [&](const std::string& number, const std::string& name, std::string_view state,
+                       const std::string& step, const std::string& loss, const std::string& began,
+                       const std::string& time, const std::string& results) {
+    return fmt::format("{:>3}  {:<{}}  {:<11}  {:<{}}  {:<6}  {:<14}  {:<8}  {}\n", number, name,
+                       width, state, step, steps, loss, began, time, results);
+  };
+  std::string text = row("no.", "run", "state", "step", "loss", "began", "time", "results");
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunRecord& run = runs[i];
     const std::int64_t until = run.ended_unix_ms == 0 ? now_unix_ms : run.ended_unix_ms;
-    const std::string loss = run.progress ? fmt::format("{:.3f}", run.progress->loss) : "-";
-    text +=
-        fmt::format("{:<{}}  {:<11}  {:<{}}  {:<6}  {:<14}  {:<8}  {}{}\n", run.name, width,
-                    actors::to_string(run.state), step_text(run), steps, loss,
-                    time_text(run.began_unix_ms).substr(5),
-                    format_seconds(static_cast<double>(until - run.began_unix_ms) / 1000), run.pid,
-                    run.description.machine.empty() ? "" : " on " + run.description.machine);
-    // What a log ends with may have many lines.
-    if (!run.why.empty()) text += fmt::format("  {}\n", run.why);
+    text += row(std::to_string(run.number), run.name, actors::to_string(run.state), step_text(run),
+                run.progress ? fmt::format("{:.3f}", run.progress->loss) : "-",
+                time_text(run.began_unix_ms).substr(5),
+                format_seconds(static_cast<double>(until - run.began_unix_ms) / 1000),
+                relative_to(folder, results_of(runs, i)));
+    if (!run.why.empty()) text += fmt::format("     {}\n", first_line(run.why));
   }
   return text;
 }
 
 nlohmann::ordered_json runs_json(const std::vector<RunRecord>& runs) {
   auto list = nlohmann::ordered_json::array();
-  for (const RunRecord& run : runs) {
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunRecord& run = runs[i];
     nlohmann::ordered_json one = {{"number", run.number},
                                   {"name", run.name},
                                   {"state", actors::to_string(run.state)},
                                   {"pid", run.pid},
                                   {"machine", run.description.machine},
-                                  {"out", run.description.out},
+                                  {"out", results_of(runs, i)},
                                   {"started_by_host", run.description.agent},
                                   {"began_unix_ms", run.began_unix_ms},
                                   {"ended_unix_ms", nullptr},

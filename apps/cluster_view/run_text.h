@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -18,12 +19,17 @@ nlohmann::ordered_json progress_json(const actors::RunProgress& progress);
 const actors::RunRecord& find_run(const std::vector<actors::RunRecord>& runs,
                                   const std::string& wanted);
 
-/// A table, a line per run in 80 columns, those with something to explain with a second line.
-/// `now_unix_ms`: for those that have not ended.
-std::string runs_text(const std::vector<actors::RunRecord>& runs, std::int64_t now_unix_ms);
+/// A table with a line per run: its number, name, state, step, loss, times and the folder of its
+/// results. A second line gives the cause of its end, if there is one. `now_unix_ms`: for runs
+/// that have not ended. `folder`: paths below it are printed relative to it.
+std::string runs_text(const std::vector<actors::RunRecord>& runs, std::int64_t now_unix_ms,
+                      const std::filesystem::path& folder);
 nlohmann::ordered_json runs_json(const std::vector<actors::RunRecord>& runs);
 
 /// "2026-11-24 22:10:03", in local time.
 std::string time_text(std::int64_t unix_ms);
+/// The first line of an event or of the cause of a run's end. The others are the end of a log,
+/// which `weft logs` prints.
+std::string first_line(const std::string& text);
 
 }  // namespace weft::apps

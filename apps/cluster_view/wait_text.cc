@@ -90,9 +90,8 @@ class Drawing final {
     if (!waiter.problem.empty()) lines.push_back(waiter.problem);
     if (!waiter.ending.empty()) lines.push_back(waiter.ending);
     for (const actors::RunningHandler& running : waiter.running)
-      lines.push_back(fmt::format("'{}' runs for {}{}{}", running.method,
-                                  format_seconds(running.seconds),
-                                  running.computes ? ", and holds its thread" : "",
+      lines.push_back(fmt::format("{} '{}' for {}{}", running.computes ? "busy with" : "in",
+                                  running.method, format_seconds(running.seconds),
                                   running.cancelled ? "; it was told to stop" : ""));
     if (waiter.activity && !waiter.activity->text.empty()) {
       std::string at = waiter.activity->text;
@@ -228,8 +227,10 @@ std::string ends_text(const WaitGraph& graph, const std::vector<std::size_t>& ro
   if (names.empty()) return "";
   std::ranges::sort(names);
   if (names.size() > kMaxEnds)
-    return fmt::format("in the end, {} are waited for, and wait for nobody", names.size());
-  return fmt::format("in the end, all wait for {}", fmt::join(names, ", "));
+    return fmt::format("everybody waits for {} actors that wait for nobody: no deadlock",
+                       names.size());
+  return fmt::format("everybody waits for {}, which wait{} for nobody: no deadlock",
+                     fmt::join(names, ", "), names.size() == 1 ? "s" : "");
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ std::string Error::describe() const {
     if (!context.empty()) context += "; ";
     context += "from ";
     context += actor_;
-    if (!node_.empty()) context += (actor_.empty() ? "" : " on ") + node_;
+    // A device process has the name of its actor.
+    if (!node_.empty() && node_ != actor_) context += (actor_.empty() ? "" : " on ") + node_;
   }
   return context.empty() ? text : text + " (" + context + ")";
 }

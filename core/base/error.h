@@ -59,7 +59,7 @@ class Error : public std::exception {
   }
 
   /// "peer died: <message> (at <where>; from <actor> on <node>)"; parts that are empty are left
-  /// out.
+  /// out, and a node that has the name of its actor.
   std::string describe() const;
 
   friend bool operator==(const Error& a, const Error& b) {

@@ -54,6 +54,10 @@ std::string wrap_line(std::string_view line, std::size_t columns, std::size_t ha
 
 }  // namespace
 
+std::string line_start(std::FILE* out) {
+  return out == stderr && terminal_at(STDERR_FILENO).redraws ? "\r\x1b[K" : "";
+}
+
 void open_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;

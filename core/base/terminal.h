@@ -8,11 +8,16 @@
 
 namespace weft {
 
+/// What a message begins with so that it has a line of its own. On standard error that is a
+/// terminal: the escape sequence that clears the line, in which a progress bar of any process may
+/// stand. Else nothing.
+std::string line_start(std::FILE* out);
+
 /// For people who read along. A place that refuses it (a file on a full disk, whoever has hung up)
 /// is no reason to fail, as it is for fmt::print, which throws.
 template <typename... Values>
 void say(std::FILE* out, fmt::format_string<Values...> format, Values&&... values) {
-  std::fputs(fmt::format(format, std::forward<Values>(values)...).c_str(), out);
+  std::fputs((line_start(out) + fmt::format(format, std::forward<Values>(values)...)).c_str(), out);
 }
 
 /// Opens /dev/null in place of the standard descriptors that this process was started without: the

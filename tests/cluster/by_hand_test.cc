@@ -61,7 +61,8 @@ TEST(ByHand, NoHeadIsSaidWithWhatToDo) {
   EXPECT_THAT(
       status.text(),
       AllOf(HasSubstr("no head answers at 127.0.0.1:1 that this user started on this machine"),
-            HasSubstr("Give its address with --head HOST:PORT"), HasSubstr("--token-file FILE")));
+            HasSubstr("it comes from --head HOST:PORT or WEFT_HEAD"),
+            HasSubstr("--token-file FILE")));
 }
 
 TEST(ByHand, AHostNameThatIsNoneAndAHeadThatIsSilentAreSaid) {

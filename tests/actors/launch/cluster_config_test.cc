@@ -49,7 +49,7 @@ TEST(ClusterConfig, SaysWhatDevicesComputeOn) {
   const auto wrong = ConfigDocument::parse("cluster: {device: gpu}\n", "f", {});
   EXPECT_EQ(
       error_of([&] { parse_cluster(wrong.root().at("cluster")); }),
-      "f:1:19: cluster.device: expected one of cpu, cuda, auto, found 'gpu'; did you mean 'cpu'?");
+      "f:1:19: cluster.device: expected one of cpu, cuda, auto, found 'gpu'; did you mean 'cuda'?");
 }
 
 TEST(ClusterConfig, CapsTheMemoryOfDeviceProcesses) {

@@ -36,6 +36,15 @@ TEST(Incident, NamesEverythingThatIsKnown) {
       "; log: logs/front.0.log, which ends with:\n  | step 3\n  | step 4");
 }
 
+TEST(Incident, OnOneLineItHasNoLog) {
+  Casualty dead = casualty(1, true, 9, 0);
+  EXPECT_EQ(dead.in_short(), "worker0 device 1 (front[tensor=1], pid 4122) died: SIGKILL");
+  dead.host_note = "its agent (pid 7) died: SIGKILL";
+  EXPECT_EQ(
+      dead.in_short(),
+      "worker0 device 1 (front[tensor=1], pid 4122) is lost: its agent (pid 7) died: SIGKILL");
+}
+
 TEST(Incident, NamesTheCapThatAProcessHasComeTo) {
   Casualty dead = casualty(1, true, SIGKILL, 0);
   dead.evidence.oom_kills = 1;

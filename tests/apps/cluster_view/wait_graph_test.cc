@@ -108,11 +108,11 @@ TEST(WaitGraph, AThousandThatDoTheSameAreTwoLines) {
   EXPECT_EQ(text,
             "driver of r (pid 7)\n"
             "  front[x=40]: 'run' for 9.0 s, no deadline\n"
-            "    'run' runs for 1.0 s, and holds its thread\n"
+            "    busy with 'run' for 1.0 s\n"
             "  and 97 more do the same: front[x=1] .. front[x=99]\n"
             "  front[x=50]: 'run' for 1.0 s, no deadline\n"
-            "    'another' runs for 1.0 s, and holds its thread\n"
-            "in the end, 99 are waited for, and wait for nobody\n");
+            "    busy with 'another' for 1.0 s\n"
+            "everybody waits for 99 actors that wait for nobody: no deadlock\n");
 }
 
 TEST(WaitGraph, WhoDoesNotAnswerIsNamedWithWhatOthersSee) {
@@ -129,7 +129,8 @@ TEST(WaitGraph, WhoDoesNotAnswerIsNamedWithWhatOthersSee) {
   add_call(surveys[0], ActorId(0), 1);
   const WaitGraph graph = WaitGraph::of(surveys, {driver_name(), name});
   EXPECT_EQ(graph.waiters.size(), 2u);
-  EXPECT_THAT(to_text(graph, std::nullopt), HasSubstr("in the end, all wait for front[x=1]"));
+  EXPECT_THAT(to_text(graph, std::nullopt),
+              HasSubstr("everybody waits for front[x=1], which waits for nobody: no deadlock"));
 }
 
 }  // namespace

@@ -18,6 +18,8 @@ TEST(Error, DescribesCodePlaceAndOrigin) {
   const Error error =
       Error(ErrorCode::kPeerDied, "it is gone").at("step 3").from("host1", "trainer[0]");
   EXPECT_EQ(error.describe(), "peer died: it is gone (at step 3; from trainer[0] on host1)");
+  EXPECT_EQ(Error(ErrorCode::kPeerDied, "it is gone").from("a[x=0]", "a[x=0]").describe(),
+            "peer died: it is gone (from a[x=0])");
   EXPECT_STREQ(error.what(), "it is gone");
 }
 

@@ -76,6 +76,21 @@ TEST_F(TerminalTest, TextIsFittedToATerminalAndLeftWholeForAPipe) {
   ::close(ends[1]);
 }
 
+TEST_F(TerminalTest, AMessageClearsTheProgressBarThatStandsThere) {
+  const int kept = ::dup(STDERR_FILENO);
+  ::dup2(slave_, STDERR_FILENO);
+  const std::string on_a_terminal = line_start(stderr);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ::dup2(ends[1], STDERR_FILENO);
+  const std::string in_a_file = line_start(stderr);
+  ::dup2(kept, STDERR_FILENO);
+  for (const int descriptor : {kept, ends[0], ends[1]}) ::close(descriptor);
+  EXPECT_EQ(on_a_terminal, "\r\x1b[K");
+  EXPECT_EQ(in_a_file, "");
+  EXPECT_EQ(line_start(stdout), "");
+}
+
 TEST_F(TerminalTest, APipeIsNone) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

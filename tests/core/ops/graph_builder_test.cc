@@ -42,8 +42,16 @@ TEST(GraphBuilder, RefusesShapesThatDoNotFitAndNamesThem) {
   GraphBuilder b;
   const ValueId x = b.input("x", {DType::kF32, {2, 5, 8}}, {"batch", "sequence", "embed"});
   const ValueId w = b.parameter("w", {7, 8}, normal(0.02), {"a", "b"});
+  b.set_block(1);
   EXPECT_EQ(test::refused_argument([&] { b.linear(x, w); }),
-            "linear(f32[2,5,8], f32[7,8]): x's last dimension must equal w's first");
+            "linear(f32[2,5,8], f32[7,8]): x's last dimension must equal w's first (in block 1, of "
+            "x, w)");
+  {
+    const auto layer = b.scope("h1");
+    const auto part = b.scope("mlp");
+    EXPECT_THAT(test::refused_argument([&] { b.linear(x, w); }),
+                HasSubstr("must equal w's first (in h1.mlp, block 1, of x, w)"));
+  }
   EXPECT_THAT(test::refused_argument([&] { b.add(x, w); }),
               HasSubstr("add(f32[2,5,8], f32[7,8]): b's shape"));
   EXPECT_THAT(test::refused_argument([&] { b.attention(x, 4); }),
