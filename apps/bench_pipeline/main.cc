@@ -158,6 +158,7 @@ int parse_and_run(int argc, char** argv) {
       "Training steps on hosts with shaped links: schedules, resharding and overlap, beside the "
       "reference and the bound.",
       "weft bench pipeline");
+  app.footer("Example:\n  weft bench pipeline --quick");
   app.get_formatter()->column_width(34);
   app.add_option("--cases", options.cases, "Cases or groups of them; see --list")
       ->delimiter(',')

@@ -80,11 +80,13 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
     }
   }
   if (cases.size() > 1) say(terminal, "\n{}", to_summary(results, strategies.front()));
-  draw_ratios(results, "Resharding: share of the physical limit").write(options.out / "ratios.svg");
+  const auto picture = draw_ratios(results, "Resharding: share of the physical limit");
+  if (picture) picture->write(options.out / "ratios.svg");
   if (options.json == "-") say(stdout, "{}", to_json(results));
   else if (!options.json.empty()) write_text(options.json, to_json(results));
-  say(terminal, "\n{0}/results.json has all of it, {0}/ratios.svg is a picture\n",
-      options.out.string());
+  say(terminal, "\n{0}/results.json has all of it{1}\n", options.out.string(),
+      picture ? fmt::format(", {}/ratios.svg is a picture", options.out.string())
+              : "; cases below 2 MiB are in no picture");
   return 0;
 }
 
@@ -110,6 +112,7 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app(
       "Reshardings on hosts with shaped links, beside the physical limit and other strategies.",
       "weft bench reshard");
+  app.footer("Example:\n  weft bench reshard --cases paper-3 --rate 500mbit");
   app.get_formatter()->column_width(34);
   ReshardRequest task;
   task.rate.clear();

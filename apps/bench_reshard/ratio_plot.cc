@@ -29,10 +29,11 @@ std::vector<std::string> distinct(const std::vector<BenchResult>& results, Get&&
 
 }  // namespace
 
-Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title) {
+std::optional<Svg> draw_ratios(const std::vector<BenchResult>& all, const std::string& title) {
   std::vector<BenchResult> results;
   for (const BenchResult& result : all)
     if (result.bytes >= kLeastBytes && result.was_run()) results.push_back(result);
+  if (results.empty()) return std::nullopt;
   const auto cases = distinct(results, [](const BenchResult& result) { return result.case_name; });
   const auto strategies =
       distinct(results, [](const BenchResult& result) { return result.strategy; });

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,7 @@
 namespace weft::apps {
 
 /// A group of bars per case, one bar per strategy: median time as a share of the limit, with
-/// minimum and maximum as a whisker. Cases below 2 MiB are left out.
-Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title);
+/// minimum and maximum as a whisker. Cases below 2 MiB are left out; nothing if no other is there.
+std::optional<Svg> draw_ratios(const std::vector<BenchResult>& all, const std::string& title);
 
 }  // namespace weft::apps

@@ -237,6 +237,7 @@ int parse_and_run(int argc, char** argv) {
       "Choosing from a ground set by workers under a cap on memory, beside greedy in one process "
       "that holds everything.",
       "weft bench select");
+  app.footer("Example:\n  weft bench select --points 100000");
   app.get_formatter()->column_width(34);
   app.add_option("--points", options.points, "Of a ground set that is generated, once")
       ->capture_default_str();

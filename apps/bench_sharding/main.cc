@@ -260,6 +260,7 @@ int parse_and_run(int argc, char** argv) {
       "the "
       "closed form of their bytes.",
       "weft bench sharding");
+  app.footer("Example:\n  weft bench sharding --quick");
   app.get_formatter()->column_width(34);
   app.add_option("--ratios", options.ratios, "M/H: tokens of a microbatch over the width")
       ->delimiter(',')

@@ -103,8 +103,7 @@ class Showing {
   FinalReport report(const Scores& scores, const std::string& when) {
     const bool tested = dataset_.test.size() > 0;
     const LabelledImages& images = tested ? dataset_.test : dataset_.validation;
-    write_png(wrong_pictures(images, scores, dataset_.classes.size()),
-              request_.folder / "wrong.png");
+    write_png(wrong_pictures(images, scores, dataset_.classes), request_.folder / "wrong.png");
     nlohmann::ordered_json json = {{"pictures", tested ? "test" : "validation"},
                                    {"step", when},
                                    {"classes", dataset_.classes},
@@ -143,10 +142,13 @@ ModelDescription ClassifierApp::read(const ConfigNode& root, const BatchShape& b
                                      std::uint64_t seed) {
   seed_ = seed;
   AppSections sections(root);
-  sections.read("model", [&] { shape_ = parse_classifier(root.at("model")); });
+  sections.read("model", [&] {
+    shape_ = parse_classifier(root.at("model", "Kind and sizes of the classifier"));
+  });
   sections.read("data", [&] {
-    if (!root.has("data")) return;
-    data_ = parse_image_data(root.at("data"));
+    const auto data = root.find("data", "The pictures to train on");
+    if (!data) return;
+    data_ = parse_image_data(*data);
     check_validation(root, data_);
   });
   sections.finish();

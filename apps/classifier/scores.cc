@@ -9,6 +9,7 @@
 #include <span>
 
 #include "apps/classification/block_evaluation.h"
+#include "apps/data/picture_text.h"
 #include "apps/train/model_parameters.h"
 #include "core/base/error.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::size_t kShownOfLabel = 16;
 constexpr int kMargin = 4;
+constexpr Colour kCaption{255, 255, 255}, kCalled{240, 160, 60};
 constexpr int kLeastShownPixels = 56;  // smaller pictures are enlarged to about that
 
 Picture drawn(const LabelledImages& images, std::size_t row) {
@@ -89,20 +91,29 @@ std::string confusion_table(const std::vector<std::string>& classes, const Score
   return text;
 }
 
-Picture wrong_pictures(const LabelledImages& images, const Scores& scores, std::size_t classes) {
+Picture wrong_pictures(const LabelledImages& images, const Scores& scores,
+                       const std::vector<std::string>& classes) {
   const int factor = std::max(1, kLeastShownPixels / std::max(images.width, images.height));
-  const int across = images.width * factor + kMargin, down = images.height * factor + kMargin;
-  Picture all(static_cast<int>(kShownOfLabel) * across, static_cast<int>(classes) * down);
-  for (std::size_t label = 0; label < classes; ++label) {
+  const int across = images.width * factor + kMargin;
+  // A line with the label, the pictures, and below each what it was called.
+  const int down = images.height * factor + kMargin + 2 * kLineHeight;
+  Picture all(static_cast<int>(kShownOfLabel) * across, static_cast<int>(classes.size()) * down);
+  for (std::size_t label = 0; label < classes.size(); ++label) {
     std::vector<std::size_t> rows;
     for (std::size_t row = 0; row < images.size(); ++row) {
       if (images.labels[row] == label && scores.said[row] != label) rows.push_back(row);
     }
     std::ranges::stable_sort(rows, std::greater(), [&](std::size_t r) { return scores.sure[r]; });
     rows.resize(std::min(rows.size(), kShownOfLabel));
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      all.paste(drawn(images, rows[i]).enlarged(factor), static_cast<int>(i) * across,
-                static_cast<int>(label) * down);
+    const int top = static_cast<int>(label) * down, pictures = top + kLineHeight;
+    draw_text(all, 0, top, classes[label] + (rows.empty() ? ": no mistake" : ", but was called"),
+              kCaption);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const int left = static_cast<int>(i) * across;
+      all.paste(drawn(images, rows[i]).enlarged(factor), left, pictures);
+      draw_text(all, left, pictures + images.height * factor + 1,
+                text_within(classes[scores.said[rows[i]]], across), kCalled);
+    }
   }
   return all;
 }

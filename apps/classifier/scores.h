@@ -33,8 +33,9 @@ std::optional<Scores> score(Device& device, const ClassifierShape& shape, const 
 /// A line per true label: its share of right answers, and what is said instead most often.
 std::string confusion_table(const std::vector<std::string>& classes, const Scores& scores);
 
-/// A row for each label: pictures that have it and were called something else, those first of
-/// whose wrong label the classifier is surest.
-Picture wrong_pictures(const LabelledImages& images, const Scores& scores, std::size_t classes);
+/// A row for each label, under its name: pictures that have it and were called something else,
+/// which stands below each. Those come first of whose wrong label the classifier is surest.
+Picture wrong_pictures(const LabelledImages& images, const Scores& scores,
+                       const std::vector<std::string>& classes);
 
 }  // namespace weft::apps

@@ -33,6 +33,9 @@ Points smoothed(const Points& points) {
   return result;
 }
 
+/// Number of steps whose mean is the last point of `average`.
+std::size_t last_of_average(const Points& average) { return average.size() / 60 + 1; }
+
 /// What stands beside the end of a line.
 struct Label {
   double y;  ///< A loss; on the page, after it has been placed.
@@ -77,8 +80,12 @@ std::vector<Label> labels_of(const Curves& curves, const Points& average,
     labels.push_back({baseline.loss, fmt::format("{} {:.3f}", name, baseline.loss), kBaseline});
   }
   if (!average.empty())
-    labels.push_back(
-        {average.back().second, fmt::format("training {:.3f}", average.back().second), kTrain});
+    labels.push_back({average.back().second,
+                      fmt::format("training {:.3f}{}", average.back().second,
+                                  last_of_average(average) > 1
+                                      ? fmt::format(" (mean of {})", last_of_average(average))
+                                      : ""),
+                      kTrain});
   if (!curves.validation.empty()) {
     const double last = curves.validation.back().second;
     labels.push_back({last, fmt::format("validation {:.3f}", last), kValidation});

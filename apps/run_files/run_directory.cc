@@ -30,7 +30,40 @@ fs::path aside_name(const fs::path& path) {
   }
 }
 
+/// Whether a run has left anything there but the logs and events of its start.
+bool results_in(const fs::path& path) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+    const std::string name = entry.path().filename();
+    if (name == kLockFile || name == "logs" || name == "events.jsonl" ||
+        name.starts_with("cluster.yaml") || name == "inputs")
+      continue;
+    std::error_code unreadable;
+    if (!fs::is_empty(entry.path(), unreadable)) return true;
+  }
+  return false;
+}
+
+/// Moves the folder of a run without results to PATH.failed, in place of the one before it.
+fs::path set_aside_failed(const fs::path& path) {
+  fs::path failed = path;
+  failed += ".failed";
+  if (fs::exists(failed / kLockFile)) fs::remove_all(failed);
+  if (fs::exists(fs::symlink_status(failed))) failed = aside_name(failed);
+  fs::rename(path, failed);
+  return failed;
+}
+
 }  // namespace
+
+bool RunDirectory::has_results() const { return results_in(path_); }
+
+std::optional<fs::path> RunDirectory::give_back() {
+  if (!moved_aside_) return std::nullopt;
+  const fs::path failed = set_aside_failed(path_);
+  fs::rename(*moved_aside_, path_);
+  moved_aside_.reset();
+  return failed;
+}
 
 RunDirectory RunDirectory::prepare(const fs::path& given,
                                    const std::optional<fs::path>& resume_from) {
@@ -51,8 +84,12 @@ RunDirectory RunDirectory::prepare(const fs::path& given,
             "another run is writing to {}: wait for it, or choose another folder with --out",
             path.string());
       if (resume_from && lies_in(*resume_from, path)) return RunDirectory(path, std::move(taken));
-      moved = aside_name(path);
-      fs::rename(path, *moved);
+      if (results_in(path)) {
+        moved = aside_name(path);
+        fs::rename(path, *moved);
+      } else {
+        set_aside_failed(path);
+      }
     } else if (!fs::is_empty(path)) {
       throw_error(ErrorCode::kAlreadyExists,
                   "{} holds files that no run has written; empty it yourself, or choose another "

@@ -14,7 +14,8 @@ namespace weft::apps {
 /// A path always holds the newest run under that name: prepare() moves an older run aside, to
 /// PATH.1, then PATH.2, ... (the highest number is the latest of the old ones), and never touches a
 /// folder that is not a run. A run that resumes from a checkpoint inside PATH continues in place.
-/// `weft run` prepares; the driver and the agents open.
+/// A run that has failed before it left any result does not keep the name: its folder becomes
+/// PATH.failed, in place of the one before it. `weft run` prepares; the driver and the agents open.
 class RunDirectory {
  public:
   /// Creates `path` or moves what is there aside, and locks it while this object lives, so that two
@@ -25,6 +26,12 @@ class RunDirectory {
   /// A directory that `weft run` has prepared, as it is. Takes no lock. Throws Error(kNotFound) if
   /// there is none.
   static RunDirectory open(const std::filesystem::path& path);
+
+  /// Whether the run has left anything but logs and events.
+  bool has_results() const;
+  /// For a run that has failed and has no results: moves its folder to PATH.failed, and the earlier
+  /// run back to PATH. Does nothing if prepare() moved no run. Returns PATH.failed.
+  std::optional<std::filesystem::path> give_back();
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }

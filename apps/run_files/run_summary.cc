@@ -83,8 +83,9 @@ std::string validation_loss(const RunSummary& s, const Style& style) {
 }
 
 std::string loss_rows(const RunSummary& s, const Style& style) {
-  std::string text =
-      style.row("training loss", fmt::format("{:.3f} -> {:.3f}", s.first_loss, s.last_loss));
+  std::string text = style.row(
+      "training loss", fmt::format("{:.3f} -> {:.3f}{}", s.first_loss, s.last_loss,
+                                   s.steps > 1 ? "   (mean of the last steps, at most 10)" : ""));
   if (s.last_validation_loss) text += style.row("validation loss", validation_loss(s, style));
   if (s.best_validation_loss && s.best_validation_step != s.last_validation_step)
     text += style.row("least of them", fmt::format("{:.3f} after step {}", *s.best_validation_loss,
@@ -102,10 +103,10 @@ std::string speed_rows(const RunSummary& s, const Style& style) {
     text +=
         style.row("resharded", fmt::format("{} between meshes", format_bytes(s.resharded_bytes)));
   if (const auto hidden = s.hidden_share())
-    text += style.row("transfers hidden",
-                      fmt::format("{:.0f} % behind computation ({} exposed of {} a device)",
-                                  *hidden * 100, format_seconds(s.exposed_transfer_seconds),
-                                  format_seconds(s.transfer_seconds)));
+    text += style.row(
+        "transfers", fmt::format("devices waited {} ({} of transfers, {:.0f} % during computation)",
+                                 format_seconds(s.exposed_transfer_seconds),
+                                 format_seconds(s.transfer_seconds), *hidden * 100));
   return text;
 }
 
@@ -130,7 +131,11 @@ std::string file_list(const RunSummary& s, const RunDirectory& directory, const 
     text += style.file("checkpoints/",
                        fmt::format("the last one after step {}{}", s.checkpoint_step, more));
   }
-  return text + style.file("logs/", "what every process said");
+  // On a cluster of somebody else's making, logs lie on the hosts.
+  const bool has_logs = std::filesystem::is_directory(directory.logs()) &&
+                        !std::filesystem::is_empty(directory.logs());
+  return has_logs ? text + style.file("logs/", "what every process said")
+                  : text + fmt::format("\n  what its processes said: weft logs {}\n", s.name);
 }
 
 }  // namespace

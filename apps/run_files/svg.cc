@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -32,6 +33,27 @@ std::string coordinate(double value) {
   if (text.back() == '.') text.pop_back();
   return text == "-0" ? "0" : text;
 }
+
+/// The number behind "font-size='" in a style; 12 without one.
+double font_size(SvgStyle style) {
+  constexpr std::string_view kKey = "font-size='";
+  const auto at = style.find(kKey);
+  double size = 12;
+  if (at == SvgStyle::npos) return size;
+  const std::string_view text = style.substr(at + kKey.size());
+  std::from_chars(text.data(), text.data() + text.size(), size);
+  return size;
+}
+
+/// An estimate of the width of a text, rather too large than too small.
+double text_width(std::string_view text, SvgStyle style) {
+  const bool bold = style.find("font-weight") != SvgStyle::npos;
+  const auto letters = std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
+  return static_cast<double>(letters) * font_size(style) * (bold ? 0.66 : 0.58);
+}
+
+constexpr double kTextMargin = 8;  // right of the widest text
 
 }  // namespace
 
@@ -62,6 +84,11 @@ void Svg::circle(double x, double y, double radius, SvgStyle style) {
 
 void Svg::text(double x, double y, std::string_view text, Anchor anchor, SvgStyle style) {
   constexpr const char* kAnchors[] = {"start", "middle", "end"};
+  if (style.find("rotate") == SvgStyle::npos) {
+    const double after[] = {1, 0.5, 0};
+    width_ = std::max(width_,
+                      x + text_width(text, style) * after[static_cast<int>(anchor)] + kTextMargin);
+  }
   body_ += fmt::format("<text x='{}' y='{}' text-anchor='{}' {}>{}</text>\n", coordinate(x),
                        coordinate(y), kAnchors[static_cast<int>(anchor)], style, escaped(text));
 }

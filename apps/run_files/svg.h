@@ -11,7 +11,8 @@ namespace weft::apps {
 /// Attributes of an SVG element beyond its geometry: "fill='#444' opacity='0.5'".
 using SvgStyle = std::string_view;
 
-/// A picture being drawn, element by element, on a white ground. A value.
+/// A picture being drawn, element by element, on a white ground. It grows to the right where a text
+/// (a title, a legend, a label) is wider than the size that was asked for. A value.
 class Svg {
  public:
   /// Of bold text at the default size; an estimate, in pixels.
@@ -31,6 +32,8 @@ class Svg {
   /// Raw elements, such as patterns.
   void definitions(std::string_view elements);
 
+  /// In pixels, with all texts that were drawn.
+  double width() const { return width_; }
   std::string str() const;
   /// Throws Error(kUnavailable) if the file cannot be written.
   void write(const std::filesystem::path& path) const;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <set>
 
+#include "apps/data/picture_text.h"
 #include "apps/select_input/row_contents.h"
 #include "core/base/durable_file.h"
 
@@ -67,8 +68,14 @@ Picture contact_sheet(std::span<const SheetStrip> strips,
   const int across = (1 + static_cast<int>(SheetStrip::kRejected)) * (kCell + kGap) + kMargin;
   const int down = kCell + kBar + kMargin;
   const int count = static_cast<int>(strips.size());
+  const int height = std::max(1, (count + kStripsAcross - 1) / kStripsAcross) * down + kMargin;
   Picture sheet(std::clamp(count, 1, kStripsAcross) * across + kMargin,
-                std::max(1, (count + kStripsAcross - 1) / kStripsAcross) * down + kMargin, kPaper);
+                height + 3 * kLineHeight + kMargin, kPaper);
+  draw_text(sheet, kMargin, height, "green: chosen", kChosen);
+  draw_text(sheet, kMargin, height + kLineHeight,
+            "red: left out, as it is similar to the chosen one", kRejected);
+  draw_text(sheet, kMargin, height + 2 * kLineHeight,
+            "bar below: how similar, from 0 to the whole width", kRejected);
   for (int i = 0; i < count; ++i) {
     const SheetStrip& strip = strips[i];
     int x = kMargin + i % kStripsAcross * across;

@@ -13,8 +13,6 @@
 #include "core/base/units.h"
 #include "core/config/nearest.h"
 #include "core/ops/op_definition.h"
-#include "mesh/costs/op_seconds.h"
-#include "mesh/costs/program_seconds.h"
 #include "mesh/layouts/linear_law.h"
 #include "mesh/plan/plan_memory.h"
 
@@ -81,8 +79,11 @@ mesh::LayoutConfig under(const mesh::LayoutConfig& layout, const std::string& na
   return result;
 }
 
-/// Adds the closed forms of all linears to what moves along each axis.
-void add_laws(LayoutFigures& figures, const mesh::TrainingPlan& plan) {
+using AlongAxes = std::map<std::string, LayoutFigures::Along>;
+
+/// Adds the closed forms of all linear layers to what a device of each mesh receives along each
+/// axis.
+void add_laws(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::TrainingPlan& plan) {
   const mesh::Partition& partition = plan.partition;
   std::set<ValueId> expanding;
   for (const Parameter& parameter : partition.graph.parameters())
@@ -102,12 +103,13 @@ void add_laws(LayoutFigures& figures, const mesh::TrainingPlan& plan) {
     const auto law = mesh::linear_law(*plan.layout.meshes[mesh.value()].layout,
                                       partition.meshes[mesh], shape, plan.layout.microbatches);
     for (const mesh::LawOfTensor& of : law)
-      figures.by_axes[of.axes].law += static_cast<double>(size_of(x.dtype)) * of.elements +
-                                      sizeof(float) * of.gradient_elements;
+      figures[mesh][of.axes].law += static_cast<double>(size_of(x.dtype)) * of.elements +
+                                    sizeof(float) * of.gradient_elements;
   }
 }
 
-void add_moves(LayoutFigures& figures, const mesh::TrainingPlan& plan) {
+/// Adds what a device of each mesh receives along each axis.
+void add_moves(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::TrainingPlan& plan) {
   const mesh::Partition& partition = plan.partition;
   for (const mesh::MeshId id : partition.meshes.ids()) {
     const mesh::MeshPartition& part = partition.per_mesh[id];
@@ -116,7 +118,7 @@ void add_moves(LayoutFigures& figures, const mesh::TrainingPlan& plan) {
       if (move.kind == mesh::MoveKind::kSlice) return;
       std::vector<int> axes = move.axes;
       std::ranges::sort(axes);
-      figures.by_axes[axes_text(axes, mesh)].received +=
+      figures[id][axes_text(axes, mesh)].received +=
           static_cast<double>(times) * static_cast<double>(size_of(dtype)) *
           static_cast<double>(received_elements(shape, move, mesh));
     };
@@ -137,6 +139,19 @@ void add_moves(LayoutFigures& figures, const mesh::TrainingPlan& plan) {
           add(shape, DType::kF32, move, 1);
     }
   }
+}
+
+/// Of the mesh whose devices receive most.
+AlongAxes busiest_mesh(const mesh::TrainingPlan& plan) {
+  IndexedVector<mesh::MeshId, AlongAxes> by_mesh(plan.partition.meshes.size());
+  add_moves(by_mesh, plan);
+  add_laws(by_mesh, plan);
+  const auto received = [](const AlongAxes& axes) {
+    double sum = 0;
+    for (const auto& [name, along] : axes) sum += along.received;
+    return sum;
+  };
+  return *std::ranges::max_element(by_mesh, {}, received);
 }
 
 /// Most bytes at a time of what transfers fill from parameters, until it is last used.
@@ -216,9 +231,7 @@ LayoutFigures figures_of(const RunConfig& config, const std::string& name) {
     figures.gathered = std::max(figures.gathered, gathered_bytes(program));
     figures.state = std::max(figures.state, device_memory(plan, device) - activations);
   }
-  add_moves(figures, plan);
-  add_laws(figures, plan);
-  figures.seconds = simulate_step(plan, program_seconds(plan, mesh::cost_model_seconds(0))).step;
+  figures.by_axes = busiest_mesh(plan);
   return figures;
 }
 
@@ -246,29 +259,29 @@ double LayoutFigures::law() const {
 
 std::string to_table(const std::vector<LayoutFigures>& figures) {
   std::string text =
-      fmt::format("{:<12} {:>10} {:>10} {:>9} {:>10} {:>11} {:>10} {:>9}\n", "layout", "receives",
-                  "linears'", "transfers", "state", "activations", "gathered", "step");
-  std::string axes =
-      fmt::format("\n{:<12} {:<14} {:>10} {:>10}\n", "layout", "along", "receives", "linears'");
+      fmt::format("{:<12} {:>10} {:>13} {:>9} {:>10} {:>11} {:>10}\n", "layout", "receives",
+                  "linear layers", "transfers", "state", "activations", "gathered");
+  std::string axes = fmt::format("\n{:<12} {:<14} {:>10} {:>13}\n", "layout", "along", "receives",
+                                 "linear layers");
   std::string refused;
   for (const LayoutFigures& one : figures) {
     if (!one.refusal.empty()) {
       refused += fmt::format("\n{}: {}", one.layout, one.refusal);
       continue;
     }
-    text += fmt::format("{:<12} {:>10} {:>10} {:>9} {:>10} {:>11} {:>10} {:>9}\n", one.layout,
+    text += fmt::format("{:<12} {:>10} {:>13} {:>9} {:>10} {:>11} {:>10}\n", one.layout,
                         bytes_text(one.received), bytes_text(one.law()), one.transfers,
                         format_bytes(one.state), format_bytes(one.activations),
-                        format_bytes(one.gathered), format_seconds(one.seconds));
+                        format_bytes(one.gathered));
     for (const auto& [name, along] : one.by_axes)
-      axes += fmt::format("{:<12} {:<14} {:>10} {:>10}\n", one.layout, name,
+      axes += fmt::format("{:<12} {:<14} {:>10} {:>13}\n", one.layout, name,
                           bytes_text(along.received), along.law > 0 ? bytes_text(along.law) : "-");
   }
   return text + axes + refused + (refused.empty() ? "" : "\n") +
-         "\nreceives: bytes of a step, of the device that receives most; linears': of them those "
-         "of "
-         "linears,\nby closed form; state: parameters, gradients, moments; gathered: of the "
-         "activations, weights\nthat are kept for a time; step: if devices took no time\n";
+         "\nAll figures are per device and step, of the device that has most.\n"
+         "receives: from devices of its mesh; linear layers: the share of it that theory says;\n"
+         "state: parameters, gradients, moments; gathered: the part of the activations that is\n"
+         "weights of other devices, kept for a time\n";
 }
 
 std::string to_json(const std::vector<LayoutFigures>& figures) {
@@ -289,8 +302,7 @@ std::string to_json(const std::vector<LayoutFigures>& figures) {
                         {"transfers", one.transfers},
                         {"state_bytes", one.state},
                         {"activation_bytes", one.activations},
-                        {"gathered_bytes", one.gathered},
-                        {"step_seconds_without_compute", one.seconds}});
+                        {"gathered_bytes", one.gathered}});
   }
   return document.dump(2) + "\n";
 }

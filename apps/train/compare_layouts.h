@@ -15,7 +15,8 @@ struct LayoutFigures {
   std::string meshes;   ///< "cube(i=2,j=2,l=2)"
   std::string refusal;  ///< Why it cannot be; else empty, and what follows holds.
   double received = 0;  ///< Bytes of a step from devices of its mesh.
-  /// Bytes by the axes along which they move, "i" or "i+j", added up over meshes.
+  /// Bytes by the axes along which they move, "i" or "i+j": of a device of the mesh whose devices
+  /// receive most.
   struct Along {
     double received = 0;  ///< As rings send them.
     double law = 0;       ///< Of it linears', by closed form: see mesh::linear_law().
@@ -26,7 +27,6 @@ struct LayoutFigures {
   std::uint64_t state = 0;        ///< Bytes of parameters, gradients and moments.
   std::uint64_t activations = 0;  ///< Bytes of activations, gathered weights included.
   std::uint64_t gathered = 0;     ///< Most bytes of gathered weights at a time.
-  double seconds = 0;             ///< Of a step whose devices take no time: its transfers alone.
 };
 
 /// Plans the run once per layout, on meshes of as many devices each: on a mesh's own axes where

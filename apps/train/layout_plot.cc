@@ -100,11 +100,11 @@ Svg draw_layouts(const std::vector<LayoutFigures>& figures, const std::string& t
   const double second = kLayoutPlotLeft + panel + kPanelGap;
   Svg svg(second + panel + 20, kLayoutPlotTop + kLayoutPlotHeight + kLayoutPlotBottom);
   svg.text(kLayoutPlotLeft, 22, title, Svg::Anchor::kStart, "font-size='14' font-weight='bold'");
-  draw_panel(svg, kLayoutPlotLeft, received, "a device receives in a step, MiB");
-  draw_panel(svg, second, memory, "memory of a device, MiB");
+  draw_panel(svg, kLayoutPlotLeft, received, "received per device and step, MiB");
+  draw_panel(svg, second, memory, "memory per device, MiB");
   svg.text(kLayoutPlotLeft, kLayoutPlotTop + kLayoutPlotHeight + 40,
-           "dashed: of linears, by closed form", Svg::Anchor::kStart,
-           "font-size='11' fill='#57606a'");
+           "of the device that has most; dashed: the share of linear layers that theory says",
+           Svg::Anchor::kStart, "font-size='11' fill='#57606a'");
   return svg;
 }
 

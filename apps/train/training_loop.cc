@@ -97,6 +97,7 @@ class Loop {
   RunSummary go() {
     try {
       const fs::path last = train_to_the_end();
+      tell_the_last();
       progress_.finish();
       if (num_traced_ > 0 && num_traced_ < kNumTraced) write_traces();
       engine_.release();
@@ -110,6 +111,7 @@ class Loop {
         error = *outcome->error;
       }
       summary_.outcome = "failed: " + error.message();
+      tell_the_last();
       progress_.finish();
       leave_what_can_be();
       throw error;
@@ -232,6 +234,7 @@ class Loop {
         restore_newest(stored ? &*stored : nullptr, kept_step, engine_, engine_failed_).step;
     engine_failed_ = false;
     // Those steps come again.
+    untold_.reset();
     metrics_.go_back(step);
     tell_metrics_problem();
     summary_.steps = step;
@@ -499,12 +502,17 @@ class Loop {
 
   /// For those who ask the head.
   void tell(const StepMetrics& m, TimePoint now) {
-    if (!environment_.tell ||
-        (told_ && now - *told_ < std::chrono::seconds(1) && m.step < run_.training.steps))
-      return;
+    untold_ = {m.step, run_.training.steps,     m.loss, progress_.units_per_second(),
+               m.unit, progress_.seconds_left()};
+    if (told_ && now - *told_ < std::chrono::seconds(1) && m.step < run_.training.steps) return;
     told_ = now;
-    environment_.tell({m.step, run_.training.steps, m.loss, progress_.units_per_second(), m.unit,
-                       progress_.seconds_left()});
+    tell_the_last();
+  }
+
+  /// Tells the step that the limit of one a second has held back.
+  void tell_the_last() {
+    if (environment_.tell && untold_) environment_.tell(*untold_);
+    untold_.reset();
   }
 
   void not_shown(const std::string& why) {
@@ -595,7 +603,8 @@ class Loop {
   CheckpointTurns turns_;
   Nanoseconds paused_before_ = Nanoseconds::zero();  ///< For checkpoints, up to the last step.
   ProgressDisplay progress_;
-  std::optional<TimePoint> told_;  ///< Last time somebody else was told how far it is.
+  std::optional<TimePoint> told_;              ///< Last time somebody else was told how far it is.
+  std::optional<actors::RunProgress> untold_;  ///< Of the newest step, if it has not been told.
   RunSummary summary_;
 };
 

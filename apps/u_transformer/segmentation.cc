@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "apps/data/picture_text.h"
 #include "apps/train/model_parameters.h"
 #include "core/base/check.h"
 #include "core/base/error.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int kEnlarged = 3;
 constexpr int kMargin = 6;
+constexpr int kLegendLines = 5;                       // of titles and of the key
 constexpr float kDarkest = -1.0f, kBrightest = 2.5f;  // in deviations from the mean brightness
 constexpr double kColourShare = 0.6;
 
@@ -115,11 +117,26 @@ double DiceCount::mean(std::size_t first_region) const {
 Picture side_by_side(const BrainSlice& slice, const Segmentation& prediction, int height,
                      int width) {
   const Segmentation none(prediction.size(), 0);
-  Picture all((3 * width + 2 * kMargin) * kEnlarged, height * kEnlarged);
+  const int bottom = height * kEnlarged;
+  Picture all((3 * width + 2 * kMargin) * kEnlarged, bottom + kLegendLines * kLineHeight + 2);
   const Segmentation* columns[] = {&none, &slice.regions, &prediction};
-  for (int i = 0; i < 3; ++i)
-    all.paste(coloured(slice, *columns[i], height, width).enlarged(kEnlarged),
-              i * (width + kMargin) * kEnlarged, 0);
+  const char* const titles[] = {"slice", "truth", "model"};
+  for (int i = 0; i < 3; ++i) {
+    const int left = i * (width + kMargin) * kEnlarged;
+    all.paste(coloured(slice, *columns[i], height, width).enlarged(kEnlarged), left, 0);
+    draw_text(all, left, bottom + 2, titles[i], {255, 255, 255});
+  }
+  // The key of the colours; a region that does not fit on a line begins the next one.
+  int x = 0, y = bottom + 2 + kLineHeight;
+  for (std::size_t region = 2; region < kBrainRegions.size(); ++region) {
+    const int wide = static_cast<int>(kBrainRegions[region].size() + 2) * kLetterWidth;
+    if (x > 0 && x + wide > all.width()) {
+      x = 0;
+      y += kLineHeight;
+    }
+    draw_text(all, x, y, kBrainRegions[region], kColours[region]);
+    x += wide;
+  }
   return all;
 }
 

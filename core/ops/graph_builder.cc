@@ -34,6 +34,13 @@ void GraphBuilder::set_block(int block) {
   block_ = block;
 }
 
+std::string GraphBuilder::names_of(const std::vector<ValueId>& values) const {
+  std::string names;
+  for (const ValueId value : values)
+    names += (names.empty() ? "" : ", ") + graph_.value(value).name;
+  return names;
+}
+
 ValueId GraphBuilder::append(Op op, std::vector<ValueId> inputs) {
   std::vector<TensorType> types;
   types.reserve(inputs.size());
@@ -44,7 +51,14 @@ ValueId GraphBuilder::append(Op op, std::vector<ValueId> inputs) {
     }
     types.push_back(graph_.value(input).type);
   }
-  std::vector<TensorType> outputs = infer_types(op, types);
+  std::vector<TensorType> outputs;
+  try {
+    outputs = infer_types(op, types);
+  } catch (const Error& error) {
+    const std::string scope = prefix_.empty() ? "" : prefix_.substr(0, prefix_.size() - 1) + ", ";
+    throw Error(error.code(), fmt::format("{} (in {}block {}, of {})", error.message(), scope,
+                                          block_, names_of(inputs)));
+  }
   std::vector<std::string> names;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     names.push_back(prefix_ + std::string(to_string(op.kind)) +

@@ -39,8 +39,8 @@ struct EmulatedBlock {
 /// so are all activations and their gradients, while gradients of parameters, master values and
 /// moments stay f32 (core/README.md, "Mixed precision").
 ///
-/// Shapes and element types that do not fit throw Error(kInvalidArgument) with the op and the
-/// shapes. One thread at a time.
+/// Shapes and element types that do not fit throw Error(kInvalidArgument) with the op, the shapes,
+/// the scope, the block and the names of the inputs. One thread at a time.
 class GraphBuilder {
  public:
   /// Prefixes the names of what is made while it lives. Scopes nest.
@@ -116,6 +116,8 @@ class GraphBuilder {
   Graph finish() && { return std::move(graph_); }
 
  private:
+  std::string names_of(const std::vector<ValueId>& values) const;
+
   DType precision_;
   Graph graph_;
   std::string prefix_;

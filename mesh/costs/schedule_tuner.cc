@@ -80,11 +80,10 @@ ScheduleTuner::Advice ScheduleTuner::search(const TrainingPlan& plan, const Plan
   state_ = State::kTrying;
   predicted_ = found->seconds;
   std::string note = fmt::format(
-      "schedule auto: a step of {} takes {} ({} by simulation); from here on one that was "
-      "searched, begun with {}: {} by "
-      "simulation, with {} on the fullest device instead of {}",
-      began_with_, format_seconds(seconds_before_), format_seconds(found->seconds_before),
-      found->from, format_seconds(found->seconds), format_bytes(found->memory),
+      "schedule auto: now using a schedule that the search found: {} a step expected ({}: {} "
+      "measured, {} expected), {} on the fullest device (was {})",
+      format_seconds(found->seconds), began_with_, format_seconds(seconds_before_),
+      format_seconds(found->seconds_before), format_bytes(found->memory),
       format_bytes(found->memory_before));
   return {std::move(found->plan), std::move(note)};
 }

@@ -81,7 +81,7 @@ void DeviceActor::install(Program program) {
       fmt::format("program '{}' with {} instructions, {} of activations", program.name,
                   program.instructions.size(), format_bytes(program.arena_bytes));
   engine().install(std::move(program));
-  log_.info("{}: installed {}", name_, text);
+  log_.debug("{}: installed {}", name_, text);
 }
 
 void DeviceActor::initialize(std::uint64_t seed) {

@@ -14,8 +14,9 @@ std::optional<std::string> short_of_memory(const std::map<std::string, MachineMe
     const std::uint64_t left = *machine.free - std::min(machine.needed, *machine.free);
     if (machine.copies <= left / 2) continue;
     return fmt::format(
-        "copies of parameters and moments take {} on machine {}, more than half of the {} that the "
-        "run leaves free there",
+        "a copy of parameters and moments needs {} on machine {}, where the run leaves {} free, "
+        "and "
+        "may take half of that",
         format_bytes(machine.copies), name, format_bytes(left));
   }
   return std::nullopt;

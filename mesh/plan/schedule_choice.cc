@@ -28,11 +28,13 @@ Schedule named_schedule_of(const LayoutConfig& layout, const VocabularyTimes& ti
     for (const int mesh : mesh_of_stage) {
       found += (found.empty() ? "" : ", ") + layout.meshes[mesh].name;
     }
-    throw_error(ErrorCode::kInvalidConfig,
-                "schedule '{}' puts {} on every mesh; its stages can lie on the meshes {} in this "
-                "order, but pipeline.stages lists {}",
-                named.name, chunks == 1 ? "one stage" : fmt::format("{} stages", chunks), wanted,
-                found);
+    throw Error(
+        ErrorCode::kInvalidConfig,
+        fmt::format("schedule '{}' puts {} on every mesh: list stages on the meshes {} in "
+                    "this order, not {}, or choose another schedule",
+                    named.name, chunks == 1 ? "one stage" : fmt::format("{} stages", chunks),
+                    wanted, found))
+        .at("pipeline.stages");
   }
   ScheduleRequest request{std::string(named.name), meshes, layout.microbatches, chunks, 0};
   request.vocabulary = layout.vocabulary;
@@ -141,9 +143,18 @@ std::vector<Schedule> schedules_to_begin_with(const LayoutConfig& layout,
   }
   const Schedule& own = *layout.own_schedule;
   if (own.microbatches != layout.microbatches) {
-    throw_error(ErrorCode::kInvalidConfig,
-                "schedule '{}' is for {} microbatches, but pipeline.microbatches is {}", own.name,
-                own.microbatches, layout.microbatches);
+    throw Error(ErrorCode::kInvalidConfig,
+                fmt::format("schedule '{}' is for {} microbatches, but pipeline.microbatches is {}",
+                            own.name, own.microbatches, layout.microbatches))
+        .at("pipeline.schedule");
+  }
+  const auto stages = static_cast<int>(layout.stages.size());
+  if (own.stages != stages) {
+    throw Error(ErrorCode::kInvalidConfig,
+                fmt::format("schedule '{}' is for {} stages, but pipeline.stages lists {}; weft "
+                            "schedule show NAME --stages {} --microbatches {} --csv prints one",
+                            own.name, own.stages, stages, stages, layout.microbatches))
+        .at("pipeline.schedule");
   }
   if (layout.vocabulary != VocabularyMode::kLast) require_vocabulary(own, layout.vocabulary);
   return {own};

@@ -303,7 +303,11 @@ MeshPlaces plan_places(const LayoutConfig& layout,
   for (const auto& [name, devices] : hosts) placement.add_host(name, devices);
   MeshPlaces places;
   for (const MeshConfig& mesh : layout.meshes) {
-    places.push_back(placement.find_places(request_of(mesh)));
+    try {
+      places.push_back(placement.find_places(request_of(mesh)));
+    } catch (const Error& error) {
+      throw Error(error.code(), error.message()).at("meshes." + mesh.name);
+    }
     placement.take(places.back(), {mesh.name, 1});
   }
   return places;

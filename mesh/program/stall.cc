@@ -39,23 +39,42 @@ std::string transfer_name(const Program& program, const Key& key) {
   return name;
 }
 
+/// "backward of microbatch 2".
+std::string words_of(const Begin& begin) {
+  const std::string of =
+      begin.microbatch >= 0 ? fmt::format(" of microbatch {}", begin.microbatch) : "";
+  switch (begin.kind) {
+    case ActionKind::kForward: return "forward" + of;
+    case ActionKind::kBackward: return "backward" + of;
+    case ActionKind::kInputGrad: return "input gradient" + of;
+    case ActionKind::kWeightGrad: return "weight gradient" + of;
+    case ActionKind::kRecompute: return "forward again" + of;
+    case ActionKind::kVocabularyScores: return "scores of the vocabulary" + of;
+    case ActionKind::kVocabularyGrads: return "gradients of the vocabulary" + of;
+    case ActionKind::kInputForward: return "embedding" + of;
+    case ActionKind::kInputBackward: return "gradients of the embedding" + of;
+    case ActionKind::kReduceGrad: return "sum of the gradients";
+    case ActionKind::kOptimizer: return "optimizer";
+  }
+  return to_string(Action{begin.stage, begin.kind, begin.microbatch});
+}
+
 /// The action that a device is in, and the one that it will do next.
 std::string actions_at(const Program& program, std::size_t at) {
-  const auto name = [](const Begin& begin) {
-    return to_string(Action{begin.stage, begin.kind, begin.microbatch});
-  };
-  std::string now = "at the beginning", then = "the end of the step";
-  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+  const Begin* now = nullptr;
+  const Begin* then = nullptr;
+  for (std::size_t i = 0; i < program.instructions.size() && then == nullptr; ++i) {
     const auto* begin = std::get_if<Begin>(&program.instructions[i]);
     if (begin == nullptr) continue;
-    if (i <= at) {
-      now = "in " + name(*begin);
-    } else {
-      then = name(*begin);
-      break;
-    }
+    (i <= at ? now : then) = begin;
   }
-  return fmt::format("{} (next {})", now, then);
+  const std::string next = then == nullptr ? "the end of the step"
+                           : now != nullptr && now->stage == then->stage
+                               ? words_of(*then)
+                               : fmt::format("{}, stage {}", words_of(*then), then->stage);
+  return now == nullptr
+             ? fmt::format("at the beginning (next: {})", next)
+             : fmt::format("in stage {}, {} (next: {})", now->stage, words_of(*now), next);
 }
 
 /// All who take part in it with this device.

@@ -17,10 +17,10 @@ namespace weft::mesh {
 /// that its device collectives stand at, where there is one: the host goes on past that, so it
 /// tells more than the instruction. May be empty.
 ///
-///   front[0,0] is in 0F1 (next 0B0): waits for 't1 back->front' of microbatch 0, which back[0,0]
-///     has not begun
-///   back[0,0] is in 1F1 (next 1B0): waits for 't0 front->back' of microbatch 1, which front[0,0]
-///     has not begun
+///   front[0,0] is in stage 0, forward of microbatch 1 (next: backward of microbatch 0): waits
+///     for 't1 back->front' of microbatch 0, which back[0,0] has not begun
+///   back[0,0] is in stage 1, forward of microbatch 1 (next: backward of microbatch 0): waits
+///     for 't0 front->back' of microbatch 1, which front[0,0] has not begun
 ///   the waits form a cycle: front[0,0] -> back[0,0] -> front[0,0]
 std::string explain_stall(
     const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next,
@@ -28,7 +28,7 @@ std::string explain_stall(
 
 /// What one device stands at, as its own program says.
 struct DeviceStanding {
-  std::string actions;  ///< "in 1F1 (next 1B0)"
+  std::string actions;  ///< "in stage 1, forward of microbatch 1 (next: backward of microbatch 0)"
   /// A transfer that it waits for: its key, its name ("'t1 back->front' of microbatch 0") and with
   /// whom this device exchanges something of it.
   std::optional<transfer::OperationKey> waits_for;

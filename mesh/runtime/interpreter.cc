@@ -156,8 +156,18 @@ bool Interpreter::execute(const Begin& begin) {
 bool Interpreter::execute(const Read& read) {
   const DataInput& input = program_.inputs[read.input];
   device_->fill(bytes(tensors_[read.buffer]), [&](std::span<std::byte> out) {
-    resources_.batches.read(input.name, request_.split, request_.step, read.microbatch,
-                            microbatches_, input.region, out);
+    try {
+      resources_.batches.read(input.name, request_.split, request_.step, read.microbatch,
+                              microbatches_, input.region, out);
+    } catch (...) {
+      // The app does not say of which batch it speaks.
+      const Error error = current_error();
+      throw Error(error.code(),
+                  fmt::format("reading the input '{}' of step {}, microbatch {}{}, on {}: {}",
+                              input.name, request_.step, read.microbatch,
+                              request_.split == Split::kValidation ? " (held out)" : "",
+                              program_.device_name, error.message()));
+    }
   });
   return true;
 }

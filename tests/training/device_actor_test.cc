@@ -153,7 +153,9 @@ TEST(DeviceActor, SaysWhereItStandsWhileItsStepWaits) {
   const auto waits_for_gradient = [&] {
     const mesh::ProgramPosition at = training.position(0);
     const std::string text = mesh::explain_stall(plan.train.programs, {at.instruction, 0});
-    return text.find("mesh0[0,0] is in 0B0 (next 0F2): waits for") != std::string::npos &&
+    return text.find(
+               "mesh0[0,0] is in stage 0, backward of microbatch 0 (next: forward of microbatch "
+               "2): waits for") != std::string::npos &&
            text.find("all hangs on mesh1[0,0]") != std::string::npos;
   };
   bool found = false;

@@ -311,9 +311,9 @@ TEST(NamedSchedules, StagesThatLieOtherwiseThanTheSchedulePlacesThemAreExplained
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
-    EXPECT_NE(error.message().find("puts 2 stages on every mesh; its stages can lie on the meshes "
-                                   "mesh0, mesh1, mesh1, mesh0 in this "
-                                   "order, but pipeline.stages lists mesh0, mesh1, mesh0, mesh1"),
+    EXPECT_NE(error.message().find("puts 2 stages on every mesh: list stages on the meshes mesh0, "
+                                   "mesh1, mesh1, mesh0 in this order, not mesh0, mesh1, mesh0, "
+                                   "mesh1"),
               std::string::npos)
         << error.message();
   }

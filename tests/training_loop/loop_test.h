@@ -100,7 +100,8 @@ class LoopTest : public ::testing::Test {
                  {.directory = directory,
                   .screen = {.out = screen.get()},
                   .clock = clock,
-                  .stop = stop.get_token()});
+                  .stop = stop.get_token(),
+                  .tell = [this](const actors::RunProgress& told) { told_.push_back(told.step); }});
   }
   std::string failure(const fs::path& path) {
     try {
@@ -135,6 +136,7 @@ class LoopTest : public ::testing::Test {
   std::unique_ptr<TokenWindows> windows_;
   GptGraph gpt_;
   TrainingRun run_;
+  std::vector<std::int64_t> told_;  ///< Steps of which the cluster was told.
   std::int64_t stop_in_step_ = 0;
   std::int64_t fail_in_step_ = 0;
   bool copies_ = true;              ///< Training goes on while a checkpoint is written.

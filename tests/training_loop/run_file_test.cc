@@ -139,7 +139,7 @@ TEST_F(RunFileTest, TheShippedOneIsAccepted) { EXPECT_EQ(refusal({}), "accepted"
 
 TEST_F(RunFileTest, MistakesAreRefusedBeforeAnythingStarts) {
   EXPECT_THAT(refusal(small({"training.batch=30"})),
-              HasSubstr("batch 30 does not divide into 8 microbatches"));
+              HasSubstr("batch 30 does not divide into 8 microbatches; 32 would"));
   EXPECT_THAT(refusal(small({"model.layers=5"})), HasSubstr("layers"));
   EXPECT_THAT(refusal(small({"meshes.front.shape={data: 1, tensor: 3}"})), HasSubstr("worker0"));
   EXPECT_THAT(refusal(small({"pipeline.shedule=gpipe"})), HasSubstr("schedule"));

@@ -228,6 +228,19 @@ TEST_F(LoopTest, AnInterruptedRunGoesOnBitForBitInPlaceAndElsewhere) {
             read_checkpoint(find_checkpoint(root_ / "whole")));
 }
 
+TEST_F(LoopTest, TheClusterIsToldTheLastStepHoweverARunEnds) {
+  stop_in_step_ = 6;
+  train_in(root_ / "interrupted");
+  EXPECT_EQ(told_.back(), 6);
+  stop_in_step_ = 0;
+  fail_in_step_ = 8;
+  failure(root_ / "failed");
+  EXPECT_EQ(told_.back(), 7);
+  fail_in_step_ = 0;
+  train_in(root_ / "done");
+  EXPECT_EQ(told_.back(), 12);
+}
+
 TEST_F(LoopTest, ARunThatFailsLeavesWhatItKnowsAndCanBeResumed) {
   fail_in_step_ = 7;
   EXPECT_THROW(train_in(root_ / "run"), Error);

@@ -236,11 +236,23 @@ TEST(WrongPictures, ShowTheSurestMistakesOfEachLabel) {
   scores.said = {0, 1, 0};
   scores.sure = {0.6, 0.9, 0.8};
   scores.confusion = {{0, 0}, {2, 1}};
-  const Picture picture = wrong_pictures(images, scores, 2);
-  EXPECT_EQ(picture.at(0, 0), Colour{});
-  EXPECT_EQ(picture.at(0, 60), (Colour{150, 150, 150}));
-  EXPECT_EQ(picture.at(60, 60), (Colour{50, 50, 50}));
-  EXPECT_EQ(picture.at(120, 60), Colour{});
+  const Picture picture = wrong_pictures(images, scores, {"bag", "coat"});
+  // Of the second row: a line with the label, two pictures of 56 x 56, what each was called.
+  const int top = 80;
+  EXPECT_EQ(picture.at(0, 10), Colour{}) << "no bag was called otherwise";
+  EXPECT_EQ(picture.at(0, top + 10), (Colour{150, 150, 150}));
+  EXPECT_EQ(picture.at(60, top + 10), (Colour{50, 50, 50}));
+  EXPECT_EQ(picture.at(120, top + 10), Colour{});
+  const auto is_written_on = [&](int x, int y, int width) {
+    for (int dx = 0; dx < width; ++dx)
+      for (int dy = 0; dy < 8; ++dy)
+        if (picture.at(x + dx, y + dy) != Colour{}) return true;
+    return false;
+  };
+  EXPECT_TRUE(is_written_on(0, 0, 60)) << "bag";
+  EXPECT_TRUE(is_written_on(0, top, 60)) << "coat";
+  EXPECT_TRUE(is_written_on(60, top + 67, 20)) << "was called a bag";
+  EXPECT_FALSE(is_written_on(120, top + 67, 50));
   EXPECT_THAT(confusion_table({"bag", "coat"}, scores), HasSubstr("33.3 %  bag 66.7 %"));
 }
 

@@ -52,6 +52,34 @@ TEST_F(RunDirectoryTest, AnOlderRunIsMovedAsideAndKept) {
   EXPECT_EQ(newest, "3");
 }
 
+TEST_F(RunDirectoryTest, ARunThatFailedAtItsStartDoesNotTakeTheNameOfResults) {
+  { write(RunDirectory::prepare(root_ / "a").metrics(), "good"); }
+  for (int start = 0; start < 3; ++start) {
+    RunDirectory failed = RunDirectory::prepare(root_ / "a");
+    EXPECT_EQ(failed.moved_aside(), root_ / "a.1");
+    write(failed.logs() / "head.log", "no host has joined");
+    write(failed.path() / "events.jsonl", "{}");
+    EXPECT_FALSE(failed.has_results());
+    EXPECT_EQ(failed.give_back(), root_ / "a.failed");
+  }
+  std::string kept;
+  std::ifstream(root_ / "a" / "metrics.jsonl") >> kept;
+  EXPECT_EQ(kept, "good");
+  EXPECT_TRUE(fs::exists(root_ / "a.failed" / "logs" / "head.log"));
+  EXPECT_FALSE(fs::exists(root_ / "a.1"));
+  EXPECT_TRUE(RunDirectory::prepare(root_ / "a").moved_aside()) << "its name is free again";
+}
+
+TEST_F(RunDirectoryTest, WhatAStartThatWasKilledLeftMakesRoom) {
+  { write(RunDirectory::prepare(root_ / "a").logs() / "head.log", "killed"); }
+  RunDirectory next = RunDirectory::prepare(root_ / "a");
+  EXPECT_FALSE(next.moved_aside());
+  EXPECT_TRUE(fs::exists(root_ / "a.failed" / "logs" / "head.log"));
+  EXPECT_EQ(next.give_back(), std::nullopt) << "no run has to come back";
+  write(next.checkpoints() / "one", "state");
+  EXPECT_TRUE(next.has_results());
+}
+
 TEST_F(RunDirectoryTest, ResumingFromACheckpointInsideContinuesInPlace) {
   { write(RunDirectory::prepare(root_ / "a").metrics(), "kept"); }
   const RunDirectory run =

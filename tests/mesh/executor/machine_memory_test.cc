@@ -14,13 +14,12 @@ TEST(MachineMemory, CopiesMayTakeHalfOfWhatTheRunLeavesFree) {
   EXPECT_THAT(
       short_of_memory({{"a", {0, kGiB, 4 * kGiB}}, {"b", {4 * kGiB, 2 * kGiB + 1, 8 * kGiB}}})
           .value_or(""),
-      ::testing::HasSubstr(
-          "take 2 GiB on machine b, more than half of the 4 GiB that the run leaves free there"));
+      ::testing::HasSubstr("needs 2 GiB on machine b, where the run leaves 4 GiB free"));
 }
 
 TEST(MachineMemory, ARunThatNeedsMoreThanThereIsLeavesNothing) {
   EXPECT_THAT(short_of_memory({{"a", {4 * kGiB, 1, 2 * kGiB}}}).value_or(""),
-              ::testing::HasSubstr("more than half of the 0 B that the run leaves free there"));
+              ::testing::HasSubstr("where the run leaves 0 B free"));
 }
 
 TEST(MachineMemory, WhoDoesNotTellIsTakenToHaveEnough) {

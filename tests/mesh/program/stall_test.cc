@@ -32,9 +32,11 @@ Program one_of_two(bool first) {
 
 TEST(Stall, EachDeviceIsNamedWithItsActionsAndTheCycleOfWaits) {
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, 2}),
-            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which back[0] "
+            "\n  front[0] is in stage 0, forward of microbatch 0 (next: backward of microbatch 0): "
+            "waits for 'back' of microbatch 0, which back[0] "
             "has not begun"
-            "\n  back[0] is in 1F0 (next 1B0): waits for 'there' of microbatch 0, which front[0] "
+            "\n  back[0] is in stage 1, forward of microbatch 0 (next: backward of microbatch 0): "
+            "waits for 'there' of microbatch 0, which front[0] "
             "has not begun"
             "\n  the waits form a cycle: front[0] -> back[0] -> front[0]");
 }
@@ -43,7 +45,7 @@ TEST(Standing, IsKnownFromTheDevicesOwnProgram) {
   using Key = transfer::OperationKey;
   const Program program = one_of_two(true);
   const DeviceStanding waits = find_standing(program, 2, std::nullopt);
-  EXPECT_EQ(waits.actions, "in 0F0 (next 0B0)");
+  EXPECT_EQ(waits.actions, "in stage 0, forward of microbatch 0 (next: backward of microbatch 0)");
   EXPECT_EQ(waits.transfer, "'back' of microbatch 0");
   EXPECT_EQ(waits.waits_for, (Key{1, 0}));
   EXPECT_EQ(waits.ahead, (std::vector<Key>{{0, 0}, {0, 1}, {1, 1}}));
@@ -55,12 +57,15 @@ TEST(Standing, IsKnownFromTheDevicesOwnProgram) {
 
 TEST(Stall, ADeviceThatWorksOrDoesNotAnswerIsWhereTheChainEnds) {
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, 0}),
-            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which back[0] "
+            "\n  front[0] is in stage 0, forward of microbatch 0 (next: backward of microbatch 0): "
+            "waits for 'back' of microbatch 0, which back[0] "
             "has not begun"
-            "\n  back[0] is in 1F0 (next 1B0): works, or stands inside an op"
+            "\n  back[0] is in stage 1, forward of microbatch 0 (next: backward of microbatch 0): "
+            "works, or stands inside an op"
             "\n  all hangs on back[0]");
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, std::nullopt}),
-            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which back[0] "
+            "\n  front[0] is in stage 0, forward of microbatch 0 (next: backward of microbatch 0): "
+            "waits for 'back' of microbatch 0, which back[0] "
             "has not begun"
             "\n  back[0] does not answer"
             "\n  all hangs on back[0]");
@@ -68,10 +73,12 @@ TEST(Stall, ADeviceThatWorksOrDoesNotAnswerIsWhereTheChainEnds) {
 
 TEST(Stall, ATransferThatAllHaveBegunIsOnItsWay) {
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, 5}),
-            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which all who "
+            "\n  front[0] is in stage 0, forward of microbatch 0 (next: backward of microbatch 0): "
+            "waits for 'back' of microbatch 0, which all who "
             "take part have begun: its bytes are on "
             "their way, or stuck"
-            "\n  back[0] is in 1B0 (next 1F1): waits for 'back' of microbatch 0, which all who "
+            "\n  back[0] is in stage 1, backward of microbatch 0 (next: forward of microbatch 1): "
+            "waits for 'back' of microbatch 0, which all who "
             "take part have begun: its bytes are on "
             "their way, or stuck");
 }
@@ -79,14 +86,18 @@ TEST(Stall, ATransferThatAllHaveBegunIsOnItsWay) {
 TEST(Stall, TheHostGoesOnPastATransferThatTheDeviceStandsAt) {
   const transfer::OperationKey there{0, 0}, back{1, 0};
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {3, 1}, {back, std::nullopt}),
-            "\n  front[0] is in 0B0 (next 0F1): waits for 'back' of microbatch 0, which back[0] "
+            "\n  front[0] is in stage 0, backward of microbatch 0 (next: forward of microbatch 1): "
+            "waits for 'back' of microbatch 0, which back[0] "
             "has not begun"
-            "\n  back[0] is in 1F0 (next 1B0): works, or stands inside an op"
+            "\n  back[0] is in stage 1, forward of microbatch 0 (next: backward of microbatch 0): "
+            "works, or stands inside an op"
             "\n  all hangs on back[0]");
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {12, 1}, {there, std::nullopt}),
-            "\n  front[0] is in 0B1 (next the end of the step): waits for 'there' of microbatch 0, "
+            "\n  front[0] is in stage 0, backward of microbatch 1 (next: the end of the step): "
+            "waits for 'there' of microbatch 0, "
             "which back[0] has not begun"
-            "\n  back[0] is in 1F0 (next 1B0): works, or stands inside an op"
+            "\n  back[0] is in stage 1, forward of microbatch 0 (next: backward of microbatch 0): "
+            "works, or stands inside an op"
             "\n  all hangs on back[0]")
       << "at its end";
 }

@@ -64,10 +64,10 @@ TEST(ValidatePrograms, MatchingProgramsPass) {
 TEST(ValidatePrograms, WaitingBeforeTheOtherCanStartIsADeadlockThatNamesBoth) {
   const std::string text = error_of({exchange(0, {start(0), Wait{0}, start(1), Wait{1}}),
                                      exchange(1, {start(1), Wait{1}, start(0), Wait{0}})});
-  EXPECT_THAT(text, HasSubstr("mesh[0] is at the beginning (next the end of the step): waits for "
+  EXPECT_THAT(text, HasSubstr("mesh[0] is at the beginning (next: the end of the step): waits for "
                               "'t0' of microbatch 0, which mesh[1] "
                               "has not begun"));
-  EXPECT_THAT(text, HasSubstr("mesh[1] is at the beginning (next the end of the step): waits for "
+  EXPECT_THAT(text, HasSubstr("mesh[1] is at the beginning (next: the end of the step): waits for "
                               "'t1' of microbatch 0, which mesh[0] "
                               "has not begun"));
   EXPECT_THAT(text, HasSubstr("the waits form a cycle: mesh[0] -> mesh[1] -> mesh[0]"));
