@@ -40,7 +40,10 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   const std::string& label = arguments.get("label");
   std::atomic<bool> agent_leaves = false;
   const ChildSignals signals(
-      {[&end](const std::string& reason) { end.set(0, reason); },
+      {[&end, &agent_leaves](const std::string& reason) {
+         // The agent ends what its run has given back.
+         end.set(0, agent_leaves ? reason : "ends: its run is done with it");
+       },
        [&agent_leaves] { agent_leaves = true; },
        [&log, &label](const std::string& text) { log.warning("{}: {}", label, text); }});
   const Address agent_address = Address::parse(arguments.get("agent"));

@@ -34,8 +34,8 @@ fs::path aside_name(const fs::path& path) {
 bool results_in(const fs::path& path) {
   for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename();
-    if (name == kLockFile || name == "logs" || name == "events.jsonl" ||
-        name.starts_with("cluster.yaml") || name == "inputs")
+    if (name == kLockFile || name == "logs" || name == "events.jsonl" || name == "run.yaml" ||
+        name == "inputs")
       continue;
     std::error_code unreadable;
     if (!fs::is_empty(entry.path(), unreadable)) return true;
