@@ -111,8 +111,8 @@ Head::Head(Context& context, HeadConfig config, HeadEvents events)
       to_string(config_.address),
       hosts_.empty() && owners_.empty()
           ? ""
-          : fmt::format("; waits up to {:.0f} s for what the head before it had: {} "
-                        "host{}, {} run{}",
+          : fmt::format("; restarted: waiting up to {:.0f} s for {} host{} and {} run{} to "
+                        "reconnect",
                         in_seconds(config_.grace), hosts_.size(), hosts_.size() == 1 ? "" : "s",
                         owners_.size(), owners_.size() == 1 ? "" : "s")));
 }

@@ -130,7 +130,7 @@ class RunSupervisor {
     events_.add({"interruption", fmt::format("{}{}", signal.describe(),
                                              count == 1 ? "" : ": everything ends at once")});
     if (count == 1)
-      say(stderr, "weft: {}: {}; Ctrl-C again ends at once\n", signal.describe(), doing_.load());
+      say(stderr, "weft: {}: {}; press Ctrl-C again to stop now\n", signal.describe(), doing_.load());
     if (count == 2) say(stderr, "weft: {}: everything ends at once\n", signal.describe());
     std::unique_lock lock(ending_mutex_);
     // Whoever has signalled them, too: they are needed for the last checkpoint.
@@ -298,7 +298,7 @@ class RunSupervisor {
     events.on_stopped = [this](const ExitEvidence& evidence) {
       queue_.add({SupervisorEvent::Kind::kDriverStopped, "", evidence});
     };
-    doing_ = "the driver ends what it is at";
+    doing_ = "stopping as soon as the driver has done what it is at";
     driver_ = launcher_->launch(spec, events);
   }
 

@@ -160,7 +160,7 @@ TEST(ByHand, ARunGoesOnWithoutItsHeadAndTheNextOneKnowsIt) {
   EXPECT_TRUE(eventually([&] { return host.text().find("looks for it") != std::string::npos; }));
   auto& next = processes.start("weft", {"head", "--listen", address, "--state", "state"});
   next.word_after("term 2, at ");
-  EXPECT_THAT(next.text(), HasSubstr("what the head before it had: 1 host, 1 run"));
+  EXPECT_THAT(next.text(), HasSubstr("1 host and 1 run to reconnect"));
   EXPECT_TRUE(eventually([&] {
     const auto text = processes.run("weft", {"status", "--head", address, "--json"}).text();
     if (!text.starts_with("{")) return false;

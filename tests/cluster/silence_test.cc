@@ -207,7 +207,7 @@ TEST(SignalledAlone, AnAgentDiesOfIt) {
 void expect_second_interrupt_ends(KillableRun& run) {
   ::kill(run.run().pid, SIGINT);
   EXPECT_TRUE(eventually(
-      [&] { return run.run().text().find("Ctrl-C again ends at once") != std::string::npos; }));
+      [&] { return run.run().text().find("press Ctrl-C again to stop now") != std::string::npos; }));
   const std::int64_t second = monotonic_ns();
   // Within the first second they count as echoes.
   EXPECT_TRUE(eventually([&] {

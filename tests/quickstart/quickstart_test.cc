@@ -146,7 +146,7 @@ class DuringACheckpoint : public Quickstart, public ::testing::WithParamInterfac
     auto& run = start();
     ::kill(run.pid, SIGINT);
     EXPECT_TRUE(eventually(
-        [&] { return run.text().find("Ctrl-C again ends at once") != std::string::npos; }));
+        [&] { return run.text().find("press Ctrl-C again to stop now") != std::string::npos; }));
     return run;
   }
   std::vector<std::string> unfinished(const std::string& out = "out") const {
@@ -224,7 +224,7 @@ TEST_F(Quickstart, CtrlCAnswersAtOnceWhileScheduleAutoIsSearched) {
   ASSERT_TRUE(has_steps("out", 3)) << run.text();  // it searches after the fourth
   ::kill(run.pid, SIGINT);
   EXPECT_TRUE(eventually(
-      [&] { return run.text().find("Ctrl-C again ends at once") != std::string::npos; }));
+      [&] { return run.text().find("press Ctrl-C again to stop now") != std::string::npos; }));
   EXPECT_EQ(run.wait(), 130) << run.text();
   EXPECT_TRUE(processes_.none_left());
   EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("out"))).step,
