@@ -130,7 +130,8 @@ class RunSupervisor {
     events_.add({"interruption", fmt::format("{}{}", signal.describe(),
                                              count == 1 ? "" : ": everything ends at once")});
     if (count == 1)
-      say(stderr, "weft: {}: {}; press Ctrl-C again to stop now\n", signal.describe(), doing_.load());
+      say(stderr, "weft: {}: {}; press Ctrl-C again to stop now\n", signal.describe(),
+          doing_.load());
     if (count == 2) say(stderr, "weft: {}: everything ends at once\n", signal.describe());
     std::unique_lock lock(ending_mutex_);
     // Whoever has signalled them, too: they are needed for the last checkpoint.

@@ -17,19 +17,19 @@
 #include <utility>
 
 #include "apps/run_files/checkpoint.h"
-#include "apps/run_files/loss_plot.h"
 #include "apps/run_files/metrics.h"
 #include "apps/run_files/safetensors.h"
 #include "apps/run_files/timeline_plot.h"
 #include "apps/train/best_values.h"
 #include "apps/train/checkpoint_turns.h"
 #include "apps/train/model_parameters.h"
+#include "apps/train/progress_teller.h"
 #include "apps/train/resume.h"
+#include "apps/train/run_reports.h"
 #include "core/base/error.h"
 #include "core/base/memory.h"
 #include "core/base/terminal.h"
 #include "core/base/units.h"
-#include "core/trace/chrome_trace.h"
 #include "mesh/program/compile.h"
 
 namespace weft::apps {
@@ -42,16 +42,6 @@ constexpr std::int64_t kFirstTraced = 4;
 constexpr std::int64_t kNumTraced = 5;
 /// Seconds that training waits for a checkpoint.
 constexpr double kWorthTelling = 0.1;
-
-/// Throws Error(kUnavailable) if the disk does not take it all.
-void write_text(const fs::path& path, const std::string& text) {
-  std::ofstream out(path);
-  out << text;
-  out.close();
-  if (!out)
-    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(),
-                std::strerror(errno));
-}
 
 /// "1st", "2nd", "3rd", "11th".
 std::string ordinal(std::int64_t number) {
@@ -97,7 +87,7 @@ class Loop {
   RunSummary go() {
     try {
       const fs::path last = train_to_the_end();
-      tell_the_last();
+      teller_.tell_the_last();
       progress_.finish();
       if (num_traced_ > 0 && num_traced_ < kNumTraced) write_traces();
       engine_.release();
@@ -111,7 +101,7 @@ class Loop {
         error = *outcome->error;
       }
       summary_.outcome = "failed: " + error.message();
-      tell_the_last();
+      teller_.tell_the_last();
       progress_.finish();
       leave_what_can_be();
       throw error;
@@ -234,7 +224,7 @@ class Loop {
         restore_newest(stored ? &*stored : nullptr, kept_step, engine_, engine_failed_).step;
     engine_failed_ = false;
     // Those steps come again.
-    untold_.reset();
+    teller_.forget();
     metrics_.go_back(step);
     tell_metrics_problem();
     summary_.steps = step;
@@ -290,7 +280,9 @@ class Loop {
     summary_.steps = step;
     settle(turns_.poll(), OnRefusal::kGoOn);
     progress_.step(m);
-    tell(m, done);
+    teller_.tell({m.step, run_.training.steps, m.loss, progress_.units_per_second(), m.unit,
+                  progress_.seconds_left()},
+                 done);
     if (!result.note.empty()) progress_.note("  " + result.note);
     look_for_divergence(m, result.first_not_finite);
     if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0) checkpoint_due_ = true;
@@ -500,21 +492,6 @@ class Loop {
     return temporary_;
   }
 
-  /// For those who ask the head.
-  void tell(const StepMetrics& m, TimePoint now) {
-    untold_ = {m.step, run_.training.steps,     m.loss, progress_.units_per_second(),
-               m.unit, progress_.seconds_left()};
-    if (told_ && now - *told_ < std::chrono::seconds(1) && m.step < run_.training.steps) return;
-    told_ = now;
-    tell_the_last();
-  }
-
-  /// Tells the step that the limit of one a second has held back.
-  void tell_the_last() {
-    if (environment_.tell && untold_) environment_.tell(*untold_);
-    untold_.reset();
-  }
-
   void not_shown(const std::string& why) {
     progress_.note("  the run is done, but what the model can do could not be shown: " + why);
   }
@@ -551,19 +528,10 @@ class Loop {
   void write_traces() {
     const std::vector<DeviceTrace> traces = engine_.take_traces();
     try {
-      write_pictures_of(traces);
+      write_step_pictures(traces, run_.name, run_.subtitle, environment_.directory);
     } catch (const Error& error) {
       progress_.note("  " + error.message());
     }
-  }
-
-  void write_pictures_of(const std::vector<DeviceTrace>& traces) {
-    const std::int64_t shown = typical_step(traces);
-    if (shown == 0) return;
-    write_chrome_trace(environment_.directory.trace(), traces);
-    std::string title = fmt::format("{}: step {}", run_.name, shown);
-    if (!run_.subtitle.empty()) title += ", " + run_.subtitle;
-    draw_timeline(traces, shown, title).write(environment_.directory.timeline());
   }
 
   /// When the run has failed: why is worth more than why the reports could not be written, too.
@@ -577,9 +545,7 @@ class Loop {
 
   void leave_reports() {
     summarize(metrics_.steps(), summary_);
-    write_text(environment_.directory.summary(), to_json(summary_));
-    draw_losses(metrics_.steps(), run_.baseline, run_.name + ": loss")
-        .write(environment_.directory.loss_plot());
+    write_reports(summary_, metrics_.steps(), environment_.directory);
   }
 
   const TrainingRun& run_;
@@ -603,8 +569,7 @@ class Loop {
   CheckpointTurns turns_;
   Nanoseconds paused_before_ = Nanoseconds::zero();  ///< For checkpoints, up to the last step.
   ProgressDisplay progress_;
-  std::optional<TimePoint> told_;              ///< Last time somebody else was told how far it is.
-  std::optional<actors::RunProgress> untold_;  ///< Of the newest step, if it has not been told.
+  ProgressTeller teller_{environment_.tell};
   RunSummary summary_;
 };
 

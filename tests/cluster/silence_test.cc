@@ -206,8 +206,9 @@ TEST(SignalledAlone, AnAgentDiesOfIt) {
 /// What Ctrl-C says, and how long the second takes to end a run that does not heed the first.
 void expect_second_interrupt_ends(KillableRun& run) {
   ::kill(run.run().pid, SIGINT);
-  EXPECT_TRUE(eventually(
-      [&] { return run.run().text().find("press Ctrl-C again to stop now") != std::string::npos; }));
+  EXPECT_TRUE(eventually([&] {
+    return run.run().text().find("press Ctrl-C again to stop now") != std::string::npos;
+  }));
   const std::int64_t second = monotonic_ns();
   // Within the first second they count as echoes.
   EXPECT_TRUE(eventually([&] {
