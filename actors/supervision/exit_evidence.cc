@@ -33,10 +33,17 @@ std::string out_of_memory_at(const MemoryCap& cap) {
 }  // namespace
 
 void ExitEvidence::read_log() {
-  constexpr std::size_t kLines = 20;
-  auto lines = log_file.empty() ? std::nullopt : last_lines_of(log_file, kLines);
+  constexpr std::size_t kLines = 20, kCrashLines = 16;
+  auto lines = log_file.empty() ? std::nullopt : last_lines_of(log_file, kLines + kCrashLines);
   log_read = lines.has_value();
-  if (lines) last_lines = std::move(*lines);
+  if (!lines) return;
+  // A crash writes its stack below what the process said last.
+  const auto crash = std::ranges::find_if(
+      *lines, [](const std::string& line) { return line.starts_with("crash: SIG"); });
+  const std::size_t kept = kLines + static_cast<std::size_t>(lines->end() - crash);
+  if (lines->size() > kept)
+    lines->erase(lines->begin(), lines->end() - static_cast<std::ptrdiff_t>(kept));
+  last_lines = std::move(*lines);
 }
 
 std::string ExitEvidence::verdict() const { return silence.empty() ? "died: " + cause() : silence; }

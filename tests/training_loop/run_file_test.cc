@@ -149,6 +149,32 @@ TEST_F(RunFileTest, MistakesAreRefusedBeforeAnythingStarts) {
   EXPECT_THAT(several, HasSubstr("heads"));
 }
 
+TEST_F(RunFileTest, AMistakeIsToldWhereItIsWithWhatWouldDo) {
+  const auto line_of = [](const std::string& text) {
+    std::ifstream file(shipped());
+    int number = 1;
+    for (std::string line; std::getline(file, line); ++number)
+      if (line.find(text) != std::string::npos) return number;
+    return 0;
+  };
+  EXPECT_THAT(refusal(small({"meshes.back.hosts=[wroker1]"})),
+              HasSubstr("cluster.hosts has no host 'wroker1', only worker0, worker1; did you mean "
+                        "'worker1'?"));
+  // The second mesh needs more than its host has; its line is named, not that of the first.
+  EXPECT_THAT(refusal(small({"cluster.hosts.1.devices=1"})),
+              HasSubstr(fmt::format("cluster.yaml:{}:", line_of("  back:"))));
+  EXPECT_THAT(refusal(small({"training.batch=8"})),
+              HasSubstr("training.batch: 8 rows in 8 microbatches leave 1 row each, which mesh "
+                        "'back' cannot split 2 ways; take a multiple of 16"));
+  EXPECT_THAT(refusal(small({"meshes.front.shape=[1, 2]"})),
+              HasSubstr("meshes.front.shape: expected axes with their sizes, such as {data: 1, "
+                        "tensor: 2}"));
+  EXPECT_THAT(refusal(small({"pipeline.schedule=zb-v"})),
+              AllOf(HasSubstr(fmt::format("cluster.yaml:{}:", line_of("mesh: front, layers"))),
+                    HasSubstr("list stages on the meshes front, back, back, front in this order, "
+                              "not front, back")));
+}
+
 TEST_F(RunFileTest, AShardingRuleForAnAxisThatNoTensorHasIsRefusedAtItsPlace) {
   const fs::path file = root_ / "run.yaml";
   std::ifstream shipped_file(shipped());

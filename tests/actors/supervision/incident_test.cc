@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <fstream>
+
+#include "tests/support/scratch_folder.h"
+
 namespace weft::actors {
 namespace {
 
@@ -80,6 +84,24 @@ TEST(Incident, OfAStoppedProcessSaysThatItLivesAndDoesNotRun) {
       stopped.describe(),
       ::testing::HasSubstr("(pid 4121, epoch 3) has been stopped (state T) for 10.2 s; log: "));
   EXPECT_FALSE(stopped.evidence.orderly());
+}
+
+TEST(Incident, TheStackOfACrashTakesNoRoomFromWhatWasSaidBefore) {
+  const test::ScratchFolder scratch;
+  ExitEvidence evidence;
+  evidence.log_file = (scratch.path() / "device.log").string();
+  {
+    std::ofstream log(evidence.log_file);
+    for (int i = 0; i < 40; ++i) log << "line " << i << "\n";
+    log << "crash: SIGSEGV in 'run' of front[x=0]\n";
+    for (int i = 0; i < 12; ++i) log << "  #" << i << " function (file.cc:1)\n";
+  }
+  evidence.read_log();
+  ASSERT_EQ(evidence.last_lines.size(), 33u);
+  EXPECT_EQ(evidence.last_lines.front(), "line 20");
+  std::ofstream(evidence.log_file) << std::string(100, '\n');
+  evidence.read_log();
+  EXPECT_EQ(evidence.last_lines.size(), 20u);
 }
 
 TEST(Incident, ALogThatNobodyHasReadIsNotCalledEmpty) {
