@@ -81,6 +81,24 @@ TEST_F(Look, RunsAreKnownWhileTheyRunAndAfterTheirEnd) {
                           ContainsRegex("fails  failed  [^\n]*\n  [^\n]*no such luck")));
 }
 
+TEST_F(Look, ADeathIsOneLineAndItsLogHasACommandOfItsOwn) {
+  auto& dies = start_run("dies", "actors: 1, seconds: 60");
+  const int pid = std::stoi(dies.word_after("device 0 pid "));
+  ::kill(pid, SIGKILL);
+  EXPECT_EQ(dies.wait(), 1);
+  EXPECT_TRUE(eventually([&] {
+    return weft({"events"}).text().find("died: SIGKILL") != std::string::npos;
+  }));
+  for (const char* command : {"events", "status"}) {
+    const std::string text = weft({command}).text();
+    EXPECT_THAT(text, HasSubstr(fmt::format("device 0 (front[x=0], pid {}) died: SIGKILL", pid)));
+    EXPECT_THAT(text, HasSubstr("weft logs dies 'front[x=0]'"));
+    EXPECT_THAT(text, Not(HasSubstr("  | "))) << "no line of its log";
+  }
+  EXPECT_THAT(weft({"logs", "dies", "front[x=0]"}).text(), HasSubstr("ready (pid"));
+  EXPECT_THAT(weft({"logs", "dies", "driver"}).text(), HasSubstr("writes to the terminal"));
+}
+
 TEST_F(Look, TheNextHeadKnowsTheRunsOfTheOneBefore) {
   auto& lives = start_run("lives", "actors: 1, seconds: 60");
   lives.word_after("working");
