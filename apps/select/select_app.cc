@@ -64,7 +64,10 @@ PreparedInput prepare(const SelectConfig& config, const actors::AppRun& run,
   const TimePoint began = clock.now();
   CpuDevice device;
   PreparedInput prepared = prepare_input(*config.input, config.prepared(), device, {}, run.stop);
-  note(fmt::format("input: {} rows{}, {}{}", with_thousands(static_cast<double>(prepared.rows)),
+  note(fmt::format("input: {} rows{}{}, {}{}", with_thousands(static_cast<double>(prepared.rows)),
+                   prepared.kind == InputKind::kVectors
+                       ? ""
+                       : " to train on (others are held out to validate and test)",
                    prepared.width == 0 ? "" : fmt::format(" of {} numbers", prepared.width),
                    prepared.made_of,
                    prepared.was_there ? ", there already"
