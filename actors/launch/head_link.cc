@@ -19,7 +19,7 @@ constexpr auto kDialWithin = std::chrono::seconds(1);
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(50);
 constexpr auto kAskEvery = std::chrono::seconds(1);
 /// Nobody else than a head may take the dial for his.
-constexpr Wanted kHead{.head = true};
+constexpr Wanted kWantsHead{.head = true};
 
 /// What asking again does not change. All else may pass: nobody is there, it listens and has no
 /// actor yet, or everybody asks at once.
@@ -47,7 +47,7 @@ Joined HeadLink::join(Nanoseconds returns_within) {
   while (!joined) {
     bool reached = false;
     try {
-      const ProcessRef found = system_.connect(address_, internal::kConnectWithin, kHead);
+      const ProcessRef found = system_.connect(address_, internal::kConnectWithin, kWantsHead);
       {
         const std::lock_guard lock(mutex_);
         process_ = found;
@@ -169,7 +169,7 @@ void HeadLink::search() {
 
 std::optional<ProcessRef> HeadLink::dial() {
   try {
-    return system_.connect(address_, kDialWithin, kHead);
+    return system_.connect(address_, kDialWithin, kWantsHead);
   } catch (const Error& error) {
     // Whoever is there and is no head of this cluster may go again.
     const std::lock_guard lock(mutex_);
