@@ -39,7 +39,7 @@ void Handshake::start(Introduction self) {
                           describe(self_), own.size(), self_.interfaces.size(), kMaxBody)));
   limit_.start_after(kLimit, [this] {
     finish(Error(ErrorCode::kUnavailable,
-                 fmt::format("{} {} but did not introduce itself within 3 seconds; is it Weft, and "
+                 fmt::format("{} {} but did not greet within 3 seconds; is it Weft, and "
                              "is it alive?",
                              to_string(connection_->peer_address()),
                              side_ == Side::kDialler ? "accepted the connection" : "connected")));

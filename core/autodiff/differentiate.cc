@@ -1,6 +1,8 @@
 #include "core/autodiff/differentiate.h"
 
 #include <map>
+#include <string_view>
+#include <unordered_set>
 
 #include "core/base/check.h"
 #include "core/base/error.h"
@@ -180,9 +182,20 @@ void check_loss(const Graph& graph, ValueId loss) {
   }
 }
 
+/// Checkpoints and programs know parameters by name.
+void check_names(const Graph& forward) {
+  std::unordered_set<std::string_view> names;
+  for (const Parameter& parameter : forward.parameters()) {
+    const std::string& name = forward.value(parameter.value).name;
+    if (!names.insert(name).second)
+      throw_error(ErrorCode::kInvalidArgument, "two parameters are named '{}'", name);
+  }
+}
+
 }  // namespace
 
 TrainingGraph differentiate(const Graph& forward, ValueId loss) {
+  check_names(forward);
   check_loss(forward, loss);
   return Differentiation(forward, loss).run();
 }

@@ -56,10 +56,6 @@ ValueId Graph::add_padded_parameter(std::string name, TensorType type, Shape sha
                 axes.size());
   }
   require_possible(name, type);
-  for (const Parameter& other : parameters_) {
-    if (value(other.value).name == name)
-      throw_error(ErrorCode::kInvalidArgument, "two parameters are named '{}'", name);
-  }
   const ValueId id(values_.size());
   values_.push_back({std::move(name), std::move(type), std::nullopt});
   parameters_.push_back({id, initializer, std::move(axes), decay, std::move(shape)});

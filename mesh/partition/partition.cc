@@ -306,17 +306,19 @@ class Partitioner {
 
   void attach_gradients() {
     std::map<ValueId, int> terms;
+    std::map<std::pair<MeshId, ValueId>, std::size_t> place;  // among the mesh's parameters
+    for (const MeshId mesh : result_.per_mesh.ids()) {
+      const auto& parameters = part(mesh).parameters;
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+        place[{mesh, graph_.parameters()[parameters[i].parameter].value}] = i;
+    }
     for (const Gradient& gradient : request_.gradients) {
       const int index = terms[gradient.parameter]++;
       const MeshId mesh = mesh_of(*graph_.value(gradient.gradient).producer);
-      auto& parameters = part(mesh).parameters;
-      const auto at =
-          std::find_if(parameters.begin(), parameters.end(), [&](const LocalParameter& parameter) {
-            return graph_.parameters()[parameter.parameter].value == gradient.parameter;
-          });
-      WEFT_CHECK(at != parameters.end(), "the gradient of '{}' is computed on another mesh",
+      const auto at = place.find({mesh, gradient.parameter});
+      WEFT_CHECK(at != place.end(), "the gradient of '{}' is computed on another mesh",
                  graph_.value(gradient.parameter).name);
-      at->terms.push_back({index, as_kept(mesh, gradient.gradient)});
+      part(mesh).parameters[at->second].terms.push_back({index, as_kept(mesh, gradient.gradient)});
     }
   }
 

@@ -19,6 +19,8 @@ namespace weft::mesh {
 namespace {
 
 constexpr std::int64_t kMaxDevices = 1 << 16;
+/// A device's program has every instruction of a step: 100 kB for each microbatch of a small model.
+constexpr std::int64_t kMostMicrobatches = 1 << 14;
 
 /// What a file beside the run file holds. `advice`: what to do where there is none.
 std::string read_text_file(const ConfigNode& node, std::string_view what, std::string_view advice) {
@@ -207,7 +209,7 @@ void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
                  "How tensors travel between meshes: by Weft's planner; the others are baselines");
   node.read("microbatches", layout.microbatches,
             KeyText("Parts into which a step's batch is cut").unit("microbatches"),
-            {.min = 1, .max = 100000});
+            {.min = 1, .max = kMostMicrobatches});
   const EnumNames<Lowering> lowerings{{"lanes", Lowering::kLanes}, {"safe", Lowering::kSafe}};
   node.read_enum("lowering", layout.lowering, lowerings,
                  "lanes: transfers beside computation; safe: one after the other, for debugging");

@@ -75,17 +75,19 @@ void MeshCompiler::make_parameters() {
   }
 }
 
-bool MeshCompiler::only_gradients(const ComputeStep& step) const {
-  return std::all_of(step.outputs.begin(), step.outputs.end(), [&](LocalId output) {
+std::set<LocalId> MeshCompiler::values_read() const {
+  std::set<LocalId> read;
+  for (const Step& step : part_.steps)
+    for (const LocalId input : inputs_of(step)) read.insert(input);
+  for (const PlannedEdge& planned : edges_)
+    if (planned.edge.from_mesh == mesh_id_) read.insert(planned.edge.source);
+  return read;
+}
+
+bool MeshCompiler::only_gradients(const ComputeStep& step, const std::set<LocalId>& read) const {
+  return std::ranges::all_of(step.outputs, [&](LocalId output) {
     const auto found = gradients_of_.find(output);
-    if (found == gradients_of_.end() || found->second.size() != 1) return false;
-    const auto reads = [&](LocalId id) { return id == output; };
-    for (const Step& other : part_.steps) {
-      if (std::ranges::any_of(inputs_of(other), reads)) return false;
-    }
-    return std::none_of(edges_.begin(), edges_.end(), [&](const PlannedEdge& planned) {
-      return planned.edge.from_mesh == mesh_id_ && planned.edge.source == output;
-    });
+    return found != gradients_of_.end() && found->second.size() == 1 && !read.contains(output);
   });
 }
 
@@ -110,11 +112,12 @@ void MeshCompiler::make_gradient_sums() {
            {spec.partial, scattered_axes(spec, local(part_.parameters[i].value).spec)}});
     }
   }
+  const std::set<LocalId> read = values_read();
   std::map<LocalId, bool> direct;
   for (const Step& step : part_.steps) {
     const auto* compute = std::get_if<ComputeStep>(&step.what);
     if (compute == nullptr) continue;
-    const bool all = only_gradients(*compute);
+    const bool all = only_gradients(*compute, read);
     for (const LocalId output : compute->outputs) direct[output] = all;
   }
   std::vector<std::uint64_t> offsets(sums_.size(), 0);

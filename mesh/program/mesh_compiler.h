@@ -147,7 +147,10 @@ class MeshCompiler {
 
   void make_parameters();
   void make_gradient_sums();
-  bool only_gradients(const ComputeStep& step) const;
+  /// Values that a step of the part reads, or that leave the mesh.
+  std::set<LocalId> values_read() const;
+  /// Whether each output is the one term of a gradient, and is none of `read`.
+  bool only_gradients(const ComputeStep& step, const std::set<LocalId>& read) const;
   void make_inputs();
   void make_ends();
   void make_step_transfers();

@@ -37,6 +37,22 @@ Shared shared_weight() {
   return {std::move(b).finish(), loss, w};
 }
 
+TEST(Differentiate, TwoParametersOfOneNameAreRefused) {
+  GraphBuilder b;
+  const ValueId ids = b.input("ids", {DType::kI32, {2, 3}}, {"batch", "sequence"});
+  const ValueId targets = b.input("targets", {DType::kI32, {2, 3}}, {"batch", "sequence"});
+  const ValueId table = b.parameter("w", {8, 8}, normal(0.1), {"vocab", "embed"});
+  const ValueId w = b.parameter("w", {8, 8}, normal(0.1), {"embed", "embed"});
+  const ValueId loss = b.cross_entropy(b.linear(b.embedding(table, ids), w), targets, 1.0);
+  const Graph graph = std::move(b).finish();
+  try {
+    differentiate(graph, loss);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("two parameters are named 'w'"));
+  }
+}
+
 TEST(Differentiate, EveryParameterHasAGradientOfItsType) {
   const Shared model = shared_weight();
   const TrainingGraph training = differentiate(model.graph, model.loss);
