@@ -99,7 +99,9 @@ Head::Head(Context& context, HeadConfig config, HeadEvents events)
       config_(std::move(config)),
       events_(std::move(events)),
       started_(clock_.now()),
-      store_(config_.state_directory, events_.on_warning),
+      store_(config_.state_directory, events_.on_warning,
+             config_.ends_with_machine ? StateStore::Survives::kEndOfProcess
+                                       : StateStore::Survives::kLossOfPower),
       runs_(store_),
       book_(clock_) {
   use_share(ThreadShare::kControl);

@@ -30,6 +30,8 @@ struct HeadConfig {
   Nanoseconds grace = std::chrono::seconds(60);
   /// What the state knows of hosts and meshes does not count: nothing of it lives.
   bool begins_anew = false;
+  /// The head ends with its machine, as the cluster of `weft run` does: its state is never synced.
+  bool ends_with_machine = false;
 };
 
 struct HeadEvents {

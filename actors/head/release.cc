@@ -102,7 +102,7 @@ task<void> Head::finish_release(MeshKey key) {
   const std::vector<Wakeup> waiters = std::move(mesh.waiters);
   meshes_.erase(key);
   store_.erase(StateStore::Table::kMeshes, key.text());
-  store_.sync();
+  store_.write();
   event(fmt::format("mesh {} (epoch {}) is released", key.name, key.epoch));
   for (const Wakeup& waiter : waiters) waiter.notify();
 }

@@ -96,8 +96,8 @@ class StateStore::Statement {
   int bound_ = 0;
 };
 
-StateStore::StateStore(const std::filesystem::path& directory, Warn warn)
-    : path_(directory / "head.db"), warn_(std::move(warn)) {
+StateStore::StateStore(const std::filesystem::path& directory, Warn warn, Survives most)
+    : path_(directory / "head.db"), most_(most), warn_(std::move(warn)) {
   try {
     open();
   } catch (const Error& error) {
@@ -141,8 +141,8 @@ void StateStore::open() {
   }
   // This head's alone, until it ends.
   execute("PRAGMA locking_mode=EXCLUSIVE");
+  execute(most_ == Survives::kLossOfPower ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
   execute("PRAGMA journal_mode=WAL");
-  execute("PRAGMA synchronous=FULL");
   check_version();
   execute("CREATE TABLE IF NOT EXISTS cluster (id TEXT NOT NULL, term INTEGER NOT NULL)");
   execute("CREATE TABLE IF NOT EXISTS mesh_epochs (mesh TEXT PRIMARY KEY, epoch INTEGER NOT NULL)");
@@ -232,8 +232,9 @@ void StateStore::failed(const Error& error) {
 void StateStore::save(Survives survives) {
   try {
     if (!open_) open();
-    execute(survives == Survives::kLossOfPower ? "PRAGMA synchronous=FULL"
-                                               : "PRAGMA synchronous=NORMAL");
+    if (most_ == Survives::kLossOfPower)
+      execute(survives == Survives::kLossOfPower ? "PRAGMA synchronous=FULL"
+                                                 : "PRAGMA synchronous=NORMAL");
     execute("BEGIN IMMEDIATE");
     write_rows();
     execute("COMMIT");
@@ -295,7 +296,7 @@ void StateStore::write_rows() {
 std::uint64_t StateStore::next_mesh_epoch(const std::string& mesh) {
   const std::uint64_t epoch = ++epochs_[mesh];
   unwritten_epochs_.insert(mesh);
-  save(Survives::kLossOfPower);
+  save(Survives::kEndOfProcess);
   return epoch;
 }
 

@@ -40,8 +40,12 @@ class StateStore {
   /// Told at most once a minute while the state cannot be written, and once when it can again.
   using Warn = std::function<void(const std::string&)>;
 
+  /// What a write outlives at least. Each sync to the disk takes milliseconds, or half a second.
+  enum class Survives { kEndOfProcess, kLossOfPower };
   /// Opens or creates it, and begins a new term. `directory` is created, for this user alone.
-  explicit StateStore(const std::filesystem::path& directory, Warn warn = {});
+  /// `most`: kEndOfProcess for a head that ends with its machine, as nothing is ever synced then.
+  explicit StateStore(const std::filesystem::path& directory, Warn warn = {},
+                      Survives most = Survives::kLossOfPower);
   ~StateStore();
   StateStore(const StateStore&) = delete;
   StateStore& operator=(const StateStore&) = delete;
@@ -49,7 +53,8 @@ class StateStore {
   const std::string& cluster_id() const { return cluster_id_; }
   std::uint64_t term() const { return term_; }
 
-  /// 1, 2, 3, ... for each name, across terms.
+  /// 1, 2, 3, ... for each name, across terms. To be followed by a put() and sync() before anybody
+  /// is told: after a loss of power it must not come again.
   std::uint64_t next_mesh_epoch(const std::string& mesh);
   /// What the head knows of hosts, owners, meshes or runs, by a name of its choice. Written with
   /// the next event, or by sync(). There in the next term.
@@ -61,6 +66,8 @@ class StateStore {
   void forget_rows();
   /// What was put and erased survives a loss of power from here on, unless the disk refuses.
   void sync() { save(Survives::kLossOfPower); }
+  /// What was put and erased survives the end of the process from here on.
+  void write() { save(Survives::kEndOfProcess); }
   void add_event(const ClusterEvent& event);
   /// Replaces what is known of the same mesh and epoch.
   void add_incident(const Incident& incident);
@@ -92,9 +99,7 @@ class StateStore {
   /// Once: what the file has is older than what is in memory.
   void read();
   void failed(const Error& error);
-  /// Writes what is not written yet, all or nothing. An epoch that was given away must not come
-  /// again; of events the last ones may go with the machine: each sync takes milliseconds.
-  enum class Survives { kEndOfProcess, kLossOfPower };
+  /// Writes what is not written yet, all or nothing.
   void save(Survives survives);
   void write_rows();
 
@@ -102,6 +107,7 @@ class StateStore {
     void operator()(sqlite3* database) const;
   };
   std::filesystem::path path_;
+  const Survives most_;
   std::unique_ptr<sqlite3, Close> database_;
   std::string cluster_id_;
   std::uint64_t term_ = 1;

@@ -465,6 +465,8 @@ int AppMain::serve_by_hand(const Drive& drive) {
       LocalCluster::Options options{own_executable(), hosts,           run.out, token,
                                     on_death,         config.log_level};
       options.caps_devices = config.cluster.memory != 0;
+      options.note = [](const std::string& text) { say(stderr, "{}\n", text); };
+      options.gives_up = [&interruption] { return interruption.requested(); };
       const LocalCluster local(*launcher, std::move(options));
       run.head = to_string(local.head());
       expected = hosts.size();

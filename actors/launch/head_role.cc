@@ -220,7 +220,9 @@ int serve_head(const HeadRole& role) {
                           }};
   system.host_made<Head>("head", [&](Context& context) {
     return std::make_unique<Head>(
-        context, HeadConfig{address, role.state_directory, role.grace, role.begins_anew}, events);
+        context,
+        HeadConfig{address, role.state_directory, role.grace, role.begins_anew, role.has_parent},
+        events);
   });
   system.every(kLookForAwayEvery,
                [&system] { system.named<Head>(system.self(), "head").tell<&Head::look>(); });

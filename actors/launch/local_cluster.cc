@@ -16,7 +16,7 @@ namespace weft::actors {
 namespace {
 
 constexpr const char* kHead = "head";
-constexpr auto kListensWithin = std::chrono::seconds(10);
+constexpr auto kNotedAfter = std::chrono::seconds(5);
 constexpr auto kReapedWithin = std::chrono::seconds(10);
 constexpr Nanoseconds kLookForEndEvery = std::chrono::milliseconds(500);
 constexpr auto kLookForAddressEvery = std::chrono::milliseconds(2);
@@ -120,15 +120,22 @@ void LocalCluster::start_head() {
   End& end = *ends_.at(kHead);
   end.pid = head_pid_;
   const SteadyClock clock;
-  const TimePoint give_up = clock.now() + kListensWithin;
+  const TimePoint began = clock.now();
+  bool noted = false;
   while (true) {
     if (const std::string text = said.read(); text.starts_with(kListensAt)) {
       head_ = Address::parse(text.substr(kListensAt.size()));
       return;
     }
-    if (clock.now() > give_up)
-      throw_error(ErrorCode::kDeadlineExceeded, "the head does not listen after 10 s; log: {}",
+    if (options_.gives_up && options_.gives_up())
+      throw_error(ErrorCode::kCancelled, "interrupted before the head listened; log: {}",
                   spec.log_file.string());
+    if (!noted && options_.note && clock.now() - began > kNotedAfter) {
+      options_.note(
+          fmt::format("waiting for the head to start; is the disk of {} slow? Its log: {}",
+                      (options_.directory / "state").string(), spec.log_file.string()));
+      noted = true;
+    }
     std::unique_lock lock(end.mutex);
     if (end.changed.wait_for(lock, kLookForAddressEvery,
                              [&] { return end.evidence.has_value(); })) {

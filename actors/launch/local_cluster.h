@@ -38,10 +38,14 @@ class LocalCluster final {
                                            std::vector<std::string> command)>
         wrap = {};
     bool caps_devices = false;  ///< Agents will cap the memory of their device processes.
+    /// Told, once, that the head takes long to start. May be empty.
+    std::function<void(const std::string&)> note = {};
+    /// Asked while the head starts: whether nobody wants it any more. May be empty.
+    std::function<bool()> gives_up = {};
   };
   /// Starts the head, waits until it listens, starts the agents; they join by themselves. Throws
-  /// Error(kPeerDied) with evidence when the head ends, kDeadlineExceeded when it does not listen
-  /// within ten seconds. The launcher must outlive this.
+  /// Error(kPeerDied) with evidence when the head ends, kCancelled when gives_up() says so. A slow
+  /// disk is no reason to end. The launcher must outlive this.
   LocalCluster(ProcessLauncher& launcher, Options options);
   ~LocalCluster();
   LocalCluster(const LocalCluster&) = delete;

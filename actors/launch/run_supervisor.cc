@@ -170,6 +170,8 @@ class RunSupervisor {
       LocalCluster::Options local{self,     run_.header.cluster.hosts, run_.out, token_,
                                   on_death, run_.header.log_level};
       local.caps_devices = run_.header.cluster.memory != 0;
+      local.note = [](const std::string& text) { say(stderr, "weft: {}\n", text); };
+      local.gives_up = [this] { return interruptions_ > 0; };
       local_.emplace(*launcher_, std::move(local));
       run_.head = to_string(local_->head());
     } else {

@@ -6,14 +6,32 @@
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <optional>
 #include <utility>
 
 #include "core/base/error.h"
 #include "tests/support/thrown_error.h"
+
+namespace {
+
+std::atomic<int> disk_syncs = 0;  // of this process, SQLite's too
+
+}  // namespace
+
+// In place of the C library's.
+extern "C" int fsync(int file) {
+  ++disk_syncs;
+  return static_cast<int>(::syscall(SYS_fsync, file));
+}
+extern "C" int fdatasync(int file) {
+  ++disk_syncs;
+  return static_cast<int>(::syscall(SYS_fdatasync, file));
+}
 
 namespace weft::actors {
 namespace {
@@ -67,6 +85,45 @@ TEST_F(StateStoreTest, WhatAnotherUserMayHaveMadeIsNoState) {
   std::filesystem::remove(open / "head.db");
   ASSERT_EQ(::chown(open.c_str(), 65534, 65534), 0);
   EXPECT_THAT(refusal(), HasSubstr("open belongs to another user"));
+}
+
+TEST_F(StateStoreTest, ANewEpochWithItsRowTakesOneSyncAndWhatFollowsNone) {
+  StateStore store(directory_);
+  const int before = disk_syncs;
+  EXPECT_EQ(store.next_mesh_epoch("front"), 1u);
+  store.put(StateStore::Table::kMeshes, "front 1", {std::byte{1}});
+  store.sync();
+  EXPECT_EQ(disk_syncs - before, 1);
+  store.put(StateStore::Table::kMeshes, "front 1", {std::byte{2}});
+  store.write();
+  store.add_event({5, "mesh front is up"});
+  EXPECT_EQ(disk_syncs - before, 1);
+}
+
+TEST_F(StateStoreTest, AHeadThatEndsWithItsMachineNeverSyncs) {
+  const int before = disk_syncs;
+  {
+    StateStore store(directory_, {}, StateStore::Survives::kEndOfProcess);
+    EXPECT_EQ(store.next_mesh_epoch("front"), 1u);
+    store.put(StateStore::Table::kMeshes, "front 1", {std::byte{1}});
+    store.sync();
+  }
+  EXPECT_EQ(disk_syncs, before);
+  // What it wrote outlives the process.
+  StateStore store(directory_, {}, StateStore::Survives::kEndOfProcess);
+  EXPECT_EQ(store.next_mesh_epoch("front"), 2u);
+  EXPECT_EQ(store.rows(StateStore::Table::kMeshes).size(), 1u);
+}
+
+TEST_F(StateStoreTest, ADamagedFileSaysWhatToDo) {
+  std::filesystem::create_directories(directory_);
+  std::ofstream(directory_ / "head.db") << std::string(5000, 'x');
+  const Error error = test::error_of([&] { StateStore store(directory_); });
+  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+  EXPECT_THAT(
+      error.message(),
+      ::testing::AllOf(::testing::HasSubstr((directory_ / "head.db").string()),
+                       ::testing::HasSubstr("is damaged"), ::testing::HasSubstr("--state")));
 }
 
 TEST_F(StateStoreTest, EventsAreNumberedAcrossTerms) {
