@@ -29,7 +29,6 @@
 #include "core/base/terminal.h"
 #include "core/base/thread.h"
 #include "core/base/unblocked_output.h"
-#include "core/base/utf8.h"
 #include "core/config/config_problem.h"
 #include "core/config/nearest.h"
 #include "core/crash/crash_report.h"
@@ -324,7 +323,7 @@ int AppMain::run(const Drive& drive) {
     // Lines about a file begin with their place.
     const bool placed = error.code() == ErrorCode::kInvalidConfig;
     const std::string who = placed ? "" : own_name() + ": ";
-    say(stderr, "{}\n", fitted_to(STDERR_FILENO, who + printable(error.message())));
+    say(stderr, "{}\n", fitted_to(STDERR_FILENO, who + error.message()));
     return usage ? 2 : 1;
   }
 }

@@ -24,7 +24,6 @@
 #include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
-#include "core/base/utf8.h"
 #include "core/base/version.h"
 #include "core/crash/crash_report.h"
 
@@ -567,7 +566,7 @@ int main(int argc, char** argv) {
                        error.code() == weft::ErrorCode::kInvalidArgument;
     const std::string who = error.code() == weft::ErrorCode::kInvalidConfig ? "" : "weft: ";
     weft::say(stderr, "{}\n",
-              weft::fitted_to(STDERR_FILENO, who + weft::printable(error.message())));
+              weft::fitted_to(STDERR_FILENO, who + error.message()));
     return usage ? 2 : 1;
   }
 }

@@ -139,8 +139,9 @@ void ProgressDisplay::step(const StepMetrics& m) {
 
 void ProgressDisplay::note(const std::string& text) {
   if (on_bar_) std::fputs("\r\x1b[K", screen_.out);
+  const std::string shown = printable(text);
   std::fprintf(screen_.out, "%s\n",
-               screen_.terminal ? wrap_lines(text, screen_.columns, 2).c_str() : text.c_str());
+               screen_.terminal ? wrap_lines(shown, screen_.columns, 2).c_str() : shown.c_str());
   std::fflush(screen_.out);
   on_bar_ = false;
 }

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/base/utf8.h"
+
 namespace weft {
 namespace {
 
@@ -105,7 +107,9 @@ std::string wrap_lines(const std::string& text, int columns, int hang) {
 }
 
 std::string fitted_to(int descriptor, const std::string& text, int hang) {
-  return ::isatty(descriptor) == 1 ? wrap_lines(text, terminal_at(descriptor).columns, hang) : text;
+  const std::string shown = printable(text);
+  return ::isatty(descriptor) == 1 ? wrap_lines(shown, terminal_at(descriptor).columns, hang)
+                                   : shown;
 }
 
 }  // namespace weft

@@ -72,6 +72,7 @@ TEST_F(TerminalTest, TextIsFittedToATerminalAndLeftWholeForAPipe) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   EXPECT_EQ(fitted_to(ends[1], text), text);
+  EXPECT_EQ(fitted_to(ends[1], "a \x1b[2J name\n"), "a \\x1b[2J name\n");
   ::close(ends[0]);
   ::close(ends[1]);
 }
