@@ -191,6 +191,7 @@ int serve_agent(const AgentRole& role) {
         to_string(role.head));
   options.io_share = ThreadShare::kControl;
   std::atomic<std::size_t> processes{0};  // of devices
+  std::atomic<bool> shut_down{false};     // by the head, which has told the owners
   System system(options);
   const Ear<HeadLink> ear;
   const auto gone = [ear](const ProcessRef& peer, const std::string& how) {
@@ -219,7 +220,6 @@ int serve_agent(const AgentRole& role) {
     system.named<Head>(head, "head").tell<&Head::owner_ended>(ended);
   };
   events.on_processes = [&processes](std::size_t count) { processes = count; };
-  std::atomic<bool> shut_down{false};  // by the head, which has told the owners
   events.on_shut_down = [&](const std::string& reason) {
     shut_down = true;
     end.set(0, reason);
