@@ -172,7 +172,8 @@ class SealedStream final : public Stream {
     return take_opened(into);
   }
 
-  /// For the rest of the record that has begun, and for more where the last read filled it all.
+  /// Makes room for the rest of the record that has begun, and for more where the last read filled
+  /// the buffer.
   void make_room() {
     if (begin_ == end_) begin_ = end_ = 0;
     std::uint32_t length = 0;
@@ -188,18 +189,18 @@ class SealedStream final : public Stream {
 
   const std::unique_ptr<Stream> inner_;
 
-  // Whoever writes.
+  // Used by the thread that writes.
   Direction sends_;
-  Buffer out_;              // one record
-  std::size_t sealed_ = 0;  // its bytes, 0: none
-  std::size_t sent_ = 0;    // of them
+  Buffer out_;              // holds one record
+  std::size_t sealed_ = 0;  // bytes of that record; 0: there is none
+  std::size_t sent_ = 0;    // bytes of it that have left
 
-  // The loop's thread.
+  // Used by the loop's thread.
   Direction receives_;
   Buffer in_;  // records from begin_ to end_
   std::size_t begin_ = 0, end_ = 0;
-  bool filled_ = false;                // by the last read
-  std::span<const std::byte> opened_;  // in in_, before begin_
+  bool filled_ = false;                // the last read did
+  std::span<const std::byte> opened_;  // part of in_, before begin_
   bool damaged_ = false;
 };
 

@@ -58,7 +58,7 @@ bool is_of_proc(int folder) {
   return ::fstatfs(folder, &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
 }
 
-/// Where a path leads: a folder, and a name in it that is no link of a file system.
+/// End of a path: a folder, and a name in it that is no link of a file system.
 struct Place {
   Handle folder;
   std::string name;

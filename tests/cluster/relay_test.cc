@@ -41,11 +41,11 @@ sockaddr_in loopback(std::uint16_t port) {
 class Relay final {
  public:
   struct Plan {
-    std::uint16_t port = 0;    ///< where it listens; 0: any
-    std::uint16_t target = 0;  ///< where it relays to
+    std::uint16_t port = 0;    ///< port of the relay; 0: any
+    std::uint16_t target = 0;  ///< port that it relays to
     fs::path transcript;       ///< keeps what passes
     std::string injected;      ///< a frame that is put in towards the dialler
-    int after_reads = 0;       ///< of what the acceptor says
+    int after_reads = 0;       ///< reads from the acceptor before that
     bool once = false;         ///< on the first connection alone
   };
   explicit Relay(const Plan& plan) : transcript_(plan.transcript) {
@@ -83,7 +83,8 @@ class Relay final {
   std::string heard() const { return read_file(transcript_); }
 
  private:
-  /// One direction. Frames that it can read get numbers of its own, so that others can be put in.
+  /// Relay of one direction. Frames that it can read get numbers of its own, so that others can be
+  /// put in.
   struct Way {
     int from, to;
     bool to_dialler;
@@ -167,7 +168,7 @@ std::uint16_t port_of(const std::string& address) {
   return static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1)));
 }
 
-/// Where a process listens.
+/// Port on which a process listens.
 std::uint16_t listening_port(pid_t pid) {
   std::set<std::string> sockets;
   for (const auto& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", pid))) {
@@ -244,7 +245,7 @@ TEST_F(RelayTest, BetweenAHostAndItsHeadItReadsNothingAndNothingOfItsIsDone) {
                      .once = true});
   auto& agent = processes.start("weft", join(relay.address(), "a"));
   agent.word_after("has joined cluster");
-  // What it puts in is found out, and the host comes back.
+  // The frame that it puts in is found out, and the host comes back.
   agent.word_after("somebody on the way");
   agent.word_after("is back after");
   ASSERT_EQ(processes.run("weft", {"token", "rotate", "--head", address}).wait(), 0);

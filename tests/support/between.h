@@ -21,7 +21,7 @@ namespace weft::test {
 class Between final {
  public:
   enum class Kind { kListens, kHasTls };
-  /// Who says something.
+  /// Side that says something.
   enum class From { kDialler, kAcceptor };
   /// Replaces what comes at once in one direction. `back` goes to its sender.
   using Change = std::function<void(std::string& bytes, std::string& back)>;
@@ -36,10 +36,10 @@ class Between final {
   ~Between() { loop_.stop(); }
   actors::Address address() const { return acceptor_->address(); }
 
-  /// What the side that dials, and the one that is dialled, have said; on all connections.
+  /// Bytes that the side that dials, or the one that is dialled, has said on all connections.
   std::string dialler_said() { return said(From::kDialler); }
   std::string acceptor_said() { return said(From::kAcceptor); }
-  /// For what comes from here on, on all connections.
+  /// Changes what comes from here on, on all connections.
   void change(From from, Change change) {
     loop_.run_and_wait([&] { changes_[index(from)] = std::move(change); });
   }
@@ -53,7 +53,7 @@ class Between final {
   using Stream = actors::Stream;
   static std::size_t index(From from) { return from == From::kDialler ? 0 : 1; }
 
-  /// One direction.
+  /// Relay of one direction.
   class Pipe final {
    public:
     Pipe(Between& between, From from, Stream& source, Stream& target)

@@ -1,4 +1,4 @@
-// By OpenSSL's functions of this one algorithm: its EVP functions bring 5 MiB of library along.
+// AES by OpenSSL's functions of this one algorithm. Its EVP functions bring 5 MiB of library along.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/aes.h>
 

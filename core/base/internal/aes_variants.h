@@ -22,7 +22,7 @@ struct Aes {
 };
 
 const Aes& aes_by_table();
-/// By the processor's own instructions; nullptr where this processor has none.
+/// AES by the processor's own instructions; nullptr where this processor has none.
 const Aes* aes_of_processor();
 
 }  // namespace weft
