@@ -130,8 +130,9 @@ void Handshake::seal() {
     return hmac_sha256(token(), label, {hello_, challenge_});
   };
   const Mac diallers = key("weft 3 key dialler"), acceptors = key("weft 3 key acceptor");
-  connection_->seal(side_ == Side::kDialler ? SealKeys{diallers, acceptors}
-                                            : SealKeys{acceptors, diallers});
+  const Aead::Cipher cipher = Aead::choose(self_.has_aes, other_.has_aes);
+  connection_->seal(side_ == Side::kDialler ? SealKeys{cipher, diallers, acceptors}
+                                            : SealKeys{cipher, acceptors, diallers});
 }
 
 Mac Handshake::proof_of(Side side) const {

@@ -32,7 +32,8 @@ namespace weft::actors {
 /// good for this connection and this direction only, and not for somebody between two connections.
 /// The token itself never travels. While a token is being replaced, both sides use one that both
 /// know: the introductions say which. The keys are HMACs of the same token and introductions under
-/// labels of their own, one for each direction, so that no key is a value that travels.
+/// labels of their own, one for each direction, so that no key is a value that travels. The
+/// introductions say which ciphers both can do.
 ///
 /// Who speaks plain text where TLS is due is told so at Hello, and proves nothing.
 ///

@@ -17,6 +17,7 @@ struct Process {
   minor @8 :UInt8;     # of the protocol; both sides use the lower one
   nonce @9 :Data;      # 32 random bytes, of this connection
   tokenId @10 :UInt64; # which token it proves; 0: its cluster's
+  hasAes @11 :Bool;    # its processor has AES instructions: where both have them, AES-256-GCM encrypts
 }
 
 struct InterfaceVersion {

@@ -126,6 +126,7 @@ void fill_introduction(wire::Process::Builder to, const Introduction& from) {
   to.setMinor(from.minor);
   to.setNonce(data_of(from.nonce));
   to.setTokenId(from.token_id);
+  to.setHasAes(from.has_aes);
   auto list = to.initInterfaces(static_cast<unsigned>(from.interfaces.size()));
   for (unsigned i = 0; i < list.size(); ++i) {
     list[i].setName(text_of(from.interfaces[i].name));
@@ -144,6 +145,7 @@ Introduction read_introduction(wire::Process::Reader from) {
   to.binary_hash = string_of(from.getBinaryHash());
   to.minor = from.getMinor();
   to.token_id = from.getTokenId();
+  to.has_aes = from.getHasAes();
   if (to.process.id.value() == 0) throw_error(ErrorCode::kDataLoss, "a process without an id");
   if (from.getNonce().size() != to.nonce.size())
     throw_error(ErrorCode::kDataLoss, "a nonce of {} bytes instead of {}", from.getNonce().size(),
@@ -158,7 +160,7 @@ Introduction read_introduction(wire::Process::Reader from) {
 }  // namespace
 
 void encode_hello(const Introduction& introduction, const ByteSink& sink) {
-  build<wire::Hello>(introduction_words(introduction) + 1, sink, [&](wire::Hello::Builder to) {
+  build<wire::Hello>(introduction_words(introduction) + 2, sink, [&](wire::Hello::Builder to) {
     fill_introduction(to.initProcess(), introduction);
     to.setWanted(introduction.wanted.process.value());
     to.setWantsHead(introduction.wanted.head);

@@ -63,6 +63,8 @@ struct Introduction {
   std::array<std::byte, 32> nonce{};
   /// Which token the proof is made with (see TokenRing); 0: that of its cluster.
   std::uint64_t token_id = 0;
+  /// Its processor has AES instructions; see Aead::choose().
+  bool has_aes = false;
   friend bool operator==(const Introduction&, const Introduction&) = default;
 };
 

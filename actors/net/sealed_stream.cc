@@ -14,7 +14,7 @@ namespace weft::actors {
 namespace {
 
 constexpr std::size_t kLengthBytes = 4;
-constexpr std::size_t kOverhead = kLengthBytes + sizeof(AesGcm::Tag);
+constexpr std::size_t kOverhead = kLengthBytes + sizeof(Aead::Tag);
 constexpr std::size_t kMaxRecord = kMaxSealed + kOverhead;
 constexpr std::size_t kFirstBuffer = 4096;
 constexpr std::string_view kNextKey = "weft 3 next key";
@@ -22,39 +22,40 @@ constexpr std::string_view kNextKey = "weft 3 next key";
 /// The cipher of one direction. One thread at a time.
 class Direction final {
  public:
-  Direction(const AesGcm::Key& key, std::uint64_t seals_per_key)
-      : key_(key), seals_per_key_(seals_per_key), cipher_(key) {}
+  Direction(Aead::Cipher cipher, const Aead::Key& key, std::uint64_t seals_per_key)
+      : cipher_(cipher), key_(key), seals_per_key_(seals_per_key), aead_(cipher, key) {}
 
   void seal(std::span<const std::byte> plain, std::byte* record) {
     const auto length = static_cast<std::uint32_t>(plain.size());
     std::memcpy(record, &length, kLengthBytes);
-    const AesGcm::Tag tag =
-        cipher_.seal(next_nonce(), {record, kLengthBytes}, plain, record + kLengthBytes);
+    const Aead::Tag tag =
+        aead_.seal(next_nonce(), {record, kLengthBytes}, plain, record + kLengthBytes);
     std::memcpy(record + kLengthBytes + plain.size(), tag.data(), tag.size());
   }
   /// `record` with its length and tag.
   bool open(std::span<const std::byte> record, std::byte* plain) {
-    AesGcm::Tag tag;
+    Aead::Tag tag;
     std::memcpy(tag.data(), &record[record.size() - tag.size()], tag.size());
-    return cipher_.open(next_nonce(), record.first(kLengthBytes),
-                        record.subspan(kLengthBytes, record.size() - kOverhead), tag, plain);
+    return aead_.open(next_nonce(), record.first(kLengthBytes),
+                      record.subspan(kLengthBytes, record.size() - kOverhead), tag, plain);
   }
 
  private:
-  AesGcm::Nonce next_nonce() {
+  Aead::Nonce next_nonce() {
     if (number_ != 0 && number_ % seals_per_key_ == 0) {
       key_ = hmac_sha256(key_, std::as_bytes(std::span(kNextKey)));
-      cipher_ = AesGcm(key_);
+      aead_ = Aead(cipher_, key_);
     }
-    AesGcm::Nonce nonce{};
+    Aead::Nonce nonce{};
     std::memcpy(nonce.data(), &number_, sizeof number_);
     ++number_;
     return nonce;
   }
 
-  AesGcm::Key key_;
+  const Aead::Cipher cipher_;
+  Aead::Key key_;
   const std::uint64_t seals_per_key_;
-  AesGcm cipher_;
+  Aead aead_;
   std::uint64_t number_ = 0;
 };
 
@@ -83,8 +84,8 @@ class SealedStream final : public Stream {
   SealedStream(std::unique_ptr<Stream> inner, const SealKeys& keys,
                std::span<const std::byte> arrived, std::uint64_t seals_per_key)
       : inner_(std::move(inner)),
-        sends_(keys.sends, seals_per_key),
-        receives_(keys.receives, seals_per_key),
+        sends_(keys.cipher, keys.sends, seals_per_key),
+        receives_(keys.cipher, keys.receives, seals_per_key),
         end_(arrived.size()) {
     WEFT_CHECK(arrived.size() <= kMaxRecord);
     in_.reserve(arrived.size(), 0);

@@ -6,19 +6,20 @@
 #include <span>
 
 #include "actors/net/network.h"
-#include "core/base/aes_gcm.h"
+#include "core/base/aead.h"
 
 namespace weft::actors {
 
-/// Keys of a connection, one for each direction, as one of its ends uses them.
+/// Cipher and keys of a connection, a key for each direction, as one of its ends uses them.
 struct SealKeys {
-  AesGcm::Key sends{};
-  AesGcm::Key receives{};
+  Aead::Cipher cipher = Aead::Cipher::kChaCha20Poly1305;
+  Aead::Key sends{};
+  Aead::Key receives{};
 };
 
 /// Most plain bytes of one record.
 inline constexpr std::size_t kMaxSealed = std::size_t{64} << 10;
-/// Records after which a direction takes its next key: 64 GiB at most, where AES-GCM is still far
+/// Records after which a direction takes its next key: 64 GiB at most, where AES-256-GCM is still far
 /// from the amount that it may encrypt with one (RFC 8446, 5.5).
 inline constexpr std::uint64_t kSealsPerKey = std::uint64_t{1} << 20;
 

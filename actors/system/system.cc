@@ -6,6 +6,7 @@
 #include <span>
 
 #include "actors/system/internal/runtime.h"
+#include "core/base/aead.h"
 #include "core/base/platform.h"
 #include "core/base/thread.h"
 
@@ -140,6 +141,7 @@ System::Impl::Impl(System& system, SystemOptions system_options)
   self.pid = weft::process_id();
   self.binary_name = options.binary_name;
   self.binary_hash = options.binary_hash;
+  self.has_aes = Aead::has_aes();
   local->open();
   loop.post([] { set_on_actor_thread(); });  // nor must the I/O thread wait when it calls
   deadline_timer = std::make_unique<Timer>(loop);

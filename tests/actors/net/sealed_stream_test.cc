@@ -25,8 +25,9 @@ Bytes pattern(std::size_t size, std::size_t seed = 0) {
   return bytes;
 }
 
-const SealKeys kOneSide = {{std::byte{1}}, {std::byte{2}}};
-const SealKeys kOtherSide = {{std::byte{2}}, {std::byte{1}}};
+const Aead::Cipher kCipher = Aead::choose(Aead::has_aes(), Aead::has_aes());
+const SealKeys kOneSide = {kCipher, {std::byte{1}}, {std::byte{2}}};
+const SealKeys kOtherSide = {kCipher, {std::byte{2}}, {std::byte{1}}};
 
 /// A sealed stream, and what is read from it until there is an error.
 class End final {
@@ -154,6 +155,16 @@ TEST(SealedStream, WhatIsRepeatedLeftOutReorderedOrPutInEndsIt) {
 TEST(SealedStream, WhatIsSentBackToItsSenderEndsIt) {
   End one(kOneSide);
   expect_damage(kOneSide, {one.write(pattern(24))}, {});
+}
+
+TEST(SealedStream, AProcessorWithoutAesSpeaksToOneThatHasIt) {
+  SealKeys one = kOneSide, other = kOtherSide;
+  one.cipher = other.cipher = Aead::choose(true, false);
+  End sender(one), receiver(other);
+  receiver.begin();
+  receiver.socket().bring(sender.write(pattern(70'000)));
+  EXPECT_EQ(receiver.heard, pattern(70'000));
+  if (kCipher != one.cipher) expect_damage(kOtherSide, {End(one).write(pattern(24))}, {});
 }
 
 TEST(SealedStream, OtherKeysEndIt) {
