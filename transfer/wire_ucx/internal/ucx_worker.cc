@@ -1,6 +1,7 @@
 #include "transfer/wire_ucx/internal/ucx_worker.h"
 
 #include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,12 +10,14 @@
 #include <csignal>
 #include <cstdarg>
 #include <cstdlib>
+#include <filesystem>
 #include <mutex>
 
 #include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "transfer/wire_ucx/internal/network_text.h"
 
+#include <ucs/async/async_fwd.h>
 #include <ucs/debug/debug.h>
 #include <ucs/debug/log_def.h>
 
@@ -31,8 +34,6 @@ namespace weft::transfer {
 namespace {
 
 constexpr int kProgressRounds = 64;
-/// Descriptor numbers that older workers may have spoiled: one for each port of a process.
-constexpr int kMostStaleNumbers = 64;
 
 ucs_log_func_rc_t swallow(const char*, unsigned, const char*, ucs_log_level_t level,
                           const ucs_log_component_config_t*, const char*, va_list) {
@@ -89,19 +90,34 @@ ucp_context_h make_context(Transports transports, const std::string& interfaces)
   return context;
 }
 
-/// Creates a worker, also where an older one has left handlers of descriptors that are closed.
-///
-/// When a process has no descriptor left for a stranger's connection, UCX 1.13 closes the worker's
-/// port and does not remove the handler. The next port that gets the descriptor's number is refused
-/// (UCS_ERR_ALREADY_EXISTS). This function takes such numbers meanwhile.
-ucs_status_t create_worker(ucp_context_h context, const ucp_worker_params_t& params,
-                           ucp_worker_h& worker) {
-  ucs_status_t status = UCS_ERR_ALREADY_EXISTS;
-  for (int taken = 0; status == UCS_ERR_ALREADY_EXISTS && taken <= kMostStaleNumbers; ++taken) {
-    const DescriptorReserve numbers(taken);
-    status = ucp_worker_create(context, &params, &worker);
+/// Sockets at which this process listens.
+std::vector<ListeningSocket> listening_sockets() {
+  std::vector<ListeningSocket> found;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", failed), end;
+       !failed && entry != end; entry.increment(failed)) {
+    const int fd = std::atoi(entry->path().filename().c_str());
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    struct stat about = {};
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0 &&
+        ::fstat(fd, &about) == 0)
+      found.push_back({fd, about.st_ino});
   }
-  return status;
+  return found;
+}
+
+/// Takes UCX's handlers of ports away that are closed.
+///
+/// When a process has no descriptor left for a stranger's connection, UCX 1.13 closes the port, and
+/// forgets the handler of its descriptor. It would refuse the next port of that number
+/// (UCS_ERR_ALREADY_EXISTS), for the life of the process.
+void remove_stale_handlers(const std::vector<ListeningSocket>& ports) {
+  for (const ListeningSocket& port : ports) {
+    struct stat about = {};
+    if (::fstat(port.fd, &about) != 0 || about.st_ino != port.inode)
+      ucs_async_remove_handler(port.fd, 1);
+  }
 }
 
 }  // namespace
@@ -121,7 +137,10 @@ UcxWorker::UcxWorker(Transports transports, const std::string& interfaces,
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   try {
-    check_ucs(create_worker(context_, params, worker_), "creating a UCX worker");
+    const std::vector<ListeningSocket> before = listening_sockets();
+    check_ucs(ucp_worker_create(context_, &params, &worker_), "creating a UCX worker");
+    for (const ListeningSocket& port : listening_sockets())
+      if (std::ranges::find(before, port) == before.end()) ports_.push_back(port);
     ucp_am_handler_param_t am = {};
     am.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                     UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
@@ -146,6 +165,7 @@ UcxWorker::UcxWorker(Transports transports, const std::string& interfaces,
 
 UcxWorker::~UcxWorker() {
   for (void* request : closing_) ucp_request_free(request);
+  remove_stale_handlers(ports_);
   ucp_worker_destroy(worker_);
   ucp_cleanup(context_);
 }

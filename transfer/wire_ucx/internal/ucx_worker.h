@@ -3,6 +3,7 @@
 #include <ucp/api/ucp.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,13 @@ enum class Transports { kTcp, kSharedMemory };
 
 /// Turns a failed UCX call into Error(kUnavailable) "<doing>: <UCX's words>".
 void check_ucs(ucs_status_t status, const char* doing);
+
+/// Socket at which a process listens. A value.
+struct ListeningSocket {
+  int fd = -1;
+  std::uint64_t inode = 0;
+  friend bool operator==(const ListeningSocket&, const ListeningSocket&) = default;
+};
 
 /// One UCP context with one worker, restricted to a set of transports. Owner: UcxWire. One thread
 /// at a time.
@@ -55,6 +63,7 @@ class UcxWorker final {
   int event_fd_ = -1;
   std::vector<std::byte> address_;
   std::vector<void*> closing_;
+  std::vector<ListeningSocket> ports_;  ///< At which UCX listens for this worker.
 };
 
 }  // namespace weft::transfer
