@@ -57,6 +57,7 @@ void print_next_steps(const std::string& asked, const actors::Address& bound,
     if (is_wildcard_address(bound.host))
       say(stdout, "  reached at {} ({})\n", reached.back(), address.interface);
   }
+  if (reached.empty()) reached.push_back(to_string(bound));  // no interface is up
   if (only_loopback) say_loopback_only(asked, bound, own);
   say(stdout,
       "Its token is in {}. Commands of this user on this machine find it by the port;\n"
