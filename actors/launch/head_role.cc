@@ -17,7 +17,6 @@
 #include "actors/launch/token.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/system/system.h"
-#include "core/base/terminal.h"
 #include "core/base/unblocked_output.h"
 
 namespace weft::actors {
@@ -152,7 +151,7 @@ class HeadSignals final {
 };
 
 /// Of a head that leaves hosts and runs to the next one.
-void say_who_waits(System& system, const HeadRole& role, const Address& address) {
+void say_who_waits(System& system, const HeadRole& role, const Address& address, const Log& log) {
   ClusterStatus status;
   try {
     status = system.named<Head>(system.self(), "head")
@@ -166,12 +165,13 @@ void say_who_waits(System& system, const HeadRole& role, const Address& address)
   std::vector<std::string> who;
   for (const HostStatus& host : status.hosts) who.push_back("host " + host.offer.name);
   for (const RunStatus& run : status.runs) who.push_back(run.name);
-  say(stdout,
-      "{} {} {:.0f} s for the next head; what runs goes on.\n"
-      "  start it   weft head --listen {} --state {}\n"
-      "  end all    weft stop --head {}, when it runs\n",
+  log.info(
+      "{} {} {:.0f} s for the next head, and what runs goes on. Start it with: weft head "
+      "--listen {} --state {}",
       fmt::join(who, ", "), who.size() == 1 ? "waits" : "wait", in_seconds(role.grace),
-      to_string(address), role.state_directory, to_string(address));
+      to_string(address), role.state_directory);
+  log.info("to end the cluster and its runs: weft stop --head {}, while a head runs",
+           to_string(address));
 }
 
 }  // namespace
@@ -236,7 +236,7 @@ int serve_head(const HeadRole& role) {
                           : tls_library().certificate_sha256(options.identity.certificate));
   if (!role.said.empty()) leave_last_words(role.said, std::string(kListensAt) + to_string(address));
   const auto reason = end.wait();
-  if (signals.leaves_the_rest()) say_who_waits(system, role, address);
+  if (signals.leaves_the_rest()) say_who_waits(system, role, address, log);
   log.info("head ends: {}", reason.text);
   system.note_end(reason.text);
   return reason.status;
