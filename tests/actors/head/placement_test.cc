@@ -116,5 +116,24 @@ TEST(Placement, TwoHostsOfOneNameAreRefused) {
   EXPECT_NO_THROW(placement.add_host("a", 1));
 }
 
+TEST(Placement, NothingNewGoesToAHostThatLeaves) {
+  Placement placement;
+  placement.add_host("a", 2);
+  placement.add_host("b", 2);
+  placement.set_leaving("a");
+  MeshRequest request;
+  request.mesh = "front";
+  request.shape = {{"x", 2}};
+  for (const HostDevice& place : placement.find_places(request)) EXPECT_EQ(place.host, "b");
+  request.hosts = {"a"};
+  try {
+    (void)placement.find_places(request);
+    FAIL() << "it was placed there";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+    EXPECT_NE(error.message().find("'a', which leaves the cluster"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace weft::actors

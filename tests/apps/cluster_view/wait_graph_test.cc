@@ -133,5 +133,16 @@ TEST(WaitGraph, WhoDoesNotAnswerIsNamedWithWhatOthersSee) {
               HasSubstr("everybody waits for front[x=1], which waits for nobody: no deadlock"));
 }
 
+TEST(WaitGraph, AProcessThatEndsIsNamedThoughNobodyWaitsForIt) {
+  ProcessSurvey ends;
+  ends.process = process(1);
+  ends.ending = "ends, for 3.0 s so far: stopped by SIGTERM";
+  NamedProcess name{ProcessId(1), "front[x=1]", "a device 0, pid 9"};
+  const WaitGraph graph = WaitGraph::of({driver(), ends}, {driver_name(), name});
+  EXPECT_THAT(to_text(graph, std::nullopt),
+              HasSubstr("front[x=1] (a device 0, pid 9)\n  ends, for 3.0 s so far: stopped by "
+                        "SIGTERM\n"));
+}
+
 }  // namespace
 }  // namespace weft::apps
