@@ -54,7 +54,7 @@ TEST(BenchResult, TableAndPictureNameEveryStrategy) {
   EXPECT_THAT(
       to_table(results),
       HasSubstr("  slow        8000.0   8000.0   8000.0   0.237     1.000    1.010    0.50"));
-  EXPECT_THAT(draw_ratios(results, "Title").str(),
+  EXPECT_THAT(draw_ratios(results, "Title")->str(),
               ::testing::AllOf(HasSubstr("Title"), HasSubstr("one, slow: 0.237")));
 }
 
@@ -67,7 +67,7 @@ TEST(BenchResult, WhatWasPlannedOnlyHasAForecastAndNoTimes) {
   EXPECT_DOUBLE_EQ(json["cases"][1]["forecast"], 0.5);
   EXPECT_FALSE(json["cases"][1].contains("seconds"));
   EXPECT_TRUE(json["cases"][0]["times_as_fast_as"].empty());
-  EXPECT_THAT(draw_ratios(results, "Title").str(), ::testing::Not(HasSubstr("planned")));
+  EXPECT_THAT(draw_ratios(results, "Title")->str(), ::testing::Not(HasSubstr("planned")));
 }
 
 TEST(BenchResult, SummaryHasARowPerCaseWithTheBestOther) {
