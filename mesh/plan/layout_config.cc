@@ -170,6 +170,7 @@ void parse_stages(const ConfigNode& node, LayoutConfig& layout) {
     stage.finish();
     layout.stages.push_back(config);
   }
+  if (node.outlines()) return;
   if (layout.stages.empty())
     node.fail("there must be at least one stage, for example {mesh: front, layers: 2}");
   for (std::size_t i = 0; i < used.size(); ++i) {
