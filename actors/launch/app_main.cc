@@ -251,8 +251,9 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, AppRu
   const Ear<Cluster>::Open open(ear, cluster);
   std::vector<std::string> names;
   if (!run.config.empty()) names = config.recovery.without_spares(config.cluster.hosts);
-  // One that is started again goes on with what is left.
-  if (run.restart == 0)
+  // `weft run` has seen all hosts. A run that recovers goes on with those that are left, from its
+  // first moment on.
+  if (!cluster_options.description.restarts)
     cluster.wait_for_hosts(names, names.empty() ? hosts : names.size(), kHostsWithin);
   interruption.doing("", IfInterrupted::kFinishes);
   CleanUpLimit limit(system, cluster, interruption);
