@@ -35,7 +35,7 @@ bool results_in(const fs::path& path) {
   for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename();
     if (name == kLockFile || name == "logs" || name == "events.jsonl" || name == "run.yaml" ||
-        name == "inputs")
+        name == "inputs" || name == "state")
       continue;
     std::error_code unreadable;
     if (!fs::is_empty(entry.path(), unreadable)) return true;

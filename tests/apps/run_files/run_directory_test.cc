@@ -59,6 +59,10 @@ TEST_F(RunDirectoryTest, ARunThatFailedAtItsStartDoesNotTakeTheNameOfResults) {
     EXPECT_EQ(failed.moved_aside(), root_ / "a.1");
     write(failed.logs() / "head.log", "no host has joined");
     write(failed.path() / "events.jsonl", "{}");
+    write(failed.config(), "name: a");
+    fs::create_directories(failed.inputs() / "1");
+    fs::create_directories(failed.path() / "state");
+    write(failed.path() / "state" / "head.db", "of the run's own head");
     EXPECT_FALSE(failed.has_results());
     EXPECT_EQ(failed.give_back(), root_ / "a.failed");
   }
