@@ -127,6 +127,13 @@ TEST(RecoveryConfig, ReportsAllProblemsAtOnce) {
       "f:5:3: unknown key 'copyevery' in recovery; did you mean 'copy_every'?");
 }
 
+TEST(RunHeader, AnAppWhoseNameIsTooLongDoesNotExist) {
+  const std::string path = "/" + std::string(300, 'a');
+  const auto document = ConfigDocument::parse("name: x\napp: " + path + "\nmodel: {}\n", "f", {});
+  EXPECT_THAT(error_of([&] { parse_run_header(document, program_directory()); }),
+              HasSubstr("f:2:6: app: there is no executable /aaa"));
+}
+
 TEST(RunHeader, FindsTheAppBesideTheProgramAndSaysWhenItIsMissing) {
   const auto document =
       ConfigDocument::parse("name: x\napp: test_actors_lunch\nmodel: {}\n", "f", {});

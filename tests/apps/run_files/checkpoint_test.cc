@@ -12,10 +12,12 @@
 #include <sstream>
 
 #include "apps/run_files/branch.h"
+#include "apps/run_files/metrics.h"
 #include "apps/run_files/safetensors.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::apps {
 namespace {
@@ -73,6 +75,19 @@ TEST_F(CheckpointTest, AFileSystemWithoutLinksGetsAFileThatNamesTheLatest) {
   // A link takes the file's place where there are links again.
   CheckpointStore(root_, 2).write(at_step(9));
   EXPECT_EQ(fs::read_symlink(root_ / "latest"), "step-00000009");
+}
+
+TEST_F(CheckpointTest, DamagedFilesSayWhatToDoInPlainWords) {
+  const fs::path written = CheckpointStore(root_, 2).write(at_step(7));
+  std::ofstream(written / "checkpoint.json") << "{\"format\": 1, \"files\": 7}";
+  const std::string description = test::error_of([&] { read_checkpoint(written); }).message();
+  EXPECT_THAT(description, HasSubstr("resume from an older checkpoint"));
+  EXPECT_THAT(description, testing::Not(HasSubstr("json.exception")));
+  std::ofstream(root_ / "metrics.jsonl") << "{\"step\":1,\"loss\":2}\nx\n";
+  const std::string metrics =
+      test::error_of([&] { read_metrics(root_ / "metrics.jsonl"); }).message();
+  EXPECT_THAT(metrics, testing::AllOf(HasSubstr("metrics.jsonl:"), HasSubstr("remove the line")));
+  EXPECT_THAT(metrics, testing::Not(HasSubstr("json.exception")));
 }
 
 TEST_F(CheckpointTest, KeepsTheNewestFew) {

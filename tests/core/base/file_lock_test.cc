@@ -1,6 +1,10 @@
 #include "core/base/file_lock.h"
 
+#include <errno.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <optional>
@@ -10,8 +14,36 @@
 #include "core/base/error.h"
 #include "tests/support/scratch_folder.h"
 
+namespace {
+
+int failing_flock = 0;  // errno that flock() fails with; 0: it does what it should
+
+}  // namespace
+
+// In place of the C library's.
+extern "C" int flock(int file, int operation) noexcept {
+  if (failing_flock != 0) {
+    errno = failing_flock;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_flock, file, operation));
+}
+
 namespace weft {
 namespace {
+
+TEST(FileLock, AFileSystemWithoutLocksIsNamedWithARemedy) {
+  const test::ScratchFolder folder;
+  failing_flock = ENOLCK;
+  try {
+    (void)FileLock::try_take(folder.path() / "lock");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("has no locks"), std::string::npos);
+    EXPECT_NE(error.message().find("rpc.statd"), std::string::npos);
+  }
+  failing_flock = 0;
+}
 
 TEST(FileLock, OneHasItAtATime) {
   const test::ScratchFolder folder;
