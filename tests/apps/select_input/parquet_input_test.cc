@@ -120,6 +120,14 @@ TEST_F(ParquetInputTest, NumbersMayBeOfOtherTypes) {
   EXPECT_EQ(RowPlaces(half.places()).at(1).id, RowId(std::int64_t{1}));
 }
 
+TEST_F(ParquetInputTest, IdsMayBeEncodedByADictionary) {
+  const PreparedInput made = prepare({.path = file("categories.parquet"), .vector = "v"});
+  EXPECT_TRUE(made.has_ids);
+  RowPlaces places(made.places());
+  EXPECT_EQ(places.at(0).id, RowId("b"));
+  EXPECT_EQ(places.at(2).id, RowId("c"));
+}
+
 TEST_F(ParquetInputTest, NeighboursBecomeRowsWithSimilaritiesGivenOrMade) {
   const std::vector<std::int64_t> rows = {1, 2, 0, -1, 0, -1, -1, -1};
   const PreparedInput given = prepare({.path = file("sound.parquet"), .neighbours = "edges"});
