@@ -106,7 +106,7 @@ PointStore::PointStore(std::filesystem::path folder) : folder_(std::move(folder)
     edges_ = index.at("directed_edges").get<std::uint64_t>();
   } catch (const nlohmann::json::exception&) {
     throw_error(ErrorCode::kDataLoss,
-                "{} does not describe points, so it is damaged; remove it to make it anew",
+                "{} is damaged: it does not describe points; remove it to make it anew",
                 path.string());
   }
   if (layout_.points == 0 || layout_.points > std::uint64_t{1} << 32 || layout_.shards == 0)

@@ -97,8 +97,8 @@ TEST(ScheduleText, WhatIsWrittenReadsBackAsTheSame) {
   EXPECT_EQ(write_schedule(read_schedule(rows, "file").schedule, {}, ScheduleHeader::kNone), rows);
 }
 
-TEST(ScheduleText, EmptyRowBetweenOthersIsAnActorThatDoesNothing) {
-  const Schedule schedule = read_schedule("0F0,0B0\n\n1F0,1B0\n\n\n", "x").schedule;
+TEST(ScheduleText, ARowOfBlankCellsIsAnActorThatDoesNothing) {
+  const Schedule schedule = read_schedule("0F0,0B0\n,\n1F0,1B0\n\n\n", "x").schedule;
   EXPECT_EQ(schedule.actors.size(), 3u);
   EXPECT_THAT(schedule.actor_of_stage, ElementsAre(0, 2));
 }
