@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <string.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -313,7 +316,8 @@ TEST_F(Recovery, DeathsOfDevicesDriversAndHeadsAreOneCount) {
 TEST_F(Recovery, WhereNothingCanStartAnyMoreTheRunEndsWithTheCause) {
   auto& run = processes_.start("weft", run_into("out", {"training.steps=1000000"}));
   ASSERT_TRUE(has_steps("out", 3)) << run.text();
-  fs::rename(path("out"), path("moved"));
+  fs::rename(path("out/logs"), path("moved"));
+  std::ofstream(path("out/logs")) << "a file, where nobody can make a folder";
   ::kill(process_with("--label back[data=0"), SIGKILL);
   EXPECT_EQ(run.wait(), 1);
   EXPECT_THAT(run.text(),
