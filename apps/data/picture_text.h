@@ -7,7 +7,7 @@
 
 namespace weft::apps {
 
-// Words on pictures: captions and legends, in letters of 5 x 7 pixels.
+// Words on pictures: captions and legends, in letters of 5 x 8 pixels.
 
 /// Height of a line, and width of a letter, with the space after it. In pixels.
 inline constexpr int kLineHeight = 10;
