@@ -33,10 +33,11 @@ struct ScheduleText {
 ///   0F0,0F1,,3I0,(0F2;3B1)OVERLAP_F_B,3W0
 ///   1F0,...
 ///
-/// Blank cells are idle time and are dropped; a blank line is no row. Quotes around cells and a byte
-/// order mark, which spreadsheets write, mean nothing. Lines that start with # are optional: without them
-/// the schedule is called `source`, a stage lies on the actor in whose row it stands, and other #
-/// lines are comments. Throws Error(kInvalidConfig) that begins with "source:line:column:".
+/// Blank cells are idle time and are dropped; a blank line is no row. Quotes around cells and a
+/// byte order mark, which spreadsheets write, mean nothing. Lines that start with # are optional:
+/// without them the schedule is called `source`, a stage lies on the actor in whose row it stands,
+/// and other # lines are comments. Throws Error(kInvalidConfig) that begins with
+/// "source:line:column:".
 ScheduleText read_schedule(std::string_view text, const std::string& source,
                            ActionSpelling spelling = ActionSpelling::kDetect);
 

@@ -251,8 +251,9 @@ TEST_F(PrepareInputTest, TextsAreCutIntoPartsWithPlaces) {
   EXPECT_EQ(texts_of_rows(input, made, {1, 4}).at(4), alike);
 
   write_text("docs/e.txt", std::string("a\0b", 3));
-  EXPECT_THAT(refusal(input).message(), AllOf(HasSubstr("e.txt is not a text in UTF-8: byte 1 is zero"),
-                                              HasSubstr("leave it out")));
+  EXPECT_THAT(
+      refusal(input).message(),
+      AllOf(HasSubstr("e.txt is not a text in UTF-8: byte 1 is zero"), HasSubstr("leave it out")));
   fs::remove(root_ / "docs/e.txt");
   fs::resize_file(root_ / "docs/d.txt.gz", 30);
   EXPECT_THAT(refusal(input).message(), HasSubstr("d.txt.gz is damaged or cut off"));
