@@ -289,12 +289,20 @@ void Head::let_go(const std::string& name) {
   orderly.known = true;
   orderly.pid = host.offer.pid;
   const ProcessId owner = context_.caller().id;
-  for (auto& [key, mesh] : meshes_)
+  for (auto& [key, mesh] : meshes_) {
+    if (mesh.owner != owner || mesh.ending) continue;
+    std::vector<std::uint32_t> ranks;
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
-      if (mesh.owner == owner && mesh.places[rank].host == name && !mesh.lost.contains(rank) &&
-          !mesh.ending)
-        fail(key, mesh, rank, orderly,
-             fmt::format("its agent (pid {}) leaves: {}", host.offer.pid, *host.leaving), false);
+      if (mesh.places[rank].host == name && !mesh.lost.contains(rank)) ranks.push_back(rank);
+    for (const std::uint32_t rank : ranks)
+      fail(key, mesh, rank, orderly,
+           fmt::format("its agent (pid {}) leaves: {}", host.offer.pid, *host.leaving), false);
+    // Others may take their place late, or never; the agent waits for their end.
+    if (!ranks.empty())
+      context_.system()
+          .named<Agent>(host.agent, "agent")
+          .tell<&Agent::stop_mesh>(key, true, store_.term(), ranks);
+  }
 }
 
 void Head::leave(const std::string& why) {

@@ -189,7 +189,7 @@ class Matching final {
                                      : fmt::format("{} used by mesh {}", devices, user));
       text += fmt::format("\n  {}: {}", host.name,
                           host.answers ? fmt::format("{}", fmt::join(parts, ", "))
-                                       : std::string("does not answer"));
+                                       : std::string("does not answer, or leaves the cluster"));
     }
     return text;
   }

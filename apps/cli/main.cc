@@ -565,8 +565,7 @@ int main(int argc, char** argv) {
     const bool usage = error.code() == weft::ErrorCode::kInvalidConfig ||
                        error.code() == weft::ErrorCode::kInvalidArgument;
     const std::string who = error.code() == weft::ErrorCode::kInvalidConfig ? "" : "weft: ";
-    weft::say(stderr, "{}\n",
-              weft::fitted_to(STDERR_FILENO, who + error.message()));
+    weft::say(stderr, "{}\n", weft::fitted_to(STDERR_FILENO, who + error.message()));
     return usage ? 2 : 1;
   }
 }

@@ -86,9 +86,8 @@ TEST_F(Look, ADeathIsOneLineAndItsLogHasACommandOfItsOwn) {
   const int pid = std::stoi(dies.word_after("device 0 pid "));
   ::kill(pid, SIGKILL);
   EXPECT_EQ(dies.wait(), 1);
-  EXPECT_TRUE(eventually([&] {
-    return weft({"events"}).text().find("died: SIGKILL") != std::string::npos;
-  }));
+  EXPECT_TRUE(eventually(
+      [&] { return weft({"events"}).text().find("died: SIGKILL") != std::string::npos; }));
   for (const char* command : {"events", "status"}) {
     const std::string text = weft({command}).text();
     EXPECT_THAT(text, HasSubstr(fmt::format("device 0 (front[x=0], pid {}) died: SIGKILL", pid)));
