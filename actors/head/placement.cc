@@ -52,7 +52,6 @@ void Placement::set_away(const std::string& name, bool away) {
 void Placement::set_leaving(const std::string& name) {
   if (Host* host = find(name)) host->leaving = true;
   ++changes_;
-  ++changes_;
 }
 
 std::vector<HostDevice> Placement::find_places(const MeshRequest& request) const {
