@@ -19,8 +19,8 @@ struct SealKeys {
 
 /// Most plain bytes of one record.
 inline constexpr std::size_t kMaxSealed = std::size_t{64} << 10;
-/// Records after which a direction takes its next key: 64 GiB at most, where AES-256-GCM is still far
-/// from the amount that it may encrypt with one (RFC 8446, 5.5).
+/// Records after which a direction takes its next key: 64 GiB at most. AES-256-GCM is still far
+/// from the amount that it may encrypt with one key (RFC 8446, 5.5).
 inline constexpr std::uint64_t kSealsPerKey = std::uint64_t{1} << 20;
 
 /// Encrypts and authenticates what goes over `inner` from here on. A write becomes one record, or
