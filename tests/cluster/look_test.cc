@@ -286,9 +286,10 @@ TEST_F(Look, LogsLieOnTheirHostsAndAreReadFromThereAlsoAfterTheEnd) {
   follows.word_after("ready");
   weft({"cancel", "train"});
   EXPECT_EQ(follows.wait(), 0) << "it ends with the run: " << follows.text();
-  EXPECT_THAT(follows.text(), HasSubstr("SIGTERM"));
+  EXPECT_THAT(follows.text(), HasSubstr("ends: its run is done with it"));
   EXPECT_EQ(nlohmann::json::parse("{" + follows.word_after("{"))["host"], "a");
-  EXPECT_THAT(weft({"logs", "train", "front[x=1]"}).text(), HasSubstr("SIGTERM"));
+  EXPECT_THAT(weft({"logs", "train", "front[x=1]"}).text(),
+              HasSubstr("ends: its run is done with it"));
 }
 
 TEST_F(Look, ALogWhoseHostIsGoneIsSaid) {
