@@ -317,7 +317,7 @@ void ClusterWorld::signal(ProcessNumber process, int number, Sender sender) {
   trace(fmt::format("{} gets {} (process {})", label_of(process), actors::signal_name(number),
                     process));
   bool watched = false;
-  for (const auto& [number, watch] : watches_) {
+  for (const auto& [id, watch] : watches_) {
     if (watch.process != process) continue;
     watched = true;
     watch.queue->add([on_signal = watch.on_signal, received] { on_signal(received); });

@@ -330,7 +330,8 @@ int supervise(Records& records, const std::vector<std::string>& words) {
   run.status =
       actors::supervise_run({.header = actors::parse_run_header(ConfigDocument::load(file), {}),
                              .run_file = file,
-                             .overrides = {},
+                             .original = file,
+                             .read_files = {},
                              .head = head,
                              .out = out,
                              .checked = "tiny",
