@@ -9,6 +9,8 @@
 namespace weft::actors {
 
 namespace {
+/// Most connections carry little: the buffer grows to kReadBuffer with what is read at once.
+constexpr std::size_t kFirstReadBuffer = 4u << 10;
 constexpr std::size_t kReadBuffer = 64u << 10;
 constexpr std::size_t kKeepCapacity = 1 << 20;
 }  // namespace
@@ -17,7 +19,7 @@ Connection::Connection(EventLoop& loop, std::unique_ptr<Stream> stream)
     : loop_(loop),
       stream_(std::move(stream)),
       peer_(stream_->peer_address()),
-      input_(kReadBuffer) {}
+      input_(kFirstReadBuffer) {}
 
 Connection::~Connection() = default;
 
@@ -171,14 +173,15 @@ void Connection::wait_sent(TimePoint limit) const {
 void Connection::read_more() {
   // Room for the rest of the frame that has begun: moved to the front by a multiple of 8, so bodies
   // stay aligned.
+  const bool filled = input_end_ == input_.size();
   if (input_begin_ == input_end_) {
     input_begin_ = input_end_ = 0;
-  } else if (input_.size() - input_end_ < kReadBuffer / 4 && input_begin_ > 0) {
+  } else if (input_.size() - input_end_ < input_.size() / 4 && input_begin_ > 0) {
     std::memmove(input_.data(), input_.data() + input_begin_, input_end_ - input_begin_);
     input_end_ -= input_begin_;
     input_begin_ = 0;
   }
-  if (input_end_ == input_.size())
+  if (input_end_ == input_.size() || (filled && input_.size() < kReadBuffer))
     input_.resize(std::min(input_.size() * 2, kFrameHeaderBytes + padded(kMaxFrameBody)));
   stream_->read_some(
       std::span(input_).subspan(input_end_),
