@@ -46,8 +46,8 @@ struct LoopEnvironment {
   /// Whether somebody has asked for a checkpoint since the last call. Asked after every step. May
   /// be empty.
   std::function<bool()> checkpoint_asked = {};
-  /// What leaves the cluster and keeps its devices until let_go(): "host worker0 leaves: ...", once;
-  /// empty: nothing. Asked after every step; a checkpoint comes before let_go(). May be empty.
+  /// What leaves the cluster and keeps its devices until let_go(): "host worker0 leaves: ...",
+  /// once; empty: nothing. Asked after every step; a checkpoint comes before let_go(). May be empty.
   std::function<std::string()> leaving = {};
   std::function<void()> let_go = {};
   /// Told what the loop is at: "finishing step 37". May be empty.
