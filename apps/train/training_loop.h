@@ -47,7 +47,8 @@ struct LoopEnvironment {
   /// be empty.
   std::function<bool()> checkpoint_asked = {};
   /// What leaves the cluster and keeps its devices until let_go(): "host worker0 leaves: ...",
-  /// once; empty: nothing. Asked after every step; a checkpoint comes before let_go(). May be empty.
+  /// once; empty: nothing. Asked after every step; a checkpoint comes before let_go(). May be
+  /// empty.
   std::function<std::string()> leaving = {};
   std::function<void()> let_go = {};
   /// Told what the loop is at: "finishing step 37". May be empty.

@@ -42,9 +42,9 @@ class UnblockedStream final {
 /// Standard output and standard error of a process that must go on whatever their readers do.
 ///
 /// Made first in main() or in a role of it, once. Replaces `stdout` and `stderr` by
-/// UnblockedStreams for the rest of the process. Ignores SIGPIPE, SIGXFSZ (a file at its size limit) and SIGTTOU (a
-/// terminal that stops background jobs), so that a write fails instead of ending or stopping the
-/// process. Without effect in a simulated world.
+/// UnblockedStreams for the rest of the process. Ignores SIGPIPE, SIGXFSZ (a file at its size
+/// limit) and SIGTTOU (a terminal that stops background jobs), so that a write fails instead of
+/// ending or stopping the process. Without effect in a simulated world.
 class UnblockedOutput final {
  public:
   enum class Streams {
