@@ -43,7 +43,7 @@ constexpr auto kCauseWithin = std::chrono::milliseconds(500);
 constexpr auto kAnswerLeavesWithin = std::chrono::milliseconds(50);
 
 /// SIGINT, SIGTERM and SIGHUP: the first asks, and says what happens; a second wish, or the first
-/// where nothing would be lost, ends the process at once (its children get the parent-death signal).
+/// where nothing would be lost, ends the process at once (children get the parent-death signal).
 /// SIGUSR1 asks for a checkpoint.
 class Interruption {
  public:

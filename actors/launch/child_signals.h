@@ -16,10 +16,10 @@ namespace weft::actors {
 ///
 ///   SIGINT, SIGTERM, SIGHUP
 ///     from its parent      it ends in order, at once
-///     from elsewhere       it goes on, because whoever signals all processes of a run (Slurm,
-///                          systemd) wants the run's last checkpoint. Its parent ends it when it has
-///                          been signalled too. A parent that does not say so within kParentSays was
-///                          not: the process dies of the signal, which is reported as a death
+///     from elsewhere       it goes on, because a signal to all processes of a run (by Slurm,
+///                          systemd) asks for the run's last checkpoint. A parent that was also
+///                          signalled ends it. If the parent does not say so within kParentSays, the
+///                          process dies of the signal, which is reported as a death
 ///   kParentEndsInOrder     from its parent: it waits for the parent, however long that takes
 ///   others                 ignored
 ///

@@ -109,9 +109,9 @@ class Cluster final {
   /// meshes fail with the incident, later ones reach those that live, and renew() replaces the
   /// others. For owners that do that; one that was started again does from the beginning.
   void survive_deaths();
-  /// From here on, a host that leaves the cluster keeps this owner's devices until let_go(), or until
-  /// its agent's patience is over: `saves` is told, and the owner saves its state first. Without
-  /// this call they are let go at once. `saves`: on a thread that must not wait.
+  /// From here on, a host that leaves the cluster keeps this owner's devices until let_go(), or
+  /// until its agent's grace ends. `saves` is called, and the owner saves its state first. Without
+  /// this call the devices are let go at once. `saves`: on a thread that must not wait.
   void save_before_hosts_leave(std::function<void(const std::string& text)> saves);
   /// What lies on hosts that leave is lost from here on, as if it had died.
   void let_go();

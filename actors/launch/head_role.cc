@@ -91,9 +91,9 @@ RotatedToken rotate(System& system, const HeadRole& role, std::vector<ProcessId>
           static_cast<std::uint32_t>(replaced.told.size()), std::move(replaced.not_told)};
 }
 
-/// What signals do to a head. One that somebody started by hand ends as one that has died: hosts and
-/// runs wait for the next, so that a head can be upgraded under a running training. One with a
-/// parent: see ChildSignals; when its parent ends it, it first tells owners and hosts why.
+/// Reaction of a head to signals. A head that was started by hand ends like one that has died:
+/// hosts and runs wait for the next, so that a head can be upgraded under a running training. For a
+/// head with a parent see ChildSignals; when its parent ends it, it tells owners and hosts why.
 class HeadSignals final {
  public:
   /// While it lives, the cluster can be told.

@@ -21,8 +21,8 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder)
 
 /// How the bytes of a file become a text.
 enum class TextForm : std::uint8_t {
-  /// UTF-8 characters with "\n" line ends: a byte order mark at the beginning is left out; CR LF and
-  /// CR become "\n". A file with a zero byte or with bytes that are not UTF-8 is refused.
+  /// UTF-8 characters with "\n" line ends: a byte order mark at the beginning is left out; CR LF
+  /// and CR become "\n". A file with a zero byte or with bytes that are not UTF-8 is refused.
   kCharacters,
   /// Every byte as it is. Only a file of token ids is refused.
   kBytes,

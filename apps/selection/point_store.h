@@ -103,7 +103,8 @@ class PointShardReader final {
 
 /// A ground set with its neighbour graph on disk, immutable: a file per shard (core/spill; a point
 /// is id u32, utility u16, degree u16, then id u32 and similarity u16 of each neighbour: 96 bytes
-/// at a degree of 15; of a copy the degree is above 65279), and points.json, which says that all are there. Any thread.
+/// at a degree of 15; the degree of a copy is above 65279), and points.json, which says that all
+/// are there. Any thread.
 class PointStore final {
  public:
   /// Throws Error(kNotFound) or Error(kDataLoss) naming the file.

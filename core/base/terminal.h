@@ -44,8 +44,8 @@ Terminal terminal_at(int descriptor);
 /// other characters take one column each.
 ///   wrap_lines("  model  GPT: four layers", 20, 7) is "  model  GPT: four\n         layers"
 std::string wrap_lines(const std::string& text, int columns, int hang);
-/// The text as it is to be printed there, made printable(): on a terminal wrapped at its width; a pipe
-/// or a file gets whole lines.
+/// Returns the text made printable(), and wrapped at the width where `descriptor` is a terminal. A
+/// pipe or a file gets whole lines.
 std::string fitted_to(int descriptor, const std::string& text, int hang = 2);
 
 }  // namespace weft
