@@ -168,6 +168,8 @@ TEST_F(ByHandSignalled, AHostThatLeavesKeepsItsDevicesUntilTheRunHasSaved) {
   // The run waits for its host, with all that it has done saved.
   run.word_after("waits for devices");
   ::kill(run.pid, SIGINT);
+  EXPECT_EQ(run.wait(), 130) << run.text();
+  EXPECT_EQ(processes_.run("weft", {"stop", "--head", address_}).wait(), 0);
   expect_last_step_saved(run);
 }
 
