@@ -146,7 +146,7 @@ TEST(ScheduleTuner, TellsWhatItHasDoneAndWhatCameOfIt) {
   const auto given = advise(plan_for(auto_layout({0, 1, 2})), 2.0, 1.5, 1.5);
   ASSERT_EQ(given.size(), 2u);
   EXPECT_THAT(given[0].note, HasSubstr("(zb-h1: 2.0 s measured"));
-  EXPECT_THAT(given[0].note, HasSubstr("by simulation"));
+  EXPECT_THAT(given[0].note, HasSubstr("ms a step expected"));
   EXPECT_THAT(given[1].note, HasSubstr("a step takes 1.5 s now"));
   EXPECT_FALSE(given[1].plan.has_value());
 }
