@@ -19,7 +19,7 @@ namespace weft::actors {
 ///     from elsewhere       it goes on, because a signal to all processes of a run (by Slurm,
 ///                          systemd) asks for the run's last checkpoint. A parent that was also
 ///                          signalled ends it. If the parent does not say so within
-///                          kParentSays, the process dies of the signal, which is reported as a death
+///                          kParentSays, the process dies of the signal: a death
 ///   kParentEndsInOrder     from its parent: it waits for the parent, however long that takes
 ///   others                 ignored
 ///
