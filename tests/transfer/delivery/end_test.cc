@@ -72,15 +72,15 @@ TEST_P(EndOfAnEngine, DoesNotWaitForAMessageThatNobodyTakes) {
   const Region whole = Region::whole(shape);
   const DevicePart part =
       plan_reshard(
-          {{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}}}},
+          {{DType::kF32, shape}, {shape, {{DeviceId(1), whole}}}, {shape, {{DeviceId(0), whole}}}},
           Topology::dense({1, 1}), Strategy::kBroadcast)
           .device_part(DeviceId(0));
-  const std::vector<std::byte> source(part.tensors.front().source_bytes());
-  const std::span<const std::byte> sources[] = {source};
-  const std::span<std::byte> destinations[] = {{}};
+  const std::span<const std::byte> sources[] = {{}};
+  std::vector<std::byte> destination(1024 * 4);
+  const std::span<std::byte> destinations[] = {destination};
   engine->start(part, {1, 1, 1, 1}, sources, destinations, {std::chrono::hours(1)},
                 [](const TransferReport&) {});
-  // Tells the other device of it: the message that is never taken.
+  // Tells the device that would send: the message that is never taken.
   engine->cancel(1, 1, Error(ErrorCode::kCancelled, "not wanted"));
   engine.reset();
   const std::lock_guard lock(mutex);

@@ -6,11 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdarg>
 #include <cstdlib>
-#include <filesystem>
 #include <mutex>
 
 #include "core/base/descriptors.h"
@@ -28,6 +26,29 @@
 /// linker looks into the executable first, so that no segment is ever open to others.
 extern "C" int shmget(key_t key, std::size_t size, int flags) noexcept {
   return static_cast<int>(::syscall(SYS_shmget, key, size, flags & ~(S_IRWXG | S_IRWXO)));
+}
+
+namespace weft::transfer {
+namespace {
+
+/// Where listen() notes the ports of the worker that this thread creates; null at other times.
+thread_local std::vector<ListeningSocket>* ports_of_new_worker = nullptr;
+
+ino_t inode_of(int fd) {
+  struct stat about = {};
+  return ::fstat(fd, &about) == 0 ? about.st_ino : 0;
+}
+
+}  // namespace
+}  // namespace weft::transfer
+
+/// Listens, and notes ports that UCX opens for a worker. UCX does not tell their descriptors.
+extern "C" int listen(int fd, int backlog) noexcept {
+  using namespace weft::transfer;
+  const auto status = static_cast<int>(::syscall(SYS_listen, fd, backlog));
+  if (status == 0 && ports_of_new_worker != nullptr)
+    ports_of_new_worker->push_back({fd, inode_of(fd)});
+  return status;
 }
 
 namespace weft::transfer {
@@ -90,23 +111,6 @@ ucp_context_h make_context(Transports transports, const std::string& interfaces)
   return context;
 }
 
-/// Sockets at which this process listens.
-std::vector<ListeningSocket> listening_sockets() {
-  std::vector<ListeningSocket> found;
-  std::error_code failed;
-  for (std::filesystem::directory_iterator entry("/proc/self/fd", failed), end;
-       !failed && entry != end; entry.increment(failed)) {
-    const int fd = std::atoi(entry->path().filename().c_str());
-    int listens = 0;
-    socklen_t size = sizeof listens;
-    struct stat about = {};
-    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0 &&
-        ::fstat(fd, &about) == 0)
-      found.push_back({fd, about.st_ino});
-  }
-  return found;
-}
-
 /// Takes UCX's handlers of ports away that are closed.
 ///
 /// When a process has no descriptor left for a stranger's connection, UCX 1.13 closes the port, and
@@ -114,9 +118,7 @@ std::vector<ListeningSocket> listening_sockets() {
 /// (UCS_ERR_ALREADY_EXISTS), for the life of the process.
 void remove_stale_handlers(const std::vector<ListeningSocket>& ports) {
   for (const ListeningSocket& port : ports) {
-    struct stat about = {};
-    if (::fstat(port.fd, &about) != 0 || about.st_ino != port.inode)
-      ucs_async_remove_handler(port.fd, 1);
+    if (inode_of(port.fd) != port.inode) ucs_async_remove_handler(port.fd, 1);
   }
 }
 
@@ -137,10 +139,10 @@ UcxWorker::UcxWorker(Transports transports, const std::string& interfaces,
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   try {
-    const std::vector<ListeningSocket> before = listening_sockets();
-    check_ucs(ucp_worker_create(context_, &params, &worker_), "creating a UCX worker");
-    for (const ListeningSocket& port : listening_sockets())
-      if (std::ranges::find(before, port) == before.end()) ports_.push_back(port);
+    ports_of_new_worker = &ports_;
+    const ucs_status_t created = ucp_worker_create(context_, &params, &worker_);
+    ports_of_new_worker = nullptr;
+    check_ucs(created, "creating a UCX worker");
     ucp_am_handler_param_t am = {};
     am.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                     UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;

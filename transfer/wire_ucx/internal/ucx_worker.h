@@ -22,7 +22,6 @@ void check_ucs(ucs_status_t status, const char* doing);
 struct ListeningSocket {
   int fd = -1;
   std::uint64_t inode = 0;
-  friend bool operator==(const ListeningSocket&, const ListeningSocket&) = default;
 };
 
 /// One UCP context with one worker, restricted to a set of transports. Owner: UcxWire. One thread
