@@ -253,8 +253,10 @@ R Cluster::ask(Nanoseconds within, const Call& call) {
     } catch (const Error& error) {
       problem = error;
     }
-    // A head comes back, and devices become free.
-    const bool passes = problem->code() == ErrorCode::kUnavailable || head_.losses() != losses;
+    // A head comes back, and devices become free. Only a head that ends, or has lost sight of this
+    // program, cancels its calls.
+    const bool passes = problem->code() == ErrorCode::kUnavailable ||
+                        problem->code() == ErrorCode::kCancelled || head_.losses() != losses;
     const std::string& why = problem->message();
     const std::string what = "the cluster: " + why.substr(0, why.find('\n'));
     if (announced) announced->update(what);

@@ -1,35 +1,21 @@
 #include "actors/launch/last_words.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <iterator>
 
-#include "core/base/error.h"
 #include "core/base/terminal.h"
 
 namespace weft::actors {
-
-LastWords::LastWords() : fd_(::memfd_create("last words", MFD_CLOEXEC)) {
-  if (fd_ < 0)
-    throw_error(ErrorCode::kResourceExhausted, "cannot make a file in memory: {}",
-                std::strerror(errno));
-}
-
-LastWords::~LastWords() { ::close(fd_); }
-
-std::string LastWords::path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), fd_); }
 
 std::string LastWords::read() const {
   std::string text;
   std::array<char, 4096> part{};
   for (off_t at = 0;;) {
-    const ssize_t got = ::pread(fd_, part.data(), part.size(), at);
+    const ssize_t got = ::pread(file_.descriptor(), part.data(), part.size(), at);
     if (got <= 0) break;
     text.append(part.data(), got);
     at += got;

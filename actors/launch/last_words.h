@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "core/base/memory_file.h"
+
 namespace weft::actors {
 
 /// Where a child leaves what its parent must know: what ended it, for the terminal, where it
@@ -11,18 +13,15 @@ namespace weft::actors {
 class LastWords final {
  public:
   /// Throws Error(kResourceExhausted).
-  LastWords();
-  LastWords(const LastWords&) = delete;
-  LastWords& operator=(const LastWords&) = delete;
-  ~LastWords();
+  LastWords() : file_("last words") {}
 
   /// What the child opens; while this object lives.
-  std::string path() const;
+  std::string path() const { return file_.path(); }
   /// What was left there; empty if nothing was.
   std::string read() const;
 
  private:
-  int fd_;
+  MemoryFile file_;
 };
 
 /// In the child. Where the place is not there, or cannot be written to, on standard error.

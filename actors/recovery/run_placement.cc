@@ -28,6 +28,7 @@ class Matching final {
     }
     find_ranks();
     for (std::size_t tier = 0; tier < kTiers; ++tier) match(tier);
+    while (bring_one_home()) continue;
   }
 
   RunPlacement placement() const {
@@ -119,8 +120,8 @@ class Matching final {
     return false;
   }
 
-  /// Which ranks make room for others: those that are not on the host that they were on, or all.
-  enum class Moves : std::uint8_t { kAwayFromHome, kAll };
+  /// How ranks on the host that they were on make room for others.
+  enum class Moves : std::uint8_t { kWithinHome, kAnywhere };
 
   void match(std::size_t tier) {
     // In the order of ranks, without moving any; then what is left.
@@ -129,13 +130,26 @@ class Matching final {
         any_device(ranks_[r], tier, [&](std::size_t device) {
           return rank_at_[device] == kNone && give(r, device);
         });
-    for (const Moves moves : {Moves::kAwayFromHome, Moves::kAll}) {
+    for (const Moves moves : {Moves::kWithinHome, Moves::kAnywhere}) {
       for (std::size_t r = 0; r < ranks_.size(); ++r) {
         if (ranks_[r].device != kNone) continue;
         std::vector<bool> seen(rank_at_.size());
-        augment(r, tier, moves, seen);
+        augment(r, tier, {tier, moves}, seen);
       }
     }
+  }
+
+  /// Whether one more rank is on the host that it was on: the paths above take any that fits.
+  bool bring_one_home() {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const std::size_t before = ranks_[r].device;
+      if (before == kNone || ranks_[r].hosts[0].empty() || is_home(ranks_[r])) continue;
+      rank_at_[before] = kNone;
+      std::vector<bool> seen(rank_at_.size());
+      if (augment(r, 0, {kTiers - 1, Moves::kWithinHome}, seen)) return true;
+      rank_at_[before] = r;
+    }
+    return false;
   }
 
   bool is_home(const Rank& rank) const {
@@ -155,13 +169,20 @@ class Matching final {
     return true;
   }
 
-  bool augment(std::size_t rank, std::size_t tier, Moves moves, std::vector<bool>& seen) {
+  struct Others {
+    std::size_t tier = 0;  // to which they may go
+    Moves moves = Moves::kWithinHome;
+  };
+
+  /// Gives the rank a device up to that tier, and another to each rank on the way. False: nothing
+  /// has changed.
+  bool augment(std::size_t rank, std::size_t tier, const Others& others, std::vector<bool>& seen) {
     return any_device(ranks_[rank], tier, [&](std::size_t device) {
       if (visited(seen, device)) return false;
       const std::size_t there = rank_at_[device];
-      const bool free = there == kNone;
-      if (!free && moves == Moves::kAwayFromHome && is_home(ranks_[there])) return false;
-      return (free || augment(there, tier, moves, seen)) && give(rank, device);
+      if (there == kNone) return give(rank, device);
+      const bool stays = others.moves == Moves::kWithinHome && is_home(ranks_[there]);
+      return augment(there, stays ? 0 : others.tier, others, seen) && give(rank, device);
     });
   }
 

@@ -1,5 +1,6 @@
 #include "apps/cli/resolved_run.h"
 
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <span>
@@ -7,6 +8,7 @@
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
+#include "core/base/terminal.h"
 
 namespace weft::apps {
 namespace fs = std::filesystem;
@@ -31,7 +33,18 @@ std::vector<actors::ReadFile> ResolvedRun::read_files() const {
   return files;
 }
 
-void ResolvedRun::write(const RunDirectory& directory) {
+std::filesystem::path ResolvedRun::write(const RunDirectory& directory) {
+  try {
+    write_to_disk(directory);
+    return directory.config();
+  } catch (const std::exception&) {
+    say(stderr, "weft: {}; the run goes on with its run file in memory alone\n",
+        current_error().message());
+    return keep_in_memory();
+  }
+}
+
+void ResolvedRun::write_to_disk(const RunDirectory& directory) {
   const ::mode_t mode = document_.origin().is_private ? 0600 : 0666;
   fs::create_directories(directory.inputs());
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -43,6 +56,12 @@ void ResolvedRun::write(const RunDirectory& directory) {
     document_.set_path(inputs_[i].place.key, copy);
   }
   write_whole(directory.config(), document_.resolved(), mode);
+}
+
+fs::path ResolvedRun::keep_in_memory() {
+  for (const Input& input : inputs_)
+    document_.set_path(input.place.key, in_memory_.emplace_back("input", input.content).path());
+  return in_memory_.emplace_back("run.yaml", document_.resolved()).path();
 }
 
 }  // namespace weft::apps

@@ -177,11 +177,11 @@ int run_run(const FileOptions& options) {
     remove_unfinished(*older / directory.checkpoints().filename());
   }
   std::fflush(stdout);
-  resolved.write(directory);
+  const std::filesystem::path run_file = resolved.write(directory);
   std::vector<actors::ReadFile> read_files = resolved.read_files();
   if (!options.started_by.empty()) std::erase_if(read_files, lies_elsewhere);
   const int status = actors::supervise_run(
-      {std::move(header), directory.config(), resolved.document().origin().name,
+      {std::move(header), run_file, resolved.document().origin().name,
        std::move(read_files), options.head, out, options.token_file, planned.read(), protection,
        options.token, options.started_by,
        directory.moved_aside().value_or(std::filesystem::path())});

@@ -1,12 +1,8 @@
 // weft select: a run of `app: select` from an input, a run file, or a folder to go on in.
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cctype>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -15,30 +11,12 @@
 #include "actors/launch/cluster_config.h"
 #include "apps/cli/commands.h"
 #include "core/base/error.h"
+#include "core/base/memory_file.h"
 
 namespace weft::apps {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A file in the memory of this process, without a name that another user could take first. This
-/// user's processes can read it as long as this object is there.
-class RunFile final {
- public:
-  explicit RunFile(const std::string& text)
-      : file_(::memfd_create("weft-select.yaml", MFD_CLOEXEC)) {
-    if (file_ < 0 || ::write(file_, text.data(), text.size()) != std::ssize(text))
-      throw_error(ErrorCode::kResourceExhausted, "cannot make a file in memory: {}",
-                  std::strerror(errno));
-  }
-  ~RunFile() { ::close(file_); }
-  RunFile(const RunFile&) = delete;
-  RunFile& operator=(const RunFile&) = delete;
-  std::string path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), file_); }
-
- private:
-  const int file_;
-};
 
 /// As YAML: a quote within quotes is two.
 std::string quoted(const std::string& text) {
@@ -48,7 +26,7 @@ std::string quoted(const std::string& text) {
 }
 
 int run_text(const std::string& text, FileOptions options) {
-  const RunFile file(text);
+  const MemoryFile file("weft-select.yaml", text);
   options.file = file.path();
   return run_run(options);
 }

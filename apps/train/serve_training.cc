@@ -349,9 +349,14 @@ PreparedData prepare(const actors::AppRun& run, const RunDirectory& directory, T
   }
   PreparedData data = app.prepare();
   if (data.kept.empty()) return data;
-  std::filesystem::create_directories(directory.inputs());
-  const std::string kept(reinterpret_cast<const char*>(data.kept.data()), data.kept.size());
-  write_whole(directory.prepared(), kept, 0666);
+  try {
+    std::filesystem::create_directories(directory.inputs());
+    const std::string kept(reinterpret_cast<const char*>(data.kept.data()), data.kept.size());
+    write_whole(directory.prepared(), kept, 0666);
+  } catch (const std::exception&) {
+    say(stderr, "weft: {}; training goes on, and a driver that is started again prepares anew\n",
+        current_error().message());
+  }
   return data;
 }
 
