@@ -181,10 +181,9 @@ int run_run(const FileOptions& options) {
   std::vector<actors::ReadFile> read_files = resolved.read_files();
   if (!options.started_by.empty()) std::erase_if(read_files, lies_elsewhere);
   const int status = actors::supervise_run(
-      {std::move(header), run_file, resolved.document().origin().name,
-       std::move(read_files), options.head, out, options.token_file, planned.read(), protection,
-       options.token, options.started_by,
-       directory.moved_aside().value_or(std::filesystem::path())});
+      {std::move(header), run_file, resolved.document().origin().name, std::move(read_files),
+       options.head, out, options.token_file, planned.read(), protection, options.token,
+       options.started_by, directory.moved_aside().value_or(std::filesystem::path())});
   if (status != 0 && !directory.has_results())
     if (const auto failed = directory.give_back())
       say(stderr, "weft: no result was written, so {} is the earlier run again; logs: {}\n",
