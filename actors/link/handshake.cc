@@ -106,16 +106,14 @@ void Handshake::on_proof(std::span<const std::byte> body) {
   const Side theirs = side_ == Side::kDialler ? Side::kAcceptor : Side::kDialler;
   if (!equal_in_constant_time(body, proof_of(theirs))) {
     // Over TLS, a proof that was made for another connection fails too.
-    const char* const between = connection_->binding().empty()
-                                    ? ", or repeats what another has said"
-                                    : ", or somebody stands between them";
-    refuse(
-        {ErrorCode::kFailedPrecondition,
-         fmt::format("{} has another token than {}{}", describe(self_), describe(other_), between),
-         kTokenHint, false, self_.process.id});
+    const char* const between =
+        connection_->binding().empty() ? "" : ", or another machine stands between the two";
+    refuse({ErrorCode::kFailedPrecondition,
+            fmt::format("the token is wrong: it is not that of {}{}", describe(self_), between),
+            kTokenHint, false, self_.process.id});
     return finish(
         Error(ErrorCode::kFailedPrecondition,
-              fmt::format("{} at {} has another token than this process{}; {}", describe(other_),
+              fmt::format("the token is wrong: it is not that of {} at {}{}; {}", describe(other_),
                           to_string(connection_->peer_address()), between, kTokenHint)));
   }
   if (side_ == Side::kDialler) send_proof();

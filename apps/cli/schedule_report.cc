@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace weft::apps {
@@ -66,7 +67,19 @@ std::vector<std::pair<std::string, double>> path_parts(const ScheduleSimulation&
 std::string describe_schedule(const ScheduleCase& one) {
   std::string text = heading(one);
   text += fmt::format("  stages on actors: {}\n", fmt::join(one.schedule.actor_of_stage, " "));
-  return text + to_string(one.schedule);
+  text += to_string(one.schedule);
+  std::map<mesh::ActionKind, mesh::Action> examples;
+  for (const auto& actions : one.schedule.actors)
+    for (const mesh::Action& action : actions) examples.emplace(action.kind, action);
+  if (examples.empty()) return text;
+  const mesh::Action& first = examples.begin()->second;
+  text += fmt::format("  {} is stage {}, {} of microbatch {}; ", to_string(first), first.stage,
+                      words_of(first.kind), first.microbatch);
+  std::vector<std::string> kinds;
+  for (const auto& [kind, example] : examples)
+    kinds.push_back(fmt::format("{} {}", to_string(kind), words_of(kind)));
+  text += fmt::format("{}\n", fmt::join(kinds, ", "));
+  return text;
 }
 
 nlohmann::json schedule_json(const ScheduleCase& one) {

@@ -1,5 +1,6 @@
 // weft head, weft join.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -26,6 +27,9 @@ std::string state_directory(const HeadOptions& options, const actors::Address& l
   return (actors::user_state_directory() / std::to_string(listen.port)).string();
 }
 
+/// Prints sentences, wrapped by words on a terminal.
+void say_prose(const std::string& text) { say(stdout, "{}", fitted_to(STDOUT_FILENO, text, 0)); }
+
 /// Says that nobody elsewhere reaches the head, and which address to give. `asked`: host that the
 /// user has typed.
 void say_loopback_only(const std::string& asked, const actors::Address& bound,
@@ -35,13 +39,10 @@ void say_loopback_only(const std::string& asked, const actors::Address& bound,
       asked == bound.host || is_wildcard_address(bound.host)
           ? ""
           : fmt::format(" '{}' stands for {} on this machine (see /etc/hosts).", asked, bound.host);
-  say(stdout,
-      "This is loopback only: hosts on other machines cannot join.{} --listen {} changes "
-      "that.\n",
-      name,
-      is_loopback_address(others.empty() ? "127.0.0.1" : others.front().address)
-          ? "HOST:PORT"
-          : to_string(actors::Address{others.front().address, bound.port}));
+  const bool none = others.empty() || is_loopback_address(others.front().address);
+  say_prose(fmt::format(
+      "This is loopback only: hosts on other machines cannot join.{} --listen {} changes that.\n",
+      name, none ? "HOST:PORT" : to_string(actors::Address{others.front().address, bound.port})));
 }
 
 /// `asked`: host that the user has typed; `bound`: address that the head listens at.
@@ -59,11 +60,11 @@ void print_next_steps(const std::string& asked, const actors::Address& bound,
   }
   if (reached.empty()) reached.push_back(to_string(bound));  // no interface is up
   if (only_loopback) say_loopback_only(asked, bound, own);
-  say(stdout,
-      "Its token is in {}. Commands of this user on this machine find it by the port;\n"
-      "elsewhere give a copy, readable by its owner alone, with --token-file FILE. Whoever has it "
-      "can run programs here.\n",
-      token_file.string());
+  say_prose(fmt::format(
+      "Its token is in {}. Commands of this user on this machine find it by the port; elsewhere "
+      "give a copy, readable by its owner alone, with --token-file FILE. Whoever has it can run "
+      "programs here.\n",
+      token_file.string()));
   say(stdout, "\nNext steps\n");
   for (std::size_t i = 0; i < reached.size(); ++i)
     say(stdout, "  {}   weft join {} --name worker0 --devices 2{}\n",

@@ -41,21 +41,6 @@ std::string_view letter_of(ActionKind kind) {
   }
 }
 
-const char* name_of(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kForward: return "forward";
-    case ActionKind::kBackward: return "backward";
-    case ActionKind::kInputGrad: return "input gradient";
-    case ActionKind::kWeightGrad: return "weight gradient";
-    case ActionKind::kRecompute: return "forward again";
-    case ActionKind::kVocabularyScores: return "vocabulary scores";
-    case ActionKind::kVocabularyGrads: return "vocabulary gradients";
-    case ActionKind::kInputForward: return "embedding";
-    case ActionKind::kInputBackward: return "embedding gradient";
-    default: return "other";
-  }
-}
-
 class Timeline {
  public:
   Timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation,
@@ -104,7 +89,7 @@ class Timeline {
       const Look look = look_of(kind, 0);
       const std::string block = std::string(letter_of(kind)) + std::string(2, look.fill);
       text += fmt::format(" {} {}{}", style_.colour ? look.colour + block + "\x1b[0m" : block,
-                          name_of(kind), kind == *nameless_.rbegin() ? "" : ",");
+                          words_of(kind), kind == *nameless_.rbegin() ? "" : ",");
     }
     return text + "\n";
   }

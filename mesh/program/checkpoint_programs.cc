@@ -170,7 +170,8 @@ PieceTransfer plan_piece(const Partition& partition, const CheckpointPiece& piec
   return result;
 }
 
-/// A value and its moments are cut alike, mostly: planned once.
+/// Plans of pieces. Pieces that are cut alike share one, as a value and its moments do, and the
+/// blocks of a model.
 class PiecePlans {
  public:
   PiecePlans(const Partition& partition, Direction direction, transfer::DeviceId driver,
@@ -178,7 +179,8 @@ class PiecePlans {
       : partition_(partition), direction_(direction), driver_(driver), topology_(topology) {}
 
   const PieceTransfer& of(const CheckpointPiece& piece, const Placed& place) {
-    const Key key{piece.parameter, place.mesh, piece.begin, piece.count};
+    const Key key{value_of(partition_, piece.parameter).type.shape, place.local->spec, place.mesh,
+                  piece.begin, piece.count};
     const auto found = plans_.find(key);
     if (found != plans_.end()) return found->second;
     return plans_.emplace(key, plan_piece(partition_, piece, place, direction_, driver_, topology_))
@@ -186,7 +188,7 @@ class PiecePlans {
   }
 
  private:
-  using Key = std::tuple<std::uint32_t, MeshId, std::int64_t, std::int64_t>;
+  using Key = std::tuple<Shape, Spec, MeshId, std::int64_t, std::int64_t>;
   const Partition& partition_;
   const Direction direction_;
   const transfer::DeviceId driver_;

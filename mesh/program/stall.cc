@@ -43,20 +43,7 @@ std::string transfer_name(const Program& program, const Key& key) {
 std::string words_of(const Begin& begin) {
   const std::string of =
       begin.microbatch >= 0 ? fmt::format(" of microbatch {}", begin.microbatch) : "";
-  switch (begin.kind) {
-    case ActionKind::kForward: return "forward" + of;
-    case ActionKind::kBackward: return "backward" + of;
-    case ActionKind::kInputGrad: return "input gradient" + of;
-    case ActionKind::kWeightGrad: return "weight gradient" + of;
-    case ActionKind::kRecompute: return "forward again" + of;
-    case ActionKind::kVocabularyScores: return "scores of the vocabulary" + of;
-    case ActionKind::kVocabularyGrads: return "gradients of the vocabulary" + of;
-    case ActionKind::kInputForward: return "embedding" + of;
-    case ActionKind::kInputBackward: return "gradients of the embedding" + of;
-    case ActionKind::kReduceGrad: return "sum of the gradients";
-    case ActionKind::kOptimizer: return "optimizer";
-  }
-  return to_string(Action{begin.stage, begin.kind, begin.microbatch});
+  return std::string(words_of(begin.kind)) + of;
 }
 
 /// The action that a device is in, and the one that it will do next.

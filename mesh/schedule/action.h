@@ -48,6 +48,8 @@ constexpr bool is_vocabulary_pass(ActionKind kind) {
 
 /// The letters of a kind: "F", "B", "REDUCE_GRAD".
 std::string_view to_string(ActionKind kind);
+/// A kind in words: "forward", "input gradient".
+std::string_view words_of(ActionKind kind);
 
 /// REDUCE_GRAD and OPT run once per stage and step.
 constexpr bool has_microbatch(ActionKind kind) {

@@ -125,11 +125,11 @@ TEST(Token, AFileOfAnotherMachineIsGivenByName) {
                                std::filesystem::perms(0600));
   auto& wrong = with("another");
   EXPECT_EQ(wrong.wait(), 1);
-  EXPECT_THAT(wrong.text(),
-              AllOf(HasSubstr("head (weft, pid "), HasSubstr("has another token than this process"),
-                    HasSubstr("--token-file FILE")));
+  EXPECT_THAT(wrong.text(), AllOf(HasSubstr("head (weft, pid "),
+                                  HasSubstr("the token is wrong: it is not that of "),
+                                  HasSubstr("--token-file FILE")));
   EXPECT_THAT(cluster.head.word_after("refused a connection from "),
-              HasSubstr("has another token"));
+              HasSubstr("the token is wrong"));
 }
 
 TEST(Token, ALinkThatAKilledRunLeavesIsToldAndReplacedByTheNextHeadOnItsPort) {
@@ -228,7 +228,7 @@ TEST(Token, AnotherUserOfTheMachineCanDoNothing) {
       if (guesses) arguments.insert(arguments.end(), {"--token-file", "guess"});
       auto& process = cluster.processes.start("weft", arguments, 65534);
       EXPECT_EQ(process.wait(), 1) << what[0];
-      EXPECT_THAT(process.text(), HasSubstr(guesses ? "has another token than this process"
+      EXPECT_THAT(process.text(), HasSubstr(guesses ? "the token is wrong: it is not that of "
                                                     : "cannot read the token file"))
           << what[0];
     }

@@ -129,7 +129,7 @@ TEST(Token, AnotherTokenIsRefusedAndBothSidesSayWhy) {
   System driver(other);
   const Error error = error_of([&] { (void)driver.connect(at); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  for (const char* part : {"worker0 (gpt, pid", "has another token", "--token-file FILE"})
+  for (const char* part : {"worker0 (gpt, pid", "the token is wrong", "--token-file FILE"})
     EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
   EXPECT_TRUE(lines.has("refused a connection from 127.0.0.1:"));
   EXPECT_TRUE(lines.has("driver (gpt, pid"));

@@ -111,7 +111,7 @@ TEST(TlsLinks, WhoStandsBetweenTwoTlsConnectionsProvesNothing) {
   System worker(over(Tls::Use::kAlways, "worker"));
   const Error error = error_of([&] { (void)worker.connect(attacker.address()); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_THAT(error.message(), HasSubstr("or somebody stands between them"));
+  EXPECT_THAT(error.message(), HasSubstr("or another machine stands between the two"));
   // It has read the greeting, and got no further.
   EXPECT_THAT(attacker.dialler_said(), HasSubstr("WEFT"));
   EXPECT_TRUE(lines.has("refused a connection from "));
@@ -189,7 +189,7 @@ TEST(TlsLinks, AGreetingThatIsSaidAgainIsRefused) {
       (void)stream->write_some(std::as_bytes(std::span(greeting)));
     });
   });
-  EXPECT_TRUE(lines.has("has another token than this process")) << lines.text();
+  EXPECT_TRUE(lines.has("the token is wrong: it is not that of ")) << lines.text();
   EXPECT_TRUE(head.peers().empty());
   loop.stop();
 }
