@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <list>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -165,6 +166,15 @@ class UnblockedStream::Writer final {
   bool closed_ = false;        // guarded by mutex_
 };
 
+/// Keeps a writer for the rest of the process: threads that outlive its stream may print. Returns
+/// where it lies.
+void* UnblockedStream::keep(std::shared_ptr<Writer> writer) {
+  static auto& mutex = *new Mutex;
+  static auto& kept = *new std::list<std::shared_ptr<Writer>>;
+  const std::lock_guard lock(mutex);
+  return &kept.emplace_back(std::move(writer));
+}
+
 UnblockedStream::UnblockedStream(int descriptor) : writer_(std::make_shared<Writer>(descriptor)) {
   cookie_io_functions_t functions{};
   functions.write = [](void* cookie, const char* text, std::size_t size) -> ssize_t {
@@ -172,8 +182,7 @@ UnblockedStream::UnblockedStream(int descriptor) : writer_(std::make_shared<Writ
     writer->add({text, size}, writer);
     return size;
   };
-  // Never closed: threads that outlive this object may print.
-  file_ = ::fopencookie(new std::shared_ptr<Writer>(writer_), "w", functions);
+  file_ = ::fopencookie(keep(writer_), "w", functions);
   std::setvbuf(file_, nullptr, ::isatty(descriptor) == 1 ? _IOLBF : _IOFBF, BUFSIZ);
 }
 

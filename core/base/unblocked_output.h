@@ -35,6 +35,8 @@ class UnblockedStream final {
 
  private:
   class Writer;
+  static void* keep(std::shared_ptr<Writer> writer);
+
   const std::shared_ptr<Writer> writer_;  // shared with its thread, which may hang in a write
   std::FILE* file_;
 };

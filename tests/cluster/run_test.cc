@@ -176,6 +176,17 @@ TEST(Run, CtrlCEndsEverythingWithStatus130) {
   EXPECT_TRUE(processes.none_left());
 }
 
+TEST(Run, ACleanUpThatHangsIsNamedAndCutOff) {
+  RealProcesses processes("lingers");
+  processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1, lingers: 3600}\n");
+  auto& run = processes.start("weft", {"run", "run.yaml", "--out", "out"});
+  run.word_after("total ");
+  EXPECT_EQ(run.wait(), 0) << run.text();
+  EXPECT_THAT(run.text(), HasSubstr("weft: the run has ended, but its clean-up has not within 8 s; "
+                                    "cut off: 'work' to front[x=0]"));
+  EXPECT_TRUE(processes.none_left());
+}
+
 /// An actor that no binary needs to provide, as its processes are never started.
 class Nobody final {
  public:

@@ -52,6 +52,7 @@ class Worker final {
 struct Work {
   std::int64_t actors = 1;
   std::int64_t seconds = 0;
+  std::int64_t lingers = 0;  ///< how long its clean-up waits for an actor
   bool computes = false;
   bool circle = false;  ///< each waits for the next one, and the last for the first
   std::uint64_t resident = 0;
@@ -72,6 +73,7 @@ Work read_work(const actors::AppRun& run) {
     const ConfigNode section = document.root().at("work");
     section.require("actors", work.actors, {.min = 1});
     section.read("seconds", work.seconds, {.min = 0});
+    section.read("lingers", work.lingers, {.min = 0});
     section.read("computes", work.computes);
     section.read("circle", work.circle);
     section.read("crash", work.crash);
@@ -104,8 +106,12 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   std::int64_t total = 0;
   for (const std::int64_t sum : mesh.call<&Worker::sum>(20, 22).get()) total += sum;
   say(fmt::format("total {}", total));
-  if (work.seconds == 0) return 0;
   const auto patient = mesh.within(actors::kNoDeadline);
+  if (work.lingers > 0) {
+    run.clean_up_begins();
+    patient.call<&Worker::work>(work.lingers).get();
+  }
+  if (work.seconds == 0) return 0;
   const auto begin = [&]() -> actors::Future<void> {
     std::vector<actors::ActorAddress> circle = mesh.addresses();
     std::rotate(circle.begin(), circle.begin() + 1, circle.end());

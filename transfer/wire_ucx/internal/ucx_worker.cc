@@ -70,9 +70,9 @@ ucs_log_func_rc_t swallow(const char*, unsigned, const char*, ucs_log_level_t le
 void calm_ucx() {
   static std::once_flag once;
   std::call_once(once, [] {
+    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(&swallow);
     for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
     report_crashes();
-    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(&swallow);
   });
 }
 
