@@ -153,8 +153,9 @@ class RunSupervisor {
     events_.add({"failed", last_words_});
   }
 
-  /// What is started again in this run is the same program.
+  /// What is started again in this run is the same program. Simulated processes share one.
   std::filesystem::path keep(const std::filesystem::path& binary) const {
+    if (Platform::simulated() != nullptr) return binary;
     return programs_.keep(binary, binary_sha256(binary, hash_directory()));
   }
 
