@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <string.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include <backward.hpp>
@@ -10,6 +9,7 @@
 #include <string>
 
 #include "core/base/platform.h"
+#include "core/crash/internal/interrupted.h"
 
 namespace weft {
 namespace {
@@ -55,22 +55,10 @@ void write_cause(int signal) {
   write_text("\n");
 }
 
-/// The instruction that a signal has interrupted; null where this processor's is not known.
-void* interrupted(const void* context) {
-  const mcontext_t& state = static_cast<const ucontext_t*>(context)->uc_mcontext;
-#if defined(__x86_64__)
-  return reinterpret_cast<void*>(state.gregs[REG_RIP]);
-#elif defined(__aarch64__)
-  return reinterpret_cast<void*>(state.pc);
-#else
-  return nullptr;
-#endif
-}
-
 /// "#3 weft::mesh::Interpreter::execute (interpreter.cc:159)".
 void write_stack(void* context, void* address) {
   backward::StackTrace trace;
-  trace.load_from(interrupted(context), kFrames, context, address);
+  trace.load_from(internal::interrupted(context), kFrames, context, address);
   backward::TraceResolver resolver;
   resolver.load_stacktrace(trace);
   for (std::size_t i = 0; i < trace.size(); ++i) {

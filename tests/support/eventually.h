@@ -10,11 +10,7 @@ namespace weft::test {
 /// After so long, what a test waits for counts as hanging. No test asserts how quickly something
 /// happens: machines are loaded and sanitizers slow. What must happen "at once" is told from what
 /// would happen later by its words.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr std::chrono::seconds kPatience{180};
-#else
-inline constexpr std::chrono::seconds kPatience{60};
-#endif
 
 /// Looks until `done`, at most `within`, for what another thread or process brings about. Real ones
 /// have no clock that could be passed in.

@@ -1,0 +1,7 @@
+#include "core/crash/internal/interrupted.h"
+
+namespace weft::internal {
+
+void* interrupted(const void*) { return nullptr; }
+
+}  // namespace weft::internal
