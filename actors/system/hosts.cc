@@ -23,6 +23,11 @@ std::shared_ptr<ActorHost> System::Impl::find_host(ActorId id) {
   return found == hosts.end() ? nullptr : found->second;
 }
 
+bool System::Impl::is_closing() {
+  const std::lock_guard lock(hosts_mutex);
+  return closing;
+}
+
 std::optional<Error> System::Impl::deliver(Envelope envelope) {
   if (envelope.call.actor == ActorId(0)) return answer_system_call(std::move(envelope));
   const auto host = find_host(envelope.call.actor);
@@ -30,6 +35,10 @@ std::optional<Error> System::Impl::deliver(Envelope envelope) {
   switch (refusal) {
     case Mailbox::Refusal::kNone: return std::nullopt;
     case Mailbox::Refusal::kClosed:
+      if (is_closing())
+        return Error(
+            ErrorCode::kUnavailable,
+            fmt::format("{} is shutting down; the call was not started", self.process.name));
       return Error(ErrorCode::kNotFound,
                    fmt::format("{} does not host this actor{}: it was stopped, or never started; "
                                "the call was not started",

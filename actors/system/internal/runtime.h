@@ -107,6 +107,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
                      std::vector<std::byte> arguments,
                      std::function<void(Outcome<std::vector<std::byte>>)> constructed);
   std::shared_ptr<ActorHost> find_host(ActorId id);
+  bool is_closing();
   /// Gives an actor whose owner is gone to another process.
   ActorAddress hand_over(const SpawnRequest& request, ProcessId to);
   void remove_actor(ActorId id);
