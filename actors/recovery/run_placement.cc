@@ -139,7 +139,8 @@ class Matching final {
     }
   }
 
-  /// Whether one more rank is on the host that it was on: the paths above take any that fits.
+  /// Moves one more rank to the host that it was on, if one can: match() takes any free device.
+  /// Returns whether it has.
   bool bring_one_home() {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const std::size_t before = ranks_[r].device;
@@ -170,7 +171,7 @@ class Matching final {
   }
 
   struct Others {
-    std::size_t tier = 0;  // to which they may go
+    std::size_t tier = 0;  // last tier that they may use
     Moves moves = Moves::kWithinHome;
   };
 

@@ -19,7 +19,7 @@ class MemoryFile final {
 
   /// Closed by exec().
   int descriptor() const { return descriptor_; }
-  /// What other processes open.
+  /// Path for other processes: /proc/PID/fd/NUMBER.
   std::string path() const;
 
  private:

@@ -105,7 +105,7 @@ TEST_P(StopDevice, AStoppedProcessIsToldWhateverTheOrderOfMeshes) {
                         "{0}[data=0,tensor=0] (mesh {0}, rank 0) on worker{1} device 0 (pid {2}, "
                         "epoch 1) has been ",
                         mesh, GetParam().host, victim)),
-                    // Its agent tells, or on a loaded machine its peers do.
+                    // The agent reports the state, or on a loaded machine the head does.
                     ContainsRegex("stopped \\(state T\\)"),
                     HasSubstr(fmt::format("log: out/logs/{}.1.r0.log", mesh))));
   const auto event = run.events().front();

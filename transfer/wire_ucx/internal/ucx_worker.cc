@@ -31,7 +31,7 @@ extern "C" int shmget(key_t key, std::size_t size, int flags) noexcept {
 namespace weft::transfer {
 namespace {
 
-/// Where listen() notes the ports of the worker that this thread creates; null at other times.
+/// Ports of the worker that this thread creates, as listen() notes them; null at other times.
 thread_local std::vector<ListeningSocket>* ports_of_new_worker = nullptr;
 
 ino_t inode_of(int fd) {
