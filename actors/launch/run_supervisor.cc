@@ -153,7 +153,7 @@ class RunSupervisor {
     events_.add({"failed", last_words_});
   }
 
-  /// Keeps a program, so that all starts of this run use the same one. Simulated processes share one.
+  /// Keeps a program for all starts of this run. Simulated processes share one.
   std::filesystem::path keep(const std::filesystem::path& binary) const {
     if (Platform::simulated() != nullptr) return binary;
     return programs_.keep(binary, binary_sha256(binary, hash_directory()));
