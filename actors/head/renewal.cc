@@ -159,7 +159,7 @@ task<std::optional<Error>> Head::start_missing(MeshKey key) {
     });
   std::erase_if(launches, [](const auto& each) { return each.second.devices.empty(); });
   save(key, mesh);
-  store_.sync();
+  store_.write();
   std::optional<Error> problem;
   std::vector<DeviceProcess> started;
   try {
@@ -223,7 +223,7 @@ task<RenewedMesh> Head::renew(MeshRenewal renewal) {
   now->second.renewing = false;
   save(key, now->second);
   note_devices(key, now->second);
-  store_.sync();
+  store_.write();
   // Another executable on a host does not pass, nor does a host on which nothing can start.
   if (problem && (problem->code() == ErrorCode::kIncompatible ||
                   problem->code() == ErrorCode::kFailedPrecondition))

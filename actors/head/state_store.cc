@@ -139,6 +139,10 @@ void StateStore::open() {
                   "the head's state {} cannot be opened: {}", path_.string(), why);
     }
   }
+  // The log of writes stays at the end: a head on a full disk reads its file, which needs the log
+  // to exist, and has room in it for its term.
+  int keep_log = 1;
+  ::sqlite3_file_control(database_.get(), "main", SQLITE_FCNTL_PERSIST_WAL, &keep_log);
   // This head's alone, until it ends.
   execute("PRAGMA locking_mode=EXCLUSIVE");
   execute(most_ == Survives::kLossOfPower ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
@@ -160,14 +164,37 @@ void StateStore::open() {
       "PRIMARY KEY (term, mesh, epoch))");
   read();
   if (cluster_id_.empty()) cluster_id_ = random_id();
-  execute("BEGIN IMMEDIATE");
-  execute("DELETE FROM cluster");
-  Statement(database_.get(), "INSERT INTO cluster VALUES (?, ?)")
-      .bind(cluster_id_)
-      .bind(term_)
-      .step();
-  execute("COMMIT");
+  commit([this] {
+    execute("DELETE FROM cluster");
+    Statement(database_.get(), "INSERT INTO cluster VALUES (?, ?)")
+        .bind(cluster_id_)
+        .bind(term_)
+        .step();
+  });
   open_ = true;
+}
+
+void StateStore::commit(const std::function<void()>& write) {
+  const auto once = [&] {
+    execute("BEGIN IMMEDIATE");
+    write();
+    execute("COMMIT");
+  };
+  try {
+    once();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnavailable) throw;
+    roll_back();
+    // What the log holds is in the file after this, so the log begins anew, in the room it has.
+    execute("PRAGMA wal_checkpoint(PASSIVE)");
+    once();
+  }
+}
+
+void StateStore::roll_back() {
+  // Some failures have ended the transaction already.
+  if (database_ && ::sqlite3_get_autocommit(database_.get()) == 0)
+    ::sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
 void StateStore::check_version() {
@@ -218,9 +245,7 @@ void StateStore::read() {
 }
 
 void StateStore::failed(const Error& error) {
-  // Some failures have ended the transaction already.
-  if (database_ && ::sqlite3_get_autocommit(database_.get()) == 0)
-    ::sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
+  roll_back();
   failing_ = true;
   if (const auto held_back = warnings_.admit(); held_back && warn_)
     warn_(
@@ -235,9 +260,7 @@ void StateStore::save(Survives survives) {
     if (most_ == Survives::kLossOfPower)
       execute(survives == Survives::kLossOfPower ? "PRAGMA synchronous=FULL"
                                                  : "PRAGMA synchronous=NORMAL");
-    execute("BEGIN IMMEDIATE");
-    write_rows();
-    execute("COMMIT");
+    commit([this] { write_rows(); });
   } catch (const Error& error) {
     return failed(error);
   }

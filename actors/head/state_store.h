@@ -30,9 +30,11 @@ namespace weft::actors {
 /// Error(kFailedPrecondition).
 ///
 /// A disk that refuses (it is full) never throws, not even at the start: answers come from memory,
-/// and what cannot be written is kept there until the next write that succeeds. A head that could
-/// not even read its file begins as a new cluster, and its file becomes that one's. Memory and file
-/// hold the last events and incidents only (kEvents, kIncidents): a head runs for months.
+/// and what cannot be written is kept there until the next write that succeeds. SQLite's log of
+/// writes is never deleted, so that a head on a full disk reads its file, and writes its term. A
+/// head that could not even read its file begins as a new cluster, and its file becomes that one's.
+/// Memory and file hold the last events and incidents only (kEvents, kIncidents): a head runs for
+/// months.
 class StateStore {
  public:
   static constexpr std::size_t kEvents = 10'000;
@@ -96,10 +98,13 @@ class StateStore {
   static constexpr std::int64_t kVersion = 2;
   void check_version();
   void execute(const std::string& sql);
+  /// All of what `write` does, or nothing.
+  void commit(const std::function<void()>& write);
+  void roll_back();
   /// Once: what the file has is older than what is in memory.
   void read();
   void failed(const Error& error);
-  /// Writes what is not written yet, all or nothing.
+  /// Writes what is not written yet.
   void save(Survives survives);
   void write_rows();
 

@@ -2,16 +2,30 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <exception>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "core/base/own_file.h"
 
 namespace weft::actors {
+namespace {
+
+/// Takes back the half of a line with which a file ends, so that the next line is not glued to it,
+/// unless another process has appended meanwhile.
+void cut_off(int file, ssize_t half) {
+  const off_t end = ::lseek(file, 0, SEEK_CUR);  // of what was appended
+  struct stat now{};
+  if (::fstat(file, &now) != 0 || now.st_size != end) return;
+  [[maybe_unused]] const int refused = ::ftruncate(file, end - half);
+}
+
+}  // namespace
 
 RunEvent RunEvent::of(const Incident& incident) {
   const Casualty& first = incident.casualties.at(incident.first_cause);
@@ -44,7 +58,8 @@ void RunEvents::add(const RunEvent& event) const noexcept {
         to_json_line(event, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
     const int file = open_own(path_, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (file < 0) return;
-    [[maybe_unused]] const auto written = ::write(file, line.data(), line.size());
+    const auto written = ::write(file, line.data(), line.size());
+    if (written >= 0 && written < std::ssize(line)) cut_off(file, written);
     ::close(file);
   } catch (const std::exception&) {
     return;  // out of memory: see above

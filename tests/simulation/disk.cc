@@ -18,6 +18,7 @@ Disk* disk_of_world = nullptr;
 struct OpenFile {
   sqlite3_file base;
   std::shared_ptr<Disk::File>* file;
+  int keeps_log = 0;  // SQLITE_FCNTL_PERSIST_WAL, which SQLite's own file system knows, too
 };
 OpenFile& open_file(sqlite3_file* file) { return *reinterpret_cast<OpenFile*>(file); }
 Disk::File& data(sqlite3_file* file) { return **open_file(file).file; }
@@ -101,7 +102,14 @@ int check_reserved(sqlite3_file* file, int* reserved) {
   return SQLITE_OK;
 }
 
-int control_file(sqlite3_file*, int, void*) { return SQLITE_NOTFOUND; }
+int control_file(sqlite3_file* file, int what, void* value) {
+  if (what != SQLITE_FCNTL_PERSIST_WAL) return SQLITE_NOTFOUND;
+  int& asked = *static_cast<int*>(value);  // -1: only a question
+  int& keeps_log = open_file(file).keeps_log;
+  if (asked >= 0) keeps_log = asked;
+  asked = keeps_log;
+  return SQLITE_OK;
+}
 int sector_size(sqlite3_file*) { return 4096; }
 int characteristics(sqlite3_file*) { return 0; }
 

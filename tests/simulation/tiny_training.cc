@@ -207,10 +207,12 @@ class TinyDriver final : private actors::RunMeshes {
   /// Starts the devices, or takes over those of the driver before this one.
   void begin() {
     if (std::exchange(restarted_, false)) {
+      bool whole = true;
       for (const Wanted& mesh : wanted()) {
         actors::MeshKey key;
         auto taken = cluster_.take_over<TinyTrainer>(key, mesh.name, mesh.shape);
-        if (!taken) break;
+        whole = whole && taken;
+        if (!whole) continue;  // started in this order; it ends here if it was there
         trainers_.push_back(std::move(*taken));
         keys_.push_back(key);
         fresh_.emplace_back();

@@ -201,14 +201,15 @@ TEST_F(StateStoreTest, KeepsOneTextPerIncident) {
   EXPECT_THAT(store.incidents(), ::testing::ElementsAre(::testing::HasSubstr("front[tensor=1]")));
 }
 
-/// While it lives no file of this process can grow: every write fails, as on a full disk.
+/// While it lives no file of this process is written beyond so many bytes: with 1 every write
+/// fails, with the size of the largest file none grows, as on a full disk.
 class FullDisk {
  public:
-  FullDisk() {
+  explicit FullDisk(std::uintmax_t bytes = 1) {
     ::getrlimit(RLIMIT_FSIZE, &before_);
     ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit none{1, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &none);
+    const rlimit few{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &few);
   }
   ~FullDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
 
@@ -272,6 +273,26 @@ TEST_F(StateStoreTest, ADiskThatIsFullAtTheVeryStartStopsNothingEither) {
   std::vector<std::string> texts;
   for (const ClusterEvent& event : store.last_events(10)) texts.push_back(event.text);
   EXPECT_THAT(texts, ::testing::ElementsAre("while it is full", "there is space again"));
+}
+
+TEST_F(StateStoreTest, AHeadOnAFullDiskKnowsItsClusterAndWritesItsTerm) {
+  std::string id;
+  {
+    StateStore store(directory_);
+    id = store.cluster_id();
+    store.next_mesh_epoch("front");
+  }
+  for (const std::uint64_t term : {2, 3, 4}) {
+    const FullDisk full(std::filesystem::file_size(directory_ / "head.db-wal"));
+    StateStore store(directory_);
+    EXPECT_EQ(store.cluster_id(), id);
+    EXPECT_EQ(store.term(), term);
+    EXPECT_EQ(store.next_mesh_epoch("front"), term);
+  }
+  const FullDisk refuses_all;
+  StateStore store(directory_);
+  EXPECT_EQ(store.cluster_id(), id);
+  EXPECT_EQ(store.term(), 5u);
 }
 
 TEST_F(StateStoreTest, KeepsTheLastEventsAndIncidents) {

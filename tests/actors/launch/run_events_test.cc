@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -38,6 +40,24 @@ TEST(RunEvents, AreAppendedAndAFolderThatCannotBeWrittenIsNoError) {
   EXPECT_EQ(lines, 2);
   std::filesystem::remove_all(folder);
   RunEvents(folder / "gone").add({"failed", "no"});
+}
+
+TEST(RunEvents, HalfALineOnAFullDiskIsTakenBack) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("weft_full_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const auto file = folder / "events.jsonl";
+  RunEvents(folder).add({"interruption", "first"});
+  const auto size = std::filesystem::file_size(file);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit few{size + 20, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &few);
+  RunEvents(folder).add({"incident", "for which there is no room"});
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(std::filesystem::file_size(file), size);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -142,13 +142,14 @@ void ChaoticRun::start_cluster() {
   for (const Seat& agent : agents_) agent.process->word_after("has joined cluster");
 }
 
-void ChaoticRun::start_run() {
+void ChaoticRun::start_run(const std::vector<std::string>& more) {
   std::vector<std::string> words = {"run",   "run.yaml",
                                     "--out", trouble_.out().string(),
                                     "--set", fmt::format("training.steps={}", options_.steps)};
   if (options_.cluster != "local")
     words.insert(words.end(), {"--head", address_, "--set", "cluster.launcher=manual",
                                "--token-file", (processes_.directory() / "state/token").string()});
+  words.insert(words.end(), more.begin(), more.end());
   run_ = &start_on(kDriverHost, words, trouble_.before_run());
   // A death before the cluster is there ends the run, and should.
   if (options_.cluster != "local") return;
@@ -258,12 +259,31 @@ void ChaoticRun::cut(const Blow& blow, Outcome& outcome) {
                     }});
 }
 
+void ChaoticRun::resume(Outcome& outcome) {
+  trouble_.end();
+  const std::string out = trouble_.out().string();
+  if (!std::filesystem::exists(trouble_.out() / "checkpoints/latest")) {
+    std::filesystem::remove_all(out);
+    start_run();
+  } else {
+    start_run({"--set", "checkpoint.resume=" + out});
+  }
+  note("the run is resumed");
+  const bool ended = eventually([&] {
+    act_as_operator(outcome);
+    return run_->wait(Ms(0)) >= 0;
+  });
+  if (!ended || run_->wait(Ms(0)) != 0)
+    outcome.wrong.push_back(
+        fmt::format("resumed, it {}", ended ? "fails again" : "does not come to an end"));
+}
+
 void ChaoticRun::look_at_end(const std::vector<std::string>& expected, Outcome& outcome) {
   const int status = run_->wait(Ms(0));
   note(fmt::format("the run ends with {}", status));
   const std::filesystem::path& out = trouble_.out();
-  if (status != 0 && !(status == 1 && trouble_.explains(run_->text())))
-    outcome.wrong.push_back(fmt::format("status {}", status));
+  if (status == 1 && trouble_.explains(run_->text())) resume(outcome);
+  else if (status != 0) outcome.wrong.push_back(fmt::format("status {}", status));
   const auto losses = losses_of(out);
   if (losses != expected) {
     const auto differ = std::ranges::mismatch(losses, expected);

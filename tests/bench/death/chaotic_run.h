@@ -73,7 +73,10 @@ class ChaoticRun final {
   void start_head(const std::string& listen);
   void start_agent(int host);
   void start_cluster();
-  void start_run();
+  /// `more`: words after those that every run has.
+  void start_run(const std::vector<std::string>& more = {});
+  /// Goes on, without the trouble, with a run that has ended by it: nothing must be lost.
+  void resume(Outcome& outcome);
   /// Looks whether a process of this role lives, or the run has ended.
   bool is_alive(Roster::Role role);
   void act_as_operator(Outcome& outcome);

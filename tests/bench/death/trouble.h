@@ -31,7 +31,7 @@ class Trouble final {
   /// Of a full disk: fills it, and makes room again.
   void begin();
   void end();
-  /// True if a run may end with 1 and this text.
+  /// True if a run may end with 1 and this text; it is to be resumed then.
   bool explains(const std::string& text) const;
 
  private:
