@@ -28,6 +28,9 @@ Joined Head::own(OwnerOffer offer) {
   const ProcessRef caller = context_.caller();
   const auto known = owners_.find(caller.id);
   const bool again = known != owners_.end();
+  Joined joined{store_.cluster_id(), store_.term(), config_.grace.count()};
+  // It ends, and finds this head, to which an agent has told its end already.
+  if (!again && runs_.has_told_end(caller.id)) return joined;
   if (!again && offer.restarted) remove_drivers_before(offer.run, caller.id);
   offer.name = again ? known->second.offer.name : free_name(offer.name);
   Owner& owner = owners_[caller.id];
@@ -44,7 +47,6 @@ Joined Head::own(OwnerOffer offer) {
   else if (away_since)
     event(fmt::format("{} (driver pid {}) is back after {:.1f} s", offer.name, offer.pid,
                       in_seconds(clock_.now() - *away_since)));
-  Joined joined{store_.cluster_id(), store_.term(), config_.grace.count()};
   for (auto& [key, mesh] : meshes_) {
     if (mesh.owner != caller.id) continue;
     if (!again) {

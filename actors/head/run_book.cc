@@ -72,6 +72,13 @@ const RunRecord* RunBook::running(ProcessId process) const {
   return const_cast<RunBook*>(this)->find(process);
 }
 
+bool RunBook::has_told_end(ProcessId process) const {
+  return std::ranges::any_of(records_, [&](const auto& of) {
+    const RunRecord& record = of.second;
+    return record.process.id == process && record.ended() && record.state != RunState::kLost;
+  });
+}
+
 const RunRecord& RunBook::get(std::uint64_t number) const {
   const auto found = records_.find(number);
   if (found == records_.end())
