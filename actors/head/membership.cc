@@ -220,6 +220,7 @@ void Head::reconcile(const HostOffer& offer, const HostedDevices& devices) {
   // Nobody's: of a mesh that was released while the host was away, or that no head has written
   // down.
   for (const auto& [key, ranks] : running) {
+    store_.saw_mesh_epoch(key.name, key.epoch);
     const auto mesh = meshes_.find(key);
     const bool starts = mesh != meshes_.end() && !mesh->second.ending &&
                         (mesh->second.processes.empty() || mesh->second.renewing);

@@ -35,6 +35,7 @@ Joined Head::own(OwnerOffer offer) {
   offer.name = again ? known->second.offer.name : free_name(offer.name);
   Owner& owner = owners_[caller.id];
   std::set<MeshKey> has(offer.meshes.begin(), offer.meshes.end());
+  for (const MeshKey& key : has) store_.saw_mesh_epoch(key.name, key.epoch);
   offer.meshes.clear();
   owner.offer = offer;
   owner.process = caller;

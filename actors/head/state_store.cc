@@ -323,6 +323,13 @@ std::uint64_t StateStore::next_mesh_epoch(const std::string& mesh) {
   return epoch;
 }
 
+void StateStore::saw_mesh_epoch(const std::string& mesh, std::uint64_t epoch) {
+  std::uint64_t& newest = epochs_[mesh];
+  if (newest >= epoch) return;
+  newest = epoch;
+  unwritten_epochs_.insert(mesh);
+}
+
 void StateStore::put(Table table, const std::string& name, std::vector<std::byte> row) {
   rows_[{table, name}] = std::move(row);
   unwritten_rows_.emplace(table, name);

@@ -58,6 +58,9 @@ class StateStore {
   /// 1, 2, 3, ... for each name, across terms. To be followed by a put() and sync() before anybody
   /// is told: after a loss of power it must not come again.
   std::uint64_t next_mesh_epoch(const std::string& mesh);
+  /// Another process knows this epoch of a mesh, which the head before this one could not write:
+  /// those that follow are greater. Written with the next epoch.
+  void saw_mesh_epoch(const std::string& mesh, std::uint64_t epoch);
   /// What the head knows of hosts, owners, meshes or runs, by a name of its choice. Written with
   /// the next event, or by sync(). There in the next term.
   enum class Table { kHosts, kOwners, kMeshes, kRuns };

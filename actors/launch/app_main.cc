@@ -163,6 +163,7 @@ AppRun make_run(const RoleArguments& arguments) {
   run.checked = arguments.get_or("checked", "");
   if (arguments.has("restart")) run.restart = arguments.number("restart");
   run.restarts = arguments.get_or("restarts", "");
+  run.refused = arguments.get_or("refused", "");
   if (const std::string place = arguments.get_or("planned-to", ""); !place.empty())
     run.planned = [place](const std::string& digest) { leave_last_words(place, digest); };
   run.config = arguments.get_or("config", "");

@@ -20,7 +20,7 @@ namespace {
 /// unless another process has appended meanwhile.
 void cut_off(int file, ssize_t half) {
   const off_t end = ::lseek(file, 0, SEEK_CUR);  // of what was appended
-  struct stat now{};
+  struct stat now {};
   if (::fstat(file, &now) != 0 || now.st_size != end) return;
   [[maybe_unused]] const int refused = ::ftruncate(file, end - half);
 }

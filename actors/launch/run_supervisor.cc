@@ -280,10 +280,11 @@ class RunSupervisor {
                      app_command(driver_program_, "driver", run_.run_file, {}, {}),
                      {},
                      ""};
-    spec.command.insert(spec.command.end(),
-                        {"--binary", run_.header.app.string(), "--head", run_.head, "--out",
-                         run_.out.string(), "--name", "run " + run_.header.name, "--last-words",
-                         driver_said_.path(), "--restarts", restarts_.path()});
+    spec.command.insert(
+        spec.command.end(),
+        {"--binary", run_.header.app.string(), "--head", run_.head, "--out", run_.out.string(),
+         "--name", "run " + run_.header.name, "--last-words", driver_said_.path(), "--restarts",
+         restarts_.path(), "--refused", refused_.path()});
     if (!run_.started_by.empty())
       spec.command.insert(spec.command.end(), {"--started-by", run_.started_by});
     if (!run_.moved.empty())
@@ -543,6 +544,7 @@ class RunSupervisor {
   std::optional<ExitEvidence> driver_stopped_;  // and has got SIGKILL
   std::optional<ExitEvidence> head_stopped_;    // and has got SIGKILL
   LastWords driver_said_;
+  const MemoryFile refused_{"refused by the disk"};
   pid_t driver_ = 0;
   std::string last_words_;
 };

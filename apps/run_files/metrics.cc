@@ -107,12 +107,20 @@ std::vector<StepMetrics> read_metrics(const fs::path& path) {
   return steps;
 }
 
-MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done)
+MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done, const fs::path& refused)
     : path_(std::move(path)), steps_(read_metrics(path_)) {
+  if (!refused.empty()) {
+    for (const StepMetrics& m : read_metrics(refused))
+      if (m.step == (steps_.empty() ? 1 : steps_.back().step + 1)) steps_.push_back(m);
+    refused_ = ::open(refused.c_str(), O_WRONLY | O_CLOEXEC);
+  }
   go_back(steps_done);
 }
 
-MetricsFile::~MetricsFile() { close(); }
+MetricsFile::~MetricsFile() {
+  close();
+  if (refused_ >= 0) ::close(refused_);
+}
 
 void MetricsFile::close() {
   if (fd_ >= 0) ::close(fd_);
@@ -128,6 +136,19 @@ void MetricsFile::go_back(std::int64_t steps_done) {
   } catch (const Error& error) {
     problem_ = error;
   }
+  copied_ = 0;
+  copy_held_back();
+}
+
+/// Copies what has been held back since the last call, or nothing is left of.
+void MetricsFile::copy_held_back() {
+  if (refused_ < 0) return;
+  if (unwritten_.size() < copied_) copied_ = 0;
+  const std::string_view more = std::string_view(unwritten_).substr(copied_);
+  const auto end = static_cast<off_t>(copied_);
+  if (::ftruncate(refused_, end) == 0 &&
+      ::pwrite(refused_, more.data(), more.size(), end) == std::ssize(more))
+    copied_ = unwritten_.size();
 }
 
 /// The file then begins with the lines of steps(); what it lacks of them is held back.
@@ -227,9 +248,11 @@ void MetricsFile::append(const StepMetrics& metrics) {
       unwritten_ += to_json_line(metrics) + "\n";
       write_held_back();
     }
+    if (problem_) copy_held_back();  // of which nothing is left
     problem_.reset();
   } catch (const Error& error) {
     problem_ = error;
+    copy_held_back();
     throw;
   }
 }
@@ -237,6 +260,7 @@ void MetricsFile::append(const StepMetrics& metrics) {
 void MetricsFile::flush() {
   if (fd_ < 0) open();
   write_held_back();
+  if (problem_) copy_held_back();
   problem_.reset();
   flush_fully(fd_, path_);
 }

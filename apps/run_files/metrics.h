@@ -47,13 +47,15 @@ void copy_metrics(const std::filesystem::path& from, const std::filesystem::path
 /// metrics.jsonl being written: each line is with the kernel when append() returns. One thread at a
 /// time.
 ///
-/// A disk that refuses costs no line while this object lives: lines are held back, and written with
-/// the next one for which there is room.
+/// A disk that refuses costs no line while this object lives, or the file in memory that it was
+/// given: lines are held back, and written with the next one for which there is room.
 class MetricsFile {
  public:
-  /// For a run that starts, or goes on after `steps_done` steps: as go_back(). Throws
-  /// Error(kDataLoss) as read_metrics() does.
-  MetricsFile(std::filesystem::path path, std::int64_t steps_done);
+  /// For a run that starts, or goes on after `steps_done` steps: as go_back(). `refused`: a file in
+  /// the memory of another process, which has a copy of the lines held back, also those of the
+  /// process before this one; empty: none. Throws Error(kDataLoss) as read_metrics() does.
+  MetricsFile(std::filesystem::path path, std::int64_t steps_done,
+              const std::filesystem::path& refused = {});
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
   ~MetricsFile();
@@ -79,6 +81,7 @@ class MetricsFile {
   void open_another();
   void open_as_it_is();
   void write_held_back();
+  void copy_held_back();
   void close();
 
   std::filesystem::path path_;
@@ -86,6 +89,8 @@ class MetricsFile {
   int fd_ = -1;            ///< -1: the file could not be opened yet.
   std::int64_t size_ = 0;  ///< Bytes of the whole lines in the file.
   std::string unwritten_;  ///< Lines that the disk has refused.
+  int refused_ = -1;       ///< Has a copy of these; -1: nobody wants one.
+  std::size_t copied_ = 0;
   std::optional<Error> problem_;
 };
 

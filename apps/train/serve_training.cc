@@ -452,6 +452,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
        .doing = doing(actors::IfInterrupted::kFinishes),
        .tell =
            [&cluster](const actors::RunProgress& progress) { cluster.report_progress(progress); },
+       .refused = run.refused,
        .on_recovery =
            [events = actors::RunEvents(run.out)](const std::string& text) {
              events.add({"recovered", text});

@@ -59,7 +59,7 @@ class Loop {
         first_(resumed.steps_done + 1),
         last_sound_(resumed.steps_done),
         resumed_from_(resumed.from),
-        metrics_(environment.directory.metrics(), resumed.steps_done),
+        metrics_(environment.directory.metrics(), resumed.steps_done, environment.refused),
         store_(environment.directory.checkpoints(), run.checkpoint.keep),
         turns_(store_, engine, environment.clock),
         progress_(environment.screen, environment.clock, resumed.steps_done, run.training.steps) {

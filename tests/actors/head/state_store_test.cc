@@ -192,6 +192,17 @@ TEST_F(StateStoreTest, AFileOfANewerWeftIsRefusedAndStaysAsItIs) {
   }
 }
 
+TEST_F(StateStoreTest, AnEpochThatAnotherProcessKnowsComesNotAgain) {
+  {
+    StateStore store(directory_);
+    store.saw_mesh_epoch("front", 7);
+    store.saw_mesh_epoch("front", 3);
+    EXPECT_EQ(store.next_mesh_epoch("front"), 8u);
+    EXPECT_EQ(store.next_mesh_epoch("back"), 1u);
+  }
+  EXPECT_EQ(StateStore(directory_).next_mesh_epoch("front"), 9u);
+}
+
 TEST_F(StateStoreTest, KeepsOneTextPerIncident) {
   StateStore store(directory_);
   Incident incident{"front", 1, {Casualty{}}, 0};

@@ -17,6 +17,7 @@
 #include "apps/run_files/run_summary.h"
 #include "apps/run_files/timeline_plot.h"
 #include "core/base/error.h"
+#include "core/base/memory_file.h"
 #include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
@@ -136,6 +137,22 @@ TEST_F(ReportTest, MetricsGoBackOnAFullDiskAndLoseNoLine) {
   const auto read = read_metrics(path);
   ASSERT_EQ(read.size(), 9u);
   for (int i = 0; i < 9; ++i) EXPECT_EQ(read[static_cast<std::size_t>(i)], metrics(i + 1));
+}
+
+TEST_F(ReportTest, LinesThatAFullDiskHasRefusedOutliveTheProcess) {
+  const fs::path path = root_ / "metrics.jsonl";
+  const MemoryFile memory("refused");
+  {
+    MetricsFile file(path, 0, memory.path());
+    for (int step = 1; step <= 4; ++step) file.append(metrics(step));
+    const SmallDisk full(4 * static_cast<rlim_t>(to_json_line(metrics(1)).size()));
+    for (int step = 5; step <= 7; ++step) EXPECT_THROW(file.append(metrics(step)), Error);
+  }
+  EXPECT_EQ(read_metrics(path).size(), 4u);
+  MetricsFile next(path, 6, memory.path());
+  EXPECT_EQ(next.steps().size(), 6u);
+  EXPECT_EQ(read_metrics(path).size(), 6u);
+  EXPECT_EQ(read_metrics(memory.path()).size(), 0u);
 }
 
 TEST_F(ReportTest, MetricsOfAFolderThatComesLaterAreAllThere) {
