@@ -288,6 +288,12 @@ int serve_agent(const AgentRole& role) {
     while (processes > 0 && clock.now() < give_up &&
            !signals.at_once().wait_for(kLookForDriversEvery))
       ;
+    if (processes > 0)
+      log.warning("host {} ends {} process{} that {} still in use{}", role.name, processes.load(),
+                  processes == 1 ? "" : "es", processes == 1 ? "is" : "are",
+                  clock.now() < give_up
+                      ? ": a second signal"
+                      : fmt::format(" after {:.0f} s (--grace)", in_seconds(role.grace)));
   }
   log.info("host {} ends: {}", role.name, reason.text);
   // Device processes whose owners have not heard it die: one that stops its actors looks like a

@@ -9,7 +9,7 @@ namespace weft::apps {
 GptShape parse_gpt(const ConfigNode& node) {
   GptShape shape;
   node.require("layers", shape.layers, KeyText("Transformer blocks").unit("layers"),
-               {.min = 1, .max = 10000});
+               {.min = 1, .max = 2048});
   node.require("width", shape.width, "Width of the residual stream", {.min = 1, .max = 1 << 20});
   node.require("heads", shape.heads, "Attention heads; they divide the width",
                {.min = 1, .max = 1 << 16});

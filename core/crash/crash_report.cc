@@ -4,19 +4,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <backward.hpp>
-#include <filesystem>
-#include <string>
+#include <exception>
 
 #include "core/base/platform.h"
-#include "core/crash/internal/interrupted.h"
+#include "core/base/plugin.h"
+#include "core/crash/stack_library.h"
 
 namespace weft {
 namespace {
 
 constexpr int kCrashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-/// Functions that are printed. A parent looks at the last 20 lines of a log for the cause.
-constexpr std::size_t kFrames = 12;
 constexpr unsigned kDiesWithin = 5;  // seconds
 
 thread_local const char* what = nullptr;
@@ -55,23 +52,17 @@ void write_cause(int signal) {
   write_text("\n");
 }
 
-/// "#3 weft::mesh::Interpreter::execute (interpreter.cc:159)".
 void write_stack(void* context, void* address) {
-  backward::StackTrace trace;
-  trace.load_from(internal::interrupted(context), kFrames, context, address);
-  backward::TraceResolver resolver;
-  resolver.load_stacktrace(trace);
-  for (std::size_t i = 0; i < trace.size(); ++i) {
-    const backward::ResolvedTrace frame = resolver.resolve(trace[i]);
-    std::string function =
-        frame.source.function.empty() ? frame.object_function : frame.source.function;
-    if (function.size() > 100) function = function.substr(0, 97) + "...";
-    std::string line = "  #" + std::to_string(i) + " " + (function.empty() ? "?" : function);
-    const std::filesystem::path file =
-        frame.source.filename.empty() ? frame.object_filename : frame.source.filename;
-    line += " (" + file.filename().string();
-    if (!frame.source.filename.empty()) line += ":" + std::to_string(frame.source.line);
-    write_text((line + ")\n").c_str());
+  try {
+    const auto write = reinterpret_cast<WriteStack>(plugin_entry(kStackLibrary, kWriteStack));
+    if (write != nullptr) return write(context, address);
+    write_text("  no stack: ");
+    write_text(kStackLibrary);
+    write_text(" is not in lib/ beside the program's bin/\n");
+  } catch (const std::exception& error) {
+    write_text("  no stack: ");
+    write_text(error.what());
+    write_text("\n");
   }
 }
 

@@ -81,6 +81,23 @@ TEST_F(Look, RunsAreKnownWhileTheyRunAndAfterTheirEnd) {
                           ContainsRegex("fails  failed  [^\n]*\n  [^\n]*no such luck")));
 }
 
+TEST_F(Look, AHostThatLeavesEndsWhatIsInUseWhenItsGraceIsOver) {
+  auto& host = processes_.start("weft", {"join", address_, "--name", "c", "--grace", "1"});
+  host.word_after("has joined cluster");
+  processes_.write("run.yaml",
+                   "name: r\napp: cluster_app\ncluster: {launcher: manual, hosts: [{name: c}]}\n"
+                   "work: {actors: 1, seconds: 600, keeps: true}\n");
+  auto& run = processes_.start("weft", {"run", "run.yaml", "--head", address_});
+  run.word_after("working");
+  ::kill(host.pid, SIGTERM);
+  EXPECT_EQ(host.wait(), 0) << host.text();
+  EXPECT_THAT(host.text(), AllOf(HasSubstr("it keeps 1 process until it is done with, 1 s at most"),
+                                 HasSubstr("host c ends 1 process that is still in use after 1 s "
+                                           "(--grace)")));
+  EXPECT_EQ(run.wait(), 1) << run.text();
+  EXPECT_THAT(run.text(), HasSubstr("stopped by SIGTERM"));
+}
+
 TEST_F(Look, ADeathIsOneLineAndItsLogHasACommandOfItsOwn) {
   auto& dies = start_run("dies", "actors: 1, seconds: 60");
   const int pid = std::stoi(dies.word_after("device 0 pid "));
@@ -390,6 +407,17 @@ TEST_F(Detach, AnAgentThatDiesTakesItsDriverWithItAndSaysSo) {
                .find("host b, whose agent had started it, is gone, and the run with it") == 0;
   }));
   EXPECT_TRUE(eventually([&] { return has_ended(driver); }));
+}
+
+TEST_F(Detach, AHostThatLeavesEndsItsRunsAsCtrlCDoes) {
+  EXPECT_EQ(detach("actors: 1, seconds: 600").wait(), 0);
+  EXPECT_TRUE(eventually([&] { return run_named("train")["progress"]["step"] == 3; }));
+  const pid_t driver = run_named("train")["pid"];
+  ::kill(agents_[1]->pid, SIGTERM);
+  EXPECT_EQ(agents_[1]->wait(), 0) << agents_[1]->text();
+  EXPECT_TRUE(eventually([&] { return run_named("train")["state"] == "interrupted"; }))
+      << run_named("train").dump();
+  EXPECT_TRUE(has_ended(driver));
 }
 
 TEST_F(Detach, ADriverThatHangsIsEndedThroughItsAgent) {

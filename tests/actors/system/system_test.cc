@@ -66,6 +66,12 @@ class Clerk final {
     holding = false;
     return released;
   }
+  /// Holds the actor's thread until the test lets go, whatever its stop token says.
+  void stay() {
+    holding = true;
+    while (!released) std::this_thread::sleep_for(1ms);
+    holding = false;
+  }
   static inline std::atomic<bool> holding{false};
   static inline std::atomic<bool> released{false};
   ~Clerk() { ++destroyed; }
@@ -89,8 +95,8 @@ class Clerk final {
       on<&Clerk::rank>("rank"), on<&Clerk::fail>("fail"), on<&Clerk::wait_at_gate>("wait_at_gate"),
       on<&Clerk::open_gate>("open_gate", urgent), on<&Clerk::is_waiting>("is_waiting", urgent),
       on<&Clerk::nap>("nap"), on<&Clerk::caller>("caller"), on<&Clerk::measure>("measure"),
-      on<&Clerk::produce>("produce"), on<&Clerk::hold>("hold"), on<&Clerk::ask>("ask"),
-      on<&Clerk::ask_for_trouble>("ask_for_trouble"));
+      on<&Clerk::produce>("produce"), on<&Clerk::hold>("hold"), on<&Clerk::stay>("stay"),
+      on<&Clerk::ask>("ask"), on<&Clerk::ask_for_trouble>("ask_for_trouble"));
 
  private:
   Context& context_;
@@ -257,6 +263,36 @@ TEST(System, ACancelledCallEndsAtOnceAndItsHandlerStops) {
   held.cancel();
   EXPECT_EQ(error_of([&] { (void)held.get(); }).code(), ErrorCode::kCancelled);
   EXPECT_TRUE(eventually([] { return !Clerk::holding.load(); }));
+}
+
+TEST(System, OneThatShutsDownStartsNoCallAndSaysSo) {
+  System caller(named("caller"));
+  auto system = std::make_optional<System>(named("ending"));
+  const ProcessRef there = caller.connect(system->listen({"127.0.0.1", 0}));
+  Clerk::released = false;
+  (void)system->host<Clerk>("busy", "hi");
+  (void)system->host<Clerk>("idle", "hi");
+  auto stays = caller.named<Clerk>(there, "busy").call<&Clerk::stay>();
+  const auto idle = caller.named<Clerk>(there, "idle");
+  EXPECT_EQ(idle.call<&Clerk::greet>("you").get(), "hi you");
+  EXPECT_TRUE(eventually([] { return Clerk::holding.load(); }));
+  const auto ends = std::async(std::launch::async, [&] { system.reset(); });
+  std::optional<Error> refused;
+  EXPECT_TRUE(eventually([&] {
+    try {
+      idle.call<&Clerk::greet>("you").get();
+    } catch (const Error& error) {
+      // One that waited in the mailbox was cancelled with it.
+      if (error.code() != ErrorCode::kCancelled) refused = error;
+    }
+    return refused.has_value();
+  }));
+  Clerk::released = true;
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code(), ErrorCode::kUnavailable);
+  EXPECT_NE(refused->message().find("ending is shutting down; the call was not started"),
+            std::string::npos)
+      << refused->message();
 }
 
 // In whatever moment the cancellation finds it: held back, on its way, waiting, taken, begun.

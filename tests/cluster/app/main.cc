@@ -54,6 +54,7 @@ struct Work {
   std::int64_t seconds = 0;
   std::int64_t lingers = 0;  ///< how long its clean-up waits for an actor
   bool computes = false;
+  bool keeps = false;   ///< never lets go of a host that leaves
   bool circle = false;  ///< each waits for the next one, and the last for the first
   std::uint64_t resident = 0;
   std::string fail;
@@ -75,6 +76,7 @@ Work read_work(const actors::AppRun& run) {
     section.read("seconds", work.seconds, {.min = 0});
     section.read("lingers", work.lingers, {.min = 0});
     section.read("computes", work.computes);
+    section.read("keeps", work.keeps);
     section.read("circle", work.circle);
     section.read("crash", work.crash);
     section.read_bytes("resident", work.resident);
@@ -98,6 +100,7 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   actors::OnHosts where{work.hosts};
   if (work.crash) where.environment.push_back("WEFT_TEST_CRASH=1");
   const auto mesh = cluster.spawn<Worker>("front", MeshShape{{"x", work.actors}}, where);
+  if (work.keeps) cluster.save_before_hosts_leave([](const std::string& text) { say(text); });
   const auto pids = mesh.call<&Worker::pid>().get();
   for (std::size_t rank = 0; rank < pids.size(); ++rank)
     say(fmt::format("device {} pid {}", rank, pids[rank]));

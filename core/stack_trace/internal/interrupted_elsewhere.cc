@@ -1,4 +1,4 @@
-#include "core/crash/internal/interrupted.h"
+#include "core/stack_trace/internal/interrupted.h"
 
 namespace weft::internal {
 
