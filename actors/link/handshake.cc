@@ -8,10 +8,6 @@
 
 namespace weft::actors {
 
-namespace {
-constexpr auto kLimit = std::chrono::seconds(3);
-}  // namespace
-
 Handshake::Handshake(EventLoop& loop, std::shared_ptr<Connection> connection, Side side,
                      std::vector<Secret> tokens, Done done)
     : connection_(std::move(connection)),
@@ -37,7 +33,7 @@ void Handshake::start(Introduction self) {
                           "bytes that are read of "
                           "somebody unknown; provide fewer interfaces",
                           describe(self_), own.size(), self_.interfaces.size(), kMaxBody)));
-  limit_.start_after(kLimit, [this] {
+  limit_.start_after(kWithin, [this] {
     finish(Error(ErrorCode::kUnavailable,
                  fmt::format("{} {} but did not greet within 3 seconds; is it Weft, and "
                              "is it alive?",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include "actors/message/chunks.h"
 #include "actors/message/message.h"
 #include "actors/net/connection.h"
+#include "core/base/clock.h"
 #include "core/base/secret.h"
 #include "core/base/sha256.h"
 
@@ -47,6 +49,8 @@ class Handshake final : public FrameHandler {
   /// Handshake later, not in it.
   using Done = std::function<void(Answer)>;
   static constexpr std::uint32_t kMaxBody = 4096;
+  /// The other side has so long.
+  static constexpr Nanoseconds kWithin = std::chrono::seconds(3);
 
   /// `tokens`: the one that this side would use comes first.
   Handshake(EventLoop& loop, std::shared_ptr<Connection> connection, Side side,

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,7 +12,6 @@
 #include <cstring>
 #include <span>
 
-#include "core/base/error.h"
 #include "core/base/units.h"
 #include "core/codec/codec.h"
 
@@ -23,14 +21,6 @@ namespace {
 /// In the memory: the number of steps that are finished, then records, each behind its length.
 constexpr off_t kRecordsAt = sizeof(std::uint64_t);
 constexpr std::size_t kLongestText = 4096;
-
-int make_memory() {
-  const int fd = ::memfd_create("restarts", MFD_CLOEXEC);
-  if (fd < 0)
-    throw_error(ErrorCode::kResourceExhausted, "cannot make a file in memory: {}",
-                std::strerror(errno));
-  return fd;
-}
 
 /// Keeps other processes out. Nobody waits inside.
 class Turn final {
@@ -74,10 +64,12 @@ RestartBudget::RestartBudget(std::size_t restarts, Nanoseconds within, const std
     : most_(restarts),
       within_(within),
       fd_(path.empty() ? -1 : ::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
-  if (fd_ < 0) fd_ = make_memory();
+  if (fd_ < 0) fd_ = own_.emplace("restarts").descriptor();
 }
 
-RestartBudget::~RestartBudget() { ::close(fd_); }
+RestartBudget::~RestartBudget() {
+  if (!own_) ::close(fd_);
+}
 
 std::string RestartBudget::path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), fd_); }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/memory_file.h"
 
 namespace weft::actors {
 
@@ -71,6 +72,7 @@ class RestartBudget final {
 
   const std::size_t most_;
   const Nanoseconds within_;
+  std::optional<MemoryFile> own_;  // of a count that was made here
   int fd_ = -1;
 };
 

@@ -13,6 +13,8 @@ constexpr std::size_t kMaxUnproven = 256;
 /// A process that connects again so soon has dialled twice at a time, for two of its threads; one
 /// that has lost its connection takes longer to see that.
 constexpr auto kDialsTwiceWithin = std::chrono::seconds(3);
+/// A timer that fires so late shows that this process did not run.
+constexpr auto kLate = std::chrono::milliseconds(200);
 /// A head lives for months; who died that long ago does not come back.
 constexpr std::size_t kDeadPeers = 4096;
 
@@ -50,17 +52,18 @@ bool System::Impl::is_known(const std::shared_ptr<Link>& link) const {
   return found != links.end() && found->second == link;
 }
 
-void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
+void System::Impl::dial_peer(const std::shared_ptr<Link>& link, Attempt attempt) {
   const ProcessId id = link->peer_id();
   const TimePoint deadline = SteadyClock().now() + options.connect_within;
   dials[id] =
       dial(loop, link->peer().address, deadline, Retry::kNever,
-           {[this, link, deadline](std::shared_ptr<Connection> connection) {
+           {[this, link, deadline, attempt](std::shared_ptr<Connection> connection) {
               dials.erase(link->peer_id());
               if (link->attached()) return;  // the other side was faster
               start_handshake(
                   std::move(connection), Handshake::Side::kDialler,
-                  [this, link, deadline](Handshake& handshake, Handshake::Answer answer) {
+                  [this, link, deadline, attempt, begun = SteadyClock().now()](
+                      Handshake& handshake, Handshake::Answer answer) {
                     // What was given up meanwhile stays so: nobody keeps such a link.
                     if (link->attached() || !is_known(link)) return;
                     if (auto* other = std::get_if<Introduction>(&answer)) {
@@ -84,6 +87,10 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
                                      fmt::format("{} did not connect in time", link->peer().name)));
                       });
                     }
+                    // This process was stopped, and the other one has not waited for it.
+                    if (attempt == Attempt::kFirst &&
+                        SteadyClock().now() - begun > Handshake::kWithin + kLate)
+                      return dial_peer(link, Attempt::kAgain);
                     lose(link, Error(ErrorCode::kUnavailable,
                                      fmt::format("cannot reach {}: {}", link->peer().name,
                                                  std::get<Error>(answer).message())));

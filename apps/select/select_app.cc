@@ -315,7 +315,8 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   const SelectConfig config = read(run);
   const Screen screen = Screen::standard_output();
   const auto note = [&](const std::string& line) {
-    say(screen.out, "  {}\n", line);
+    const std::string shown = fmt::format("  {}\n", line);
+    say(screen.out, "{}", screen.terminal ? wrap_lines(shown, screen.columns, 2) : shown);
     std::fflush(screen.out);
   };
   if (run.doing) run.doing("selecting", actors::IfInterrupted::kEndsAtOnce);

@@ -299,6 +299,21 @@ INSTANTIATE_TEST_SUITE_P(Signals, RecoveryFromSignal, ::testing::Values(SIGTERM,
                            return std::string(::sigabbrev_np(signal.param));
                          });
 
+TEST_F(Recovery, TheSecondCrashWithOneMessageAndNoStepBetweenEndsTheRun) {
+  // A step of seconds, so that none is finished between.
+  auto& run = processes_.start(
+      "weft", run_into("out", {"training.batch=8192", "training.validate_every=1000",
+                               "recovery={restarts: 100, within: 1h}"}));
+  ASSERT_TRUE(has_steps("out", 1)) << run.text();
+  ::kill(process_with("--label front[data=0,tensor=0]"), SIGABRT);
+  ASSERT_TRUE(eventually([&] { return events("out", "recovered").size() == 1; })) << run.text();
+  ::kill(process_with("--label front[data=0,tensor=0]"), SIGABRT);
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_THAT(run.text(), HasSubstr("That is the second time with the same message, and the run "
+                                    "finished no step between"));
+  EXPECT_TRUE(processes_.none_left());
+}
+
 TEST_F(Recovery, DeathsOfDevicesDriversAndHeadsAreOneCount) {
   auto& run = processes_.start(
       "weft", run_into("out", {"training.steps=1000000", "recovery={restarts: 2, within: 1h}"}));

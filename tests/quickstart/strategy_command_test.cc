@@ -130,6 +130,17 @@ TEST_F(StrategyCommand, ChecksAFileForARun) {
   EXPECT_THAT(problems.text(), HasSubstr("has no value 'k0."));
 }
 
+TEST_F(StrategyCommand, TheNextWidthThatItNamesSuitsTheHeadsToo) {
+  auto& check =
+      processes_.run("weft", {"check", "cube.yaml", "--set",
+                              "meshes.cube={hosts: [worker0], shape: {tensor: 3}, layout: 1d}",
+                              "--set", "model.width=32", "--set", "training.batch=6"});
+  EXPECT_EQ(check.wait(), 2);
+  EXPECT_THAT(check.text(),
+              HasSubstr("has 32 elements, which tensor splits 3 ways; the next number "
+                        "that divides is 36"));
+}
+
 TEST_F(StrategyCommand, RulesBecomeAFileThatItChecks) {
   write_run("rules.yaml", "rules");
   const std::vector<std::string> rules{"--set", "sharding={batch: j, mlp: l}"};

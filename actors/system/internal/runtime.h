@@ -116,7 +116,8 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   std::shared_ptr<Route> route_to(const ProcessRef& process);
   /// It is the link to its peer, and not one that was lost.
   bool is_known(const std::shared_ptr<Link>& link) const;
-  void dial_peer(const std::shared_ptr<Link>& link);
+  enum class Attempt { kFirst, kAgain };
+  void dial_peer(const std::shared_ptr<Link>& link, Attempt attempt = Attempt::kFirst);
   /// `wanted`: who has to be there; nobody else takes the connection for his.
   void start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
                        std::function<void(Handshake&, Handshake::Answer)> done, Wanted wanted = {});
