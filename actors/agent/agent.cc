@@ -383,11 +383,11 @@ task<bool> Agent::probe(ProcessRef other) {
 }
 
 std::uint16_t Agent::open_trial(const std::string& address) {
-  trials_.erase(address);
-  const TrialListener& listener = trials_.emplace(address, TrialListener(address)).first->second;
+  const std::uint64_t number = next_trial_++;
+  const TrialListener& listener = trials_.emplace(number, TrialListener(address)).first->second;
   auto poster = context_.poster();
-  context_.system().after(kTrialIsOpenFor, [this, poster, address]() mutable {
-    poster.post([this, address] { trials_.erase(address); });
+  context_.system().after(kTrialIsOpenFor, [this, poster, number]() mutable {
+    poster.post([this, number] { trials_.erase(number); });
   });
   return listener.port();
 }

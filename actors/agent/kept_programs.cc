@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -24,6 +25,12 @@ std::vector<std::pair<fs::path, fs::path>> files_of(const fs::path& binary) {
       {binary, fs::path("bin") / binary.filename()}};
   const fs::path libraries = binary.parent_path().parent_path() / "lib";
   std::error_code failed;
+  // The lib/ of a system or an environment is not the program's.
+  const bool is_ours = std::ranges::any_of(
+      fs::directory_iterator(libraries, failed), [](const fs::directory_entry& entry) {
+        return entry.path().filename().string().starts_with("libweft");
+      });
+  if (!is_ours) return files;
   for (fs::recursive_directory_iterator entry(libraries, failed), end; !failed && entry != end;
        entry.increment(failed)) {
     // Static libraries and the like are nothing that a process opens.

@@ -26,6 +26,8 @@ constexpr auto kFreedWithin = std::chrono::seconds(5);
 constexpr std::size_t kEventsInStatus = 20;
 /// A head that has just come up is told to stop: those that look for it must hear why.
 constexpr auto kStopWaitsForOwners = std::chrono::seconds(2);
+/// Who asks again hears of the end by the head's.
+constexpr auto kStopEndsWithin = Head::kRunsEndWithin + std::chrono::seconds(10);
 constexpr auto kLookForOwnersEvery = std::chrono::milliseconds(20);
 constexpr auto kOwnerAnswersWithin = std::chrono::seconds(1);
 
@@ -429,13 +431,19 @@ task<void> Head::end_runs() {
 }
 
 task<void> Head::stop(std::string reason, bool now) {
-  if (std::exchange(stop_begun_, true) && !now) co_return;
+  if (std::exchange(stop_begun_, true) && !now) {
+    co_await context_.sleep(kStopEndsWithin);
+    co_return;
+  }
   event("the cluster stops: " + reason);
   if (!now) {
     auto ending = end_runs();
     co_await ending;
   }
-  if (std::exchange(stopping_, true)) co_return;
+  if (std::exchange(stopping_, true)) {
+    co_await context_.sleep(kStopEndsWithin);
+    co_return;
+  }
   const TimePoint give_up = clock_.now() + kStopWaitsForOwners;
   const auto is_away = [](const auto& of) { return of.second.away_since.has_value(); };
   while (std::ranges::any_of(owners_, is_away) && clock_.now() < give_up)

@@ -277,6 +277,8 @@ class Head final {
   void tell_owner(const Mesh& mesh);
   /// A program that is back has a mesh of which there is nothing.
   void tell_forgotten(const ProcessRef& owner, const MeshKey& key);
+  /// Nothing if the owner has no process on the host, which leaves.
+  void tell_leaving(const Owner& owner, const Host& host);
   /// No ranks: all.
   Future<void> stop_on(const ProcessRef& agent, const MeshKey& key, bool failed,
                        const std::vector<std::uint32_t>& ranks = {});
@@ -311,7 +313,8 @@ class Head final {
   Context& context_;
   const HeadConfig config_;
   const HeadEvents events_;
-  std::vector<Wakeup> change_waiters_;  // each is notified once
+  std::map<std::uint64_t, Wakeup> change_waiters_;  // each is notified once
+  std::uint64_t next_waiter_ = 0;
   std::uint64_t told_change_ = 0;
   bool stop_begun_ = false;  ///< by stop(), which may still wait for runs
   bool stopping_ = false;    ///< processes end because they were told to

@@ -268,18 +268,23 @@ void Head::drain(const std::string& why) {
   const std::string name = host->offer.name;
   host->leaving = why;
   placement_.set_leaving(name);
-  std::set<ProcessId> owners;
-  for (const auto& [key, mesh] : meshes_) {
-    if (mesh.ending) continue;
-    for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
-      if (mesh.places[rank].host == name && !mesh.lost.contains(rank)) owners.insert(mesh.owner);
-  }
-  for (const ProcessId id : owners)
-    if (const auto owner = owners_.find(id); owner != owners_.end() && !owner->second.away_since)
-      context_.system()
-          .named<ClusterWatcher>(owner->second.process, "watcher")
-          .tell<&ClusterWatcher::host_leaves>(name, why);
+  for (const auto& [id, owner] : owners_)
+    if (!owner.away_since) tell_leaving(owner, *host);
   event(fmt::format("host {} leaves: {}", name, why));
+}
+
+void Head::tell_leaving(const Owner& owner, const Host& host) {
+  const auto uses_it = [&](const auto& of) {
+    const Mesh& mesh = of.second;
+    if (mesh.owner != owner.process.id || mesh.ending) return false;
+    for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
+      if (mesh.places[rank].host == host.offer.name && !mesh.lost.contains(rank)) return true;
+    return false;
+  };
+  if (std::ranges::any_of(meshes_, uses_it))
+    context_.system()
+        .named<ClusterWatcher>(owner.process, "watcher")
+        .tell<&ClusterWatcher::host_leaves>(host.offer.name, *host.leaving);
 }
 
 void Head::let_go(const std::string& name) {

@@ -59,6 +59,9 @@ Joined Head::own(OwnerOffer offer) {
     if (has.contains(key) && mesh.incident) tell_owner(mesh);
   }
   for (const MeshKey& key : has) tell_forgotten(caller, key);
+  // It was away when they said so.
+  for (const auto& [name, host] : hosts_)
+    if (host.leaving) tell_leaving(owner, host);
   return joined;
 }
 

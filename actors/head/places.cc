@@ -22,14 +22,16 @@ ClusterPlaces Head::places() const { return {places_version(), placement_.hosts(
 
 void Head::tell_change() {
   if (std::exchange(told_change_, placement_.changes()) == placement_.changes()) return;
-  for (const Wakeup& waiter : std::exchange(change_waiters_, {})) waiter.notify();
+  for (const auto& [number, waiter] : std::exchange(change_waiters_, {})) waiter.notify();
 }
 
 task<std::uint64_t> Head::next_change(std::uint64_t seen, std::int64_t within_ns) {
   if (places_version() != seen) co_return places_version();
   const Wakeup changed = context_.make_wakeup();
-  change_waiters_.push_back(changed);
+  const std::uint64_t waiter = next_waiter_++;
+  change_waiters_.emplace(waiter, changed);
   co_await changed.wait_for(Nanoseconds(within_ns));
+  change_waiters_.erase(waiter);
   co_return places_version();
 }
 

@@ -291,7 +291,8 @@ int serve_agent(const AgentRole& role) {
     if (processes > 0)
       log.warning("host {} ends {} process{} that {} still in use{}", role.name, processes.load(),
                   processes == 1 ? "" : "es", processes == 1 ? "is" : "are",
-                  clock.now() < give_up
+                  shut_down ? ": the cluster is stopped"
+                  : clock.now() < give_up
                       ? ": a second signal"
                       : fmt::format(" after {:.0f} s (--grace)", in_seconds(role.grace)));
   }

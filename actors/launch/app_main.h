@@ -48,7 +48,8 @@ class AppRun {
   /// thread. May be empty.
   std::function<bool()> checkpoint_asked = {};
   /// Of a driver: all is done, saved and said, and only the clean-up is left. From here on the
-  /// process ends within kCleanUpWithin: what hangs then is named and cut off. May be empty.
+  /// program's own part ends within kCleanUpWithin: what hangs then is named and cut off. May be
+  /// empty.
   std::function<void()> clean_up_begins = {};
   static constexpr Nanoseconds kCleanUpWithin = std::chrono::seconds(8);
   /// Of a check: leaves the digest of what it has planned for the driver. May be empty.

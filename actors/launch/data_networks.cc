@@ -75,7 +75,9 @@ DataInterfaces DataNetworks::interfaces_of(const std::set<std::string>& hosts,
   try_connections(machines, trials);
   std::set<NetworkTrial> succeeded;
   for (const NetworkTrial& trial : trials)
-    if (tried_[{trial.from_address, trial.to_address}]) succeeded.insert(trial);
+    if (const auto known = tried_.find(Pair(trial.from_address, trial.to_address));
+        known != tried_.end() && known->second)
+      succeeded.insert(trial);
   const std::vector<std::string> interfaces = choose_networks(networks, succeeded);
   DataInterfaces found;
   for (std::size_t i = 0; i < machines.size(); ++i) {
@@ -89,7 +91,7 @@ void DataNetworks::try_connections(const std::vector<Machine>& machines,
                                    const std::vector<NetworkTrial>& trials) {
   std::map<std::size_t, std::vector<NetworkTrial>> by_sender;
   for (const NetworkTrial& trial : trials) {
-    const auto [known, fresh] = tried_.emplace(Pair(trial.from_address, trial.to_address), false);
+    const bool fresh = !tried_.contains(Pair(trial.from_address, trial.to_address));
     // A machine without an agent, where only this process is, tries nothing.
     if (fresh && machines[trial.from].agent.id.value() != 0 &&
         machines[trial.to].agent.id.value() != 0)
@@ -117,10 +119,10 @@ void DataNetworks::try_connections(const std::vector<Machine>& machines,
     for (auto& [some, answer] : answers) {
       const std::vector<std::uint8_t> reached = answer.get();
       for (std::size_t i = 0; i < some->size() && i < reached.size(); ++i)
-        tried_[{(*some)[i].from_address, (*some)[i].to_address}] = reached[i] != 0;
+        tried_[Pair((*some)[i].from_address, (*some)[i].to_address)] = reached[i] != 0;
     }
   } catch (const Error&) {
-    // What was not proved is not used.
+    // What was not tried is not used, and tried the next time.
   }
 }
 

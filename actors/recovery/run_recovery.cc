@@ -99,9 +99,13 @@ void RunRecovery::start(RunMeshes& meshes) {
           plan.problem.empty() && start_at(meshes, {wanted[m].hosts, {}, plan.places[m]});
       if (!placed) meshes.start_next(OnHosts{planned[m].hosts});
     }
-  } catch (const Error&) {
-    lost_host_ = find_lost_host();
-    throw;
+  } catch (const Error& error) {
+    try {
+      lost_host_ = find_lost_host();
+    } catch (const Error&) {
+      // Without a head nobody knows; why the start failed counts.
+    }
+    throw Error(error);
   }
   remember(meshes);
 }

@@ -85,8 +85,8 @@ class Descriptor final {
   int number_;
 };
 
-/// Opened for appending; -1 if the process has none. Throws Error(kNotFound), and what open_own()
-/// throws.
+/// Opened for appending; -1 if the process has none. Throws Error(kFailedPrecondition) or
+/// Error(kResourceExhausted), and what open_own() throws.
 int open_log(const ProcessSpec& spec) {
   if (spec.log_file.empty()) return -1;
   const int log = open_own(spec.log_file, O_WRONLY | O_CREAT | O_APPEND, 0644);
@@ -163,13 +163,14 @@ void take_cap(const Entry& entry) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != entry.parent) ::_exit(127);  // it died before the line above
   take_cap(entry);
+  // Until the child watches them, and for a program between it and this process. Before they are
+  // unblocked: one may have come already.
+  for (const int ignored : {kWriteCheckpoint, kParentEndsInOrder}) ::signal(ignored, SIG_IGN);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   for (const int restored : {SIGPIPE, SIGXFSZ, SIGTTOU, SIGINT, SIGTERM, SIGHUP})
     ::signal(restored, SIG_DFL);
-  // Until the child watches them, and for a program between it and this process.
-  for (const int ignored : {kWriteCheckpoint, kParentEndsInOrder}) ::signal(ignored, SIG_IGN);
   if (entry.log >= 0) {
     ::dup2(entry.null, STDIN_FILENO);
     ::dup2(entry.log, STDOUT_FILENO);

@@ -52,7 +52,8 @@ class ProcessLauncher {
   virtual ~ProcessLauncher() = default;
   /// Starts a process in a process group of its own, which gets SIGKILL when this process dies.
   /// Returns its pid. Throws Error(kNotFound) when the executable cannot be run, kResourceExhausted
-  /// when the system has no more processes.
+  /// when the system has no more processes or descriptors, kFailedPrecondition when its log file
+  /// cannot be written.
   virtual pid_t launch(const ProcessSpec& spec, ProcessEvents events) = 0;
   /// Sends `signal` to the process group; nothing when it has ended.
   virtual void signal(pid_t pid, int signal) = 0;

@@ -120,6 +120,7 @@ RestartBudget::Verdict RestartBudget::admit(const Death& death, TimePoint now) {
   const std::int64_t now_ns = now.time_since_epoch().count();
   const std::uint64_t steps = this->steps();
   std::size_t counted = 0;
+  std::optional<std::size_t> known;
   Verdict verdict;
   for (const Record& record : read()) {
     if (!death.fault.empty() && record.death.fault == death.fault && record.steps == steps &&
@@ -128,10 +129,10 @@ RestartBudget::Verdict RestartBudget::admit(const Death& death, TimePoint now) {
     if (Nanoseconds(now_ns - record.at_ns) > within_) continue;
     ++counted;
     // Another process has counted it.
-    if (!death.process.empty() && record.death.process == death.process)
-      return {counted <= most_ ? std::optional(counted) : std::nullopt, false};
+    if (!death.process.empty() && record.death.process == death.process) known = counted;
   }
-  append({now_ns, steps, death});
+  if (!known) append({now_ns, steps, death});
+  if (known && !verdict.repeated) return {*known <= most_ ? known : std::nullopt, false};
   if (!verdict.repeated && counted < most_) verdict.restart = counted + 1;
   return verdict;
 }

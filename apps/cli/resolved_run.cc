@@ -20,7 +20,9 @@ ResolvedRun::ResolvedRun(const std::string& text)
     if (!file)
       throw_error(ErrorCode::kInvalidConfig, "{}: {}: cannot read {}", document_.origin().name,
                   place.key, place.file.string());
-    inputs_.push_back({std::move(place), {std::istreambuf_iterator<char>(file), {}}});
+    const fs::perms others = fs::status(place.file).permissions() & fs::perms::others_read;
+    inputs_.push_back(
+        {std::move(place), {std::istreambuf_iterator<char>(file), {}}, others == fs::perms::none});
   }
 }
 
@@ -52,7 +54,7 @@ void ResolvedRun::write_to_disk(const RunDirectory& directory) {
     const fs::path folder = directory.inputs() / std::to_string(i);
     fs::create_directories(folder);
     const fs::path copy = folder / inputs_[i].place.file.filename();
-    write_whole(copy, inputs_[i].content, mode);
+    write_whole(copy, inputs_[i].content, inputs_[i].is_private ? 0600 : mode);
     document_.set_path(inputs_[i].place.key, copy);
   }
   write_whole(directory.config(), document_.resolved(), mode);

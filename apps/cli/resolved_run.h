@@ -34,6 +34,7 @@ class ResolvedRun final {
   struct Input {
     ConfigDocument::InputFile place;
     std::string content;
+    bool is_private = false;  ///< Not everybody may read it.
   };
   void write_to_disk(const RunDirectory& directory);
   std::filesystem::path keep_in_memory();

@@ -179,7 +179,8 @@ int run_run(const FileOptions& options) {
   std::fflush(stdout);
   const std::filesystem::path run_file = resolved.write(directory);
   std::vector<actors::ReadFile> read_files = resolved.read_files();
-  if (!options.started_by.empty()) std::erase_if(read_files, lies_elsewhere);
+  // Nor is there a file of the command that began what goes on.
+  if (!options.started_by.empty() || options.goes_on) std::erase_if(read_files, lies_elsewhere);
   const int status = actors::supervise_run(
       {std::move(header), run_file, resolved.document().origin().name, std::move(read_files),
        options.head, out, options.token_file, planned.read(), protection, options.token,
@@ -187,7 +188,7 @@ int run_run(const FileOptions& options) {
   if (status != 0 && !directory.has_results())
     if (const auto failed = directory.give_back())
       say(stderr, "weft: no result was written, so {} is the earlier run again; logs: {}\n",
-          out.string(), (out.parent_path() / failed->filename()).string());
+          out.string(), failed->string());
   return status;
 }
 

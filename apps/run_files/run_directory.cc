@@ -47,7 +47,10 @@ bool results_in(const fs::path& path) {
 fs::path set_aside_failed(const fs::path& path) {
   fs::path failed = path;
   failed += ".failed";
-  if (fs::exists(failed / kLockFile)) fs::remove_all(failed);
+  // It may have become a run of its own since, or be one that runs.
+  if (fs::exists(failed / kLockFile) && !results_in(failed) &&
+      FileLock::try_take(failed / kLockFile))
+    fs::remove_all(failed);
   if (fs::exists(fs::symlink_status(failed))) failed = aside_name(failed);
   fs::rename(path, failed);
   return failed;

@@ -352,7 +352,7 @@ PreparedData prepare(const actors::AppRun& run, const RunDirectory& directory, T
   try {
     std::filesystem::create_directories(directory.inputs());
     const std::string kept(reinterpret_cast<const char*>(data.kept.data()), data.kept.size());
-    write_whole(directory.prepared(), kept, 0666);
+    write_whole(directory.prepared(), kept, 0600);
   } catch (const std::exception&) {
     say(stderr, "weft: {}; training goes on, and a driver that is started again prepares anew\n",
         current_error().message());

@@ -14,8 +14,12 @@ namespace weft {
 
 MemoryFile::MemoryFile(const char* name, std::string_view text)
     : descriptor_(::memfd_create(name, MFD_CLOEXEC)) {
-  if (descriptor_ >= 0 && ::write(descriptor_, text.data(), text.size()) == std::ssize(text))
-    return;
+  ssize_t written = descriptor_ < 0 ? -1 : 0;
+  while (written >= 0 && !text.empty()) {
+    written = ::write(descriptor_, text.data(), text.size());
+    if (written > 0) text.remove_prefix(written);
+  }
+  if (written >= 0) return;
   const int why = errno;
   if (descriptor_ >= 0) ::close(descriptor_);
   throw_error(ErrorCode::kResourceExhausted, "cannot make a file in memory: {}",

@@ -238,13 +238,15 @@ void write_own_file(const fs::path& path, const std::string& text, const std::st
   const fs::path part = path.string() + ".part";
   ::unlink(part.c_str());
   const Handle file(open_own(part, O_WRONLY | O_CREAT | O_EXCL, 0600));
-  const bool written =
-      file.valid() && ::write(file.number(), text.data(), text.size()) == std::ssize(text);
-  const int problem = errno;
-  if (!written || ::rename(part.c_str(), path.c_str()) != 0)
-    throw_error(ErrorCode::kFailedPrecondition,
-                "the head cannot write its {} {}: {}; give another folder with --state", what,
-                path.string(), std::strerror(written ? errno : problem));
+  errno = ENOSPC;  // of a write that takes a part
+  if (file.valid() && ::write(file.number(), text.data(), text.size()) == std::ssize(text) &&
+      ::rename(part.c_str(), path.c_str()) == 0)
+    return;
+  const int why = errno;
+  ::unlink(part.c_str());
+  throw_error(ErrorCode::kFailedPrecondition,
+              "the head cannot write its {} {}: {}; give another folder with --state", what,
+              path.string(), std::strerror(why));
 }
 
 }  // namespace weft

@@ -60,7 +60,9 @@ class UnblockedStream::Writer final {
   /// `self`: for the thread, should there be one.
   void add(std::string_view text, const std::shared_ptr<Writer>& self) {
     const std::lock_guard lock(mutex_);
-    if (waiting_.empty() && !writing_ && way_ != WayToWrite::kBlocking) text = write_now(text);
+    // After the end nobody must go on, so that even this one may wait for its reader.
+    if (waiting_.empty() && !writing_ && (way_ != WayToWrite::kBlocking || closed_))
+      text = write_now(text);
     if (text.empty()) return;
     if (closed_ || waiting_.size() + text.size() > kMost) {
       left_out_ += text.size();

@@ -369,6 +369,8 @@ std::filesystem::path ConfigNode::as_input_file() const {
   return path;
 }
 
+bool ConfigNode::names_input_file() const { return value_->is_input_file; }
+
 Nanoseconds ConfigNode::as_duration(Nanoseconds min, Nanoseconds max) const {
   if (outlines()) {
     internal::describe_duration(described());

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <memory>
 #include <span>
+#include <string_view>
 
 namespace weft {
 namespace {
@@ -60,7 +61,9 @@ std::vector<InterfaceAddress> interface_addresses() {
     if (family == AF_INET6 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80) continue;
     std::array<char, INET6_ADDRSTRLEN> text{};
     ::inet_ntop(family, bytes.data(), text.data(), text.size());
-    InterfaceAddress address{each->ifa_name, text.data()};
+    // "eth0:1" is a label of another address of eth0.
+    const std::string_view name = each->ifa_name;
+    InterfaceAddress address{std::string(name.substr(0, name.find(':'))), text.data()};
     if (each->ifa_netmask != nullptr)
       for (const std::uint8_t part : bytes_of(each->ifa_netmask))
         address.prefix += std::popcount(part);

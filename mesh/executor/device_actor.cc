@@ -9,6 +9,7 @@
 #include "core/base/memory.h"
 #include "core/base/units.h"
 #include "mesh/executor/device_activity.h"
+#include "transfer/wire_ucx/ucx_wire.h"
 
 namespace weft::mesh {
 namespace {
@@ -138,6 +139,7 @@ std::optional<std::uint64_t> DeviceActor::available_memory() { return weft::avai
 
 std::function<std::unique_ptr<DeviceActor>(actors::Context&, std::vector<std::byte>)>
 make_device_actors(OpenBatches open, const Hardware& hardware) {
+  transfer::calm_ucx();  // of the driver's process too, which opens no wire
   return [open = std::move(open), hardware](actors::Context& context,
                                             const std::vector<std::byte>& prepared) {
     return std::make_unique<DeviceActor>(context, open(prepared), hardware);

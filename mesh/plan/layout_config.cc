@@ -37,7 +37,7 @@ void parse_mesh_layout(const ConfigNode& node, MeshConfig& mesh) {
   const ConfigNode name =
       is_map ? node.at("name", "1d, 1d-sequence, 2d, 2.5d, 3d, fsdp, or rules") : node;
   choice.name = name.as<std::string>();
-  if (choice.name.ends_with(".strategy")) {
+  if (choice.name.ends_with(".strategy") || name.names_input_file()) {
     if (is_map)
       name.fail(fmt::format("{}: a strategy file says all by itself; say layout: {}", name.path(),
                             choice.name));
@@ -180,7 +180,8 @@ void parse_stages(const ConfigNode& node, LayoutConfig& layout) {
 }
 
 void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
-  if (node.has("schedule") && node.at("schedule").as<std::string>().ends_with(".csv")) {
+  if (node.has("schedule") && (node.at("schedule").as<std::string>().ends_with(".csv") ||
+                               node.at("schedule").names_input_file())) {
     const ConfigNode file = node.at("schedule");
     layout.own_schedule =
         read_schedule(read_text_file(file, "schedule",

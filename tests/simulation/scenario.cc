@@ -320,9 +320,6 @@ Scenario::Result Scenario::run() {
   const ProcessNumber first = start_run("first");
   world_.run_until(mended + kOverWithin, ended(first));
   check_run("first", first);
-  // The head has forgotten nothing, and nobody has ended the driver before it could say so.
-  records_.first_is_done =
-      records_.runs["first"].done && beyond_head_ == 0 && keeper_ != Keeper::kLocalRun;
   // Whatever was stopped or cut is not any more. What has ended an operator starts again.
   if (!options_.calm) world_.run_until(mended + std::chrono::seconds(1), [] { return false; });
   faults_.clear();
@@ -333,6 +330,10 @@ Scenario::Result Scenario::run() {
     records_.last_epochs.clear();
     records_.device_owners.clear();
   }
+  // The head has forgotten nothing, and nobody has ended the driver before it could say so, nor
+  // then the agents that it has told.
+  records_.first_is_done =
+      records_.runs["first"].done && beyond_head_ == 0 && keeper_ != Keeper::kLocalRun;
   beyond_head_ = beyond_recovery_ = 0;
   for (int i = 0; i < 40; ++i) {
     start_missing();

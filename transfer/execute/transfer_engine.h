@@ -35,8 +35,9 @@ class TransferEngine final {
   using Callback = std::function<void(const TransferReport&)>;
 
   TransferEngine(std::unique_ptr<Wire> wire, const Clock& clock, EngineOptions options = {});
-  /// Cancels what is under way; all callbacks have run when it returns. Waits for its last messages
-  /// no longer than EngineOptions::last_messages, then cuts their connections and logs them.
+  /// Cancels what is under way; all callbacks have run when it returns, but those of messages that
+  /// do not even end when they are cut off. Waits for its last messages no longer than
+  /// EngineOptions::last_messages, then cuts their connections and logs them.
   ~TransferEngine();
   TransferEngine(const TransferEngine&) = delete;
   TransferEngine& operator=(const TransferEngine&) = delete;

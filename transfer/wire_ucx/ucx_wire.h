@@ -8,6 +8,11 @@
 
 namespace weft::transfer {
 
+/// Undoes what UCX does to a process when it is loaded, once: crashes are reported by
+/// report_crashes() again, or by a sanitizer. To be called early in the main() of a program that
+/// may open a wire; opening one calls it, too. Any thread.
+void calm_ucx();
+
 struct UcxOptions {
   /// Known to the devices that may send to each other, and to nobody else: whoever reaches these
   /// ports without it is not heard. It must not be empty.

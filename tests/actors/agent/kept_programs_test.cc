@@ -62,6 +62,16 @@ TEST_F(KeptProgramsTest, StayAsTheyWereWhenTheyAreBuiltAnewOrRemoved) {
   EXPECT_EQ(KeptPrograms(folder_ / "kept", "").keep(binary, sha256), kept);
 }
 
+TEST_F(KeptProgramsTest, TheLibrariesOfASystemAreNotTheProgramsOwn) {
+  const KeptPrograms programs(folder_ / "kept", "");
+  fs::remove(folder_ / "lib/libweft_tls.so");
+  fs::remove(folder_ / "lib/libweft.a");
+  const fs::path binary = folder_ / "bin/gpt";
+  const fs::path kept = programs.keep(binary, sha256_file(binary));
+  EXPECT_EQ(read(kept), "program");
+  EXPECT_FALSE(fs::exists(kept.parent_path().parent_path() / "lib"));
+}
+
 TEST_F(KeptProgramsTest, AnotherProgramOfTheNameHasItsOwnPlace) {
   const KeptPrograms programs(folder_ / "kept", "");
   const fs::path binary = folder_ / "bin/gpt";

@@ -68,6 +68,8 @@ TEST(RestartBudget, WhatFailsByItselfTwiceAlikeWithoutAStepIsOverAndWithOneGoesO
   EXPECT_TRUE(again.repeated);
   EXPECT_THAT(budget.refusal("w0 5 died", again),
               HasSubstr("w0 5 died. That is the second time with the same message"));
+  // Another process, which shares the count, reports the same death.
+  EXPECT_TRUE(budget.admit(death("w0 5", "SIGSEGV: at #"), moment(6s)).repeated);
 }
 
 TEST(RestartBudget, WithoutThatPathIsOneOfItsOwn) {

@@ -74,6 +74,14 @@ TEST_F(RunDirectoryTest, ARunThatFailedAtItsStartDoesNotTakeTheNameOfResults) {
   EXPECT_TRUE(RunDirectory::prepare(root_ / "a").moved_aside()) << "its name is free again";
 }
 
+TEST_F(RunDirectoryTest, AFailedFolderThatHasResultsSinceIsKept) {
+  { write(RunDirectory::prepare(root_ / "a").metrics(), "good"); }
+  { RunDirectory::prepare(root_ / "a").give_back(); }
+  write(root_ / "a.failed" / "metrics.jsonl", "of a run that was resumed there");
+  EXPECT_EQ(RunDirectory::prepare(root_ / "a").give_back(), root_ / "a.failed.1");
+  EXPECT_TRUE(fs::exists(root_ / "a.failed" / "metrics.jsonl"));
+}
+
 TEST_F(RunDirectoryTest, WhatAStartThatWasKilledLeftMakesRoom) {
   { write(RunDirectory::prepare(root_ / "a").logs() / "head.log", "killed"); }
   RunDirectory next = RunDirectory::prepare(root_ / "a");

@@ -75,6 +75,8 @@ class ChaoticRun final {
   void start_cluster();
   /// `more`: words after those that every run has.
   void start_run(const std::vector<std::string>& more = {});
+  /// True of a run in which two processes got SIGSEGV and no step was finished between, as it says.
+  bool ended_by_equal_crashes(const std::string& text) const;
   /// Goes on, without the trouble, with a run that has ended by it: nothing must be lost.
   void resume(Outcome& outcome);
   /// Looks whether a process of this role lives, or the run has ended.

@@ -14,6 +14,7 @@
 #include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "transfer/wire_ucx/internal/network_text.h"
+#include "transfer/wire_ucx/ucx_wire.h"
 
 #include <ucs/async/async_fwd.h>
 #include <ucs/debug/debug.h>
@@ -61,21 +62,6 @@ ucs_log_func_rc_t swallow(const char*, unsigned, const char*, ucs_log_level_t le
   return level == UCS_LOG_LEVEL_FATAL ? UCS_LOG_FUNC_RC_CONTINUE : UCS_LOG_FUNC_RC_STOP;
 }
 
-/// What UCX does to a process when it is loaded, undone once.
-///
-/// It takes over the signals of crashes, to print a back trace. A process of Weft prints its own
-/// and dies by its signal, so that its parent sees how, and sanitizers keep their handlers. And UCX
-/// writes to standard output, even about peers that have died, which is told as an Error here. The
-/// variable UCX_LOG_LEVEL brings that back.
-void calm_ucx() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(&swallow);
-    for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
-    report_crashes();
-  });
-}
-
 ucp_context_h make_context(Transports transports, const std::string& interfaces) {
   ucp_config_t* config = nullptr;
   check_ucs(ucp_config_read(nullptr, nullptr, &config), "reading UCX's configuration");
@@ -107,7 +93,8 @@ ucp_context_h make_context(Transports transports, const std::string& interfaces)
   if (status != UCS_OK && transports == Transports::kTcp && descriptor_shortage().empty())
     throw_error(ErrorCode::kUnavailable, "starting UCX with tcp on {}: {}; {}",
                 describe_network(interfaces), ucs_status_string(status), network_advice());
-  check_ucs(status, "starting UCX with shared memory");
+  check_ucs(status, transports == Transports::kTcp ? "starting UCX with tcp"
+                                                   : "starting UCX with shared memory");
   return context;
 }
 
@@ -123,6 +110,18 @@ void remove_stale_handlers(const std::vector<ListeningSocket>& ports) {
 }
 
 }  // namespace
+
+/// UCX takes over the signals of crashes, to print a back trace without names, and it writes to
+/// standard output, even about peers that have died, which is told as an Error here. The variable
+/// UCX_LOG_LEVEL brings that back.
+void calm_ucx() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(&swallow);
+    for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
+    report_crashes();
+  });
+}
 
 void check_ucs(ucs_status_t status, const char* doing) {
   if (status == UCS_OK) return;
