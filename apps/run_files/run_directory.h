@@ -15,7 +15,8 @@ namespace weft::apps {
 /// PATH.1, then PATH.2, ... (the highest number is the latest of the old ones), and never touches a
 /// folder that is not a run. A run that resumes from a checkpoint inside PATH continues in place.
 /// A run that has failed before it left any result does not keep an earlier run's name: its folder
-/// becomes PATH.failed, in place of the one before it. `weft run` prepares; the driver and the agents open.
+/// becomes PATH.failed, in place of the one before it. `weft run` prepares; the driver and the
+/// agents open.
 class RunDirectory {
  public:
   /// Creates `path` or moves what is there aside, and locks it while this object lives, so that two
