@@ -157,7 +157,7 @@ RestartBudget::Death RunRecovery::death_of(const Error& error) const {
   return {incident->process(), incident->in_short(), incident->fault()};
 }
 
-std::size_t RunRecovery::admit(RestartBudget::Death death) {
+std::size_t RunRecovery::admit(const RestartBudget::Death& death) {
   const TimePoint now = clock_.now();
   const RestartBudget::Verdict verdict = budget_.admit(death, now);
   if (verdict.restart) return *verdict.restart;

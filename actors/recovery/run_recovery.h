@@ -101,7 +101,7 @@ class RunRecovery final {
     Nanoseconds look_again_after{};  ///< Without a change of hosts.
   };
   /// Throws where the run has used up its restarts.
-  std::size_t admit(RestartBudget::Death death);
+  std::size_t admit(const RestartBudget::Death& death);
   RestartBudget::Death death_of(const Error& error) const;
   void replace(RunMeshes& meshes);
   Attempt try_to_replace(RunMeshes& meshes);

@@ -364,7 +364,7 @@ std::filesystem::path ConfigNode::as_path() const {
 }
 
 std::filesystem::path ConfigNode::as_input_file() const {
-  const std::filesystem::path path = as_path();
+  std::filesystem::path path = as_path();
   value_->is_input_file = true;
   return path;
 }
