@@ -186,7 +186,7 @@ class Agent final {
   const KeptPrograms programs_;
   std::map<std::uint64_t, Slot> slots_;
   std::map<MeshKey, std::vector<DeathReport>> deaths_;  // of meshes that have not been stopped
-  std::map<std::uint64_t, TrialListener> trials_;       // by a number of their own
+  std::map<std::uint64_t, TrialListener> trials_;       // by number of the trial
   std::uint64_t next_trial_ = 0;
   std::uint64_t last_launch_ = 0;
   std::map<std::uint64_t, pid_t> runs_;  // detached ones that have not ended

@@ -26,7 +26,7 @@ constexpr auto kFreedWithin = std::chrono::seconds(5);
 constexpr std::size_t kEventsInStatus = 20;
 /// A head that has just come up is told to stop: those that look for it must hear why.
 constexpr auto kStopWaitsForOwners = std::chrono::seconds(2);
-/// Who asks again hears of the end by the head's.
+/// A second call of stop() is answered by the end of the head's process, or after this time.
 constexpr auto kStopEndsWithin = Head::kRunsEndWithin + std::chrono::seconds(10);
 constexpr auto kLookForOwnersEvery = std::chrono::milliseconds(20);
 constexpr auto kOwnerAnswersWithin = std::chrono::seconds(1);

@@ -277,7 +277,7 @@ class Head final {
   void tell_owner(const Mesh& mesh);
   /// A program that is back has a mesh of which there is nothing.
   void tell_forgotten(const ProcessRef& owner, const MeshKey& key);
-  /// Nothing if the owner has no process on the host, which leaves.
+  /// Tells the owner that the host leaves, if the owner has a process there.
   void tell_leaving(const Owner& owner, const Host& host);
   /// No ranks: all.
   Future<void> stop_on(const ProcessRef& agent, const MeshKey& key, bool failed,

@@ -29,7 +29,7 @@ Joined Head::own(OwnerOffer offer) {
   const auto known = owners_.find(caller.id);
   const bool again = known != owners_.end();
   Joined joined{store_.cluster_id(), store_.term(), config_.grace.count()};
-  // It ends, and finds this head, to which an agent has told its end already.
+  // The program ends while it looks for a head, and an agent has told this head how.
   if (!again && runs_.has_told_end(caller.id)) return joined;
   if (!again && offer.restarted) remove_drivers_before(offer.run, caller.id);
   offer.name = again ? known->second.offer.name : free_name(offer.name);
@@ -59,7 +59,7 @@ Joined Head::own(OwnerOffer offer) {
     if (has.contains(key) && mesh.incident) tell_owner(mesh);
   }
   for (const MeshKey& key : has) tell_forgotten(caller, key);
-  // It was away when they said so.
+  // Hosts may have said that they leave while this owner was away.
   for (const auto& [name, host] : hosts_)
     if (host.leaving) tell_leaving(owner, host);
   return joined;

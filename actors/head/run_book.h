@@ -49,7 +49,7 @@ class RunBook final {
   const RunRecord& get(std::uint64_t number) const;
   /// That has not ended; null if there is none.
   const RunRecord* running(ProcessId process) const;
-  /// Whether this process has said how its run ends.
+  /// Returns whether this process has said how its run ends.
   bool has_told_end(ProcessId process) const;
 
  private:

@@ -139,8 +139,8 @@ void StateStore::open() {
                   "the head's state {} cannot be opened: {}", path_.string(), why);
     }
   }
-  // The log of writes stays at the end: a head on a full disk reads its file, which needs the log
-  // to exist, and has room in it for its term.
+  // Keeps the log of writes when the head ends: the next head, on a full disk, can read the file
+  // only if the log exists, and writes its term into the room that the log has.
   int keep_log = 1;
   ::sqlite3_file_control(database_.get(), "main", SQLITE_FCNTL_PERSIST_WAL, &keep_log);
   // This head's alone, until it ends.
@@ -185,14 +185,14 @@ void StateStore::commit(const std::function<void()>& write) {
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnavailable) throw;
     roll_back();
-    // What the log holds is in the file after this, so the log begins anew, in the room it has.
+    // Copies the log into the file; then the log begins anew in the room that it has on the disk.
     execute("PRAGMA wal_checkpoint(PASSIVE)");
     once();
   }
 }
 
 void StateStore::roll_back() {
-  // Some failures have ended the transaction already.
+  // SQLite ends the transaction by itself after some failures.
   if (database_ && ::sqlite3_get_autocommit(database_.get()) == 0)
     ::sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
 }

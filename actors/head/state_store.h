@@ -58,8 +58,8 @@ class StateStore {
   /// 1, 2, 3, ... for each name, across terms. To be followed by a put() and sync() before anybody
   /// is told: after a loss of power it must not come again.
   std::uint64_t next_mesh_epoch(const std::string& mesh);
-  /// Another process knows this epoch of a mesh, which the head before this one could not write:
-  /// those that follow are greater. Written with the next epoch.
+  /// Makes all later epochs of a mesh greater than this one, which another process knows and the
+  /// head before could not write. Written with the next epoch.
   void saw_mesh_epoch(const std::string& mesh, std::uint64_t epoch);
   /// What the head knows of hosts, owners, meshes or runs, by a name of its choice. Written with
   /// the next event, or by sync(). There in the next term.
@@ -101,7 +101,7 @@ class StateStore {
   static constexpr std::int64_t kVersion = 2;
   void check_version();
   void execute(const std::string& sql);
-  /// All of what `write` does, or nothing.
+  /// Runs `write` in a transaction: all of it counts, or nothing.
   void commit(const std::function<void()>& write);
   void roll_back();
   /// Once: what the file has is older than what is in memory.

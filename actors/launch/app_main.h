@@ -64,8 +64,8 @@ class AppRun {
   std::uint64_t restart = 0;
   /// Of a driver: where the deaths of its run are counted, see RestartBudget; empty: by itself.
   std::string restarts;
-  /// Of a driver: file in the memory of `weft run`, for what the disk refuses; a driver that is
-  /// started again finds there what the one before it has left. Empty: none.
+  /// Path of a file in the memory of `weft run`, for a driver: holds what the disk refuses, so that
+  /// the next driver of the run can read it. Empty: none.
   std::string refused;
   /// Of a driver: where the earlier run that lay at `out` lies now. May be empty.
   std::filesystem::path moved = {};

@@ -122,7 +122,7 @@ void DataNetworks::try_connections(const std::vector<Machine>& machines,
         tried_[Pair((*some)[i].from_address, (*some)[i].to_address)] = reached[i] != 0;
     }
   } catch (const Error&) {
-    // What was not tried is not used, and tried the next time.
+    // Pairs that were not tried are not used, and are tried the next time.
   }
 }
 

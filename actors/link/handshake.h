@@ -49,7 +49,7 @@ class Handshake final : public FrameHandler {
   /// Handshake later, not in it.
   using Done = std::function<void(Answer)>;
   static constexpr std::uint32_t kMaxBody = 4096;
-  /// The other side has so long.
+  /// Time that the other side has for its part.
   static constexpr Nanoseconds kWithin = std::chrono::seconds(3);
 
   /// `tokens`: the one that this side would use comes first.

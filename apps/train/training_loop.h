@@ -55,7 +55,7 @@ struct LoopEnvironment {
   std::function<void(const std::string&)> doing = {};
   /// Told how far the run is, after the first step, then once a second at most. May be empty.
   std::function<void(const actors::RunProgress&)> tell = {};
-  /// See AppRun::refused.
+  /// Path for metrics that the disk refuses; see AppRun::refused.
   std::filesystem::path refused = {};
   /// Told of each recovery, as the screen is. May be empty.
   std::function<void(const std::string&)> on_recovery = {};

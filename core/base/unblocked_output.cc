@@ -60,7 +60,7 @@ class UnblockedStream::Writer final {
   /// `self`: for the thread, should there be one.
   void add(std::string_view text, const std::shared_ptr<Writer>& self) {
     const std::lock_guard lock(mutex_);
-    // After the end nobody must go on, so that even this one may wait for its reader.
+    // After close() the process only ends: even a blocking write may wait for its reader then.
     if (waiting_.empty() && !writing_ && (way_ != WayToWrite::kBlocking || closed_))
       text = write_now(text);
     if (text.empty()) return;

@@ -238,7 +238,7 @@ class ConfigNode {
   std::filesystem::path as_path() const;
   /// The same of a small file whose content the caller reads: a run keeps a copy of it.
   std::filesystem::path as_input_file() const;
-  /// Whether it is such a path in a run file that a run has resolved, whatever name the copy has.
+  /// Returns whether a resolved run file (run.yaml) has marked this value as such a path.
   bool names_input_file() const;
   std::uint64_t as_bytes(Range<std::uint64_t> range = {}) const;
   double as_rate() const;
