@@ -94,9 +94,17 @@ std::vector<RestartBudget::Record> RestartBudget::read() const {
     at += sizeof length;
     if (length > bytes.size() - at) break;  // of a process that died while it wrote it
     auto kept = decode<KeptDeath>(std::span(bytes).subspan(at, length));
-    records.push_back({kept.at_ns,
-                       kept.steps,
-                       {std::move(kept.process), std::move(kept.cause), std::move(kept.fault)}});
+    const auto same = std::ranges::find_if(records, [&](const Record& record) {
+      return !kept.process.empty() && record.death.process == kept.process;
+    });
+    if (same != records.end() && same->death.fault.empty()) {
+      // The death was reported before its fault was known.
+      same->death.fault = std::move(kept.fault);
+    } else {
+      records.push_back({kept.at_ns,
+                         kept.steps,
+                         {std::move(kept.process), std::move(kept.cause), std::move(kept.fault)}});
+    }
   }
   return records;
 }
@@ -121,6 +129,7 @@ RestartBudget::Verdict RestartBudget::admit(const Death& death, TimePoint now) {
   const std::uint64_t steps = this->steps();
   std::size_t counted = 0;
   std::optional<std::size_t> known;
+  bool new_fault = false;  // a known death, now with its fault
   Verdict verdict;
   for (const Record& record : read()) {
     if (!death.fault.empty() && record.death.fault == death.fault && record.steps == steps &&
@@ -129,9 +138,12 @@ RestartBudget::Verdict RestartBudget::admit(const Death& death, TimePoint now) {
     if (Nanoseconds(now_ns - record.at_ns) > within_) continue;
     ++counted;
     // Another process has counted it.
-    if (!death.process.empty() && record.death.process == death.process) known = counted;
+    if (!death.process.empty() && record.death.process == death.process) {
+      known = counted;
+      new_fault = record.death.fault.empty() && !death.fault.empty();
+    }
   }
-  if (!known) append({now_ns, steps, death});
+  if (!known || new_fault) append({now_ns, steps, death});
   if (known && !verdict.repeated) return {*known <= most_ ? known : std::nullopt, false};
   if (!verdict.repeated && counted < most_) verdict.restart = counted + 1;
   return verdict;

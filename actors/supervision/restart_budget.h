@@ -52,6 +52,7 @@ class RestartBudget final {
     bool repeated = false;
   };
   /// Counts a death, unless another process has counted it, and returns whether a restart is left.
+  /// A death that was counted without its fault gets the fault of a later report.
   Verdict admit(const Death& death, TimePoint now);
   /// Records that the run has finished a step or a phase.
   void step_done();

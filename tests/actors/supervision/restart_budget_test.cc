@@ -72,6 +72,20 @@ TEST(RestartBudget, WhatFailsByItselfTwiceAlikeWithoutAStepIsOverAndWithOneGoesO
   EXPECT_TRUE(budget.admit(death("w0 5", "SIGSEGV: at #"), moment(6s)).repeated);
 }
 
+TEST(RestartBudget, ADeathThatWasReportedBeforeItsFaultWasKnownGetsIt) {
+  RestartBudget of_run(10, 10min);
+  RestartBudget of_driver(10, 10min, of_run.path());
+  EXPECT_EQ(of_driver.admit(death("w0 1"), moment(1s)).restart, 1u);
+  EXPECT_EQ(of_run.admit(death("w0 1", "bad input"), moment(2s)).restart, 1u);
+  EXPECT_EQ(of_run.admit(death("w0 1", "bad input"), moment(3s)).restart, 1u);
+  EXPECT_THAT(of_run.causes(moment(4s)), ElementsAre("w0 1 died")) << "it counts once";
+  // The second process that ends so, again reported by one that does not know it first.
+  EXPECT_EQ(of_driver.admit(death("w0 2"), moment(5s)).restart, 2u);
+  const auto verdict = of_run.admit(death("w0 2", "bad input"), moment(6s));
+  EXPECT_TRUE(verdict.repeated);
+  EXPECT_FALSE(verdict.restart);
+}
+
 TEST(RestartBudget, WithoutThatPathIsOneOfItsOwn) {
   RestartBudget budget(1, 10min, "/proc/0/fd/3");
   EXPECT_EQ(budget.admit(death("w0 1"), moment(1s)).restart, 1u);
