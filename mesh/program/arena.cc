@@ -13,13 +13,13 @@
 namespace weft::mesh {
 namespace {
 
-/// Bytes that are taken: a union of intervals of offsets.
+/// Set of occupied offsets, as a union of intervals.
 class TakenBytes final {
  public:
   bool empty() const { return intervals_.empty(); }
 
   void add(std::uint64_t begin, std::uint64_t end) {
-    // Those that overlap it or touch it become one with it.
+    // Merge the new interval with all intervals that overlap or touch it.
     const auto first = std::ranges::lower_bound(intervals_, begin, {}, &Interval::end);
     const auto past =
         std::upper_bound(first, intervals_.end(), end,
@@ -33,7 +33,7 @@ class TakenBytes final {
     intervals_.erase(first + 1, past);
   }
 
-  /// The lowest offset from `from` on at which so many bytes are free.
+  /// Returns the lowest offset >= `from` at which `bytes` bytes are free.
   std::uint64_t first_free(std::uint64_t from, std::uint64_t bytes) const {
     auto at = std::ranges::upper_bound(intervals_, from, {}, &Interval::end);
     for (; at != intervals_.end() && at->begin < from + bytes; ++at) from = at->end;
@@ -44,13 +44,13 @@ class TakenBytes final {
   struct Interval {
     std::uint64_t begin = 0, end = 0;
   };
-  std::vector<Interval> intervals_;  // disjoint, in order, never touching
+  std::vector<Interval> intervals_;  // Disjoint, ascending, never adjacent.
 };
 
-/// What the pieces that have been placed take, and when: a segment tree over the times at which
-/// pieces begin. Two pieces meet if and only if both are needed at such a time. A step with many
-/// microbatches has hundreds of thousands of pieces, and thousands may live at a time; but those
-/// lie side by side, so that a node of the tree has few intervals.
+/// Memory occupied by the placed pieces over time: a segment tree over the times at which pieces
+/// begin. Two lifetimes overlap if and only if both contain such a time. A step with many
+/// microbatches has hundreds of thousands of pieces, thousands of them alive at once. Those lie
+/// side by side, so that a tree node has few intervals.
 class Occupancy final {
  public:
   explicit Occupancy(const std::vector<Lifetime>& lifetimes) {
@@ -62,7 +62,7 @@ class Occupancy final {
     nodes_.resize(2 * leaves);
   }
 
-  /// The lowest offset at which so many bytes are free during all of `life`.
+  /// Returns the lowest offset at which `bytes` bytes are free during all of `life`.
   std::uint64_t first_free(const Lifetime& life, std::uint64_t bytes) {
     met_.clear();
     collect(kRoot, {0, nodes_.size() / 2}, times_of(life));
@@ -79,18 +79,18 @@ class Occupancy final {
   }
 
  private:
-  /// Indices into times_.
+  /// Range of indices into times_.
   struct Range {
     std::size_t begin = 0, end = 0;
     std::size_t middle() const { return (begin + end) / 2; }
     bool meets(const Range& other) const { return begin < other.end && other.begin < end; }
     bool lies_in(const Range& other) const { return other.begin <= begin && end <= other.end; }
   };
-  /// Of a range of times; that of node i has the halves 2i and 2i + 1.
+  /// Tree node for a range of times. Its halves are the nodes 2i and 2i + 1.
   struct Node {
-    /// Taken at any of these times by pieces that do not need all of the parent's.
+    /// Occupied at some time of the range, by pieces that do not cover the parent's range.
     TakenBytes sometimes;
-    TakenBytes always;  ///< Taken at all of these times by such pieces.
+    TakenBytes always;  ///< Occupied at all times of the range, by the same pieces.
   };
   static constexpr std::size_t kRoot = 1;
 
@@ -131,7 +131,7 @@ class Occupancy final {
 
 ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
   constexpr std::uint64_t kAlignment = 64;
-  // Far from where sums of bytes overflow, and from what any device has.
+  // Low enough that sums of bytes cannot overflow, and above the memory of any device.
   constexpr std::uint64_t kMaxArena = std::uint64_t{1} << 60;
   ArenaPlan plan{std::vector<std::uint64_t>(lifetimes.size(), 0), 0};
   std::vector<std::size_t> by_size(lifetimes.size());

@@ -5,22 +5,23 @@
 
 namespace weft::mesh {
 
-/// A piece of memory that is needed from one instruction to another, both included.
+/// Size of a memory piece, and the first and last instruction that need it.
 struct Lifetime {
   std::uint64_t bytes = 0;
   std::int64_t first = 0;
   std::int64_t last = 0;
 };
 
-/// Where each piece lies, and how large the arena must be.
+/// Offset of each piece, and the size of the arena in bytes.
 struct ArenaPlan {
   std::vector<std::uint64_t> offsets;
   std::uint64_t bytes = 0;
 };
 
-/// Places pieces such that those alive at the same time never overlap: largest first, each at the
-/// lowest offset that is free during its life ("greedy by size", Pisarchyk & Lee, "Efficient memory
-/// management for deep neural net inference", 2020). Offsets are multiples of 64.
+/// Places pieces so that pieces with overlapping lifetimes never overlap in memory. Places the
+/// largest piece first, each at the lowest offset that is free during its life ("greedy by size",
+/// Pisarchyk & Lee, "Efficient memory management for deep neural net inference", 2020). Offsets are
+/// multiples of 64. Throws Error(kInvalidConfig) if the arena would exceed 2^60 bytes.
 ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes);
 
 }  // namespace weft::mesh

@@ -10,8 +10,8 @@ namespace {
 
 using Work = std::vector<std::uint64_t>;
 
-/// Writes what instructions do as numbers: equal for equal work on tensors of equal types in the
-/// same memory.
+/// Encodes instructions as numbers. Equal work on tensors of equal types in the same memory has
+/// equal numbers.
 class WorkWriter {
  public:
   explicit WorkWriter(const Program& program) {
@@ -27,7 +27,7 @@ class WorkWriter {
     }
   }
 
-  /// Whether it is one that segments are made of.
+  /// Appends the instruction's encoding to `work`. Returns false if segments cannot contain it.
   bool append(const Instruction& instruction, Work& work) const {
     if (const auto* run = std::get_if<Run>(&instruction)) {
       work.insert(work.end(), {0, first_equal_op_[run->op], run->accumulate, run->inputs.size(),

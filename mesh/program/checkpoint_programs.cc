@@ -17,10 +17,10 @@ namespace weft::mesh {
 namespace {
 
 constexpr std::uint64_t kAlignment = 64;
-/// Every part has a program on every device: beyond this the buffer grows.
+/// Most batches; beyond this the buffer grows. Every batch has a program on every device.
 constexpr std::uint64_t kMostParts = 1024;
 
-/// Of a block, in host memory.
+/// Name prefix of a block's copy in host memory.
 constexpr std::string_view kCopyOf = "copy/";
 
 enum class Direction : std::uint8_t { kGather, kScatter };
@@ -31,14 +31,14 @@ std::uint64_t aligned(std::uint64_t bytes) {
 
 std::uint64_t bytes_of(const CheckpointPiece& piece) { return piece.count * sizeof(float); }
 
-/// Where a parameter lies on a mesh.
+/// A parameter on one mesh.
 struct Placed {
   MeshId mesh;
   bool is_home = false;
   const LocalValue* local = nullptr;
 };
 
-/// By parameter: the meshes that have it.
+/// Returns the meshes that hold each parameter, by parameter.
 std::vector<std::vector<Placed>> places_of_parameters(const Partition& partition) {
   std::vector<std::vector<Placed>> places(partition.graph.parameters().size());
   for (const MeshId mesh : partition.meshes.ids()) {
@@ -54,12 +54,12 @@ const Value& value_of(const Partition& partition, std::uint32_t parameter) {
   return partition.graph.value(partition.graph.parameters()[parameter].value);
 }
 
-/// Elements of one step along the first dimension.
+/// Returns the number of elements in one row, which is a step along the first dimension.
 std::int64_t row_elements(const Shape& shape) {
   return shape.empty() || shape.front() == 0 ? 1 : num_elements(shape) / shape.front();
 }
 
-/// Fills batches in the graph's order. A tensor that fits the buffer is never cut.
+/// Cuts the state into batches, in the graph's order. A tensor that fits the buffer is not cut.
 std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partition,
                                                        std::uint64_t asked_bytes) {
   std::uint64_t all = 0;
@@ -96,7 +96,7 @@ std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partitio
   return batches;
 }
 
-/// The rows of a piece, as a region of the whole parameter.
+/// Returns a piece's rows as a region of the whole parameter.
 Region rows_of(const CheckpointPiece& piece, const Shape& shape) {
   Region whole = Region::whole(shape);
   if (shape.empty()) return whole;
@@ -106,7 +106,7 @@ Region rows_of(const CheckpointPiece& piece, const Shape& shape) {
   return Region(std::move(intervals));
 }
 
-/// `region` as seen from the first row of `rows`.
+/// Returns `region` relative to the first row of `rows`.
 Region from_row(const Region& region, const Region& rows) {
   std::vector<Interval> intervals(region.intervals().begin(), region.intervals().end());
   if (intervals.empty()) return region;
@@ -122,16 +122,17 @@ Shape shape_of(const Region& region) {
   return shape;
 }
 
-/// The rows of a piece on one device: part of its shard, without gaps.
+/// Rows of a piece on one device: a contiguous part of its shard.
 struct DeviceRows {
-  std::uint64_t begin = 0;  ///< Elements from the start of the shard.
+  std::uint64_t begin = 0;  ///< First element, counted from the start of the shard.
   Shape shape = {};
 };
 
-/// One piece between its mesh and the driver's buffer.
+/// Transfer of one piece between a mesh and the driver's buffer.
 struct PieceTransfer {
   transfer::ReshardPlan plan;
-  std::map<transfer::DeviceId, DeviceRows> rows;  ///< Of the devices that have any.
+  /// Rows by device; devices without rows are absent.
+  std::map<transfer::DeviceId, DeviceRows> rows;
 };
 
 bool has_replicas(const transfer::ShardMap& map) {
@@ -162,16 +163,16 @@ PieceTransfer plan_piece(const Partition& partition, const CheckpointPiece& piec
   const transfer::ShardMap whole{type.shape, {{driver, Region::whole(type.shape)}}};
   const bool gather = direction == Direction::kGather;
   const transfer::ReshardTask task{type, gather ? shards : whole, gather ? whole : shards};
-  // All replicas are equal, and the plan takes the first; to the devices each byte leaves the
-  // driver once per host. Without replicas there is nothing to choose.
+  // A gather reads the first replica, as all are equal. A scatter to replicas sends each byte only
+  // once from the driver to each host. Without replicas there is no choice.
   const bool straight = gather || !has_replicas(shards);
   result.plan = transfer::plan_reshard(
       task, topology, straight ? transfer::Strategy::kSendRecv : transfer::Strategy::kWeft);
   return result;
 }
 
-/// Plans of pieces. Pieces that are cut alike share one, as a value and its moments do, and the
-/// blocks of a model.
+/// Cache of piece plans. Pieces with equal shapes, specs and rows share a plan, such as a value and
+/// its moments, or equal blocks of a model.
 class PiecePlans {
  public:
   PiecePlans(const Partition& partition, Direction direction, transfer::DeviceId driver,
@@ -196,7 +197,7 @@ class PiecePlans {
   std::map<Key, PieceTransfer> plans_;
 };
 
-/// Programs of one batch in one direction.
+/// Compiler of the programs of one batch in one direction.
 class BatchCompiler {
  public:
   BatchCompiler(const Partition& partition, PiecePlans& plans, Direction direction,
@@ -235,7 +236,7 @@ class BatchCompiler {
       if (rows == planned.rows.end()) continue;
       transfer::DevicePart part = planned.plan.device_part(device);
       const bool copied = gather && from_ == GatherFrom::kCopies;
-      if (copied && part.empty()) continue;  // another replica sends, and this one needs no copy
+      if (copied && part.empty()) continue;  // Another replica sends; this device needs no copy.
       const std::int32_t persistent =
           copied ? emitter.persistent(std::string(kCopyOf) + block, shard_elements * sizeof(float),
                                       MemoryPlace::kHost)
@@ -259,7 +260,7 @@ class BatchCompiler {
   }
 
   std::vector<Program> finish() {
-    // When all is under way: the copies that ops read, from values that have arrived.
+    // Round the working copies after all transfers are started, so that they overlap.
     for (const WorkingCopy& copy : to_round_)
       emitters_[copy.emitter].run({OpKind::kToBF16, {}}, {copy.value}, {copy.working}, false);
     emitters_.push_back(std::move(driver_emitter_));
@@ -289,7 +290,7 @@ class BatchCompiler {
   const transfer::DeviceId driver_;
   const std::uint64_t buffer_bytes_;
   Emitter driver_emitter_;
-  std::vector<Emitter> emitters_;  ///< Mesh by mesh, rank by rank.
+  std::vector<Emitter> emitters_;  ///< Ordered by mesh, then rank.
   std::map<transfer::DeviceId, std::size_t> emitter_of_;
   std::vector<WorkingCopy> to_round_;
   std::uint32_t op_ = 0;
@@ -299,14 +300,15 @@ std::uint64_t end_of(const std::vector<CheckpointPiece>& pieces) {
   return pieces.empty() ? 0 : aligned(pieces.back().offset + bytes_of(pieces.back()));
 }
 
-/// Elements of a piece that lie beside each other in the buffer and in files.
+/// Elements of a piece that are contiguous in the buffer and in files.
 struct StoredRun {
-  std::int64_t at = 0;     ///< From the start of the piece.
-  std::int64_t first = 0;  ///< Of the stored parameter.
+  std::int64_t at = 0;     ///< First element in the piece.
+  std::int64_t first = 0;  ///< First element in the stored parameter.
   std::int64_t count = 0;
 };
 
-/// Calls run(const StoredRun&) for what is no padding, in order. A piece is whole rows.
+/// Calls run(const StoredRun&) for each run of elements that are not padding, in order. A piece
+/// consists of whole rows.
 template <typename Run>
 void for_each_stored_run(const CheckpointPiece& piece, const Run& run) {
   if (piece.held == piece.stored) return run(StoredRun{0, piece.begin, piece.count});
@@ -336,7 +338,7 @@ StatePiece state_piece(const CheckpointPiece& piece, const StoredRun& run) {
   return {piece.parameter, piece.block, static_cast<std::size_t>(run.first)};
 }
 
-/// A piece's part of the driver's buffer.
+/// Returns a piece's part of the driver's buffer.
 template <typename Float>
 std::span<Float> part_of(std::span<Float> buffer, const CheckpointPiece& piece) {
   return buffer.subspan(piece.offset / sizeof(float), static_cast<std::size_t>(piece.count));
@@ -372,7 +374,7 @@ std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
 }
 
 std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>& batches) {
-  // by device: name, bytes
+  // Bytes by block name, by device.
   std::map<transfer::DeviceId, std::map<std::string, std::uint64_t>> copies;
   for (const CheckpointBatch& batch : batches) {
     for (const Program& program : batch.gather)

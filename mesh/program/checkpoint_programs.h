@@ -11,56 +11,57 @@
 
 namespace weft::mesh {
 
-/// The driver's block that checkpoints pass through, on their way to a file or from it.
+/// Name of the driver's block through which checkpoints move to and from files.
 inline constexpr const char* kCheckpointBuffer = "checkpoint";
 
-/// Some rows of one block of a parameter, and where the driver's buffer has them. A value.
+/// Some rows of one state block of a parameter, and their place in the driver's buffer. A value.
 struct CheckpointPiece {
-  std::uint32_t parameter = 0;  ///< In the graph's list of parameters.
+  std::uint32_t parameter = 0;  ///< Index into the graph's list of parameters.
   StateBlock block = StateBlock::kValue;
-  std::int64_t begin = 0;    ///< The first of its elements,
-  std::int64_t count = 0;    ///< and how many, row by row without gaps.
-  std::uint64_t offset = 0;  ///< Bytes from the start of the buffer.
-  Shape held = {};           ///< Of the whole parameter, as devices and the buffer have it,
-  Shape stored = {};         ///< and as files do: without padding.
+  std::int64_t begin = 0;    ///< First element of the block.
+  std::int64_t count = 0;    ///< Number of elements: whole rows without gaps.
+  std::uint64_t offset = 0;  ///< Byte offset in the buffer.
+  Shape held = {};    ///< Shape of the whole parameter on devices and in the buffer, with padding.
+  Shape stored = {};  ///< Shape of the whole parameter in files, without padding.
 };
 
-/// What passes through the driver's buffer at a time.
+/// State that fills the driver's buffer once.
 struct CheckpointBatch {
   std::vector<CheckpointPiece> pieces;
-  /// "gather.0", ...: from the first replica of each shard, or its copy, to the driver, whose
-  /// program is the last.
+  /// Programs "gather.0", ...: move the state from the first replica of each shard, or from its
+  /// copy, to the driver, whose program is the last.
   std::vector<Program> gather;
-  /// "scatter.0", ...: from the driver to every device; rounds the working copies of bf16
-  /// parameters.
+  /// Programs "scatter.0", ...: move the state from the driver to every device and round the
+  /// working copies of bf16 parameters.
   std::vector<Program> scatter;
 };
 
-/// Whether checkpoints are gathered from copies, so that parameters may change meanwhile.
+/// Source of gathered checkpoints. With kCopies, parameters may change during the gather.
 enum class GatherFrom : std::uint8_t { kParameters, kCopies };
 
-/// Programs that move every parameter as the optimizer has it, in f32 with its two moments, between
-/// the meshes and the driver, a batch after the other, so that the driver holds no more than
-/// `buffer_bytes` of them: tensors as they fit, larger ones in slices of rows (one row is the
-/// least); the buffer grows where there would be more than 1024 batches. Together they have every
-/// element of every block once. `driver` must be in the topology.
+/// Compiles programs that move all parameters with both moments, in f32, between the meshes and the
+/// driver, batch by batch. The driver holds at most `buffer_bytes` at a time: a tensor that fits is
+/// not cut; a larger one is cut into slices of whole rows, at least one row each. The buffer grows
+/// if there would be more than 1024 batches. The batches together contain every element of every
+/// block once. `driver` must be in the topology.
 std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
                                                 transfer::DeviceId driver,
                                                 const transfer::Topology& topology,
                                                 std::uint64_t buffer_bytes,
                                                 GatherFrom from = GatherFrom::kParameters);
 
-/// Programs "copy", of all devices but the driver: they fill the copies that batches are gathered
-/// from, which lie in host memory.
+/// Compiles the programs "copy" of all devices but the driver. They fill the copies in host memory
+/// from which batches are gathered.
 std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>& batches);
 
-/// Hands over what the driver's buffer has of a batch that was gathered; fills it with what is to
-/// be scattered. Without padding, in as many pieces as that makes.
+/// Calls `take` for each contiguous run of stored elements of a gathered batch, without padding.
 void take_pieces(const CheckpointBatch& batch, std::span<const float> buffer,
                  const TakePiece& take);
+/// Fills the driver's buffer with a batch to scatter: calls `give` for each contiguous run of
+/// stored elements, and sets padding to zero.
 void give_pieces(const CheckpointBatch& batch, std::span<float> buffer, const GivePiece& give);
 
-/// What the driver's buffer takes under these batches.
+/// Returns the size of the driver's buffer for these batches, in bytes.
 std::uint64_t checkpoint_buffer_bytes(const std::vector<CheckpointBatch>& batches);
 
 }  // namespace weft::mesh

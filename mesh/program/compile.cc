@@ -17,7 +17,7 @@
 namespace weft::mesh {
 namespace {
 
-/// Throws unless the stages of a mesh are those of an actor.
+/// Returns the actor of each device. Throws unless each mesh has the stages of exactly one actor.
 ActorsOfMeshes actors_of_meshes(const Partition& partition, const Schedule& schedule) {
   if (schedule.stages != partition.num_schedule_stages()) {
     throw_error(ErrorCode::kInvalidConfig, "schedule '{}' is for {} stages, but there are {}",
@@ -63,8 +63,8 @@ ActorsOfMeshes actors_of_meshes(const Partition& partition, const Schedule& sche
   return result;
 }
 
-/// Refuses a schedule whose vocabulary passes are not those of the partition, and a stage's update
-/// while there is anything left to do, as all stages wait for the norm of all gradients.
+/// Throws if the schedule's vocabulary passes do not match the partition. Throws if an action
+/// follows a stage's OPT, because all stages wait for the norm of all gradients.
 void check_kinds(const Partition& partition, const Schedule& schedule) {
   for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
     const Action* update = nullptr;
@@ -113,7 +113,7 @@ std::vector<transfer::DeviceId> all_devices(const Partition& partition) {
   return {devices.begin(), devices.end()};
 }
 
-/// Every device's row of norms to every device.
+/// Plans the exchange of norms: every device's row to every device.
 transfer::ReshardPlan plan_norms(const std::vector<transfer::DeviceId>& devices,
                                  std::int64_t parameters, const transfer::Topology& topology) {
   const std::int64_t rows = devices.size();
@@ -134,7 +134,7 @@ transfer::ReshardPlan plan_between(const transfer::ReshardTask& task,
              : transfer::plan_reshard(task, topology, options.strategy);
 }
 
-/// The terms of which a value is the sum, in the order of ranks: one, unless the spec is partial.
+/// Returns the terms whose sum is the value, in rank order: one term unless the spec is partial.
 std::vector<transfer::ShardMap> terms_of(const Shape& shape, const Spec& spec,
                                          const DeviceMesh& mesh) {
   Spec whole = spec;
@@ -149,8 +149,9 @@ std::vector<transfer::ShardMap> terms_of(const Shape& shape, const Spec& spec,
   return terms;
 }
 
-/// The resharding of a value between two specs, each on its mesh: of the value itself, or of a
-/// stand-in of its rank that has one element for each shard of either side.
+/// Returns the resharding task of a value between two specs, each on its mesh. With
+/// Payload::kSignals the tensor is a stand-in of the same rank that has one element for each shard
+/// of either side.
 transfer::ReshardTask task_between(const TensorType& type, const Spec& from,
                                    const DeviceMesh& from_mesh, const Spec& to,
                                    const DeviceMesh& to_mesh, Payload payload) {
@@ -171,8 +172,8 @@ transfer::ReshardTask task_between(const TensorType& type, const Spec& from,
   return task;
 }
 
-/// Every term of a shared parameter from the mesh that computes it to all others that hold the
-/// parameter.
+/// Plans the transfer of every term of a shared parameter from the mesh that computes it to all
+/// other meshes that hold the parameter.
 std::vector<TermTransfer> plan_terms(const Partition& partition, const transfer::Topology& topology,
                                      const CompileOptions& options, TransferOps& ops) {
   struct Holder {
@@ -208,8 +209,8 @@ std::vector<TermTransfer> plan_terms(const Partition& partition, const transfer:
   return transfers;
 }
 
-/// The end of a training step on one device: the norm of all gradients, and the update. `norms`:
-/// every device's row of norms to every device.
+/// Emits the end of a training step on one device: the norm of all gradients, and the update.
+/// `norms`: plan that sends every device's row of norms to every device.
 void emit_update(Emitter& emitter, transfer::DeviceId device, std::uint32_t op,
                  const transfer::ReshardPlan& norms) {
   emitter.wait_for_all();
@@ -231,7 +232,8 @@ void emit_update(Emitter& emitter, transfer::DeviceId device, std::uint32_t op,
 
 std::vector<StageEdge> stage_edges(const Partition& partition) {
   const Graph& graph = partition.graph;
-  std::map<std::pair<StageId, StageId>, std::set<ValueId>> values;  // By (from, to): what crosses.
+  // Values that cross, by (from, to).
+  std::map<std::pair<StageId, StageId>, std::set<ValueId>> values;
   for (const NodeId id : partition.stage_of_node.ids()) {
     const Node& node = graph.node(id);
     if (node.pass != Pass::kForward) continue;

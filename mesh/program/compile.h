@@ -15,56 +15,55 @@
 
 namespace weft::mesh {
 
-/// How communication is put into programs.
+/// Placement of communication in programs.
 enum class Lowering : std::uint8_t {
-  /// A lane per edge: receives are posted ahead, sends leave as soon as the tensor exists, nobody
-  /// waits but for first use.
+  /// One lane per edge. Receives are posted ahead, sends start as soon as the tensor exists, and
+  /// devices wait only before first use.
   kLanes,
-  /// Safe mode: every transfer is one element of one order of everything, and all who take part
-  /// stand still there until it is over. Cannot deadlock, needs no buffers (reference/schedules.md
-  /// 5.3, theorem A). The "blocking" arm of benchmarks.
+  /// Safe mode: all actions and transfers have one global order, and all participants block in each
+  /// transfer. Cannot deadlock and needs no buffers. The "blocking" arm of benchmarks.
   kSafe,
 };
 
-/// What the messages between meshes carry.
+/// Content of the messages between meshes.
 enum class Payload : std::uint8_t {
   kTensors,
-  /// An element or two of each shard: the same programs and waits, next to no bytes. What is
-  /// computed is worthless; benchmarks take its time as the bound that no transfer can beat.
+  /// One or two elements of each shard: the same programs and waits, almost no bytes. The results
+  /// are worthless. Benchmarks take the time as a bound that no transfer can beat.
   kSignals,
 };
 
-/// The programs of a step by name; those of checkpoints are compile_checkpoint()'s.
+/// Names of the programs of a step. compile_checkpoint() names those of checkpoints.
 inline constexpr const char* kTrainProgram = "train";
 inline constexpr const char* kValidateProgram = "validate";
 
-/// How to turn a partition into programs.
+/// Options of compile().
 struct CompileOptions {
   std::string name = kTrainProgram;
-  /// What the hosts' links carry, by HostId; absent: not known.
+  /// Rates of the hosts' links, by HostId; absent if unknown.
   std::optional<transfer::Network> network = {};
   transfer::Strategy strategy = transfer::Strategy::kWeft;
   Lowering lowering = Lowering::kLanes;
-  /// Receives of one edge that are posted ahead of their use: 2 keeps the wire busy. At least 1; of
-  /// no meaning in safe mode.
+  /// Receives of one edge that are posted ahead of their use; at least 1. 2 keeps the link busy.
+  /// Ignored in safe mode.
   int credits = 2;
   Payload payload = Payload::kTensors;
-  /// By stage: what its forward computes is dropped after it and computed again before its
-  /// backward, or where the schedule says R, which alone asks for it too. Shorter: no for the rest.
+  /// By stage: drops the activations after the forward and recomputes them before the backward. A
+  /// stage with an R in the schedule recomputes there in any case. Missing entries mean false.
   std::vector<bool> recompute = {};
-  /// By these it is decided when a device waits for what others send it over a spanning mesh.
+  /// Durations that decide when a device waits for transfers over the spanning mesh.
   VocabularyTimes times = {};
 };
 
-/// An edge between meshes with its plan: what `weft plan` prints.
+/// An edge between meshes with its plan, as `weft plan` prints it.
 struct PlannedEdge {
   MeshEdge edge;
   transfer::ReshardPlan plan;
   std::uint32_t op = 0;  ///< Transfer::op of its transfers.
 };
 
-/// A term of a shared parameter's gradient on its way to another mesh that has a copy: once per
-/// step.
+/// Transfer of one term of a shared parameter's gradient to another mesh that has a copy. Happens
+/// once per step.
 struct TermTransfer {
   int parameter = 0;  ///< Index into graph.parameters().
   int term = 0;       ///< See GradientTerm::index.
@@ -80,37 +79,41 @@ struct InMeshTransfer {
   std::variant<transfer::ReshardPlan, transfer::CollectivePlan> plan;
 };
 
-/// Static programs for all devices of all meshes, and what was planned on the way.
+/// Static programs of all devices, and the transfers planned for them.
 struct Compiled {
-  std::vector<Program> programs;  ///< In the order of meshes, then ranks.
+  std::vector<Program> programs;  ///< Ordered by mesh, then rank.
   std::vector<PlannedEdge> edges;
   std::vector<TermTransfer> terms;
   std::vector<InMeshTransfer> in_mesh;
-  /// Every device's row of norms to every device, at the end of a training step.
+  /// Exchange of the norms at the end of a training step: every device's row to every device.
   transfer::ReshardPlan norms;
   int num_transfer_ops = 0;
 };
 
-/// Which stage needs what another one computes, with the bytes of a microbatch: for schedules of
-/// this partition. By (from, to).
+/// Returns the pairs (from, to) of stages between which values flow forward, in ascending order,
+/// with the bytes per microbatch. Schedules of this partition need them.
 std::vector<StageEdge> stage_edges(const Partition& partition);
 
-/// Projects the schedule to one static program per device, as `options.lowering` says. Stages of
-/// one mesh hand values over in memory. Weight gradients are added in microbatch order. The terms
-/// of a parameter that several blocks share are summed apart, and meet once, after the last
-/// microbatch: each mesh that has a copy adds them all in the same order. Memory is assigned by
-/// liveness. Gradients are reduced when the actor's list is over; those of a stage with a
-/// REDUCE_GRAD begin there, apart from others, and with lanes nobody waits for them before the end.
-/// OPT may stand at the end of a list. A partition with gradients gets accumulation, the reduction
-/// of partial gradients, the global norm and the update; one without gets forwards only. The result
-/// is validated: matched, complete, free of deadlock.
+/// Compiles a partition and a schedule to one static program per device. Stages of one mesh pass
+/// values in memory. Weight gradients are added in microbatch order. Memory is assigned by
+/// liveness.
+///
+/// The terms of a parameter that several blocks share are summed separately and exchanged once,
+/// after the last microbatch. Each mesh with a copy adds all terms in the same order. Gradients are
+/// reduced at the end of the actor's list. A REDUCE_GRAD starts the reduction of its stage earlier,
+/// apart from other stages; with lanes, devices wait for it only at the end. OPT may stand at the
+/// end of a list.
+///
+/// A partition with gradients gets accumulation, reduction of partial gradients, the global norm
+/// and the update. A partition without gradients gets forwards only. Validates the result. Throws
+/// Error(kInvalidConfig) if the schedule does not fit the partition.
 Compiled compile(const Partition& partition, const Schedule& schedule,
                  const transfer::Topology& topology, const CompileOptions& options);
 
-/// Checks programs that were made for each other: every transfer has the same participants on all
-/// sides, every wait follows its start, nothing touches what a transfer under way fills, and the
-/// whole can finish. Throws Error(kInternal) that prints each device's position and the wait it is
-/// stuck at.
+/// Checks programs that were compiled together. Every transfer has the same participants on all
+/// sides, every wait follows its start, no instruction touches memory that a transfer in flight
+/// fills, and all programs can finish. Throws Error(kInternal) that prints each device's position
+/// and the wait that blocks it.
 void validate(const std::vector<Program>& programs);
 
 }  // namespace weft::mesh

@@ -12,13 +12,13 @@
 
 namespace weft::mesh {
 
-/// Writes one device's program: appends instructions, keeps track of where each value lies, which
-/// transfers are still under way and how long memory is needed. Used once; owner's thread only.
+/// Builder of one device's program: appends instructions and tracks buffers, transfers in flight
+/// and memory lifetimes. Used once, on the owner's thread only.
 class Emitter {
  public:
   explicit Emitter(std::string program_name, transfer::DeviceId device, std::string device_name);
 
-  /// Index of the persistent block of this name, made with `bytes` the first time.
+  /// Returns the index of the persistent block `name`; creates it with `bytes` on first use.
   std::int32_t persistent(const std::string& name, std::uint64_t bytes,
                           MemoryPlace place = MemoryPlace::kDevice);
   std::uint32_t add_persistent_buffer(std::int32_t persistent, std::uint64_t offset,
@@ -32,22 +32,21 @@ class Emitter {
   void set_losses(std::uint32_t buffer) { program_.losses = buffer; }
 
   void begin(const Begin& action);
-  /// Waits for what the inputs and outputs still wait for, then runs.
+  /// Emits waits for the transfers that fill the inputs, then the op.
   void run(const Op& op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs,
            bool accumulate);
   void read(std::uint32_t input, std::uint32_t buffer, int microbatch);
   void accumulate(std::uint32_t source, std::uint32_t destination, bool first);
   void norm(std::uint32_t destination);
   void update(std::uint32_t norms);
-  /// Starts a transfer; a later use of a buffer that it writes, or a reuse of one that it reads,
-  /// waits for it. Gives its handle.
+  /// Starts a transfer and returns its handle. A later read of `destination` emits the wait for it.
   std::uint32_t start(std::uint32_t transfer, int microbatch, std::optional<std::uint32_t> source,
                       std::optional<std::uint32_t> destination);
-  /// Waits for the transfer unless that was done before.
+  /// Emits a wait for the transfer unless it was emitted before.
   void wait(std::uint32_t handle);
   void wait_for_all();
 
-  /// Assigns memory and gives the program away.
+  /// Fuses ops, assigns memory and returns the program. All transfers must have been waited for.
   Program finish();
 
  private:
@@ -55,14 +54,14 @@ class Emitter {
   void await_buffer(std::uint32_t buffer);
   void append(Instruction instruction);
   std::uint32_t index_of(const Op& op);
-  /// Replaces pairs of Runs of an action by what core/graph makes of them.
+  /// Replaces pairs of Runs within an action by the fused ops of core/ops (find_fusions).
   void fuse_runs();
-  /// Those of the instructions from begin to end. `uses`: how often the program names each buffer.
-  /// Notes which are gone.
+  /// Fuses pairs among the instructions [begin, end). `uses`: how often the program refers to each
+  /// buffer. Marks removed instructions in `gone`.
   void fuse_action(std::size_t begin, std::size_t end, const std::vector<std::size_t>& uses,
                    std::vector<bool>& gone);
 
-  /// What a started transfer touches.
+  /// Buffers of a started transfer.
   struct Pending {
     std::optional<std::uint32_t> source;
     std::optional<std::uint32_t> destination;
@@ -70,15 +69,16 @@ class Emitter {
 
   Program program_;
   std::map<std::string, std::int32_t> persistent_index_;
-  /// By handle; waited for in order at the end.
+  /// Transfers in flight, by handle.
   std::map<std::uint32_t, Pending> pending_;
-  /// Buffer -> handle of the transfer that fills it.
+  /// Handle of the transfer that fills a buffer, by buffer.
   std::map<std::uint32_t, std::uint32_t> filled_by_;
-  /// Per buffer: first and last instruction; -1 before use.
+  /// First and last instruction that use a buffer, by buffer; -1 before use.
   std::vector<std::pair<std::int64_t, std::int64_t>> life_;
 };
 
-/// The programs of all devices, each of which ends when all that it has started is done. Validated.
+/// Finishes the programs of all devices: each waits for all its transfers at its end. Validates
+/// them.
 std::vector<Program> finish_all(std::vector<Emitter>& emitters);
 
 }  // namespace weft::mesh

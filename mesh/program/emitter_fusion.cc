@@ -1,6 +1,6 @@
-// Pairs of an action's ops that become one. It happens when all instructions are there, as only
-// then it is known who else uses what the first of a pair makes, and before memory is assigned, as
-// some of that need not exist.
+// Fuses pairs of ops within an action. Runs after all instructions are emitted, when all uses of
+// the first op's outputs are known. Runs before memory is assigned, as some outputs need no memory
+// then.
 #include <algorithm>
 #include <unordered_map>
 
@@ -10,8 +10,8 @@
 namespace weft::mesh {
 namespace {
 
-/// The buffers that an instruction reads and writes, as core/graph is told of them. A Wait is
-/// nothing to it: whoever uses what was transferred comes after it, and stays there.
+/// Lists the buffers that an instruction reads and writes, for find_fusions(). A Wait lists none:
+/// instructions that use the transferred buffer stay behind it.
 struct Touched {
   const Program& program;
 
@@ -78,8 +78,8 @@ void Emitter::fuse_action(std::size_t begin, std::size_t end, const std::vector<
   };
   for (Fusion& fusion : find_fusions(list, tensors)) {
     const std::int64_t second = begin + fusion.second;
-    // What the first reads is needed until the second runs; what it alone would have made is not
-    // needed at all.
+    // The first op's inputs live until the second op runs. Outputs that only the first op had are
+    // not needed.
     for (const std::uint32_t buffer : fusion.inputs)
       life_[buffer].second = std::max(life_[buffer].second, second);
     for (const std::uint32_t buffer : list[fusion.first].outputs) {

@@ -22,13 +22,13 @@ std::uint64_t aligned_in_copy(std::uint64_t bytes) {
   return (bytes + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
 }
 
-/// A block of a device's state, and where its copy has it.
+/// A block of a device's state and its place in the copy.
 struct StateBlockPlace {
   std::string name;
-  Region region;             ///< Of the whole parameter.
-  std::uint64_t offset = 0;  ///< Bytes from the start of the copy.
+  Region region;             ///< Region of the whole parameter.
+  std::uint64_t offset = 0;  ///< Byte offset in the copy.
   std::int64_t elements = 0;
-  /// Of a value that ops read in another type: that block, its type.
+  /// Name and type of the working block, if ops read the value in another type.
   std::string working = {};
   DType dtype = DType::kF32;
 };
@@ -37,10 +37,10 @@ struct DeviceState {
   transfer::DeviceId device;
   std::string name;
   std::vector<StateBlockPlace> blocks;
-  std::uint64_t bytes = 0;  ///< Of the copy.
+  std::uint64_t bytes = 0;  ///< Size of the copy.
 };
 
-/// By DeviceId.
+/// Returns the state blocks of all devices, ordered by DeviceId.
 std::vector<DeviceState> states_of(const Partition& partition) {
   std::vector<DeviceState> states;
   for (const MeshId id : partition.meshes.ids()) {
@@ -81,7 +81,8 @@ Signature signature_of(const DeviceState& state) {
   return signature;
 }
 
-/// What dies together: a host, or, where there is one alone, a device.
+/// Returns the failure domain of each device: its host, or, if there is only one host, the device
+/// itself.
 std::vector<std::uint32_t> fates_of(const transfer::Topology& topology, std::size_t devices) {
   std::vector<std::uint32_t> fates;
   std::set<std::uint32_t> hosts;
@@ -104,7 +105,7 @@ std::vector<StateReplicas> groups_of(const std::vector<DeviceState>& states,
     if (is_new) groups.push_back({{}, std::nullopt, state.bytes});
     groups[known->second].devices.push_back(state.device);
   }
-  // Each to the device that has the least to hold yet, on the next host that is another.
+  // Choose as holder the device with the fewest held bytes; among equals, the next failure domain.
   const std::vector<std::uint32_t> fates = fates_of(topology, states.size());
   const std::uint32_t most = 1 + *std::ranges::max_element(fates);
   std::vector<std::uint64_t> holds(states.size());
@@ -135,7 +136,7 @@ TensorType floats(std::uint64_t bytes) {
   return {DType::kF32, {static_cast<std::int64_t>(bytes / sizeof(float))}};
 }
 
-/// Programs of all devices that move whole copies.
+/// Builder of programs of all devices that move whole copies.
 class CopyMoves {
  public:
   CopyMoves(const std::vector<DeviceState>& states, const std::string& name,
@@ -169,13 +170,13 @@ class CopyMoves {
                                          floats(bytes));
   }
   const transfer::Topology& topology_;
-  std::vector<Emitter> emitters_;  ///< By DeviceId.
+  std::vector<Emitter> emitters_;  ///< Emitters, by DeviceId.
   std::uint32_t op_ = 0;
 };
 
 enum class CopyWay : std::uint8_t { kKeep, kBack };
 
-/// Between the blocks of one device and its copy.
+/// Returns the program that copies a device's blocks to its copy ("keep") or back ("back").
 Program copy_program(const DeviceState& state, std::size_t slot, CopyWay way) {
   const bool keep = way == CopyWay::kKeep;
   Emitter emitter(fmt::format("{}.{}", keep ? "keep" : "back", slot), state.device, state.name);

@@ -13,29 +13,32 @@
 
 namespace weft::mesh {
 
-/// Devices whose parameters and moments are the same, block for block.
+/// Group of devices that hold identical parameters and moments.
 struct StateReplicas {
   std::vector<transfer::DeviceId> devices;
-  /// Who keeps their state too, on another host; none where they lie on several themselves.
+  /// Device in another failure domain that keeps a copy of their state. A domain is a host, or a
+  /// device if there is one host only. Absent if the group spans several domains or no other
+  /// exists.
   std::optional<transfer::DeviceId> holder;
-  std::uint64_t bytes = 0;  ///< Of one device's state.
+  std::uint64_t bytes = 0;  ///< Size of one device's state.
   friend bool operator==(const StateReplicas&, const StateReplicas&) = default;
 };
 
-/// The state of training in the memory of hosts, so that the death of some loses little: every
-/// device has its own of two moments, and each shard that no other host has is sent to one.
+/// In-memory checkpoints: training state in host memory, so that a crash of some processes loses
+/// few steps. Every device keeps its own state at two points in time, and each shard that is on one
+/// host only is also sent to another host.
 ///
 ///   keep.0 (between two steps)   parameters, moments ─▶ "kept.0"
 ///   hold.0 (beside steps)        "kept.0" of the first replica ─▶ "held.0.GROUP" of the holder
-///   fetch.0 (compiled then)      "kept.0" or "held.0.GROUP" ─▶ "kept.0" of a dead one's successor
+///   fetch.0 (compiled on demand) "kept.0" or "held.0.GROUP" ─▶ "kept.0" of a replaced device
 ///   back.0                       "kept.0" ─▶ parameters, moments, and what ops read
 ///
-/// Two slots, 0 and 1, as one is whole while the other is filled. A value. Where no other process
-/// could keep anything there is nothing.
+/// Slots 0 and 1 alternate: one is complete while the other is filled. Empty if no other process
+/// could keep a copy. A value.
 struct KeptState {
   static constexpr std::size_t kSlots = 2;
   struct Slot {
-    std::vector<Program> keep, hold, back;  ///< By device, without the driver.
+    std::vector<Program> keep, hold, back;  ///< Programs by device, without the driver.
   };
   std::vector<StateReplicas> groups;
   std::array<Slot, kSlots> slots;
@@ -44,18 +47,20 @@ struct KeptState {
   bool sends() const;
 };
 
-/// `topology` has the driver as its last device, which takes no part.
+/// Compiles the programs of in-memory checkpoints. `topology` has the driver as its last device,
+/// which takes no part.
 KeptState compile_kept_state(const Partition& partition, const transfer::Topology& topology);
 
-/// Programs "fetch.SLOT" that give `missing` devices the state that others kept as these groups:
-/// replicas, or, where `held` is whole, holders. Nothing where nobody has what one of them needs.
+/// Compiles the programs "fetch.SLOT", which give `missing` devices the state that others kept for
+/// these groups: from a replica, or, if `held` is complete, from the holder. Returns nothing if
+/// some missing device's state has no copy left.
 std::optional<std::vector<Program>> compile_fetch(const Partition& partition,
                                                   const transfer::Topology& topology,
                                                   const std::vector<StateReplicas>& groups,
                                                   std::size_t slot, bool held,
                                                   const std::set<transfer::DeviceId>& missing);
 
-/// Bytes of a device's host memory that its own copies and those of others take.
+/// Returns the bytes of a device's host memory for its own copies and those of other devices.
 std::uint64_t kept_bytes(const KeptState& kept, transfer::DeviceId device);
 
 }  // namespace weft::mesh

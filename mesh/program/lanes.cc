@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array kPasses{Pass::kForward, Pass::kInputGrad, Pass::kWeightGrad};
 
-/// What the steps of each (stage, pass) of a mesh read.
+/// Returns the values that the steps of each (stage, pass) of a mesh read.
 std::map<std::pair<StageId, Pass>, std::set<LocalId>> reads_of(const MeshPartition& part) {
   std::map<std::pair<StageId, Pass>, std::set<LocalId>> reads;
   for (const Step& step : part.steps) {
@@ -36,7 +36,7 @@ bool runs(ActionKind kind, Pass pass, int vocabulary_barriers) {
       return pass == Pass::kForward || (pass == Pass::kInputGrad && vocabulary_barriers == 1);
     case ActionKind::kVocabularyGrads:
       return pass == Pass::kWeightGrad || (pass == Pass::kInputGrad && vocabulary_barriers != 1);
-    // R repeats what an F has run; reductions and updates are no steps of a microbatch.
+    // R repeats steps of an F; reductions and updates are no steps of a microbatch.
     default: return false;
   }
 }
@@ -55,7 +55,7 @@ std::optional<StageId> stage_of(const Partition& partition, const Action& action
 
 namespace {
 
-/// Plans the lanes of one partition under one schedule.
+/// Planner of the lanes of one partition under one schedule.
 class LanePlanner {
  public:
   LanePlanner(const Partition& partition, const Schedule& schedule, const ActorsOfMeshes& actors,
@@ -118,7 +118,8 @@ class LanePlanner {
     return result;
   }
 
-  /// The first of its actions that starts later than the one at `place`; of the same actor that.
+  /// Returns the actor's first action that starts later than the action at `place`; for the same
+  /// actor, that action itself.
   std::size_t first_beyond(const ActionPlace& place, int actor) const {
     if (std::cmp_equal(actor, place.actor)) return place.index;
     const std::vector<double>& starts = starts_[actor];
@@ -129,7 +130,7 @@ class LanePlanner {
   const Schedule& schedule_;
   const ActorsOfMeshes& actors_;
   const ActionHistory& history_;
-  std::vector<std::vector<double>> starts_;  ///< By actor and index: ascending.
+  std::vector<std::vector<double>> starts_;  ///< Start times, by actor and index; ascending.
   IndexedVector<MeshId, std::map<std::pair<StageId, Pass>, std::set<LocalId>>> reads_;
 };
 

@@ -10,38 +10,37 @@
 
 namespace weft::mesh {
 
-/// The messages of one edge between meshes: one per microbatch, known by (edge, microbatch) on both
-/// sides, so that no lane waits for another and the two ends need not agree on an order
-/// (reference/schedules.md 5.3, theorem B).
+/// Messages of one edge between meshes, one per microbatch. Both sides identify a message by (edge,
+/// microbatch), so that lanes are independent and the two sides need not agree on an order.
 struct Lane {
-  /// A microbatch's tensor is first used by this action of a receiving actor.
+  /// First use of a microbatch's tensor by a receiving actor.
   struct Use {
     int microbatch = 0;
     std::size_t action = 0;
   };
-  /// By receiving actor, in the order of use.
+  /// Uses by receiving actor, in the order of use.
   std::map<int, std::vector<Use>> uses;
-  /// By sending actor, by microbatch: before this action the tensor has arrived, so that waiting
-  /// there holds up nobody. The number of the actor's actions where only the end of the step says
-  /// so. By data and orders this is certain; of an edge whose senders or receivers are all actors,
-  /// for whom that would be late, it is so if actions take the times that order_actions() counts
-  /// on.
+  /// By sending actor and microbatch: index of the sender's action before which the tensor has
+  /// arrived, so that waiting there does not block. The number of the actor's actions if only the
+  /// end of the step guarantees arrival. Data dependencies guarantee the index, except on edges
+  /// from or to the spanning mesh: there it assumes the durations of order_actions(), as a
+  /// guaranteed point would be late.
   std::map<int, std::vector<std::size_t>> arrived_before;
 };
 
-/// Which actor of the schedule runs each device of each mesh.
+/// Actor of the schedule that runs each device, by mesh and rank.
 using ActorsOfMeshes = IndexedVector<MeshId, std::vector<int>>;
 
-/// Whether an action of this kind runs the steps of this pass of its stage. `vocabulary_barriers`:
-/// the schedule's. With one, an S runs both what leads to its exchange and, later, the input
-/// gradient that the exchange completes.
+/// Returns whether an action of this kind runs the steps of this pass of its stage.
+/// `vocabulary_barriers` is the schedule's. With one barrier, an S runs the steps up to its
+/// exchange and, later, the input gradient that needs the exchange.
 bool runs(ActionKind kind, Pass pass, int vocabulary_barriers = 0);
 
-/// The stage of which an action runs steps: for vocabulary passes one of the spanning mesh. None if
-/// the partition does not have it.
+/// Returns the stage whose steps an action runs. Vocabulary passes run stages of the spanning mesh;
+/// absent if the partition has no such stage.
 std::optional<StageId> stage_of(const Partition& partition, const Action& action);
 
-/// One lane per edge of the partition. `order`: of the schedule's actions.
+/// Plans one lane per edge of the partition. `order`: total order of the schedule's actions.
 std::vector<Lane> plan_lanes(const Partition& partition, const Schedule& schedule,
                              const ActorsOfMeshes& actors, const ActionHistory& history,
                              const std::vector<OrderedAction>& order);

@@ -16,14 +16,13 @@
 namespace weft::mesh {
 namespace {
 
-/// Bytes of the arena or of a persistent block.
+/// Byte range of the arena or of a persistent block.
 struct Place {
   std::int32_t persistent = -1;
   std::uint64_t begin = 0, end = 0;
 };
 
-/// What transfers under way read, or what they fill, by where it lies: thousands may be under way
-/// at a time.
+/// Byte ranges of transfers in flight, sorted by address. Thousands may be in flight at a time.
 class Places {
  public:
   void add(const Place& place, std::uint32_t handle) {
@@ -33,7 +32,7 @@ class Places {
   void remove(const Place& place, std::uint32_t handle) {
     ends_.erase({place.persistent, place.begin, handle});
   }
-  /// The lowest handle of those that overlap `touched`.
+  /// Returns the lowest handle whose range overlaps `touched`.
   std::optional<std::uint32_t> first_over(const Place& touched) const {
     std::optional<std::uint32_t> first;
     const std::uint64_t from = touched.begin - std::min(touched.begin, longest_);
@@ -46,12 +45,13 @@ class Places {
   }
 
  private:
-  using Key = std::tuple<std::int32_t, std::uint64_t, std::uint32_t>;  // block, begin, handle
+  // Persistent block, begin, handle.
+  using Key = std::tuple<std::int32_t, std::uint64_t, std::uint32_t>;
   std::map<Key, std::uint64_t> ends_;
   std::uint64_t longest_ = 0;
 };
 
-/// Goes through a program and keeps what its transfers under way read and write.
+/// Walks through a program and tracks the memory of its transfers in flight.
 class MemoryCheck {
  public:
   explicit MemoryCheck(const Program& program) : program_(program) {}
@@ -139,8 +139,8 @@ class MemoryCheck {
 
   const Program& program_;
   std::size_t at_ = 0;
-  std::unordered_map<std::uint32_t, Transferring> under_way_;  ///< By handle.
-  Places sources_, destinations_;                              ///< Of those under way.
+  std::unordered_map<std::uint32_t, Transferring> under_way_;  ///< Transfers in flight, by handle.
+  Places sources_, destinations_;                              ///< Ranges of transfers in flight.
 };
 
 }  // namespace

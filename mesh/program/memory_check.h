@@ -4,8 +4,8 @@
 
 namespace weft::mesh {
 
-/// Checks that nothing touches memory that a transfer under way fills, or writes where one still
-/// reads. Throws Error(kInternal) that names the device, the instruction and the transfer.
+/// Checks that no instruction touches memory that a transfer in flight fills, or writes memory that
+/// one still reads. Throws Error(kInternal) with the device, the instruction and the transfer.
 void check_memory(const Program& program);
 
 }  // namespace weft::mesh

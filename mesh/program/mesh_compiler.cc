@@ -128,7 +128,7 @@ void MeshCompiler::make_gradient_sums() {
       sums_[i].direct = direct[gradient];
       SumBlock& block = sum_blocks_[sums_[i].alike];
       offsets[i] = block.bytes;
-      // Evenly divided, so every rank has the same size.
+      // Shards are even, so that every rank has the same size.
       block.bytes += (local_type(gradient, 0).bytes() + 63) / 64 * 64;
       block.stages.try_emplace(stage, offsets[i], 0).first->second.second = block.bytes;
     }
@@ -242,7 +242,7 @@ std::vector<MeshCompiler::ActionStep> MeshCompiler::steps_of_action(StageId stag
   if (again != recomputations_.end() && again->second.before(kind))
     for (const std::size_t step : again->second.order) steps.push_back({step, Round::kAgain});
   const int barriers = schedule_.vocabulary_barriers;
-  // What waits for the exchange is the beginning of the T that waits for it too.
+  // With two barriers, the second half of S is the beginning of T, which needs the exchange too.
   if (kind == ActionKind::kVocabularyGrads && barriers == 2) {
     for (const std::size_t step : steps_of(part_, stage, ActionKind::kVocabularyScores, barriers))
       if (rest_of_scores_.contains(step)) steps.push_back({step});
@@ -268,7 +268,7 @@ void MeshCompiler::emit_rest_of_scores(int actor, int microbatch) {
 
 void MeshCompiler::action_is_over(ActionPlace place) {
   turn_to(place.actor);
-  // What this action has used makes room for the next receives.
+  // The buffers that this action used free credits for the next receives.
   for (End& end : ends_) {
     if (end.sends) continue;
     const auto& uses = lanes_[end.edge].uses.at(place.actor);
@@ -279,8 +279,7 @@ void MeshCompiler::action_is_over(ActionPlace place) {
     for (const int rank : *active_)
       post_receives(end, rank, use - uses.begin() + 1 + options_.credits);
   }
-  // What has arrived by now need not be kept. A device's program waits in the order in which it has
-  // sent.
+  // Release the sources of sends that have arrived. Each program waits in the order of its sends.
   for (const int rank : *active_) {
     auto& unfinished = unfinished_[rank];
     std::vector<std::uint32_t> arrived;
@@ -376,7 +375,7 @@ void MeshCompiler::emit_step(std::size_t index, int microbatch, Round round) {
   } else {
     emit_move(index, microbatch, round);
   }
-  // The first round has sent it and, of a gradient, there is none in a forward.
+  // The first round has sent the output, and a forward computes no gradients.
   if (round == Round::kAgain) return;
   for (const LocalId output : outputs) {
     add_gradient(output, microbatch);
@@ -399,7 +398,8 @@ void MeshCompiler::emit_move(std::size_t index, int microbatch, Round round) {
   for (const int rank : *active_) {
     const std::uint32_t handle =
         emitter(rank).start(transfers[rank], microbatch, sources[rank], destinations[rank]);
-    // Devices that run their parts at different times wait where they need the result.
+    // On a spanning mesh devices run their parts at different times and wait where they need the
+    // result.
     if (options_.lowering == Lowering::kSafe && !spans()) emitter(rank).wait(handle);
   }
 }
@@ -450,7 +450,7 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round r
         instances_[r][{output, microbatch}] = loss;
         outputs.push_back(loss);
       } else if (round == Round::kAgain && instances_[r].contains({output, microbatch})) {
-        // It is still there, and may be on its way.
+        // The first round's buffer still exists and may be in flight, so compute into another.
         outputs.push_back(emitter(rank).add_arena_buffer(local_type(output, rank)));
       } else {
         outputs.push_back(instance(output, microbatch, rank));

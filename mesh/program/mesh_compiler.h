@@ -17,8 +17,7 @@
 
 namespace weft::mesh {
 
-/// Hands out the numbers by which all participants know a transfer, and keeps the plans of those
-/// within a mesh.
+/// Allocator of transfer numbers (Transfer::op). Keeps the plans of transfers within a mesh.
 class TransferOps {
  public:
   std::uint32_t next() { return next_++; }
@@ -35,121 +34,122 @@ class TransferOps {
   std::vector<InMeshTransfer> in_mesh_;
 };
 
-/// In safe mode: a tensor that is to go to another mesh when all its devices have made it.
+/// In safe mode: a tensor to be sent to another mesh once all its devices have computed it.
 struct OutgoingTensor {
   std::size_t edge = 0;
   int microbatch = 0;
-  std::map<int, std::uint32_t> sources;  ///< The senders' buffers, by rank.
+  std::map<int, std::uint32_t> sources;  ///< Sending buffers, by rank.
 };
 
 class MeshCompiler;
 using MeshCompilers = IndexedVector<MeshId, std::unique_ptr<MeshCompiler>>;
 
-/// Compiles one mesh's part of its devices' programs: emits what an action does for all devices of
-/// its actor side by side, as they differ only in regions, in who sends and in who adds a bias. The
-/// programs are the devices', and a device of a mesh that spans others has parts of two meshes in
-/// its program. Used once.
+/// Compiler of one mesh's part of its devices' programs. Emits each action for all devices of its
+/// actor side by side: they differ only in regions, in who sends and in who adds a bias. A device
+/// of the spanning mesh has parts of two meshes in its program. Used once.
 class MeshCompiler {
  public:
-  /// `actors`: by rank. `lanes`: by edge. `emitters`: by DeviceId.
+  /// `actors` is indexed by rank, `lanes` by edge, `emitters` by DeviceId.
   MeshCompiler(const Partition& partition, MeshId mesh, const Schedule& schedule,
                const std::vector<int>& actors, const std::vector<PlannedEdge>& edges,
                const std::vector<Lane>& lanes, const transfer::Topology& topology,
                const CompileOptions& options, TransferOps& ops,
                std::map<transfer::DeviceId, Emitter>& emitters);
 
-  /// The compilers of all meshes: before anything is emitted.
+  /// Sets the compilers of all meshes. Call before anything is emitted.
   void meet(const MeshCompilers& all) { all_ = &all; }
-  /// Whether the actor runs devices of this mesh.
+  /// Returns whether the actor runs devices of this mesh.
   bool has_ranks_of(int actor) const { return ranks_of_actor_.contains(actor); }
-  /// With lanes: before the first action of the actor.
+  /// Posts the first receives of the actor. With lanes only; call before the actor's first action.
   void post_first_receives(int actor);
-  /// Called after each step of an action with the share of its time that is over by then.
+  /// Callback after each step of an action, with the share of the action's time that has passed.
   using Between = std::function<void(double done)>;
-  /// Emits what the actor's action of this index does on this mesh; to be called for all of them in
-  /// order.
+  /// Emits the part of an actor's action that runs on this mesh. Call for all actions in order.
   void emit_action(ActionPlace place, const Between& between = {});
-  /// What an S of the actor leaves for when its exchange is over.
+  /// Emits the second half of an actor's S, which follows the exchange of statistics.
   void emit_rest_of_scores(int actor, int microbatch);
-  /// With lanes: what follows from an action of the actor that is over, on whichever mesh it was.
+  /// Posts the receives and waits that the end of an actor's action allows, on whichever mesh it
+  /// ran. With lanes only.
   void action_is_over(ActionPlace place);
-  /// In safe mode: what is now ready to go to other meshes.
+  /// Returns the tensors that are ready to be sent to other meshes. Safe mode only.
   std::vector<OutgoingTensor> take_outgoing() { return std::exchange(outgoing_, {}); }
-  /// In safe mode: the transfer from start to end, on whichever side this mesh is.
+  /// Emits start and wait of a transfer on this mesh's side. Safe mode only.
   void transfer_now(const OutgoingTensor& outgoing);
-  /// Emits the end of a training step: reduces gradients and exchanges the terms of shared
-  /// parameters.
+  /// Emits the reduction of gradients and the exchange of terms of shared parameters, at the end of
+  /// a training step.
   void emit_gradients(const std::vector<TermTransfer>& terms);
 
  private:
-  /// This mesh's end of an edge.
+  /// This mesh's side of an edge.
   struct End {
     std::size_t edge = 0;
     bool sends = false;
-    std::vector<std::size_t> posted;  ///< By rank: receives started so far.
-    /// By rank. Nothing where the device has no part, or, of a receiver, is a sender too.
+    std::vector<std::size_t> posted;  ///< Receives started so far, by rank.
+    /// Index into Program::transfers, by rank. Absent if the device takes no part, or if this is
+    /// the receiving side and the device also sends on the edge.
     std::vector<std::optional<std::uint32_t>> transfer;
   };
-  /// What a stage that recomputes drops after its forward, and the steps that it runs again before
+  /// Activations that a recomputing stage drops after its forward, and the steps it reruns before
   /// its backward.
   struct Recomputation {
     RecomputedSteps what;
-    std::vector<std::size_t> order;  ///< Of `what.steps`.
-    bool scheduled = false;  ///< The schedule says when; else it is the beginning of the backward.
+    std::vector<std::size_t> order;  ///< Order in which `what.steps` run.
+    /// True if the schedule has an R; otherwise the steps rerun at the start of the backward.
+    bool scheduled = false;
     bool before(ActionKind kind) const {
       return scheduled ? kind == ActionKind::kRecompute : gives_input_grad(kind);
     }
   };
   enum class Round : std::uint8_t { kFirst, kAgain };
-  /// Sums that are reduced alike.
+  /// Reduction that a group of gradient sums shares.
   struct SumsAlike {
-    std::vector<int> axes;  ///< Over which they are partial at the end of the step.
-    /// Of these, those over which the parameters are split on: each device gets its own part of the
-    /// sum. Outer first.
+    std::vector<int> axes;  ///< Axes over which the sums are partial at the end of the step.
+    /// Subset of `axes` that shard the parameters further, outermost first. Reduce-scatter over
+    /// them leaves each device its own part of the sum.
     std::vector<int> scattered;
     friend auto operator<=>(const SumsAlike&, const SumsAlike&) = default;
   };
-  /// Sums that are reduced alike lie side by side in one persistent block, stage by stage, so that
-  /// one all-reduce adds all that are reduced together.
+  /// Persistent block of all sums that share a reduction, stage by stage, so that one all-reduce
+  /// covers all that are reduced together.
   struct SumBlock {
     std::string name;
     std::uint64_t bytes = 0;
-    /// Begin and end in the block.
+    /// Begin and end of each stage's sums, in bytes.
     std::map<StageId, std::pair<std::uint64_t, std::uint64_t>> stages;
   };
-  /// Where a term of a parameter's gradient is summed, on every rank.
+  /// Accumulator of one term of a parameter's gradient, on every rank.
   struct GradientSum {
     std::size_t parameter = 0;  ///< Index into part_.parameters.
     GradientTerm term;
-    std::vector<std::uint32_t> buffers;  ///< By rank.
-    bool direct = false;                 ///< The op that computes it adds it there itself.
-    std::vector<bool> started;           ///< By rank: the first microbatch has written.
-    StageId stage;                       ///< Computes it.
+    std::vector<std::uint32_t> buffers;  ///< Accumulators, by rank.
+    bool direct = false;        ///< True if the op that computes the term accumulates it itself.
+    std::vector<bool> started;  ///< True once the first microbatch has written, by rank.
+    StageId stage;              ///< Stage that computes the term.
     SumsAlike alike;
-    /// Once it has been scattered: the parameter's part of the whole sum, by rank.
+    /// After a reduce-scatter: this parameter's part of the whole sum, by rank.
     std::vector<std::uint32_t> reduced = {};
   };
-  /// A bucket of sums that were scattered, and are partial over other axes.
+  /// Bucket of sums after a reduce-scatter that are still partial over other axes.
   struct StillPartial {
     std::string name;
     TensorType type;
     std::vector<int> axes;
-    std::vector<std::uint32_t> buffers;  ///< By rank.
+    std::vector<std::uint32_t> buffers;  ///< Parts of the sum, by rank.
   };
 
   int num_ranks() const { return mesh_.size(); }
   const LocalValue& local(LocalId id) const { return part_.locals[id]; }
   TensorType local_type(LocalId id, int rank) const;
-  /// Of the parameter's value in the optimizer, its moments and its gradient: f32, in the
+  /// Returns the type of the optimizer's value, of the moments and of the gradient: f32, in the
   /// parameter's spec.
   TensorType state_type(LocalId parameter, int rank) const;
   std::string value_name(LocalId id) const;
 
   void make_parameters();
   void make_gradient_sums();
-  /// Values that a step of the part reads, or that leave the mesh.
+  /// Returns the values that some step reads or that leave the mesh.
   std::set<LocalId> values_read() const;
-  /// Whether each output is the one term of a gradient, and is none of `read`.
+  /// Returns whether each output is the only term of a gradient and is not in `read`.
   bool only_gradients(const ComputeStep& step, const std::set<LocalId>& read) const;
   void make_inputs();
   void make_ends();
@@ -158,18 +158,18 @@ class MeshCompiler {
   void make_recomputations();
   void make_rest_of_scores();
 
-  /// The ranks that the actor runs are those of emission from now on.
+  /// Makes the actor's ranks the active ranks of emission.
   void turn_to(int actor) { active_ = &ranks_of_actor_.at(actor); }
-  /// Whether this mesh has a part in what the action does, and of which stage.
+  /// Returns the stage of this mesh that the action runs; absent if the action runs elsewhere.
   std::optional<StageId> stage_here(const Action& action) const;
-  /// Whether its devices are other meshes', so that several actors run parts of it.
+  /// Returns whether this is the spanning mesh, whose devices belong to several actors.
   bool spans() const { return partition_.spans(mesh_id_); }
   Emitter& emitter(int rank) { return *emitters_[rank]; }
 
-  /// Where the device also is a receiver of the edge that it sends on: its buffer there.
+  /// Returns the device's receiving buffer if it both sends and receives on the edge.
   std::optional<std::uint32_t> destination_here(const End& end, int microbatch, int rank);
   void wait_for_all();
-  /// What an action runs on this mesh.
+  /// Step that an action runs on this mesh.
   struct ActionStep {
     std::size_t step = 0;
     Round round = Round::kFirst;
@@ -177,7 +177,7 @@ class MeshCompiler {
   std::vector<ActionStep> steps_of_action(StageId stage, ActionKind kind) const;
   double nominal_seconds_of(const ActionStep& one) const;
   void emit_step(std::size_t step, int microbatch, Round round = Round::kFirst);
-  /// The op as this device runs it.
+  /// Returns the op for this rank; ops that depend on the position of their slice differ by rank.
   Op op_of(const ComputeStep& step, int rank) const;
   void emit_compute(const ComputeStep& step, int microbatch, Round round);
   void emit_move(std::size_t step, int microbatch, Round round);
@@ -186,41 +186,41 @@ class MeshCompiler {
   void add_gradient(LocalId local, int microbatch);
   std::uint32_t instance(LocalId local, int microbatch, int rank);
 
-  // Communication within the mesh. Each gives the transfer by rank.
+  // Communication within the mesh. The functions return transfer indices by rank.
   std::vector<std::uint32_t> add_group_plans(const std::string& name, TransferKind kind,
                                              const std::vector<GroupPlan>& plans);
-  /// Of a tensor of `type`; not of a slice.
+  /// Adds the transfers of a move of a tensor of the logical type `type`. The move is not a slice.
   std::vector<std::uint32_t> add_move(const std::string& name, const TensorType& type,
                                       const Move& move);
-  /// Of a step that communicates; nothing for one that computes.
+  /// Adds the transfers of a communicating step. Returns an empty vector for other steps.
   std::vector<std::uint32_t> add_step_transfer(const Step& step, const std::string& suffix);
-  /// Copies the part `kept` of `held`; they differ in one dimension at most.
+  /// Emits a copy of the part `kept` of `held`; they differ in at most one dimension.
   void emit_slice(int rank, const Region& held, const Region& kept, std::uint32_t source,
                   std::uint32_t destination);
-  /// Copies what each device keeps. Buffers by rank.
+  /// Emits a slicing move on all active ranks. Buffers are indexed by rank.
   void slice(const TensorType& type, const Move& move, const std::vector<std::uint32_t>& sources,
              const std::vector<std::uint32_t>& destinations);
   /// Starts the reduction of the gradients of these stages.
   void start_reduction(const std::set<StageId>& stages);
-  /// The axes over which a gradient is to be scattered, so that each device gets its parameter's
-  /// part: those by which one dimension of the parameter is split further. None: other moves.
+  /// Returns the axes over which a gradient can be reduce-scattered into its parameter's spec: axes
+  /// that split one dimension of the parameter further. Empty if other moves are needed.
   static std::vector<int> scattered_axes(const Spec& gradient, const Spec& wanted);
   void size_buckets();
-  /// Reduces sums of these stages, a bucket at a time.
+  /// Emits reduce-scatters of the stages' sums, bucket by bucket.
   void scatter(const SumsAlike& alike, const std::set<StageId>& stages);
-  /// One reduce-scatter of sums whose parts, per device, have `elements` in all.
+  /// Emits one reduce-scatter. `elements`: size of each device's part of all sums of the bucket.
   void scatter_bucket(const SumsAlike& alike, const std::vector<std::size_t>& bucket,
                       std::int64_t elements);
-  /// Copies the sums into the bucket, ordered by who is to get them.
+  /// Emits copies of the sums into the bucket, ordered by receiving rank.
   void fill_bucket(const std::vector<std::size_t>& bucket, int rank, const std::vector<int>& group,
                    std::int32_t block, std::int32_t result, std::int64_t elements);
-  /// Adds up what was scattered and is still partial.
+  /// Emits the all-reduces of sums that are still partial after their reduce-scatter.
   void finish_reduction();
   LocalId local_of(const GradientSum& sum) const { return part_.parameters[sum.parameter].value; }
-  /// Where the whole of a term lies, in the parameter's spec.
+  /// Returns the buffers of a fully reduced term in the parameter's spec, by rank.
   std::vector<std::uint32_t> final_term(std::size_t sum);
-  /// Where the gradients of part_.parameters lie: their terms, of which those of other meshes
-  /// arrive now, added up. By rank.
+  /// Returns the gradient buffers of part_.parameters, each by rank. Emits the transfers of terms
+  /// of other meshes and the sum of all terms.
   std::vector<std::vector<std::uint32_t>> final_gradients(const std::vector<TermTransfer>& terms);
   std::string term_block(std::size_t parameter, int term) const;
 
@@ -237,46 +237,46 @@ class MeshCompiler {
   const CompileOptions& options_;
   TransferOps& ops_;
 
-  std::vector<Emitter*> emitters_;  ///< By rank.
+  std::vector<Emitter*> emitters_;
   const MeshCompilers* all_ = nullptr;
   const std::vector<int>* active_ = nullptr;
   std::vector<int> all_ranks_;
-  /// Per rank: (value, microbatch) -> buffer.
+  /// Buffers by (value, microbatch), per rank.
   std::vector<std::map<std::pair<LocalId, int>, std::uint32_t>> instances_;
-  /// Per rank: parameter -> buffer that ops read.
+  /// Buffers that ops read, by parameter, per rank.
   std::vector<std::map<LocalId, std::uint32_t>> parameters_;
-  /// Data inputs, by value and rank.
+  /// Index into Program::inputs, by (value, rank).
   std::map<std::pair<LocalId, int>, std::uint32_t> inputs_;
   std::vector<End> ends_;
-  /// By rank: sends under way, by the action of its actor that need not wait for them long, nor
-  /// those after it.
+  /// Handles of sends in flight, by rank. Keyed by Lane::arrived_before: after that action, waiting
+  /// for the send does not block.
   std::vector<std::multimap<std::size_t, std::uint32_t>> unfinished_;
   std::vector<OutgoingTensor> outgoing_;
-  /// In safe mode: those that not all devices have made yet.
+  /// In safe mode: tensors that not all devices have computed yet, by (edge, microbatch).
   std::map<std::pair<std::size_t, int>, OutgoingTensor> incomplete_;
-  /// Steps of a vocabulary's output layer that wait for what its devices exchange.
+  /// Steps of a sharded vocabulary's output layer that depend on the exchange of statistics.
   std::set<std::size_t> rest_of_scores_;
   std::map<StageId, Recomputation> recomputations_;
-  /// As step_transfer_, for the second round.
+  /// Transfers of the recomputation, as step_transfer_.
   std::vector<std::vector<std::uint32_t>> step_transfer_again_;
-  /// Per step, per rank; empty for computing steps.
+  /// Index into Program::transfers, per step and rank; empty for computing steps.
   std::vector<std::vector<std::uint32_t>> step_transfer_;
-  /// Gradient value -> indices into sums_.
+  /// Indices into sums_, by gradient value.
   std::map<LocalId, std::vector<std::size_t>> gradients_of_;
-  /// Parameter by parameter, term by term.
+  /// Ordered by parameter, then term.
   std::vector<GradientSum> sums_;
   std::map<SumsAlike, SumBlock> sum_blocks_;
   std::vector<StillPartial> still_partial_;
-  /// Where sums lie in the order of who is to get them.
+  /// Staging block of a reduce-scatter, where sums are ordered by receiving rank.
   struct Bucket {
-    std::vector<std::uint32_t> under_way;  ///< Handles, by rank.
+    std::vector<std::uint32_t> under_way;  ///< Handles of its transfer, by rank.
   };
   std::array<Bucket, 2> turns_;
-  std::uint64_t bucket_bytes_ = 0;  ///< Of each.
-  int buckets_ = 0;                 ///< Begun so far.
+  std::uint64_t bucket_bytes_ = 0;  ///< Size of each bucket.
+  int buckets_ = 0;                 ///< Number of buckets started so far.
   /// Stages of this mesh whose gradients are still partial.
   std::set<StageId> unreduced_;
-  /// Per rank: persistent block, or -1.
+  /// Index into Program::persistents, by rank; -1 if the rank has no losses.
   std::vector<std::int32_t> losses_;
 };
 

@@ -12,10 +12,10 @@
 namespace weft::mesh {
 namespace {
 
-/// Of a device's part, what a reduce-scatter of gradients takes at a time: enough to use links
+/// Elements of each device's part in one reduce-scatter of gradients; large enough to use links
 /// well.
 constexpr std::int64_t kBucketElements = 4 << 20;
-/// So that pieces begin at multiples of 64 bytes.
+/// Elements per alignment unit: pieces begin at multiples of 64 bytes.
 constexpr std::int64_t kPieceUnit = 16;
 
 std::int64_t padded(std::int64_t elements) {
@@ -49,7 +49,7 @@ void MeshCompiler::start_reduction(const std::set<StageId>& stages) {
       scatter(sums, stages);
       continue;
     }
-    // Pieces that lie side by side go together.
+    // Merge adjacent pieces into one all-reduce.
     std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
     std::string name = "all-reduce " + block.name;
     for (const auto& [stage, piece] : block.stages) {
@@ -77,7 +77,8 @@ void MeshCompiler::start_reduction(const std::set<StageId>& stages) {
 }
 
 void MeshCompiler::size_buckets() {
-  std::map<SumsAlike, std::pair<std::int64_t, std::int64_t>> pieces;  // In all, the largest.
+  // Total and largest piece, in elements.
+  std::map<SumsAlike, std::pair<std::int64_t, std::int64_t>> pieces;
   for (const GradientSum& sum : sums_) {
     if (sum.alike.scattered.empty()) continue;
     const std::int64_t piece = padded(state_type(local_of(sum), 0).elements());
@@ -119,7 +120,7 @@ void MeshCompiler::scatter_bucket(const SumsAlike& alike, const std::vector<std:
   const TensorType all{DType::kF32, {members * elements}}, own{DType::kF32, {elements}};
   const std::string name =
       fmt::format("reduce-scatter {} {}", sum_blocks_.at(alike).name, buckets_);
-  // Two that take turns: one is filled while the other is under way.
+  // Two buckets alternate: one is filled while the other is in flight.
   Bucket& turn = turns_[buckets_++ % turns_.size()];
   for (std::size_t r = 0; r < turn.under_way.size(); ++r) emitters_[r]->wait(turn.under_way[r]);
   turn.under_way.clear();
@@ -201,8 +202,7 @@ std::vector<std::uint32_t> MeshCompiler::final_term(std::size_t index) {
   spec.partial.clear();
   const Spec& wanted = local(parameter.value).spec;
   if (spec == wanted) return sum.buffers;
-  // The gradient came out split otherwise than the parameter: bring it into the parameter's place,
-  // once per step.
+  // The gradient is sharded unlike its parameter: reshard it once per step.
   const TensorType type{DType::kF32,
                         partition_.graph.value(local(parameter.value).value).type.shape};
   const std::vector<Move> moves = plan_moves(type.shape, spec, wanted, mesh_);
@@ -235,7 +235,7 @@ std::vector<std::uint32_t> MeshCompiler::final_term(std::size_t index) {
 
 std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(
     const std::vector<TermTransfer>& transfers) {
-  // By term index: buffers by rank.
+  // Per parameter: buffers by rank, keyed by term index.
   std::vector<std::map<int, std::vector<std::uint32_t>>> terms(part_.parameters.size());
   for (std::size_t i = 0; i < sums_.size(); ++i)
     terms[sums_[i].parameter][sums_[i].term.index] = final_term(i);

@@ -61,7 +61,7 @@ void MeshCompiler::make_step_transfers() {
   step_transfer_again_.resize(part_.steps.size());
   for (std::size_t i = 0; i < part_.steps.size(); ++i) {
     step_transfer_.push_back(add_step_transfer(part_.steps[i], ""));
-    // Known by a number of its own: it happens a second time for the same microbatch.
+    // Has an op number of its own, as it runs a second time for the same microbatch.
     const auto again = recomputations_.find(part_.steps[i].stage);
     if (again != recomputations_.end() && again->second.what.steps.contains(i)) {
       step_transfer_again_[i] = add_step_transfer(part_.steps[i], " again");

@@ -40,7 +40,7 @@ std::vector<GroupPlan> plan_move(const TensorType& type, const Move& move, const
     } else if (move.kind == MoveKind::kAllGather) {
       plan.plan = transfer::plan_all_gather(type.dtype, wanted.front().region, held, topology);
     } else {
-      // Each part is held once and wanted once.
+      // Each part has one holder and one receiver.
       plan.plan = transfer::plan_reshard({type, {type.shape, held}, {type.shape, wanted}}, topology,
                                          transfer::Strategy::kSendRecv);
     }

@@ -10,18 +10,18 @@
 
 namespace weft::mesh {
 
-/// What a group of devices of a mesh does together.
+/// Communication of one group of devices of a mesh.
 struct GroupPlan {
-  std::vector<int> ranks;  ///< Of the mesh, ascending: also the order in which they are summed.
+  std::vector<int> ranks;  ///< Ranks of the mesh, ascending, which is also the order of summation.
   std::variant<transfer::ReshardPlan, transfer::CollectivePlan> plan;
 };
 
-/// The sums of a tensor of `type`, alike on all devices, over these axes.
+/// Plans all-reduces over these axes of a tensor that has type `type` on every device.
 std::vector<GroupPlan> plan_all_reduce(const TensorType& type, const std::vector<int>& axes,
                                        const DeviceMesh& mesh, const transfer::Topology& topology);
 
-/// A move of a tensor of `type` (of the whole): a plan for each group that differs along its axes
-/// only; none for a slice, which each device takes by itself.
+/// Plans a move of a tensor of the logical type `type`: one plan for each group of devices that
+/// differ only along the move's axes. A slice is local and has no plans.
 std::vector<GroupPlan> plan_move(const TensorType& type, const Move& move, const DeviceMesh& mesh,
                                  const transfer::Topology& topology);
 

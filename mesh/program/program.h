@@ -18,10 +18,10 @@ namespace weft::mesh {
 
 enum class MemoryPlace : std::uint8_t {
   kDevice,
-  kHost,  ///< The host computes with it: norms.
+  kHost,  ///< Host memory: norms and copies of the state.
 };
 
-/// Memory that outlives a step and that programs share by name: parameters, working copies,
+/// Memory block that outlives a step and that programs share by name: parameters, working copies,
 /// gradients, optimizer moments, losses.
 struct Persistent {
   std::string name;
@@ -31,26 +31,26 @@ struct Persistent {
       weft::fields(&Persistent::name, &Persistent::bytes, &Persistent::place);
 };
 
-/// A tensor in memory: in a persistent block, or in the program's arena, where the compiler reuses
-/// space by liveness.
+/// A tensor's place in memory: in a persistent block, or in the program's arena, where the compiler
+/// reuses space by liveness.
 struct Buffer {
   TensorType type;
   std::int32_t persistent = -1;  ///< Index into Program::persistents; -1 for the arena.
-  /// Bytes from the start of the block or arena; a multiple of 64 in the arena.
+  /// Byte offset in the block or arena; a multiple of 64 in the arena.
   std::uint64_t offset = 0;
   static constexpr auto fields = weft::fields(&Buffer::type, &Buffer::persistent, &Buffer::offset);
 };
 
-/// A part of a data input that this device reads itself.
+/// Part of a data input that this device reads itself.
 struct DataInput {
   std::string name;
   DType dtype = DType::kI32;
-  Region region;  ///< Of the microbatch.
+  Region region;  ///< Region of the microbatch.
   static constexpr auto fields =
       weft::fields(&DataInput::name, &DataInput::dtype, &DataInput::region);
 };
 
-/// What a transfer is for; decides its lane in the trace and whether it counts as resharding.
+/// Purpose of a transfer. Decides its lane in the trace and whether it counts as resharding.
 enum class TransferKind : std::uint8_t { kReshard, kAllReduce, kInMesh, kNorm, kCheckpoint };
 
 /// A transfer in which this device takes part. All participants know it by the same `op`.
@@ -58,41 +58,42 @@ struct Transfer {
   std::string name;  ///< "h1.out front->back"
   TransferKind kind = TransferKind::kReshard;
   std::uint32_t op = 0;
-  /// What this device does of it, as whoever executes it wants to be told: the transfer engine, or
-  /// the library of the GPUs. The same alternative on all devices that take part.
+  /// This device's share of the transfer, for its executor: the transfer engine or the GPU library
+  /// (NCCL). All participants hold the same alternative.
   std::variant<transfer::DevicePart, transfer::DeviceOperations> work;
 
-  /// Of the engine's; null for the library's.
+  /// Returns the transfer engine's share; null if the GPU library carries the transfer.
   const transfer::DevicePart* part() const { return std::get_if<transfer::DevicePart>(&work); }
-  /// Of the library's; null for the engine's.
+  /// Returns the GPU library's share; null if the transfer engine carries the transfer.
   const transfer::DeviceOperations* operations() const {
     return std::get_if<transfer::DeviceOperations>(&work);
   }
-  /// Of the one tensor that a transfer of a program moves, as this device holds and wants it.
+  /// Returns the bytes that this device holds (source) or wants (destination) of the transfer's one
+  /// tensor.
   std::uint64_t source_bytes() const;
   std::uint64_t destination_bytes() const;
-  /// Payload, as the plan counts it.
+  /// Returns the planned payload bytes that this device sends or receives.
   std::uint64_t bytes_sent() const;
   std::uint64_t bytes_received() const;
   static constexpr auto fields =
       weft::fields(&Transfer::name, &Transfer::kind, &Transfer::op, &Transfer::work);
 };
 
-/// The place of a parameter on this device.
+/// A parameter's shard on this device and the buffers of its optimizer state.
 struct ProgramParameter {
   std::string name;
-  std::uint32_t index = 0;       ///< In the graph's list of parameters.
-  Shape shape;                   ///< Of the whole parameter, without padding.
-  Region region;                 ///< What this device holds, with padding.
+  std::uint32_t index = 0;       ///< Index into the graph's list of parameters.
+  Shape shape;                   ///< Shape of the whole parameter, without padding.
+  Region region;                 ///< Region that this device holds, in coordinates with padding.
   std::uint8_t initializer = 0;  ///< Initializer::Kind.
   double standard_deviation = 0;
   bool decay = true;
-  bool counts_in_norm = true;  ///< Exactly one of the devices that hold equal shards counts it.
-  std::uint32_t value = 0;     ///< Buffers, of f32: what the optimizer updates.
+  bool counts_in_norm = true;  ///< True on exactly one of the devices that hold equal shards.
+  std::uint32_t value = 0;     ///< Buffer of the f32 value that the optimizer updates.
   std::uint32_t gradient = 0;
   std::uint32_t first_moment = 0;
   std::uint32_t second_moment = 0;
-  /// The buffer of the bf16 copy of the value that ops read; -1: they read the value itself.
+  /// Buffer of the bf16 copy that ops read; -1 if ops read `value`.
   std::int32_t working = -1;
   static constexpr auto fields =
       weft::fields(&ProgramParameter::name, &ProgramParameter::index, &ProgramParameter::shape,
@@ -103,15 +104,15 @@ struct ProgramParameter {
                    &ProgramParameter::second_moment, &ProgramParameter::working);
 };
 
-// Instructions. A program is run in order; only Wait blocks.
+// Instructions. A device runs them in order; only Wait blocks.
 
-/// Marks where an action of the schedule begins: for the trace and for error messages.
+/// Marks the start of a schedule action, for the trace and for error messages.
 struct Begin {
   std::int32_t stage = 0;
   ActionKind kind = ActionKind::kForward;
   std::int32_t microbatch = 0;
-  /// It goes on with an action that began before: with what an S leaves for when its devices have
-  /// exchanged their statistics, or with an action amid which that came.
+  /// True if this resumes an action: the second half of an S after the statistics exchange, or the
+  /// action that such a second half interrupted.
   bool goes_on = false;
   static constexpr auto fields =
       weft::fields(&Begin::stage, &Begin::kind, &Begin::microbatch, &Begin::goes_on);
@@ -121,7 +122,7 @@ struct Run {
   std::uint32_t op = 0;  ///< Index into Program::ops.
   std::vector<std::uint32_t> inputs;
   std::vector<std::uint32_t> outputs;
-  /// Outputs are added to what is there: gradients of the second and later microbatches.
+  /// Adds the outputs to the buffers: gradients of the second and later microbatches.
   bool accumulate = false;
   static constexpr auto fields =
       weft::fields(&Run::op, &Run::inputs, &Run::outputs, &Run::accumulate);
@@ -133,23 +134,22 @@ struct Read {
   std::int32_t microbatch = 0;
   static constexpr auto fields = weft::fields(&Read::input, &Read::buffer, &Read::microbatch);
 };
-/// Begins this device's part in a transfer: sends, receives or both. Does not block.
+/// Starts this device's sends and receives of a transfer. Does not block.
 struct Start {
   std::uint32_t transfer = 0;   ///< Index into Program::transfers.
   std::int32_t microbatch = 0;  ///< -1 for transfers that happen once per step.
   std::int32_t source = -1;     ///< Buffer, or -1.
   std::int32_t destination = -1;
-  std::uint32_t handle = 0;  ///< Number of this transfer in this program; Wait names it.
+  std::uint32_t handle = 0;  ///< Number of this execution within the program; Wait refers to it.
   static constexpr auto fields = weft::fields(&Start::transfer, &Start::microbatch, &Start::source,
                                               &Start::destination, &Start::handle);
 };
-/// Blocks until the transfer is complete: then the source may be reused, and the destination is
-/// full.
+/// Blocks until the transfer is complete: the source may be reused, and the destination is filled.
 struct Wait {
   std::uint32_t handle = 0;
   static constexpr auto fields = weft::fields(&Wait::handle);
 };
-/// Adds a gradient that other ops use too into its accumulator.
+/// Adds a gradient that other ops also read to its accumulator.
 struct Accumulate {
   std::uint32_t source = 0;
   std::uint32_t destination = 0;
@@ -157,21 +157,21 @@ struct Accumulate {
   static constexpr auto fields =
       weft::fields(&Accumulate::source, &Accumulate::destination, &Accumulate::first);
 };
-/// Writes the sum of squares of each gradient that this device counts into a row of f64, one entry
-/// per parameter of the graph.
+/// Writes the sum of squares of each gradient that this device counts (counts_in_norm) to a row of
+/// f64, one entry per parameter of the graph.
 struct Norm {
   std::uint32_t destination = 0;
   static constexpr auto fields = weft::fields(&Norm::destination);
 };
-/// Clips by the global norm and takes one AdamW step on every parameter.
+/// Clips the gradients by the global norm and takes one AdamW step on every parameter.
 struct Update {
-  std::uint32_t norms = 0;  ///< f64[devices, parameters]: the rows of all devices.
+  std::uint32_t norms = 0;  ///< Buffer of f64[devices, parameters]: the rows of all devices.
   static constexpr auto fields = weft::fields(&Update::norms);
 };
 
 using Instruction = std::variant<Begin, Run, Read, Start, Wait, Accumulate, Norm, Update>;
 
-/// Everything one device does in one step, fixed before the first step: the result of compilation.
+/// All instructions of one device for one step, fixed before the first step. Result of compilation.
 /// A value.
 struct Program {
   std::string name;  ///< "train", "validate", "copy", "gather.0", "scatter.0", ...
@@ -186,9 +186,9 @@ struct Program {
   std::vector<ProgramParameter> parameters;
   std::vector<Instruction> instructions;
   std::uint32_t num_handles = 0;
-  /// Buffer with one f32 loss per microbatch, or -1 where the loss is another device's to report.
+  /// Buffer with one f32 loss per microbatch; -1 if another device reports the loss.
   std::int32_t losses = -1;
-  /// The transfers by collectives that it starts, in their order for all devices: see
+  /// Order, shared by all devices, of the collective transfers that this program starts; see
   /// CollectiveQueue::begin().
   std::vector<transfer::OperationKey> collective_order;
   static constexpr auto fields =
@@ -198,13 +198,14 @@ struct Program {
                    &Program::num_handles, &Program::losses, &Program::collective_order);
 };
 
-/// Device memory that its transfers by collectives pack into.
+/// Returns the device memory that the program's collective transfers need for packing, in bytes.
 std::uint64_t collective_staging_bytes(const Program& program);
 
-/// "run matmul(...)", without its indentation; of the end "the end of the step".
+/// Prints an instruction, such as "run matmul(...)"; "the end of the step" past the last one.
 std::string describe_instruction(const Program& program, std::size_t instruction);
 
-/// One line per instruction: "start 3 recv 'h1.out front->back' microbatch 2 -> %14 f32[4,64,128]".
+/// Prints one line per instruction, such as "start 3 'h1.out front->back' of microbatch 2, sends 0
+/// B, receives 128 KiB -> %14 f32[4,64,128] @0".
 std::string to_string(const Program& program);
 
 }  // namespace weft::mesh

@@ -6,7 +6,8 @@
 namespace weft::mesh {
 namespace {
 
-/// What the stage's forward makes and no other stage uses, and the step that makes it.
+/// Returns the outputs of the stage's forward that no other stage uses, with the step that computes
+/// each.
 std::map<LocalId, std::size_t> own_activations(const MeshPartition& part, StageId stage) {
   std::map<LocalId, std::size_t> made_by;
   for (std::size_t i = 0; i < part.steps.size(); ++i) {

@@ -7,10 +7,12 @@
 
 namespace weft::mesh {
 
-/// What a stage does that keeps few activations.
+/// Activations and steps of a stage that recomputes.
 struct RecomputedSteps {
-  std::set<LocalId> dropped;  ///< After its forward; not what other stages of its mesh use.
-  /// Indices into MeshPartition::steps: what its backward needs of them, run once more before it.
+  /// Activations dropped after the forward; excludes those that other stages of the mesh use.
+  std::set<LocalId> dropped;
+  /// Indices into MeshPartition::steps: forward steps to rerun, as the backward needs their
+  /// outputs.
   std::set<std::size_t> steps;
 };
 

@@ -11,8 +11,8 @@
 namespace weft::mesh {
 namespace {
 
-/// The programs and their traffic as tasks: every device a chain of computation, Starts and Waits;
-/// besides, what moves.
+/// Task graph of the programs and their traffic: a chain of computation, Starts and Waits for each
+/// device, and a task for each movement.
 class ProgramTasks {
  public:
   ProgramTasks(const std::vector<Program>& programs, const InstructionSeconds& seconds,
@@ -57,24 +57,24 @@ class ProgramTasks {
  private:
   struct Device {
     TaskChain chain;
-    std::optional<TaskId> last_run = {};          ///< Ends with the last Run.
-    std::vector<TaskId> starts = {}, waits = {};  ///< By handle.
+    std::optional<TaskId> last_run = {};          ///< Task that ends with the last Run.
+    std::vector<TaskId> starts = {}, waits = {};  ///< Tasks by handle.
   };
-  /// A device's part in a transfer.
+  /// A device's share of a transfer.
   struct Part {
     std::size_t program = 0;
     std::uint32_t handle = 0;
   };
-  /// One of a movement's devices, and those behind it: they have done with it together.
+  /// One of a movement's devices and the devices behind it. They complete the movement together.
   struct Group {
     std::optional<Part> first;
     std::vector<Part> all;
   };
-  /// A movement of one microbatch.
+  /// A movement for one microbatch.
   struct Instance {
     const Traffic::Movement* movement = nullptr;
-    std::vector<Group> groups;  ///< By device.
-    std::size_t order = 0;      ///< When its sender comes to it.
+    std::vector<Group> groups;  ///< Groups, indexed as Movement::devices.
+    std::size_t order = 0;      ///< Number of the sender's Start among all Starts.
   };
 
   void add_device(std::size_t index, const std::vector<double>& seconds) {
@@ -86,7 +86,7 @@ class ProgramTasks {
     for (std::size_t i = 0; i < instructions.size(); ++i) {
       if (std::holds_alternative<Run>(instructions[i])) past_last_run = i + 1;
     }
-    double computes = 0;  // Since the last task.
+    double computes = 0;  // Seconds of computation since the last task.
     for (std::size_t i = 0; i < instructions.size(); ++i) {
       const auto* start = std::get_if<Start>(&instructions[i]);
       const auto* wait = std::get_if<Wait>(&instructions[i]);
@@ -103,7 +103,8 @@ class ProgramTasks {
     }
   }
 
-  /// The movements in which a program takes part, those which it is the first to know among them.
+  /// Adds the program to the movements that its device takes part in. Creates a transfer's
+  /// movements at its first Start.
   void find_instances(std::size_t index) {
     const Program& program = programs_[index];
     for (const Instruction& instruction : program.instructions) {
@@ -146,7 +147,7 @@ class ProgramTasks {
     return static_cast<std::size_t>(found - movement.devices.begin());
   }
 
-  /// In the order in which their senders start them, which is that of their queues.
+  /// Adds movements in the order in which their senders start them, which is the order of queues.
   void add_movements() {
     std::ranges::stable_sort(instances_, {}, &Instance::order);
     for (const Instance& instance : instances_) add_movement(instance);
@@ -189,7 +190,7 @@ class ProgramTasks {
 
   TaskId start_of(const Part& part) const { return devices_[part.program].starts[part.handle]; }
 
-  /// What no program starts.
+  /// Returns a task that never ends, in place of a missing Start.
   TaskId never() {
     if (!never_) {
       never_ = tasks_.add();
@@ -198,7 +199,7 @@ class ProgramTasks {
     return *never_;
   }
 
-  /// What `to` keeps of `from`'s.
+  /// Returns the buffer in which `to` keeps early messages of `from`.
   std::uint32_t buffer(transfer::DeviceId from, transfer::DeviceId to) {
     const auto [at, is_new] = buffers_.try_emplace({from, to}, buffers_.size());
     if (is_new) tasks_.links.buffers.push_back(traffic_.eager_budget);
@@ -222,7 +223,8 @@ class ProgramTasks {
   const Traffic& traffic_;
   TaskGraph tasks_;
   std::vector<Device> devices_;
-  std::map<std::pair<std::uint32_t, int>, std::size_t> first_instance_;  ///< By (op, microbatch).
+  /// First index into instances_, by (op, microbatch).
+  std::map<std::pair<std::uint32_t, int>, std::size_t> first_instance_;
   std::vector<Instance> instances_;
   std::map<std::pair<transfer::DeviceId, transfer::DeviceId>, std::uint32_t> buffers_;
   std::optional<TaskId> never_;

@@ -12,14 +12,14 @@ namespace {
 
 using Key = std::pair<std::uint32_t, int>;  // op, microbatch
 
-/// A transfer that a device stands at.
+/// Transfer that a device waits for.
 struct Standing {
   Key key;
   std::string transfer;
-  std::vector<std::size_t> missing;  ///< Programs that take part and have not begun it.
+  std::vector<std::size_t> missing;  ///< Programs that take part and have not started it.
 };
 
-/// The transfer that the Wait at this instruction is for; nothing if it is no Wait.
+/// Returns the transfer of the Wait at this instruction; nothing if it is no Wait.
 std::optional<Key> awaited_at(const Program& program, std::size_t at) {
   const auto* wait =
       at < program.instructions.size() ? std::get_if<Wait>(&program.instructions[at]) : nullptr;
@@ -39,14 +39,14 @@ std::string transfer_name(const Program& program, const Key& key) {
   return name;
 }
 
-/// "backward of microbatch 2".
+/// Returns words such as "backward of microbatch 2".
 std::string words_of(const Begin& begin) {
   const std::string of =
       begin.microbatch >= 0 ? fmt::format(" of microbatch {}", begin.microbatch) : "";
   return std::string(words_of(begin.kind)) + of;
 }
 
-/// The action that a device is in, and the one that it will do next.
+/// Describes the action that a device is in and the next one.
 std::string actions_at(const Program& program, std::size_t at) {
   const Begin* now = nullptr;
   const Begin* then = nullptr;
@@ -64,7 +64,7 @@ std::string actions_at(const Program& program, std::size_t at) {
              : fmt::format("in stage {}, {} (next: {})", now->stage, words_of(*now), next);
 }
 
-/// All who take part in it with this device.
+/// Returns the other devices that take part in the transfer.
 std::vector<transfer::DeviceId> partners(const Program& program, const Key& key) {
   const auto transfer = std::ranges::find(program.transfers, key.first, &Transfer::op);
   if (const auto* part = transfer->part()) return part->peers();
@@ -102,7 +102,7 @@ class Stall {
   bool finished(std::size_t p) const {
     return next_[p] && *next_[p] >= programs_[p].instructions.size() && !collective(p);
   }
-  /// The transfer that its device collectives stand at.
+  /// Returns the transfer at which the device's collectives stand.
   std::optional<Key> collective(std::size_t p) const {
     if (p >= collectives_.size() || !collectives_[p]) return std::nullopt;
     const Key key{collectives_[p]->op, collectives_[p]->microbatch};
@@ -149,7 +149,7 @@ class Stall {
                        at->transfer, names(at->missing), at->missing.size() == 1 ? "has" : "have");
   }
 
-  /// Follows the waits from the first device that stands still.
+  /// Follows the waits from the first blocked device. Returns the cycle or the last device as text.
   std::string end_of_chain() const {
     std::vector<std::size_t> path;
     for (std::size_t p = 0; p < programs_.size() && path.empty(); ++p) {
@@ -176,7 +176,7 @@ class Stall {
   const std::vector<Program>& programs_;
   const std::vector<std::optional<std::size_t>>& next_;
   const std::vector<std::optional<transfer::OperationKey>>& collectives_;
-  /// Who starts a transfer, and where.
+  /// Program and instruction of each Start, by transfer.
   std::map<Key, std::vector<std::pair<std::size_t, std::size_t>>> starts_;
 };
 
@@ -194,7 +194,7 @@ DeviceStanding find_standing(const Program& program, std::size_t next,
   standing.actions = actions_at(program, next);
   auto awaited = awaited_at(program, next);
   std::set<Key> ahead;
-  bool known = false;  // the collective, among the transfers of this program
+  bool known = false;  // Whether the collective is a transfer of this program.
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const auto* start = std::get_if<Start>(&program.instructions[i]);
     if (start == nullptr) continue;

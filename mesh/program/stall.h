@@ -10,12 +10,18 @@
 
 namespace weft::mesh {
 
-/// Says why programs that were made for each other do not go on: a line per device that has not
-/// finished, with the action it is in, the one that comes next, what it waits for and who has not
-/// begun that; then the cycle of waits, or the device at whose end they all hang. `next` is the
-/// instruction each device stands at, nothing where it does not answer; `collectives` the transfer
-/// that its device collectives stand at, where there is one: the host goes on past that, so it
-/// tells more than the instruction. May be empty.
+/// Explains why programs that were compiled together make no progress. Returns a line per
+/// unfinished device: the action it is in, the next action, the transfer it waits for, and the
+/// devices that have not started that transfer. Adds the cycle of waits, or the device at the end
+/// of the chain of waits.
+///
+/// `next`: the instruction at which each device stands; absent if it does not answer.
+/// `collectives`: the transfer at which each device's collectives stand; absent or empty if there
+/// is none. The host runs ahead of its device collectives, so this tells more than the instruction.
+///
+/// `next`: the instruction at which each device stands; absent if it does not answer.
+/// `collectives`: the transfer at which each device's collectives stand; absent or empty if there
+/// is none. The host runs ahead of its device collectives, so this tells more than the instruction.
 ///
 ///   front[0,0] is in stage 0, forward of microbatch 1 (next: backward of microbatch 0): waits
 ///     for 't1 back->front' of microbatch 0, which back[0,0] has not begun
@@ -26,18 +32,19 @@ std::string explain_stall(
     const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next,
     const std::vector<std::optional<transfer::OperationKey>>& collectives = {});
 
-/// What one device stands at, as its own program says.
+/// Position of one device, as derived from its own program.
 struct DeviceStanding {
   std::string actions;  ///< "in stage 1, forward of microbatch 1 (next: backward of microbatch 0)"
-  /// A transfer that it waits for: its key, its name ("'t1 back->front' of microbatch 0") and with
-  /// whom this device exchanges something of it.
+  /// Transfer that the device waits for: its key, its name ("'t1 back->front' of microbatch 0") and
+  /// the devices that take part in it.
   std::optional<transfer::OperationKey> waits_for;
   std::string transfer;
   std::vector<transfer::DeviceId> with;
-  std::vector<transfer::OperationKey> ahead;  ///< Transfers that it has not begun, each once.
+  /// Transfers that the device has not started, each once.
+  std::vector<transfer::OperationKey> ahead;
 };
 
-/// `next` is the instruction that it stands at, `collective` as for explain_stall().
+/// Returns the position of a device at instruction `next`. `collective`: as in explain_stall().
 DeviceStanding find_standing(const Program& program, std::size_t next,
                              const std::optional<transfer::OperationKey>& collective);
 

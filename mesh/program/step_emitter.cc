@@ -6,7 +6,7 @@
 namespace weft::mesh {
 namespace {
 
-/// Of an action's time: better to wait so long than to run another of its steps first.
+/// Share of an action's time for which waiting is better than running another of its steps first.
 constexpr double kNear = 0.05;
 
 }  // namespace
@@ -49,7 +49,7 @@ void StepEmitter::emit_safe(const std::vector<PlannedEdge>& edges) {
   const auto run = [&](const ActionPlace& place) {
     emit_action(place);
     const Action& action = schedule_.actors[place.actor][place.index];
-    // What waits for an exchange comes when the last device has come to it.
+    // The second halves follow when the last device has reached the exchange.
     if (has_rests() && action.kind == ActionKind::kVocabularyScores &&
         ++scored[action.microbatch] == compilers_.size())
       for (std::size_t actor = 0; actor < compilers_.size(); ++actor)

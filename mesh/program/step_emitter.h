@@ -12,41 +12,41 @@
 
 namespace weft::mesh {
 
-/// Has the compilers of all meshes emit what the schedule says. Used once; borrows everything.
+/// Drives the compilers of all meshes through the schedule. Used once; borrows everything.
 class StepEmitter {
  public:
   StepEmitter(const Partition& partition, const Schedule& schedule, MeshCompilers& compilers,
               std::map<transfer::DeviceId, Emitter>& emitters, const ActorsOfMeshes& actors,
               const std::vector<OrderedAction>& order);
 
-  /// Every actor's list by itself: nothing but first uses ties them together.
+  /// Emits every actor's list independently: actors wait for each other only at first uses.
   void emit_lanes();
-  /// One order of all actions and transfers.
+  /// Emits all actions and transfers in one global order.
   void emit_safe(const std::vector<PlannedEdge>& edges);
 
  private:
-  /// What an S of a microbatch leaves for after its exchange, and when it comes.
+  /// Second half of an S, which follows its exchange, and its place in an action.
   struct Rest {
     int microbatch = 0;
-    double share = 0;  ///< Of an action's time, which is over before.
+    double share = 0;  ///< Share of the action's time that passes before it.
   };
   void emit_action(const ActionPlace& place, const std::vector<Rest>& rests = {});
   void emit_rest(std::size_t actor, int microbatch);
-  /// Whether what an S leaves for after its exchange is an element of its own, and not the
-  /// beginning of a T.
+  /// Returns whether the second half of S is emitted by itself, and not as the beginning of a T.
   bool has_rests() const;
-  /// By actor and the index of its action, one past the last too: the rests that come before that
-  /// or amid its steps. They come when all devices have done their scores, if all take the times
-  /// that order_actions() counts on: then nobody waits there long, and what they give is on its way
-  /// as soon as can be. It cannot deadlock: what all scores need of an actor is over before the
-  /// action amid which its rest comes.
+  /// Places the second halves of S, by actor and by index of the action before which or amid which
+  /// each runs; one entry past the last action too. Each is placed where all devices have finished
+  /// their scores, by the durations of order_actions(): then devices wait little, and the results
+  /// are sent early. It cannot deadlock: every action that the scores depend on ends before the
+  /// action amid which a second half is placed.
   std::vector<std::vector<std::vector<Rest>>> place_rests() const;
 
   const Schedule& schedule_;
   const std::vector<OrderedAction>& order_;
   MeshCompilers& all_;
-  std::vector<std::vector<MeshCompiler*>> compilers_;  ///< By actor; the spanning mesh's is last.
-  std::vector<std::vector<Emitter*>> emitters_;        ///< By actor.
+  /// Compilers by actor; the spanning mesh's is last.
+  std::vector<std::vector<MeshCompiler*>> compilers_;
+  std::vector<std::vector<Emitter*>> emitters_;  ///< Emitters by actor.
   MeshCompiler* spanning_ = nullptr;
 };
 

@@ -12,18 +12,18 @@
 namespace weft::mesh {
 namespace {
 
-/// Messages over tcp that the wire takes to a receiver which does not want them yet
+/// Largest message over TCP that the wire delivers before its receive is posted
 /// (UcxWireOptions::tcp_eager_bytes).
 constexpr std::uint64_t kEagerChunk = 256 * 1024;
 
-/// A transfer as all who take part in it see it.
+/// A transfer with all its participants.
 struct WholeTransfer {
   std::map<transfer::FlowId, transfer::Flow> flows;
-  std::set<transfer::DeviceId> reducing;             ///< Devices that add up what flows bring.
-  std::map<transfer::DeviceId, std::size_t> places;  ///< See DevicePart::egress_places.
+  std::set<transfer::DeviceId> reducing;             ///< Devices that sum incoming flows.
+  std::map<transfer::DeviceId, std::size_t> places;  ///< DevicePart::egress_places by device.
 };
 
-/// Puts the edges of a flow in order, parents before their children.
+/// Sorts the edges of a flow: parents before their children.
 void sort_edges(transfer::Flow& flow) {
   std::vector<transfer::FlowEdge> open = std::exchange(flow.edges, {});
   std::vector<transfer::DeviceId> reached{flow.root};
@@ -102,7 +102,8 @@ class TrafficMaker {
   }
 
  private:
-  /// Of all devices of the flows. Alone it takes what they take by transfer::simulate().
+  /// Returns the movement of all devices of the flows. Alone, it takes as long as
+  /// transfer::simulate() says.
   Traffic::Movement movement(std::span<const transfer::Flow> flows) const {
     Traffic::Movement result;
     std::set<transfer::DeviceId> devices;
@@ -145,7 +146,8 @@ class TrafficMaker {
     return result;
   }
 
-  /// Puts devices that get the flow inside their host behind the one that it came to, or from.
+  /// Fills `devices` and `behind`: a device that gets the flow inside its host is behind the host's
+  /// device at which the flow enters or leaves.
   void part_devices(const transfer::Flow& flow, Traffic::Movement& movement) const {
     std::set<transfer::DeviceId> in_front{flow.root};
     for (const transfer::FlowEdge& edge : flow.edges) {
@@ -166,7 +168,7 @@ class TrafficMaker {
     return topology_.host_of(edge.parent) != topology_.host_of(edge.child);
   }
 
-  /// The first device that sends it to another host.
+  /// Returns the first device that sends the flow to another host.
   std::optional<transfer::DeviceId> sender_of(const transfer::Flow& flow) const {
     for (const transfer::FlowEdge& edge : flow.edges) {
       if (between_hosts(edge)) return edge.parent;
@@ -177,7 +179,7 @@ class TrafficMaker {
   const transfer::Topology& topology_;
   const transfer::Network& network_;
   std::map<transfer::HostId, double> next_weight_;
-  std::vector<double> weights_;  ///< By device.
+  std::vector<double> weights_;  ///< Weights by device.
   Traffic traffic_;
 };
 

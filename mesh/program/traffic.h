@@ -13,36 +13,36 @@
 
 namespace weft::mesh {
 
-/// What the transfers of programs do to the network. A value.
+/// Network load of the transfers of programs. A value.
 struct Traffic {
-  /// A part of a transfer that moves as one: a flow, or all of a collective. It can move as soon as
-  /// all of its devices have started the transfer, or its sender, as far as the others keep it
-  /// meanwhile; they have done with it when it is over, and those behind them have started too.
-  /// Replicas that have no flow in common start and end apart.
+  /// Part of a transfer that moves as a unit: a flow, or all flows of a reduction. It moves once
+  /// all of its devices have started the transfer, or once its sender has, as far as the others can
+  /// buffer it. A device completes it when the movement has ended and all devices behind that
+  /// device have started the transfer. Replicas without a common flow start and end independently.
   struct Movement {
     struct Crossing {
       std::uint32_t link = 0;
-      double times = 1;  ///< Bytes through this link for each of `bytes`.
+      double times = 1;  ///< Bytes over this link per byte of the movement.
     };
     std::vector<transfer::DeviceId> devices;
     double bytes = 0;
-    std::vector<Crossing> crossings;  ///< None: it takes `latency` alone.
-    double latency = 0;               ///< From its last byte's leaving to its end.
-    double weight = 1;                ///< Of its share where it meets others on a link.
-    /// In which it needs a place while it moves, and the device whose starts say who comes first
-    /// there.
+    std::vector<Crossing> crossings;  ///< Links; if empty, the movement takes `latency` only.
+    double latency = 0;               ///< Seconds from the departure of the last byte to the end.
+    double weight = 1;                ///< Weight of its share on links that it shares with others.
+    /// Send queue. The movement holds one place while it moves. The order of Starts on `device` is
+    /// the order of the queue.
     struct Queue {
       std::uint32_t index = 0;
       transfer::DeviceId device;
-      /// It moves while fewer than these come before it; 0: as `queue_places` says.
+      /// The movement moves while fewer than this many are ahead of it; 0: see `queue_places`.
       std::size_t places = 0;
     };
     std::optional<Queue> queue;
-    /// Of a flow that crosses the network straight from the queue's device: the size of its
-    /// messages, if receivers keep them before they have started the transfer; else 0.
+    /// Message size in bytes of a flow that is sent directly from the queue's device, if receivers
+    /// buffer its messages before they start the transfer; otherwise 0.
     double eager_chunk = 0;
-    /// Gets it inside its host, in no time, once it and `from`, which is one of `devices`, have
-    /// started the transfer.
+    /// Device that gets the data from `from` (one of `devices`) inside its host, in no time, once
+    /// both have started the transfer.
     struct Behind {
       transfer::DeviceId device;
       transfer::DeviceId from;
@@ -50,40 +50,38 @@ struct Traffic {
     std::vector<Behind> behind;
   };
 
-  /// By Transfer::op; in the order in which they compete.
+  /// Movements by Transfer::op, in the order in which they compete.
   std::map<std::uint32_t, std::vector<Movement>> movements;
-  std::vector<double> link_rates;  ///< Bytes a second.
-  /// How many movements of a queue may be under way.
+  std::vector<double> link_rates;  ///< Bytes per second, by link.
+  /// Movements of a queue that may move at the same time, by queue.
   std::vector<std::size_t> queue_places;
-  /// Bytes that a device keeps at most of another one's transfers that it has not started. A
-  /// message beyond that stays with its sender, with all that follow in its flow, until the
-  /// transfer is started.
+  /// Bytes that a device buffers at most, per sender, of transfers that it has not started. A
+  /// message beyond that, and all later ones of its flow, stay with the sender until then.
   double eager_budget = transfer::Wire::kEagerBudget;
 };
 
-/// What is not known of a network by measurement.
+/// Network parameters that are not measured.
 struct TrafficOptions {
-  /// What a device has of its host's link against the device before it on that host.
+  /// Weight of a device on its host's link, relative to the device before it on that host.
   double next_device = 0.9;
 };
 
-/// The traffic of programs that were compiled together: a link each way per host (egress of host h:
-/// 2h, ingress: 2h + 1), a queue per device as the executor keeps it (transfer::EgressRule, unless
-/// the plan says how many places). Links inside hosts are free, and so are transfers that the
-/// devices' library carries.
+/// Returns the traffic of programs that were compiled together. Each host has a link in each
+/// direction (egress of host h: 2h, ingress: 2h + 1), and each device has a send queue with the
+/// limits of the executor (transfer::EgressRule, unless the plan sets egress_places). Links inside
+/// hosts are free, and so are transfers that the GPU library carries.
 ///
-/// The devices of a host do not share its link quite alike: each gets a tenth less than the one
-/// before it. TCP connections through one queue share by their windows, which differ and keep doing
-/// so. Were all alike, replicas would stay in step for ever, and wait for each other's transfers;
-/// real ones meet less from one microbatch to the next. The tenth was fitted to measured steps;
-/// tests/bench/forecast_fit says how it does on steps that it was not fitted to. Throws
-/// Error(kInvalidArgument) if the network lacks a host.
+/// The devices of a host share its link unevenly: each gets a tenth less than the one before it,
+/// because TCP connections through one queue have windows that differ and stay so. With equal
+/// shares, replicas would stay in step for ever and wait for each other's transfers; real replicas
+/// drift apart. The tenth was fitted to measured steps; tests/bench/forecast_fit reports the error
+/// on other steps. Throws Error(kInvalidArgument) if the network lacks a host.
 Traffic traffic_of(const std::vector<Program>& programs, const transfer::Topology& topology,
                    const transfer::Network& network, const TrafficOptions& options = {});
 
-/// Seconds for which the busiest direction of a host's link is busy in one step: the bytes that the
-/// programs' transfers send through it, over its rate. No order of the same transfers makes a step
-/// shorter. Throws what traffic_of() throws.
+/// Returns the seconds for which the busiest direction of any host's link is busy in one step: the
+/// bytes of the programs' transfers over the link's rate. No order of the same transfers makes a
+/// step shorter. Throws as traffic_of() does.
 double busiest_link_seconds(const std::vector<Program>& programs,
                             const transfer::Topology& topology, const transfer::Network& network);
 

@@ -42,7 +42,7 @@ transfer::PathChoice path_of(const Plan& plan, std::span<const transfer::DeviceP
   return transfer::choose_path(ends);
 }
 
-/// How often a step executes each op.
+/// Returns the executions per step of each op.
 std::map<std::uint32_t, std::uint64_t> executions_of(const Compiled& step) {
   std::map<std::uint32_t, std::set<std::int32_t>> microbatches;
   for (const Program& program : step.programs) {
@@ -56,7 +56,8 @@ std::map<std::uint32_t, std::uint64_t> executions_of(const Compiled& step) {
   return executions;
 }
 
-/// What this device does of a transfer; one that does nothing still names its buffers.
+/// Returns a device's operations of a transfer. A device without operations still lists its
+/// buffers.
 transfer::DeviceOperations operations_of(const transfer::LoweredTransfer& lowered,
                                          const transfer::DevicePart& part) {
   transfer::DeviceOperations operations = lowered.part(part.device);
@@ -73,7 +74,7 @@ transfer::DeviceOperations operations_of(const transfer::LoweredTransfer& lowere
   return operations;
 }
 
-/// Ops count alike: what comes first matters, not when.
+/// Returns the timeline of a program. All ops have equal length, as only the order matters.
 transfer::DeviceTimeline timeline_of(const Program& program) {
   transfer::DeviceTimeline timeline{program.device, {}};
   std::vector<transfer::OperationKey> keys(program.num_handles);
@@ -98,8 +99,8 @@ void order_operations(Compiled& step, const std::set<std::uint32_t>& ops) {
     step.programs[i].collective_order = transfer::order_of_device(order, timelines[i], ops);
 }
 
-/// Transfers of several steps under numbers of their own: those of step s come behind those of the
-/// steps before it.
+/// Numbering of the transfers of several steps: the numbers of step s follow those of earlier
+/// steps.
 class Numbering {
  public:
   explicit Numbering(std::span<Compiled* const> steps) {

@@ -12,27 +12,29 @@
 
 namespace weft::mesh {
 
-/// Which transfers of a run's programs their devices' own library carries. A value.
+/// Transfers of a run's programs that the GPU library (NCCL) carries. A value.
 struct CollectiveUse {
-  std::string library;  ///< "NCCL 2.28.9"; empty if it carries nothing.
-  /// The communicators that they need, in the order in which all devices create them.
+  /// Name of the library, such as "NCCL 2.28.9"; empty if it carries nothing.
+  std::string library;
+  /// Communicators that the transfers need, in the order in which all devices create them.
   std::vector<transfer::CommunicatorGroup> groups;
-  /// Per element of `steps` and op: why a transfer goes through host memory.
+  /// Reason why a transfer goes through host memory, per element of `steps`, by op.
   std::vector<std::map<std::uint32_t, std::string>> staged;
 };
 
 struct CollectiveUseOptions {
-  std::size_t max_communicators = 12;  ///< Per device: each takes hundreds of MB.
-  bool deterministic = true;           ///< See LoweringOptions.
+  /// Most communicators per device; each takes hundreds of MB.
+  std::size_t max_communicators = 12;
+  bool deterministic = true;  ///< See LoweringOptions.
 };
 
-/// Gives every transfer between devices that choose_path() lets talk through their library over to
-/// that: its operations, and for each program the one order of all devices. All others
-/// stay as they are; norms do, which lie in host memory.
+/// Converts every transfer whose devices can use their library, by choose_path(), to library
+/// operations, and sets the collective order of each program. Other transfers stay with the engine;
+/// norms do, as they are in host memory.
 ///
-/// `steps` are what a run executes one at a time ("train", "validate"); they share communicators.
-/// `places` by DeviceId; devices beyond their number are no GPUs. Where devices would need more
-/// communicators than they may have, everything stays.
+/// `steps`: programs that a run executes one at a time ("train", "validate"); they share
+/// communicators. `places`: by DeviceId; devices past its end have no GPU. If devices would need
+/// more communicators than allowed, all transfers stay with the engine.
 CollectiveUse use_device_collectives(std::span<Compiled* const> steps,
                                      std::span<const transfer::DevicePlace> places,
                                      const CollectiveUseOptions& options = {});

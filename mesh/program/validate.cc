@@ -16,23 +16,23 @@ namespace {
 
 using Key = std::pair<std::uint32_t, int>;  // op, microbatch
 
-/// What all programs start and wait for, as tasks that take no time. An execution of a transfer is
-/// a task too: all its participants must start it before any can complete it. (Weaker assumptions
-/// about who waits for whom would let more programs pass; none that the compiler makes needs them.)
+/// Starts and Waits of all programs, as tasks that take no time. Each execution of a transfer is a
+/// task too: it ends only after every participant has started it. (This is stricter than necessary;
+/// every program of the compiler satisfies it.)
 class Rendezvous {
  public:
   explicit Rendezvous(const std::vector<Program>& programs) : programs_(programs) {
     for (const Program& program : programs) add(program);
   }
 
-  /// Every device that a transfer names as a peer must take part in each of its executions.
+  /// Throws unless every peer that a transfer names takes part in each of its executions.
   void check_matched() const {
     for (const Program& program : programs_) {
       for (const Instruction& instruction : program.instructions) {
         const auto* start = std::get_if<Start>(&instruction);
         if (start == nullptr) continue;
         const Transfer& transfer = program.transfers[start->transfer];
-        if (transfer.part() == nullptr) continue;  // lowered from parts that were checked
+        if (transfer.part() == nullptr) continue;  // Lowered from device parts that were checked.
         const std::vector<transfer::DeviceId>& members =
             executions_.at({transfer.op, start->microbatch}).members;
         for (const transfer::DeviceId peer : transfer.part()->peers()) {
@@ -67,7 +67,7 @@ class Rendezvous {
     std::vector<transfer::DeviceId> members;
   };
   struct PlacedWait {
-    std::size_t place = 0;  ///< In the program.
+    std::size_t place = 0;  ///< Index of the Wait in the program's instructions.
     TaskId task;
   };
 
@@ -93,7 +93,7 @@ class Rendezvous {
   const std::vector<Program>& programs_;
   TaskGraph tasks_;
   std::map<Key, Execution> executions_;
-  std::vector<std::vector<PlacedWait>> waits_;  ///< By program.
+  std::vector<std::vector<PlacedWait>> waits_;  ///< Waits by program.
 };
 
 void check_waits(const Program& program) {
