@@ -8,64 +8,65 @@
 
 namespace weft::mesh {
 
-/// What an actor does at one place of its schedule.
+/// Kind of an action in an actor's schedule.
 enum class ActionKind : std::uint8_t {
   kForward,     ///< F
   kBackward,    ///< B: input gradient and weight gradient together
   kInputGrad,   ///< I
   kWeightGrad,  ///< W
-  kRecompute,   ///< R: the forward once more, for activations that were dropped after F
-  /// S: an actor's shard of the output vocabulary, before the exchange of maxima and sums
-  /// (Vocabulary Parallelism, arXiv 2411.05288).
+  kRecompute,   ///< R: recomputes activations that were dropped after F
+  /// S: the actor's shard of the output layer, before the exchange of maxima and sums (Vocabulary
+  /// Parallelism, arXiv 2411.05288).
   kVocabularyScores,
-  kVocabularyGrads,  ///< T: what is left of it after the exchange: the shard's gradients
-  kInputForward,   ///< IF: the rows of an actor's shard of the input vocabulary that are asked for
-  kInputBackward,  ///< IB: the gradients of these rows
-  kReduceGrad,     ///< REDUCE_GRAD: sum a stage's gradients over its replicas; has no microbatch
-  kOptimizer,      ///< OPT: the stage's optimizer step; has no microbatch
+  kVocabularyGrads,  ///< T: gradients of the actor's output layer shard, after the exchange
+  kInputForward,     ///< IF: lookup in the actor's shard of the input embedding
+  kInputBackward,    ///< IB: gradients of the looked-up rows
+  kReduceGrad,       ///< REDUCE_GRAD: sums a stage's gradients over its replicas; has no microbatch
+  kOptimizer,        ///< OPT: the stage's optimizer step; has no microbatch
 };
 
-/// The microbatch of actions that belong to the whole step.
+/// Microbatch number of actions that run once per step.
 inline constexpr int kNoMicrobatch = -1;
 
-/// One entry of a schedule: run `kind` of `stage` for `microbatch`.
+/// Entry of a schedule: run `kind` of `stage` for `microbatch`.
 struct Action {
   int stage = 0;
   ActionKind kind = ActionKind::kForward;
   int microbatch = 0;
-  /// Forms a compound with the action before it: the two may run interleaved, and complete
-  /// together. Running them one after the other is always right.
+  /// Forms a compound with the action before it: the two may run interleaved and complete together.
+  /// Running them one after the other is always correct.
   bool joins_previous = false;
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-/// S, T, IF and IB: every actor runs its part of a vocabulary that is split over all of them. They
-/// are named by one of the actor's stages, the lowest by custom, but do not belong to it.
+/// Returns true for S, T, IF and IB: every actor runs its shard of the vocabulary. These actions
+/// carry the number of one of the actor's stages, by convention the lowest, but do not belong to
+/// it.
 constexpr bool is_vocabulary_pass(ActionKind kind) {
   return kind == ActionKind::kVocabularyScores || kind == ActionKind::kVocabularyGrads ||
          kind == ActionKind::kInputForward || kind == ActionKind::kInputBackward;
 }
 
-/// The letters of a kind: "F", "B", "REDUCE_GRAD".
+/// Returns the letters of a kind: "F", "B", "REDUCE_GRAD".
 std::string_view to_string(ActionKind kind);
-/// A kind in words: "forward", "input gradient".
+/// Returns a kind in words: "forward", "input gradient".
 std::string_view words_of(ActionKind kind);
 
-/// REDUCE_GRAD and OPT run once per stage and step.
+/// Returns false for REDUCE_GRAD and OPT, which run once per stage and step.
 constexpr bool has_microbatch(ActionKind kind) {
   return kind != ActionKind::kReduceGrad && kind != ActionKind::kOptimizer;
 }
-/// B and I: they give the gradient that the stage before waits for.
+/// Returns true for B and I, which compute the gradient that the previous stage waits for.
 constexpr bool gives_input_grad(ActionKind kind) {
   return kind == ActionKind::kBackward || kind == ActionKind::kInputGrad;
 }
-/// B and W: they add to the stage's weight gradient.
+/// Returns true for B and W, which add to the stage's weight gradient.
 constexpr bool gives_weight_grad(ActionKind kind) {
   return kind == ActionKind::kBackward || kind == ActionKind::kWeightGrad;
 }
 
-/// "1F3", "0B2", "0REDUCE_GRAD": stage, kind, microbatch; the spelling of PyTorch's pipelining
-/// actions. Compounds are not shown.
+/// Prints stage, kind and microbatch as PyTorch's pipelining actions do: "1F3", "0B2",
+/// "0REDUCE_GRAD". Compounds are not shown.
 std::string to_string(const Action& action);
 
 }  // namespace weft::mesh

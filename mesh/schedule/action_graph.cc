@@ -180,14 +180,15 @@ bool ActionGraph::needs(int node, int other) const {
 
 std::vector<int> ActionGraph::find_cycle() const {
   TaskGraph waits = tasks();
-  // What is said last leads on: of the needs of a node, the first.
+  // weft::find_cycle() follows the last-added wait of a task. Add needs in reverse, so that the
+  // first need of a node is followed.
   for (int node = 0; node < size(); ++node) {
     const std::span<const Need> all = needs(node);
     for (auto one = all.rbegin(); one != all.rend(); ++one) waits.wait(task(node), task(one->node));
   }
   std::vector<int> cycle;
   for (const TaskId id : weft::find_cycle(waits)) cycle.push_back(id.value());
-  // Where several stand behind each other, the first and the last say it.
+  // Keep only the first and last of consecutive actions that stand behind each other.
   std::vector<int> told;
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const int before = cycle[(i + cycle.size() - 1) % cycle.size()];

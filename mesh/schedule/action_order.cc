@@ -26,7 +26,7 @@ std::vector<OrderedAction> order_actions(const Schedule& schedule, std::span<con
   const std::size_t actors = schedule.actors.size();
   const double chunks = static_cast<double>(schedule.stages) / static_cast<double>(actors);
   std::vector<std::vector<double>> finish(actors);
-  // When the actor's next action can start; unknown while something is missing.
+  // Earliest start of each actor's next action; absent while a dependency has not run.
   std::vector<std::optional<double>> ready(actors);
   std::vector<OrderedAction> order;
   const auto look = [&](std::size_t actor) {

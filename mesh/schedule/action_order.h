@@ -13,31 +13,31 @@
 
 namespace weft::mesh {
 
-/// The place of an action in a schedule.
+/// Position of an action in a schedule.
 struct ActionPlace {
   std::size_t actor = 0;
-  std::size_t index = 0;  ///< In the actor's list.
+  std::size_t index = 0;  ///< Index in the actor's list.
   friend bool operator==(const ActionPlace&, const ActionPlace&) = default;
 };
 
-/// An action in the one order of all actors' actions, and when it runs if all take their nominal
-/// times.
+/// Action in the total order of all actors' actions, with its times if all actions take their
+/// nominal durations.
 struct OrderedAction {
   ActionPlace place;
   double start = 0;
   double finish = 0;
 };
 
-/// Puts the actions of all actors in one sequence that their own orders and the data allow:
-/// whichever can start first comes first, the lower actor on a tie (JaxPP's walk;
-/// reference/schedules.md 1.3). `schedule` must be valid. By default F, I, W and R take 1, B takes
-/// 2, S and T a tenth, transfers nothing.
+/// Merges the actions of all actors into one order that respects each actor's order and the data
+/// dependencies. The action that can start first comes first; on a tie, the lower actor (JaxPP's
+/// order). `schedule` must be valid. By default F, I, W and R take 1, B takes 2, S and T take a
+/// tenth, and transfers take nothing.
 std::vector<OrderedAction> order_actions(const Schedule& schedule, std::span<const StageEdge> edges,
                                          const VocabularyTimes& times = {});
 
-/// Safe mode: every transfer is one element of the one order, where the action that makes its
-/// tensor would be over. `run(place)` runs an action and gives what it has made for other actors,
-/// in order; `move(tensor)` moves one of these.
+/// Walks the global order of safe mode, in which each transfer follows at the time when the action
+/// that computes its tensor would end. `run(place)` runs an action and returns its tensors for
+/// other actors, in order. `move(tensor)` transfers one of them.
 template <typename Run, typename Move>
 void walk_total_order(std::span<const OrderedAction> order, const Run& run, const Move& move) {
   using Tensor = typename decltype(run(ActionPlace{}))::value_type;
@@ -45,7 +45,7 @@ void walk_total_order(std::span<const OrderedAction> order, const Run& run, cons
     double at = 0;
     Tensor tensor;
   };
-  std::vector<Made> waiting;  // By time, then in the order of making.
+  std::vector<Made> waiting;  // Sorted by time, then by the order in which they were computed.
   const auto move_until = [&](double now) {
     std::size_t done = 0;
     for (; done < waiting.size() && waiting[done].at <= now; ++done) move(waiting[done].tensor);
@@ -63,18 +63,19 @@ void walk_total_order(std::span<const OrderedAction> order, const Run& run, cons
   move_until(std::numeric_limits<double>::infinity());
 }
 
-/// What is certainly over when an action begins, by data and by the actors' orders alone.
+/// Actions that have certainly ended when an action begins, by data dependencies and the actors'
+/// orders alone.
 class ActionHistory {
  public:
   ActionHistory(const Schedule& schedule, std::span<const StageEdge> edges,
                 const std::vector<OrderedAction>& order);
 
-  /// The first action of `actor` before which `past` is certainly over; the number of the actor's
-  /// actions if there is none.
+  /// Returns the index of the first action of `actor` before which `past` has certainly ended; the
+  /// number of the actor's actions if there is none.
   std::size_t first_after(const ActionPlace& past, std::size_t actor) const;
 
  private:
-  /// [actor][index][other actor]: so many of its actions are over.
+  /// Number of the other actor's actions that have ended, by [actor][index][other actor].
   std::vector<std::vector<std::vector<std::uint32_t>>> over_;
 };
 

@@ -28,8 +28,8 @@ Lane lane_of(const Operation& half, ChannelModel model) {
   return {0, 0, 0, 0};
 }
 
-/// Operations as tasks that wait for what must come first. The halves of a rendezvous are one task.
-/// There is no choice in static lists, so they can finish if and only if these tasks can.
+/// Operations as a task graph. The two halves of a rendezvous are one task. Static lists have no
+/// choices, so the lists finish if and only if the tasks do.
 class Waits {
  public:
   Waits(const LoweredSchedule& lowered, ChannelModel model, int buffers) : lowered_(lowered) {
@@ -47,10 +47,10 @@ class Waits {
 
  private:
   using Tag = std::tuple<int, bool, int>;
-  /// Of an operation: actor, and place in its list.
+  /// Actor and index of an operation.
   using Place = std::pair<std::size_t, std::size_t>;
 
-  /// "1RECV_F0 on 1 = 0SEND_F0 on 0" for a rendezvous.
+  /// Returns a task's name, such as "1RECV_F0 on 1 = 0SEND_F0 on 0" for a rendezvous.
   std::string name(TaskId task) const {
     std::string text;
     for (const auto& [actor, at] : places_[task.value()]) {
@@ -118,7 +118,7 @@ class Waits {
 
   static int pass(ActionKind kind) { return static_cast<int>(kind); }
 
-  /// A receive waits for its send; a send for the receive that frees its buffer.
+  /// Makes each receive wait for its send, and each send for the receive that frees its buffer.
   void bound(std::size_t buffers) {
     std::map<std::pair<int, bool>, std::vector<TaskId>> receives;
     std::map<Tag, TaskId> sends;
@@ -152,8 +152,8 @@ class Waits {
 
   const LoweredSchedule& lowered_;
   TaskGraph tasks_;
-  std::vector<std::vector<TaskId>> operations_;  ///< By actor and place.
-  std::vector<std::vector<Place>> places_;       ///< By task.
+  std::vector<std::vector<TaskId>> operations_;  ///< Tasks by actor and index.
+  std::vector<std::vector<Place>> places_;       ///< Operations of each task.
   std::map<std::tuple<int, int, int, int>, TaskId> made_by_;
 };
 
@@ -178,7 +178,7 @@ std::optional<int> smallest_buffers(const LoweredSchedule& lowered, ChannelModel
   const auto finishes = [&](int buffers) { return find_deadlock(lowered, model, buffers).empty(); };
   if (finishes(0)) return 0;
   if (!finishes(microbatches)) return std::nullopt;
-  // More buffers only take waits away.
+  // Binary search: additional buffers only remove waits.
   int low = 0, high = microbatches;
   while (high - low > 1) {
     const int middle = (low + high) / 2;

@@ -12,8 +12,8 @@
 namespace weft::mesh {
 namespace {
 
-/// Fills a report property by property; later ones are looked at only where the earlier ones let
-/// them.
+/// Builder of a report, property by property. Checks later properties only if the earlier ones
+/// permit it.
 class Checker {
  public:
   Checker(const Schedule& schedule, const ScheduleCosts& costs, const ScheduleLimits& limits)
@@ -98,7 +98,7 @@ class Checker {
         bubble);
   }
 
-  /// What an actor runs when it first holds the most.
+  /// Returns the action during which an actor first reaches its peak memory.
   static std::string busy_with(const SimulatedActor& actor) {
     for (const MemoryLevel& level : actor.memory) {
       if (level.held < actor.peak * (1 - 1e-12)) continue;
@@ -156,7 +156,8 @@ std::string find_misplaced(const Schedule& schedule, std::span<const StageEdge> 
 
 namespace {
 
-/// Where actors take the microbatches of a vocabulary pass in different orders, or "".
+/// Describes where actors run the microbatches of a vocabulary pass in different orders; "" if they
+/// do not.
 std::string find_unordered_pass(const Schedule& schedule) {
   for (const ActionKind kind : {ActionKind::kVocabularyScores, ActionKind::kVocabularyGrads,
                                 ActionKind::kInputForward, ActionKind::kInputBackward}) {

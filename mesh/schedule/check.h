@@ -13,68 +13,71 @@
 
 namespace weft::mesh {
 
-/// What must be true of a schedule before it is run.
+/// Properties that a schedule must have before it runs.
 enum class ScheduleProperty : std::uint8_t {
-  /// Every forward, and B or one I and one W, once, on the stage's actor; vocabulary passes on all
-  /// actors or none.
+  /// Every stage runs each F, and each B or one I and one W, once, on its own actor. Vocabulary
+  /// passes are on all actors or none.
   kComplete,
-  kLocalOrder,  ///< On each actor nothing stands before what it needs there.
-  kAcyclic,     ///< Orders and data edges together can finish.
-  /// Each edge's tensors are used in the order in which they are made; of each vocabulary pass all
-  /// actors take the microbatches in one order.
+  kLocalOrder,  ///< No action precedes its dependencies on the same actor.
+  kAcyclic,     ///< Actors' orders and data dependencies form no cycle.
+  /// Each edge's tensors are used in the order in which they are computed. All actors run each
+  /// vocabulary pass in the same microbatch order.
   kEdgeMonotone,
-  kDeadlockFree,  ///< Weft's channels (a lane per edge) cannot block.
-  kMatched,       ///< Every send has one receive.
-  kMemory,        ///< No actor holds more than its cap.
-  kLifetime,      ///< Nothing is given back twice, nothing is left at the end.
-  kBubble,        ///< No more idle time than was allowed.
-  /// Gradients are summed in the order of microbatches, so the result is that of one device.
+  kDeadlockFree,  ///< The schedule does not deadlock with one lane per edge, as Weft has.
+  kMatched,       ///< Every send has exactly one receive.
+  kMemory,        ///< No actor exceeds its memory limit.
+  kLifetime,      ///< All memory is freed exactly once.
+  kBubble,        ///< Idle time is within the limit.
+  /// Gradients are summed in microbatch order, so that the result equals that of one device.
   kSemantics,
 };
 std::string_view to_string(ScheduleProperty property);
 
 struct Finding {
   ScheduleProperty property = ScheduleProperty::kComplete;
-  /// Absent: could not be looked at, because an earlier property fails.
+  /// Absent if an earlier property fails, so that this one cannot be checked.
   std::optional<bool> holds;
-  /// Where it fails: actor, action, cycle. Where it holds: the number behind it, if there is one.
+  /// On failure the place: actor, action, cycle. Otherwise the measured number, if there is one.
   std::string detail;
 };
 
-/// How the schedule would fare on channels of each kind, if receives stood just before their use.
+/// Result of one channel model, with receives placed right before their use.
 struct ChannelFinding {
   ChannelModel model = ChannelModel::kPerEdge;
-  std::optional<int> buffers;  ///< Smallest number per edge and direction; absent: none helps.
-  std::string cycle;           ///< In which it stands still with 0.
+  /// Smallest sufficient number per edge and direction; absent if none suffices.
+  std::optional<int> buffers;
+  std::string cycle;  ///< Cycle of waits with 0 buffers; empty if there is none.
 };
 
 struct ScheduleReport {
-  std::vector<Finding> findings;  ///< One per property, in their order.
+  std::vector<Finding> findings;  ///< One per property, in the order of the enumeration.
   std::vector<ChannelFinding> channels;
 
-  bool holds() const;  ///< All that could be looked at.
+  bool holds() const;  ///< Returns whether every property was checked and holds.
   const Finding& of(ScheduleProperty property) const {
     return findings[static_cast<std::size_t>(property)];
   }
 };
 
 struct ScheduleLimits {
-  /// Cap of each actor, in the unit of the costs; empty: none.
+  /// Memory limit of each actor, in the unit of the costs; empty if unlimited.
   std::vector<double> memory_of_actor;
-  std::optional<double> makespan_bubble = {};  ///< As a share of the makespan, from 0 to 1.
+  /// Largest bubble, as a share of the makespan from 0 to 1.
+  std::optional<double> makespan_bubble = {};
 };
 
-/// Looks at all ten. Throws nothing for a bad schedule; Error(kInvalidArgument) if costs or limits
-/// do not fit its counts.
+/// Checks all ten properties. A bad schedule does not throw. Throws Error(kInvalidArgument) if
+/// costs or limits do not match the schedule's counts.
 ScheduleReport check_schedule(const Schedule& schedule, const ScheduleCosts& costs,
                               const ScheduleLimits& limits = {});
 
-// Single properties: "" or what is wrong.
-/// kLocalOrder
+// Checks of single properties. They return a description of the violation, or "".
+
+/// Checks kLocalOrder.
 std::string find_misplaced(const Schedule& schedule, std::span<const StageEdge> edges);
-/// kEdgeMonotone
+/// Checks kEdgeMonotone.
 std::string find_unordered_edge(const Schedule& schedule, std::span<const StageEdge> edges);
-/// kLifetime; needs details
+/// Checks kLifetime; needs a simulation with details.
 std::string find_leak(const ScheduleSimulation& simulation);
 
 }  // namespace weft::mesh

@@ -49,8 +49,8 @@ ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
   if (chunks < 1)
     throw_error(ErrorCode::kInvalidArgument, "a stage cannot be cut in {} parts", chunks);
   if (chunks == 1) return costs;
-  // Share k of the finer stages is share k / chunks of the coarser ones: the model's layers stay in
-  // order, and an actor's work is the mean of what lands on it.
+  // Part k of the new stages is part k / chunks of the old ones: layers stay in order, and an
+  // actor's work is the mean of its parts.
   ScheduleCosts result = costs;
   result.stages.clear();
   const double part = 1.0 / chunks;
@@ -67,7 +67,7 @@ ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
   EdgeCosts chain;
   for (const EdgeCosts& one : costs.edges) {
     if (one.edge.to != one.edge.from + 1) {
-      // A skip connection leaves its share at the end and arrives at the beginning of its share.
+      // A skip edge leaves the last part of its stage and enters the first part of the other.
       result.edges.push_back(
           {{(one.edge.from + 1) * chunks - 1, one.edge.to * chunks, one.edge.bytes},
            one.forward,
@@ -93,7 +93,7 @@ VocabularyTimes vocabulary_times(const ScheduleCosts& costs, std::span<const int
     times.forward += one.forward / actors;
     times.input_grad += (one.input_grad + (one.recomputes ? one.recompute : 0)) / actors;
     times.weight_grad += one.weight_grad / actors;
-    // The lowest stage of an actor names its passes.
+    // The actor's lowest stage carries the costs of its passes.
     if (named[actor_of_stage[stage]]) continue;
     named[actor_of_stage[stage]] = true;
     times.scores += one.vocabulary_scores / actors;
@@ -102,7 +102,7 @@ VocabularyTimes vocabulary_times(const ScheduleCosts& costs, std::span<const int
   }
   for (const EdgeCosts& edge : costs.edges)
     times.transfer = std::max({times.transfer, edge.forward, edge.backward});
-  // On its way it may meet a tensor between stages.
+  // The tensor may share its links with a tensor between stages.
   times.vocabulary_transfer = costs.vocabulary_tensor + costs.vocabulary_exchange + times.transfer;
   times.least_transfer = times.forward / 4;
   return times;

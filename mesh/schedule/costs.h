@@ -9,127 +9,129 @@
 
 namespace weft::mesh {
 
-/// What one microbatch costs a stage. Any unit of time, any unit of memory, the same for all.
+/// Costs of a stage for one microbatch. Any unit of time and any unit of memory, the same for all
+/// stages.
 struct StageCosts {
-  double forward = 1;      ///< F
-  double input_grad = 1;   ///< I
-  double weight_grad = 1;  ///< W; B takes I and W
-  double recompute = 0;    ///< R
-  /// S, T, IF and IB of the stage's actor, if the stage names them: a vocabulary is split over
-  /// actors, not over stages.
+  double forward = 1;      ///< Time of F
+  double input_grad = 1;   ///< Time of I
+  double weight_grad = 1;  ///< Time of W; a B takes I plus W
+  double recompute = 0;    ///< Time of R
+  /// Times of the actor's S, T, IF and IB, on the stage whose number they carry: a vocabulary is
+  /// split over actors, not over stages.
   double vocabulary_scores = 0, vocabulary_grads = 0;
   double input_forward = 0, input_backward = 0;
-  double reduce_grad = 0;  ///< Once per step, beside the computation.
-  double optimizer = 0;    ///< Once per step.
-  /// Memory that F takes, until the input gradient is there ...
+  double reduce_grad = 0;  ///< Time of REDUCE_GRAD, once per step; overlaps computation.
+  double optimizer = 0;    ///< Time of OPT, once per step.
+  /// Memory that F takes; freed when the input gradient ends, ...
   double activations = 1;
-  /// ... but for this part of it, which W needs and gives back.
+  /// ... except this part, which W frees.
   double for_weight_grad = 1;
-  /// What F leaves where an R follows, which takes the rest again.
+  /// Memory that stays after F if the stage recomputes; R takes the rest again.
   double kept_for_recompute = 0;
-  /// Where the schedule has no R of the stage, its I and B begin with one.
+  /// True if the stage's I and B begin with a recomputation. Ignored if the schedule has an R of
+  /// the stage.
   bool recomputes = false;
-  // Memory of vocabulary passes, of the stage's actor if the stage names them.
-  /// What S takes and T gives back: the scores of the actor's shard, and the tensor X that they
-  /// came from. Of a schedule without T: until S is over.
+
+  // Memory of the actor's vocabulary passes, on the stage whose number they carry.
+
+  /// Memory from S to T: the scores of the actor's shard, and their input X. Without T: until S
+  /// ends.
   double scores_held = 0;
-  /// What S takes on top of that until all S of the microbatch are over. With one barrier: the
-  /// shard's part of X's gradient, and its target rows, each of X's size.
+  /// Additional memory from S until all S of the microbatch end. With one barrier: the shard's part
+  /// of X's gradient, and its target rows, each of X's size.
   double partial_held = 0;
-  /// A tensor of X's size. IF takes one and gives it back when all IF of the microbatch are over,
-  /// on stage 0's actor when its forward is; one waits from stage 0's input gradient on for IB.
+  /// Memory of a tensor of X's size. IF takes one until all IF of the microbatch end; on stage 0's
+  /// actor until stage 0's forward ends. Another is held from stage 0's input gradient to IB.
   double embedded_held = 0;
 };
 
-/// When within the actions at its ends an edge's tensor is made and needed, in one direction. The
-/// parts of a B are told by those of its I and W, so that they stay what they are when the times of
-/// a stage change. A tensor leaves as soon as it exists, and holds its user up only where that
-/// needs it. By itself: made at the end of an action, needed at the beginning.
+/// Points within actions at which an edge's tensor is computed and needed, in one direction. Points
+/// within a B are given as parts of its I and W, so that they stay valid when a stage's durations
+/// change. A tensor is sent as soon as it exists, and its user blocks only where it needs the
+/// tensor. Default: computed at the end of an action, needed at the beginning.
 struct TensorTiming {
-  bool exists = true;         ///< False: nothing goes this way, and nothing waits for it.
-  double made = 1;            ///< After this part of the F or input gradient that makes it ...
-  double made_weights = 1;    ///< ... and, within a B, this part of the weight gradient.
-  double needed = 0;          ///< From this part on of the F or input gradient that uses it ...
-  double needed_weights = 0;  ///< ... and, within a B, this part of the weight gradient.
-  /// An I that stands alone does without it; its W needs it from `needed_weights` on.
+  bool exists = true;       ///< False if no tensor is sent in this direction.
+  double made = 1;          ///< Computed after this part of the producer's F or input gradient ...
+  double made_weights = 1;  ///< ... and, within a B, after this part of the weight gradient.
+  double needed = 0;        ///< Needed from this part of the consumer's F or input gradient on ...
+  double needed_weights = 0;  ///< ... and, within a B, from this part of the weight gradient on.
+  /// True if an I without its W does not need the tensor; its W needs it from `needed_weights` on.
   bool for_weights_only = false;
-  /// In which order an action uses and makes tensors at one moment: steps may take no time. Equal:
-  /// uses come first.
+  /// Order in which an action uses and computes tensors at the same point, as steps may take no
+  /// time. If equal, uses come first.
   int made_step = 0, needed_step = 0;
-  /// Of its sender's places for transfers under way, the part that it takes: see
-  /// InterfaceSharing::kFair.
+  /// Share of the sender's capacity for transfers in flight; see InterfaceSharing::kFair.
   double share = 1;
-  /// Seconds of its time in which, under kFair, it takes nothing of the interfaces.
+  /// Part of the transfer time that uses no bandwidth under kFair.
   double latency = 0;
   friend bool operator==(const TensorTiming&, const TensorTiming&) = default;
 };
 
-/// Time to move one microbatch's tensor along an edge whose ends lie on different actors.
+/// Time to transfer one microbatch's tensor along an edge between different actors.
 struct EdgeCosts {
-  StageEdge edge;       ///< Its bytes are in the unit of the stages' memory.
-  double forward = 0;   ///< The activation.
-  double backward = 0;  ///< Its gradient.
+  StageEdge edge;       ///< Stage edge; its `bytes` are in the memory unit of the stages.
+  double forward = 0;   ///< Time of the activation.
+  double backward = 0;  ///< Time of the gradient.
   TensorTiming forward_timing = {};
   TensorTiming backward_timing = {};
 };
 
-/// How transfers that meet at a network interface get along.
+/// Sharing of a network interface between concurrent transfers.
 enum class InterfaceSharing : std::uint8_t {
-  kInTurn,  ///< One transfer each way at a time, first come first served.
-  /// As the executor does it: at their sender as many as fit, in the order in which they come, by
-  /// TensorTiming::share; what is under way shares both interfaces fairly, by the same shares, and
-  /// transfers of one edge need not wait for each other.
+  kInTurn,  ///< One transfer per direction at a time, first come first served.
+  /// Sharing as in the executor. The sender admits transfers in order of arrival while their
+  /// TensorTiming::share fit. Transfers in flight share both interfaces fairly, weighted by
+  /// `share`. Transfers of one edge may overtake each other.
   kFair,
 };
 
-/// What a simulation knows of model and machine. A value.
+/// Costs of a model on a cluster, for simulation. A value.
 struct ScheduleCosts {
   std::vector<StageCosts> stages;
   std::vector<EdgeCosts> edges;
-  double per_action = 0;  ///< Added to every action: what dispatching it costs.
-  /// Actors with the same number share a network interface; empty: transfers of different edges do
-  /// not slow each other down.
+  double per_action = 0;  ///< Dispatch time, added to every action.
+  /// Network interface of each actor, numbered from 0. Actors with equal numbers share one. Empty:
+  /// transfers of different edges do not slow each other down.
   std::vector<int> nic_of_actor;
-  /// They are numbered from 0; 0 where none are named.
+  /// Returns the number of interfaces; 0 if `nic_of_actor` is empty.
   int num_nics() const;
-  /// A compound takes this times the sum of its actions, as one; 0: its actions run one after the
+  /// Duration of a compound relative to the sum of its actions; 0: its actions run one after the
   /// other.
   double pair_time = 0;
-  /// Between an actor and all others, for vocabulary passes: a tensor of X's size (the last stage's
-  /// output to all S, its gradient back, what IF gives to stage 0, and its gradient to all IB), and
-  /// the exchange of maxima and sums behind S. They do not slow each other or the edges down.
+  /// Transfer times of vocabulary passes between one actor and all others. `vocabulary_tensor`: a
+  /// tensor of X's size (the last stage's output to all S, its gradient back, the output of IF to
+  /// stage 0, and its gradient to all IB). `vocabulary_exchange`: maxima and sums after S. These
+  /// transfers do not compete with each other or with edges.
   double vocabulary_tensor = 0, vocabulary_exchange = 0;
-  /// What a step ends with, once, for which all wait for each other: shared gradients and the
-  /// exchange of norms.
+  /// Time of the final exchange of a step, for which all actors wait: shared gradients and norms.
   double exchange = 0;
   InterfaceSharing sharing = InterfaceSharing::kInTurn;
 
   std::vector<StageEdge> stage_edges() const;
 };
 
-/// What the action takes while it need not wait. An R that the schedule lacks is in I and B. Of a
-/// REDUCE_GRAD, until what it begins is over.
+/// Returns the duration of an action that does not wait. I and B include an R that the schedule
+/// lacks. A REDUCE_GRAD lasts until its reduction ends.
 double duration(const ScheduleCosts& costs, const Action& action);
 
-/// The same of an F, I, W or B, without `per_action`, until these parts of its F or input gradient,
-/// and of its weight gradient, are done: see TensorTiming.
+/// Returns the time within an F, I, W or B, without `per_action`, at which these parts of its F or
+/// input gradient and of its weight gradient are done: see TensorTiming.
 double time_until(const StageCosts& stage, ActionKind kind, double work, double weights);
 
-/// The same work cut finer: every stage becomes `chunks` stages in a row with an equal part of its
-/// time and memory, but for vocabulary passes, of which an actor has no more than before. The edges
-/// between neighbours cost what the dearest of them did, as it depends on the placement between
-/// which actors they lie; a skip edge leaves the last part of its stage and enters the first part
-/// of the other. Throws Error(kInvalidArgument) if chunks < 1.
+/// Splits every stage into `chunks` consecutive stages with equal parts of its time and memory.
+/// Vocabulary passes are not split. An edge between neighbours costs as much as the most expensive
+/// one before, as the placement decides which actors it joins. A skip edge leaves the last part of
+/// its stage and enters the first part of the other. Throws Error(kInvalidArgument) if chunks < 1.
 ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks);
 
-/// Times by which with_vocabulary() chooses an order: the means of all actors, and the longest
-/// transfers.
+/// Returns the durations by which with_vocabulary() chooses an order: means over all actors, and
+/// the longest transfers.
 VocabularyTimes vocabulary_times(const ScheduleCosts& costs, std::span<const int> actor_of_stage);
 
-/// Throws Error(kInvalidArgument) unless each stage has costs.
+/// Throws Error(kInvalidArgument) unless every stage has costs.
 void require_stage_costs(const Schedule& schedule, const ScheduleCosts& costs);
 
-/// All stages alike, a chain of edges that take `transfer` each way.
+/// Returns costs with equal stages and a chain of edges that take `transfer` in each direction.
 ScheduleCosts uniform_costs(int stages, const StageCosts& stage, double transfer = 0);
 
 }  // namespace weft::mesh

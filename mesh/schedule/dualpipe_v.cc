@@ -1,6 +1,6 @@
-// DualPipeV (DeepSeek, 2025; the cut-in-half form of DualPipe): the V of stages, a forward of one
-// chunk and a backward of the other in pairs, so that the communication inside one hides behind the
-// computation of the other.
+// DualPipeV (DeepSeek, 2025; the cut-in-half form of DualPipe): stages in a V. A forward of one
+// chunk pairs with a backward of the other, so that communication of one overlaps computation of
+// the other.
 #include <algorithm>
 #include <deque>
 
@@ -16,13 +16,13 @@ class DualActor {
 
   void forward(int chunk) { actions_.push_back(next_forward(chunk)); }
   void backward(int chunk) { actions_.push_back(next_backward(chunk)); }
-  /// A forward and a backward that may overlap.
+  /// Adds a forward and a backward that may overlap.
   void pair(int forward_chunk, int backward_chunk) {
     actions_.push_back(next_forward(forward_chunk));
     actions_.push_back(next_backward(backward_chunk));
     actions_.back().joins_previous = true;
   }
-  /// The input gradient now, the weight gradient when weight() comes to it.
+  /// Adds an input gradient and queues its weight gradient for weight().
   void input(int chunk) {
     Action action = next_backward(chunk);
     action.kind = ActionKind::kInputGrad;
@@ -49,7 +49,8 @@ class DualActor {
   std::deque<Action> waiting_;
 };
 
-/// Until the pipeline is full: `below` actors come after this one on the way down the V.
+/// Adds the actions until the pipeline is full. `below`: actors after this one in the downward half
+/// of the V.
 void warm_up(DualActor& actor, int rank, int below) {
   for (int i = 0; i < 2 * below; ++i) actor.forward(0);
   for (int i = 0; i <= rank; ++i) {
@@ -65,7 +66,7 @@ void warm_up(DualActor& actor, int rank, int below) {
 
 void run_pairs(DualActor& actor, int pairs, int below) {
   for (int i = 0; i < pairs; ++i) {
-    // On the last actor the first backward belongs to the forward just before it, so the two cannot
+    // On the last actor the first backward depends on the forward just before it, so the two cannot
     // overlap.
     if (i == 0 && below == 0) {
       actor.forward(0);
@@ -81,7 +82,8 @@ void run_pairs(DualActor& actor, int pairs, int below) {
   }
 }
 
-/// From its middle on weight gradients are put off, to fill the gaps at its end.
+/// Adds the last actions. From the middle of this phase on, weight gradients are delayed to fill
+/// the gaps at its end.
 void cool_down(DualActor& actor, int rank, int below) {
   bool put_off = false;
   for (int i = 0; i <= rank; ++i) {
@@ -102,7 +104,7 @@ void cool_down(DualActor& actor, int rank, int below) {
 }  // namespace
 
 Schedule make_dualpipe_v(const ScheduleRequest& request) {
-  // The phases need 2p microbatches; with fewer, those that are too many are taken out.
+  // The phases need 2p microbatches; surplus microbatches are removed afterwards.
   ScheduleRequest enough = request;
   enough.microbatches = std::max(request.microbatches, 2 * request.actors);
   Schedule schedule = empty_schedule(enough, StagePlacement::kVShaped);

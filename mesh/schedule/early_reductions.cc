@@ -8,7 +8,8 @@
 namespace weft::mesh {
 namespace {
 
-/// The actor's part of a vocabulary is reduced with the stage that names its passes.
+/// Returns whether the action adds to gradients that REDUCE_GRAD sums. An actor's vocabulary shard
+/// is reduced with the stage whose number its passes carry.
 bool adds_gradients(ActionKind kind) {
   return gives_weight_grad(kind) || kind == ActionKind::kVocabularyGrads ||
          kind == ActionKind::kInputBackward;

@@ -4,9 +4,9 @@
 
 namespace weft::mesh {
 
-/// The same schedule with a REDUCE_GRAD of every stage right behind its last weight gradient, or
-/// the last T and IB that it names, where it has none: with several stages per actor the first ones
-/// to be done are summed behind the backwards of the others. Sums are the same, bit for bit.
+/// Adds a REDUCE_GRAD to every stage that lacks one, right after its last weight gradient or the
+/// last T or IB with its number. With several stages per actor, the reductions of stages that
+/// finish early overlap the backwards of the others. Sums stay bit-identical.
 Schedule with_early_reductions(Schedule schedule);
 
 }  // namespace weft::mesh

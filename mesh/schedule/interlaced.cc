@@ -1,15 +1,15 @@
-// 1F1B with a vocabulary that is computed by all actors at the same time, as tensor parallelism
-// would (the baseline of Vocabulary Parallelism, arXiv 2411.05288, section 6).
+// 1F1B with a vocabulary that all actors compute at the same time, as in tensor parallelism (the
+// baseline of Vocabulary Parallelism, arXiv 2411.05288, section 6).
 //
-// Time is cut in slots. One begins when the last stage has finished a forward: all actors run S and
-// T of its microbatch together, then each runs one backward and one forward, of which every second
-// actor takes the forward first. So a forward passes two actors in a slot, a backward one:
+// Time is divided into slots. A slot begins when the last stage has finished a forward. All actors
+// run S and T of its microbatch together, then one backward and one forward each; every second
+// actor runs the forward first. So in one slot a forward passes two actors and a backward one:
 //
 //   actor p-1   S0 T0   B0      F1   | S1 T1   B1      F2   |
 //   actor p-2   S0 T0   F1           | S1 T1   F2   B0      |
 //   actor p-3   S0 T0           F2   | S1 T1           F3   | S2 T2   B0 ...
 //
-// Hence an actor r of p has up to (3p - 3r) / 2 microbatches under way, the first one 3p / 2.
+// Actor r of p has up to (3p - 3r) / 2 microbatches in flight, the first actor 3p / 2.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -18,7 +18,7 @@
 namespace weft::mesh {
 namespace {
 
-/// Writes the actions of one actor, those whose microbatch exists.
+/// Builder of one actor's actions. Skips microbatches that do not exist.
 class SlotActor {
  public:
   SlotActor(std::vector<Action>& actions, int stage, int microbatches)
@@ -41,7 +41,7 @@ Schedule make_interlaced(const ScheduleRequest& request) {
   schedule.vocabulary_barriers = vocabulary_barriers(VocabularyMode::kInterlaced);
   const int p = request.actors, m = request.microbatches;
   if (p < 2) refuse_one_actor(request.name);
-  // Slots by which input passes are ahead of stage 0's forward, and behind its backward.
+  // Slots by which IF precedes stage 0's forward, and by which IB follows its backward.
   constexpr int kAhead = 2, kBehind = 1;
   const int first_forward = 1 + (p - 1) / 2;
   for (int actor = 0; actor < p; ++actor) {

@@ -1,6 +1,6 @@
-// Schedules over v stages per actor, placed in loops (stage s on actor s mod p): interleaved 1F1B
+// Schedules with v stages per actor, placed in loops (stage s on actor s mod p): interleaved 1F1B
 // (Narayanan et al., 2021), breadth-first (Lamy-Poirier, 2023), and ZB-H1 (Qi et al., 2024), which
-// with one stage per actor is the plain one.
+// is the published one if v = 1.
 #include <algorithm>
 
 #include "mesh/schedule/internal/generators.h"
@@ -13,11 +13,11 @@ struct Slot {
   int microbatch = 0;
 };
 
-/// Microbatches go through an actor's chunks group by group: all of a group through chunk 0, then
-/// through chunk 1, ...
+/// Order in which microbatches pass an actor's chunks: group by group, each group through chunk 0,
+/// then through chunk 1, ...
 struct VirtualOrder {
   std::vector<Slot> forwards;
-  std::vector<Slot> backwards;  ///< The same with the chunks reversed.
+  std::vector<Slot> backwards;  ///< The same with chunks in reverse.
   int group = 1;                ///< Size of the largest group.
 };
 
@@ -27,15 +27,14 @@ VirtualOrder virtual_order(const ScheduleRequest& request) {
   if (request.group > 0) {
     for (int from = 0; from < m; from += request.group)
       sizes.push_back(std::min(request.group, m - from));
-    // A last group with fewer microbatches than actors would leave actors without a microbatch to
-    // work on: it joins the one before.
+    // A last group with fewer microbatches than actors would leave actors idle, so it joins the one
+    // before.
     if (sizes.size() > 1 && sizes.back() < request.actors) {
       sizes[sizes.size() - 2] += sizes.back();
       sizes.pop_back();
     }
   } else {
-    // As many rounds as there are whole sets of p microbatches, and what is left over spread among
-    // them.
+    // One round for each whole set of p microbatches; the remainder is spread among the rounds.
     const int rounds = std::max(1, m / request.actors);
     for (int round = 0; round < rounds; ++round)
       sizes.push_back(m / rounds + (round < m % rounds ? 1 : 0));
@@ -57,8 +56,8 @@ VirtualOrder virtual_order(const ScheduleRequest& request) {
   return order;
 }
 
-/// Lists with stages in loops: `fill(actor, add)` calls `add(kind, slot)` for the actor's actions
-/// in order.
+/// Builds a schedule with looped placement. `fill(actor, add)` calls `add(kind, slot)` for the
+/// actor's actions in order.
 template <typename Fill>
 Schedule make_looped(const ScheduleRequest& request, const Fill& fill) {
   Schedule schedule = empty_schedule(request, StagePlacement::kLooped);
@@ -71,8 +70,8 @@ Schedule make_looped(const ScheduleRequest& request, const Fill& fill) {
   return schedule;
 }
 
-/// So many forwards ahead, then a forward and a backward in turn, as long as there are any.
-/// `backward(i)` adds the i-th one.
+/// Adds `warm_up` forwards, then alternates forward and backward until both are used up.
+/// `backward(i)` adds the i-th backward.
 template <typename Add, typename Backward>
 void alternate(const VirtualOrder& order, std::size_t warm_up, const Add& add,
                const Backward& backward) {
@@ -110,9 +109,8 @@ Schedule make_breadth_first(const ScheduleRequest& request) {
 Schedule make_zb_h1(const ScheduleRequest& request) {
   const VirtualOrder order = virtual_order(request);
   return make_looped(request, [&](int actor, const auto& add) {
-    // W of the i-th backward stands behind the input gradient of the (i + actor)-th: every actor
-    // holds the same number of microbatches, and what an actor lets wait fills its bubble at the
-    // end.
+    // W of the i-th backward follows the input gradient of the (i + actor)-th. So all actors hold
+    // the same number of microbatches, and the delayed W fill the bubble at the end.
     const std::size_t behind = actor;
     const int warm_up = request.actors - 1 - actor + (request.chunks - 1) * order.group;
     std::size_t weights = 0;

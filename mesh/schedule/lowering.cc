@@ -14,12 +14,12 @@
 namespace weft::mesh {
 namespace {
 
-/// What both halves of a transfer have in common.
+/// Tag that both halves of a transfer share: edge, direction, microbatch.
 using Tag = std::tuple<int, bool, int>;
 Tag tag_of(const Operation& half) { return {half.edge, half.backward, half.microbatch}; }
 
-/// The actions of each tick, when every action takes one tick and starts as early as it can; in a
-/// tick by actor.
+/// Returns all actions by tick, then actor. Every action takes one tick and starts as early as
+/// possible.
 std::vector<int> by_tick(const ActionGraph& graph) {
   const TaskTimes times = play(graph.tasks(1));
   std::vector<int> result = graph.order();
@@ -33,7 +33,7 @@ struct Transfer {
   int edge = 0;
 };
 
-/// What an action gets from other actors, in the order of its needs.
+/// Returns the transfers to an action from other actors, in the order of its needs.
 std::vector<Transfer> transfers_to(const ActionGraph& graph, int node) {
   std::vector<Transfer> transfers;
   for (const ActionGraph::Need& need : graph.needs(node)) {
@@ -43,7 +43,7 @@ std::vector<Transfer> transfers_to(const ActionGraph& graph, int node) {
   return transfers;
 }
 
-/// The operations of all actors as they are written down.
+/// Builder of the operation lists of all actors.
 class OperationLists {
  public:
   explicit OperationLists(const ActionGraph& graph) : graph_(graph), lists_(graph.num_actors()) {}

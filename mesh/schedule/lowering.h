@@ -8,44 +8,46 @@
 
 namespace weft::mesh {
 
-/// An entry of an actor's list once communication is written out: an action, or one half of a
-/// transfer between two actors.
+/// Entry of an actor's list with explicit communication: an action, or one half of a transfer
+/// between two actors.
 struct Operation {
   enum class What : std::uint8_t { kRun, kSend, kReceive };
   What what = What::kRun;
-  Action action;          ///< Of halves: what makes (send) or uses (receive) the tensor.
-  int edge = -1;          ///< Of halves: the stage edge, ...
-  bool backward = false;  ///< ... the direction, ...
-  /// ... and with the microbatch the tag by which the halves find each other.
+  /// The action to run. For a half: the action that computes (send) or uses (receive) the tensor.
+  Action action;
+  int edge = -1;          ///< Stage edge of a half.
+  bool backward = false;  ///< Direction of a half.
+  /// Microbatch of a half. Edge, direction and microbatch are the tag that matches the two halves.
   int microbatch = 0;
-  int peer = -1;  ///< Of halves: the other actor.
+  int peer = -1;  ///< Peer actor of a half.
 };
 
-/// "0F3", "0SEND_F3", "1RECV_B0": PyTorch's spelling; of a half the stage is that of its own side.
+/// Prints an operation as PyTorch does: "0F3", "0SEND_F3", "1RECV_B0". The stage of a half is that
+/// of its own side.
 std::string to_string(const Operation& operation);
 
-/// Where the two halves of a transfer stand.
+/// Positions of the two halves of a transfer.
 enum class TransferOrder : std::uint8_t {
-  kBeforeUse,  ///< Send right after the tensor is made, receive right before it is used.
-  /// Both halves when the tensor is made: all lists are projections of one order, so nothing can
-  /// deadlock.
+  kBeforeUse,  ///< The send follows the computation of the tensor; the receive precedes its use.
+  /// Both halves follow the computation of the tensor: all lists are projections of one global
+  /// order, so that no deadlock is possible.
   kTotalOrder,
 };
 
-/// The operations of every actor, in order.
+/// Operations of every actor, in order.
 using LoweredSchedule = std::vector<std::vector<Operation>>;
 
-/// Writes the transfers out that the edges ask for. The total order is by ticks: every action takes
-/// one, and in a tick actors come in turn. Throws Error(kInvalidArgument) if the schedule cannot
-/// finish.
+/// Adds the transfers along `edges` to a schedule. The global order is by ticks: every action takes
+/// one tick, and within a tick actors are ordered by number. Throws Error(kInvalidArgument) if the
+/// schedule cannot finish.
 LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges,
                       TransferOrder order);
 
-/// An I that its W follows at once becomes a B.
+/// Replaces each I that is directly followed by its W with a B.
 Schedule merge_weight_gradients(Schedule schedule);
 
-/// What is wrong with the halves: a send without its receive, a receive without its send, one that
-/// stands there twice, or "".
+/// Describes the first violation: a half without its counterpart, or a duplicate half; "" if all
+/// match.
 std::string find_unmatched(const LoweredSchedule& lowered);
 
 }  // namespace weft::mesh

@@ -75,7 +75,7 @@ class Sweep {
     memory_of(node).hold(start, keeps ? times_.action_end[*used] : exchanged, stage.embedded_held);
   }
 
-  /// When the pass of that microbatch is over everywhere.
+  /// Returns the time at which the pass of that microbatch has ended on all actors.
   double end_on_all_actors(int node) const {
     const Action& action = graph_.action(node);
     double end = 0;
@@ -92,7 +92,7 @@ class Sweep {
       memory_of(one.producer).hold(one.made, one.end, bytes);
       memory_of(one.consumer).hold(one.start, times_.action_end[one.consumer], bytes);
     }
-    // Between stages of one actor a tensor is handed over where it lies.
+    // Stages of one actor pass a tensor in place.
     for (int node = 0; node < graph_.size(); ++node) {
       for (const ActionGraph::Need& need : graph_.needs(node)) {
         if (need.edge < 0 || graph_.actor(need.node) != graph_.actor(node)) continue;

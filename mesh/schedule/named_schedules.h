@@ -11,57 +11,57 @@
 
 namespace weft::mesh {
 
-/// Which stage lies on which of p actors.
+/// Placement of stages on p actors.
 enum class StagePlacement : std::uint8_t {
   kOnePerActor,  ///< Stage s on actor s.
   kLooped,       ///< Stage s on actor s mod p.
-  kVShaped,      ///< 0 .. p-1, then back p-1 .. 0: two stages on each actor.
+  /// Stages 0 .. p-1 on actors 0 .. p-1, then p .. 2p-1 in reverse: two stages per actor.
+  kVShaped,
 };
 
-/// The actor of each stage when every one of `actors` has `chunks` stages.
+/// Returns the actor of each stage if each of `actors` has `chunks` stages.
 std::vector<int> place_stages(StagePlacement placement, int actors, int chunks);
 
-/// What a named schedule is asked for. A value.
+/// Parameters of a named schedule. A value.
 struct ScheduleRequest {
   std::string name;
   int actors = 1;
   int microbatches = 1;
-  int chunks = 0;  ///< Stages on each actor; 0: what the schedule prefers.
-  /// interleaved-1f1b: microbatches that a chunk takes in a row; 0: about as many as there are
-  /// actors.
+  int chunks = 0;  ///< Stages per actor; 0: the schedule's default.
+  /// Consecutive microbatches of a chunk in interleaved-1f1b; 0: about the number of actors.
   int group = 0;
-  /// With vocabulary passes by with_vocabulary(); interlaced: of 1f1b only.
+  /// Vocabulary passes, added by with_vocabulary(); kInterlaced only with 1f1b.
   VocabularyMode vocabulary = VocabularyMode::kLast;
   VocabularyTimes vocabulary_times = {};
 };
 
-/// An entry of the list of schedules.
+/// Entry of the list of named schedules.
 struct NamedSchedule {
   std::string_view name;
   std::string_view summary;  ///< One line, without the name.
   StagePlacement placement = StagePlacement::kOnePerActor;
-  int chunks = 1;           ///< Stages on each actor unless asked otherwise.
-  bool any_chunks = false;  ///< Whether another number may be asked for.
+  int chunks = 1;           ///< Default number of stages per actor.
+  bool any_chunks = false;  ///< True if a request may set another number of stages per actor.
   Schedule (*make)(const ScheduleRequest&);
 };
 
-/// All of them, in the order to show them. A new one is a function in a file of its own and a line
-/// here.
+/// Returns all named schedules, in display order. A new one is a function in a file of its own and
+/// a line here.
 std::span<const NamedSchedule> named_schedules();
 std::vector<std::string> schedule_names();
-/// Those that by themselves put one stage on each actor.
+/// Returns the names of schedules whose default is one stage per actor.
 std::vector<std::string> one_stage_schedule_names();
-/// Throws Error(kInvalidArgument) naming the nearest one.
+/// Finds a named schedule. Throws Error(kInvalidArgument) that suggests the nearest name.
 const NamedSchedule& find_named_schedule(std::string_view name);
 
-/// Builds a named schedule. Backwards run in microbatch order on every stage, so gradients are
-/// summed in the same order under all of them. Throws Error(kInvalidArgument) for an unknown name
-/// (with the nearest), a count below 1, chunks or a vocabulary that the schedule cannot have.
+/// Builds a named schedule. Backwards run in microbatch order on every stage, so that all schedules
+/// sum gradients in the same order. Throws Error(kInvalidArgument) for an unknown name (with the
+/// nearest), a count below 1, or chunks or a vocabulary that the schedule does not support.
 Schedule make_schedule(const ScheduleRequest& request);
-/// The same by the number of all stages; must be a multiple of the schedule's chunks.
+/// Builds a named schedule for a total number of stages, which must be a multiple of its chunks.
 Schedule make_schedule(std::string_view name, int stages, int microbatches);
 
-/// Forwards only, in microbatch order, one stage per actor: validation.
+/// Returns a schedule for validation: forwards only, in microbatch order, one stage per actor.
 Schedule make_forward_schedule(int stages, int microbatches);
 
 }  // namespace weft::mesh

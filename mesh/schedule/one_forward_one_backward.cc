@@ -1,6 +1,5 @@
 // GPipe (Huang et al., 2019), 1F1B (Narayanan et al., 2021) and eager-1F1B (Zhuang et al., MLSys
-// 2023): one stage per actor, and what tells them apart is how many forwards come before the first
-// backward.
+// 2023): one stage per actor. They differ in the number of forwards before the first backward.
 #include <algorithm>
 
 #include "mesh/schedule/internal/generators.h"
@@ -8,8 +7,8 @@
 namespace weft::mesh {
 namespace {
 
-/// Forwards first, `warm_up` of them; then backward and forward in turn; then the backwards that
-/// are left.
+/// Returns one stage's actions: `warm_up` forwards, then backward and forward in turn, then the
+/// remaining backwards.
 std::vector<Action> one_stage(int stage, int microbatches, int warm_up) {
   std::vector<Action> actions;
   warm_up = std::min(warm_up, microbatches);

@@ -14,17 +14,17 @@
 namespace weft::mesh {
 namespace {
 
-// stages, actors, microbatches: beyond it a number is a slip of the pen
+// Exclusive limit of stages, actors and microbatches; larger numbers are taken for typing errors.
 constexpr int kMost = 1 << 20;
 
-/// A cell without the quotes that spreadsheets put around it.
+/// Returns a cell without the quotes that spreadsheets add.
 PlacedText unquoted(const PlacedText& cell) {
   const bool is_quoted =
       cell.text.size() >= 2 && cell.text.starts_with('"') && cell.text.ends_with('"');
   return is_quoted ? cell.sub(1, cell.text.size() - 2).trimmed() : cell;
 }
 
-/// A line without the commas at its end, by which spreadsheets make all lines equally long.
+/// Returns a line without trailing commas, which spreadsheets add to make lines equally long.
 PlacedText without_empty_cells(const PlacedText& line) {
   return line.sub(0, line.text.find_last_not_of(", \t") + 1);
 }
@@ -59,7 +59,7 @@ class Reader {
   }
 
  private:
-  /// An action before it is known what B means.
+  /// Action whose spelling (the meaning of B) is not determined yet.
   struct Word {
     PlacedText piece;
     int stage = 0;
@@ -208,7 +208,8 @@ class Reader {
   void finish() {
     const ActionSpelling spelling = spelling_ == ActionSpelling::kDetect ? detect() : spelling_;
     Schedule& schedule = result_.schedule;
-    std::vector<std::pair<int, PlacedText>> row_of_stage;  // actor, first place
+    // Actor and first occurrence of each stage.
+    std::vector<std::pair<int, PlacedText>> row_of_stage;
     for (const Word& one : words_) {
       const Action action{one.stage, kind_of(one, spelling), one.microbatch, one.joins_previous};
       schedule.actors[one.actor].push_back(action);
@@ -304,7 +305,7 @@ std::string write_schedule(const Schedule& schedule, const std::vector<StageEdge
       text += to_string(actions[i]);
       if (joins && !joined) text += ")OVERLAP_F_B";
     }
-    // A blank line would be no row.
+    // read_schedule() would skip a blank line.
     text += actions.empty() ? ",\n" : "\n";
   }
   return text;

@@ -12,7 +12,7 @@
 namespace weft::mesh {
 namespace {
 
-/// What the times of a step's tasks say of it.
+/// Derives the results of a simulation from the times of its tasks.
 class Reporter {
  public:
   Reporter(const ScheduleCosts& costs, const SimulationOptions& options, const ActionGraph& actions,
@@ -80,7 +80,8 @@ class Reporter {
     return result;
   }
 
-  /// The part of the idle time before a piece in which all that was missing was on its way.
+  /// Returns the part of the idle time before a piece during which only transfers in flight were
+  /// missing.
   double exposed(std::size_t piece, bool follows) const {
     const std::optional<TaskId> by = times_.held_up_by[piece];
     if (!by || by->value() < graph_.num_pieces()) return 0;
@@ -90,7 +91,7 @@ class Reporter {
     return std::max(0.0, start_[piece] - std::max(free_from, made));
   }
 
-  /// A blocking transfer stalls both actors for its whole duration.
+  /// Adds blocking transfers, which stall both actors for their whole duration.
   void add_standing(ScheduleSimulation& simulation) const {
     if (!options_.blocking) return;
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
@@ -101,8 +102,9 @@ class Reporter {
     }
   }
 
-  /// Sends are over, gradients reduced; then all meet, and take their optimizer steps. What the
-  /// schedule has of this was played.
+  /// Returns the end of the step: sends and reductions end, then all actors exchange, then they
+  /// take their optimizer steps. Reductions and steps that the schedule contains are already
+  /// simulated.
   double step_end(const ScheduleSimulation& simulation) const {
     const std::size_t actors = simulation.actors.size();
     std::vector<double> computed, sent(actors, 0), reduce(actors, 0), optimizer(actors, 0);
@@ -131,7 +133,8 @@ class Reporter {
     return all + costs_.exchange + last;
   }
 
-  /// When what the actor's REDUCE_GRADs have begun is over, and what its OPTs take, which need it.
+  /// Returns the end of the actor's scheduled reductions, and the duration of its OPTs, which
+  /// follow.
   std::pair<double, double> reductions(int actor) const {
     double over = 0, optimizer = 0;
     for (int action = actions_.first(actor);
@@ -192,11 +195,11 @@ class Reporter {
   const SimulationOptions& options_;
   const ActionGraph& actions_;
   const StepGraph& graph_;
-  const std::vector<double>&start_, &end_;  ///< By node.
+  const std::vector<double>&start_, &end_;  ///< Times by node.
   const TaskTimes& times_;
 };
 
-/// An R that the schedule has is not also in the stage's backward.
+/// Returns the costs with `recomputes` cleared for stages whose R is in the schedule.
 ScheduleCosts fit(const Schedule& schedule, const ScheduleCosts& costs) {
   ScheduleCosts result = costs;
   for (const std::vector<Action>& actions : schedule.actors) {
@@ -247,7 +250,7 @@ ScheduleSimulation simulate(const Schedule& schedule, const ScheduleCosts& given
                 schedule.name, options.credits,
                 given.pair_time > 0 ? " and compounds that run as one" : "");
   };
-  // The one order of everything exists only where everything can finish.
+  // The global order exists only if all actions can finish.
   if (options.blocking && std::ssize(actions.order()) < actions.size()) fail();
   const ScheduleCosts costs = fit(schedule, given);
   const StepGraph graph(costs, options, schedule, actions);

@@ -10,7 +10,7 @@ namespace weft::mesh {
 
 struct SimulatedAction {
   Action action;
-  double start = 0;  ///< It may be held up on its way to the end.
+  double start = 0;  ///< The action may wait between `start` and `end`.
   double end = 0;
 };
 
@@ -26,38 +26,39 @@ struct SimulatedTransfer {
 
 struct SimulatedActor {
   std::vector<SimulatedAction> actions;
-  double work = 0;     ///< Time in actions.
-  double start = 0;    ///< Of the first one.
-  double end = 0;      ///< Of the last one.
-  double exposed = 0;  ///< Time in which it stood still only because a transfer was not there yet.
-  /// Most memory held: activations, tensors that wait to be sent, that arrive or wait to be used.
+  double work = 0;     ///< Time spent in actions.
+  double start = 0;    ///< Start of the first action.
+  double end = 0;      ///< End of the last action.
+  double exposed = 0;  ///< Idle time caused only by transfers in flight.
+  /// Peak memory: activations, tensors to be sent, and received tensors until their use ends.
   double peak = 0;
   std::vector<MemoryLevel> memory;
 };
 
-/// What one step costs under a schedule. A value.
+/// Simulated times and memory of one step. A value.
 struct ScheduleSimulation {
-  double makespan = 0;         ///< Until the last action is over.
+  double makespan = 0;         ///< End of the last action.
   double makespan_bubble = 0;  ///< Makespan minus the work of the busiest actor.
-  /// Most idle time between an actor's first start and last end: what counts when the next step may
-  /// begin staggered.
+  /// Largest idle time of an actor between its first start and last end. Relevant if the next step
+  /// may begin staggered.
   double span_bubble = 0;
-  double exposed = 0;   ///< Mean over actors.
-  double mean_end = 0;  ///< Of all actions: how early the work gets done.
+  double exposed = 0;   ///< SimulatedActor::exposed, mean over actors.
+  double mean_end = 0;  ///< Mean end of all actions: a measure of how early work is done.
   std::vector<SimulatedActor> actors;
   std::vector<SimulatedTransfer> transfers;
-  /// Until a run's step is over: its sends, reductions, REDUCE_GRAD and OPT of the stages where the
-  /// schedule lacks them, and the exchange between these.
+  /// End of the step in a run: includes sends, reductions, the final exchange, and REDUCE_GRAD and
+  /// OPT of stages that lack them in the schedule.
   double step = 0;
 
-  /// One step of the longest chain: an action, or the transfer that brought what it waited for.
+  /// Element of the critical path: an action, or the transfer that it waited for.
   struct PathStep {
-    int actor = 0;  ///< Of the action, or where the transfer arrives.
-    int index = 0;  ///< Into the actor's actions, or into transfers.
+    int actor = 0;  ///< Actor of the action, or receiving actor of the transfer.
+    int index = 0;  ///< Index into the actor's actions, or into `transfers`.
     bool transfer = false;
     friend bool operator==(const PathStep&, const PathStep&) = default;
   };
-  /// In time order, from a start at 0 to the last end. What moves for vocabulary passes is a gap.
+  /// Critical path in time order, from a start at 0 to the last end. Transfers of vocabulary passes
+  /// appear as gaps.
   std::vector<PathStep> critical_path;
 
   double bubble_rate() const { return makespan > 0 ? makespan_bubble / makespan : 0; }
@@ -65,24 +66,25 @@ struct ScheduleSimulation {
 };
 
 struct SimulationOptions {
-  /// Receives of one edge and direction that are posted ahead: a transfer may start only when the
-  /// action that uses the one that many before it is over. Its sender keeps the tensor and goes on.
-  /// 0: any number.
+  /// Receives of one edge and direction that are posted ahead: transfer n may start only after the
+  /// action that uses transfer n - credits ends. Meanwhile the sender keeps the tensor and
+  /// continues. 0: unlimited.
   int credits = 0;
-  bool details = true;  ///< False: no actions, transfers, memory levels and path, only numbers.
-  /// As Lowering::kSafe runs it: every transfer is one element of one order of everything, which
-  /// does not depend on times, and both its actors stand still there until it is over. Credits do
-  /// not matter then.
+  bool details = true;  ///< False: omits actions, transfers, memory levels and the path.
+  /// Simulates Lowering::kSafe: all actions and transfers have one global order, which does not
+  /// depend on durations, and both actors block during a transfer. Ignores `credits`.
   bool blocking = false;
 };
 
-/// Plays one step. Every actor runs its actions in order, each as soon as what it needs is there,
-/// as far as it needs nothing more; transfers start when the tensor exists, one after the other per
-/// edge and direction, beside the computation. So does what a REDUCE_GRAD begins, one after the
-/// other per actor, and nobody waits for it before the end of the step; it meets no transfers
-/// between actors. Where transfers block, the actor stands still in it. Pure; linear in the number
-/// of actions and transfers (times a logarithm where interfaces are shared). Throws
-/// Error(kInvalidArgument) if costs and schedule do not fit together or the schedule cannot finish.
+/// Simulates one step. Every actor runs its actions in order, and each action blocks only where it
+/// needs a missing tensor. Transfers start when the tensor exists, in sequence per edge and
+/// direction, and overlap computation. A REDUCE_GRAD starts a reduction that overlaps computation
+/// and does not compete with transfers between actors; an actor's reductions run in sequence, and
+/// the end of the step waits for them.
+///
+/// Pure. Linear in the number of actions and transfers (times a logarithm if interfaces are
+/// shared). Throws Error(kInvalidArgument) if costs and schedule do not match, or if the schedule
+/// cannot finish.
 ScheduleSimulation simulate(const Schedule& schedule, const ScheduleCosts& costs,
                             const SimulationOptions& options = {});
 

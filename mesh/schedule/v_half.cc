@@ -1,7 +1,8 @@
 // V-Half and V-Min (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024, sections 3
-// and 4): one microbatch's pattern on the V of stages, repeated every six ticks, chosen so that the
-// two stages of every actor together hold their activations equally long. That gives a half and a
-// third of 1F1B's memory. Then ramp-up and ramp-down are squeezed as far as that memory allows.
+// and 4). One microbatch's pattern on a V of stages repeats every six ticks. It is chosen so that
+// the two stages of every actor together hold their activations for equally long. That takes a half
+// and a third of 1F1B's memory. Then ramp-up and ramp-down are compressed as far as that memory
+// allows.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -12,11 +13,12 @@
 namespace weft::mesh {
 namespace {
 
-// Kinds of an actor's tasks, in the order in which one microbatch meets them. Each takes one tick.
+// Kinds of an actor's tasks, in the order of one microbatch. Each takes one tick.
 enum Task : std::size_t { kF0, kF1, kI1, kI0, kTasks };
 constexpr int kPeriod = 6;
 
-/// When one microbatch's four tasks start on an actor; the next microbatch follows six ticks later.
+/// Ticks at which one microbatch's four tasks start on an actor. The next microbatch follows six
+/// ticks later.
 using Pattern = std::array<int, kTasks>;
 
 Pattern v_half_pattern(int actor, int p) {
@@ -29,10 +31,11 @@ Pattern v_min_pattern(int actor, int p) {
   return {actor, 2 * p - actor - 1, 2 * p + shift + actor, 4 * p + shift - actor - 1};
 }
 
-/// The ticks at which an actor's tasks start, by kind and microbatch; ascending in the microbatch.
+/// Ticks at which an actor's tasks start, by kind and microbatch; ascending in the microbatch.
 struct Timetable {
   std::array<std::vector<int>, kTasks> tasks;
-  /// Of weight gradients: the k-th belongs to the k-th input gradient in time, of either chunk.
+  /// Ticks of weight gradients. The k-th belongs to the k-th input gradient in time, of either
+  /// chunk.
   std::vector<int> weights;
 
   int last() const {
@@ -42,7 +45,7 @@ struct Timetable {
   }
 };
 
-/// What an actor does at each tick: a kind of Task, kWeight or kIdle.
+/// Codes of a tick in a line besides the kinds of Task.
 constexpr int kIdle = -1;
 constexpr int kWeight = kTasks;
 
@@ -55,7 +58,7 @@ std::vector<int> ticks_of(const Timetable& table) {
   return line;
 }
 
-/// Puts a weight gradient in every free tick that has one waiting, and the rest behind the last
+/// Places a weight gradient in every free tick when one is pending, and the rest after the last
 /// task.
 void fill_weights(Timetable& table) {
   table.weights.clear();
@@ -73,8 +76,8 @@ void fill_weights(Timetable& table) {
   for (; waiting > 0; --waiting) table.weights.push_back(tick++);
 }
 
-/// Most activations held at once, of either chunk, from F to W. `weights_float`: a weight gradient
-/// runs in every tick that is free; otherwise they stand in the line.
+/// Returns the most activations held at once, of both chunks, from F to W. `weights_float`: a
+/// weight gradient runs in every free tick; otherwise weight gradients are in `line`.
 int peak_memory(const std::vector<int>& line, bool weights_float) {
   int held = 0, peak = 0, waiting = 0;
   for (const int task : line) {
@@ -89,7 +92,7 @@ int peak_memory(const std::vector<int>& line, bool weights_float) {
   return peak;
 }
 
-/// One task of one actor for one microbatch; kWeight stands for the microbatch-th weight gradient.
+/// Task of an actor for a microbatch; for kWeight, `index` is the number of the weight gradient.
 struct Place {
   int tick = 0;
   int actor = 0;
@@ -98,15 +101,16 @@ struct Place {
   friend auto operator<=>(const Place&, const Place&) = default;
 };
 
-/// Tells the phases of a pipeline apart, from its places in the order of time.
+/// Detects the phases of a pipeline from its tasks in order of time.
 class PhaseTracker {
  public:
   enum class Phase { kRampUp, kSteady, kRampDown };
 
   explicit PhaseTracker(int microbatches) : microbatches_(microbatches) {}
 
-  /// The first actor's last task of a microbatch ends ramp-up; an actor's last forward ends the
-  /// steady middle, which there is none of where the first actor has begun all forwards before.
+  /// Returns the phase of a task. The first actor's last task of a microbatch ends ramp-up. An
+  /// actor's last forward ends the steady phase, which is empty if the first actor has started all
+  /// forwards before.
   Phase phase_of(const Place& place) {
     const bool last_forward = place.task == kF0 && place.index == microbatches_ - 1;
     if (phase_ == Phase::kRampUp && place.actor == 0 && place.task == kI0)
@@ -137,8 +141,8 @@ class VPipeline {
     }
   }
 
-  /// Ramp-up and ramp-down squeezed with the weight gradients in place, then ramp-down once more
-  /// with them set aside, as they may then move behind what others wait for.
+  /// Compresses ramp-up and ramp-down with the weight gradients in place. Then compresses ramp-down
+  /// again without them, as weight gradients may then move behind tasks that others wait for.
   void squeeze() {
     for (Timetable& table : tables_) fill_weights(table);
     move_early(true);
@@ -149,8 +153,7 @@ class VPipeline {
     compact();
   }
 
-  /// The actor's tasks in order. Weight gradients fill the free ticks anew: those of the V's way
-  /// back first.
+  /// Returns the actor's actions in order. Reassigns weight gradients to free ticks, chunk 1 first.
   std::vector<Action> actions(int actor) const {
     const int stages[] = {actor, 2 * static_cast<int>(tables_.size()) - 1 - actor};
     Timetable table = tables_[actor];
@@ -207,7 +210,7 @@ class VPipeline {
     return (task == kWeight ? table.weights : table.tasks[task])[index];
   }
 
-  /// The last tick of what a task needs, or -1. `inputs`: per actor the ticks of its input
+  /// Returns the last tick of a task's dependencies, or -1. `inputs`: ticks of each actor's input
   /// gradients so far, ascending.
   int needed(const Place& place, const std::vector<std::vector<int>>& inputs) {
     int last = -1;
@@ -228,8 +231,8 @@ class VPipeline {
     return last;
   }
 
-  /// Moves every task of ramp-up (only if weights stand in place) and ramp-down to the first free
-  /// tick that its needs and the memory of its actor allow. The steady middle stays.
+  /// Moves every task of ramp-down, and of ramp-up if `weights_in_place`, to the first free tick
+  /// that its dependencies and the actor's memory allow. The steady phase does not change.
   void move_early(bool weights_in_place) {
     std::vector<std::vector<int>> lines;
     int limit = 0;
@@ -264,7 +267,7 @@ class VPipeline {
     }
   }
 
-  /// Every task as early as the order on its actor and its needs allow.
+  /// Moves every task as early as its dependencies and the order on its actor allow.
   void compact() {
     std::vector<int> free_from(tables_.size(), 0);
     std::vector<std::vector<int>> inputs(tables_.size());

@@ -15,7 +15,7 @@ void check_placement(const Schedule& schedule) {
   }
   for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
     for (const Action& action : schedule.actors[actor]) {
-      // the graph of actions says so
+      // ActionGraph reports stages out of range.
       if (action.stage < 0 || action.stage >= schedule.stages) continue;
       if (schedule.actor_of_stage[action.stage] != static_cast<int>(actor)) {
         throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} belongs to actor {}",
@@ -55,7 +55,7 @@ void check_counts(const Schedule& schedule, const ActionGraph& graph, bool train
   }
 }
 
-/// Where every actor that cannot go on stands.
+/// Describes the position of every actor that cannot continue.
 std::string stuck_actors(const Schedule& schedule, const ActionGraph& graph) {
   std::vector<bool> runs(graph.size(), false);
   for (const int node : graph.order()) runs[node] = true;

@@ -18,7 +18,7 @@ constexpr VocabularyMode kModes[] = {VocabularyMode::kLast, VocabularyMode::kVoc
 constexpr ActionKind kPasses[] = {ActionKind::kVocabularyScores, ActionKind::kVocabularyGrads,
                                   ActionKind::kInputForward, ActionKind::kInputBackward};
 
-/// How often each actor has each pass, and of which microbatches.
+/// Passes and microbatches that each actor has.
 class Passes {
  public:
   explicit Passes(const Schedule& schedule) : schedule_(schedule) {
@@ -31,7 +31,7 @@ class Passes {
         std::vector<bool>& seen = row.seen[index_of(action.kind)];
         seen.resize(microbatches, false);
         const std::size_t microbatch = action.microbatch;
-        if (microbatch >= microbatches) continue;  // the graph of actions says so
+        if (microbatch >= microbatches) continue;  // ActionGraph reports microbatches out of range.
         seen[microbatch] = true;
         any_[index_of(action.kind)] = true;
       }
@@ -76,7 +76,7 @@ class Passes {
   std::array<bool, std::size(kPasses)> any_ = {};
 };
 
-/// T that stands before the S of its microbatch, on one actor.
+/// Throws if an actor's T precedes the S of its microbatch.
 void check_scores_come_first(const Schedule& schedule) {
   for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
     std::vector<bool> scored(schedule.microbatches, false);
@@ -111,7 +111,7 @@ void check_barriers(const Schedule& schedule, bool has_scores) {
   }
 }
 
-/// Whether every T directly follows an S.
+/// Returns whether every T directly follows the S of its microbatch.
 bool is_interlaced(const Schedule& schedule) {
   for (const std::vector<Action>& actions : schedule.actors) {
     Action before;

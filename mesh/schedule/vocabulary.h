@@ -9,80 +9,79 @@
 
 namespace weft::mesh {
 
-/// Where the output layer's product with the vocabulary and the input layer's table are computed
-/// (Vocabulary Parallelism, arXiv 2411.05288).
+/// Placement of the output layer and the input embedding (Vocabulary Parallelism, arXiv
+/// 2411.05288).
 enum class VocabularyMode : std::uint8_t {
-  kLast,    ///< "last": the model's first and last stage have them, as any other layer.
-  kVocab1,  ///< "vocab-1": over all actors. T gives both gradients: two barriers.
-  /// "vocab-2": over all actors. S also prepares the input gradient, and T is only the weight
-  /// gradient, for which nobody waits: one barrier.
+  kLast,    ///< "last": on the first and the last stage, like other layers.
+  kVocab1,  ///< "vocab-1": split over all actors. T computes both gradients: two barriers.
+  /// "vocab-2": split over all actors. S also prepares the input gradient, and T computes only the
+  /// weight gradient, for which no action waits: one barrier.
   kVocab2,
-  /// "interlaced": over all actors at the same time, T right behind S, as with a vocabulary that is
-  /// tensor-parallel. Two barriers.
+  /// "interlaced": split over all actors, which compute at the same time, T right after S, as with
+  /// tensor parallelism. Two barriers.
   kInterlaced,
 };
 
 std::string_view to_string(VocabularyMode mode);
-/// In the order of the enumeration.
+/// Returns all modes, in the order of the enumeration.
 std::span<const VocabularyMode> vocabulary_modes();
-/// Schedule::vocabulary_barriers: 0, 2, 1, 2.
+/// Returns the number of barriers (Schedule::vocabulary_barriers) of a mode: 0, 2, 1, 2.
 int vocabulary_barriers(VocabularyMode mode);
 
-/// Times by which the order of passes is chosen, in any unit. Of forward and gradients: all stages
-/// of one actor together, for one microbatch.
+/// Durations that decide the order of passes, in any unit. Forward and gradients: all stages of one
+/// actor together, for one microbatch.
 struct VocabularyTimes {
   double forward = 1;
   double input_grad = 1;
   double weight_grad = 1;
-  double scores = 0.1;             ///< S
-  double grads = 0.1;              ///< T
-  double input = 0.02;             ///< IF, and IB
-  double transfer = 0;             ///< From stage to stage.
-  double vocabulary_transfer = 0;  ///< From a stage to all actors, or back.
-  /// Passes are put in order as if transfers took at least so long: that bears links that need as
-  /// much, and is within a percent of the best on links that need none.
+  double scores = 0.1;             ///< Time of S.
+  double grads = 0.1;              ///< Time of T.
+  double input = 0.02;             ///< Time of IF or IB.
+  double transfer = 0;             ///< Transfer between stages.
+  double vocabulary_transfer = 0;  ///< Transfer from a stage to all actors, or back.
+  /// Lower bound of transfer times when passes are ordered. The order then tolerates links with
+  /// such times, and is within a percent of the best on faster links.
   double least_transfer = 0.25;
 
-  /// What an actor computes for one microbatch, but for the input layer.
+  /// Returns an actor's computing time per microbatch, without the input layer.
   double interval() const { return forward + input_grad + weight_grad + scores + grads; }
-  /// How long an action takes on an actor that has `stages` stages, times `stages`: its forward
-  /// takes what is said of all of them.
+  /// Returns `stages` times the duration of an action on an actor with `stages` stages, because
+  /// `forward` and the gradients count all of them.
   double of(ActionKind kind, double stages) const;
-  /// What passes between two actions on different actors.
+  /// Returns the transfer time between two actions on different actors.
   double between(ActionKind from, ActionKind to) const {
     return is_vocabulary_pass(from) || is_vocabulary_pass(to) ? vocabulary_transfer : transfer;
   }
 };
 
-/// The same schedule, a chain of stages, with S, T, IF and IB on every actor, named by its lowest
-/// stage. Of a schedule without backwards: with IF and S alone.
+/// Adds S, T, IF and IB to every actor of a schedule for a chain of stages; they carry the number
+/// of its lowest stage. A schedule without backwards gets IF and S only.
 ///
-/// First all forwards are moved ahead, so that every stage has as many more microbatches under way
-/// as there are barriers: each barrier takes one interval, in which an actor computes one
-/// microbatch, between the last stage's F and its backward. Then the passes are put in by list
-/// scheduling, in time as `times` tell it:
+/// First moves forwards ahead, so that every stage has one more microbatch in flight per barrier:
+/// each barrier takes one interval (the time in which an actor computes one microbatch) between the
+/// last stage's F and its backward. Then adds passes by list scheduling with the durations of
+/// `times`:
 ///   IF  as soon as stage 0 begins the forward two microbatches before
-///   S   as soon as the last stage's F is over and the actor is free
-///   T   before the next S of its actor, which so holds the scores of one microbatch; earlier while
-///       the actor would stand still for as long as it takes
-///   IB  once stage 0's input gradient has been there for an interval, or the actor is idle
-/// With `1f1b` on p actors the actor r has at most p - r + 1 (vocab-2) or p - r + 2 (vocab-1)
-/// microbatches under way.
+///   S   as soon as the last stage's F has ended and the actor is free
+///   T   before the next S of its actor, so that an actor holds the scores of one microbatch;
+///       earlier if the actor would otherwise be idle for T's duration
+///   IB  one interval after stage 0's input gradient, or when the actor is idle
+/// With `1f1b` on p actors, actor r has at most p - r + 1 (vocab-2) or p - r + 2 (vocab-1)
+/// microbatches in flight.
 ///
-/// Throws Error(kInvalidArgument) for a schedule of one actor, one that has such passes or cannot
-/// finish, and for kInterlaced, which is a schedule of its own: see ScheduleRequest. Mode kLast
-/// gives the schedule back as it is.
+/// Throws Error(kInvalidArgument) for a schedule with one actor, with vocabulary passes, or that
+/// cannot finish, and for kInterlaced, which is a separate schedule (see ScheduleRequest). Returns
+/// the schedule unchanged for kLast.
 Schedule with_vocabulary(Schedule schedule, VocabularyMode mode, const VocabularyTimes& times = {});
 
-/// The part of check_complete() that concerns S, T, IF and IB: all actors or none have them, once
-/// for each microbatch, named by one stage of the actor; at least two actors; T with S and IB with
-/// IF (in training; else neither); and barriers if and only if there are S and T. Throws
-/// Error(kInvalidArgument).
+/// Checks S, T, IF and IB for check_complete(). All actors or none have them, once per microbatch,
+/// with the number of one of the actor's stages. There are at least two actors. In training T goes
+/// with S and IB with IF; otherwise neither exists. Barriers exist if and only if S and T do.
+/// Throws Error(kInvalidArgument).
 void check_vocabulary_passes(const Schedule& schedule, bool training = true);
 
-/// Throws Error(kInvalidArgument) unless a schedule that validate() accepts has just the passes and
-/// the barriers of `mode`. Interlaced passes are told from those of vocab-1 by their order: T
-/// directly behind S.
+/// Throws Error(kInvalidArgument) unless a valid schedule has exactly the passes and barriers of
+/// `mode`. Interlaced passes differ from vocab-1 in that T directly follows S.
 void require_vocabulary(const Schedule& schedule, VocabularyMode mode, bool training = true);
 
 }  // namespace weft::mesh

@@ -1,6 +1,6 @@
-// Vocabulary passes put into a schedule by list scheduling (Yeung et al., "Balancing Pipeline
-// Parallelism with Vocabulary Parallelism", 2024, sections 4 and 5, which have a rule for each
-// schedule instead).
+// Adds vocabulary passes to a schedule by list scheduling. (Yeung et al., "Balancing Pipeline
+// Parallelism with Vocabulary Parallelism", 2024, sections 4 and 5, have a rule for each schedule
+// instead.)
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -20,8 +20,8 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-/// Every stage's forward j stands where j - `ahead` stood; those that had no place before stand in
-/// front of the first one. What stood behind what it needs still does.
+/// Moves every stage's forward j to the place of forward j - `ahead`; forwards 0 to `ahead` stand
+/// at the place of forward 0. Dependencies stay satisfied.
 ///
 ///   F0 F1 B0 F2 B1 B2   ahead 1:   F0 F1 F2 B0 B1 B2
 Schedule with_forwards_ahead(Schedule schedule, int ahead) {
@@ -49,7 +49,7 @@ Schedule with_forwards_ahead(Schedule schedule, int ahead) {
   return schedule;
 }
 
-/// Plays the schedule in time, and lets every actor that is free run a pass or its next action.
+/// Simulates the schedule. Each actor that is free runs a pass or its next action.
 class PassScheduler {
  public:
   PassScheduler(const Schedule& base, VocabularyMode mode, const VocabularyTimes& times)
@@ -100,18 +100,20 @@ class PassScheduler {
   }
 
  private:
-  /// Of a microbatch's passes on all actors: how many are left, and when the last one ends.
+  /// Number of a microbatch's passes that have not run yet, over all actors, and the end of the
+  /// last one.
   struct Progress {
     std::size_t left = 0;
     double end = 0;
   };
   using Exchange = std::vector<Progress>;
   struct Actor {
-    int next = 0;  ///< Node of the base.
-    int name = 0;  ///< The stage that names its passes.
+    int next = 0;  ///< Next node of the base schedule.
+    int name = 0;  ///< Stage whose number its passes carry.
     double free_at = 0;
     bool idle = true;
-    int inputs = 0, scores = 0, grads = 0, input_grads = 0;  ///< Begun, in microbatch order.
+    /// Passes started, in microbatch order.
+    int inputs = 0, scores = 0, grads = 0, input_grads = 0;
     std::optional<ActionKind> last;
   };
 
@@ -126,7 +128,7 @@ class PassScheduler {
 
   double duration(ActionKind kind) const { return times_.of(kind, chunks_) / chunks_; }
 
-  // When things are there; kUnknown as long as that cannot be told.
+  // Arrival times; kUnknown until they are determined.
 
   double arrival(const Exchange& exchange, int microbatch) const {
     const Progress& all = exchange[microbatch];
@@ -146,7 +148,7 @@ class PassScheduler {
       ready = std::max(ready, end_[need.node] + (moves ? transfer_ : 0));
     }
     const Action& action = graph_.action(node);
-    // What follows the gradients of a stage follows those of the passes that it names.
+    // REDUCE_GRAD and OPT also follow the gradients of the vocabulary passes.
     if (!has_microbatch(action.kind) && action.stage == own.name &&
         (own.grads < microbatches() || own.input_grads < microbatches()))
       return kUnknown;
@@ -157,7 +159,7 @@ class PassScheduler {
           ready, arrival(result_.vocabulary_barriers == 1 ? scores_ : grads_, action.microbatch));
     return ready;
   }
-  /// Whether the input pass is due: it runs two microbatches ahead.
+  /// Returns whether IF is due: it runs two microbatches ahead.
   bool input_due(int microbatch, double time) const {
     constexpr int kAhead = 2;
     if (microbatch < kAhead) return true;
@@ -165,12 +167,12 @@ class PassScheduler {
     return end - duration(ActionKind::kForward) <= time + kSlack;
   }
 
-  /// What an actor that is free runs now. Absent: nothing.
+  /// Returns the action that a free actor runs now, if any.
   std::optional<Action> choose(std::size_t actor, double time) {
     const Actor& own = actors_[actor];
     const bool base_left = own.next < graph_.first(actor + 1);
     const double base_at = base_left ? base_ready(own, own.next) : kUnknown;
-    // A compound stays together where it can.
+    // Keep compounds together if possible.
     if (base_left && base_at <= time + kSlack && graph_.action(own.next).joins_previous &&
         own.last && !is_vocabulary_pass(*own.last)) {
       return graph_.action(own.next);
@@ -203,7 +205,7 @@ class PassScheduler {
     return std::nullopt;
   }
 
-  /// Nothing else can be done before `until`.
+  /// Returns a pass that fits into the idle time until `until`, if any.
   std::optional<Action> pass_in_gap(const Actor& own, double time, double until) const {
     if (own.grads < own.scores && arrival(scores_, own.grads) <= time + kSlack &&
         time + times_.grads <= until + kSlack) {
@@ -226,7 +228,7 @@ class PassScheduler {
     const double end = time + duration(action->kind);
     own.free_at = end;
     Action placed = *action;
-    // What was put between the members of a compound parts them.
+    // A pass between the members of a compound splits it.
     placed.joins_previous = placed.joins_previous && own.last && !is_vocabulary_pass(*own.last);
     result_.actors[actor].push_back(placed);
     own.last = action->kind;
@@ -238,8 +240,8 @@ class PassScheduler {
       default: end_[own.next++] = end; break;
     }
     wake(end, actor);
-    // Whoever waits for it looks when it is over, when it has arrived, and when it has been there
-    // for an interval; and for stage 0's forward when it begins.
+    // Wake idle actors when the action ends, when its result has arrived, and one interval later;
+    // and when stage 0's forward begins.
     for (const double later : {0.0, transfer_, vocabulary_transfer_, times_.interval()})
       wake(end + later, actors_.size());
     if (action->kind == ActionKind::kForward && action->stage == 0) wake(time, actors_.size());
@@ -251,7 +253,7 @@ class PassScheduler {
     all.end = std::max(all.end, end);
   }
 
-  /// `actor`: all that are idle, if it is the number of actors.
+  /// Schedules a wake-up of an actor, or of all idle actors if `actor` is the number of actors.
   void wake(double time, std::size_t actor) { wakes_.push({time, actor}); }
 
   static constexpr double kSlack = 1e-9;
@@ -261,12 +263,12 @@ class PassScheduler {
   ActionGraph graph_;
   const VocabularyTimes times_;
   const double transfer_, vocabulary_transfer_;
-  const double chunks_;  ///< Stages of an actor.
+  const double chunks_;  ///< Stages per actor.
   Schedule result_;
   bool training_ = false;
-  std::vector<double> end_;  ///< By node.
+  std::vector<double> end_;  ///< End of each action, by node.
   std::vector<Actor> actors_;
-  Exchange scores_, grads_, inputs_;  ///< By microbatch.
+  Exchange scores_, grads_, inputs_;  ///< Progress by microbatch.
   using Wake = std::pair<double, std::size_t>;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
 };

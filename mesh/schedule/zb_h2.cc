@@ -1,14 +1,14 @@
-// ZB-H2 (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024): memory for 2p - 1 microbatches
-// on every actor buys a step whose only bubble is the staggered start.
+// ZB-H2 (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024): with memory for 2p - 1
+// microbatches on every actor, the only bubble of a step is the staggered start.
 #include <algorithm>
 
 #include "mesh/schedule/internal/generators.h"
 
 namespace weft::mesh {
 
-/// Every action takes one tick. In each tick an actor does the first of these that it can: an input
-/// gradient that is ready; a forward that is ready, if fewer than 2p - 1 microbatches wait for
-/// their W; the oldest W.
+/// Simulates ticks; every action takes one. In each tick an actor runs the first of these that it
+/// can: a ready input gradient; a ready forward, if fewer than 2p - 1 microbatches wait for their
+/// W; the oldest W.
 Schedule make_zb_h2(const ScheduleRequest& request) {
   Schedule schedule = empty_schedule(request, StagePlacement::kOnePerActor);
   const int p = request.actors, m = request.microbatches, limit = 2 * p - 1;
@@ -18,7 +18,7 @@ Schedule make_zb_h2(const ScheduleRequest& request) {
   std::vector<Progress> now(p);
   for (bool busy = true; busy;) {
     busy = false;
-    // what the neighbours had finished when the tick began
+    // Progress of the neighbours at the start of the tick.
     const std::vector<Progress> before = now;
     for (int actor = 0; actor < p; ++actor) {
       const std::size_t a = actor;

@@ -1,6 +1,6 @@
-// ZB-V (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024): two stages per actor,
-// the second half of the model comes back the way the first went, so the last actor starts
-// backwards early and all actors hold the same memory.
+// ZB-V (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024): two stages per actor.
+// The second half of the model is placed in reverse, so that the last actor starts backwards early
+// and all actors hold the same memory.
 #include <algorithm>
 
 #include "mesh/schedule/internal/generators.h"
@@ -8,7 +8,7 @@
 namespace weft::mesh {
 namespace {
 
-/// Writes the actions of one actor; each chunk and kind takes its microbatches in order.
+/// Builder of one actor's actions. Each chunk and kind runs its microbatches in order.
 class VActor {
  public:
   VActor(std::vector<Action>& actions, int actor, int actors)
@@ -33,8 +33,7 @@ class VActor {
 }  // namespace
 
 Schedule make_zb_v(const ScheduleRequest& request) {
-  // The pattern needs 2p - 1 microbatches to unfold; with fewer, those that are too many are taken
-  // out of it.
+  // The pattern needs 2p - 1 microbatches; surplus microbatches are removed afterwards.
   ScheduleRequest enough = request;
   enough.microbatches = std::max(request.microbatches, 2 * request.actors - 1);
   Schedule schedule = empty_schedule(enough, StagePlacement::kVShaped);

@@ -4,8 +4,7 @@
 
 namespace weft::mesh {
 
-// One function per name. They get a request whose counts are at least 1 and whose chunks are filled
-// in.
+// Generators, one per name. The counts of a request are at least 1 and its `chunks` is set.
 
 Schedule make_gpipe(const ScheduleRequest& request);
 Schedule make_1f1b(const ScheduleRequest& request);
@@ -19,17 +18,17 @@ Schedule make_v_half(const ScheduleRequest& request);
 Schedule make_v_min(const ScheduleRequest& request);
 Schedule make_dualpipe_v(const ScheduleRequest& request);
 
-/// 1F1B with an interlaced vocabulary.
+/// Returns 1F1B with an interlaced vocabulary.
 Schedule make_interlaced(const ScheduleRequest& request);
 
-/// Throws Error(kInvalidArgument): a vocabulary is split over at least two actors.
+/// Throws Error(kInvalidArgument), because a vocabulary is split over at least two actors.
 [[noreturn]] void refuse_one_actor(std::string_view schedule);
 
-/// Stages placed, no actions yet.
+/// Returns a schedule with stages placed and no actions.
 Schedule empty_schedule(const ScheduleRequest& request, StagePlacement placement);
 
-/// The schedule of the first `microbatches` alone. What is left of a valid schedule is valid: every
-/// action keeps what it needs.
+/// Removes all microbatches from `microbatches` on. A valid schedule stays valid, as no action
+/// loses a dependency.
 Schedule without_late_microbatches(Schedule schedule, int microbatches);
 
 }  // namespace weft::mesh

@@ -7,7 +7,7 @@
 
 namespace weft::mesh {
 
-/// When everything ran, as far as memory is concerned. Actions by node of the graph.
+/// Times of actions and transfers that determine memory. Actions are indexed by node of the graph.
 struct MemoryTimes {
   struct Transfer {
     int edge = 0;
@@ -21,9 +21,9 @@ struct MemoryTimes {
   std::vector<Transfer> transfers;
 };
 
-/// Sweeps every actor: activations from F to the gradients, a sent tensor from its making to its
-/// arrival, a received one from the start of its transfer to the end of its use. Sets each actor's
-/// peak, and its levels if `levels`.
+/// Computes each actor's peak memory, and its levels over time if `levels`. Counts activations from
+/// F to the gradients, a sent tensor from its computation to its arrival, and a received tensor
+/// from the start of its transfer to the end of its use.
 void record_memory(const ScheduleCosts& costs, const ActionGraph& graph, const MemoryTimes& times,
                    bool levels, ScheduleSimulation& simulation);
 

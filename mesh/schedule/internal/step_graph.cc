@@ -9,12 +9,12 @@
 namespace weft::mesh {
 namespace {
 
-/// Made at an end and needed at a beginning.
+/// Returns whether a tensor is computed at the end and needed at the beginning of actions.
 bool is_whole(const TensorTiming& when) {
   return when.made == 1 && when.made_weights == 1 && when.needed == 0 && when.needed_weights == 0;
 }
 
-/// Of what moves between actors when a vocabulary pass is at one end of a need.
+/// Returns the transfer time between actors for a dependency with a vocabulary pass on either side.
 double vocabulary_seconds(const ActionGraph& actions, int user, int maker,
                           const ScheduleCosts& costs) {
   const ActionKind made_by = actions.action(maker).kind, used_by = actions.action(user).kind;
@@ -26,7 +26,7 @@ double vocabulary_seconds(const ActionGraph& actions, int user, int maker,
     default: break;
   }
   switch (made_by) {
-    // With one barrier the gradient follows the exchange at once.
+    // With one barrier, the gradient directly follows the exchange.
     case ActionKind::kVocabularyScores: return costs.vocabulary_exchange + costs.vocabulary_tensor;
     case ActionKind::kVocabularyGrads:
       return gives_input_grad(used_by) ? costs.vocabulary_tensor : 0;
@@ -72,13 +72,13 @@ void StepGraph::find_transfers() {
       transfers_.push_back(one);
     }
   }
-  // Per edge and direction in the order in which they are produced.
+  // Sort each edge and direction by production order.
   std::ranges::sort(transfers_, {}, [](const Transfer& one) {
     return std::tuple(one.edge, one.backward, one.producer);
   });
 }
 
-/// Not part of a compound that runs as one.
+/// Returns whether the action is not part of a compound that runs as one.
 bool StepGraph::stands_alone(int action) const {
   if (costs_.pair_time == 0) return true;
   const bool last = action + 1 == actions_.first(actions_.actor(action) + 1);
@@ -86,7 +86,7 @@ bool StepGraph::stands_alone(int action) const {
          (last || !actions_.action(action + 1).joins_previous);
 }
 
-/// Seconds of the action when these parts of its F or I, and of its W, are done.
+/// Returns the time within the action when these parts of its F or I, and of its W, are done.
 double StepGraph::position(int action, double work, double weights) const {
   const Action& one = actions_.action(action);
   return time_until(costs_.stages[one.stage], one.kind, work, weights);
@@ -132,7 +132,7 @@ void StepGraph::cut_actions() {
     if (begin != event) {
       cut(action, begin, event);
     } else if (actions_.action(action).kind == ActionKind::kReduceGrad && !options_.blocking) {
-      duration_.push_back(costs_.per_action);  // What it begins goes on beside the computation.
+      duration_.push_back(costs_.per_action);  // The reduction itself overlaps computation.
     } else {
       duration_.push_back(mesh::duration(costs_, actions_.action(action)));
     }
@@ -153,8 +153,9 @@ void StepGraph::cut(int action, std::vector<Event>::const_iterator begin,
   const std::size_t first = duration_.size();
   duration_.push_back(costs_.per_action);
   double at = 0;
-  bool waits = false;    // The open piece waits for a tensor.
-  bool is_open = false;  // It has begun: something must stay within it.
+  bool waits = false;  // The current piece waits for a tensor.
+  // The current piece has a duration, so that a later wait needs a new piece.
+  bool is_open = false;
   const auto advance = [&](double to) {
     if (to <= at) return;
     duration_.back() += to - at;
@@ -165,7 +166,7 @@ void StepGraph::cut(int action, std::vector<Event>::const_iterator begin,
     Transfer& one = transfers_[event->transfer];
     advance(event->position);
     if (event->makes) {
-      // A piece of no length in which nothing is waited for adds nothing to the one before it.
+      // The tensor of an empty piece without waits belongs to the previous piece.
       const bool before = !is_open && !waits && duration_.size() - 1 > first;
       one.made_by = std::ssize(duration_) - (before ? 2 : 1);
       if (before) continue;
@@ -184,7 +185,8 @@ void StepGraph::cut(int action, std::vector<Event>::const_iterator begin,
   if (!is_open && !waits && duration_.size() - 1 > first) duration_.pop_back();
 }
 
-/// A compound is one action: its first member takes the time of all, and the others end with it.
+/// Makes each compound one action: its first member takes the whole time, and the others end with
+/// it.
 void StepGraph::join_pairs() {
   const std::size_t actions = actions_.size();
   head_.resize(actions);
@@ -205,7 +207,7 @@ void StepGraph::join_pairs() {
   }
 }
 
-/// As Lowering::kSafe does.
+/// Builds each actor's list in the global order, as Lowering::kSafe does.
 void StepGraph::order_everything(const Schedule& schedule) {
   std::vector<std::vector<std::size_t>> made(actions_.size());
   for (std::size_t t = 0; t < transfers_.size(); ++t) made[transfers_[t].producer].push_back(t);
@@ -230,9 +232,10 @@ void StepGraph::order_everything(const Schedule& schedule) {
   walk_total_order(order_actions(schedule, costs_.stage_edges()), run, move);
 }
 
-/// A sender waits for a tensor's arrival at the end of the action that cannot begin, as the
-/// schedule has it, before the tensor is used (Lane::arrived_before). So that costs nothing, unless
-/// that action is an I which does without its gradient.
+/// Finds the action that starts only after a tensor's arrival. A sender waits for the arrival at
+/// the end of the first action that, by the schedule, cannot begin before the tensor is used
+/// (Lane::arrived_before). The wait costs time only if that action is an I that does not need its
+/// gradient.
 void StepGraph::find_releases(const Schedule& schedule) {
   const std::vector<StageEdge> edges = costs_.stage_edges();
   const ActionHistory history(schedule, edges, order_actions(schedule, edges));
@@ -250,7 +253,8 @@ void StepGraph::add_tasks() {
                                                                    : SharedLinks::Sharing::kInTurn;
   if (!costs_.nic_of_actor.empty()) {
     const std::size_t interfaces = costs_.num_nics();
-    tasks_.links.rates.assign(2 * interfaces, 1);  // Out of interface i: 2i, into it: 2i + 1.
+    // Interface i: egress link 2i, ingress link 2i + 1.
+    tasks_.links.rates.assign(2 * interfaces, 1);
     tasks_.links.queues = interfaces;
   }
   for (std::size_t node = 0; node < size(); ++node) {
@@ -266,7 +270,7 @@ TaskId StepGraph::add_transfer(const Transfer& transfer, double seconds) {
   };
   const std::uint32_t from = interface_of(transfer.producer), to = interface_of(transfer.consumer);
   const bool fair = costs_.sharing == InterfaceSharing::kFair;
-  // Actors behind one interface reach each other without it.
+  // Transfers between actors of one interface do not use it.
   if (from == to || (fair && seconds <= 0)) return tasks_.add(seconds);
   Movement movement;
   movement.crossings = {{2 * from, 1}, {2 * to + 1, 1}};
@@ -295,7 +299,7 @@ void StepGraph::add_arcs_of_actions() {
     if (actions_.previous(action) >= 0 && lists_.empty()) wait(first - 1, first);
     for (std::size_t piece = first; piece < last_piece(action); ++piece) wait(piece, piece + 1);
     for (const ActionGraph::Need& need : actions_.needs(action)) {
-      // What comes by a transfer waits for the transfer instead.
+      // Dependencies met by a transfer wait for the transfer instead.
       if (need.edge < 0 && vocabulary_seconds(actions_, action, need.node, costs_) > 0) {
         add_vocabulary_arcs(action, need);
       } else if (need.edge < 0 || actions_.actor(need.node) == actions_.actor(action)) {
@@ -313,7 +317,7 @@ void StepGraph::add_vocabulary_arcs(int action, const ActionGraph::Need& need) {
   if (is_new) {
     move->second = {action, tasks_.add(vocabulary_seconds(actions_, action, need.node, costs_))};
   }
-  // All that use it need the same of the same actors.
+  // All users depend on the same actions, so only the first adds the dependencies.
   if (move->second.user == action) tasks_.wait(move->second.task, TaskId(last_piece(need.node)));
   tasks_.wait(TaskId(first_piece(head(action))), move->second.task);
 }

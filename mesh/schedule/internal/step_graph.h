@@ -11,28 +11,26 @@
 
 namespace weft::mesh {
 
-/// One step as tasks: first the pieces of all actions, then the transfers. A node is the number of
-/// a task.
+/// Task graph of one step: first the pieces of all actions, then the transfers. A node is the
+/// number of a task. Borrows its inputs.
 ///
-/// An action is cut where a tensor leaves before its end or is needed after its beginning, so that
-/// it can be held up there:
+/// An action is cut where a tensor is sent before its end or needed after its beginning, so that it
+/// can block there:
 ///
 ///   1F0   [ piece 0 | piece 1 | piece 2 ]
 ///         ^         ^         |
-///     hidden     skip's use   '--> its own skip leaves; the rest goes on
+///     hidden     skip's use   '--> sends its own skip tensor and continues
 ///
-/// What moves between vocabulary passes is a task behind these nodes.
-///
-/// Borrows all that it is made of.
+/// Transfers of vocabulary passes are tasks numbered after these nodes.
 class StepGraph {
  public:
   struct Transfer {
     int edge = 0;
     bool backward = false;
-    int producer = 0;  ///< Actions.
+    int producer = 0;  ///< Producing action; `consumer` is the using action.
     int consumer = 0;
-    int made_by = 0;    ///< The piece after which the tensor exists, ...
-    int needed_by = 0;  ///< ... and the one that waits for it.
+    int made_by = 0;    ///< Piece after which the tensor exists.
+    int needed_by = 0;  ///< Piece that waits for the tensor.
   };
 
   StepGraph(const ScheduleCosts& costs, const SimulationOptions& options, const Schedule& schedule,
@@ -40,9 +38,9 @@ class StepGraph {
 
   const TaskGraph& tasks() const { return tasks_; }
   std::size_t size() const { return duration_.size(); }
-  /// Nodes from here on are transfers.
+  /// Returns the number of pieces; later nodes are transfers.
   std::size_t num_pieces() const { return duration_.size() - transfers_.size(); }
-  /// A transfer's, when it is alone.
+  /// Returns a piece's duration, or a transfer's duration without contention.
   double duration(std::size_t node) const { return duration_[node]; }
   const std::vector<Transfer>& transfers() const { return transfers_; }
   const Transfer& transfer_of(std::size_t node) const { return transfers_[node - num_pieces()]; }
@@ -50,16 +48,16 @@ class StepGraph {
     const EdgeCosts& edge = costs_.edges[transfer.edge];
     return transfer.backward ? edge.backward_timing : edge.forward_timing;
   }
-  /// The action of a piece.
+  /// Returns the action of a piece.
   int action_of(std::size_t piece) const { return action_of_[piece]; }
-  /// The pieces of an action.
+  /// Return the first and last piece of an action.
   std::size_t first_piece(int action) const { return first_piece_[action]; }
   std::size_t last_piece(int action) const { return first_piece_[action + 1] - 1; }
-  /// The first action of its compound, where compounds run as one; else itself.
+  /// Returns the first action of the compound if compounds run as one; otherwise the action itself.
   int head(int action) const { return head_.empty() ? action : head_[action]; }
 
  private:
-  /// At `position` within an action a tensor is made, or needed.
+  /// Point within an action at which a tensor is computed or needed.
   struct Event {
     int action = 0;
     double position = 0;
@@ -69,9 +67,9 @@ class StepGraph {
     bool cuts = false;
   };
 
-  /// What moves for a vocabulary pass of one microbatch.
+  /// Transfer for a vocabulary pass of one microbatch.
   struct VocabularyMove {
-    int user = -1;  ///< The first action that waits for it: it says who makes it.
+    int user = -1;  ///< First action that waits for it; its dependencies are those of the transfer.
     TaskId task;
   };
 
@@ -103,16 +101,17 @@ class StepGraph {
   const SimulationOptions& options_;
   const ActionGraph& actions_;
   std::vector<Transfer> transfers_;
-  std::vector<std::size_t> first_piece_;  ///< By action, and one more.
+  std::vector<std::size_t> first_piece_;  ///< First piece by action, and the end.
   std::vector<int> action_of_;
-  std::vector<int> head_;  ///< Empty if compounds are not one.
-  /// Blocking: per actor its pieces and transfers in order.
+  /// Head of each action's compound; empty if compounds do not run as one.
+  std::vector<int> head_;
+  /// If blocking: pieces and transfers in order, per actor.
   std::vector<std::vector<std::size_t>> lists_;
-  /// By transfer: the action that waits for its end, or -1. Empty where such waits are over at
-  /// once.
+  /// Action that waits for the transfer's end, or -1, by transfer. Empty if such waits take no
+  /// time.
   std::vector<int> releases_;
   std::vector<double> duration_;
-  /// By the kinds of the actions at its ends, and the microbatch.
+  /// Keyed by the kinds of producing and using action, and the microbatch.
   std::map<std::tuple<ActionKind, ActionKind, int>, VocabularyMove> vocabulary_moves_;
   TaskGraph tasks_;
 };
