@@ -40,6 +40,7 @@ class Emitter {
   void norm(std::uint32_t destination);
   void update(std::uint32_t norms);
   /// Starts a transfer and returns its handle. A later read of `destination` emits the wait for it.
+  /// Both buffers stay allocated until the wait.
   std::uint32_t start(std::uint32_t transfer, int microbatch, std::optional<std::uint32_t> source,
                       std::optional<std::uint32_t> destination);
   /// Emits a wait for the transfer unless it was emitted before.

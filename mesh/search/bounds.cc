@@ -1,15 +1,14 @@
-// What no schedule can beat. Every bound looks at one actor and leaves out what the others do
-// meanwhile.
+// Lower bounds of a step. Every bound considers one actor and ignores the work of the others.
 //
 //   | F F F |   idle   | I ...
-//                      ^ the first microbatch comes back
-// From the first forward on: until its gradient comes back, the actor can only do forwards, as many
-// as memory takes. Then it may be busy all the time, ...
+//                      ^ the first microbatch returns
+// Until the gradient of its first microbatch returns, the actor can only run forwards, as many as
+// memory allows. Later it may be busy all the time.
 //
 //   ... | F I W F I W F |
-//                       | the way there and back | I W
-// ... but as the last forward begins, all microbatches but as many as memory takes must be through,
-// and this one has all its way to go.
+//                       | the rest of the last microbatch | I W
+// When the last forward begins, all microbatches beyond those that memory holds must be complete,
+// and the last one still has to pass all later stages and return.
 #include "mesh/search/internal/bounds.h"
 
 #include <algorithm>
@@ -23,14 +22,15 @@ namespace {
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
-/// An action of a microbatch that meets no other. It may begin before all is there that it needs,
-/// and hand something on before its end.
+/// Action of a microbatch that is alone in the pipeline. It may begin before all its inputs arrive,
+/// and send tensors before its end.
 class Alone {
  public:
-  /// What comes at `time` is needed when so many seconds of the action are over.
+  /// Adds an input that arrives at `time` and is needed `needed_at` seconds into the action.
   void arrive(double time, double needed_at) { arrivals_.emplace_back(time, needed_at); }
 
-  /// When so many seconds of it are over at the earliest; kNever if nothing comes.
+  /// Returns the earliest time at which `seconds` of the action have run; kNever if it has no
+  /// inputs.
   double reaches(double seconds) const {
     double time = kNever;
     for (const auto& [arrival, needed_at] : arrivals_) {
@@ -57,7 +57,7 @@ class Bounds {
     for (std::size_t s = 0; s < stages_; ++s) {
       const StageCosts& stage = costs_.stages[s];
       stages_of_[actor_of(s)].push_back(s);
-      // As in a B: what is lost per action is lost once.
+      // As in a B, the overhead per action counts once for I and W.
       forward_.push_back(costs_.per_action + stage.forward);
       input_.push_back(costs_.per_action + (stage.recomputes ? stage.recompute : 0) +
                        stage.input_grad);
@@ -67,7 +67,7 @@ class Bounds {
     }
     after_all_ = costs_.exchange + *std::ranges::max_element(optimizer);
     for (const EdgeCosts& edge : costs_.edges) {
-      // Edges that lead back say nothing here.
+      // Backward edges do not contribute to the bound.
       if (edge.edge.from >= edge.edge.to) continue;
       into_[edge.edge.to].push_back(&edge);
       out_of_[edge.edge.from].push_back(&edge);
@@ -87,7 +87,7 @@ class Bounds {
   }
 
  private:
-  /// Of a microbatch, from the beginning of the stage's forward on.
+  /// Times of a lone microbatch, from the beginning of the stage's forward.
   struct Way {
     double input_begins = 0;
     double input_ends = 0;
@@ -98,14 +98,16 @@ class Bounds {
   double forward_seconds(std::size_t s, double part) const {
     return part == 0 ? 0 : costs_.per_action + part * costs_.stages[s].forward;
   }
-  /// What is lost per action comes behind the wait for what is needed at once, unless something is
-  /// made again before it.
+  /// Returns the seconds of an input gradient until this part of it is done. The overhead per
+  /// action follows the wait for inputs that are needed at once, unless a recomputation comes
+  /// before.
   double input_seconds(std::size_t s, double part) const {
     const bool at_once = part == 0 && !costs_.stages[s].recomputes;
     return at_once ? 0 : input_[s] - (1 - part) * costs_.stages[s].input_grad;
   }
 
-  /// Forwards of a microbatch that begins at stage `source`, or at all stages that wait for none.
+  /// Returns the forwards of a microbatch that begins at stage `source` and, if `all`, at all
+  /// stages without inputs.
   std::vector<Alone> forwards(std::size_t source, bool all) const {
     std::vector<Alone> alone(stages_);
     for (std::size_t s = source; s < stages_; ++s) {
@@ -124,12 +126,12 @@ class Bounds {
     return alone;
   }
 
-  /// Without what comes when all are done.
+  /// Returns an actor's bound, without the final exchange and optimizer.
   double of_actor(std::size_t actor, bool in_memory) const {
     const std::vector<std::size_t>& own = stages_of_[actor];
     double comes = std::numeric_limits<double>::infinity(), begins = comes, memory = comes,
            work = 0, held = 0;
-    // Where activations are dropped and made again, they are not held all the time.
+    // Recomputing stages do not hold activations all the time.
     const bool drops =
         std::ranges::any_of(own, [&](std::size_t s) { return costs_.stages[s].recomputes; });
     if (in_memory && !drops && !request_.memory_of_actor.empty())
@@ -143,7 +145,7 @@ class Bounds {
     }
     if (work <= 0) return 0;
     double least = comes + work + reduce_[actor];
-    // Memory times time: what all microbatches hold is at most what the actor has.
+    // Memory times time: the sum over all microbatches is at most what the actor has.
     if (memory > 0) least = std::max(least, begins + request_.microbatches * held / memory);
     if (own.size() == 1) least = std::max(least, begins + of_only_stage(own.front(), memory));
     return least;
@@ -168,7 +170,7 @@ class Bounds {
     return {back[source].reaches(0), back[source].reaches(input_[source])};
   }
 
-  /// From the end of the stage's last input gradient to the end of everything.
+  /// Returns the time from the end of the stage's last input gradient to the end of the step.
   double rest_after(std::size_t source) const {
     std::vector<double> ends(stages_, kNever);
     ends[source] = 0;
@@ -188,19 +190,21 @@ class Bounds {
     return rest;
   }
 
-  /// From the first forward's beginning on, for an actor that has but this stage.
+  /// Returns the bound from the beginning of the first forward, for an actor with this stage only.
   double of_only_stage(std::size_t s, double memory) const {
     const StageCosts& stage = costs_.stages[s];
     const double forward = forward_[s], backward = input_[s] + weight_[s];
     const double taken = stage.activations, kept = stage.for_weight_grad;
     const Way way = way_from(s);
     const std::size_t microbatches = request_.microbatches;
-    std::size_t most = microbatches;  // between F and I
+    std::size_t most = microbatches;  // Most microbatches between F and I.
     if (taken > 0 && memory / taken < microbatches) most = static_cast<std::size_t>(memory / taken);
     if (most < 1) return 0;
-    const bool holds_all = taken > 0 && kept >= taken * (1 - 1e-12);  // until W is over
+    // Activations are held until W ends.
+    const bool holds_all = taken > 0 && kept >= taken * (1 - 1e-12);
     const double idle = std::max(0.0, way.input_begins - most * forward);
-    // The most backward work that can be left when one more forward begins behind `before` others.
+    // Returns the most backward work that can remain when one more forward begins after `before`
+    // others.
     const auto can_be_left = [&](double before) {
       const double in_flight = std::min(before, static_cast<double>(most) - 1);
       if (holds_all) return in_flight * backward;
@@ -211,7 +215,8 @@ class Bounds {
             kept > 0 ? std::clamp(free / kept, 0.0, before - open) : before - open;
         return open * backward + weights * weight_[s];
       };
-      // Linear between these: none, as many as may be, as many as leave room for all the rest.
+      // Linear between these points: no open inputs, the most, and the number that leaves memory
+      // for the rest.
       double left = std::max(with(0), with(in_flight));
       if (taken > kept)
         left = std::max(left, with((memory - taken - before * kept) / (taken - kept)));
@@ -237,13 +242,14 @@ class Bounds {
   std::vector<std::vector<const EdgeCosts*>> into_, out_of_;
   std::vector<std::vector<std::size_t>> stages_of_;
   std::vector<double> forward_, input_, weight_;
-  std::vector<double> reduce_;  ///< By actor.
-  std::vector<double> begins_;  ///< By stage: when its first forward may begin, ...
-  std::vector<double> comes_;   ///< ... and, with what holds it up on its way put before it.
+  std::vector<double> reduce_;  ///< Reduction time by actor.
+  std::vector<double> begins_;  ///< Earliest begin of the first forward, by stage.
+  /// Earliest end of the first forward, minus its duration, by stage.
+  std::vector<double> comes_;
   double after_all_ = 0;
 };
 
-/// Compounds that run as one make the work less.
+/// Returns whether the bounds are valid: compounds must not reduce the work.
 bool is_known(const SearchRequest& request) {
   return request.costs.pair_time == 0 || request.costs.pair_time >= 1;
 }

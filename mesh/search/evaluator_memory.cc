@@ -1,4 +1,4 @@
-// What SearchEvaluator says of memory, as record_memory() of the simulation does.
+// Memory of SearchEvaluator, equal to that of record_memory().
 #include <algorithm>
 
 #include "mesh/search/internal/search_evaluator.h"
@@ -11,7 +11,7 @@ void SearchEvaluator::note_peak(std::size_t actor, double peak, Outcome& outcome
     outcome.fits = false;
 }
 
-/// Where tensors weigh nothing, memory follows the order alone.
+/// Computes peaks if tensors take no memory, so that memory depends on the order only.
 void SearchEvaluator::sweep_activations(const Schedule& schedule, Outcome& outcome) {
   for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
     double held = 0, peak = 0;
@@ -32,10 +32,11 @@ void SearchEvaluator::sweep_activations(const Schedule& schedule, Outcome& outco
   }
 }
 
-/// Tensors come and go at times of their own.
+/// Computes peaks if tensors take memory, which depends on their times.
 void SearchEvaluator::sweep_tensors(const Schedule& schedule, Outcome& outcome) {
   for (MemorySweep& memory : memory_) memory.clear();
-  // By stage, what each microbatch's F and input gradient made when; for hand-overs on one actor.
+  // Ends of F and of the input gradient by (stage, microbatch), for tensors between stages of one
+  // actor.
   std::vector<double> forward_end(stages_.size() * microbatches_),
       input_end(stages_.size() * microbatches_);
   for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {

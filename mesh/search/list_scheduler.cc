@@ -47,7 +47,7 @@ class ListScheduler {
       for (int& count : stages_[to].missing_forward) ++count;
       for (int& count : stages_[from].missing_input) ++count;
     }
-    // The input gradient also needs the stage's own forward.
+    // The input gradient also depends on the stage's own forward.
     for (Stage& stage : stages_) {
       for (int& count : stage.missing_input) ++count;
     }
@@ -74,12 +74,12 @@ class ListScheduler {
 
  private:
   struct Stage {
-    /// When all that the microbatch needs is there; final once nothing is missing.
+    /// Time at which all inputs of a microbatch are ready; final once none is missing.
     std::vector<double> forward_ready, input_ready;
     std::vector<int> missing_forward, missing_input;
-    std::size_t forwards = 0, inputs = 0, weights = 0;  ///< Begun.
-    std::size_t limit = 0;                              ///< Between F and I.
-    std::vector<std::size_t> leaving, coming;           ///< Edges.
+    std::size_t forwards = 0, inputs = 0, weights = 0;  ///< Actions started.
+    std::size_t limit = 0;                              ///< Most microbatches between F and I.
+    std::vector<std::size_t> leaving, coming;           ///< Outgoing and incoming edges.
   };
   struct Actor {
     std::vector<int> stages;
@@ -88,13 +88,15 @@ class ListScheduler {
   };
 
   struct Lane {
-    std::size_t receiver = 0;  ///< Stage.
+    std::size_t receiver = 0;  ///< Receiving stage.
     std::size_t actor = 0;
-    /// What goes the other way only, and what only a W needs, keeps the order but holds nobody up.
+    /// False for tensors that only order actions: absent in this direction, local, or needed only
+    /// by W.
     bool holds_up = false;
     double seconds = 0;
-    double made_before = 0;  ///< The end of the action that makes it.
-    /// The beginning of the one that needs it, which may begin that much earlier.
+    /// Time between the completion of the tensor and the end of its action.
+    double made_before = 0;
+    /// Time from the begin of the consuming action until it needs the tensor.
     double needed_after = 0;
     double free_at = 0;
   };
@@ -125,9 +127,9 @@ class ListScheduler {
 
   void wake(double time, std::size_t actor) { queue_.push({time, actor}); }
 
-  /// Whether there is memory for a forward of the stage and, after it, for one of each later stage
-  /// of its actor that holds none: else early stages could take what the late ones need to give
-  /// anything back.
+  /// Returns whether memory suffices for a forward of the stage, plus one of each later stage of
+  /// its actor that holds none. Otherwise early stages could take the memory that later stages need
+  /// before they can free any.
   bool has_memory(int s) const {
     if (request_.memory_of_actor.empty()) return true;
     const std::size_t actor = request_.actor_of_stage[s];
@@ -150,7 +152,7 @@ class ListScheduler {
     return missing[microbatch] == 0 ? ready[microbatch] : kUnknown;
   }
 
-  /// What is first in the pattern, if the actor need not stand still for it.
+  /// Returns the first ready action of the pattern, unless it would delay an earlier one.
   std::optional<Action> choose_by_pattern(std::size_t actor, double time) {
     struct Next {
       double due = 0, ready = 0;
@@ -188,17 +190,17 @@ class ListScheduler {
           return other.due < best->due && other.ready > time &&
                  other.ready < end - 1e-9 * policy_.pattern->period;
         });
-    // What it waits for wakes the actor.
+    // The awaited input wakes the actor.
     return holds_up ? std::nullopt : std::optional(best->action);
   }
 
-  /// What an actor could start now, the best of each kind.
+  /// Actions that an actor could start now, the best of each kind.
   struct Candidates {
     std::optional<Action> forward, input, weight;
-    double next = kUnknown;  ///< When something other than a W will be ready.
+    double next = kUnknown;  ///< Earliest time at which an F or I will be ready.
   };
 
-  /// Adds what the stage has to offer; stages come in order.
+  /// Adds a stage's candidates. Call in ascending order of stages.
   void add_candidates(int s, double time, Candidates& best) {
     const Stage& one = stage(s);
     if (forward_allowed(s)) {
@@ -211,7 +213,7 @@ class ListScheduler {
     if (one.inputs < microbatches_) {
       const double ready = ready_at(one.input_ready, one.missing_input, one.inputs);
       best.next = std::min(best.next, ready);
-      // The later stage's gradient comes first: more waits for it.
+      // Prefer the gradient of the later stage, on which more actions depend.
       if (ready <= time)
         best.input = Action{s, ActionKind::kInputGrad, static_cast<int>(one.inputs)};
     }
@@ -220,7 +222,7 @@ class ListScheduler {
     }
   }
 
-  /// Whether more W wait on stage `s` than on another one.
+  /// Returns whether more W are pending on stage `s` than on `other`.
   bool has_more_weights(int s, int other) {
     const Stage &one = stage(s), &two = stage(other);
     return one.inputs - one.weights > two.inputs - two.weights;
@@ -239,10 +241,10 @@ class ListScheduler {
     if (!best.weight) return std::nullopt;
     const bool gap = best.next >= time + costs(best.weight->stage).weight_grad;
     if (weights == ListPolicy::Weights::kLast || gap || memory_short(own)) return best.weight;
-    return std::nullopt;  // what comes next wakes the actor
+    return std::nullopt;  // The next ready action wakes the actor.
   }
 
-  /// A forward waits for memory alone.
+  /// Returns whether a forward lacks memory.
   bool memory_short(const Actor& own) {
     return std::ranges::any_of(
         own.stages, [&](int s) { return stage(s).forwards < microbatches_ && !has_memory(s); });
@@ -304,8 +306,8 @@ class ListScheduler {
   Schedule schedule_;
   std::vector<Stage> stages_;
   std::vector<Actor> actors_;
-  std::vector<double> seconds_;  ///< By stage: F, I, W.
-  std::vector<Lane> lanes_;      ///< Per edge: activations, gradients.
+  std::vector<double> seconds_;  ///< Durations of F, I and W, by stage.
+  std::vector<Lane> lanes_;      ///< Two per edge: activations, gradients.
   using Wake = std::pair<double, std::size_t>;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> queue_;
 };

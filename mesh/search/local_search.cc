@@ -8,9 +8,9 @@
 namespace weft::mesh {
 namespace {
 
-/// Whether two actions of an actor must keep their order: microbatches stay in order on every
-/// stage, so that each edge and each sum sees them in order, and a microbatch goes through F, I, W.
-/// Of vocabulary passes S comes before T; what else they need of a stage the simulation knows.
+/// Returns whether two actions of an actor must keep their order. Microbatches stay in order on
+/// every stage, so that each edge and each gradient sum sees them in order. A microbatch runs F, I,
+/// W, and S before T. The simulation detects violations of other dependencies of vocabulary passes.
 bool keep_order(const Action& a, const Action& b) {
   if (is_vocabulary_pass(a.kind) || is_vocabulary_pass(b.kind)) {
     const auto of_output = [](const Action& one) {
@@ -33,7 +33,7 @@ std::int64_t count_actions(const Schedule& schedule) {
   return count;
 }
 
-/// Take the action at `from` out and put it in at `to`.
+/// Move of an actor's action from index `from` to index `to`.
 struct Move {
   int actor = 0;
   int from = 0;
@@ -50,7 +50,7 @@ bool allowed(const std::vector<Action>& actions, const Move& move) {
   for (std::size_t i = std::min(from, to); i <= std::max(from, to); ++i) {
     if (i != from && keep_order(actions[i], actions[from])) return false;
   }
-  // A compound must not be torn apart.
+  // Do not split a compound.
   const std::size_t behind = to < from ? to : to + 1;
   return behind >= actions.size() || !actions[behind].joins_previous;
 }
@@ -63,8 +63,8 @@ void perform(std::vector<Action>& actions, const Move& move) {
 
 Move inverse(const Move& move) { return {move.actor, move.to, move.from}; }
 
-/// The moves worth trying: an action of the critical path that only its actor's order holds up, put
-/// earlier, or what it waits for put later.
+/// Returns the moves to try: an action of the critical path that waits only for its actor moves
+/// earlier, or its predecessor moves later.
 std::vector<Move> moves_of(const Judge::Look& look) {
   std::vector<Move> moves;
   for (const auto& [actor, at] : look.held_up_by_order) {
@@ -79,8 +79,8 @@ std::vector<Move> moves_of(const Judge::Look& look) {
   return moves;
 }
 
-/// For annealing: into each gap of an actor one of the actions behind it, and the moves along the
-/// critical path; one move in four, with `from` below 0, stands for any action of the actor.
+/// Returns the moves for annealing: an action behind a gap moves into the gap, and the moves along
+/// the critical path. One move in four has `from` < 0 and stands for any action of the actor.
 std::vector<Move> moves_into_gaps(const Judge::Look& look) {
   std::vector<Move> moves;
   for (std::size_t actor = 0; actor < look.spans.size(); ++actor) {
@@ -189,7 +189,7 @@ Schedule improve(Schedule schedule, Judge& judge) {
       if (judge.exhausted()) break;
       perform(actions, move);
       const Judge::Verdict verdict = judge.judge(schedule, best.step);
-      // Rounding must not pass for progress.
+      // Do not count rounding errors as progress.
       const bool gains =
           verdict.score.step < best.step * (1 - 1e-12) ||
           (verdict.score.step <= best.step && verdict.score.mean_end < best.mean_end * (1 - 1e-12));
@@ -205,13 +205,13 @@ Schedule improve(Schedule schedule, Judge& judge) {
 }
 
 Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions) {
-  constexpr std::int64_t kRefresh = 24;  // moves between two looks at where the idle time is
+  constexpr std::int64_t kRefresh = 24;  // Moves between two updates of the idle times.
   const auto value = [](const ScheduleScore& score) { return score.step + score.mean_end; };
   const std::int64_t from = judge.simulated(), until = from + actions;
   Schedule best = schedule;
   ScheduleScore best_score = judge.judge(schedule).score;
   double now = value(best_score);
-  std::mt19937 random(1);  // its numbers are the same everywhere
+  std::mt19937 random(1);  // mt19937 gives the same numbers on all platforms.
   const auto below = [&](std::size_t count) { return static_cast<int>(random() % count); };
   std::vector<Move> moves;
   for (std::int64_t round = 0; judge.simulated() < until; ++round) {
@@ -219,7 +219,7 @@ Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions) {
     if (moves.empty()) break;
     Move move = moves[below(moves.size())];
     if (move.from < 0) {
-      // Any action of this actor, a little earlier or later.
+      // Move any action of this actor a little earlier or later.
       const int count = schedule.actors[move.actor].size();
       move.from = below(count);
       move.to = std::clamp(move.from + below(9) - 4, 0, count - 1);

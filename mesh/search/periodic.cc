@@ -19,7 +19,7 @@ double seconds_of(const SearchRequest& request, std::size_t stage, Pass pass) {
   return duration(request.costs, {static_cast<int>(stage), kKindOf[pass], 0});
 }
 
-/// A part of the period that is free.
+/// Free interval of the period.
 struct Gap {
   double from = 0;
   double length = 0;
@@ -44,7 +44,7 @@ class PatternSearch {
     std::vector<Starts> beam{Starts(stages, {kUnplaced, kUnplaced, kUnplaced})};
     for (std::size_t s = 0; s < stages; ++s) extend(beam, s, kF);
     for (std::size_t s = stages; s-- > 0;) extend(beam, s, kI);
-    // Who is through first, and can place all W.
+    // Take the earliest pattern that can place all W.
     for (Starts& starts : beam) {
       if (place_weights(starts)) return PeriodicPattern{period_, std::move(starts)};
     }
@@ -53,12 +53,12 @@ class PatternSearch {
 
  private:
   using Starts = std::vector<std::array<double, 3>>;
-  static constexpr std::size_t kPlaces = 800;  ///< Stages times partial patterns that are kept.
+  static constexpr std::size_t kPlaces = 800;  ///< Limit of stages times partial patterns kept.
 
   std::size_t actor_of(std::size_t stage) const { return request_.actor_of_stage[stage]; }
 
-  /// When a pass of the first microbatch may begin, for what comes to it by one edge; 0 if nothing
-  /// does, or its other end is not placed yet.
+  /// Returns the earliest begin of microbatch 0's pass by one edge; 0 if the edge does not limit it
+  /// or its other end is not placed yet.
   double ready_by(const Starts& starts, const EdgeCosts& edge, std::size_t stage, Pass pass) const {
     const bool forward = pass == kF;
     const std::size_t from = forward ? edge.edge.from : edge.edge.to,
@@ -75,7 +75,7 @@ class PatternSearch {
     return end - after + (forward ? edge.forward : edge.backward) - before;
   }
 
-  /// When all is there that a pass of the first microbatch needs.
+  /// Returns the earliest begin of microbatch 0's pass by all its dependencies.
   double ready(const Starts& starts, std::size_t stage, Pass pass) const {
     if (pass == kW) return starts[stage][kI] + seconds_[stage][kI];
     double time = pass == kI ? starts[stage][kF] + seconds_[stage][kF] : 0;
@@ -89,7 +89,7 @@ class PatternSearch {
     return rest > period_ - near_ ? 0 : rest;
   }
 
-  /// What the actor has not placed yet, but for one.
+  /// Returns the durations of the actor's unplaced passes except this one, longest first.
   std::vector<double> left_to_place(const Starts& starts, std::size_t stage, Pass pass) const {
     std::vector<double> left;
     for (const std::size_t s : stages_of_[actor_of(stage)]) {
@@ -114,7 +114,7 @@ class PatternSearch {
     return placed;
   }
 
-  /// Nothing if the busy parts overlap.
+  /// Returns the free intervals; nothing if the busy intervals overlap.
   std::optional<std::vector<Gap>> gaps_between(std::vector<std::pair<double, double>> busy) const {
     if (busy.empty()) return std::vector<Gap>{{0, period_}};
     std::ranges::sort(busy);
@@ -128,7 +128,7 @@ class PatternSearch {
     return gaps;
   }
 
-  /// Whether the passes, longest first, fit in the gaps.
+  /// Returns whether the passes, sorted longest first, fit into the gaps.
   bool pack(std::span<const double> left, std::vector<Gap>& gaps, int& tries) const {
     if (left.empty() || left.front() <= near_) return true;
     if (--tries < 0) return false;
@@ -145,7 +145,7 @@ class PatternSearch {
     return false;
   }
 
-  /// What some of the passes take together: a good many of the different sums, 0 first.
+  /// Returns sums of subsets of the passes, 0 first: many of the distinct sums, not all.
   std::vector<double> sums_of(std::span<const double> passes) const {
     constexpr std::size_t kMany = 32;
     std::vector<double> sums{0};
@@ -159,8 +159,8 @@ class PatternSearch {
     return sums;
   }
 
-  /// Times from `from` on at which a pass of that length leaves one of the sums free before or
-  /// behind it in a gap.
+  /// Returns times >= `from` at which a pass of that length leaves one of the sums free before or
+  /// after it in a gap.
   std::vector<double> times_in_gaps(double from, double seconds, std::span<const Gap> gaps,
                                     std::span<const double> sums) const {
     std::vector<double> times;
@@ -176,8 +176,8 @@ class PatternSearch {
     return times;
   }
 
-  /// Times at which the pass may begin, the earliest few: at once, or so that the passes that are
-  /// left fit before or behind it without a rest.
+  /// Returns the earliest few times at which the pass may begin: at once, or such that the
+  /// remaining passes fit before or after it without a gap.
   std::vector<double> places(const Starts& starts, std::size_t stage, Pass pass) const {
     constexpr std::size_t kFew = 4;
     const double from = ready(starts, stage, pass), seconds = seconds_[stage][pass];
@@ -238,7 +238,7 @@ class PatternSearch {
 
   const SearchRequest& request_;
   const double period_, near_;
-  std::vector<std::vector<std::size_t>> stages_of_;  ///< By actor.
+  std::vector<std::vector<std::size_t>> stages_of_;  ///< Stages by actor.
   std::vector<std::array<double, 3>> seconds_;
 };
 
@@ -267,7 +267,7 @@ std::optional<PeriodicPattern> find_pattern(const SearchRequest& request, double
 bool fits_in_memory(const SearchRequest& request, const PeriodicPattern& pattern) {
   if (request.memory_of_actor.empty()) return true;
   const double near = 1e-9 * pattern.period;
-  // By actor: what changes within a period, and what is held as it begins.
+  // Changes within a period, and memory held at its beginning, by actor.
   std::vector<MemorySweep> memory(request.memory_of_actor.size());
   std::vector<double> held(request.memory_of_actor.size(), 0);
   for (std::size_t s = 0; s < pattern.starts.size(); ++s) {
@@ -290,7 +290,7 @@ bool fits_in_memory(const SearchRequest& request, const PeriodicPattern& pattern
     change(pattern.starts[s][kW] + seconds_of(request, s, kW) - near, -costs.for_weight_grad);
   }
   for (std::size_t actor = 0; actor < held.size(); ++actor) {
-    // Microbatches that began in earlier periods are counted by those that began after them.
+    // Account for the microbatches that began in earlier periods.
     memory[actor].change(-pattern.period, held[actor]);
     const double most = memory[actor].peak();
     if (most > request.memory_of_actor[actor] * (1 + 1e-9)) return false;
@@ -308,7 +308,7 @@ Schedule unroll(const SearchRequest& request, const PeriodicPattern& pattern) {
   struct Timed {
     double start = 0;
     std::size_t pass = 0;
-    int depth = 0;  ///< Where two begin at one time, as actions may take none.
+    int depth = 0;  ///< Tie-break for equal starts, as actions may take no time.
     Action action;
   };
   std::vector<std::vector<Timed>> actors(schedule.actors.size());

@@ -19,7 +19,7 @@ std::optional<Listed> try_policy(const ListPolicy& policy, Judge& judge) {
   return Listed{policy, std::move(*schedule), verdict.score};
 }
 
-/// What a microbatch takes with no other one in the pipeline.
+/// Returns the time of a microbatch that is alone in the pipeline.
 double seconds_alone(const SearchRequest& request) {
   double seconds = 0;
   for (std::size_t stage = 0; stage < request.actor_of_stage.size(); ++stage) {
@@ -32,12 +32,12 @@ double seconds_alone(const SearchRequest& request) {
   return seconds;
 }
 
-/// Looks for patterns of given periods, and keeps those whose schedules finish and fit.
+/// Searches for patterns of given periods, and keeps those whose schedules finish and fit.
 class PatternTrials {
  public:
   explicit PatternTrials(Judge& judge) : judge_(judge) {}
 
-  /// Whether there is one to keep.
+  /// Returns whether a pattern of this period was found and kept.
   bool attempt(double period) {
     const SearchRequest& request = judge_.request();
     std::optional<PeriodicPattern> pattern = find_pattern(request, period);
@@ -50,7 +50,8 @@ class PatternTrials {
     return true;
   }
 
-  /// The shortest period, about, of which there is one; nothing if there is none up to `longest`.
+  /// Returns approximately the shortest period with a pattern; nothing if there is none up to
+  /// `longest`.
   std::optional<double> attempt_from(double shortest, double longest) {
     constexpr double kStep = 1.04;
     constexpr int kRefinements = 5;
@@ -67,7 +68,7 @@ class PatternTrials {
     return fits;
   }
 
-  /// What list scheduling makes of the best ones.
+  /// Returns list schedules that follow the best patterns.
   std::vector<Listed> list_best() {
     constexpr std::size_t kBest = 2;
     using enum ListPolicy::Weights;
@@ -100,14 +101,14 @@ class PatternTrials {
   std::vector<Schedule> unrolled_;
 };
 
-/// Changes a policy as long as that helps.
+/// Changes a policy while that improves its schedule.
 class PolicyTuner {
  public:
   PolicyTuner(Listed best, Judge& judge, std::int64_t until)
       : best_(std::move(best)), judge_(judge), until_(until), most_(judge.request().microbatches) {}
 
   Listed tune() {
-    // All stages together first: of a long schedule not many changes can be tried.
+    // First change all stages together, as the budget allows few changes of a long schedule.
     repeat_while_better([&] { scale_all_stages(); });
     repeat_while_better([&] {
       change_single_stages();
@@ -142,7 +143,7 @@ class PolicyTuner {
         const int now = best_.policy.in_flight[stage];
         if (now + by < 1 || now + by > most_) continue;
         try_change([&](ListPolicy& policy) { policy.in_flight[stage] = now + by; });
-        // Stages before it must run at least as far ahead for it to get what it may take.
+        // Earlier stages must run at least as far ahead to supply the microbatches.
         try_change([&](ListPolicy& policy) {
           for (std::size_t before = 0; before <= stage; ++before) {
             policy.in_flight[before] = std::clamp(policy.in_flight[before] + by, 1, most_);
@@ -203,7 +204,7 @@ std::vector<Listed> try_uniform_policies(Judge& judge) {
     policy.deep_first = choice.deep_first;
     if (std::optional<Listed> found = try_policy(policy, judge)) tried.push_back(std::move(*found));
   };
-  // Where no actor has several stages there is no later one.
+  // `deep_first` has no effect with one stage per actor.
   std::vector<bool> deep{true};
   if (std::ssize(request.actor_of_stage) > num_actors(request.actor_of_stage)) {
     deep.push_back(false);
@@ -251,7 +252,7 @@ Patterned try_patterns(Judge& judge) {
   const double shortest = shortest_period(request);
   if (shortest <= 0) return {};
   PatternTrials trials(judge);
-  // With one microbatch at a time there is no pipeline.
+  // The longest period runs one microbatch at a time, without pipelining.
   const std::optional<double> period = trials.attempt_from(shortest, seconds_alone(request));
   if (!period) return {};
   for (const double times : {1.02, 1.05, 1.1, 1.2}) {

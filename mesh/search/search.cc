@@ -17,23 +17,25 @@
 namespace weft::mesh {
 namespace {
 
-/// A schedule that finishes and fits.
+/// Schedule that finishes and fits.
 struct Candidate {
   std::string from;
   Schedule schedule;
   ScheduleScore score;
 };
 
-constexpr std::int64_t kCandidates = 15000;       // that a short schedule is worth,
-constexpr std::int64_t kMostActions = 2'000'000;  // but not more actions than these,
-constexpr std::int64_t kFewestCandidates = 50;    // and that a long one is worth in any case
-// policies of list scheduling that are changed one by one
+constexpr std::int64_t kCandidates = 15000;  // Most candidates, for a short schedule.
+// Most actions, unless the minimum of candidates needs more.
+constexpr std::int64_t kMostActions = 2'000'000;
+constexpr std::int64_t kFewestCandidates = 50;  // Fewest candidates, for a long schedule.
+// Policies of list scheduling that are tuned.
 constexpr std::size_t kTuned = 8;
-constexpr std::int64_t kFewMoves = 400;  // candidates
-constexpr std::size_t kImproved = 4;     // candidates that local search goes on from
-constexpr std::size_t kAnnealed = 2;     // and of these the best, by random moves
+// Number of remaining candidates below which tuning gets the whole budget.
+constexpr std::int64_t kFewMoves = 400;
+constexpr std::size_t kImproved = 4;  // Candidates that local search improves.
+constexpr std::size_t kAnnealed = 2;  // Best of these, which annealing improves.
 
-/// The named schedules that put their stages where the request wants them.
+/// Returns the named schedules with the request's placement.
 std::vector<Schedule> named_of_placement(const SearchRequest& request) {
   std::vector<Schedule> result;
   const int stages = request.actor_of_stage.size();
@@ -88,8 +90,8 @@ void check(const SearchRequest& request) {
   }
 }
 
-/// Interfaces that are shared fairly take several times as long to play as interfaces that serve in
-/// turn, and carry as much.
+/// Returns the request with interfaces that serve in turn. These simulate several times faster than
+/// fairly shared ones, and carry as much.
 SearchRequest with_quick_interfaces(SearchRequest request) {
   request.costs.sharing = InterfaceSharing::kInTurn;
   return request;
@@ -101,7 +103,8 @@ bool has_quick_interfaces(const SearchRequest& request) {
 
 class Search {
  public:
-  /// A step of `had` is had already: where no schedule can take less, a named one will do.
+  /// `had`: step time of a schedule known already. If no schedule of this request can beat it, a
+  /// named schedule suffices.
   Search(const SearchRequest& request, double had)
       : request_(request),
         quick_(with_quick_interfaces(request)),
@@ -121,7 +124,7 @@ class Search {
   }
 
  private:
-  /// Nothing can be faster than what is there.
+  /// Returns whether no better schedule can exist.
   bool settled() const {
     if (!finalists_.empty() && result_.bound_in_memory >= had_) return true;
     return std::ranges::any_of(candidates_,
@@ -154,7 +157,7 @@ class Search {
     std::vector<Listed> listed = try_uniform_policies(judge_);
     std::ranges::move(patterned.listed, std::back_inserter(listed));
     std::ranges::stable_sort(listed, {}, &Listed::score);
-    // So many more candidates can be tried.
+    // Number of candidates that the budget still allows.
     const std::int64_t left_to_try =
         (request_.budget - judge_.simulated()) /
         num_actions(request_.actor_of_stage.size(), request_.microbatches);
@@ -162,8 +165,8 @@ class Search {
     if (listed.size() > tuned_policies) listed.erase(listed.begin() + tuned_policies, listed.end());
     for (std::size_t i = 0; i < listed.size() && !settled(); ++i) {
       if (!is_least(listed[i].score)) {
-        // An equal share of half of the effort that is left; the other half is for single moves, of
-        // which a few lead nowhere.
+        // Each policy gets an equal share of half of the remaining budget. The other half is for
+        // single moves, but a few moves are useless, so that tuning gets all then.
         const std::int64_t left = request_.budget - judge_.simulated();
         const auto share =
             left / (left_to_try < kFewMoves ? 1 : 2) / static_cast<std::int64_t>(listed.size() - i);
@@ -176,7 +179,7 @@ class Search {
 
   void move_actions() {
     std::ranges::stable_sort(candidates_, {}, &Candidate::score);
-    // Many policies come to the same: improve different ones only.
+    // Many policies give equal schedules: improve distinct ones only.
     std::vector<Candidate> best;
     for (Candidate& candidate : candidates_) {
       const auto same = [&](const Candidate& other) {
@@ -222,14 +225,14 @@ class Search {
   }
 
   const SearchRequest& request_;
-  const SearchRequest quick_;  ///< Searched with the one, chosen with the other.
+  const SearchRequest quick_;  ///< Request of the search; `request_` decides the final choice.
   Judge judge_, exact_;
   const double had_;
   SearchResult result_;
   std::vector<Candidate> candidates_, finalists_;
 };
 
-/// Throws what search_schedule() does.
+/// Searches for a schedule with a step below `had`. Throws as search_schedule() does.
 SearchResult search_for_less(SearchRequest request, double had) {
   check(request);
   if (request.budget == 0)
@@ -277,7 +280,7 @@ SearchResult search_placed_schedule(int actors, SearchRequest request,
       placed_costs = request.costs;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kResourceExhausted) throw;
-      // That nothing was found does not mean that there is nothing.
+      // A failed search does not prove that no schedule fits.
       bound = std::min(bound, lower_bound(request));
       bound_in_memory = std::min(bound_in_memory, lower_bound_in_memory(request));
       if (!refused) refused = error;

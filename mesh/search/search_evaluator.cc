@@ -77,7 +77,7 @@ void SearchEvaluator::add_programs() {
   }
 }
 
-/// Stages of the same actor whose tensors the action uses.
+/// Returns the stages of the same actor whose tensors the action uses.
 std::vector<int> SearchEvaluator::stages_before(int stage, ActionKind kind) const {
   std::vector<int> stages;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
@@ -88,7 +88,7 @@ std::vector<int> SearchEvaluator::stages_before(int stage, ActionKind kind) cons
   return stages;
 }
 
-/// In order. See StepGraph, which cuts the same action into pieces.
+/// Returns the sorted tensor events of an action. StepGraph cuts the same action into pieces.
 std::vector<SearchEvaluator::TensorEvent> SearchEvaluator::tensor_events(int stage,
                                                                          ActionKind kind) const {
   const StageCosts& costs = request_.costs.stages[stage];
@@ -159,7 +159,7 @@ void SearchEvaluator::reset(const Schedule& schedule) {
   played_.resize(first_[actors]);
 }
 
-/// Whether every stage has done all microbatches.
+/// Returns whether every stage has completed all microbatches.
 bool SearchEvaluator::is_complete() const {
   return std::ranges::all_of(stages_, [&](const Stage& stage) {
     return stage.forwards == microbatches_ && stage.inputs == microbatches_ &&
@@ -167,7 +167,7 @@ bool SearchEvaluator::is_complete() const {
   });
 }
 
-/// The times of a step whose actions have all been played.
+/// Computes the times of a step whose actions have all run.
 void SearchEvaluator::score(Outcome& outcome) const {
   for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
     const double end = cursors_[actor].time;
@@ -210,7 +210,7 @@ SearchEvaluator::Outcome SearchEvaluator::play(const Schedule& schedule, double 
   return outcome;
 }
 
-/// Whether the orders of the actor's own stages allow it.
+/// Returns whether the actor's own stages permit the action now.
 bool SearchEvaluator::begin(const Action& action, const Program& program) const {
   const std::size_t microbatch = action.microbatch;
   const Stage& own = stages_[action.stage];
@@ -252,7 +252,7 @@ void SearchEvaluator::wake_receiver(int l) {
   queue_.push_back(receiver);
 }
 
-/// When a tensor that exists can go, but for interfaces.
+/// Returns the time at which a completed tensor can move, interfaces aside.
 double SearchEvaluator::ready_to_move(int l, std::size_t microbatch) {
   Tensor& moved = tensor(l, microbatch);
   const double lane_free = lanes_[l].free_at;
@@ -270,13 +270,13 @@ double SearchEvaluator::ready_to_move(int l, std::size_t microbatch) {
   return moved.start;
 }
 
-/// Nobody else can hold it up.
+/// Computes a transfer without interfaces.
 void SearchEvaluator::move(int l, std::size_t microbatch) {
   Lane& lane = lanes_[l];
   tensor(l, microbatch).end = lane.free_at = ready_to_move(l, microbatch) + lane.seconds;
 }
 
-/// Lines up the lane's next tensor if all is known that it waits for.
+/// Queues the lane's next tensor if all its dependencies are known.
 void SearchEvaluator::queue_transfer(int l) {
   Lane& lane = lanes_[l];
   const std::size_t credits = request_.simulation.credits;
@@ -287,14 +287,14 @@ void SearchEvaluator::queue_transfer(int l) {
   std::ranges::push_heap(turns_, std::greater<>());
 }
 
-/// The transfer whose turn it is.
+/// Computes the next transfer in order of time.
 void SearchEvaluator::move_in_turn() {
   std::ranges::pop_heap(turns_, std::greater<>());
   const int l = turns_.back().lane;
   turns_.pop_back();
   Lane& lane = lanes_[l];
   Tensor& moved = tensor(l, lane.moved);
-  // Actors behind one interface reach each other without it.
+  // Transfers between actors of one interface do not use it.
   if (lane.out != lane.in) {
     for (Interface* side : {&out_[lane.out], &in_[lane.in]}) {
       if (side->free_at <= moved.start) continue;
@@ -378,7 +378,7 @@ std::vector<std::pair<int, int>> SearchEvaluator::held_up_by_order(const Schedul
     }
     if (cursors_[a].time > cursors_[actor].time) actor = a;
   }
-  /// The place of the action of this kind, or of the B that does it too.
+  /// Returns the index of the action of this kind, or of the B that includes it.
   const auto place_of = [&](int stage, bool backward, std::size_t microbatch) {
     const auto at = [&](ActionKind kind) {
       return place[program_of({stage, kind, 0}) * microbatches_ + microbatch];

@@ -20,11 +20,11 @@ struct PassCandidate {
   ScheduleScore score;
 };
 
-constexpr std::size_t kMoved = 3;  // candidates of which single actions are moved
-// What the quick evaluator does not know takes so many times as long to play.
+constexpr std::size_t kMoved = 3;  // Candidates whose single actions are moved.
+// Slowdown of simulate() against SearchEvaluator.
 constexpr std::int64_t kSlower = 16;
 
-/// The request of the stages alone, within memory that leaves room for the microbatches that
+/// Returns the request for the stages alone. Its memory limits leave room for the microbatches that
 /// barriers add.
 SearchRequest without_vocabulary(const SearchRequest& request) {
   SearchRequest plain = request;
@@ -37,7 +37,7 @@ SearchRequest without_vocabulary(const SearchRequest& request) {
   return plain;
 }
 
-/// All that an actor has to do in a step.
+/// Returns the work of the busiest actor in a step, in seconds.
 double busiest(const SearchRequest& request) {
   std::vector<double> work(num_actors(request.actor_of_stage), 0);
   std::vector<bool> named(work.size(), false);
@@ -45,7 +45,7 @@ double busiest(const SearchRequest& request) {
     const StageCosts& one = request.costs.stages[stage];
     const std::size_t actor = request.actor_of_stage[stage];
     double seconds = one.forward + one.input_grad + one.weight_grad;
-    // The lowest stage of an actor names its passes.
+    // The actor's lowest stage carries the costs of its passes.
     if (!named[actor]) {
       seconds +=
           one.vocabulary_scores + one.vocabulary_grads + one.input_forward + one.input_backward;
@@ -72,7 +72,7 @@ SearchResult search_with_vocabulary(const SearchRequest& whole, std::span<const 
       candidates.push_back({std::move(from), std::move(schedule), verdict.score});
     return verdict;
   };
-  // The same, for just the transfers that there are.
+  // The same times without the lower bound for transfers.
   VocabularyTimes exact = times;
   exact.least_transfer = 0;
   for (const Schedule& one : named) {
@@ -80,7 +80,7 @@ SearchResult search_with_vocabulary(const SearchRequest& whole, std::span<const 
     result.named.push_back({one.name, verdict.makespan, verdict.peak, verdict.fits});
     add(one.name, with_vocabulary(one, request.vocabulary, exact));
   }
-  // Nothing found here, or nothing that fits: then a named one may.
+  // If the search finds nothing that fits, a named schedule may still fit.
   std::optional<Error> refused;
   try {
     SearchResult plain = search_plain(without_vocabulary(whole));
@@ -113,7 +113,7 @@ SearchResult search_with_vocabulary(const SearchRequest& whole, std::span<const 
   result.schedule.name = "auto";
   result.simulation = simulate(result.schedule, request.costs, request.simulation);
   result.simulated += judge.simulated();
-  // Vocabulary passes are work on top of that of the stages, and memory on top of theirs.
+  // Vocabulary passes only add work and memory to those of the stages.
   result.bound = std::max(lower_bound(request), busiest(request));
   result.bound_in_memory = std::max(result.bound, lower_bound_in_memory(request));
   return result;

@@ -8,38 +8,40 @@
 
 namespace weft::mesh {
 
-/// How list scheduling chooses among what an actor could start.
+/// Priorities of list scheduling among the actions that an actor could start.
 struct ListPolicy {
   enum class Weights : std::uint8_t {
-    kAtOnce,  ///< Right behind the input gradient.
-    kInGaps,  ///< When nothing else is ready and nothing will be for as long as W takes.
-    kLast,    ///< When nothing else is ready, or memory asks for it.
+    kAtOnce,  ///< Directly after the input gradient.
+    kInGaps,  ///< If no other action is ready, or will be ready before W ends.
+    kLast,    ///< If no other action is ready, or memory is short.
   };
-  std::vector<int> in_flight;    ///< Per stage: microbatches that may be between F and I.
-  std::vector<Weights> weights;  ///< Per actor.
-  bool forward_first = false;    ///< Where both a forward and a backward are ready.
-  bool deep_first = true;        ///< Among forwards of several stages the latest stage first.
-  /// Instead of these rules: what is first in this pattern. What comes later in it is only done
-  /// before it while the actor would stand still: under kAtOnce in any case, under kInGaps only if
-  /// that holds up nothing that is known to come.
+  std::vector<int> in_flight;    ///< Most microbatches between F and I, per stage.
+  std::vector<Weights> weights;  ///< Rule for W, per actor.
+  bool forward_first = false;    ///< Prefers a forward over a backward if both are ready.
+  bool deep_first = true;        ///< Prefers the forward of the latest stage.
+  /// Replaces these rules: the action that is first in this pattern has priority. A later action
+  /// runs before it only while the actor would be idle: with kAtOnce always, with kInGaps only if
+  /// it delays no action with a known ready time.
   std::optional<PeriodicPattern> pattern;
 };
 
-/// The same everywhere: W by one rule, and `fullness` times the microbatches that keep the pipeline
-/// full in flight; 0: any number. A stage that is k-th from the end sees a microbatch again after
-/// the way there and back; the pipeline is full when as many are under way as the busiest actor
-/// finishes in that time.
+/// Returns a policy with one rule for W and `fullness` times as many microbatches in flight as keep
+/// the pipeline full; 0: unlimited. A microbatch returns to a stage after its forwards and
+/// backwards on all later stages. The pipeline is full if as many are in flight as the busiest
+/// actor completes in that time.
 ListPolicy uniform_policy(const SearchRequest& request, double fullness,
                           ListPolicy::Weights weights);
 
-/// By the pattern, with as many microbatches in flight as it needs and, on the first stages, `more`
-/// of what memory is left.
+/// Returns a policy that follows the pattern, with as many microbatches in flight as the pattern
+/// needs. The first stage of each actor gets additional ones from the share `more` of the remaining
+/// memory.
 ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& pattern, double more,
                           ListPolicy::Weights weights);
 
-/// Plays the pipeline in time and lets every actor start, whenever it is free, what the policy
-/// prefers among what is ready. Every stage takes microbatches in order, and leaves room in memory
-/// for one on each later stage of its actor. Nothing if the policy gets stuck for want of memory.
+/// Builds a schedule by simulating the pipeline: each free actor starts the ready action that the
+/// policy prefers. Every stage runs microbatches in order, and leaves memory for one microbatch on
+/// each later stage of its actor. Returns nothing if the policy runs out of memory before all
+/// actions are placed.
 std::optional<Schedule> list_schedule(const SearchRequest& request, const ListPolicy& policy);
 
 }  // namespace weft::mesh

@@ -11,40 +11,42 @@
 
 namespace weft::mesh {
 
-/// How good a schedule is: how long a step takes, then how early the work gets done. Less is
-/// better.
+/// Quality of a schedule: first the step time, then how early work is done. Less is better.
 struct ScheduleScore {
-  double step = 0;  ///< The makespan, where the costs say nothing of what a step ends with.
+  /// Step time; equals the makespan if the costs have no reductions, optimizer and exchange.
+  double step = 0;
   double mean_end = 0;
   friend auto operator<=>(const ScheduleScore&, const ScheduleScore&) = default;
 };
 
-/// Simulates schedules against the request's memory, and counts the effort.
+/// Evaluates schedules within the request's memory, and counts the simulated actions.
 class Judge {
  public:
   explicit Judge(const SearchRequest& request) : request_(request) {
     if (SearchEvaluator::knows(request)) evaluator_.emplace(request);
   }
 
-  /// Nothing if it cannot finish. `fits` says whether every actor's memory is enough.
+  /// Result of an evaluation; only `finishes` is valid if it is false. `fits` is true if every
+  /// actor's memory suffices.
   struct Verdict {
     ScheduleScore score;
     double makespan = 0;
-    double peak = 0;  ///< Only of judge_fully().
+    double peak = 0;  ///< Set by judge_fully() only.
     bool finishes = false;
     bool fits = false;
   };
-  /// One whose step takes longer than `longest_step` may be called one that does not finish.
+  /// Evaluates a schedule. May report a schedule with a step longer than `longest_step` as not
+  /// finishing.
   Verdict judge(const Schedule& schedule,
                 double longest_step = std::numeric_limits<double>::infinity());
   Verdict judge_fully(const Schedule& schedule);
 
-  /// When everything ran, of a schedule that finishes.
+  /// Times of a schedule that finishes.
   struct Look {
-    /// By actor, by action: start and end.
+    /// Start and end, by actor and action.
     std::vector<std::vector<std::pair<double, double>>> spans;
-    /// Actor and index of actions of the critical path that begin when the one before them on their
-    /// actor ends.
+    /// Actions of the critical path, as (actor, index), that start when the previous action on
+    /// their actor ends.
     std::vector<std::pair<int, int>> held_up_by_order;
   };
   Look look(const Schedule& schedule);
@@ -62,13 +64,13 @@ class Judge {
   std::int64_t simulated_ = 0;
 };
 
-/// Moves one action at a time along the critical path, as long as that makes the schedule better
-/// and the judge is not exhausted. `schedule` must finish and fit.
+/// Moves single actions along the critical path while that improves the schedule and the judge is
+/// not exhausted. `schedule` must finish and fit.
 Schedule improve(Schedule schedule, Judge& judge);
 
-/// Threshold accepting (Dueck and Scheuer, 1990): random moves of single actions, of which those
-/// that make it a little worse are kept at first, and ever fewer of them later. Goes on for
-/// `actions` more simulated actions; gives the best on the way. Deterministic.
+/// Improves a schedule by threshold accepting (Dueck and Scheuer, 1990): random moves of single
+/// actions. Accepts slightly worse schedules at first, and fewer over time. Simulates `actions`
+/// more actions and returns the best schedule found. Deterministic.
 Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions);
 
 }  // namespace weft::mesh

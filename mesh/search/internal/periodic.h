@@ -8,28 +8,28 @@
 
 namespace weft::mesh {
 
-/// When microbatch 0 goes through F, I and W of every stage; microbatch k follows `period` times k
-/// later, through all of them.
+/// Start times of microbatch 0's F, I and W on every stage. Microbatch k starts all of them k *
+/// `period` later.
 struct PeriodicPattern {
   double period = 0;
-  std::vector<std::array<double, 3>> starts;  ///< By stage: F, I, W.
+  std::vector<std::array<double, 3>> starts;  ///< Starts of F, I and W, by stage.
 };
 
-/// No pattern has a shorter period: the work of the busiest actor on a microbatch, or the longest
+/// Returns a lower bound of the period: the busiest actor's work per microbatch, or the longest
 /// transfer.
 double shortest_period(const SearchRequest& request);
 
-/// Modulo scheduling, as compilers pipeline loops (Rau, 1994), and as V-Half and V-Min are built
-/// (Qi et al., 2024, where every action takes one unit and a transfer nothing): the actions of one
-/// microbatch get places in time, each as early as may be behind what it needs, such that those of
-/// an actor do not overlap modulo the period. A beam of partial patterns is kept, the earliest
-/// ones. Nothing if none is found.
+/// Finds a pattern by modulo scheduling, as compilers pipeline loops (Rau, 1994). V-Half and V-Min
+/// are such patterns (Qi et al., 2024, with actions of one unit and transfers of zero). Each action
+/// of one microbatch starts as early as its dependencies allow, such that the actions of an actor
+/// do not overlap modulo the period. Keeps a beam of the earliest partial patterns. Returns nothing
+/// if no pattern is found.
 std::optional<PeriodicPattern> find_pattern(const SearchRequest& request, double period);
 
-/// Whether every actor's memory is enough once the pipeline is full.
+/// Returns whether every actor's memory suffices when the pipeline is full.
 bool fits_in_memory(const SearchRequest& request, const PeriodicPattern& pattern);
 
-/// The order in which the pattern runs all microbatches.
+/// Returns the schedule in which the pattern runs all microbatches.
 Schedule unroll(const SearchRequest& request, const PeriodicPattern& pattern);
 
 }  // namespace weft::mesh

@@ -8,32 +8,32 @@
 
 namespace weft::mesh {
 
-/// Of a schedule: F, I and W.
+/// Returns the number of F, I and W of a schedule.
 std::int64_t num_actions(std::size_t stages, int microbatches);
 
-/// A schedule by list scheduling, and the policy behind it.
+/// Schedule made by list scheduling, and its policy.
 struct Listed {
   ListPolicy policy;
   Schedule schedule;
   ScheduleScore score;
 };
 
-/// Tries policies that are the same for all stages: every combination, or, where that would take
-/// too much of the effort, one choice after the other, each as it is best. Gives those that fit,
-/// the best first.
+/// Tries policies that are equal on all stages: all combinations or, if these exceed the budget,
+/// one setting after the other, keeping the best value of each. Returns those that fit, best first.
 std::vector<Listed> try_uniform_policies(Judge& judge);
 
-/// Patterns with the shortest period of which the actors' memory allows, and some that are slower
-/// in the long run but begin and end sooner: unrolled, and as what list scheduling goes by. Gives
-/// those that fit.
+/// Result of try_patterns(): schedules that fit. `unrolled` are the patterns themselves; `listed`
+/// are list schedules that follow them.
 struct Patterned {
   std::vector<Schedule> unrolled;
   std::vector<Listed> listed;
 };
+/// Finds patterns with about the shortest period that memory allows, and slower ones, which begin
+/// and end sooner.
 Patterned try_patterns(Judge& judge);
 
-/// Changes the numbers in flight of all stages or of one, or the rule for W of one actor, as long
-/// as that helps and the judge has simulated less than `until`.
+/// Changes the microbatches in flight of all stages or of one, or the W rule of one actor, while
+/// that improves the schedule and the judge has simulated fewer than `until` actions.
 Listed tune(Listed best, Judge& judge, std::int64_t until);
 
 }  // namespace weft::mesh

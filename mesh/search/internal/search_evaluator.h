@@ -10,59 +10,59 @@
 
 namespace weft::mesh {
 
-/// What simulate() says of a schedule's time and memory, for many orders of the same actions: all
-/// that does not depend on the order is worked out once, and nothing is allocated while playing.
-/// Made for F, I, W and B whose microbatches are in order on every stage. One thread at a time.
+/// Fast evaluator of time and memory, as simulate() computes them, for many orders of the same
+/// actions. Precomputes what does not depend on the order, and allocates nothing during play().
+/// Supports F, I, W and B with microbatches in order on every stage. One thread at a time.
 ///
-/// An action is a list of events with time between them: it waits for a tensor, or makes one. A
-/// transfer is worked out when its tensor is waited for: the tensors of an edge are waited for in
-/// the order in which they are made, so what it depends on is known by then. Where interfaces serve
-/// in turn, transfers are worked out in the order of time instead, and whoever waits goes on then:
-/// all that it makes comes later.
+/// An action is a list of events with time between them: each event waits for a tensor or completes
+/// one. A transfer is computed when its tensor is awaited: an edge's tensors are awaited in
+/// production order, so that all dependencies are known then. If interfaces serve in turn,
+/// transfers are computed in order of time instead, and receivers continue then: their later
+/// tensors have later times.
 class SearchEvaluator {
  public:
-  /// False where interfaces are shared fairly, compounds run as one, there are vocabulary passes,
-  /// or an action can be held up by its sends: these need simulate().
+  /// Returns false if the request needs simulate(): interfaces that are shared fairly, compounds
+  /// that run as one, vocabulary passes, or actions that wait for their sends.
   static bool knows(const SearchRequest& request);
 
-  /// Borrows the request; knows() it.
+  /// Borrows the request, for which knows() must be true.
   explicit SearchEvaluator(const SearchRequest& request);
 
   struct Outcome {
     bool finishes = false;
-    bool too_slow = false;  ///< Given up, as the step would have taken longer than asked for.
+    bool too_slow = false;  ///< Abandoned, as the step exceeds `longest_step`.
     bool fits = false;
     double step = 0, makespan = 0, mean_end = 0;
-    double peak = 0;  ///< 0 if no memory cap was given and `with_peak` not asked for.
+    double peak = 0;  ///< Peak memory; 0 if there is no memory limit and `with_peak` is false.
   };
   Outcome play(const Schedule& schedule,
                double longest_step = std::numeric_limits<double>::infinity(),
                bool with_peak = false);
 
-  /// Of the schedule that play() has just finished: start and end of an actor's action, ...
+  /// Returns start and end of an actor's action in the schedule of the last play().
   std::pair<double, double> span(std::size_t actor, std::size_t index) const {
     const Played& one = played_[first_[actor] + index];
     return {one.start, one.end};
   }
-  /// ... and the actions on the longest chain that begin when the one before them on their actor
-  /// ends.
+  /// Returns the actions of the critical path of the last play() that start when the previous
+  /// action on their actor ends.
   std::vector<std::pair<int, int>> held_up_by_order(const Schedule& schedule) const;
 
  private:
   struct Event {
-    double before = 0;  ///< So long the action goes on before it.
+    double before = 0;  ///< Time from the previous event, or from the start of the action.
     int lane = 0;
     bool makes = false;
   };
-  /// Of a stage and a kind.
+  /// Events of a (stage, kind).
   struct Program {
-    /// Events; those before `start` are over before the action begins.
+    /// Range of events; those before `start` precede the beginning of the action.
     std::size_t first = 0, start = 0, past = 0;
-    double rest = 0;  ///< After the last event.
-    /// On the same actor: these must have made what it needs.
+    double rest = 0;  ///< Time after the last event.
+    /// Stages on the same actor whose outputs the action needs.
     std::vector<int> stages_before;
   };
-  /// At `position` within an action a tensor is made, or needed.
+  /// Point within an action at which a tensor is completed or needed.
   struct TensorEvent {
     double position = 0;
     int step = 0;
@@ -75,23 +75,23 @@ class SearchEvaluator {
     int from_stage = 0, to_stage = 0;
     double seconds = 0;
     double bytes = 0;
-    std::size_t out = 0, in = 0;  ///< Interfaces; the same where it needs none.
-    std::size_t made = 0;         ///< Tensors.
-    std::size_t moved = 0;        ///< Transfers that were worked out.
-    std::size_t used = 0;         ///< Tensors whose user is over.
-    bool queued = false;          ///< The next one waits for its turn.
+    std::size_t out = 0, in = 0;  ///< Interfaces of sender and receiver; equal if none is used.
+    std::size_t made = 0;         ///< Number of tensors completed.
+    std::size_t moved = 0;        ///< Number of transfers computed.
+    std::size_t used = 0;         ///< Number of tensors whose user has ended.
+    bool queued = false;          ///< True if the next transfer is in `turns_`.
     double free_at = 0;
   };
   enum class HeldUp : unsigned char { kByMaking, kByLane, kByCredit, kByInterface };
   struct Tensor {
     double made = 0, start = 0, end = 0;
-    double used = 0;  ///< The end of the action that waits for it.
+    double used = 0;  ///< End of the action that uses it.
     HeldUp held_up = HeldUp::kByMaking;
-    int after = -1;  ///< The place in tensors_ of what the interface carried before.
+    int after = -1;  ///< Index into tensors_ of the interface's previous transfer.
   };
   struct Interface {
     double free_at = 0;
-    int last = -1;  ///< Place in tensors_.
+    int last = -1;  ///< Index into tensors_ of the last transfer.
   };
   struct Turn {
     double ready = 0;
@@ -100,17 +100,17 @@ class SearchEvaluator {
   };
   struct Played {
     double start = 0, end = 0;
-    int lane = -1;  ///< Whose tensor it waited for last, or -1: only for its actor.
+    int lane = -1;  ///< Lane whose tensor it waited for last; -1 if it waited only for its actor.
   };
   struct Stage {
-    std::size_t forwards = 0, inputs = 0, weights = 0;  ///< Done.
+    std::size_t forwards = 0, inputs = 0, weights = 0;  ///< Microbatches completed.
   };
   struct Cursor {
     std::size_t index = 0;
     std::size_t event = 0;
     bool begun = false;
     bool queued = false;
-    int blocked_on = -1;  ///< Lane.
+    int blocked_on = -1;  ///< Lane that it waits for, or -1.
     double time = 0, idle = 0;
     Played now;
   };
@@ -126,9 +126,10 @@ class SearchEvaluator {
     return tensors_[lane * microbatches_ + microbatch];
   }
 
-  /// Lanes lie in pairs: the activations of an edge, then their gradients.
+  /// Returns whether a lane carries gradients. Lanes are in pairs: an edge's activations, then its
+  /// gradients.
   static bool is_backward(std::size_t lane) { return lane % 2 == 1; }
-  /// Whether actions of that kind make or use the lane's tensors.
+  /// Returns whether actions of that kind produce or use the lane's tensors.
   static bool carries(std::size_t lane, ActionKind kind) {
     return kind != ActionKind::kWeightGrad && is_backward(lane) == (kind != ActionKind::kForward);
   }
@@ -159,21 +160,21 @@ class SearchEvaluator {
   std::vector<Lane> lanes_;  ///< Two per edge: activations, gradients.
   std::vector<Event> events_;
   std::vector<Program> programs_;
-  std::vector<double> reduce_;  ///< By actor, after its last action.
+  std::vector<double> reduce_;  ///< Reduction time after an actor's last action, by actor.
   double optimizer_ = 0;
-  std::vector<double> work_of_stages_;  ///< By actor, without what is lost per action.
+  std::vector<double> work_of_stages_;  ///< Work by actor, without the overhead per action.
   bool holds_tensors_ = false;
-  bool takes_turns_ = false;  ///< At interfaces.
+  bool takes_turns_ = false;  ///< True if interfaces serve one transfer at a time.
 
   std::vector<Stage> stages_;
   std::vector<Cursor> cursors_;
-  std::vector<std::size_t> first_;  ///< By actor: its first place in played_.
+  std::vector<std::size_t> first_;  ///< First index into played_, by actor.
   std::vector<Played> played_;
   std::vector<Tensor> tensors_;
-  std::vector<std::size_t> queue_;  ///< Actors that may go on.
+  std::vector<std::size_t> queue_;  ///< Actors that may continue.
   std::vector<Interface> out_, in_;
-  std::vector<Turn> turns_;          ///< A heap, the earliest first.
-  std::vector<MemorySweep> memory_;  ///< By actor.
+  std::vector<Turn> turns_;          ///< Min-heap of pending transfers by time.
+  std::vector<MemorySweep> memory_;  ///< Memory sweeps by actor.
 };
 
 }  // namespace weft::mesh

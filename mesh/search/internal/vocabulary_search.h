@@ -6,9 +6,9 @@
 
 namespace weft::mesh {
 
-/// search_schedule() where a vocabulary is split, with a budget. Passes are put into `named`, which
-/// have none, and into what `search_plain` finds for the stages alone; then single actions of the
-/// best are moved.
+/// Implements search_schedule() for a split vocabulary. The request has a budget. Adds passes to
+/// the schedules `named`, which have none, and to the result of `search_plain` for the stages
+/// alone. Then moves single actions of the best candidates.
 SearchResult search_with_vocabulary(const SearchRequest& request, std::span<const Schedule> named,
                                     SearchResult (*search_plain)(const SearchRequest& request));
 
