@@ -1,5 +1,5 @@
-// The shortest complete program: an actor class, a mesh of it, calls to one, all and a slice, an
-// exception, a clean end.
+// Minimal complete program: spawns a mesh of an actor class, calls one actor, all actors and a
+// slice, catches a remote exception, and shuts down.
 //
 //   hello_mesh                       on a cluster of its own on this machine
 //   hello_mesh --head HOST:PORT      on the cluster of that head
@@ -11,7 +11,7 @@
 
 using weft::actors::Cluster, weft::actors::Context;
 
-/// Says hello from its place in the mesh, and counts how often it was asked.
+/// Actor that greets with its name in the mesh and counts its greetings.
 class Greeter final {
  public:
   using Arguments = std::tuple<std::string>;
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   app.provide<Greeter>();
   return app.run([](Cluster& cluster, const weft::actors::AppRun&) {
     {
-      // One device process per rank; the constructor arguments travel.
+      // Starts one device process per rank. The constructor arguments are sent to each of them.
       auto greeters = cluster.spawn<Greeter>("greeters", {{"row", 2}, {"column", 1}}, {}, "hello");
 
       fmt::print("one:   {}\n", greeters.at({1, 0}).call<&Greeter::greet>("one").get());
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
            greeters.slice({{"row", 0}}).call<&Greeter::greet>("slice").get())
         fmt::print("slice: {}\n", line);
 
-      const std::vector<int> counts = greeters.call<&Greeter::greetings>().get();  // by rank
+      const std::vector<int> counts = greeters.call<&Greeter::greetings>().get();  // per rank
       fmt::print("asked: {} and {} times\n", counts[0], counts[1]);
 
       try {
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
         fmt::print("error: {}\n", error.describe());
       }
     }
-    // The mesh is out of scope: its actors have been destroyed and its processes end.
+    // The mesh is out of scope: its actors are destroyed and its processes exit.
     fmt::print("meshes left: {}\n", cluster.status().meshes.size());
     return 0;
   });
