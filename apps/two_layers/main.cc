@@ -1,4 +1,5 @@
-// A whole training app: two layers learn x * y. `weft run apps/two_layers/two_layers.yaml`
+// Complete training app: two layers learn x * y. Run it by `weft run
+// apps/two_layers/two_layers.yaml`.
 #include <cmath>
 #include <cstring>
 
@@ -11,7 +12,8 @@
 
 using namespace weft;
 
-/// Points (x, y), and x * y there. Any device reads its own rows, and every device the same ones.
+/// Points (x, y) and the products x * y. Each device computes any rows it needs; all devices agree
+/// on them.
 class Points final : public mesh::BatchSource {
  public:
   explicit Points(std::uint64_t seed) : seed_(seed) {}
@@ -52,9 +54,9 @@ class TwoLayers final : public apps::TrainingApp {
     const auto w0 = b.parameter("w0", {2, width}, normal(0.7), {"plane", "mlp"});
     const auto b0 = b.parameter("b0", {width}, zeros(), {"mlp"}, false);
     const auto hidden = b.gelu(b.linear(points, w0, b0));
-    b.set_block(1);  // the second layer: a stage of its own, if the run file says so
+    b.set_block(1);  // the second layer may be a stage of its own
     const auto w1 = b.parameter("w1", {width, 1}, normal(0.2), {"mlp", "value"});
-    // The losses of all microbatches add up to the mean of the step.
+    // Scales losses so that those of all microbatches add up to the mean of the step.
     const double scale = 1.0 / (rows * batch.microbatches);
     const auto loss = b.squared_error(b.linear(hidden, w1), values, scale);
     const Graph graph = std::move(b).finish();
