@@ -31,7 +31,7 @@ std::string generate(Device& device, const GptShape& shape,
                      const SampleConfig& sample, std::uint64_t seed, const std::stop_token& stop) {
   GptShape one = shape;
   one.batch = 1;
-  one.precision = DType::kF32;  // the optimizer's values, not their rounded copies
+  one.precision = DType::kF32;  // the optimizer's f32 values, not their rounded copies
   GptGraph gpt = gpt_graph(one, 1.0);
   Evaluation evaluation(device, gpt.graph, {gpt.logits});
   set_parameters(evaluation, parameters);
@@ -41,7 +41,7 @@ std::string generate(Device& device, const GptShape& shape,
   PhiloxStream random(seed, fnv1a("sample", 6));
   for (std::int64_t i = 0; i < sample.tokens && !stop.stop_requested(); ++i) {
     const std::size_t used = std::min(ids.size(), window.size());
-    std::ranges::fill(window, 0);  // later positions: the model does not look ahead
+    std::ranges::fill(window, 0);  // later positions do not matter: attention is causal
     std::copy(ids.end() - used, ids.end(), window.begin());
     evaluation.write(gpt.tokens, window);
     evaluation.run();

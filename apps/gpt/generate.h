@@ -17,16 +17,17 @@ namespace weft::apps {
 /// Continues `sample.prompt` by `sample.tokens` tokens with a GPT of this shape and these
 /// parameters, on one device.
 ///
-/// The whole window is computed anew for every token, which is fast enough for a sample.
-/// Deterministic in the seed. Asked to stop, it gives the text so far. Throws Error(kIncompatible)
-/// if the parameters are not those of the shape.
+/// Recomputes the whole window for every token, which is fast enough for a sample. Deterministic in
+/// the seed. Returns the text so far if `stop` is requested. Throws Error(kIncompatible) if the
+/// parameters do not match the shape.
 std::string generate(Device& device, const GptShape& shape,
                      const std::vector<TensorView>& parameters, const Tokenizer& tokenizer,
                      const SampleConfig& sample, std::uint64_t seed,
                      const std::stop_token& stop = {});
 
-/// The index that is drawn with `uniform` in [0, 1) from exp(logits / temperature), among the
-/// `top_k` largest (0: all). Temperature 0 gives the largest; equal ones, the first.
+/// Samples a token index from exp(logits / temperature) by the inverse CDF at `uniform` in [0, 1).
+/// Considers the `top_k` largest logits only (0: all). Temperature 0 returns the largest logit, the
+/// first one on a tie.
 std::int32_t draw(std::span<const float> logits, double temperature, std::int64_t top_k,
                   double uniform);
 

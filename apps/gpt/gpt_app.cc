@@ -20,20 +20,19 @@
 namespace weft::apps {
 namespace {
 
-/// What is shown of a trained model: how it does on the test's tokens, if there are any, and what
-/// it writes.
+/// Builds the final report: test losses if there is a test text, and a sample of generated text.
 struct Showing {
   GptShape shape;
   SampleConfig sample;
   std::uint64_t seed;
-  std::shared_ptr<const TextDataset> dataset;  // of the tokenizer that the tokens are from
+  std::shared_ptr<const TextDataset> dataset;  // holds the tokenizer
   std::vector<std::int32_t> test;
 
   FinalReport operator()(const ShowRequest& request) const {
     FinalReport report{.title = "the model writes"};
     if (!test.empty()) score(request, report);
     if (sample.tokens > 0)
-      // A model of bytes writes what its text has, and more.
+      // Escapes control characters: a byte-level model may write any byte.
       report.text += printable(generate(request.device, shape, request.trained.parameters,
                                         *dataset->tokenizer, sample, seed, request.stop));
     return report;
@@ -57,7 +56,7 @@ struct Showing {
   }
 };
 
-/// What a driver that is started again needs of the texts.
+/// State of the prepared texts that a restarted driver decodes instead of reading the texts again.
 struct KeptText {
   TextBatchesRecipe recipe = {};
   std::vector<std::int32_t> test = {};  ///< Tokens of data.test.
@@ -65,7 +64,8 @@ struct KeptText {
   static constexpr auto fields = weft::fields(&KeptText::recipe, &KeptText::test);
 };
 
-/// "; 3 of the 870 tokens of data.test are unknown", or nothing. Texts to train on have none.
+/// Returns "; 3 of the 870 tokens of data.test are unknown", or an empty string if none is. The
+/// training text has no unknown tokens.
 std::string unknown_text(const std::string& key, const Tokenizer& tokenizer,
                          std::span<const std::int32_t> tokens) {
   const std::size_t unknown = tokenizer.count_unknown(tokens);
@@ -128,7 +128,7 @@ PreparedData GptApp::prepare_again(std::span<const std::byte> kept) {
 }
 
 PreparedData GptApp::describe(TextDataset prepared, std::vector<std::int32_t> test) const {
-  // Shared with the sampler below.
+  // Shared with the final report.
   const auto dataset = std::make_shared<const TextDataset>(std::move(prepared));
   const TokenWindows windows(dataset->train, static_cast<int>(shape_.sequence), seed_,
                              data_.subset);

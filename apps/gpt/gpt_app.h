@@ -20,15 +20,15 @@ class GptApp final : public TrainingApp {
   ModelDescription read(const ConfigNode& root, const BatchShape& batch,
                         std::uint64_t seed) override;
   PreparedData prepare() override;
-  /// Reads the cached tokens, whatever has become of the text.
+  /// Opens the cached tokens. The text itself may have changed or been deleted.
   PreparedData prepare_again(std::span<const std::byte> kept) override;
   std::unique_ptr<mesh::BatchSource> open_batches(
       std::span<const std::byte> batches) const override;
 
  private:
-  /// Of `data.test`; none without it.
+  /// Returns the tokens of `data.test`, or none if it is not set.
   std::vector<std::int32_t> test_tokens(const Tokenizer& tokenizer) const;
-  /// `test`: tokens of `data.test`.
+  /// Describes the dataset to the training loop. `test` holds the tokens of `data.test`.
   PreparedData describe(TextDataset dataset, std::vector<std::int32_t> test) const;
 
   GptShape shape_;

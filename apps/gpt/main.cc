@@ -1,5 +1,4 @@
-// gpt: trains a GPT on text, on the meshes of a run file. Started by `weft run cluster.yaml`; see
-// apps/gpt for the app.
+// Trains a GPT on text, on the meshes of a run file. Started by `weft run cluster.yaml`.
 #include "apps/gpt/gpt_app.h"
 #include "apps/train/serve_training.h"
 

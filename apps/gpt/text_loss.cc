@@ -24,19 +24,19 @@ double text_loss(Device& device, const GptShape& shape, const std::vector<Tensor
                 tokens.size(), length);
   double sum = 0;
   std::int64_t done = 0;
-  // Whole batches, and the windows that do not fill one.
+  // First pass: full batches. Second pass: one smaller batch of the remaining windows.
   for (const std::int64_t batch : std::array{std::min(kBatch, windows), windows % kBatch}) {
     if (batch == 0 || done == windows) continue;
     GptShape block = shape;
     block.batch = batch;
-    block.precision = DType::kF32;  // the optimizer's values, not their rounded copies
+    block.precision = DType::kF32;  // the optimizer's f32 values, not their rounded copies
     GptGraph gpt = gpt_graph(block, 1.0 / length);
     Evaluation evaluation(device, gpt.graph, {gpt.loss});
     set_parameters(evaluation, parameters);
     for (; done + batch <= windows; done += batch) {
       if (stop.stop_requested())
         throw_error(ErrorCode::kCancelled, "interrupted after {} of {} windows", done, windows);
-      // The windows of a batch follow each other.
+      // Consecutive windows of the text form a batch.
       const auto part = tokens.subspan(done * length, batch * length + 1);
       evaluation.write(gpt.tokens, std::as_bytes(part.first(part.size() - 1)));
       evaluation.write(gpt.targets, std::as_bytes(part.subspan(1)));

@@ -11,11 +11,11 @@
 
 namespace weft::apps {
 
-/// The mean loss of a token, in nats, of a GPT of this shape and these parameters on one device:
-/// over the windows without overlap that the tokens have, in f32; the batch of `shape` is not
-/// looked at. What is left at the end, shorter than a window, does not count. Throws
-/// Error(kInvalidArgument) if there is no window, Error(kIncompatible) if the parameters are not
-/// those of the shape, Error(kCancelled) if asked to stop.
+/// Returns the mean loss per token, in nats, of a GPT of this shape and these parameters, computed
+/// in f32 on one device. Splits the tokens into windows without overlap and ignores a shorter rest
+/// at the end. Ignores the batch of `shape`. Throws Error(kInvalidArgument) if there is no window,
+/// Error(kIncompatible) if the parameters do not match the shape, Error(kCancelled) if `stop` is
+/// requested.
 double text_loss(Device& device, const GptShape& shape, const std::vector<TensorView>& parameters,
                  std::span<const std::int32_t> tokens, const std::stop_token& stop = {});
 
