@@ -29,7 +29,7 @@ void check(const ClassifierShape& s) {
                 "a cnn needs the channels of its convolutions, and an mlp has none");
 }
 
-/// Writes the model; one per graph.
+/// Builder of one graph.
 class ClassifierWriter {
  public:
   ClassifierWriter(const ClassifierShape& shape, GraphBuilder& b) : shape_(shape), b_(b) {}
@@ -59,7 +59,8 @@ class ClassifierWriter {
   }
 
  private:
-  /// Names of parameters begin with "conv0.", "hidden1.", ...: counted through all layers.
+  /// Starts the next block and returns a name scope such as "conv0." or "hidden1.". All layers
+  /// share one counter.
   GraphBuilder::Scope next_layer(const std::string& kind) {
     b_.set_block(layers_);
     from_axis_ = axis_.empty() ? first_axis() : axis_;
@@ -79,7 +80,8 @@ class ClassifierWriter {
     return b_.convolution(x, w, bias(out), stride, padding);
   }
 
-  /// `gain`: of the variance; 2 before a GELU.
+  /// Adds a fully connected layer. `gain` scales the variance of its initial weights: 2 before a
+  /// GELU.
   ValueId linear(ValueId x, std::int64_t out, double gain) {
     const std::int64_t in = b_.type(x).shape.back();
     const ValueId w =
@@ -92,7 +94,7 @@ class ClassifierWriter {
   const ClassifierShape& shape_;
   GraphBuilder& b_;
   int layers_ = 0;
-  std::string from_axis_, axis_;  ///< Of the features that this layer reads, and of its own.
+  std::string from_axis_, axis_;  ///< Logical axes of this layer's input and output features.
 };
 
 }  // namespace

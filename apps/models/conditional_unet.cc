@@ -121,7 +121,8 @@ class ConditionalUnetWriter {
     return b_.layer_norm(x, gamma, beta);
   }
 
-  /// x (brought to `out` channels) + two convolutions, with the time added between them.
+  /// Residual block: x (projected to `out` channels) plus two convolutions with the time embedding
+  /// added between them.
   ValueId resnet(const std::string& name, ValueId x, std::int64_t out) {
     const auto scope = b_.scope(name);
     ValueId y = b_.silu(group_norm("norm1", x, kResnetGroups, "channels"));
@@ -132,8 +133,8 @@ class ConditionalUnetWriter {
     return b_.add(last(x) == out ? x : convolution("shortcut", x, 1, out), y);
   }
 
-  /// x + projections around self-attention, attention to the context, and a gated feed-forward,
-  /// each a residual.
+  /// Transformer block: x plus projections around self-attention, cross-attention to the context,
+  /// and a gated feed-forward, each with a residual connection.
   ValueId transformer(const std::string& name, ValueId x) {
     const auto scope = b_.scope(name);
     const std::int64_t width = last(x);

@@ -68,8 +68,8 @@ ValueId mlp_part(GraphBuilder& b, const GptShape& shape, ValueId x, double resid
 
 GptGraph gpt_graph(const GptShape& shape, double loss_scale) {
   check(shape);
-  // Each layer adds twice to the residual stream; scaled so that its variance does not grow with
-  // depth (as GPT-2 does).
+  // Each layer adds two terms to the residual stream. Scales their initial weights as GPT-2 does,
+  // so that the variance does not grow with depth.
   const double residual_deviation = kStandardDeviation / std::sqrt(2.0 * shape.layers);
   GraphBuilder b(shape.precision);
   GptGraph result;

@@ -40,7 +40,7 @@ void check(const UTransformerShape& s) {
   }
 }
 
-/// Writes the model; one per graph.
+/// Builder of one graph.
 class UTransformerWriter {
  public:
   UTransformerWriter(const UTransformerShape& shape, GraphBuilder& b) : shape_(shape), b_(b) {}
@@ -113,7 +113,7 @@ class UTransformerWriter {
     return b_.layer_norm(x, gamma, beta);
   }
 
-  /// Twice convolution, norm, SiLU.
+  /// Applies convolution, group norm and SiLU, twice.
   ValueId double_convolution(ValueId x, std::int64_t out) {
     x = b_.silu(
         group_norm("norm1", convolution("conv1", x, 3, out, 1, {"channels", "inner"}), "inner"));
@@ -142,7 +142,8 @@ class UTransformerWriter {
                                   {"height", "width", "channels"}, false));
   }
 
-  /// The skip, each of its channels at each pixel multiplied by what the deeper features say of it.
+  /// Multiplies each channel and pixel of the skip by a gate in (0, 1), computed from the deeper
+  /// features by cross-attention.
   ValueId gated(ValueId skip, ValueId deep) {
     const auto scope = b_.scope("gate");
     const std::int64_t width = last(skip);
