@@ -39,7 +39,7 @@ int run_bench_program(int argc, char** argv, const BenchProgram& program) {
 int run_interruptible(const std::function<int(const std::stop_token&)>& work) {
   std::stop_source stop;
   actors::EndRequests requests(false);
-  // The second wish ends the process at once; what it has started hangs on it and ends too.
+  // A second signal ends the process at once. Its child processes detect that and exit too.
   const actors::SignalWatch signals([&](const actors::ReceivedSignal& signal) {
     if (!signal.asks_to_end()) return;
     if (requests.add(signal, SteadyClock().now()) == actors::EndRequests::Kind::kSecond)

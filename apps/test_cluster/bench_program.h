@@ -10,28 +10,31 @@
 
 namespace weft::apps {
 
-/// The main() of a benchmark that runs on a TestCluster: one executable, which serves the roles of
-/// the processes that it starts and otherwise measures.
+/// Description of a benchmark on a TestCluster. Its single executable also runs as head, agent and
+/// device process.
 struct BenchProgram {
-  /// "weft bench reshard", before what goes wrong.
+  /// Prefix of error messages, such as "weft bench reshard".
   std::string name;
-  std::function<void(actors::AppMain&)> provide;      ///< The actors of its device processes.
-  std::function<int(int argc, char** argv)> measure;  ///< Reads the command line. May throw.
+  std::function<void(actors::AppMain&)> provide;      ///< Registers the actors of the device
+                                                      ///< processes.
+  std::function<int(int argc, char** argv)> measure;  ///< Reads the command line and measures. May
+                                                      ///< throw.
 };
-/// Exit statuses: measure's; 1 failed, 2 wrong usage.
+/// Runs the benchmark or, if the command line names one, a process role. Returns the status of
+/// `measure`; 1 after an error, 2 after wrong usage.
 int run_bench_program(int argc, char** argv, const BenchProgram& program);
 
-/// Runs `work`, whose token SIGINT and SIGTERM set; a second wish ends the process at once. 130
-/// when it threw after a signal.
+/// Runs `work` with a token that SIGINT and SIGTERM set. A second signal ends the process at once.
+/// Returns 130 if `work` throws an Error after a signal.
 int run_interruptible(const std::function<int(const std::stop_token&)>& work);
 
-/// weft-hosts beside this program; empty, with the reason on `terminal`, where this machine can
-/// have no test hosts or `loopback` was asked for. `consequence` is what that means: "the links are
-/// not limited, so ratios say little".
+/// Returns the path of weft-hosts beside this program. Returns an empty path if `loopback` is true
+/// or this machine cannot have test hosts, and writes the reason and the `consequence` to
+/// `terminal`, such as "the links are not limited, so ratios say little".
 std::filesystem::path find_hosts_tool(bool loopback, const std::string& consequence,
                                       std::FILE* terminal);
 
-/// Throws Error(kUnavailable) if it cannot be written.
+/// Writes a file. Throws Error(kUnavailable) if that fails.
 void write_text(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace weft::apps

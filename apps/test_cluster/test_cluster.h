@@ -13,15 +13,15 @@
 
 namespace weft::apps {
 
-/// A head on this machine and agents on test hosts (or, without root, on this machine as it is),
-/// called host0, host1, ..., with this process as the driver: what benchmarks run on. One thread at
-/// a time; everything ends with it.
+/// Cluster for benchmarks: a head on this machine, agents on test hosts host0, host1, ..., and this
+/// process as the driver. Without root, the agents run on this machine's loopback. Used by one
+/// thread at a time. The destructor stops all processes.
 class TestCluster final {
  public:
   struct Options {
-    std::string name;                  ///< Of the driver: "weft bench reshard".
-    std::filesystem::path executable;  ///< serves the roles of head, agent and device process
-    std::filesystem::path hosts_tool;  ///< weft-hosts; empty: loopback
+    std::string name;                  ///< Name of the driver, such as "weft bench reshard".
+    std::filesystem::path executable;  ///< program that runs as head, agent and device process
+    std::filesystem::path hosts_tool;  ///< path of weft-hosts; empty: loopback
     std::filesystem::path directory;
     int hosts = 0;
     int nics = 1;
@@ -35,11 +35,11 @@ class TestCluster final {
   TestCluster& operator=(const TestCluster&) = delete;
 
   actors::Cluster& cluster() { return *cluster_; }
-  /// SIGKILL to the head, and another one at its place.
+  /// Kills the head by SIGKILL and starts another one at the same address.
   void replace_head();
-  /// Nothing on loopback.
+  /// Null on loopback.
   const TestHosts* test_hosts() const { return test_hosts_ ? &*test_hosts_ : nullptr; }
-  /// Of a host's interface.
+  /// Returns the IP address of a host's interface.
   std::string address(std::size_t host, std::size_t nic = 0) const;
   static std::string host_name(std::size_t host);
 
@@ -51,8 +51,8 @@ class TestCluster final {
   std::unique_ptr<actors::Cluster> cluster_;
 };
 
-/// Bits per second of "500mbit", "1gbit", as the option of that name got it. Throws
-/// Error(kInvalidArgument).
+/// Parses a rate such as "500mbit" or "1gbit" into bits per second. `option` names the option in
+/// the error. Throws Error(kInvalidArgument).
 std::uint64_t parse_link_rate(const std::string& option, const std::string& text);
 
 }  // namespace weft::apps

@@ -21,7 +21,7 @@ struct CommandEnd {
   std::string text;
 };
 
-/// Runs a shell command to its end, with stdout and stderr in one text.
+/// Runs a shell command until it exits. Captures stdout and stderr together.
 CommandEnd run_command(const std::string& command) {
   FILE* pipe = ::popen((command + " 2>&1").c_str(), "re");
   if (pipe == nullptr)
@@ -63,7 +63,8 @@ TestHosts::TestHosts(Options options) : options_(std::move(options)) {
   argv.push_back(nullptr);
   keeper_ = ::fork();
   if (keeper_ == 0) {
-    // In a session of its own: Ctrl-C is for this process, which then ends the hosts in order.
+    // Starts a session of its own, so that Ctrl-C reaches only the parent, which then stops the
+    // hosts.
     ::setsid();
     sigset_t none;
     ::sigemptyset(&none);
@@ -79,7 +80,7 @@ TestHosts::TestHosts(Options options) : options_(std::move(options)) {
   keeper_stdin_ = in[1];
   std::string text;
   char buffer[4096];
-  // One line per host: "host0 none 198.18.0.1 198.18.1.1", then "ready: ...".
+  // A line per host: "host0 none 198.18.0.1 198.18.1.1", then "ready: ...".
   while (text.find("ready:") == std::string::npos) {
     const ssize_t got = ::read(out[0], buffer, sizeof buffer);
     if (got <= 0) break;

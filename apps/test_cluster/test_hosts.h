@@ -8,12 +8,12 @@
 
 namespace weft::apps {
 
-/// Hosts made by the tool weft-hosts: network namespaces with shaped links. They end with this
-/// object, and with this process whatever ends it. One thread at a time.
+/// Network namespaces with shaped links, created by the tool weft-hosts. They are removed with this
+/// object, or when this process exits for any reason. Used by one thread at a time.
 class TestHosts final {
  public:
-  /// Why this machine cannot have any; empty: it can. Throws Error(kNotFound) when the tool is
-  /// missing.
+  /// Returns the reason why this machine cannot have test hosts; empty if it can. Throws
+  /// Error(kNotFound) if the tool does not exist.
   static std::string refusal(const std::filesystem::path& tool);
 
   struct Options {
@@ -22,24 +22,24 @@ class TestHosts final {
     int hosts = 0;
     int nics = 1;
   };
-  /// Throws Error(kUnavailable) with what the tool said.
+  /// Creates the hosts. Throws Error(kUnavailable) with the output of the tool.
   explicit TestHosts(Options options);
   ~TestHosts();
   TestHosts(const TestHosts&) = delete;
   TestHosts& operator=(const TestHosts&) = delete;
 
-  /// The IP address of a host's interface.
   const std::string& address(int host, int nic = 0) const { return addresses_.at(host).at(nic); }
-  /// This machine's address towards the hosts.
+  /// Address of this machine on the network of the hosts.
   const std::string& outer_address() const { return outer_; }
-  /// `command` as it runs on a host.
+  /// Returns the command line that runs `command` on a host.
   std::vector<std::string> command_on(int host, const std::vector<std::string>& command) const;
-  /// Shapes an interface of a host, both ways.
+  /// Limits the rate of a host's interface in both directions.
   void limit(int host, int nic, std::uint64_t bits_per_second) const;
-  /// Pulls a host's cables out, and puts them back.
+  /// Disconnects a host from the network; mend() reconnects it.
   void cut(int host) const;
   void mend(int host) const;
-  /// What an interface of a host has received since it was made, headers included.
+  /// Returns the bytes, headers included, that a host's interface has received since it was
+  /// created.
   std::uint64_t bytes_received(int host, int nic) const;
 
  private:
