@@ -1,5 +1,5 @@
-// u_transformer: trains a U-Transformer on slices of a head, on the meshes of a run file. Started
-// by `weft run apps/u_transformer/two_meshes.yaml`; see apps/u_transformer for the app.
+// Trains a U-Transformer on slices of a head, on the meshes of a run file. Started by `weft run
+// apps/u_transformer/two_meshes.yaml`.
 #include "apps/train/serve_training.h"
 #include "apps/u_transformer/u_transformer_app.h"
 

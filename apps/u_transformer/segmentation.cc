@@ -15,11 +15,12 @@ namespace {
 
 constexpr int kEnlarged = 3;
 constexpr int kMargin = 6;
-constexpr int kLegendLines = 5;                       // of titles and of the key
-constexpr float kDarkest = -1.0f, kBrightest = 2.5f;  // in deviations from the mean brightness
+constexpr int kLegendLines = 5;                       // titles and colour key
+constexpr float kDarkest = -1.0f, kBrightest = 2.5f;  // standard deviations from the mean
+                                                      // brightness
 constexpr double kColourShare = 0.6;
 
-/// By region; outside and unnamed brain have none.
+/// Colour of each region. The first two, outside and unnamed brain, have none.
 constexpr std::array<Colour, kBrainRegions.size()> kColours{{{0, 0, 0},
                                                              {0, 0, 0},
                                                              {214, 69, 65},
@@ -65,7 +66,7 @@ std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape
                                   const std::stop_token& stop) {
   UTransformerShape one = shape;
   one.batch = 1;
-  one.precision = DType::kF32;  // the optimizer's values, not their rounded copies
+  one.precision = DType::kF32;  // the optimizer's f32 values, not their rounded copies
   const UTransformerGraph model = u_transformer_graph(one, 1.0);
   Evaluation evaluation(device, model.graph, {model.logits});
   set_parameters(evaluation, parameters);
@@ -126,7 +127,7 @@ Picture side_by_side(const BrainSlice& slice, const Segmentation& prediction, in
     all.paste(coloured(slice, *columns[i], height, width).enlarged(kEnlarged), left, 0);
     draw_text(all, left, bottom + 2, titles[i], {255, 255, 255});
   }
-  // The key of the colours; a region that does not fit on a line begins the next one.
+  // Draws the colour key. A region name that does not fit on a line starts the next one.
   int x = 0, y = bottom + 2 + kLineHeight;
   for (std::size_t region = 2; region < kBrainRegions.size(); ++region) {
     const int wide = static_cast<int>(kBrainRegions[region].size() + 2) * kLetterWidth;

@@ -14,34 +14,34 @@
 
 namespace weft::apps {
 
-/// A region for each pixel of a slice.
+/// Region number of each pixel of a slice.
 using Segmentation = std::vector<std::uint8_t>;
 
-/// What a U-Transformer of this shape with these parameters sees in each slice: the likeliest
-/// region of each pixel. On one device, slice by slice. Throws Error(kIncompatible) if the
-/// parameters are not those of the shape, Error(kCancelled) if asked to stop.
+/// Returns the likeliest region of each pixel of each slice, by a U-Transformer of this shape and
+/// these parameters. Runs on one device, slice by slice. Throws Error(kIncompatible) if the
+/// parameters do not match the shape, Error(kCancelled) if `stop` is requested.
 std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape,
                                   const std::vector<TensorView>& parameters,
                                   const std::vector<BrainSlice>& slices,
                                   const std::stop_token& stop = {});
 
-/// How well two segmentations agree, region by region, over any number of slices: Dice's
-/// coefficient 2 |A and B| / (|A| + |B|), from 0 (nothing in common) to 1 (equal).
+/// Agreement of two segmentations per region, over any number of slices: Dice's coefficient 2 |A
+/// and B| / (|A| + |B|), from 0 (disjoint) to 1 (equal).
 class DiceCount {
  public:
   explicit DiceCount(std::size_t regions) : both_(regions), first_(regions), second_(regions) {}
   void add(std::span<const std::uint8_t> first, std::span<const std::uint8_t> second);
-  /// Nothing if neither has the region.
+  /// Returns nullopt if the region is in neither segmentation.
   std::optional<double> of(std::size_t region) const;
-  /// Mean over the regions from `first_region` on that occur.
+  /// Returns the mean over the regions from `first_region` on that occur.
   double mean(std::size_t first_region) const;
 
  private:
   std::vector<std::int64_t> both_, first_, second_;
 };
 
-/// The slice, its true regions and the predicted ones, side by side, enlarged. Regions are colours
-/// over the brightness.
+/// Draws the slice, its true regions and the predicted ones side by side, enlarged. Regions are
+/// coloured over the brightness.
 Picture side_by_side(const BrainSlice& slice, const Segmentation& prediction, int height,
                      int width);
 

@@ -16,7 +16,7 @@
 namespace weft::apps {
 namespace {
 
-// regions that the atlas names; the two before are background
+// First region that the atlas names. The two before it are background.
 constexpr std::size_t kFirstNamed = 2;
 
 struct Scores {
@@ -60,7 +60,7 @@ void write_scores(const Scores& scores, const std::filesystem::path& path) {
   std::ofstream(path) << json.dump(2) << "\n";
 }
 
-/// Scores of the held-out slices, and a picture of each of them in `folder`.
+/// Scores the held-out slices and writes a picture of each into `folder`.
 FinalReport show(const UTransformerShape& shape, const BrainDataset& dataset,
                  const ShowRequest& request) {
   const std::vector<Segmentation> seen =
@@ -116,7 +116,7 @@ ModelDescription UTransformerApp::read(const ConfigNode& root, const BatchShape&
 }
 
 PreparedData UTransformerApp::prepare() {
-  // Shared with what shows the model at the end.
+  // Shared with the final report.
   const auto dataset =
       std::make_shared<const BrainDataset>(BrainDataset::load(data_, shape_.height, shape_.width));
   const BrainBatchesRecipe recipe{.data = data_,

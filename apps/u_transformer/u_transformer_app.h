@@ -6,7 +6,7 @@
 
 namespace weft::apps {
 
-/// Trains a U-Transformer to name the regions of a brain from slices of a head. Reads `model:` and
+/// Trains a U-Transformer to label the brain regions in slices of a head. Reads `model:` and
 /// `data:`.
 class UTransformerApp final : public TrainingApp {
  public:

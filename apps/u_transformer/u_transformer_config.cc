@@ -29,7 +29,7 @@ UTransformerShape parse_u_transformer(const ConfigNode& node) {
   read_precision(node, shape.precision);
   node.finish();
   try {
-    u_transformer_graph(shape, 1.0);  // whether the sizes fit each other, the graph knows
+    u_transformer_graph(shape, 1.0);  // throws if the sizes do not fit each other
   } catch (const Error& error) {
     node.fail(error.message());
   }

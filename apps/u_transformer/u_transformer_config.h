@@ -5,7 +5,7 @@
 
 namespace weft::apps {
 
-/// Reads and finishes the `model:` section; batch and classes are not in it, and stay as they are.
+/// Reads and finishes the `model:` section. Leaves the batch and the classes at their defaults.
 UTransformerShape parse_u_transformer(const ConfigNode& node);
 
 }  // namespace weft::apps
