@@ -1,5 +1,6 @@
-// weft bench sharding: a layer of a GPT under layouts of tensor parallelism, on hosts with real
-// (shaped) links, beside the closed form of the bytes; larger meshes by playing their programs.
+// weft bench sharding: measures a GPT layer under layouts of tensor parallelism on hosts with
+// shaped links, and compares with the closed form of the bytes. Simulates larger meshes by playing
+// their programs.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -36,28 +37,29 @@ struct ShardingOptions {
 };
 
 constexpr int kDevices = 8;
-/// A layer is the difference of these, halved: what does not grow with layers falls out.
+/// Numbers of layers of the two measured models. Half their difference is the cost of one layer,
+/// without the costs that do not depend on the number of layers.
 constexpr int kFewLayers = 2, kManyLayers = 4;
 
-/// One step of a case.
+/// Result of one step of a case.
 struct StepOf {
-  double seconds = 0;          ///< Measured, median; 0: not measured.
-  double forecast = 0;         ///< By playing the programs.
-  double received = 0;         ///< Bytes of a device, of the device that receives most.
-  double interface_ratio = 0;  ///< What the interfaces have received over what programs receive.
+  double seconds = 0;          ///< Median of measured steps; 0 if not measured.
+  double forecast = 0;         ///< Seconds by playing the programs.
+  double received = 0;         ///< Bytes that the busiest receiving device receives.
+  double interface_ratio = 0;  ///< Bytes received by host0's interface over `received`.
 };
 
-/// A layer under a layout: half the difference of kManyLayers and kFewLayers.
+/// Cost of one layer under a layout: half the difference of kManyLayers and kFewLayers.
 struct LayerOf {
   double seconds = 0, forecast = 0, received = 0, interface_ratio = 0;
 };
 
-/// A row: 1d against 3d at one M / H.
+/// Table row: 1d against 3d at one M / H.
 struct Row {
   int devices = kDevices;
   double m = 0;
   double flops_per_second = 0;
-  LayerOf flat, square, cube;  ///< `square` only where devices are one.
+  LayerOf flat, square, cube;  ///< `square` is simulated only, for 64 devices.
 };
 
 class ShardingBench {
@@ -119,7 +121,7 @@ class ShardingBench {
     return group.run(request).seconds;
   }
 
-  /// Received by host0's interface so far; 0 on loopback.
+  /// Returns the bytes that host0's interface has received so far; 0 on loopback.
   double interface_bytes() const {
     return cluster_.test_hosts() == nullptr
                ? 0
@@ -133,7 +135,7 @@ class ShardingBench {
   std::uint64_t step_ = 0;
 };
 
-/// The programs of a step, played: on more devices than there are hosts for.
+/// Simulates one layer by playing the programs of a step. Needs no hosts.
 LayerOf simulated(ShardingCase c, std::uint64_t link) {
   const auto step = [&] {
     const ShardingModel model = make_sharding_model(c, link);
@@ -196,7 +198,8 @@ std::string to_json(const std::vector<Row>& rows) {
   return document.dump(1) + "\n";
 }
 
-/// Of a device, so that computing a layer under 3d takes as long as its transfers.
+/// Returns the FLOP/s per device at which computing a layer under 3d takes as long as its
+/// transfers.
 double balanced_flops(const Row& row, const ShardingOptions& options, std::uint64_t link) {
   const double h = static_cast<double>(options.width), tokens = row.m * h;
   const double flops = 6 * tokens * 12 * h * h / kDevices;
@@ -204,7 +207,7 @@ double balanced_flops(const Row& row, const ShardingOptions& options, std::uint6
 }
 
 int run_bench(const ShardingOptions& options, const std::stop_token& stop) {
-  // With --json - standard output is the result, and waits for its reader.
+  // The result of --json - goes to stdout, where writes must block until it is read.
   const UnblockedOutput output(options.json == "-" ? UnblockedOutput::Streams::kErrorOnly
                                                    : UnblockedOutput::Streams::kBoth);
   const std::uint64_t link = parse_link_rate("--link", options.link);

@@ -15,7 +15,8 @@
 namespace weft::apps {
 namespace {
 
-/// q where q^dimensions devices are asked for.
+/// Returns q such that q^dimensions is the number of devices. Throws Error(kInvalidArgument) if
+/// there is none.
 int side(const ShardingCase& c, int dimensions) {
   const int q = static_cast<int>(std::lround(std::pow(c.devices, 1.0 / dimensions)));
   if (std::lround(std::pow(q, dimensions)) != c.devices)
@@ -37,7 +38,7 @@ GptShape shape_of(const ShardingCase& c) {
   GptShape shape;
   shape.layers = c.layers;
   shape.width = c.width;
-  // So that all layouts of so many devices divide.
+  // Makes these sizes divisible under every layout of that many devices.
   shape.heads = c.devices;
   shape.batch = c.devices;
   shape.vocabulary = c.width;
