@@ -8,8 +8,8 @@
 
 namespace weft::apps {
 
-/// Reads an app's own sections of a run file, so that each says all that is wrong with it, whether
-/// or not another one is right:
+/// Reader of an app's own sections of a run file. Reports the problems of all sections, not only of
+/// the first one that fails:
 ///
 ///   AppSections sections(root);
 ///   sections.read("model", [&] { shape_ = parse_gpt(root.at("model", "Sizes of the model")); });
@@ -25,7 +25,7 @@ class AppSections final {
     root_.hand_on(key);
     sections_.read(parse);
   }
-  /// Throws Error(kInvalidConfig) with all that was wrong.
+  /// Throws Error(kInvalidConfig) with all problems found.
   void finish() const { sections_.finish(); }
 
  private:

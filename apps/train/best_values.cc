@@ -34,7 +34,7 @@ bool BestValues::adopt(const fs::path& file, std::int64_t steps_done) {
     step_ = step;
     return true;
   } catch (const std::exception&) {
-    return false;  // damaged: it is found again, or another one is the best
+    return false;  // damaged file: treated as if there were none
   }
 }
 

@@ -11,27 +11,27 @@
 
 namespace weft::apps {
 
-/// The parameters of the step whose validation loss is the least so far, in a file of the run's
-/// folder. Of equal losses the first counts. The driver's thread only.
+/// File in the run's folder with the parameters of the step that has the least validation loss so
+/// far. On a tie the earlier step stays. Used by the driver's thread only.
 ///
-/// A resumed run goes on with the file that leads to its step, also of another folder; one of a
-/// later step is removed, for that step comes again. (It was better than every step before it, so
-/// the same run finds it again.)
+/// A resumed run continues with the file of the run that it resumes, also from another folder.
+/// Removes a file of a step after the resumed one, since that step is run again.
 class BestValues final {
  public:
   BestValues(const RunDirectory& directory, const Resumed& resumed);
 
   bool beaten_by(std::optional<double> validation_loss) const;
-  /// Of the engine's state as it is now; no other gather() may run. Gives the error where the disk
-  /// refuses the file, which is as before then; throws what the engine throws.
+  /// Writes the engine's current state; no other gather() may run. Returns the error if the disk
+  /// refuses the file, and keeps the previous file then. Throws the engine's errors.
   std::optional<Error> write(std::int64_t step, double validation_loss,
                              mesh::TrainingEngine& engine);
 
-  std::int64_t step() const { return step_; }  ///< 0: there is none.
+  std::int64_t step() const { return step_; }  ///< 0 if there is no file.
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  /// Takes the file for the run's if it is of a step up to `steps_done`.
+  /// Loads step and loss from `file`. Returns false if the file is missing, damaged, or of a step
+  /// after `steps_done`.
   bool adopt(const std::filesystem::path& file, std::int64_t steps_done);
 
   const std::filesystem::path path_;

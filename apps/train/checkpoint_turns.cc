@@ -13,7 +13,7 @@ namespace {
 CheckpointTurns::Outcome write(CheckpointStore& store, mesh::TrainingEngine& engine,
                                const CheckpointHeading& heading, OldOnes old_ones,
                                const std::stop_token& stop) {
-  bool refused = true;  // while the engine is not at work
+  bool refused = true;  // true while the disk, not the engine, can fail
   try {
     const std::filesystem::path path = store.write(
         heading,
@@ -35,7 +35,7 @@ CheckpointTurns::Outcome write(CheckpointStore& store, mesh::TrainingEngine& eng
   }
 }
 
-/// Adds how long it has lived.
+/// Adds its own lifetime to a sum.
 class Paused final {
  public:
   Paused(const Clock& clock, Nanoseconds& sum) : clock_(clock), begun_(clock.now()), sum_(sum) {}
@@ -53,7 +53,7 @@ class Paused final {
 
 struct CheckpointTurns::Writing {
   std::future<Outcome> outcome;
-  std::jthread thread;  ///< None where it was written at once.
+  std::jthread thread;  ///< Not started if the checkpoint was written synchronously.
 };
 
 CheckpointTurns::CheckpointTurns(CheckpointStore& store, mesh::TrainingEngine& engine,

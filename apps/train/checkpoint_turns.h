@@ -12,45 +12,47 @@
 
 namespace weft::apps {
 
-/// The checkpoints of a run, one after the other. Where the engine copies its state, a thread of
-/// its own writes from the copy while training goes on; else begin() returns when all is written.
+/// Writer of a run's checkpoints, one at a time. If the engine can copy its state, begin() copies
+/// it and a thread writes the copy while training continues. Otherwise begin() writes it
+/// synchronously.
 ///
 ///   begin(step 100): copy ─▶ steps 101, 102, ... ─▶ poll(): written
 ///                       └─▶ thread: gather, write, rename ─┘
 ///
-/// At most one is under way: there is memory for one copy. Borrows store, engine and clock; from
-/// begin() to the end of what it has begun the store and the engine's gather() are in use. The
-/// driver's thread only.
+/// At most one write is in progress, since memory suffices for one copy. Borrows store, engine and
+/// clock. The store and the engine's gather() are in use until the write ends. Used by the driver's
+/// thread only.
 class CheckpointTurns final {
  public:
-  /// What has come of a checkpoint. A value.
+  /// Result of writing a checkpoint.
   struct Outcome {
     std::int64_t step = 0;
     std::filesystem::path path = {};
-    std::optional<Error> error = {};  ///< Nothing of it is left then.
-    /// By the disk, or for what it would hold: the engine can go on.
+    std::optional<Error> error = {};  ///< The checkpoint does not exist then.
+    /// True if the disk, or a check of the values, refused the checkpoint; the engine is
+    /// unaffected. False if the engine failed.
     bool refused = false;
   };
 
   CheckpointTurns(CheckpointStore& store, mesh::TrainingEngine& engine, const Clock& clock);
-  /// As give_up().
+  /// Calls give_up().
   ~CheckpointTurns();
   CheckpointTurns(const CheckpointTurns&) = delete;
   CheckpointTurns& operator=(const CheckpointTurns&) = delete;
 
-  /// Of the state as it is now. None may be under way: wait() first. Throws what the engine throws
-  /// while it copies.
+  /// Starts a checkpoint of the current state. Call wait() first if one is in progress. Throws the
+  /// engine's errors while it copies the state.
   void begin(const CheckpointHeading& heading, OldOnes old_ones);
   bool under_way() const { return writing_ != nullptr; }
-  /// What has come of the one that was begun, once; nothing while it is under way, or where there
-  /// is none.
+  /// Returns the outcome of the last checkpoint once. Returns nullopt while it is in progress or if
+  /// there is none.
   std::optional<Outcome> poll();
-  /// The same, and waits for its end.
+  /// Blocks until the checkpoint is written, then returns as poll().
   std::optional<Outcome> wait();
-  /// The same for a run that has failed: what still waits for devices is given up, and what they
-  /// have handed over is written.
+  /// Ends the write after a failure of the run, then returns as poll(). Stops waiting for devices,
+  /// but writes a checkpoint whose values have all arrived.
   std::optional<Outcome> give_up();
-  /// How long begin() and wait() have kept the caller, all together.
+  /// Total time for which begin() and wait() blocked.
   Nanoseconds paused() const { return paused_; }
 
  private:

@@ -19,8 +19,8 @@
 namespace weft::apps {
 namespace {
 
-/// The axes of a mesh of so many devices for a layout, as equal as they can be; nothing where they
-/// cannot be.
+/// Returns mesh axes for a layout on that many devices, as equal in size as possible. Returns
+/// nullopt if the layout cannot use that number.
 std::optional<std::vector<MeshAxis>> axes_for(const std::string& layout, int devices) {
   if (layout == "1d" || layout == "1d-sequence") return std::vector<MeshAxis>{{"tensor", devices}};
   if (layout == "fsdp") return std::vector<MeshAxis>{{"data", devices}};
@@ -81,8 +81,8 @@ mesh::LayoutConfig under(const mesh::LayoutConfig& layout, const std::string& na
 
 using AlongAxes = std::map<std::string, LayoutFigures::Along>;
 
-/// Adds the closed forms of all linear layers to what a device of each mesh receives along each
-/// axis.
+/// Adds the closed forms of all linear layers to the bytes that a device of each mesh receives
+/// along each axis.
 void add_laws(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::TrainingPlan& plan) {
   const mesh::Partition& partition = plan.partition;
   std::set<ValueId> expanding;
@@ -90,7 +90,8 @@ void add_laws(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::Train
     if (parameter.axes.front() == "embed") expanding.insert(parameter.value);
   for (const NodeId id : partition.stage_of_node.ids()) {
     const Node& node = partition.graph.node(id);
-    const bool transposed = node.op.kind == OpKind::kLinearInputGrad;  // of tied embeddings
+    const bool transposed = node.op.kind == OpKind::kLinearInputGrad;  // output layer of tied
+                                                                       // embeddings
     if (node.pass != Pass::kForward || (node.op.kind != OpKind::kLinear && !transposed)) continue;
     const mesh::MeshId mesh = partition.mesh_of_stage[partition.stage_of_node[id]];
     const TensorType &x = partition.graph.value(node.inputs[0]).type,
@@ -108,7 +109,7 @@ void add_laws(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::Train
   }
 }
 
-/// Adds what a device of each mesh receives along each axis.
+/// Adds the bytes that a device of each mesh receives along each axis.
 void add_moves(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::TrainingPlan& plan) {
   const mesh::Partition& partition = plan.partition;
   for (const mesh::MeshId id : partition.meshes.ids()) {
@@ -129,7 +130,7 @@ void add_moves(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::Trai
       add(type.shape, type.dtype, move->move,
           part.locals[move->output].once_per_step ? 1 : plan.layout.microbatches);
     }
-    // Once per step: gradients that have no home, in buckets.
+    // Adds gradients that have no home; they move in buckets, once per step.
     for (const mesh::LocalParameter& parameter : part.parameters) {
       const mesh::LocalValue& home = part.locals[parameter.value];
       const Shape& shape = partition.graph.value(home.value).type.shape;
@@ -141,7 +142,7 @@ void add_moves(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::Trai
   }
 }
 
-/// Of the mesh whose devices receive most.
+/// Returns the figures of the mesh whose devices receive most.
 AlongAxes busiest_mesh(const mesh::TrainingPlan& plan) {
   IndexedVector<mesh::MeshId, AlongAxes> by_mesh(plan.partition.meshes.size());
   add_moves(by_mesh, plan);
@@ -154,7 +155,8 @@ AlongAxes busiest_mesh(const mesh::TrainingPlan& plan) {
   return *std::ranges::max_element(by_mesh, {}, received);
 }
 
-/// Most bytes at a time of what transfers fill from parameters, until it is last used.
+/// Returns the peak bytes of buffers that transfers fill from parameters. A buffer counts until its
+/// last use.
 std::uint64_t gathered_bytes(const mesh::Program& program) {
   std::set<std::int32_t> parameters;
   for (const mesh::ProgramParameter& parameter : program.parameters)
@@ -166,7 +168,7 @@ std::uint64_t gathered_bytes(const mesh::Program& program) {
     std::uint64_t bytes = 0;
   };
   std::vector<Life> lives;
-  std::map<std::uint32_t, std::size_t> life_of;  // by buffer
+  std::map<std::uint32_t, std::size_t> life_of;  // key: buffer
   const auto is_gathered = [&](std::int32_t source) {
     return life_of.contains(source) || parameters.contains(program.buffers[source].persistent);
   };
@@ -184,7 +186,7 @@ std::uint64_t gathered_bytes(const mesh::Program& program) {
       lives.push_back({at, at, program.buffers[destination].type.bytes()});
     }
   }
-  std::map<std::size_t, std::int64_t> changes;  // by instruction
+  std::map<std::size_t, std::int64_t> changes;  // key: instruction
   for (const Life& life : lives) {
     changes[life.begin] += static_cast<std::int64_t>(life.bytes);
     changes[life.end + 1] -= static_cast<std::int64_t>(life.bytes);

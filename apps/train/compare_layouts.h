@@ -9,29 +9,30 @@
 
 namespace weft::apps {
 
-/// What a run would be under a layout: of the device that has most of each.
+/// Costs of a run under a layout. Each figure is the maximum over devices.
 struct LayoutFigures {
   std::string layout;
   std::string meshes;   ///< "cube(i=2,j=2,l=2)"
-  std::string refusal;  ///< Why it cannot be; else empty, and what follows holds.
-  double received = 0;  ///< Bytes of a step from devices of its mesh.
-  /// Bytes by the axes along which they move, "i" or "i+j": of a device of the mesh whose devices
-  /// receive most.
+  std::string refusal;  ///< Reason why the layout cannot be used. If it is set, the fields below
+                        ///< are not.
+  double received = 0;  ///< Bytes per step from devices of the same mesh.
+  /// Bytes by the axes along which they move, such as "i" or "i+j", for a device of the mesh whose
+  /// devices receive most.
   struct Along {
-    double received = 0;  ///< As rings send them.
-    double law = 0;       ///< Of it linears', by closed form: see mesh::linear_law().
+    double received = 0;  ///< Bytes as ring algorithms send them.
+    double law = 0;       ///< Share of the linear layers by closed form; see mesh::linear_law().
   };
   std::map<std::string, Along> by_axes;
-  double law() const;             ///< Of all axes.
-  std::int64_t transfers = 0;     ///< Begun in a step.
+  double law() const;             ///< Returns the sum over all axes.
+  std::int64_t transfers = 0;     ///< Transfers that a device starts per step.
   std::uint64_t state = 0;        ///< Bytes of parameters, gradients and moments.
   std::uint64_t activations = 0;  ///< Bytes of activations, gathered weights included.
-  std::uint64_t gathered = 0;     ///< Most bytes of gathered weights at a time.
+  std::uint64_t gathered = 0;     ///< Peak bytes of gathered weights.
 };
 
-/// Plans the run once per layout, on meshes of as many devices each: on a mesh's own axes where
-/// they have the layout's roles, else on axes that are as equal as they can be. Throws
-/// Error(kInvalidArgument) for an unknown layout.
+/// Plans the run once per layout, with the number of devices of each mesh unchanged. Keeps a mesh's
+/// axes if they have the layout's roles; otherwise chooses axes of sizes as equal as possible.
+/// Throws Error(kInvalidArgument) for an unknown layout.
 std::vector<LayoutFigures> compare_layouts(const RunConfig& config,
                                            const std::vector<std::string>& layouts);
 

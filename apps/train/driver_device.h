@@ -11,20 +11,21 @@
 
 namespace weft::apps {
 
-/// A device for what the driver computes itself, when training is over.
+/// Device for computations of the driver itself after training.
 struct DriverDevice {
   std::string name;  ///< "GPU 0", "the CPU"
-  /// Throws Error where there is none, or it cannot be used.
+  /// Opens the device. Throws Error if it does not exist or cannot be used.
   std::function<std::unique_ptr<Device>()> open;
 };
 
-/// This machine's, the best first: GPUs where the run's devices are GPUs, then the CPU. Under
-/// `device: cuda` a machine without a GPU has one too, which cannot be opened and says why.
+/// Lists this machine's devices, best first: GPUs if the run's devices are GPUs, then the CPU.
+/// Under `device: cuda` the list has a GPU even on a machine without one; opening it throws the
+/// reason.
 std::vector<DriverDevice> driver_devices(const DeviceConfig& config);
 
-/// Shows on the first of `devices` that can be opened and gets to the end; which others failed (a
-/// GPU whose memory somebody else holds), and why, `tell` is told, a line each. Throws the last
-/// one's error, and Error(kCancelled) of any.
+/// Calls `show` with the first device on which it succeeds. Reports each device that fails, such as
+/// a GPU without free memory, by a call of `tell`. Throws the last device's error, and
+/// Error(kCancelled) of any device.
 FinalReport show_on(const std::vector<DriverDevice>& devices,
                     const std::function<FinalReport(Device&)>& show,
                     const std::function<void(const std::string&)>& tell);

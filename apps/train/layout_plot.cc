@@ -14,7 +14,7 @@ constexpr double kMiB = 1024 * 1024;
 constexpr double kLayoutPlotLeft = 64, kLayoutPlotTop = 84, kLayoutPlotHeight = 260;
 constexpr double kPanelGap = 84, kColumn = 86, kColumnBar = 46, kLayoutPlotBottom = 54;
 
-/// A part of a bar.
+/// Segment of a stacked bar.
 struct Part {
   std::string name;
   double bytes = 0;
@@ -22,7 +22,7 @@ struct Part {
 struct Bar {
   std::string name;
   std::vector<Part> parts;
-  double line = 0;  ///< Bytes; 0: none.
+  double line = 0;  ///< Bytes at which a dashed line is drawn; 0: none.
   double sum() const {
     double all = 0;
     for (const Part& part : parts) all += part.bytes;
@@ -31,7 +31,7 @@ struct Bar {
 };
 
 void draw_panel(Svg& svg, double left, const std::vector<Bar>& bars, const std::string& title) {
-  std::vector<std::string> names;  // of parts, in the order in which they come
+  std::vector<std::string> names;  // part names, in order of appearance
   double high = 0;
   for (const Bar& bar : bars) {
     high = std::max({high, bar.sum(), bar.line});

@@ -8,8 +8,8 @@
 
 namespace weft::apps {
 
-/// Two groups of bars, one bar per layout that can be: bytes received, in colours by axis, with a
-/// line where the closed form of linears is; and memory by kind.
+/// Draws two bar charts with one bar per usable layout: bytes received, coloured by axis, with a
+/// line at the closed form of the linear layers; and memory by kind.
 Svg draw_layouts(const std::vector<LayoutFigures>& figures, const std::string& title);
 
 }  // namespace weft::apps

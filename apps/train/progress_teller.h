@@ -9,8 +9,8 @@
 
 namespace weft::apps {
 
-/// Tells others, who ask the head, how far a run is: at most once a second, and at its end the
-/// newest step, which that limit may have held back. The driver's thread only.
+/// Reporter of a run's progress to the head, at most once a second. The last step is always
+/// reported. Used by the driver's thread only.
 class ProgressTeller final {
  public:
   using Tell = std::function<void(const actors::RunProgress&)>;
@@ -24,12 +24,12 @@ class ProgressTeller final {
     told_ = now;
     tell_the_last();
   }
-  /// Tells the newest step if it has not been told.
+  /// Reports the newest step if the rate limit held it back.
   void tell_the_last() {
     if (tell_ && untold_) tell_(*untold_);
     untold_.reset();
   }
-  /// Training goes back: the newest step comes again.
+  /// Drops the unreported step; call when training rolls back.
   void forget() { untold_.reset(); }
 
  private:

@@ -19,8 +19,9 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-/// The run owns its folder from the checkpoint's step on: what came after it moves aside, and
-/// metrics are those that lead to it. Gives where things went, if any did.
+/// Makes the run's folder continue from the checkpoint's step: moves later checkpoints aside and
+/// keeps only the metrics up to that step. Returns the folder with the moved files, if there are
+/// any.
 std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
                                   const RunDirectory& directory, bool restarted) {
   const fs::path own = directory.metrics();
@@ -34,14 +35,14 @@ std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
        .metrics_differ = !restarted && !steps.empty() && (!same || steps.back().step > step),
        .keep_metrics =
            [&](const fs::path& aside) {
-             // What a call that a crash ended has copied is whole, and older than
-             // what it then wrote here.
+             // An existing copy is complete: an earlier call made it before a crash. It is older
+             // than the current metrics, so it stays.
              if (!fs::exists(aside / own.filename())) copy_metrics(own, aside / own.filename());
            },
        .take_over_metrics =
            [&] {
              if (!same && fs::exists(theirs)) copy_metrics(theirs, own);
-             // drops the lines after it
+             // drops the lines after `step`
              if (const MetricsFile metrics(own, step); metrics.problem())
                throw Error(*metrics.problem());
            }});
@@ -53,7 +54,7 @@ bool same_parameters(const ParameterList& a, const ParameterList& b) {
   });
 }
 
-/// The same as restore_newest(), whatever dies meanwhile.
+/// Calls restore_newest() and recovers from failures until it succeeds.
 Restored restore_in_the_end(const StoredCheckpoint* stored, std::int64_t kept_step,
                             mesh::TrainingEngine& engine, const LoopEnvironment& environment) {
   std::optional<mesh::TrainingEngine::Recovered> recovered;
@@ -80,7 +81,7 @@ Restored restore_in_the_end(const StoredCheckpoint* stored, std::int64_t kept_st
   }
 }
 
-/// Says where a driver that was started again goes on.
+/// Reports the step at which a restarted driver resumes.
 void tell_inherited(const LoopEnvironment& environment, std::int64_t step) {
   const std::vector<StepMetrics> steps = read_metrics(environment.directory.metrics());
   const std::int64_t repeated =
@@ -128,7 +129,7 @@ std::string describe(const mesh::TrainingEngine::Recovered& recovered, std::int6
 
 Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
                const LoopEnvironment& environment) {
-  // Of a driver that was started again.
+  // Step that devices kept for an earlier driver of this run.
   const std::int64_t inherited = engine.inherited_step();
   if (!run.checkpoint.resume) {
     if (inherited == 0) return {};
@@ -160,7 +161,8 @@ Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
   try {
     aside = take_over(path, checkpoint.step, environment.directory, run.restarted);
   } catch (const Error& error) {
-    // The next driver of a run goes on in its own folder, which leads to its newest checkpoint.
+    // A restarted driver continues in the run's own folder, which already leads to its newest
+    // checkpoint.
     if (!run.restarted || error.code() != ErrorCode::kUnavailable) throw;
     say(environment.screen.out, "  {}; training goes on without it\n", error.message());
   }

@@ -10,35 +10,35 @@
 
 namespace weft::apps {
 
-/// Where a run begins.
+/// Starting point of a run.
 struct Resumed {
   std::int64_t steps_done = 0;
-  std::optional<std::filesystem::path> from = {};  ///< The checkpoint, if there is one,
-  std::int64_t checkpoint_step = 0;                ///< which is of this step, or an earlier one.
+  std::optional<std::filesystem::path> from = {};  ///< Checkpoint that the run resumes from.
+  std::int64_t checkpoint_step = 0;                ///< Step of `from`; at most `steps_done`.
 };
 
-/// Gives the engine the checkpoint that the run resumes from, if it does, or what devices have kept
-/// for the driver before this one, if that is not older; whatever dies meanwhile. Makes the run's
-/// folder its own from that step on, and says on the screen what it did.
-/// Throws Error(kIncompatible) where the checkpoint is of another model, Error(kFailedPrecondition)
-/// where it has all steps done, and as find_checkpoint() does.
+/// Restores the engine's state from the newer of two sources: the checkpoint that the run resumes
+/// from, and the state that devices kept for an earlier driver. Recovers from failures meanwhile.
+/// Makes the run's folder continue from that step, and reports that on the screen. Throws
+/// Error(kIncompatible) if the checkpoint is of another model, Error(kFailedPrecondition) if it has
+/// all steps done, and as find_checkpoint() does.
 Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
                const LoopEnvironment& environment);
 
-/// What an engine goes on from.
+/// State that an engine was restored from.
 struct Restored {
   std::int64_t step = 0;  ///< Steps done; 0: the initial parameters.
-  bool kept = false;      ///< From the memory of devices.
+  bool kept = false;      ///< True if restored from the memory of devices.
 };
 
-/// Gives the engine the newest state: what devices have kept of `kept_step`, if that is not 0, the
-/// checkpoint, or null, or the initial parameters. When it throws, `by_engine` says whether the
-/// engine has, which may recover then, or the disk.
+/// Restores the newest state: the state that devices kept of `kept_step` (0: none), `stored` (may
+/// be null), or the initial parameters. If it throws, `by_engine` tells whether the engine failed,
+/// which may recover, or the disk.
 Restored restore_newest(const StoredCheckpoint* stored, std::int64_t kept_step,
                         mesh::TrainingEngine& engine, bool& by_engine);
 
-/// "worker1 died: SIGKILL; back at step 60 on worker2 after 1.9 s (10 steps repeated), restart 1 of
-/// 3", for a run that had reached step 70.
+/// Describes a recovery of a run that had reached step 70: "worker1 died: SIGKILL; back at step 60
+/// on worker2 after 1.9 s (10 steps repeated), restart 1 of 3".
 std::string describe(const mesh::TrainingEngine::Recovered& recovered, std::int64_t step,
                      std::int64_t reached, Nanoseconds took);
 

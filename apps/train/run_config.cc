@@ -17,7 +17,8 @@
 namespace weft::apps {
 namespace {
 
-/// What a plan counts on before there are devices: a GPU each, and their library on every host.
+/// Returns the device places that a plan assumes before devices exist: one GPU each, and NCCL on
+/// every host.
 std::vector<transfer::DevicePlace> expected_places(const DeviceConfig& device,
                                                    const mesh::MeshPlaces& meshes) {
   std::vector<transfer::DevicePlace> places;
@@ -32,7 +33,7 @@ std::vector<transfer::DevicePlace> expected_places(const DeviceConfig& device,
   return places;
 }
 
-/// A rule for an axis that no tensor has would change nothing, and say nothing.
+/// Rejects a rule for an axis that no tensor has; it would have no effect.
 void check_sharding(const ConfigNode& root, const Graph& graph) {
   const auto sharding = root.find("sharding");
   if (!sharding) return;
@@ -46,7 +47,7 @@ void check_sharding(const ConfigNode& root, const Graph& graph) {
   sharding->finish();
 }
 
-/// A mesh on all hosts does not lie on spares; one that names a spare is a mistake.
+/// Places meshes without hosts on all hosts but spares. Rejects a mesh that names a spare.
 void keep_spares_free(const ConfigNode& root, RunConfig& config) {
   if (config.recovery.spares.empty()) return;
   for (mesh::MeshConfig& mesh : config.layout.meshes) {
@@ -62,7 +63,7 @@ void keep_spares_free(const ConfigNode& root, RunConfig& config) {
   }
 }
 
-/// Hosts of meshes are hosts of the cluster.
+/// Rejects meshes on hosts that the cluster does not have.
 void check_hosts(const ConfigNode& root, const RunConfig& config) {
   std::vector<std::string> known;
   for (const actors::HostSpec& host : config.cluster.hosts) known.push_back(host.name);
@@ -76,7 +77,7 @@ void check_hosts(const ConfigNode& root, const RunConfig& config) {
   }
 }
 
-/// The rows of a microbatch are split over the axes that split batches.
+/// Rejects a microbatch whose rows cannot be split over the axes that split batches.
 void check_rows(const ConfigNode& root, const RunConfig& config) {
   const std::int64_t rows = config.batch().rows_per_microbatch;
   for (const auto& [label, axes] : config.layout.sharding.axes) {
@@ -98,8 +99,8 @@ void check_rows(const ConfigNode& root, const RunConfig& config) {
   }
 }
 
-/// Who reads the model's section sees its sizes, not their product with the batch. So where the
-/// model is too large, one of a single row tells whose fault it is.
+/// Reads the model. If it is too large, reads it again with one row per microbatch, to report
+/// whether the model or the batch is at fault.
 ModelDescription read_model(const ConfigNode& root, const BatchShape& batch,
                             const RunConfig& config, TrainingApp& app) {
   try {
@@ -119,7 +120,7 @@ ModelDescription read_model(const ConfigNode& root, const BatchShape& batch,
   }
 }
 
-/// Gives an error of the plan, which knows keys but no file, its place there.
+/// Throws an error of the plan with the place in the run file of the key that it names.
 [[noreturn]] void fail_at_its_key(const ConfigNode& root, const Error& error) {
   std::optional<ConfigNode> node = root;
   std::istringstream keys(error.where());
@@ -139,13 +140,13 @@ mesh::TrainingPlan plan_of(const RunConfig& config) {
   return mesh::make_training_plan(layout, config.model.graphs, places);
 }
 
-/// A run file that has been read. `sound`: it can be planned.
+/// Result of reading a run file. `sound`: it can be planned.
 struct ReadRun {
   RunConfig config;
   bool sound = false;
 };
 
-/// Reads every section; problems stay in the document.
+/// Reads every section. Problems stay in the document.
 ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
   const ConfigNode root = document.root();
   RunConfig config;
@@ -158,7 +159,7 @@ ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
       config.cluster = actors::parse_cluster(*cluster);
   });
   document.attempt([&] {
-    // for `weft run`, which passes it on to every process
+    // only checks; `weft run` passes the section to every process
     if (const auto logs = actors::logs_section(root)) actors::parse_logs(*logs);
   });
   sound = document.attempt([&] { config.layout = mesh::parse_layout(root); }) && sound;
@@ -195,7 +196,7 @@ ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
   }
   sound = sound && document.attempt([&] { check_hosts(root, config); });
   sound = sound && document.attempt([&] { check_rows(root, config); });
-  // Where the batch is not known, the app's sections are still read, for their own errors.
+  // Reads the app's sections even if the batch is unknown, to report their errors.
   const BatchShape batch = sound ? config.batch() : BatchShape{};
   sound = document.attempt([&] { config.model = read_model(root, batch, config, app); }) && sound;
   return {std::move(config), sound};

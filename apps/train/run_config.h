@@ -12,7 +12,7 @@
 
 namespace weft::apps {
 
-/// A whole run file, as a training app understands it. A value.
+/// Contents of a run file of a training app.
 struct RunConfig {
   std::string name;
   std::uint64_t seed = 1;
@@ -21,22 +21,22 @@ struct RunConfig {
   mesh::LayoutConfig layout;
   TrainingConfig training;
   CheckpointConfig checkpoint;
-  ModelDescription model;  ///< Read by the app.
+  ModelDescription model;  ///< Result of TrainingApp::read().
 
   BatchShape batch() const { return {training.batch / layout.microbatches, layout.microbatches}; }
 };
 
-/// A run file, and the plan for an empty cluster of the hosts that it names.
+/// Run file and its plan for an empty cluster of the hosts that it names.
 struct PlannedRun {
   RunConfig config;
   mesh::TrainingPlan plan;
 };
 
-/// Reads every section, the app's own among them, without planning: for keys_read_by().
+/// Reads every section, the app's included, without planning. Used by keys_read_by().
 void read_run_file(const ConfigDocument& document, TrainingApp& app);
 
-/// Reads every section, the app's own among them, and makes the plan, so that nothing that can be
-/// known beforehand fails later. Throws Error(kInvalidConfig) with all problems found.
+/// Reads every section, the app's included, and makes the plan, so that all predictable errors are
+/// found before the run starts. Throws Error(kInvalidConfig) with all problems found.
 PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app);
 
 }  // namespace weft::apps

@@ -11,15 +11,15 @@
 
 namespace weft::apps {
 
-// What a run leaves for people. All throw Error(kUnavailable) if the disk does not take it all.
+// Writers of a run's report files. All throw Error(kUnavailable) if the disk refuses a file.
 
 void write_text(const std::filesystem::path& path, const std::string& text);
 
-/// timeline.svg of a typical step, and trace.json; nothing if the traces hold no whole step.
+/// Writes timeline.svg of a typical step and trace.json. Writes nothing if no step was traced.
 void write_step_pictures(const std::vector<DeviceTrace>& traces, const std::string& name,
                          const std::string& subtitle, const RunDirectory& directory);
 
-/// summary.json, and loss.svg of these steps.
+/// Writes summary.json, and loss.svg of these steps.
 void write_reports(const RunSummary& summary, const std::vector<StepMetrics>& steps,
                    const RunDirectory& directory);
 

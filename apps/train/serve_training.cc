@@ -52,7 +52,7 @@ PlannedRun read(const actors::AppRun& run, TrainingApp& app) {
   return plan_run(run.document(), app);
 }
 
-/// "data 1 x tensor 2".
+/// Returns text such as "data 1 x tensor 2".
 std::string shape_text(const mesh::MeshConfig& mesh) {
   std::string axes;
   for (const MeshAxis& axis : mesh.axes)
@@ -60,7 +60,8 @@ std::string shape_text(const mesh::MeshConfig& mesh) {
   return axes;
 }
 
-/// "front (data 1 x tensor 2, 2 layers) -> back (data 2 x tensor 1, 2 layers)".
+/// Returns text such as "front (data 1 x tensor 2; 2 layers) -> back (data 2 x tensor 1; 2
+/// layers)".
 std::string stages_text(const mesh::LayoutConfig& layout) {
   std::string text;
   for (const mesh::StageConfig& stage : layout.stages) {
@@ -71,7 +72,7 @@ std::string stages_text(const mesh::LayoutConfig& layout) {
   return text;
 }
 
-/// "front on worker0, back on worker1".
+/// Returns text such as "front on worker0, back on worker1".
 std::string meshes_text(const mesh::LayoutConfig& layout) {
   std::string text;
   for (const mesh::MeshConfig& mesh : layout.meshes)
@@ -89,8 +90,8 @@ std::string pipeline_text(const mesh::LayoutConfig& layout) {
                      layout.microbatches, transfer::to_string(layout.resharding));
 }
 
-/// The most that any device holds, and which: "9.2 MiB a device at most, on front[0,0]; device
-/// processes are capped at 64 MiB".
+/// Returns the most memory that a device holds, and its name: "9.2 MiB a device at most, on
+/// front[0,0]; device processes are capped at 64 MiB".
 std::string memory_text(const mesh::TrainingPlan& plan, std::uint64_t cap) {
   const mesh::Program* most = nullptr;
   for (const mesh::Program& program : plan.train.programs) {
@@ -134,13 +135,13 @@ nlohmann::ordered_json check_json(const actors::AppRun& run, const RunConfig& co
   return json;
 }
 
-/// "front[data=0,tensor=1]", as `weft status` prints it, is "front[0,1]".
+/// Turns a device name of `weft status`, such as "front[data=0,tensor=1]", into "front[0,1]".
 std::string without_axes(const std::string& device) {
   static const std::regex kAxis(R"(([\[,])[^=,\[\]]*=)");
   return std::regex_replace(device, kAxis, "$1");
 }
 
-/// One device's program, or all.
+/// Returns the program of one device, or of all.
 std::string programs_text(const mesh::TrainingPlan& plan, const std::string& asked) {
   const std::string which = without_axes(asked);
   std::string text;
@@ -157,7 +158,8 @@ std::string programs_text(const mesh::TrainingPlan& plan, const std::string& ask
   return text;
 }
 
-/// How tensors are split on one mesh, or on each: what files of `layout: FILE.strategy` hold.
+/// Returns the sharding of one mesh, or of all if `which` is empty, in the format of `layout:
+/// FILE.strategy`.
 std::string strategies_text(const mesh::TrainingPlan& plan, const std::string& which) {
   std::string text;
   std::vector<std::string> names;
@@ -173,7 +175,7 @@ std::string strategies_text(const mesh::TrainingPlan& plan, const std::string& w
   return text;
 }
 
-/// {"by": "NCCL 2.28.9"}, or {"by": "host memory", "reason": "device 3 is not a GPU"}.
+/// Returns {"by": "NCCL 2.28.9"}, or {"by": "host memory", "reason": "device 3 is not a GPU"}.
 nlohmann::ordered_json path_json(const mesh::TrainingPlan& plan, std::uint32_t op) {
   const transfer::PathChoice choice = mesh::path_of(plan, op);
   if (choice.path == transfer::PathChoice::Path::kCollectives)
@@ -226,8 +228,8 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
   return json;
 }
 
-/// What the app shows, on the device that this machine has for it; empty if it shows nothing.
-/// Borrows everything.
+/// Returns a function that runs the app's final report on a device of this machine. Empty if the
+/// app has none. Borrows all arguments.
 std::function<FinalReport(const TrainedValues&, const std::filesystem::path&)> show_of(
     const actors::AppRun& run, const RunConfig& config, const PreparedData& data,
     const Screen& screen) {
@@ -245,7 +247,7 @@ std::function<FinalReport(const TrainedValues&, const std::filesystem::path&)> s
   };
 }
 
-/// Other hosts may have what this machine lacks.
+/// Warns if this machine has no usable GPU; other hosts may have some.
 void note_missing_gpus(DeviceKind kind) {
   if (kind != DeviceKind::kCuda) return;
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
@@ -254,7 +256,7 @@ void note_missing_gpus(DeviceKind kind) {
         support.missing);
 }
 
-/// `note`: told of a recovery before the first step.
+/// `note` is called on a recovery before the first step.
 mesh::GroupOptions group_options(const RunConfig& config, const actors::AppRun& run,
                                  actors::RunRecovery& recovery,
                                  const std::function<void(const std::string&)>& note) {
@@ -331,7 +333,7 @@ int plan_training(const actors::AppRun& run, TrainingApp& app) {
   return kDone;
 }
 
-/// With the newest checkpoint that the run itself has, where it has one.
+/// Sets the checkpoint to resume from to the newest one in the run's folder, if there is one.
 void go_on_in(const RunDirectory& directory, CheckpointConfig& checkpoint) {
   try {
     checkpoint.resume = find_checkpoint(directory.path());
@@ -340,7 +342,7 @@ void go_on_in(const RunDirectory& directory, CheckpointConfig& checkpoint) {
   }
 }
 
-/// Data as the first driver of the run has prepared it.
+/// Prepares the data. A restarted driver uses the data that the first driver prepared.
 PreparedData prepare(const actors::AppRun& run, const RunDirectory& directory, TrainingApp& app) {
   if (run.restart > 0 && std::filesystem::exists(directory.prepared())) {
     std::ifstream file(directory.prepared(), std::ios::binary);
@@ -360,14 +362,15 @@ PreparedData prepare(const actors::AppRun& run, const RunDirectory& directory, T
   return data;
 }
 
-/// Texts about hosts that leave, from the thread that is told to the training loop. Any thread.
+/// Queue of notices of leaving hosts, from the cluster's callback to the training loop.
+/// Thread-safe.
 class Leaving final {
  public:
   void add(const std::string& text) {
     const std::lock_guard lock(mutex_);
     text_ += (text_.empty() ? "" : "; ") + text;
   }
-  /// What has been added since the last call.
+  /// Returns and removes all notices, joined by "; ".
   std::string take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(text_, {});

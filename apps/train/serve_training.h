@@ -4,8 +4,7 @@
 
 namespace weft::apps {
 
-/// The main() of a training app: serves every role that its executable can be started in. Borrows
-/// the app.
+/// Serves as the main() of a training app, in every role of its executable. Borrows the app.
 ///
 ///   int main(int argc, char** argv) {
 ///     weft::apps::GptApp app;

@@ -7,12 +7,12 @@
 
 namespace weft::apps {
 
-/// The parameters that a run has come to. Borrows them.
+/// Parameters of a trained model. Borrows them.
 struct TrainedValues {
   const std::vector<TensorView>& parameters;  ///< After the last step.
-  std::int64_t step = 0;                      ///< The last one.
-  /// After the step whose validation loss was the least, where the run keeps them
-  /// (`checkpoint.best`); else null.
+  std::int64_t step = 0;                      ///< Number of the last step.
+  /// Parameters after the step with the least validation loss. Null unless the run keeps them
+  /// (`checkpoint.best`).
   const std::vector<TensorView>* best = nullptr;
   std::int64_t best_step = 0;
 };

@@ -10,7 +10,7 @@ namespace weft::apps {
 
 TrainingConfig parse_training(const ConfigNode& node) {
   TrainingConfig c;
-  // Products of these, and of a model's sizes, stay within 64 bits.
+  // Limits that keep products of these and of a model's sizes within 64 bits.
   constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40, kMaxRows = 1 << 30;
   node.require("steps", c.steps, KeyText("Optimizer steps of the run").unit("steps"),
                {.min = 1, .max = kMaxSteps});

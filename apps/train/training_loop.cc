@@ -36,14 +36,14 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-// A few steps are traced, early, but after connections and caches have warmed up: the trace is
-// there while the run goes on.
+// Traced steps. They are early, so that the trace exists while the run continues, but after
+// connections and caches have warmed up.
 constexpr std::int64_t kFirstTraced = 4;
 constexpr std::int64_t kNumTraced = 5;
-/// Seconds that training waits for a checkpoint.
+/// Longest wait for a checkpoint, in seconds, that is not reported.
 constexpr double kWorthTelling = 0.1;
 
-/// "1st", "2nd", "3rd", "11th".
+/// Returns "1st", "2nd", "3rd", "11th".
 std::string ordinal(std::int64_t number) {
   const std::int64_t last = number % 100 / 10 == 1 ? 0 : number % 10;
   return fmt::format("{}{}", number, last == 1 ? "st" : last == 2 ? "nd" : last == 3 ? "rd" : "th");
@@ -111,7 +111,7 @@ class Loop {
   }
 
  private:
-  /// Whatever dies meanwhile. Gives what last_values() gives.
+  /// Takes all steps and recovers from failures. Returns the result of last_values().
   fs::path train_to_the_end() {
     while (true) {
       std::optional<Error> error;
@@ -131,7 +131,8 @@ class Loop {
     }
   }
 
-  /// A run that is to end has lost devices, and nothing else: its last step is in a checkpoint.
+  /// Returns true if the run was asked to stop, `error` only follows from the loss of devices, and
+  /// the last step is in a checkpoint.
   bool is_saved_already(const Error& error) {
     if (!environment_.stop.stop_requested() || !is_symptom(error)) return false;
     if (const auto outcome = turns_.give_up(); outcome && !outcome->error) {
@@ -163,7 +164,8 @@ class Loop {
     }
   }
 
-  /// Ends in recovery, which goes on from this very step.
+  /// Writes a checkpoint, releases the leaving hosts and throws, so that recovery resumes from this
+  /// step.
   [[noreturn]] void save_and_let_go(const std::string& what) {
     progress_.note(fmt::format("  {}", what));
     if (run_.checkpoint.every > 0 && last_sound_ == summary_.steps) {
@@ -176,7 +178,7 @@ class Loop {
     throw_error(ErrorCode::kUnavailable, "{}", what);
   }
 
-  /// What the engine throws: others may go on after it.
+  /// Runs `call` and marks an exception as the engine's, which may be recoverable.
   template <typename Call>
   auto by_engine(const Call& call) {
     try {
@@ -187,8 +189,8 @@ class Loop {
     }
   }
 
-  /// The engine recovers, and training goes on from the newest whole state. Throws `error` where it
-  /// is the program's own, and what recovery throws.
+  /// Recovers the engine and rolls training back to the newest complete state. Throws `error` if
+  /// the engine cannot recover from it, and the errors of the recovery.
   void go_back(Error error) {
     const TimePoint begun = environment_.clock.now();
     const std::int64_t reached = summary_.steps;
@@ -202,7 +204,7 @@ class Loop {
       if (!std::exchange(engine_failed_, false) || !engine_.recovers_from(error))
         throw Error(error);
       try {
-        const auto recovered = engine_.recover(error);  // what it throws is the end of it
+        const auto recovered = engine_.recover(error);  // an error of recover() ends the run
         const std::int64_t step = restore_state(recovered.kept_step);
         ++summary_.recoveries;
         tell_recovery(recovered, step, reached, environment_.clock.now() - begun);
@@ -213,8 +215,8 @@ class Loop {
     }
   }
 
-  /// Goes on from the newest state that is whole: memory's, a checkpoint's, or the beginning. Gives
-  /// its step.
+  /// Restores the newest complete state: the one in the devices' memory, a checkpoint, or the
+  /// initial parameters. Returns its step.
   std::int64_t restore_state(std::int64_t kept_step) {
     std::optional<fs::path> checkpoint = store_.newest_up_to(summary_.steps);
     if (!checkpoint) checkpoint = resumed_from_;
@@ -223,7 +225,7 @@ class Loop {
     const std::int64_t step =
         restore_newest(stored ? &*stored : nullptr, kept_step, engine_, engine_failed_).step;
     engine_failed_ = false;
-    // Those steps come again.
+    // Steps after `step` are repeated.
     teller_.forget();
     metrics_.go_back(step);
     tell_metrics_problem();
@@ -299,7 +301,7 @@ class Loop {
     checkpoint_due_ = true;
   }
 
-  /// The mean loss of fixed batches of the held-out part.
+  /// Returns the mean loss of fixed batches of the held-out part.
   double validate() {
     double sum = 0;
     for (std::int64_t batch = 0; batch < run_.training.validation_batches; ++batch) {
@@ -318,7 +320,7 @@ class Loop {
     return graph.value(graph.parameters()[*parameter].value).name;
   }
 
-  /// Counts steps that came to nothing, and ends the run after too many in a row.
+  /// Counts consecutive steps with a non-finite loss or gradients, and ends the run after too many.
   void look_for_divergence(const StepMetrics& m, std::optional<std::uint32_t> not_finite) {
     if (!m.update_skipped && std::isfinite(m.loss)) {
       last_sound_ = m.step;
@@ -330,19 +332,19 @@ class Loop {
                                        name_of(not_finite))
                          : fmt::format("its loss is {}", m.loss);
     if (in_a_row >= run_.training.max_skipped_updates) {
-      settle(turns_.wait(), OnRefusal::kGoOn);  // it may be the one to go on from
+      settle(turns_.wait(), OnRefusal::kGoOn);  // remedy() may advise this checkpoint
       throw_error(ErrorCode::kFailedPrecondition,
                   "training has diverged: step {} is the {} in a row that came to nothing, {}. {}",
                   m.step, ordinal(in_a_row), what, remedy());
     }
-    // The 1st, 2nd, 4th, 8th, ...: a run that skips now and then must not fill the screen.
+    // Reports the 1st, 2nd, 4th, 8th, ... skip, so that frequent skips do not fill the screen.
     if (m.update_skipped && std::has_single_bit(static_cast<std::uint64_t>(++skipped_)))
       progress_.note(fmt::format("  step {}: {}; the update is skipped, the {} of this run", m.step,
                                  what, ordinal(skipped_)));
   }
 
-  /// What to do about divergence. The state after `last_sound_` is what the bad gradients came
-  /// from: only what is older is advised.
+  /// Returns advice after divergence. The state after `last_sound_` produced the bad gradients, so
+  /// only older checkpoints are advised.
   std::string remedy() const {
     const auto checkpoint = store_.newest_up_to(last_sound_ - 1);
     return "Lower training.learning_rate or training.clip_norm, or look at the data of that step" +
@@ -351,8 +353,8 @@ class Loop {
                        : std::string("; no checkpoint is from before it, so begin anew"));
   }
 
-  /// Not while steps come to nothing or validation does: it would be the state that they come from,
-  /// in the place of a good one.
+  /// Writes a checkpoint unless loss, gradients or validation loss are not finite: such a state
+  /// must not replace a good checkpoint.
   void write_if_sound(const StepMetrics& m) {
     if (last_sound_ == m.step && std::isfinite(m.validation_loss.value_or(0))) {
       write_checkpoint(m.step, OldOnes::kRemove);
@@ -364,9 +366,9 @@ class Loop {
     }
   }
 
-  /// Its parameters; where the disk refuses them, those before stay.
+  /// Saves the parameters as the best so far. If the disk refuses them, the previous best stays.
   void keep_as_best(const StepMetrics& m) {
-    settle(turns_.wait(), OnRefusal::kGoOn);  // there is one copy of the state to read from
+    settle(turns_.wait(), OnRefusal::kGoOn);  // the engine has one copy of its state
     const auto refused =
         by_engine([&] { return best_->write(m.step, *m.validation_loss, engine_); });
     if (refused)
@@ -378,10 +380,11 @@ class Loop {
     if (environment_.doing) environment_.doing(what);
   }
 
-  /// What becomes of the run when the disk refuses a checkpoint.
+  /// Reaction to a checkpoint that the disk refuses.
   enum class OnRefusal : std::uint8_t { kGoOn, kTryAgainNow, kFail };
 
-  /// Begins it when the one before it is written; where training cannot go on meanwhile, writes it.
+  /// Starts a checkpoint after the previous one is written. Writes it synchronously if the engine
+  /// cannot copy its state.
   void write_checkpoint(std::int64_t step, OldOnes old_ones) {
     doing(fmt::format("{}writing the checkpoint of step {}",
                       turns_.under_way() ? "waiting for the checkpoint before, then " : "", step));
@@ -403,7 +406,8 @@ class Loop {
     });
   }
 
-  /// What has come of a checkpoint, if something has.
+  /// Handles the outcome of a checkpoint, if there is one. Throws an error of the engine; reports
+  /// or throws a refusal by the disk.
   void settle(const std::optional<CheckpointTurns::Outcome>& outcome, OnRefusal on_refusal) {
     summary_.checkpoint_seconds = in_seconds(turns_.paused());
     if (!outcome) return;
@@ -437,7 +441,7 @@ class Loop {
                                error.message(), next));
   }
 
-  /// The last checkpoint; it may be the one that is being written.
+  /// Ensures that the last step is in a checkpoint; the one in progress may be of that step.
   void write_last_checkpoint() {
     doing(fmt::format("writing the checkpoint of step {}", summary_.steps));
     settle(turns_.wait(), OnRefusal::kTryAgainNow);
@@ -448,8 +452,8 @@ class Loop {
     settle(turns_.wait(), OnRefusal::kFail);
   }
 
-  /// Metrics are not worth a run: when the disk refuses them it is told once, and lines are written
-  /// when there is room again.
+  /// Runs `write` and reports a disk error once, since lost metrics should not end the run. The
+  /// lines are written when the disk accepts them again.
   template <typename Write>
   void try_metrics(const Write& write) {
     try {
@@ -468,9 +472,9 @@ class Loop {
     if (metrics_.problem()) tell_metrics_problem(*metrics_.problem());
   }
 
-  /// Writes the last checkpoint, or, where the configuration wants none and the app shows
-  /// something, a file of values alone. Gives the file that the model can be shown from when the
-  /// devices are gone; empty if there is none.
+  /// Writes the last checkpoint. Without checkpoints, writes a file of parameters if the app has a
+  /// final report. Returns the file for that report, which is made after the devices are released;
+  /// empty if there is none.
   fs::path last_values() {
     if (run_.checkpoint.every > 0) {
       write_last_checkpoint();
@@ -520,11 +524,11 @@ class Loop {
       write_text(report.prose ? environment_.directory.sample() : environment_.directory.scores(),
                  report.text + "\n");
     } catch (const Error& error) {
-      progress_.note("  " + error.message());  // it is on the screen
+      progress_.note("  " + error.message());  // the screen shows the report anyway
     }
   }
 
-  /// Pictures of a step are not worth a run.
+  /// Writes the trace and timeline. Reports a disk error instead of ending the run.
   void write_traces() {
     const std::vector<DeviceTrace> traces = engine_.take_traces();
     try {
@@ -534,7 +538,8 @@ class Loop {
     }
   }
 
-  /// When the run has failed: why is worth more than why the reports could not be written, too.
+  /// Writes the reports of a failed run. Only reports their errors, so that the cause of the
+  /// failure is thrown.
   void leave_what_can_be() {
     try {
       leave_reports();
@@ -553,21 +558,21 @@ class Loop {
   const LoopEnvironment& environment_;
   const std::int64_t first_;
   std::int64_t num_traced_ = 0;
-  /// The last step whose loss and gradients were finite; before the first, where the run began.
+  /// Last step with finite loss and gradients; initially the step that the run starts after.
   std::int64_t last_sound_;
-  std::int64_t skipped_ = 0;  ///< Updates, by this process.
+  std::int64_t skipped_ = 0;  ///< Updates skipped by this process.
   bool checkpoint_due_ = false;
-  fs::path temporary_;            ///< Removed at the end.
-  fs::path newest_;               ///< Checkpoint, of this process.
-  bool metrics_refused_ = false;  ///< It has been told.
-  bool told_to_wait_ = false;     ///< That a checkpoint was not written when the next was due.
-  bool engine_failed_ = false;    ///< What was thrown last came from there.
+  fs::path temporary_;            ///< Temporary file of parameters; removed at the end.
+  fs::path newest_;               ///< Newest checkpoint written by this process.
+  bool metrics_refused_ = false;  ///< True once a metrics error was reported.
+  bool told_to_wait_ = false;     ///< True once a wait for the previous checkpoint was reported.
+  bool engine_failed_ = false;    ///< True if the last exception came from the engine.
   const std::optional<fs::path> resumed_from_;
   MetricsFile metrics_;
-  std::optional<BestValues> best_;  ///< Where the run keeps them.
+  std::optional<BestValues> best_;  ///< Set if the run keeps the best parameters.
   CheckpointStore store_;
   CheckpointTurns turns_;
-  Nanoseconds paused_before_ = Nanoseconds::zero();  ///< For checkpoints, up to the last step.
+  Nanoseconds paused_before_ = Nanoseconds::zero();  ///< Pause for checkpoints up to the last step.
   ProgressDisplay progress_;
   ProgressTeller teller_{environment_.tell};
   RunSummary summary_;

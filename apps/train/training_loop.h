@@ -17,9 +17,9 @@
 
 namespace weft::apps {
 
-/// What is to be trained, as far as the loop has to know. A value.
+/// Description of a training run for the loop.
 struct TrainingRun {
-  std::string name;  ///< Of the run: "quickstart".
+  std::string name;  ///< Name of the run: "quickstart".
   std::string app;
   std::uint64_t seed = 1;
   TrainingConfig training;
@@ -27,46 +27,45 @@ struct TrainingRun {
   std::int64_t units_per_step = 0;
   std::string unit = "tokens";
   std::int64_t parameters = 0;
-  std::string model_digest;  ///< See Checkpoint.
+  std::string model_digest;  ///< Hash of model, data and seed; see CheckpointHeading.
   Baseline baseline = {};
-  std::string subtitle;  ///< For pictures: "eager-1f1b, front 1x2 to back 2x1".
-  /// What the trained model can do; called when the engine's devices were given back. What it
-  /// throws is told, and the run is done all the same. Empty: the app shows nothing.
+  std::string subtitle;  ///< Subtitle of plots: "eager-1f1b, front 1x2 to back 2x1".
+  /// Makes the app's final report after the devices are released. Its errors are reported but do
+  /// not fail the run. May be empty.
   std::function<FinalReport(const TrainedValues&, const std::filesystem::path& folder)> show;
-  bool restarted = false;  ///< The driver has died, and goes on with what lies in the run's folder.
-  TimePoint started = {};  ///< Of the driver, for the time to the first step.
+  bool restarted = false;  ///< True in a restarted driver, which resumes from the run's folder.
+  TimePoint started = {};  ///< Start of the driver, for the time to the first step.
 };
 
-/// Where the loop finds and leaves things. Borrowed.
+/// Inputs and callbacks of the loop. Borrowed.
 struct LoopEnvironment {
   const RunDirectory& directory;
   Screen screen;
   const Clock& clock;
-  std::stop_token stop;  ///< Asked after every step: an interrupted run writes a last checkpoint.
-  /// Whether somebody has asked for a checkpoint since the last call. Asked after every step. May
+  std::stop_token stop;  ///< Checked after every step. An interrupted run writes a last checkpoint.
+  /// Returns true if a checkpoint was requested since the last call. Called after every step. May
   /// be empty.
   std::function<bool()> checkpoint_asked = {};
-  /// What leaves the cluster and keeps its devices until let_go(): "host worker0 leaves: ...",
-  /// once; empty: nothing. Asked after every step; a checkpoint comes before let_go(). May be
-  /// empty.
+  /// Returns a notice, once, of hosts that leave the cluster: "host worker0 leaves: ..."; empty if
+  /// none do. The hosts keep their devices until let_go(); the loop writes a checkpoint before
+  /// that. Called after every step. May be empty.
   std::function<std::string()> leaving = {};
   std::function<void()> let_go = {};
-  /// Told what the loop is at: "finishing step 37". May be empty.
+  /// Called with the current activity: "finishing step 37". May be empty.
   std::function<void(const std::string&)> doing = {};
-  /// Told how far the run is, after the first step, then once a second at most. May be empty.
+  /// Called with the progress after the first step, then at most once a second. May be empty.
   std::function<void(const actors::RunProgress&)> tell = {};
-  /// Path for metrics that the disk refuses; see AppRun::refused.
+  /// File for metrics that the disk refuses; see AppRun::refused.
   std::filesystem::path refused = {};
-  /// Told of each recovery, as the screen is. May be empty.
+  /// Called with the text of each recovery. May be empty.
   std::function<void(const std::string&)> on_recovery = {};
 };
 
-/// Trains from the checkpoint to resume, or from step 1, to the last step: metrics, progress,
-/// validation, checkpoints; then the pictures, the summary and the last screen, which are also
-/// there, as far as it came, when a step fails.
+/// Trains from the checkpoint to resume, or from step 1, to the last step. Writes metrics,
+/// progress, checkpoints, plots and the summary, as far as they exist also after a failure.
 ///
-/// Returns how it ended ("done" or "interrupted"). Throws what the engine throws, after leaving
-/// what is known in the run's folder.
+/// Returns the summary, whose outcome is "done" or "interrupted". Throws the engine's errors after
+/// writing the reports.
 RunSummary train(const TrainingRun& run, mesh::TrainingEngine& engine,
                  const LoopEnvironment& environment);
 
