@@ -17,12 +17,14 @@ namespace {
 
 constexpr const char* kBranchFile = "branch.json";
 
-/// branch.json: where the run whose checkpoints these are has gone on from.
+/// Contents of branch.json: the checkpoint from which the run of a folder resumed.
 struct BranchRecord {
-  /// From the folder: "step-00000004", "../abandoned.1/checkpoints/step-00000008".
+  /// Path relative to the folder: "step-00000004", "../abandoned.1/checkpoints/step-00000008".
   fs::path from;
-  fs::path aside;  ///< Where the branch that was left went, from the folder; empty if nowhere.
-  /// Everything has moved; before that, what lies in the folder may be of either branch.
+  fs::path aside;  ///< Relative path to which the abandoned branch was moved; empty if it was not
+                   ///< moved.
+  /// True after everything has moved. Before that, the folder may hold checkpoints of both
+  /// branches.
   bool begun = false;
 };
 
@@ -47,7 +49,7 @@ void write_record(const fs::path& folder, const BranchRecord& record) {
   replace_file(folder / kBranchFile, json.dump(2) + "\n");
 }
 
-/// Checkpoints in `folder` that do not lead to `from`.
+/// Returns the checkpoints in `folder` that are not ancestors of `from`.
 std::vector<fs::path> left_behind(const fs::path& folder, const fs::path& from) {
   std::vector<fs::path> ancestors = {from};
   for (auto parent = parent_of(from); parent;) {
@@ -56,7 +58,7 @@ std::vector<fs::path> left_behind(const fs::path& folder, const fs::path& from) 
       const fs::path candidate = place / checkpoint_name(parent->step);
       if (is_complete(candidate) && identify(candidate) == *parent) found = candidate;
     }
-    if (!found) break;  // Removed as old, or in another run's folder.
+    if (!found) break;  // parent removed as old, or in another run's folder
     ancestors.push_back(*found);
     parent = parent_of(*found);
   }
@@ -64,20 +66,21 @@ std::vector<fs::path> left_behind(const fs::path& folder, const fs::path& from) 
   const bool same_folder = from.parent_path() == folder;
   std::vector<fs::path> others;
   for (const fs::path& checkpoint : checkpoints_in(folder)) {
-    // Older ones than are known by name belong to the checkpoint that lies beside them.
+    // Checkpoints older than the oldest known ancestor count as ancestors if `from` is beside them.
     if (same_folder && step_of(checkpoint) < oldest) continue;
     if (std::ranges::find(ancestors, checkpoint) == ancestors.end()) others.push_back(checkpoint);
   }
   return others;
 }
 
-/// `latest` leads to `from`, if that lies in the folder; else there is none.
+/// Points `latest` at `from` if that is in `folder`; removes the link otherwise.
 void point_latest_at_parent(const fs::path& folder, const fs::path& from) {
   if (from.parent_path() == folder) point_latest_at(folder, from.filename().string());
   else fs::remove(folder / kLatestLink);
 }
 
-/// What is left of a branch that a crash kept from beginning, if it is the one that `record` is of.
+/// Returns the target folder of a move for the same `record` that a crash interrupted, if there is
+/// one.
 std::optional<fs::path> interrupted_move(const fs::path& folder, const BranchRecord& record) {
   const auto earlier = read_record(folder);
   if (!earlier || earlier->begun || earlier->from != record.from || earlier->aside.empty())
@@ -89,7 +92,8 @@ void tell(const BranchMove& move, std::string_view point) {
   if (move.progress) move.progress(point);
 }
 
-/// Moves what lies in `folder` and does not lead to `from`, and copies the metrics there.
+/// Moves the checkpoints in `folder` that do not lead to `from` to `aside`, and copies the metrics
+/// there.
 void move_aside(const BranchMove& move, const fs::path& folder, const fs::path& from,
                 const fs::path& aside) {
   fs::create_directories(aside / folder.filename());

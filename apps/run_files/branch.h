@@ -9,49 +9,50 @@
 
 namespace weft::apps {
 
-/// Which checkpoint another one, or a run, has gone on from. A value.
+/// Identity of the checkpoint from which another checkpoint, or a run, resumed.
 struct ParentCheckpoint {
   std::int64_t step = 0;
-  /// Of its checkpoint.json, which states the hashes of its files and names its own parent.
+  /// Hash of its checkpoint.json, which contains the hashes of its files and its own parent.
   std::string sha256 = {};
 
   friend bool operator==(const ParentCheckpoint&, const ParentCheckpoint&) = default;
 };
 
-/// Names a checkpoint. Throws Error(kNotFound) if it is not there.
+/// Identifies a checkpoint. Throws Error(kNotFound) if it does not exist.
 ParentCheckpoint identify(const std::filesystem::path& checkpoint);
-/// What a checkpoint's description says that it has gone on from; nothing for the first of a run.
+/// Returns the parent that a checkpoint's description names; nullopt for the first of a run.
 std::optional<ParentCheckpoint> parent_of(const std::filesystem::path& checkpoint);
 
-/// A run goes on from the checkpoint `from`, and owns `folder` (its checkpoints) from that step on:
-/// what the branch that it leaves has written there moves to `aside`/checkpoints, and nothing is
-/// deleted.
+/// Arguments of begin_branch(). A run resumes from checkpoint `from` and owns `folder`, with its
+/// checkpoints, from that step on. Later checkpoints of the abandoned branch move to
+/// `aside`/checkpoints; nothing is deleted.
 ///
 ///   before:  step-4 step-8 step-12
 ///   after:   step-4                  aside/checkpoints: step-8 step-12       (from = step-4)
 ///
-/// The old branch's metrics are copied beside them, whole, so that `aside` is a run's folder like
-/// any other. What is going on lies in folder/branch.json: when a crash ends this in the middle,
-/// find_checkpoint() gives `from`, and the next call goes on where this one ended.
+/// The abandoned branch's metrics are copied to `aside` in full, so that `aside` is a complete
+/// run's folder. folder/branch.json records the progress. After a crash, find_checkpoint() returns
+/// `from`, and the next call of begin_branch() continues the move.
 struct BranchMove {
   std::filesystem::path folder;
   std::filesystem::path from;
-  std::filesystem::path aside;  ///< Where to; must not exist, unless a crash has left it.
-  /// The old branch has metrics that would be lost; `keep_metrics` copies them before anything
-  /// moves. Called again after a crash.
+  std::filesystem::path aside;  ///< Target of the move. Must not exist, unless a crash interrupted
+                                ///< a move to it.
+  /// True if the abandoned branch has metrics that would be lost. `keep_metrics` then copies them
+  /// before anything moves. Called again after a crash.
   bool metrics_differ = false;
   std::function<void(const std::filesystem::path& aside)> keep_metrics = {};
-  /// When all has moved: the metrics are those that lead to `from`.
+  /// Called after the move; makes the run's metrics those that lead to `from`.
   std::function<void()> take_over_metrics = {};
-  /// After each thing done to the disk; tests end the process there.
+  /// Called after each change on disk. Tests end the process there.
   std::function<void(std::string_view point)> progress = {};
 };
-/// Gives where things went; nothing when nothing had to move. Throws Error(kUnavailable) when the
-/// disk refuses.
+/// Moves the abandoned branch. Returns its new folder, or nullopt if nothing had to move. Throws
+/// Error(kUnavailable) if the disk refuses.
 std::optional<std::filesystem::path> begin_branch(const BranchMove& move);
 
-/// The checkpoint that a folder's branch stands at, as branch.json and the folder have it; nothing
-/// if there is none.
+/// Returns the newest checkpoint of a folder's current branch, by branch.json and the folder's
+/// contents. Returns nullopt if there is none.
 std::optional<std::filesystem::path> head_of_branch(const std::filesystem::path& folder);
 
 }  // namespace weft::apps

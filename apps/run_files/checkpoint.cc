@@ -29,9 +29,9 @@ constexpr int kFormat = 1;
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 
-/// Renames `from` to `to`. If `to` exists, both change names in one step; where the file system
-/// cannot do that, `to` keeps a name under which it still counts until `from` has taken its place.
-/// So at no moment neither is there.
+/// Renames `from` to `to`. If `to` exists, exchanges the two names atomically. If the file system
+/// cannot do that, first renames `to` to a name that still counts as a checkpoint. A complete
+/// checkpoint exists at every moment.
 void put_in_place(const fs::path& from, const fs::path& to, ReplaceBy replace_by,
                   const CheckpointStore::Progress& done) {
   const bool exchange = replace_by == ReplaceBy::kExchange && fs::exists(to);
@@ -48,7 +48,7 @@ void put_in_place(const fs::path& from, const fs::path& to, ReplaceBy replace_by
   if (done) done("old one of this step renamed");
   fs::rename(from, to);
   if (done) done("new one of this step renamed");
-  fs::rename(replaced, from);  // to be removed: half a checkpoint must not look like one
+  fs::rename(replaced, from);  // marks it for removal: a partly deleted checkpoint must not count
 }
 
 void write_description(const fs::path& path, const CheckpointHeading& checkpoint,
@@ -74,8 +74,8 @@ void write_description(const fs::path& path, const CheckpointHeading& checkpoint
   flush_to_disk(path);
 }
 
-/// What checkpoint.json says, after both files have proved to have the hashes that it states.
-/// Without parameters.
+/// Returns the contents of checkpoint.json, without parameters, after verifying the hashes of both
+/// files.
 CheckpointHeading read_description(const fs::path& folder) {
   std::ifstream in(folder / kDescriptionFile);
   if (!in) throw_error(ErrorCode::kNotFound, "there is no checkpoint in {}", folder.string());
@@ -104,7 +104,7 @@ CheckpointHeading read_description(const fs::path& folder) {
   }
 }
 
-/// "parameter 'h0.qkv.weight'", "the second moment of 'h0.qkv.weight'".
+/// Returns "parameter 'h0.qkv.weight'", "the second moment of 'h0.qkv.weight'".
 std::string name_of(StateBlock block, const std::string& parameter) {
   switch (block) {
     case StateBlock::kValue: return fmt::format("parameter '{}'", parameter);
@@ -118,7 +118,7 @@ bool all_finite(std::span<const float> values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
-/// One of the three vectors of a parameter that is in memory.
+/// Returns one of the three vectors of a parameter in memory.
 template <typename State>
 auto& block_of(State& state, StateBlock block) {
   return block == StateBlock::kValue         ? state.values
@@ -129,7 +129,7 @@ auto& block_of(State& state, StateBlock block) {
 constexpr std::array kBlocks{StateBlock::kValue, StateBlock::kFirstMoment,
                              StateBlock::kSecondMoment};
 
-/// A parameter's moments stand one after the other in the optimizer's file.
+/// Lists the tensors of the optimizer's file. The two moments of a parameter follow each other.
 ParameterList moments_of(const ParameterList& parameters) {
   ParameterList moments;
   for (const TensorPlace& p : parameters) {
@@ -139,7 +139,7 @@ ParameterList moments_of(const ParameterList& parameters) {
   return moments;
 }
 
-/// What a disk that refused has taken so far: it would keep the disk full.
+/// Removes a partly written checkpoint, which would keep a full disk full.
 void remove_half(const fs::path& building) {
   std::error_code ignored;
   fs::remove_all(building, ignored);
@@ -157,8 +157,8 @@ CheckpointStore::CheckpointStore(fs::path folder, int keep, Progress progress, R
   if (failed)
     throw_error(ErrorCode::kUnavailable, "cannot create {}: {}", folder_.string(),
                 failed.message());
-  // Those that a crash left under a name in between: back in place where the new one never came,
-  // else removed with the unfinished.
+  // Restores replaced checkpoints of a crashed process if the new checkpoint is incomplete. Marks
+  // the others as unfinished.
   std::vector<fs::path> replaced;
   for (const auto& entry : fs::directory_iterator(folder_))
     if (entry.path().filename().string().ends_with(kReplacedSuffix))
@@ -254,7 +254,7 @@ void point_latest_at(const fs::path& folder, const std::string& name,
     if (make_link) make_link(name, link);
     else fs::create_symlink(name, link);
   } catch (const fs::filesystem_error& error) {
-    // As exFAT, some CIFS and 9p answer.
+    // Error codes of exFAT, some CIFS and 9p.
     constexpr std::array kNoLinks = {EPERM, EOPNOTSUPP, ENOSYS, EINVAL};
     if (std::ranges::find(kNoLinks, error.code().value()) == kNoLinks.end()) throw;
     replace_file(link, name + "\n");
@@ -267,7 +267,7 @@ void point_latest_at(const fs::path& folder, const std::string& name,
 void CheckpointStore::remove_old() const {
   std::vector<fs::path> all = checkpoints_in(folder_);
   for (std::size_t i = 0; i + keep_ < all.size(); ++i) {
-    // Renamed first: half a checkpoint must not look like one.
+    // Renames first: a partly deleted checkpoint must not count.
     const fs::path doomed =
         folder_ / fmt::format("{}{}", kUnfinishedPrefix, all[i].filename().string());
     fs::rename(all[i], doomed);
@@ -292,7 +292,7 @@ std::optional<fs::path> CheckpointStore::newest_up_to(std::int64_t step) const {
 fs::path find_checkpoint(const fs::path& path) {
   if (is_complete(path)) return fs::canonical(path);
   const fs::path folder = path.filename() == kLatestLink ? path.parent_path() : path;
-  // The newest counts, not the link: a crash may have come between the two.
+  // Uses the newest checkpoint, not the link: a crash may have prevented the link's update.
   for (const fs::path& candidate : {folder, folder / "checkpoints"})
     if (const auto head = head_of_branch(candidate)) return fs::canonical(*head);
   throw_error(ErrorCode::kNotFound,

@@ -16,7 +16,7 @@
 
 namespace weft::apps {
 
-/// A parameter and its AdamW moments, whole: gathered from all shards, so that it fits any mesh.
+/// Parameter and its AdamW moments, gathered from all shards, so that any mesh can restore it.
 struct ParameterState {
   std::string name = {};
   Shape shape = {};
@@ -30,7 +30,7 @@ struct ParameterState {
 /// Names and shapes of a model's parameters, in the graph's order.
 using ParameterList = std::vector<TensorPlace>;
 
-/// A checkpoint without its values. A value.
+/// Checkpoint without its values.
 struct CheckpointHeading {
   std::int64_t step = 0;
   std::uint64_t seed = 0;
@@ -38,60 +38,60 @@ struct CheckpointHeading {
   ParameterList parameters = {};
 };
 
-/// All that training needs to go on as if it had never stopped, in memory: for models that fit
-/// there. A value.
+/// Complete state from which training resumes as if it had not stopped. Held in memory, for small
+/// models.
 struct Checkpoint {
-  std::int64_t step = 0;  ///< Steps done.
+  std::int64_t step = 0;  ///< Number of steps done.
   std::uint64_t seed = 0;
-  /// Hash of what must not change between the runs: model, data and seed; not the mesh, nor the
-  /// number of steps.
+  /// Hash of model, data and seed, which must not change between runs. The mesh and the number of
+  /// steps may change.
   std::string model_digest = {};
   std::vector<ParameterState> parameters = {};
 
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 
-/// How a checkpoint takes the place of one of the same step: two names exchanged at once, where the
-/// file system can do that, or by two renames.
+/// Method of replacing a checkpoint of the same step: exchange both names atomically, if the file
+/// system can, or rename twice.
 enum class ReplaceBy : std::uint8_t { kExchange, kTwoRenames };
 
-/// What becomes of those that are more than to be kept when another has been written.
+/// Treatment of checkpoints beyond the number to keep after a write.
 enum class OldOnes : std::uint8_t { kRemove, kKeep };
 
-/// The checkpoints of one run, in a folder:
+/// Store of a run's checkpoints in a folder:
 ///
 ///   step-00000100/model.safetensors      parameters
 ///   step-00000100/optimizer.safetensors  first_moment.NAME, second_moment.NAME
-///   step-00000100/checkpoint.json        step, seed, digest, the checkpoint that it has gone on
-///                                        from, hashes of both files
-///   latest -> step-00000100              or a file with that name, without symbolic links
-///   branch.json                          which checkpoint the run has gone on from (see
-///                                        begin_branch()), if it was resumed
+///   step-00000100/checkpoint.json        step, seed, digest, parent, hashes of both files
+///   latest -> step-00000100              a file with that name if there are no symbolic links
+///   branch.json                          checkpoint from which the run resumed, if it did; see
+///                                        begin_branch()
 ///
-/// A checkpoint is written under another name, flushed, then renamed; `latest` and the removal of
-/// old ones follow. So a crash at any point leaves the older checkpoint or the newer one, complete.
-/// The driver owns it; one thread at a time.
+/// Writes a checkpoint under another name, flushes and renames it, then updates `latest` and
+/// removes old checkpoints. A crash at any point leaves the older or the newer checkpoint complete.
+/// Owned by the driver; used by one thread at a time.
 class CheckpointStore {
  public:
-  /// Called with a name after each thing done to the disk; tests end the process there.
+  /// Called with a name after each change on disk. Tests end the process there.
   using Progress = std::function<void(std::string_view point)>;
 
-  /// Keeps the newest `keep` (at least 1) checkpoints; removes what a crash left half-written.
+  /// Keeps the newest `keep` (at least 1) checkpoints. Removes partial checkpoints of a crashed
+  /// process.
   CheckpointStore(std::filesystem::path folder, int keep, Progress progress = {},
                   ReplaceBy replace_by = ReplaceBy::kExchange);
 
-  /// The next checkpoint names this one as its parent; later ones the one before them.
+  /// Sets the parent of the next checkpoint. Each later one has the previous one as its parent.
   void follow(const std::filesystem::path& checkpoint) { parent_ = identify(checkpoint); }
 
-  /// Returns the checkpoint's folder. Throws Error(kUnavailable) when the disk refuses, and
-  /// Error(kFailedPrecondition) when a value is not finite: training has diverged. Then older
-  /// checkpoints are intact, and nothing of the new one is left. `fill` hands over every element of
-  /// every block once, in pieces of any size and order; what it throws is thrown.
+  /// Writes a checkpoint and returns its folder. `fill` passes every element of every block once,
+  /// in pieces of any size and order; its exceptions are rethrown. Throws Error(kUnavailable) if
+  /// the disk refuses, and Error(kFailedPrecondition) if a value is not finite: training has
+  /// diverged. Older checkpoints are intact then.
   std::filesystem::path write(const CheckpointHeading& heading,
                               const std::function<void(const TakePiece& take)>& fill,
                               OldOnes old_ones = OldOnes::kRemove);
   std::filesystem::path write(const Checkpoint& checkpoint, OldOnes old_ones = OldOnes::kRemove);
-  /// The newest complete checkpoint of at most so many steps; nothing if there is none.
+  /// Returns the newest complete checkpoint of at most `step` steps; nullopt if there is none.
   std::optional<std::filesystem::path> newest_up_to(std::int64_t step) const;
 
  private:
@@ -105,44 +105,45 @@ class CheckpointStore {
   std::optional<ParentCheckpoint> parent_;
 };
 
-/// Makes a symbolic link; std::filesystem::create_symlink, but in tests.
+/// Function that makes a symbolic link. Replaces std::filesystem::create_symlink in tests.
 using MakeLink = std::function<void(const std::string& target, const std::filesystem::path& link)>;
 
-/// Makes `latest` in `folder` name the checkpoint `name`, for people: a link, or a file of one line
-/// where the file system has no links. Throws what std::filesystem throws for other failures.
+/// Points `latest` in `folder` at the checkpoint `name`, for users: by a symbolic link or, on file
+/// systems without links, a file of one line. Throws std::filesystem errors.
 void point_latest_at(const std::filesystem::path& folder, const std::string& name,
                      const CheckpointStore::Progress& progress = {},
                      const MakeLink& make_link = {});
 
-/// The newest complete checkpoint that a user's path means: a checkpoint, a folder of them, or a
-/// run's folder. Where a run was going to leave a branch, and a crash ended that, the one that it
-/// was going on from. Throws Error(kNotFound) saying what was looked for.
+/// Finds the newest complete checkpoint at a user's path: a checkpoint, a folder of checkpoints, or
+/// a run's folder. If a crash interrupted begin_branch(), returns the checkpoint that it was to
+/// branch from. Throws Error(kNotFound) that says what was expected.
 std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 
-/// The parameters' values of a checkpoint, for SafetensorsFile.
+/// Returns the path of a checkpoint's parameter values, for SafetensorsFile.
 std::filesystem::path model_file(const std::filesystem::path& checkpoint);
 
-/// A checkpoint on the disk, read piece by piece: what has been read is not kept in memory. Any
+/// Checkpoint on disk, read piece by piece without keeping the pieces in memory. Usable from any
 /// thread.
 class StoredCheckpoint final {
  public:
-  /// Throws Error(kNotFound) if there is none, Error(kDataLoss) if a file is damaged.
+  /// Throws Error(kNotFound) if the checkpoint does not exist, Error(kDataLoss) if a file is
+  /// damaged.
   explicit StoredCheckpoint(const std::filesystem::path& checkpoint);
   const CheckpointHeading& heading() const { return heading_; }
-  /// Throws Error(kDataLoss) if a value is not finite.
+  /// Copies a piece. Throws Error(kDataLoss) if a value is not finite.
   void read(const StatePiece& piece, std::span<float> values) const;
 
  private:
   const std::filesystem::path path_;
   CheckpointHeading heading_;
   const SafetensorsFile model_, optimizer_;
-  std::vector<const TensorView*> first_moments_, second_moments_;  ///< By parameter.
+  std::vector<const TensorView*> first_moments_, second_moments_;  ///< One per parameter.
 };
 
-/// Whole parameters as views of their values.
+/// Returns views of the values of parameters in memory.
 std::vector<TensorView> views_of(const std::vector<ParameterState>& parameters);
 
-/// All of it in memory. Throws what StoredCheckpoint throws.
+/// Reads a whole checkpoint into memory. Throws the errors of StoredCheckpoint.
 Checkpoint read_checkpoint(const std::filesystem::path& checkpoint);
 
 }  // namespace weft::apps

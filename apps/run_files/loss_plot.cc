@@ -18,8 +18,8 @@ constexpr const char* kBaseline = "#6e7781";
 
 using Points = std::vector<std::pair<double, double>>;
 
-/// Mean over about a thirtieth of the run around each step: narrower at the start, where losses
-/// fall quickly, and one-sided at the end.
+/// Averages each step over about a thirtieth of the run. The window is narrower at the start, where
+/// losses fall quickly, and one-sided at the end.
 Points smoothed(const Points& points) {
   const std::size_t half = points.size() / 60;
   Points result;
@@ -33,17 +33,17 @@ Points smoothed(const Points& points) {
   return result;
 }
 
-/// Number of steps whose mean is the last point of `average`.
+/// Returns the number of steps in the last average.
 std::size_t last_of_average(const Points& average) { return average.size() / 60 + 1; }
 
-/// What stands beside the end of a line.
+/// Label at the end of a curve.
 struct Label {
-  double y;  ///< A loss; on the page, after it has been placed.
+  double y;  ///< Loss; pixels after placement.
   std::string text;
   std::string colour;
 };
 
-/// Moves labels apart so that none covers another.
+/// Moves labels apart so that they do not overlap.
 void spread(std::vector<Label>& labels) {
   std::sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) { return a.y < b.y; });
   for (std::size_t i = 1; i < labels.size(); ++i)
@@ -55,7 +55,7 @@ void spread(std::vector<Label>& labels) {
   }
 }
 
-/// The losses of a run by step, those that are finite.
+/// Finite losses of a run by step.
 struct Curves {
   Points train, validation;
 };
@@ -71,7 +71,7 @@ Curves curves_of(const std::vector<StepMetrics>& steps) {
   return curves;
 }
 
-/// Names and last values of all lines, at their ends.
+/// Returns labels with the names and last values of all curves.
 std::vector<Label> labels_of(const Curves& curves, const Points& average,
                              const Baseline& baseline) {
   std::vector<Label> labels;
@@ -93,11 +93,11 @@ std::vector<Label> labels_of(const Curves& curves, const Points& average,
   return labels;
 }
 
-/// Where steps and losses lie on the page.
+/// Mapping of steps and losses to pixels.
 struct Scale {
   double last_step = 1;
-  double low = 0, high = 0;  ///< Losses at the bottom and at the top.
-  double right = 0;          ///< Where the plot ends and its labels begin.
+  double low = 0, high = 0;  ///< Losses at the bottom and the top of the plot.
+  double right = 0;          ///< Right end of the plot, where labels begin.
 
   double x_of(double step) const {
     return kLossLeft + (step - 1) / (last_step - 1) * (right - kLossLeft);
@@ -133,7 +133,7 @@ Scale scale_of(const Curves& curves, const Baseline& baseline, const std::vector
   return scale;
 }
 
-/// Grid, axes and their numbers.
+/// Draws grid, axes and tick labels.
 void draw_axes(Svg& svg, const Scale& scale) {
   const std::vector<double> losses = round_ticks(scale.low, scale.high, 6);
   for (double loss : losses) {

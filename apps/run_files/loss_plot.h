@@ -9,9 +9,8 @@
 
 namespace weft::apps {
 
-/// Draws the losses over the steps: each training step faintly, their moving average, the
-/// validation losses, and, if the baseline has a loss, the line that a model has to get under to
-/// have learned anything.
+/// Draws the losses over the steps: each training step faintly, their moving average, validation
+/// losses, and a line at the baseline's loss, if it has one.
 Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
                 const std::string& title);
 

@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kPerSecond = "_per_second";
 
-/// JSON has no NaN and no infinity; a loss that diverged is null, and comes back as NaN.
+/// Converts NaN and infinity, which JSON lacks, to null. number_or_nan() reads null as NaN.
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 double number_or_nan(const Json& json) {
   return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
@@ -92,7 +92,7 @@ std::vector<StepMetrics> read_metrics(const fs::path& path) {
   int line = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;  // cut off by a crash
+    if (end == std::string::npos) break;  // incomplete after a crash
     ++line;
     try {
       steps.push_back(parse(Json::parse(text.begin() + begin, text.begin() + end)));
@@ -140,7 +140,7 @@ void MetricsFile::go_back(std::int64_t steps_done) {
   copy_held_back();
 }
 
-/// Copies what has been held back since the last call, or nothing is left of.
+/// Updates the copy of the held-back lines in the `refused` file.
 void MetricsFile::copy_held_back() {
   if (refused_ < 0) return;
   if (unwritten_.size() < copied_) copied_ = 0;
@@ -151,19 +151,20 @@ void MetricsFile::copy_held_back() {
     copied_ = unwritten_.size();
 }
 
-/// The file then begins with the lines of steps(); what it lacks of them is held back.
+/// Opens the file so that it begins with the lines of steps(). Holds back lines that the disk
+/// refuses.
 void MetricsFile::open() {
   unwritten_.clear();
   try {
     open_another();
   } catch (const Error&) {
-    // A full disk has no room for another file. The one that is there can be made shorter.
+    // A full disk may lack room for a second file, but the existing one can be truncated.
     open_as_it_is();
     write_held_back();
   }
 }
 
-/// Writes all lines to another file first, so that a crash loses none.
+/// Writes all lines to a second file first, so that a crash loses none.
 void MetricsFile::open_another() {
   fs::path temporary = path_;
   temporary += ".new";
@@ -182,12 +183,12 @@ void MetricsFile::open_another() {
     size_ = std::ssize(text);
   } catch (...) {
     close();
-    ::unlink(temporary.c_str());  // what it has written takes room
+    ::unlink(temporary.c_str());  // frees the disk space
     throw;
   }
 }
 
-/// Cuts the file after its last line that is still right.
+/// Truncates the existing file after its last correct line.
 void MetricsFile::open_as_it_is() {
   std::ifstream in(path_, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(in), {});
@@ -211,7 +212,7 @@ void MetricsFile::write_held_back() {
   try {
     write_fully(fd_, unwritten_, path_);
   } catch (...) {
-    // half a line, which the next one would be glued to
+    // drops a partial line, to which the next one would be appended
     [[maybe_unused]] const int cut = ::ftruncate(fd_, size_);
     throw;
   }
@@ -248,7 +249,7 @@ void MetricsFile::append(const StepMetrics& metrics) {
       unwritten_ += to_json_line(metrics) + "\n";
       write_held_back();
     }
-    if (problem_) copy_held_back();  // of which nothing is left
+    if (problem_) copy_held_back();  // clears the copy
     problem_.reset();
   } catch (const Error& error) {
     problem_ = error;

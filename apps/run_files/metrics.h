@@ -10,70 +10,71 @@
 
 namespace weft::apps {
 
-/// What one training step came to: a line of metrics.jsonl. A value.
+/// Results of one training step: a line of metrics.jsonl.
 struct StepMetrics {
-  std::int64_t step = 0;  ///< Counts from 1.
-  double loss = 0;        ///< Nats, mean over the step's tokens or pixels.
-  double grad_norm = 0;   ///< Before clipping.
-  /// The gradients were not finite, and the step has changed nothing.
+  std::int64_t step = 0;  ///< Step number, counted from 1.
+  double loss = 0;        ///< Mean over the step's tokens or pixels, in nats.
+  double grad_norm = 0;   ///< Norm before clipping.
+  /// True if the update was skipped because the gradients were not finite.
   bool update_skipped = false;
   double learning_rate = 0;
   double seconds = 0;  ///< Wall time of the step at the driver.
-  /// How long training stood still for checkpoints between the step before and this one.
+  /// Seconds that training paused for checkpoints between the previous step and this one.
   double checkpoint_seconds = 0;
-  std::string unit = "tokens";  ///< What the model learns from, counted: "tokens", "slices".
+  std::string unit = "tokens";  ///< Unit of throughput: "tokens", "slices".
   double units_per_second = 0;
-  /// Mean over devices: time in which a transfer was under way.
+  /// Mean over devices: seconds with a transfer in progress.
   double transfer_seconds = 0;
-  /// Mean over devices: the part of it in which compute stood still.
+  /// Mean over devices: seconds with a transfer in progress and idle compute.
   double exposed_transfer_seconds = 0;
-  std::uint64_t resharded_bytes = 0;  ///< Between meshes.
+  std::uint64_t resharded_bytes = 0;  ///< Bytes sent between meshes.
   std::optional<double> validation_loss;
 
   friend bool operator==(const StepMetrics&, const StepMetrics&) = default;
 };
 
-/// One JSON object, without a line end. Numbers come back exactly.
+/// Returns one JSON object, without a line end. Numbers survive the round trip exactly.
 std::string to_json_line(const StepMetrics& metrics);
 
-/// All whole lines of a metrics file; a last line that a crash cut off is left out. No file is no
-/// metrics. Throws Error(kDataLoss) naming the line if another one is damaged.
+/// Reads all complete lines of a metrics file. Ignores an incomplete last line, which a crash may
+/// leave. Returns nothing if the file does not exist. Throws Error(kDataLoss) with the line number
+/// if another line is damaged.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
 
-/// Copies a metrics file, on the disk when it returns; a crash leaves no half of it. Throws
+/// Copies a metrics file and flushes the copy to disk. A crash leaves no partial copy. Throws
 /// Error(kUnavailable).
 void copy_metrics(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// metrics.jsonl being written: each line is with the kernel when append() returns. One thread at a
-/// time.
+/// Writer of metrics.jsonl. append() passes its line to the kernel before it returns. Used by one
+/// thread at a time.
 ///
-/// A disk that refuses costs no line while this object lives, or the file in memory that it was
-/// given: lines are held back, and written with the next one for which there is room.
+/// Lines that the disk refuses are held back, and written with the next line for which there is
+/// room. They are kept in this object and, if given, in the `refused` file in memory.
 class MetricsFile {
  public:
-  /// For a run that starts, or goes on after `steps_done` steps: as go_back(). `refused`: a file in
-  /// the memory of another process, which has a copy of the lines held back, also those of the
-  /// process before this one; empty: none. Throws Error(kDataLoss) as read_metrics() does.
+  /// Opens the file of a run after `steps_done` steps, as go_back() does. `refused` is a file in
+  /// the memory of another process with a copy of held-back lines, also those of an earlier
+  /// process; empty: none. Throws Error(kDataLoss) as read_metrics() does.
   MetricsFile(std::filesystem::path path, std::int64_t steps_done,
               const std::filesystem::path& refused = {});
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
   ~MetricsFile();
 
-  /// Drops the lines after `steps_done` steps, for those steps come again. Where the disk refuses,
-  /// problem() says so.
+  /// Drops the lines after `steps_done` steps, since those steps are repeated. Sets problem() if
+  /// the disk refuses.
   void go_back(std::int64_t steps_done);
-  /// Why lines are held back; nothing when the file has all lines.
+  /// Reason why lines are held back; nullopt if the file has all lines.
   const std::optional<Error>& problem() const { return problem_; }
 
-  /// Throws Error(kUnavailable) when the disk refuses. The step counts in steps() all the same, and
-  /// its line is tried again with the next one: the file has whole lines only, and when there is
-  /// room again no line is missing.
+  /// Adds a step and writes its line. Throws Error(kUnavailable) if the disk refuses. The step is
+  /// in steps() even then, and its line is retried with the next one. The file has complete lines
+  /// only.
   void append(const StepMetrics& metrics);
-  /// Writes what is held back, then flushes: all lines are on the disk when it returns, as a
-  /// checkpoint that refers to their steps needs. Throws Error(kUnavailable).
+  /// Writes held-back lines and flushes the file to disk. Required before a checkpoint that refers
+  /// to these steps. Throws Error(kUnavailable).
   void flush();
-  /// All steps from step 1 on, also those whose lines are held back.
+  /// All steps from step 1 on, including those whose lines are held back.
   const std::vector<StepMetrics>& steps() const { return steps_; }
 
  private:
@@ -86,10 +87,10 @@ class MetricsFile {
 
   std::filesystem::path path_;
   std::vector<StepMetrics> steps_;
-  int fd_ = -1;            ///< -1: the file could not be opened yet.
-  std::int64_t size_ = 0;  ///< Bytes of the whole lines in the file.
+  int fd_ = -1;            ///< -1 if the file could not be opened yet.
+  std::int64_t size_ = 0;  ///< Bytes of the complete lines in the file.
   std::string unwritten_;  ///< Lines that the disk has refused.
-  int refused_ = -1;       ///< Has a copy of these; -1: nobody wants one.
+  int refused_ = -1;       ///< Descriptor of a file with a copy of `unwritten_`; -1: none.
   std::size_t copied_ = 0;
   std::optional<Error> problem_;
 };

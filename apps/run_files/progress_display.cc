@@ -108,7 +108,7 @@ void ProgressDisplay::draw(const std::string& text) {
 }
 
 void ProgressDisplay::step(const StepMetrics& m) {
-  // The first step warms caches and connections up: it counts only until there is another.
+  // The first step warms up caches and connections, so the second one replaces it.
   const bool replace = ++steps_seen_ <= 2;
   seconds_per_step_ =
       replace ? m.seconds : (1 - kAverage) * seconds_per_step_ + kAverage * m.seconds;

@@ -9,26 +9,26 @@
 
 namespace weft::apps {
 
-/// Where progress is shown.
+/// Output stream of progress and its properties.
 struct Screen {
   std::FILE* out = stdout;  ///< Borrowed.
-  bool terminal = false;    ///< Redraw one line; else plain lines, few.
+  bool terminal = false;    ///< True: redraw one line. False: print few plain lines.
   bool colour = false;
   int columns = 80;
 
-  /// Standard output: a terminal, with its width, or a pipe.
+  /// Returns standard output with its properties: a terminal of some width, or a pipe.
   static Screen standard_output();
 };
 
-/// Shows how training goes on: on a terminal one line that is redrawn, elsewhere a plain line every
-/// few seconds.
+/// Display of training progress: one line that is redrawn on a terminal, a plain line every few
+/// seconds elsewhere.
 ///
 ///    step 150/300  ━━━━━━━━━╸──────────  loss 3.412  validation 3.520  12,345 tokens/s  0:31 left
 ///
-/// The driver's thread only. Borrows the clock.
+/// Used by the driver's thread only. Borrows the clock.
 class ProgressDisplay {
  public:
-  /// `steps_done` is not 0 when a run resumes.
+  /// `steps_done` is above 0 when a run resumes.
   ProgressDisplay(const Screen& screen, const Clock& clock, std::int64_t steps_done,
                   std::int64_t total_steps);
   ProgressDisplay(const ProgressDisplay&) = delete;
@@ -36,14 +36,13 @@ class ProgressDisplay {
   ~ProgressDisplay() { finish(); }
 
   void step(const StepMetrics& metrics);
-  /// Until the last step, at the speed of the last ones.
+  /// Returns the estimated time until the last step, at the average speed.
   double seconds_left() const { return seconds_left(last_step_); }
-  /// Moving average.
+  /// Returns a moving average.
   double units_per_second() const { return units_per_second_; }
-  /// A line of its own, above the bar.
+  /// Prints a line above the bar.
   void note(const std::string& text);
-  /// Leaves the last state on the screen and gives it back to others. Called once more by the
-  /// destructor, to no effect.
+  /// Prints the last state and ends the bar's line. The destructor calls it again, without effect.
   void finish();
 
  private:
@@ -62,16 +61,16 @@ class ProgressDisplay {
   bool has_validation_ = false;
   TimePoint last_shown_;
   bool shown_ = false;
-  bool on_bar_ = false;  // the cursor stands on a drawn bar
-  std::string pending_;  // the newest plain line, while it is too early to print it
+  bool on_bar_ = false;  // true if the cursor is on a drawn bar
+  std::string pending_;  // newest line that the rate limit holds back
 };
 
-/// A line of what a run is, beneath each other: "  model    4 layers, width 128".
+/// Prints a row of a run's description: "  model    4 layers, width 128".
 void print_row(const Screen& screen, const char* what, const std::string& value);
 
-/// "12,345".
+/// Returns a number such as "12,345".
 std::string with_thousands(double value);
-/// "0:31", "12:05", "1:02:03".
+/// Returns a duration such as "0:31", "12:05", "1:02:03".
 std::string format_remaining(double seconds);
 
 }  // namespace weft::apps

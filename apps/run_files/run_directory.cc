@@ -11,7 +11,7 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-// marks a run's folder, and is locked while the run lives
+// Marks a run's folder. Locked while the run is active.
 constexpr const char* kLockFile = ".weft-run";
 constexpr const char* kOtherFolder = "choose another folder with --out";
 
@@ -21,7 +21,7 @@ bool lies_in(const fs::path& inner, const fs::path& outer) {
   return std::mismatch(b.begin(), b.end(), a.begin(), a.end()).first == b.end();
 }
 
-/// PATH.n with the first n after all that are taken.
+/// Returns PATH.n with the first free n.
 fs::path aside_name(const fs::path& path) {
   for (int n = 1;; ++n) {
     fs::path candidate = path;
@@ -30,7 +30,8 @@ fs::path aside_name(const fs::path& path) {
   }
 }
 
-/// Whether a run has left anything there but the logs and events of its start.
+/// Returns true if a run has written anything to `path` but the logs, events and inputs of its
+/// start.
 bool results_in(const fs::path& path) {
   for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename();
@@ -43,11 +44,11 @@ bool results_in(const fs::path& path) {
   return false;
 }
 
-/// Moves the folder of a run without results to PATH.failed, in place of the one before it.
+/// Moves the folder of a run without results to PATH.failed and replaces an earlier one there.
 fs::path set_aside_failed(const fs::path& path) {
   fs::path failed = path;
   failed += ".failed";
-  // It may have become a run of its own since, or be one that runs.
+  // Keeps an earlier folder that has results or belongs to an active run.
   if (fs::exists(failed / kLockFile) && !results_in(failed) &&
       FileLock::try_take(failed / kLockFile))
     fs::remove_all(failed);

@@ -8,29 +8,27 @@
 
 namespace weft::apps {
 
-/// Where one run leaves everything it writes. This is the one place that knows the names of its
-/// files.
+/// Folder with all files of a run. The only place that defines their names.
 ///
-/// A path always holds the newest run under that name: prepare() moves an older run aside, to
-/// PATH.1, then PATH.2, ... (the highest number is the latest of the old ones), and never touches a
-/// folder that is not a run. A run that resumes from a checkpoint inside PATH continues in place.
-/// A run that has failed before it left any result does not keep an earlier run's name: its folder
-/// becomes PATH.failed, in place of the one before it. `weft run` prepares; the driver and the
-/// agents open.
+/// A path always holds the newest run under that name. prepare() moves an older run to PATH.1,
+/// PATH.2, ..., of which the highest number is the latest, and refuses a folder that is not a
+/// run's. A run that resumes from a checkpoint inside PATH continues in place. A run that fails
+/// without results does not keep an earlier run's name: its folder becomes PATH.failed and replaces
+/// an earlier one there. `weft run` calls prepare(); the driver and the agents call open().
 class RunDirectory {
  public:
-  /// Creates `path` or moves what is there aside, and locks it while this object lives, so that two
-  /// runs never write to one folder. Throws Error(kAlreadyExists) if another run holds it, or it
-  /// holds things that no run has written.
+  /// Creates `path`, moving an earlier run aside, and locks it while this object lives. Throws
+  /// Error(kAlreadyExists) if another run holds the lock or the folder has files that no run has
+  /// written.
   static RunDirectory prepare(const std::filesystem::path& path,
                               const std::optional<std::filesystem::path>& resume_from = {});
-  /// A directory that `weft run` has prepared, as it is. Takes no lock. Throws Error(kNotFound) if
-  /// there is none.
+  /// Opens a folder that `weft run` has prepared. Takes no lock. Throws Error(kNotFound) if it does
+  /// not exist.
   static RunDirectory open(const std::filesystem::path& path);
 
-  /// Whether the run has left anything but logs and events.
+  /// Returns true if the run has written anything but logs and events.
   bool has_results() const;
-  /// For a run that has failed and has no results: moves its folder to PATH.failed, and the earlier
+  /// Handles a run that has failed without results: moves its folder to PATH.failed and the earlier
   /// run back to PATH. Does nothing if prepare() moved no run. Returns PATH.failed.
   std::optional<std::filesystem::path> give_back();
 
@@ -42,20 +40,21 @@ class RunDirectory {
   std::filesystem::path timeline() const { return path_ / "timeline.svg"; }
   std::filesystem::path sample() const { return path_ / "sample.txt"; }
   std::filesystem::path scores() const { return path_ / "scores.txt"; }
-  /// Run file that the run's processes read: see ConfigDocument::resolved().
+  /// Run file that the run's processes read; see ConfigDocument::resolved().
   std::filesystem::path config() const { return path_ / "run.yaml"; }
-  /// Copies of small files that the run file names, and what the first driver has prepared.
+  /// Folder with copies of small files that the run file names, and the first driver's prepared
+  /// data.
   std::filesystem::path inputs() const { return path_ / "inputs"; }
-  /// PreparedData::kept.
+  /// File with PreparedData::kept.
   std::filesystem::path prepared() const { return inputs() / "prepared"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path best() const { return path_ / "best.safetensors"; }
-  /// Where a run that goes on from an older checkpoint leaves what came after it: PATH/abandoned.1,
-  /// then .2, ...; the first free one.
+  /// Returns the first free folder PATH/abandoned.1, .2, ..., to which a run that resumes from an
+  /// older checkpoint moves the later steps.
   std::filesystem::path next_abandoned() const;
   std::filesystem::path logs() const { return path_ / "logs"; }
 
-  /// Where prepare() put the run that was here, if there was one. Tell the user.
+  /// Folder to which prepare() moved an earlier run, if there was one. Tell the user.
   const std::optional<std::filesystem::path>& moved_aside() const { return moved_aside_; }
 
  private:

@@ -14,10 +14,10 @@
 namespace weft::apps {
 namespace {
 
-constexpr std::size_t kLastSteps = 10;  // whose mean is "the last loss"
+constexpr std::size_t kLastSteps = 10;  // steps averaged for "the last loss"
 constexpr int kProseColumns = 104;
 
-/// Every line with a margin.
+/// Adds a margin to each line.
 std::string indented(const std::string& text, const std::string& margin) {
   std::string result;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -28,7 +28,7 @@ std::string indented(const std::string& text, const std::string& margin) {
   return result;
 }
 
-/// NaN if none of the last steps' losses is finite.
+/// Returns the mean of the finite losses among the last steps; NaN if there are none.
 double mean_of_last_finite(const std::vector<StepMetrics>& steps) {
   double sum = 0, count = 0;
   for (std::size_t i = steps.size() - std::min(kLastSteps, steps.size()); i < steps.size(); ++i) {
@@ -39,7 +39,7 @@ double mean_of_last_finite(const std::vector<StepMetrics>& steps) {
   return sum / count;
 }
 
-/// How the parts of a screen are set off; all empty without colours.
+/// Escape sequences for a screen; all empty without colours.
 struct Style {
   explicit Style(bool colours) {
     if (!colours) return;
@@ -110,7 +110,7 @@ std::string speed_rows(const RunSummary& s, const Style& style) {
   return text;
 }
 
-/// Where everything lies.
+/// Lists the run's files.
 std::string file_list(const RunSummary& s, const RunDirectory& directory, const Style& style) {
   const auto here = std::filesystem::relative(directory.path()).string();
   const std::string folder = here.starts_with("..") ? directory.path().string() : here;
@@ -131,7 +131,7 @@ std::string file_list(const RunSummary& s, const RunDirectory& directory, const 
     text += style.file("checkpoints/",
                        fmt::format("the last one after step {}{}", s.checkpoint_step, more));
   }
-  // On a cluster of somebody else's making, logs lie on the hosts.
+  // On a cluster that another user started, the logs are on the hosts.
   const bool has_logs = std::filesystem::is_directory(directory.logs()) &&
                         !std::filesystem::is_empty(directory.logs());
   return has_logs ? text + style.file("logs/", "what every process said")

@@ -11,70 +11,69 @@
 
 namespace weft::apps {
 
-/// A loss to get under, and what has it. A value.
+/// Loss of a trivial predictor, for comparison.
 struct Baseline {
-  double loss = 0;        ///< 0: there is none to compare with.
-  std::string name = {};  ///< "a unigram model".
+  double loss = 0;        ///< 0 if there is no baseline.
+  std::string name = {};  ///< Name such as "a unigram model".
 };
 
-/// What a trained model can do, for people: text that it writes, or a table of how good it is. A
-/// value.
+/// Report on a trained model for users: text that it writes, or a table of scores.
 struct FinalReport {
   std::string title = {};  ///< "the model writes"
-  std::string text = {};   ///< Empty: nothing is shown.
-  /// Is wrapped on the screen; a table is not.
+  std::string text = {};   ///< Empty if there is no report.
+  /// True if the screen wraps the text; tables are not wrapped.
   bool prose = true;
-  /// Left in the run's folder: name, what it is.
+  /// Files in the run's folder: name, description.
   std::vector<std::pair<std::string, std::string>> files = {};
   /// Numbers for summary.json: name, value.
   std::vector<std::pair<std::string, double>> figures = {};
 };
 
-/// What a whole run came to: summary.json, and the screen at its end. A value.
+/// Results of a whole run, for summary.json and the final screen.
 struct RunSummary {
   std::string name = {};
   std::string app = {};
-  std::string outcome = {};       ///< "done", or "interrupted".
-  std::int64_t steps = 0;         ///< Done, resumed ones included.
-  std::int64_t total_steps = 0;   ///< Asked for.
-  std::int64_t resumed_from = 0;  ///< 0: it began at the beginning.
+  std::string outcome = {};       ///< "done", "interrupted" or "failed: REASON".
+  std::int64_t steps = 0;         ///< Steps done, including those before a resume.
+  std::int64_t total_steps = 0;   ///< Steps requested.
+  std::int64_t resumed_from = 0;  ///< 0 if the run did not resume.
   std::int64_t parameters = 0;
-  double seconds = 0;                ///< Of this run's steps.
+  double seconds = 0;                ///< Duration of the steps of this run.
   double seconds_to_first_step = 0;  ///< From the start of the driver to the end of the first step.
   double first_loss = 0;
-  /// Mean of the last steps, as steps differ by their data; of those that are finite.
+  /// Mean of the finite losses of the last steps, since single steps differ by their data.
   double last_loss = 0;
   std::int64_t skipped_updates = 0;  ///< Steps whose gradients were not finite.
   std::optional<double> first_validation_loss = {};
   std::optional<double> last_validation_loss = {};
   std::int64_t last_validation_step = 0;
-  std::optional<double> best_validation_loss = {};  ///< The least; of equal ones the first.
+  std::optional<double> best_validation_loss = {};  ///< Least validation loss; the earlier one on a
+                                                    ///< tie.
   std::int64_t best_validation_step = 0;
   Baseline baseline = {};
-  std::string unit = "tokens";  ///< See StepMetrics.
-  double units_per_second = 0;  ///< Median of this run's steps.
+  std::string unit = "tokens";  ///< Unit of throughput; see StepMetrics.
+  double units_per_second = 0;  ///< Median of the steps of this run.
   std::uint64_t resharded_bytes = 0;
   double transfer_seconds = 0;
   double exposed_transfer_seconds = 0;
-  FinalReport report = {};           ///< What the trained model can do.
-  std::int64_t recoveries = 0;       ///< Deaths, of devices or others, that the run survived.
-  std::int64_t checkpoint_step = 0;  ///< The last checkpoint; 0: none.
-  /// How long training stood still for this run's checkpoints, all together.
+  FinalReport report = {};           ///< Report of the app on the trained model.
+  std::int64_t recoveries = 0;       ///< Failures that the run survived.
+  std::int64_t checkpoint_step = 0;  ///< Step of the last checkpoint; 0: none.
+  /// Seconds that training paused for this run's checkpoints.
   double checkpoint_seconds = 0;
 
-  /// 1 - exposed / transfer time; nothing when there were no transfers.
+  /// Returns 1 - exposed / transfer time; nullopt if there were no transfers.
   std::optional<double> hidden_share() const;
 };
 
-/// Fills in what the steps tell: losses, speed, bytes, transfer times. Only steps after
-/// `resumed_from` count for speed.
+/// Computes losses, speed, bytes and transfer times from the steps. Only steps after `resumed_from`
+/// count for speed, bytes and times.
 void summarize(const std::vector<StepMetrics>& steps, RunSummary& summary);
 
 std::string to_json(const RunSummary& summary);
 
-/// The last screen: losses, speed, transfers, the sample, and where everything lies. `colours` for
-/// terminals. No line is wider than `columns`, unless a word is; without them, prose alone is
-/// broken into lines.
+/// Returns the final screen: losses, speed, transfers, the report and the list of files. `colours`
+/// is for terminals. Breaks lines at `columns`, or only prose if it is not set.
 std::string summary_screen(const RunSummary& summary, const RunDirectory& directory, bool colours,
                            std::optional<int> columns = std::nullopt);
 

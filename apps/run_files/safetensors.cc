@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kAlignment = 8;
 constexpr std::uint64_t kLargestHeader = 100 << 20;  // the format's own limit
 
-/// Bytes of an element, by the format's names; nothing for a type that is not known here.
+/// Returns the bytes of an element of a safetensors type; nullopt for an unknown type.
 std::optional<std::size_t> element_size(const std::string& dtype) {
   static const std::vector<std::pair<std::size_t, std::vector<std::string>>> kTypes = {
       {8, {"F64", "I64", "U64"}},
@@ -39,8 +39,8 @@ bool is_readable(const std::string& dtype) {
   return dtype == "F32" || dtype == "F64" || dtype == "BF16" || dtype == "F16";
 }
 
-/// The bytes of a tensor of that shape; nothing if an extent is negative or it has more than `most`
-/// bytes.
+/// Returns the bytes of a tensor of that shape; nullopt if an extent is negative or the tensor has
+/// more than `most` bytes.
 std::optional<std::size_t> bytes_of(const Shape& shape, std::size_t element, std::size_t most) {
   const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
   std::size_t bytes = empty ? 0 : element;
@@ -58,7 +58,7 @@ std::optional<std::size_t> bytes_of(const Shape& shape, std::size_t element, std
               what);
 }
 
-/// A file's two parts.
+/// The two parts of a file.
 struct HeaderAndBody {
   nlohmann::ordered_json header;
   std::span<const std::byte> body;
@@ -75,10 +75,10 @@ HeaderAndBody split_file(std::span<const std::byte> file, const std::filesystem:
   return {std::move(header), file.subspan(sizeof header_size + header_size)};
 }
 
-/// Where a tensor begins and ends in the body.
+/// Begin and end of a tensor in the body.
 using Extent = std::pair<std::size_t, std::size_t>;
 
-/// Tensors lie side by side, in whatever order the header names them.
+/// Checks that the tensors cover the body without gaps or overlaps, in any order.
 void check_filled(std::vector<Extent> extents, std::size_t body_size,
                   const std::filesystem::path& path) {
   std::sort(extents.begin(), extents.end());
@@ -115,7 +115,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd_ < 0) fail("create");
   try {
-    // A disk that has not enough room says so now, where it can.
+    // Reports a full disk now rather than at a later write, if the file system can.
     if (::fallocate(fd_, 0, 0, begins_.back()) != 0 && errno != EOPNOTSUPP && errno != ENOSYS)
       fail("write");
     if (::pwrite(fd_, text.data(), text.size(), 0) != std::ssize(text)) fail("write");
@@ -200,14 +200,14 @@ void SafetensorsFile::parse(const std::filesystem::path& path) {
 }
 
 void SafetensorsFile::forget(std::span<const float> values) const {
-  // Not of a copy: that would lose it.
+  // Ignores values that are not in the mapped file: dropping a copy would lose it.
   const auto* first = reinterpret_cast<const std::byte*>(values.data());
   const auto mapped = mapped_.bytes();
   if (first < mapped.data() || first >= mapped.data() + mapped.size()) return;
   static const std::uintptr_t page = ::sysconf(_SC_PAGESIZE);
   const auto begin = reinterpret_cast<std::uintptr_t>(values.data()) / page * page;
   const auto end = reinterpret_cast<std::uintptr_t>(values.data() + values.size()) / page * page;
-  // Pages of a file that nobody writes to are read again when they are wanted.
+  // The kernel reads pages of an unmodified file again on access.
   if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
@@ -235,7 +235,7 @@ TensorView SafetensorsFile::read(const Entry& entry) const {
         values[i] = static_cast<float>(value);
         continue;
       }
-      BFloat16 half;  // the bits of either type
+      BFloat16 half;  // holds the bits of either type
       std::memcpy(&half.bits, entry.bytes.data() + i * size, size);
       values[i] = entry.dtype == "BF16" ? static_cast<float>(half) : float_of_half(half.bits);
     }

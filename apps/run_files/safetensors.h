@@ -13,33 +13,33 @@
 
 namespace weft::apps {
 
-/// A named f32 tensor in somebody else's memory.
+/// Named f32 tensor. Borrows its values.
 struct TensorView {
   std::string name;
   Shape shape;
   std::span<const float> values;
 };
 
-/// A tensor of a file that is being written.
+/// Name and shape of a tensor in a file that is being written.
 struct TensorPlace {
   std::string name;
   Shape shape;
 };
 
-/// A safetensors file of f32 tensors being written, part by part in any order. Replaces `path`, not
-/// atomically: write elsewhere and rename. One thread at a time.
+/// Writer of a safetensors file of f32 tensors, piece by piece in any order. Replaces `path`
+/// non-atomically: write elsewhere and rename. Used by one thread at a time.
 class SafetensorsWriter {
  public:
-  /// Writes the header and takes the file's room on the disk. Throws Error(kUnavailable).
+  /// Writes the header and allocates the file's disk space. Throws Error(kUnavailable).
   SafetensorsWriter(const std::filesystem::path& path, std::span<const TensorPlace> tensors,
                     const std::map<std::string, std::string>& metadata = {});
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
   ~SafetensorsWriter();
 
-  /// Elements of the i-th tensor from `first` on. Throws Error(kUnavailable).
+  /// Writes elements of a tensor from `first` on. Throws Error(kUnavailable).
   void write(std::size_t tensor, std::size_t first, std::span<const float> values);
-  /// All is on the disk when it returns. Every element must have been written.
+  /// Flushes the file to disk. Every element must have been written.
   void flush();
 
  private:
@@ -47,38 +47,35 @@ class SafetensorsWriter {
 
   const std::filesystem::path path_;
   int fd_ = -1;
-  /// Bytes from the start of the file; one more than there are tensors.
+  /// Offsets in the file; one more than there are tensors.
   std::vector<std::size_t> begins_;
-  std::size_t missing_ = 0;  ///< Bytes that have not been written.
+  std::size_t missing_ = 0;  ///< Bytes that have not been written yet.
 };
 
-/// Writes a safetensors file: u64 header length | JSON header | tensors, little endian, in the
-/// given order. It is flushed to the disk before this returns. Replaces `path`, not atomically:
-/// write elsewhere and rename.
+/// Writes a safetensors file and flushes it to disk: u64 header length | JSON header | tensors,
+/// little endian, in the given order. Replaces `path` non-atomically: write elsewhere and rename.
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
-/// A safetensors file, mapped into memory. Its f32, f64, bf16 and f16 tensors are read, as
-/// f32; tensors of other types are there, and are refused when asked for. Any thread.
+/// Safetensors file mapped into memory. Reads f32, f64, bf16 and f16 tensors as f32. Lists tensors
+/// of other types, but refuses to read them. Usable from any thread.
 class SafetensorsFile {
  public:
-  /// Checks header, offsets and size. Throws Error(kNotFound), or Error(kDataLoss) with what is
-  /// wrong.
+  /// Checks header, offsets and size. Throws Error(kNotFound), or Error(kDataLoss) with the defect.
   explicit SafetensorsFile(const std::filesystem::path& path);
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
-  /// Those that can be read, in the order of the header.
+  /// All readable tensors, in the order of the header.
   const std::vector<TensorView>& tensors() const;
-  /// Its values are valid as long as this object: in the file where it has them as f32, else a
-  /// copy. Throws Error(kNotFound) if there is no tensor of that name, Error(kIncompatible) if it
-  /// has another type.
+  /// Returns a view that is valid while this object lives: of the file, if it has f32 values, else
+  /// of a copy. Throws Error(kNotFound) if there is no tensor of that name, Error(kIncompatible) if
+  /// its type cannot be read.
   TensorView tensor(const std::string& name) const;
-  /// Of all tensors, in the order of the header.
+  /// Returns the names of all tensors, in the order of the header.
   std::vector<std::string> names() const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  /// Gives memory back that holds these values, for whom the file has been copied part by part;
-  /// they may be read again.
+  /// Releases the memory of mapped values that were copied. They may be read again.
   void forget(std::span<const float> values) const;
 
  private:
@@ -95,9 +92,9 @@ class SafetensorsFile {
   std::vector<Entry> entries_;
   std::map<std::string, std::string> metadata_;
   mutable std::once_flag views_made_;
-  mutable std::vector<TensorView> views_;  // made by the first tensors()
+  mutable std::vector<TensorView> views_;  // filled by the first tensors()
   mutable std::mutex mutex_;
-  mutable std::map<std::string, std::vector<float>> copies_;  // guarded by mutex_; by name
+  mutable std::map<std::string, std::vector<float>> copies_;  // by name; guarded by mutex_
 };
 
 }  // namespace weft::apps

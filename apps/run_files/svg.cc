@@ -26,7 +26,7 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-/// At most two decimals, none that are zero: files stay small.
+/// Formats with at most two decimals and no trailing zeros, to keep files small.
 std::string coordinate(double value) {
   std::string text = fmt::format("{:.2f}", value);
   while (text.back() == '0') text.pop_back();
@@ -34,7 +34,7 @@ std::string coordinate(double value) {
   return text == "-0" ? "0" : text;
 }
 
-/// The number behind "font-size='" in a style; 12 without one.
+/// Returns the font size in a style; 12 if it has none.
 double font_size(SvgStyle style) {
   constexpr std::string_view kKey = "font-size='";
   const auto at = style.find(kKey);
@@ -45,7 +45,7 @@ double font_size(SvgStyle style) {
   return size;
 }
 
-/// An estimate of the width of a text, rather too large than too small.
+/// Estimates the width of a text, rather too large than too small.
 double text_width(std::string_view text, SvgStyle style) {
   const bool bold = style.find("font-weight") != SvgStyle::npos;
   const auto letters = std::ranges::count_if(
@@ -53,7 +53,7 @@ double text_width(std::string_view text, SvgStyle style) {
   return static_cast<double>(letters) * font_size(style) * (bold ? 0.66 : 0.58);
 }
 
-constexpr double kTextMargin = 8;  // right of the widest text
+constexpr double kTextMargin = 8;  // pixels right of the widest text
 
 }  // namespace
 

@@ -31,7 +31,7 @@ std::string colour_of(const TraceEvent& event) {
   return kMicrobatchColours[event.microbatch % std::size(kMicrobatchColours)];
 }
 
-/// Fill and text colour of a kind of work in a microbatch's colour.
+/// Returns fill and text colour of a kind of work in a microbatch's colour.
 std::pair<std::string, const char*> style_of(TraceKind kind, const std::string& colour) {
   switch (kind) {
     case TraceKind::kForward:
@@ -64,8 +64,8 @@ double lane_height(TraceLane lane) {
   return lane == TraceLane::kCompute ? kComputeHeight : kTransferHeight;
 }
 
-/// Events of a lane in a step, in the common time; the longest first among those that start
-/// together, so that nothing is covered.
+/// Returns the events of a lane in a step, in common time, ordered by start. Longer events come
+/// first, so that they do not cover shorter ones.
 std::vector<TraceEvent> lane_events(const DeviceTrace& device, TraceLane lane, std::int64_t step) {
   std::vector<TraceEvent> events;
   for (TraceEvent event : device.events) {
@@ -80,7 +80,7 @@ std::vector<TraceEvent> lane_events(const DeviceTrace& device, TraceLane lane, s
   return events;
 }
 
-/// Events of a lane, drawn on a time axis that begins at `left`.
+/// Draws the events of a lane on a time axis that begins at `left`.
 class Timeline {
  public:
   Timeline(Svg& svg, Span span, double left) : svg_(svg), span_(span), left_(left) {}
@@ -90,7 +90,7 @@ class Timeline {
     return left_ + (ns - span_.start) / length * (kTimelineWidth - left_ - kTimelineRight);
   }
 
-  /// Each group of events that overlap shares the lane's height.
+  /// Draws the events of a lane. Overlapping events share the lane's height.
   void draw_lane(const std::vector<TraceEvent>& events, double y, double height) {
     std::vector<TraceEvent> group;
     std::int64_t group_end = std::numeric_limits<std::int64_t>::min();

@@ -32,7 +32,7 @@ std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(kCheckpointPrefix) || !is_complete(entry.path())) continue;
-    // Counts only while the new one is not there.
+    // Skips a replaced checkpoint if the new one is complete.
     if (name.ends_with(kReplacedSuffix) &&
         is_complete(folder / name.substr(0, name.size() - kReplacedSuffix.size())))
       continue;
