@@ -14,8 +14,8 @@
 namespace weft::apps {
 namespace {
 
-/// As its agent has named it: a process that has gone on into another epoch of its mesh still
-/// writes the log that it began.
+/// Returns the log name that the agent gave to a device process. A process that continues in a
+/// later epoch of its mesh keeps writing its first log.
 actors::LogName log_of(const actors::RunDevice& device) {
   actors::LogName name{device.mesh, device.rank};
   const std::string file = std::filesystem::path(device.log_file).filename().string();
@@ -37,7 +37,7 @@ std::string short_label(std::string_view label) {
     if (letter == '[') inside = true;
     if (letter == '[' || letter == ',') axis = true;
     if (inside && axis && letter == '=') {
-      // What was an axis is dropped.
+      // Drops the axis name before '='.
       text.erase(text.find_last_of("[,") + 1);
       axis = false;
       continue;
@@ -48,7 +48,7 @@ std::string short_label(std::string_view label) {
 }
 
 std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& wanted) {
-  std::map<std::string, std::set<actors::LogName>> logs_of;  // by label
+  std::map<std::string, std::set<actors::LogName>> logs_of;  // key: label
   std::set<std::string> names;
   for (const actors::RunDevice& device : run.devices) {
     logs_of[device.label].insert(log_of(device));
@@ -57,7 +57,7 @@ std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& w
   std::vector<RunLog> logs;
   if (run.detached()) {
     names.insert("driver");
-    // "quickstart#2" was submitted as "quickstart".
+    // Drops the suffix of a second run: "quickstart#2" was submitted as "quickstart".
     const actors::LogName name{
         {run.name.substr(0, run.name.find('#')), run.description.launch}, 0, true};
     if (wanted.empty() || wanted == "driver")

@@ -9,29 +9,29 @@
 
 namespace weft::apps {
 
-/// A log of a run: of a device process, or of the driver where an agent has started it.
+/// Log of a device process, or of a driver that an agent has started.
 struct RunLog {
   std::string
-      label;  ///< "front[data=0]"; of a mesh that was spawned again "front[data=0] (epoch 3)"
+      label;  ///< "front[data=0]", or "front[data=0] (epoch 3)" if the mesh was spawned again
   std::string host;
-  std::string file;  ///< on its host
+  std::string file;  ///< path on `host`
   actors::LogName name;
 };
 
-/// The logs of a run that somebody means: all (empty), of a mesh ("front"), of a device
-/// ("front[data=0,tensor=1]" or "front[0,1]"), or of the "driver". Throws Error(kNotFound) with the
+/// Finds the logs of a run: all (`wanted` empty), those of a mesh ("front") or a device
+/// ("front[data=0,tensor=1]" or "front[0,1]"), or the "driver"'s. Throws Error(kNotFound) with the
 /// nearest name.
 std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& wanted);
 
-/// "front[data=0,tensor=1]" and "front[0,1]" are one device: the second form.
+/// Shortens the name of a device: "front[data=0,tensor=1]" becomes "front[0,1]".
 std::string short_label(std::string_view label);
 
-/// Makes lines of the pieces of one log. A value.
+/// Splitter of a log's pieces into lines.
 class LineCutter {
  public:
-  /// The lines that are whole now, without their ends.
+  /// Returns the lines that `piece` completes, without line ends.
   std::vector<std::string> add(std::string_view piece);
-  /// What has come since the last whole line; nothing, if nothing has.
+  /// Returns the incomplete last line, if there is one.
   std::vector<std::string> rest();
 
  private:

@@ -40,7 +40,8 @@ Observer::Observer(const ClusterAccess& access, const std::string& name)
   try {
     head_ = system_.connect(address_, kConnectWithin, {.head = true});
   } catch (const Error& error) {
-    // Who accepts and says nothing, and a name that is none, are told as they are.
+    // Rethrows other errors as they are: a server that accepts but does not answer, an unknown host
+    // name.
     if (error.code() != ErrorCode::kUnavailable || !error.message().starts_with("cannot connect"))
       throw;
     throw_error(ErrorCode::kUnavailable,
@@ -56,7 +57,7 @@ actors::ActorRef<actors::Head> Observer::head() {
 
 void Observer::wait(Nanoseconds time) {
   std::unique_lock lock(mutex_);
-  // While nobody is connected, there is nothing to wait for but the time.
+  // Without a connection, only the time can end the wait.
   const bool was_lost = lost_;
   changed_.wait_for(lock, time, [&] { return lost_ != was_lost; });
 }
@@ -73,7 +74,7 @@ void Observer::wait_for_head(const Error& error, Absence& absence) {
     const std::lock_guard lock(mutex_);
     lost_ = false;
   } catch (const Error&) {
-    // the next time
+    // retried by the next call
   }
 }
 

@@ -8,28 +8,29 @@
 
 namespace weft::apps {
 
-/// How a cluster's head is reached. A value.
+/// Address of a cluster's head and credentials.
 struct ClusterAccess {
   std::string head = "127.0.0.1:7077";  ///< "HOST:PORT"
-  std::string token_file = {};          ///< Empty where find_token() knows it.
-  std::string certificate = {};         ///< "sha256:...", see Protection; or empty.
-  bool insecure = false;                ///< Without TLS.
+  std::string token_file = {};          ///< File of the token; empty: where find_token() looks.
+  std::string certificate = {};         ///< Pinned certificate "sha256:...", see Protection; or
+                                        ///< empty.
+  bool insecure = false;                ///< True to connect without TLS.
 };
 
-/// A connection to a head, of somebody who asks and owns nothing. One thread at a time.
+/// Connection to a head for queries; owns no meshes. Used by one thread at a time.
 class Observer final {
  public:
-  /// `name`: "weft status". Throws Error(kUnavailable), saying what to do.
+  /// `name` is a name such as "weft status". Throws Error(kUnavailable) with advice.
   Observer(const ClusterAccess& access, const std::string& name);
 
   actors::System& system() { return system_; }
   const actors::ProcessRef& process() const { return head_; }
   actors::ActorRef<actors::Head> head();
 
-  /// So long, or until the connection to the head is lost.
+  /// Blocks for `time`, or until the connection to the head is lost.
   void wait(Nanoseconds time);
-  /// Asks the head, for who follows what happens: where it is away, waits for the next one, a
-  /// minute at most, and says so once. `call`: R(ActorRef<Head>).
+  /// Calls `call`, an R(ActorRef<Head>), with the head. If the head does not respond, reports that
+  /// once and retries for up to a minute. For commands that follow events.
   template <typename Call>
   auto ask_patiently(const Call& call) {
     for (Absence absence;;) {
@@ -46,7 +47,7 @@ class Observer final {
     bool told = false;
     TimePoint since = SteadyClock().now();
   };
-  /// Throws `error` where waiting does not help.
+  /// Waits and reconnects. Throws `error` if waiting cannot help.
   void wait_for_head(const Error& error, Absence& absence);
 
   const actors::Address address_;

@@ -25,12 +25,13 @@ std::string step_text(const RunRecord& run) {
   return fmt::format("{}/{}", run.progress->step, run.progress->total_steps);
 }
 
-/// A run that has taken a step, or needs none: it keeps the name of its folder.
+/// Returns true if the run keeps its folder: it has taken a step, is active, or is done.
 bool keeps_its_folder(const RunRecord& run) {
   return run.progress || !run.ended() || run.state == actors::RunState::kDone;
 }
 
-/// The folder of the results of runs[i]. The next run with the same folder has moved it.
+/// Returns the folder of the results of runs[i], which a later run with the same folder may have
+/// moved.
 std::string results_of(const std::vector<RunRecord>& runs, std::size_t i) {
   for (std::size_t j = i + 1; j < runs.size(); ++j)
     if (runs[j].description.id() == runs[i].description.id() &&
@@ -39,14 +40,14 @@ std::string results_of(const std::vector<RunRecord>& runs, std::size_t i) {
   return runs[i].description.out;
 }
 
-/// Relative to `folder` if it is below it.
+/// Returns `path` relative to `folder` if it is below it; "-" if it is empty.
 std::string relative_to(const std::filesystem::path& folder, const std::string& path) {
   if (path.empty()) return "-";
   const std::string relative = std::filesystem::path(path).lexically_relative(folder).string();
   return relative.empty() || relative.starts_with("..") ? path : relative;
 }
 
-/// Numbers that JSON does not have are null.
+/// Converts a number to JSON; null if it is not finite.
 nlohmann::ordered_json number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
@@ -58,7 +59,7 @@ std::string progress_text(const actors::RunProgress& p, double told_seconds) {
                                  p.loss, p.units_per_second, p.unit);
   text += p.step < p.total_steps ? fmt::format(", {} left", format_seconds(p.seconds_left))
                                  : ", the last one is done";
-  // A step may be long; but then this is old news.
+  // Marks an old report: it may be stale, or a step may be long.
   if (told_seconds > kNews) text += fmt::format(" (told {} ago)", format_seconds(told_seconds));
   return text;
 }
@@ -74,7 +75,7 @@ nlohmann::ordered_json progress_json(const actors::RunProgress& p) {
 const RunRecord& find_run(const std::vector<RunRecord>& runs, const std::string& wanted) {
   const std::string name = wanted.starts_with("run ") ? wanted.substr(4) : wanted;
   const RunRecord* found = nullptr;
-  for (const RunRecord& run : runs)  // oldest first
+  for (const RunRecord& run : runs)  // from the oldest to the newest
     if (run.name == name && (found == nullptr || found->ended() || !run.ended())) found = &run;
   for (const RunRecord& run : runs)
     if (found == nullptr && std::to_string(run.number) == name) found = &run;

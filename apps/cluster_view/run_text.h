@@ -9,27 +9,28 @@
 
 namespace weft::apps {
 
-/// "step 350/700, loss 3.830, 29,151 tokens/s, 24.0 s left"; told so long ago.
+/// Formats "step 350/700, loss 3.830, 29,151 tokens/s, 24.0 s left". Adds `told_seconds`, the age
+/// of the report, if it is old.
 std::string progress_text(const actors::RunProgress& progress, double told_seconds);
 nlohmann::ordered_json progress_json(const actors::RunProgress& progress);
 
-/// The run that somebody means: by its name ("quickstart", or "run quickstart" as `weft status`
-/// prints it), the newest that has not ended, else the newest; or by its number. Throws
-/// Error(kNotFound) with the nearest name.
+/// Finds a run by its name ("quickstart", or "run quickstart" as `weft status` prints it) or its
+/// number. Among runs of one name, prefers active runs, then the newest. Throws Error(kNotFound)
+/// with the nearest name.
 const actors::RunRecord& find_run(const std::vector<actors::RunRecord>& runs,
                                   const std::string& wanted);
 
-/// A table with a line per run: its number, name, state, step, loss, times and the folder of its
-/// results. A second line gives the cause of its end, if there is one. `now_unix_ms`: for runs
-/// that have not ended. `folder`: paths below it are printed relative to it.
+/// Returns a table with a line per run: number, name, state, step, loss, times and the folder of
+/// its results. A second line states why it ended, if known. Active runs are timed until
+/// `now_unix_ms`. Paths below `folder` are printed relative to it.
 std::string runs_text(const std::vector<actors::RunRecord>& runs, std::int64_t now_unix_ms,
                       const std::filesystem::path& folder);
 nlohmann::ordered_json runs_json(const std::vector<actors::RunRecord>& runs);
 
-/// "2026-11-24 22:10:03", in local time.
+/// Formats "2026-11-24 22:10:03", in local time.
 std::string time_text(std::int64_t unix_ms);
-/// The first line of an event or of the cause of a run's end. The others are the end of a log,
-/// which `weft logs` prints.
+/// Returns the first line of an event or of a run's end reason. The other lines are the end of a
+/// log, which `weft logs` prints.
 std::string first_line(const std::string& text);
 
 }  // namespace weft::apps

@@ -20,7 +20,7 @@ class GraphMaker final {
   GraphMaker(const std::vector<ProcessSurvey>& surveys, const std::vector<NamedProcess>& names) {
     for (const NamedProcess& name : names) names_.emplace(name.process, name);
     for (const ProcessSurvey& survey : surveys) {
-      // Of two ways to ask it, one may have had an answer.
+      // A process may be surveyed in two ways; prefers an answer.
       const ProcessSurvey*& known = surveys_[survey.process.id];
       if (known == nullptr || !known->problem.empty()) known = &survey;
     }
@@ -77,7 +77,7 @@ class GraphMaker final {
   void add_calls(const ProcessSurvey& survey) {
     for (const actors::WaitingCall& call : survey.calls) {
       const auto& target = call.target;
-      // What the system itself answers, "stop" or "construct", is asked of actor 0.
+      // Methods of the actor system, such as "stop" and "construct", are calls to actor 0.
       const std::size_t on = add(target.process.id, target.actor, target.label);
       if (graph_.waiters[on].name.empty()) graph_.waiters[on].name = target.label;
       const std::size_t from = add(survey.process.id, call.caller, survey.process.name);
@@ -86,7 +86,7 @@ class GraphMaker final {
     }
   }
 
-  /// Nobody waits for it by a call: it is named all the same.
+  /// Adds a process that does not respond or is ending, even if no call waits for it.
   void add_silent(const ProcessSurvey& survey) {
     const auto known = names_.find(survey.process.id);
     if ((survey.problem.empty() && survey.ending.empty()) || known == names_.end()) return;
@@ -119,7 +119,7 @@ class GraphMaker final {
     return known == names_.end() ? 0 : known->second.group;
   }
 
-  /// "front[9]" before "front[10]".
+  /// Sorts waits by name: "front[9]" before "front[10]".
   void sort_waits() {
     const auto order = [this](const Waiter::Wait& wait) {
       const std::string_view name = graph_.waiters[wait.on].name;
@@ -133,16 +133,18 @@ class GraphMaker final {
 
   static bool holds_up(const Waiter::Wait& wait) { return wait.is_call || !wait.begun; }
 
-  /// Depth first; each cycle is found where its last edge comes back to somebody on the path.
+  /// Finds cycles depth first. Each cycle is found at the edge that leads back to a waiter on the
+  /// path.
   void find_cycles() {
     state_.assign(graph_.waiters.size(), State::kNew);
     for (std::size_t i = 0; i < graph_.waiters.size(); ++i)
       if (state_[i] == State::kNew) search(i);
   }
 
-  /// Without recursion: a chain may be as long as there are actors.
+  /// Searches without recursion, since a chain may be as long as there are actors.
   void search(std::size_t root) {
-    std::vector<std::pair<std::size_t, std::size_t>> path = {{root, 0}};  // and its next wait
+    std::vector<std::pair<std::size_t, std::size_t>> path = {{root, 0}};  // waiter and its next
+                                                                          // wait
     state_[root] = State::kOnPath;
     while (!path.empty()) {
       auto& [at, next] = path.back();
@@ -181,7 +183,7 @@ class GraphMaker final {
   std::map<ProcessId, NamedProcess> names_;
   std::map<ProcessId, const ProcessSurvey*> surveys_;
   std::map<std::pair<ProcessId, ActorId>, std::size_t> indices_;
-  // of activities, by group
+  // activity number to waiter, by group
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::size_t> numbers_;
   std::vector<State> state_;
 };

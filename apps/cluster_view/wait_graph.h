@@ -11,58 +11,60 @@
 
 namespace weft::apps {
 
-/// One who waits or is waited for: an actor, or a thread of a process that is no actor's, such as
-/// that of a driver.
+/// Node of a wait graph: an actor, or a thread of a process outside any actor, such as a driver's.
 struct Waiter {
   struct Wait {
-    std::size_t on = 0;  ///< index of a waiter
+    std::size_t on = 0;  ///< index of the awaited waiter
     std::string what;    ///< "'run'", "'t1 back->front' of microbatch 0"
     double seconds = 0;
-    std::optional<double> seconds_left = {};  ///< of a call that has a deadline
-    bool is_call = true;                      ///< or a transfer
-    bool held = false;   ///< a call that has not left: its target has no room for it
-    bool begun = false;  ///< a transfer that the other one has begun: its bytes are on their way
+    std::optional<double> seconds_left = {};  ///< for a call with a deadline
+    bool is_call = true;                      ///< false: a transfer
+    bool held = false;                        ///< call not sent yet: the target's mailbox is full
+    bool begun = false;  ///< transfer that the peer has started: bytes are in flight
     bool in_cycle = false;
   };
   std::string name;         ///< "front[data=0]", "driver of quickstart"
   std::string place;        ///< "a device 0, pid 4130"
-  std::string problem;      ///< why its process does not answer; empty: it does
-  std::string ending = {};  ///< that its process ends, since when and why; empty: it does not
+  std::string problem;      ///< reason why the process does not respond; empty if it does
+  std::string ending = {};  ///< since when and why the process is ending; empty if it is not
   std::vector<actors::RunningHandler> running;
   std::optional<actors::ActorActivity> activity = {};
   std::uint64_t queued = 0;
   std::vector<Wait> waits = {};
-  bool is_root = false;  ///< where a drawing begins
+  bool is_root = false;  ///< start of a drawing
 
-  /// It waits, works, or does not answer.
+  /// Returns true if the waiter waits, works, is ending, or does not respond.
   bool is_involved() const {
     return !waits.empty() || !running.empty() || !problem.empty() || !ending.empty() || queued > 0;
   }
 };
 
-/// What somebody knows of a process besides what it says itself.
+/// Information about a process from other sources than its own survey.
 struct NamedProcess {
   actors::ProcessId process;
-  std::string name;   ///< of its own threads, or of its only actor: "driver of quickstart"
+  std::string name;   ///< name of the process's threads outside actors, or of its only actor:
+                      ///< "driver of quickstart"
   std::string place;  ///< "pid 4121 on box"
   bool is_root = false;
-  std::uint64_t group = 0;   ///< numbers of activities count in it: a run
-  std::string verdict = {};  ///< why it does not answer, if it does not, as far as others know
+  std::uint64_t group = 0;   ///< run number, within which activity numbers are unique
+  std::string verdict = {};  ///< reason why the process does not respond, as far as others can tell
 };
 
-/// Who waits for whom. A value, made from what processes say.
+/// Graph of actors that wait for each other, made from surveys of processes.
 struct WaitGraph {
   std::vector<Waiter> waiters;
-  std::vector<std::vector<std::size_t>> cycles;  ///< each once: the last waits for the first
+  std::vector<std::vector<std::size_t>> cycles;  ///< each cycle once; its last waiter waits for its
+                                                 ///< first
 
   static WaitGraph of(const std::vector<actors::ProcessSurvey>& surveys,
                       const std::vector<NamedProcess>& names);
 };
 
-/// A tree from its roots on, or, with `about`, from that one on, and who waits for it. Cycles come
-/// last, or who all wait for in the end. Those that do the same are one line.
+/// Draws a tree from the graph's roots, or from `about` with the waiters that wait for it. Appends
+/// the cycles or, if there are none, the waiters that all others wait for. Merges waiters with the
+/// same activity into a line.
 std::string to_text(const WaitGraph& graph, std::optional<std::size_t> about);
-/// {"waiters": [...], "cycles": [["a", "b"]]}
+/// Returns {"waiters": [...], "cycles": [["a", "b"]]}.
 nlohmann::ordered_json to_json(const WaitGraph& graph, std::optional<std::size_t> about);
 
 }  // namespace weft::apps

@@ -1,4 +1,4 @@
-// How a WaitGraph is told.
+// Formats a WaitGraph as text and JSON.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,7 +15,7 @@
 namespace weft::apps {
 namespace {
 
-constexpr std::size_t kAlike = 3;  // of more of them than that one line tells
+constexpr std::size_t kAlike = 3;  // more waiters with the same activity than this become one line
 constexpr std::size_t kMaxCycles = 8;
 constexpr std::size_t kMaxEnds = 4;
 
@@ -25,7 +25,7 @@ std::string left_text(const std::optional<double>& seconds_left) {
                            : "its deadline has passed";
 }
 
-/// Numbers are told apart by nobody who looks for those that do the same.
+/// Replaces numbers by '#', so that waiters with the same activity compare equal.
 std::string without_numbers(const std::string& text) {
   std::string result;
   for (const char letter : text) {
@@ -40,7 +40,7 @@ class Drawing final {
  public:
   explicit Drawing(const WaitGraph& graph) : graph_(graph), drawn_(graph.waiters.size()) {}
 
-  /// It, what it does, and what it waits for, each waiter once.
+  /// Draws a waiter, its activities and the waiters that it waits for. Draws each waiter once.
   void tree(std::size_t root, const Waiter::Wait* by, int depth) {
     std::vector<Item> items = {{root, by, depth}};
     drawn_[root] = true;
@@ -53,7 +53,7 @@ class Drawing final {
       }
       draw(item);
       std::vector<Item> below = children(item);
-      // The last one of a stack comes first.
+      // The items are a stack, so the first child is pushed last.
       items.insert(items.end(), below.rbegin(), below.rend());
     }
   }
@@ -67,9 +67,9 @@ class Drawing final {
  private:
   struct Item {
     std::size_t waiter = 0;
-    const Waiter::Wait* by = nullptr;  // that leads to it
+    const Waiter::Wait* by = nullptr;  // wait that leads to the waiter
     int depth = 0;
-    std::string more = {};  // instead of one: that there are more
+    std::string more = {};  // text of an item without a waiter: "and 3 more ..."
   };
 
   std::string heading(const Item& item) const {
@@ -83,7 +83,7 @@ class Drawing final {
     return text;
   }
 
-  /// What it is at, but for calls that lead to somebody who is drawn below it.
+  /// Lists the waiter's activities, without the calls.
   std::vector<std::string> doings(std::size_t index) const {
     const Waiter& waiter = graph_.waiters[index];
     std::vector<std::string> lines;
@@ -142,7 +142,8 @@ class Drawing final {
                          wait.in_cycle ? "  <- CYCLE" : ""));
   }
 
-  /// Those that are not drawn yet; of many that do the same the one that does it for the longest.
+  /// Returns the awaited waiters that are not drawn yet. Of many with the same activity, keeps the
+  /// one that has waited longest.
   std::vector<Item> children(const Item& item) {
     std::vector<Item> found;
     for (const Waiter::Wait& wait : graph_.waiters[item.waiter].waits) {
@@ -156,7 +157,9 @@ class Drawing final {
                                              [&](const auto& wait) { return drawn_[wait.on]; });
       std::string looks = without_numbers(heading(each));
       for (const std::string& text : doings(each.waiter)) looks += "\n" + without_numbers(text);
-      if (!plain) looks += "\n" + std::to_string(each.waiter);  // what is below it is its own
+      if (!plain)
+        looks += "\n" + std::to_string(each.waiter);  // has waits of its own, so is not
+                                                      // merged
       alike[looks].push_back(&each);
     }
     std::vector<Item> shown;
@@ -186,7 +189,7 @@ class Drawing final {
   std::string text_;
 };
 
-/// Everybody whom it waits for, itself included.
+/// Returns all waiters that `root` waits for, directly or not, and `root`.
 std::vector<std::size_t> reachable(const WaitGraph& graph, std::size_t root) {
   std::vector<bool> seen(graph.waiters.size());
   std::vector<std::size_t> found = {root};
@@ -214,7 +217,7 @@ std::string cycle_text(const WaitGraph& graph, const std::vector<std::size_t>& c
   return text + graph.waiters[cycle.front()].name;
 }
 
-/// Where all waits end: at those who wait for nobody.
+/// Describes the waiters at which all waits end: those without waits.
 std::string ends_text(const WaitGraph& graph, const std::vector<std::size_t>& roots) {
   std::set<std::size_t> ends;
   for (const std::size_t root : roots) {
@@ -248,7 +251,7 @@ std::string to_text(const WaitGraph& graph, std::optional<std::size_t> about) {
                                       format_seconds(wait.seconds), left_text(wait.seconds_left)));
     if (!graph.waiters[*about].is_involved()) drawing.line(1, "does nothing, and waits for nobody");
   } else {
-    // Those that nobody waits for.
+    // Draws waiters that no other waiter waits for.
     for (std::size_t i = 0; i < graph.waiters.size(); ++i)
       if (!drawing.is_drawn(i) && graph.waiters[i].is_involved()) drawing.tree(i, nullptr, 0);
   }

@@ -27,7 +27,7 @@ using actors::SurveyTarget;
 
 constexpr auto kHeadAnswersWithin = std::chrono::milliseconds(500);
 
-/// What can be seen of a process that does not answer, where it is on this machine.
+/// Describes a process of this machine that does not respond.
 std::string seen_here(std::int64_t pid, const std::string& machine) {
   if (pid <= 0 || machine != machine_name()) return "";
   const auto process = static_cast<pid_t>(pid);
@@ -43,7 +43,7 @@ std::string joined(const std::string& one, const std::string& other) {
   return one.empty() || other.empty() ? one + other : one + "; " + other;
 }
 
-/// The processes that a mesh has now: it may have been spawned before.
+/// Returns the processes of each mesh's newest epoch.
 std::vector<actors::RunDevice> present_devices(const RunRecord& run) {
   std::map<std::string, std::uint64_t> newest;
   for (const auto& device : run.devices)
@@ -93,7 +93,7 @@ class Questions final {
 
   WaitGraph ask() {
     std::vector<ProcessSurvey> answers = survey(targets_);
-    // Whoever could not be asked through its agent may answer its driver.
+    // Asks the driver of each device whose agent got no answer.
     std::set<ProcessId> missing;
     for (const auto& [device, driver] : drivers_) missing.insert(device);
     for (const ProcessSurvey& answer : answers)
@@ -135,13 +135,14 @@ class Questions final {
   const Nanoseconds within_;
   std::vector<NamedProcess> names_;
   std::vector<SurveyTarget> targets_;
-  std::map<std::string, std::size_t> agents_;    // by host: index of the target
-  std::map<std::string, std::string> machines_;  // by host
-  std::map<ProcessId, std::size_t> drivers_;     // by device process: index of the target
+  std::map<std::string, std::size_t> agents_;    // host to index of its agent in targets_
+  std::map<std::string, std::string> machines_;  // host to machine
+  std::map<ProcessId, std::size_t> drivers_;     // device process to index of its driver in
+                                                 // targets_
   std::map<ProcessId, std::pair<std::int64_t, std::string>> seen_;  // pid and machine
 };
 
-/// The waiter of that name; nothing if there is none.
+/// Finds a waiter by name.
 std::optional<std::size_t> find_waiter(const WaitGraph& graph, const std::string& wanted) {
   for (std::size_t i = 0; i < graph.waiters.size(); ++i) {
     const std::string& name = graph.waiters[i].name;

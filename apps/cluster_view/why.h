@@ -10,19 +10,19 @@
 
 namespace weft::apps {
 
-/// Who waits for whom in a cluster now.
+/// Wait graph of a cluster.
 struct Why {
   WaitGraph graph;
-  std::optional<std::size_t> about;  ///< the waiter that was asked for
-  std::vector<std::string> runs;     ///< the runs that it shows
-  std::string head_problem;  ///< why the head's own handlers have not answered; empty: they have
-  double seconds = 0;        ///< that it took to ask
+  std::optional<std::size_t> about;  ///< waiter that was asked for
+  std::vector<std::string> runs;     ///< names of the runs in the graph
+  std::string head_problem;  ///< reason why the head's actor did not answer; empty if it did
+  double seconds = 0;        ///< duration of the survey
 };
 
-/// Asks the processes of a run ("quickstart"), or of all (nothing), or those around an actor
-/// ("front[data=0,tensor=1]", "front[0,1]", "head", "agent of worker0"): their I/O threads, over
-/// the connections of the head, the agents and the drivers. `within`: for all of them together.
-/// Throws Error(kNotFound) with the nearest name.
+/// Surveys the processes of one run ("quickstart"), of all runs (`wanted` empty), or those around
+/// an actor ("front[data=0,tensor=1]", "front[0,1]", "head", "agent of worker0"). Their I/O threads
+/// answer, over the connections of the head, the agents and the drivers. `within` limits the whole
+/// survey. Throws Error(kNotFound) with the nearest name.
 Why ask_why(Observer& observer, const std::string& wanted, Nanoseconds within);
 
 }  // namespace weft::apps
