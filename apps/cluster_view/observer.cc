@@ -57,7 +57,7 @@ actors::ActorRef<actors::Head> Observer::head() {
 
 void Observer::wait(Nanoseconds time) {
   std::unique_lock lock(mutex_);
-  // Without a connection, only the time can end the wait.
+  // Only the time can end the wait if there is no connection.
   const bool was_lost = lost_;
   changed_.wait_for(lock, time, [&] { return lost_ != was_lost; });
 }

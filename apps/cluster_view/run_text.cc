@@ -75,7 +75,7 @@ nlohmann::ordered_json progress_json(const actors::RunProgress& p) {
 const RunRecord& find_run(const std::vector<RunRecord>& runs, const std::string& wanted) {
   const std::string name = wanted.starts_with("run ") ? wanted.substr(4) : wanted;
   const RunRecord* found = nullptr;
-  for (const RunRecord& run : runs)  // from the oldest to the newest
+  for (const RunRecord& run : runs)  // oldest first
     if (run.name == name && (found == nullptr || found->ended() || !run.ended())) found = &run;
   for (const RunRecord& run : runs)
     if (found == nullptr && std::to_string(run.number) == name) found = &run;

@@ -17,7 +17,7 @@ struct Waiter {
     std::size_t on = 0;  ///< index of the awaited waiter
     std::string what;    ///< "'run'", "'t1 back->front' of microbatch 0"
     double seconds = 0;
-    std::optional<double> seconds_left = {};  ///< for a call with a deadline
+    std::optional<double> seconds_left = {};  ///< null: no deadline
     bool is_call = true;                      ///< false: a transfer
     bool held = false;                        ///< call not sent yet: the target's mailbox is full
     bool begun = false;  ///< transfer that the peer has started: bytes are in flight

@@ -15,7 +15,7 @@
 namespace weft::apps {
 namespace {
 
-constexpr std::size_t kAlike = 3;  // more waiters with the same activity than this become one line
+constexpr std::size_t kAlike = 3;  // larger groups of equal waiters are merged
 constexpr std::size_t kMaxCycles = 8;
 constexpr std::size_t kMaxEnds = 4;
 
@@ -157,9 +157,7 @@ class Drawing final {
                                              [&](const auto& wait) { return drawn_[wait.on]; });
       std::string looks = without_numbers(heading(each));
       for (const std::string& text : doings(each.waiter)) looks += "\n" + without_numbers(text);
-      if (!plain)
-        looks += "\n" + std::to_string(each.waiter);  // has waits of its own, so is not
-                                                      // merged
+      if (!plain) looks += "\n" + std::to_string(each.waiter);  // own waits: not merged
       alike[looks].push_back(&each);
     }
     std::vector<Item> shown;
