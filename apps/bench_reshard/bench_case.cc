@@ -17,13 +17,13 @@
 namespace weft::apps {
 namespace {
 
-/// Small messages: one host to four, where latency and not bandwidth decides.
+/// Cases with small messages from one host to four, where latency decides rather than bandwidth.
 constexpr std::pair<const char*, std::uint64_t> kSmall[] = {
     {"small-64K", 64 << 10}, {"small-256K", 256 << 10}, {"small-1M", 1 << 20}};
 constexpr const char* kSmallCase = "device-to-4x1";
 constexpr const char* kKilledRelay = "killed-relay";
-/// Of a user's task. A device is an engine with a thread of its own and a connection to every
-/// other.
+/// Limits of a user's task. Each device has an engine with its own thread and connections to all
+/// other devices.
 constexpr std::size_t kMostHosts = 64, kMostDevices = 256;
 
 std::vector<std::string> case_names() {
@@ -49,7 +49,7 @@ transfer::ReshardCase make_case(const std::string& name, const BenchOptions& opt
   return made;
 }
 
-/// What the processes of all hosts of a case hold in their buffers.
+/// Returns the total size of the buffers of all hosts of a case, in bytes.
 std::uint64_t buffer_bytes(const transfer::ReshardCase& reshard) {
   std::uint64_t sum = 0;
   for (const transfer::ReshardTask& task : reshard.tasks)
@@ -104,7 +104,7 @@ std::vector<BenchCase> random_cases(const RandomTasks& tasks, const BenchOptions
     ReshardRequest request = random_reshard_request(random, bytes, rate);
     if (i < tasks.first) continue;
     if (options.rate_bits == 0) {
-      // The same task once more, where the rate depends on its links.
+      // Draws the same task again at the rate that its links allow.
       double links = 0;
       for (const auto& host : parse_reshard_request(request).network.hosts)
         links += host.ingress() * 8 / rate;
@@ -137,7 +137,7 @@ std::vector<BenchCase> bench_cases(const BenchOptions& options) {
   const std::vector<std::string> all = case_names();
   const bool tasks_only = options.task || options.random;
   std::vector<std::string> wanted = options.cases.empty() && !tasks_only ? all : options.cases;
-  // What a larger case of the same kind shows as well.
+  // Drops cases whose result a larger case of the same kind shows too.
   if (options.quick && options.cases.empty())
     for (const char* left_out : {"device-to-1x1", "device-to-1x2", "device-to-1x3", "device-to-2x2",
                                  "device-to-3x2", "slow-holder", "small-256K", "small-1M"})
@@ -167,11 +167,11 @@ std::vector<std::string> bench_strategies(const BenchOptions& options) {
   for (const transfer::Strategy strategy : transfer::kStrategies)
     all.emplace_back(to_string(strategy));
   if (!options.strategies.empty()) {
-    // throws, listing them
+    // throws, listing the strategies
     for (const std::string& name : options.strategies) transfer::parse_strategy(name);
     return options.strategies;
   }
-  std::reverse(all.begin(), all.end());  // the default first
+  std::reverse(all.begin(), all.end());  // the default comes first
   if (options.quick)
     std::erase_if(all, [](const std::string& name) {
       return name != "weft" && name != "broadcast" && name != "send_recv";

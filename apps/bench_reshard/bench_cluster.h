@@ -9,7 +9,7 @@
 
 namespace weft::apps {
 
-/// A ReshardHost on each host of a cluster. One thread at a time; borrows the cluster.
+/// ReshardHost on each host of a cluster. Used by one thread at a time. Borrows the cluster.
 class BenchCluster final {
  public:
   BenchCluster(TestCluster& cluster, std::size_t hosts);
@@ -17,18 +17,18 @@ class BenchCluster final {
   actors::ActorRef<ReshardHost> host(std::size_t index) const {
     return hosts_.at(index)->rank(0).within(std::chrono::minutes(5));
   }
-  /// Starts a host's process anew, after it has died.
+  /// Restarts the process of a host after it died.
   void restart(std::size_t index);
-  /// Nothing on loopback.
+  /// Null on loopback.
   const TestHosts* test_hosts() const { return cluster_.test_hosts(); }
-  /// Of a host's interface.
+  /// Returns the IP address of a host's interface.
   std::string address(std::size_t host, std::size_t nic) const {
     return cluster_.address(host, nic);
   }
 
  private:
   TestCluster& cluster_;
-  /// A mesh each, so that the death of one leaves the others as they are.
+  /// A mesh per host, so that the death of one leaves the others intact.
   std::vector<std::optional<actors::ActorMesh<ReshardHost>>> hosts_;
 };
 

@@ -11,30 +11,32 @@
 
 namespace weft::apps {
 
-/// Some of an endless row of random reshardings; the same seed gives the same row.
+/// Range of an endless sequence of random reshardings. The same seed gives the same sequence.
 struct RandomTasks {
   std::size_t first = 0;
-  std::size_t last = 0;  ///< Included.
+  std::size_t last = 0;  ///< Inclusive.
   std::uint64_t seed = kRandomRequestSeed;
 };
 
-/// What `weft bench reshard` was asked for.
+/// Command-line options of `weft bench reshard`.
 struct BenchOptions {
-  std::vector<std::string> cases;  ///< Empty: all, unless a task or random tasks are asked for.
-  /// The user's own; its `rate` does not count, `rate_bits` does.
+  std::vector<std::string> cases;  ///< Names of cases. Empty: all, unless `task` or `random` is
+                                   ///< set.
+  /// The user's own task. Its `rate` is ignored in favour of `rate_bits`.
   std::optional<ReshardRequest> task;
   std::optional<RandomTasks> random;
-  std::vector<std::string> strategies;  ///< Empty: all.
+  std::vector<std::string> strategies;  ///< Names of strategies; empty: all.
   std::uint64_t bytes = std::uint64_t{64} << 20;
-  /// At most so many; cases that need more are left out, layouts are made smaller. Not for tasks.
+  /// Most hosts of a case. Cases that need more are skipped; layouts are made smaller. Does not
+  /// apply to tasks.
   int hosts = 8;
-  std::uint64_t rate_bits = 0;  ///< Per link, each way; 0: by the number of hosts, see rate_for().
-  /// Strategies that are expected to reach a smaller part of the best one's speed are not run.
+  std::uint64_t rate_bits = 0;  ///< Bits per second of a link, each way; 0: see rate_for().
+  /// Least share of the best strategy's forecast speed; strategies below it are not run.
   double least_forecast = 0;
   int repeat = 5;
   bool quick = false;
-  bool loopback = false;  ///< On this machine as it is, even where test hosts are to be had.
-  std::string json;       ///< A file, "-" for stdout, or empty.
+  bool loopback = false;  ///< True to use loopback even if test hosts are available.
+  std::string json;       ///< Path, "-" for stdout, or empty.
   std::filesystem::path out = "runs/bench-reshard";
 };
 

@@ -11,7 +11,7 @@
 namespace weft::apps {
 namespace {
 
-/// The other strategies' medians of the same case, by name.
+/// Returns the medians of the other strategies in the same case, by name.
 std::map<std::string, double> others_of(const std::vector<BenchResult>& results,
                                         const BenchResult& result) {
   std::map<std::string, double> others;
@@ -47,7 +47,7 @@ double BenchResult::cpu_seconds_per_gib() const {
 }
 
 double BenchResult::cpu_per_gbit() const {
-  // Every byte between hosts is sent by one and received by another.
+  // Each byte between hosts is sent by one host and received by another.
   return plan_bytes == 0 ? 0 : cpu_seconds / (2 * static_cast<double>(plan_bytes) * 8e-9);
 }
 

@@ -1,4 +1,4 @@
-// A host dies in the middle of a resharding; the others finish it.
+// Runs a resharding in which a host is killed midway and the others finish.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace weft::apps {
 namespace {
 
-/// A host that has no source data and passes some on to another host.
+/// Returns a host that relays data of another host to a third one.
 std::optional<std::size_t> relay_of(const transfer::ReshardPlan& plan) {
   for (const transfer::Flow& flow : plan.flows) {
     const transfer::HostId root = plan.topology.host_of(flow.root);
@@ -24,7 +24,7 @@ std::optional<std::size_t> relay_of(const transfer::ReshardPlan& plan) {
   return std::nullopt;
 }
 
-/// Far beyond what a run and its repair are expected to take.
+/// Returns a deadline far beyond the expected time of a run and its repair.
 double deadline_with_death(const BenchResult& planned) { return 30 + 20 * planned.limit_seconds; }
 
 }  // namespace
@@ -106,7 +106,7 @@ BenchResult ReshardBench::run_with_death(const BenchCase& bench, const std::stri
     load(bench, network);
     BenchResult planned = plan(bench, network, strategy);
     if (!result) result = planned;
-    repeat(bench, 0, planned);  // connections are there, as they would be
+    repeat(bench, 0, planned);  // sets up the connections
     const std::uint32_t pattern = repetition;
     for (std::size_t h = 0; h < bench.num_hosts(); ++h)
       cluster_.host(h).call<&ReshardHost::fill>(pattern).get();

@@ -1,5 +1,5 @@
-// weft bench reshard: reshardings on hosts with real (shaped) links, beside the physical limit and
-// the other strategies.
+// weft bench reshard: measures reshardings on hosts with shaped links, and compares them with the
+// physical limit and other strategies.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -36,7 +36,7 @@ namespace {
 constexpr std::size_t kMostRandomTasks = 1'000'000;
 
 int run_bench(const BenchOptions& options, const std::stop_token& stop) {
-  // With --json - standard output is the result, and waits for its reader.
+  // The result of --json - goes to stdout, where writes must block until it is read.
   const UnblockedOutput output(options.json == "-" ? UnblockedOutput::Streams::kErrorOnly
                                                    : UnblockedOutput::Streams::kBoth);
   const std::vector<BenchCase> cases = bench_cases(options);
@@ -50,7 +50,7 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
     cluster.hosts = std::max<int>(cluster.hosts, bench.num_hosts());
     cluster.nics = std::max<int>(cluster.nics, bench.num_nics());
   }
-  // With --json - the document alone stands on stdout.
+  // The JSON document alone goes to stdout with --json -.
   std::FILE* terminal = options.json == "-" ? stderr : stdout;
   cluster.hosts_tool = find_hosts_tool(options.loopback,
                                        "the links are not limited, so ratios say little", terminal);
@@ -75,7 +75,7 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
       say(terminal, "{}", to_table(rows));
       std::fflush(terminal);
       results.insert(results.end(), rows.begin(), rows.end());
-      // Whatever comes later, what has been measured is kept.
+      // Saves the results so far, in case a later case fails.
       write_text(options.out / "results.json", to_json(results));
     }
   }
@@ -90,7 +90,7 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   return 0;
 }
 
-/// "0..29", "7".
+/// Parses "0..29" or "7".
 RandomTasks parse_random_tasks(const std::string& text, std::uint64_t seed) {
   RandomTasks tasks;
   tasks.seed = seed;

@@ -11,7 +11,7 @@ namespace weft::apps {
 namespace {
 
 /// Calls body(index of the row's first element in the whole tensor, its first word in the box,
-/// words) for each row of the box.
+/// number of words) for each row of the box, until `body` returns false.
 template <typename Body>
 void for_each_row(const Shape& shape, const Region& region, Body&& body) {
   const std::size_t rank = region.rank();
@@ -59,12 +59,12 @@ std::optional<std::string> difference(const Pattern& pattern, const Shape& shape
   return found;
 }
 
-/// An element of a term: 32 bits are more than an f32 holds.
+/// Returns an element of a term: a random multiple of 1/65536 with more digits than an f32 holds.
 float number(const Pattern& pattern, std::uint64_t index) {
   return static_cast<float>(static_cast<std::int32_t>(pattern.word<std::uint32_t>(index))) / 65536;
 }
 
-/// Calls body with a word of the element's size.
+/// Calls `body` with a word of the element's size.
 template <typename Body>
 auto for_size(DType dtype, Body&& body) {
   switch (size_of(dtype)) {

@@ -10,16 +10,16 @@
 
 namespace weft::apps {
 
-/// What stands at each place of a benchmark's tensors: words of an element's size that are a
-/// function of the tensor, the element's place in the whole tensor and the repetition, so that a
-/// byte that is missing, misplaced, stale or of another tensor shows.
+/// Test content of tensors: words of an element's size that depend on the tensor, the element's
+/// index in the whole tensor and the repetition. Missing, misplaced, stale or foreign bytes are
+/// detected.
 struct Pattern {
   std::uint32_t tensor = 0;
   std::uint32_t repetition = 0;
-  std::uint32_t term = 0;  ///< Of a sum.
+  std::uint32_t term = 0;  ///< Index of the term in a sum.
 
-  /// Of the element with this row-major index in the whole tensor; Word is the unsigned type of the
-  /// element's size.
+  /// Returns the word of the element with this row-major index in the whole tensor. `Word` is the
+  /// unsigned type of the element's size.
   template <typename Word>
   Word word(std::uint64_t index) const {
     const std::uint64_t mixed = (index + tensor * 0xd1342543de82ef95u +
@@ -29,21 +29,20 @@ struct Pattern {
   }
 };
 
-/// Writes `region` of a tensor, as a dense row-major box.
+/// Fills `box`, dense and row-major, with `region` of a tensor.
 void fill_pattern(const Pattern& pattern, const TensorType& type, const Region& region,
                   std::span<std::byte> box);
 
-/// Writes `region` of one term of an f32 sum: numbers whose sum depends on the order.
+/// Fills `box` with `region` of one term of an f32 sum. The sum depends on the order of addition.
 void fill_term(const Pattern& pattern, const TensorType& type, const Region& region,
                std::span<std::byte> box);
 
-/// The first element of the box that differs from the pattern, for a person; nothing when all is
-/// right.
+/// Describes the first element of the box that differs from the pattern; nullopt if there is none.
 std::optional<std::string> find_difference(const Pattern& pattern, const TensorType& type,
                                            const Region& region, std::span<const std::byte> box);
 
-/// The same for the sum of that pattern's terms 0, 1, ..., each as fill_term() writes it, added in
-/// this order.
+/// Describes the first element that differs from the sum of the pattern's terms 0, 1, ..., as
+/// fill_term() writes them, added in this order.
 std::optional<std::string> find_wrong_sum(const Pattern& pattern, std::uint32_t num_terms,
                                           const TensorType& type, const Region& region,
                                           std::span<const std::byte> box);

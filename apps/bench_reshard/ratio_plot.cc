@@ -9,12 +9,12 @@ namespace {
 
 constexpr double kLeft = 64, kRight = 16, kTop = 70, kBottom = 96;
 constexpr double kPlotHeight = 260;
-/// Of smaller cases latency decides, and the limit by bandwidth says nothing.
+/// Smaller cases are bound by latency, so the limit by bandwidth means little.
 constexpr std::uint64_t kLeastBytes = std::uint64_t{2} << 20;
 constexpr double kBar = 9, kGroupGap = 14;
 
-/// Okabe and Ito's colours, which the colour-blind can tell apart; the first for the strategy that
-/// the others are compared with.
+/// Okabe and Ito's palette, which is safe for colour blindness. The first colour is for the
+/// strategy that others are compared with.
 constexpr const char* kColours[] = {"#0072b2", "#e69f00", "#999999", "#009e73",
                                     "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"};
 

@@ -9,8 +9,8 @@
 
 namespace weft::apps {
 
-/// A group of bars per case, one bar per strategy: median time as a share of the limit, with
-/// minimum and maximum as a whisker. Cases below 2 MiB are left out; nothing if no other is there.
+/// Draws a group of bars per case, one bar per strategy: the limit's share of the median time, with
+/// minimum and maximum as a whisker. Omits cases below 2 MiB; returns nullopt if no other was run.
 std::optional<Svg> draw_ratios(const std::vector<BenchResult>& all, const std::string& title);
 
 }  // namespace weft::apps

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kProbeSeconds = 1.6;
 
-/// One call to each of the first `hosts` hosts, all at once; results by host.
+/// Calls each of the first `hosts` hosts concurrently. Returns the results by host.
 template <typename R, typename Call>
 std::vector<R> on_all(std::size_t hosts, Call&& call) {
   std::vector<actors::Future<R>> futures;
@@ -33,13 +33,13 @@ void on_all_void(std::size_t hosts, Call&& call) {
   for (auto& future : futures) future.get();
 }
 
-/// Whether the case has sums.
+/// Returns true if the case has sums.
 bool adds_up(const BenchCase& bench) {
   return std::ranges::any_of(
       bench.reshard.tasks, [](const transfer::ReshardTask& task) { return !task.addends.empty(); });
 }
 
-/// Far beyond what is expected.
+/// Returns a deadline far beyond the expected time.
 double deadline_of(const BenchResult& result) {
   return 30 + 20 * std::max(result.limit_seconds, result.predicted_seconds);
 }
@@ -82,9 +82,8 @@ std::vector<std::vector<ReshardBench::LinkRates>> ReshardBench::probe_links(
   });
   std::vector<std::vector<LinkRates>> best(hosts);
   for (std::size_t h = 0; h < hosts; ++h) best[h].resize(kinds[h].size());
-  // Each host sends to its neighbour, then to the one after it: a slow host shows as the slower of
-  // two neighbours. What comes through says something of the slower end, and of both where they are
-  // of one kind.
+  // Each host sends to its neighbour, then to the second next, so that a slow host cannot hide a
+  // fast one. A rate tells the speed of the slower end, or of both if their links are of one kind.
   for (std::size_t distance = 1; distance <= std::min<std::size_t>(2, hosts - 1); ++distance) {
     check_stop();
     const std::int64_t start = nanoseconds_in(std::chrono::milliseconds(200));
@@ -111,7 +110,7 @@ std::vector<std::vector<ReshardBench::LinkRates>> ReshardBench::probe_links(
 transfer::Network ReshardBench::network_of(const BenchCase& bench, const LinkKinds& kinds,
                                            const std::vector<std::vector<LinkRates>>& rates) const {
   std::map<std::uint64_t, std::vector<double>> rates_of_kind;
-  std::vector<double> shares;  // of its limit, what a link carried
+  std::vector<double> shares;  // measured rate over the limit, per link
   for (std::size_t h = 0; h < kinds.size(); ++h) {
     for (std::size_t nic = 0; nic < kinds[h].size(); ++nic) {
       for (const double rate : {rates[h][nic].in, rates[h][nic].out}) {
@@ -129,15 +128,14 @@ transfer::Network ReshardBench::network_of(const BenchCase& bench, const LinkKin
                                     bits > 0 ? fmt::format("of {} Mbit/s ", bits / 1'000'000) : "",
                                     same.front() / (1 << 20), same.back() / (1 << 20)));
   }
-  // A link that no single neighbour can fill carries the part of its limit that the others do; a
-  // host alone has nobody to ask.
+  // A link that no neighbour can fill gets the same share of its limit as the others reach. A
+  // single host gets the nominal share.
   const double share = shares.empty() ? bench.nominal_goodput() / bench.rate_bits : median(shares);
   transfer::Network network;
   for (const std::vector<std::uint64_t>& links : kinds) {
     auto& host = network.hosts.emplace_back();
     for (const std::uint64_t bits : links) {
-      // Links of one kind are taken as equal, at their median: planners should not be led by a per
-      // mille of noise.
+      // Links of one kind get their median rate, so that planners do not act on noise.
       const auto known = rates_of_kind.find(bits);
       const double rate = known == rates_of_kind.end() ? share * (bits > 0 ? bits : bench.rate_bits)
                                                        : known->second[known->second.size() / 2];
@@ -224,7 +222,7 @@ void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, Benc
     cpu += reply.cpu_seconds;
   }
   result.seconds.push_back(1e-9 * (last - first));
-  // Means, kept up to date.
+  // Updates the running means.
   const double share = 1.0 / result.seconds.size();
   result.cpu_seconds += (cpu - result.cpu_seconds) * share;
   if (cluster_.test_hosts() == nullptr) return;
@@ -237,8 +235,8 @@ void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, Benc
   }
   result.wire_bytes += (wire - result.wire_bytes) * share;
   result.busiest_link_bytes += (busiest - result.busiest_link_bytes) * share;
-  // Headers, acknowledgements and the driver's calls come on top; what is missing went through
-  // shared memory.
+  // Headers, acknowledgements and the driver's calls add bytes. Missing bytes went through shared
+  // memory.
   const double planned = result.plan_bytes;
   if (wire < 0.99 * planned || wire > 1.1 * planned + 5e5)
     throw_error(ErrorCode::kDataLoss,
@@ -296,7 +294,7 @@ std::vector<BenchResult> ReshardBench::run(const BenchCase& bench) {
   std::vector<BenchResult> results;
   for (const std::string& strategy : options_.strategies) {
     results.push_back(plan(bench, network, strategy));
-    if (adds_up(bench)) break;  // all plan that alike
+    if (adds_up(bench)) break;  // all strategies plan sums alike
   }
   double soonest = std::numeric_limits<double>::infinity();
   for (const BenchResult& result : results) soonest = std::min(soonest, result.predicted_seconds);

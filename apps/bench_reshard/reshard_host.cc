@@ -32,10 +32,10 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// The reports of the engines of one run, from their threads. Any thread.
+/// Collector of the engines' reports of one run. Usable from any thread.
 class Reports {
  public:
-  /// `wakeup` is notified when `expected` reports are there.
+  /// Notifies `wakeup` when `expected` reports have arrived.
   Reports(std::size_t expected, actors::Wakeup wakeup)
       : wakeup_(std::move(wakeup)), missing_(expected) {}
 
@@ -48,7 +48,7 @@ class Reports {
     by_device_.emplace(device, report);
     if (--missing_ == 0) wakeup_.notify();
   }
-  /// Once it is complete.
+  /// Call after complete() returned true.
   const std::map<std::size_t, transfer::TransferReport>& by_device() const { return by_device_; }
 
  private:
@@ -58,7 +58,8 @@ class Reports {
   std::map<std::size_t, transfer::TransferReport> by_device_;  // guarded by mutex_ until complete
 };
 
-/// What a device has got of its part of a plan. A report itself says it after an error only.
+/// Returns the chunks of a plan that a device has received. A report lists them only after an
+/// error.
 std::vector<transfer::LandedChunks> landed_of(const transfer::DevicePart& part,
                                               const transfer::TransferReport& report) {
   if (!report.outcome.ok()) return report.landed;
@@ -154,7 +155,7 @@ void ReshardHost::fill(std::uint32_t repetition) {
 ReshardHost::Buffers ReshardHost::buffers_of(Device& device, const transfer::DevicePart& part) {
   Buffers buffers;
   for (std::size_t t = 0; t < part.tensors.size(); ++t) {
-    // A repair has every tensor twice: as it was, and what has landed of it, which lies in the
+    // A repair plan has each tensor twice: the original, and the part that has landed in the
     // destination.
     const transfer::TensorPart& tensor = part.tensors[t];
     const std::size_t buffer = t % task_.tasks.size();

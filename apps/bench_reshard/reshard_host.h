@@ -21,60 +21,60 @@
 
 namespace weft::apps {
 
-/// A case as the hosts get it: every host plans it by itself.
+/// Case as the driver sends it to each host. Every host plans it by itself.
 struct HostTask {
   transfer::Topology topology;
   std::vector<transfer::ReshardTask> tasks;
-  transfer::Network network;  ///< As measured.
-  transfer::HostId host;      ///< Which host of the case the receiver of this is.
-  std::string interfaces;     ///< See WireSettings: "eth0,eth1".
-  Secret::Bytes secret = {};  ///< Of the hosts' data connections, see WireSettings.
+  transfer::Network network;  ///< Measured rates.
+  transfer::HostId host;      ///< The receiving host's id in the case.
+  std::string interfaces;     ///< Interfaces such as "eth0,eth1"; see WireSettings.
+  Secret::Bytes secret = {};  ///< Secret of the data connections; see WireSettings.
   std::string transport = transfer::kDefaultTransport;
   static constexpr auto fields =
       weft::fields(&HostTask::topology, &HostTask::tasks, &HostTask::network, &HostTask::host,
                    &HostTask::interfaces, &HostTask::secret, &HostTask::transport);
 };
 
-/// From telling the hosts when to start until then.
+/// Time between the start request to the hosts and the start.
 constexpr auto kStartIn = std::chrono::milliseconds(20);
-/// The monotonic clock's reading so long from now, in nanoseconds.
+/// Returns the steady clock's reading `time` from now, in nanoseconds.
 inline std::int64_t nanoseconds_in(Nanoseconds time) {
   return (SteadyClock().now() + time).time_since_epoch().count();
 }
 
 struct RunRequest {
   std::string strategy;
-  std::uint64_t run = 0;      ///< Counts up over the whole benchmark.
-  std::int64_t start_ns = 0;  ///< On the steady clock, which all hosts of one machine share.
+  std::uint64_t run = 0;      ///< Number of the run in the whole benchmark.
+  std::int64_t start_ns = 0;  ///< Time on the steady clock, which all hosts of one machine share.
   double deadline_seconds = 0;
-  /// The host's process kills itself then, if it is still busy; 0: never.
+  /// Time at which the host's process kills itself if the run is not over; 0: never.
   std::int64_t die_ns = 0;
   static constexpr auto fields =
       weft::fields(&RunRequest::strategy, &RunRequest::run, &RunRequest::start_ns,
                    &RunRequest::deadline_seconds, &RunRequest::die_ns);
 };
 
-/// What lies in its place on a device after a run that failed, by flow of the plan.
+/// Chunks that a device had received when a run failed, by flow of the plan.
 struct HostLanded {
   transfer::DeviceId device;
   std::vector<transfer::LandedChunks> flows;
   static constexpr auto fields = weft::fields(&HostLanded::device, &HostLanded::flows);
 };
 
-/// Times are of the steady clock.
+/// Result of a host's run. Times are of the steady clock.
 struct RunReply {
-  /// The first part was handed to an engine; 0: this host had nothing to do.
+  /// Time at which the first engine started; 0: the host had nothing to do.
   std::int64_t started_ns = 0;
-  std::int64_t finished_ns = 0;    ///< The last engine was done.
-  double cpu_seconds = 0;          ///< Of this process, between the two.
-  std::string failure;             ///< Of the first transfer that failed; empty: none has.
-  std::vector<HostLanded> landed;  ///< After a failure.
+  std::int64_t finished_ns = 0;    ///< Time at which the last engine finished.
+  double cpu_seconds = 0;          ///< CPU time of this process between the two.
+  std::string failure;             ///< Error of a failed transfer; empty if none failed.
+  std::vector<HostLanded> landed;  ///< Set after a failure.
   static constexpr auto fields =
       weft::fields(&RunReply::started_ns, &RunReply::finished_ns, &RunReply::cpu_seconds,
                    &RunReply::failure, &RunReply::landed);
 };
 
-/// Which devices have died under a plan, and what the others have got of it.
+/// Devices that died during a plan, and the chunks that the others had received.
 struct RepairRequest {
   std::string strategy;
   std::vector<HostLanded> landed;
@@ -82,12 +82,12 @@ struct RepairRequest {
   static constexpr auto fields =
       weft::fields(&RepairRequest::strategy, &RepairRequest::landed, &RepairRequest::dead);
 };
-/// The plan of what is missing, made from the plan of the loaded case.
+/// Plans the transfer of the missing chunks, based on the plan of the loaded case.
 transfer::ReshardPlan plan_repair_of(const HostTask& task, const RepairRequest& request);
-/// The strategy that runs a planned repair.
+/// Name under which ReshardHost::run() runs a planned repair.
 inline constexpr const char* kRepair = "repair";
 
-/// Bytes since the interfaces were made.
+/// Bytes since the interfaces were created.
 struct InterfaceBytes {
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
@@ -95,44 +95,44 @@ struct InterfaceBytes {
 };
 
 struct ProbeRequest {
-  std::vector<actors::Address> targets;  ///< By interface.
+  std::vector<actors::Address> targets;  ///< One per interface.
   std::int64_t start_ns = 0;
   double seconds = 0;
   static constexpr auto fields =
       weft::fields(&ProbeRequest::targets, &ProbeRequest::start_ns, &ProbeRequest::seconds);
 };
 
-/// One host of the resharding benchmark: a transfer engine and the memory for each device of the
-/// case.
+/// Host of the resharding benchmark: a transfer engine and buffers for each device.
 ///
-/// Owner's thread only. What takes long (filling, comparing, planning) blocks the handler: the
-/// driver waits for it.
+/// Used by its actor's thread only. Filling, comparing and planning block the handler; the driver
+/// waits for them.
 class ReshardHost final {
  public:
   using Arguments = std::tuple<>;
   explicit ReshardHost(actors::Context& context);
   ~ReshardHost();
 
-  /// Forgets the case before and makes engines and buffers for the devices of this host. Returns
+  /// Drops the previous case and makes engines and buffers for the devices of this host. Returns
   /// the engines' addresses.
   std::vector<transfer::PeerAddress> load(HostTask task);
   void connect(const std::vector<transfer::PeerAddress>& engines);
-  /// Plans the loaded case and returns the plan's digest. The plan of each strategy is kept until
-  /// the next load().
+  /// Plans the loaded case and returns the plan's digest. Keeps the plan of each strategy until the
+  /// next load().
   std::string plan(const std::string& strategy);
-  /// Fills sources with the repetition's pattern and wipes destinations.
+  /// Fills sources with the repetition's pattern and overwrites destinations.
   void fill(std::uint32_t repetition);
-  /// Plans what is missing after a death and returns the plan's digest; run it as strategy kRepair.
+  /// Plans the missing chunks after a death and returns the plan's digest. Run it as strategy
+  /// kRepair.
   std::string plan_repair(const RepairRequest& request);
   /// Runs this host's part of a plan.
   actors::task<RunReply> run(RunRequest request);
-  /// What is wrong in the destinations after a repetition; empty: nothing.
+  /// Describes errors in the destinations after a repetition; empty if there are none.
   std::vector<std::string> differences(std::uint32_t repetition);
-  /// Sums over eth0, eth1, ...
+  /// Sums the counters of eth0, eth1, ...
   InterfaceBytes interface_bytes();
-  /// Before probe(): listens on a port of each address, one per interface.
+  /// Listens on a port of each address, one per interface. Required before probe().
   std::vector<actors::Address> listen_for_probe(const std::vector<std::string>& addresses);
-  /// Received bytes per second, by interface. See TcpProbe.
+  /// Measures the received bytes per second of each interface. See TcpProbe.
   actors::task<std::vector<double>> probe(ProbeRequest request);
 
   static constexpr auto endpoints = actors::interface<"bench.reshard_host", 1>(
@@ -145,15 +145,15 @@ class ReshardHost final {
       actors::on<&ReshardHost::probe>("probe"));
 
  private:
-  /// One device of this host: its engine and its memory by tensor, empty where it holds or wants
-  /// nothing.
+  /// Device of this host: its engine and its buffers by tensor. A buffer is empty if the device
+  /// does not hold or receive the tensor.
   struct Device {
     transfer::DeviceId id;
     std::unique_ptr<transfer::TransferEngine> engine;
     std::vector<std::vector<std::byte>> sources, destinations;
   };
 
-  /// A device's memory as its part of a plan uses it, by tensor.
+  /// Views of a device's buffers by tensor of a plan.
   struct Buffers {
     std::vector<std::span<const std::byte>> sources;
     std::vector<std::span<std::byte>> destinations;
@@ -166,7 +166,7 @@ class ReshardHost final {
   const SteadyClock clock_;
   HostTask task_;
   std::vector<Device> devices_;
-  /// By strategy: the parts of devices_, in their order.
+  /// Parts of devices_, in their order, by strategy.
   std::map<std::string, std::vector<transfer::DevicePart>> parts_;
   std::unique_ptr<TcpProbe> probe_;
 };

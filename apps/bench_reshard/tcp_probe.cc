@@ -44,7 +44,7 @@ bool ready(int socket, short events, TimePoint end) {
   return ::poll(&polled, 1, milliseconds_until(end)) == 1;
 }
 
-/// A socket that closes itself.
+/// Socket that closes in its destructor.
 class Socket {
  public:
   explicit Socket(int fd) : fd_(fd) {}
@@ -59,7 +59,7 @@ class Socket {
 void send_until(const actors::Address& from, const actors::Address& to, TimePoint start,
                 TimePoint end) {
   const Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // From the interface's own address, so that the route out is the one that is meant.
+  // Binds to the interface's own address, so that traffic leaves through it.
   const sockaddr_in own = socket_address({from.host, 0}), peer = socket_address(to);
   if (::bind(socket, reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0)
     fail("cannot bind to " + from.host);
@@ -77,7 +77,7 @@ void send_until(const actors::Address& from, const actors::Address& to, TimePoin
   static const std::array<char, kBlock> zeros{};
   while (SteadyClock().now() < end) {
     if (!ready(socket, POLLOUT, end)) break;
-    // A receiver that is done hangs up.
+    // The receiver closes the connection when it is done.
     if (::send(socket, zeros.data(), zeros.size(), MSG_NOSIGNAL) < 0 && errno != EAGAIN) break;
   }
 }

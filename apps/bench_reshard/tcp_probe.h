@@ -8,10 +8,11 @@
 
 namespace weft::apps {
 
-/// What plain TCP connections carry between hosts, all at once and in both directions: the
-/// bandwidth that limits are computed from.
+/// Measures the rate of plain TCP connections between hosts, all at once and in both directions.
+/// Limits are computed from it.
 ///
-/// Per interface one connection out and one in, as iperf3 would do it. One thread at a time.
+/// Uses one outgoing and one incoming connection per interface, as iperf3 does. Used by one thread
+/// at a time.
 class TcpProbe final {
  public:
   /// Listens on a port of each address, one per interface. Throws Error(kUnavailable).
@@ -20,13 +21,13 @@ class TcpProbe final {
   TcpProbe(const TcpProbe&) = delete;
   TcpProbe& operator=(const TcpProbe&) = delete;
 
-  /// By interface.
+  /// Addresses that the probe listens on, by interface.
   const std::vector<actors::Address>& listening() const { return listening_; }
 
-  /// Sends to `targets` (by interface) and receives from whoever sends here, from `start` for
-  /// `time`. Returns received bytes per second by interface, without the first quarter of the time:
-  /// connections start slowly, and idle links have saved up a burst. Blocks. Throws
-  /// Error(kUnavailable) when a connection fails.
+  /// Sends to `targets` (by interface) and receives from one peer per interface, from `start` for
+  /// `time`. Returns received bytes per second by interface. Omits the first quarter of the time:
+  /// connections start slowly, and idle shaped links allow a burst. Blocks. Throws
+  /// Error(kUnavailable) if a connection fails.
   std::vector<double> run(const std::vector<actors::Address>& targets, TimePoint start,
                           Nanoseconds time);
 
