@@ -10,54 +10,52 @@
 
 namespace weft::apps {
 
-/// When replicas sum their gradients: all at the end of the step, or those of a stage when its last
-/// one is there.
+/// Time of the gradient sums among replicas: all at the end of the step, or per stage after its
+/// last gradient.
 enum class Reductions : std::uint8_t { kAtTheEnd, kEarly };
 
-/// One way to run a workload: how transfers go, when they go, and in which order the work is done.
-/// A value.
+/// Configuration of a workload's transfers and schedule, compared with others in the benchmark.
 struct Arm {
-  std::string schedule = "1f1b";  ///< A named one, or "auto".
+  std::string schedule = "1f1b";  ///< Name of a schedule, or "auto".
   transfer::Strategy strategy = transfer::Strategy::kWeft;
   mesh::Lowering lowering = mesh::Lowering::kLanes;
   mesh::Payload payload = mesh::Payload::kTensors;
   Reductions reductions = Reductions::kAtTheEnd;
-  /// Of "auto": the named schedule whose memory it may hold; empty: what the most demanding of
-  /// those beside it needs.
+  /// Schedule whose memory "auto" may use; empty: as much as the largest of the compared schedules.
   std::string memory_of = {};
-  /// Of models whose vocabulary can be shared.
+  /// Placement of the vocabulary, for models that can share it.
   mesh::VocabularyMode vocabulary = mesh::VocabularyMode::kLast;
-  /// The last stage, which has the output layer, has fewer layers.
+  /// True if the last stage, which has the output layer, has fewer layers.
   bool redistributed = false;
 
   bool is_signal() const { return payload == mesh::Payload::kSignals; }
   friend bool operator==(const Arm&, const Arm&) = default;
 };
 
-/// "blocking" (safe mode), "overlapped", or "signals only".
+/// Returns "blocking" (safe mode), "overlapped", or "signals only".
 std::string transfers_of(const Arm& arm);
-/// "zb-h1", "auto in eager-1f1b's memory", "1f1b, vocab-2".
+/// Returns text such as "zb-h1", "auto in eager-1f1b's memory", "1f1b, vocab-2".
 std::string schedule_of(const Arm& arm);
-/// "send_recv, blocking, 1f1b"
+/// Returns text such as "send_recv, blocking, 1f1b".
 std::string to_string(const Arm& arm);
-/// What the resharding paper (arXiv 2211.05322, section 5) calls this bundle: "Send/Recv", "Alpa",
-/// "Broadcast", "Overlap", "AlpaComm", "Signal"; or "".
+/// Returns the name of this combination in the resharding paper (arXiv 2211.05322, section 5):
+/// "Send/Recv", "Alpa", "Broadcast", "Overlap", "AlpaComm", "Signal"; or "".
 std::string paper_name(const Arm& arm);
 
-/// What every speed-up refers to: send_recv, blocking, 1f1b.
+/// Returns the arm that speed-ups refer to: send_recv, blocking, 1f1b.
 Arm baseline_arm();
-/// The paper's bundles, then Weft's: its resharding overlapped under each of the schedules, then
-/// these with signals only.
+/// Returns the paper's combinations, then Weft's resharding, overlapped, under each schedule, then
+/// the schedules with signals only.
 std::vector<Arm> bundled_arms(const std::vector<std::string>& schedules);
-/// {send_recv, local_allgather, broadcast, weft} x {blocking, overlapped} x schedules, then the
-/// schedules with signals only.
+/// Returns {send_recv, local_allgather, broadcast, weft} x {blocking, overlapped} x schedules, then
+/// the schedules with signals only.
 std::vector<Arm> all_arms(const std::vector<std::string>& schedules);
-/// Weft's resharding, overlapped, under each of the schedules; first the baseline, last these with
-/// signals only.
+/// Returns the baseline, then Weft's resharding, overlapped, under each schedule, then the
+/// schedules with signals only.
 std::vector<Arm> schedule_arms(const std::vector<std::string>& schedules);
 
-/// The vocabulary's layers on the first and the last stage, the others redistributed, and shared in
-/// all ways.
+/// Returns arms with the vocabulary's layers on the first and the last stage, with redistributed
+/// layers, and with each way of sharing the vocabulary.
 std::vector<Arm> vocabulary_arms(mesh::Payload payload);
 
 }  // namespace weft::apps

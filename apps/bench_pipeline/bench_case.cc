@@ -16,11 +16,11 @@ using mesh::Lowering;
 using mesh::Payload;
 using transfer::Strategy;
 
-/// What PyTorch's schedules hold, about: `auto` is also measured in no more memory than this one
-/// needs.
+/// Schedule with about the memory of PyTorch's schedules. `auto` is also measured within its
+/// memory.
 constexpr const char* kFrugal = "eager-1f1b";
 
-/// Schedules without their own copy of the signals for each: one reference is enough.
+/// Returns an arm per schedule and a single arm with signals only, as a reference for all.
 std::vector<Arm> with_one_signal(const std::vector<std::string>& schedules, bool baseline) {
   std::vector<Arm> arms;
   if (baseline) arms.push_back(baseline_arm());
@@ -52,7 +52,7 @@ void append_papers(std::vector<PipelineCase>& cases, const BenchOptions& options
 }
 
 void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) {
-  // Peers have it, and `auto` may hold as much as it.
+  // PyTorch has gpipe too, and `auto` may use as much memory as gpipe.
   std::vector<std::string> schedules = options.schedules;
   if (std::find(schedules.begin(), schedules.end(), "gpipe") == schedules.end())
     schedules.insert(schedules.begin(), "gpipe");
@@ -81,7 +81,7 @@ void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) 
   }
 }
 
-/// Real compute over links that hardly count.
+/// Adds real compute over links so fast that transfers hardly matter.
 void append_real_bubble(std::vector<PipelineCase>& cases, const BenchOptions& options) {
   PipelineCase one{"bubble-real",
                    "bubble-real",
@@ -99,7 +99,7 @@ void append_real_bubble(std::vector<PipelineCase>& cases, const BenchOptions& op
   cases.push_back(std::move(one));
 }
 
-/// Chains of equal emulated stages.
+/// Adds chains of equal emulated stages.
 void append_chains(std::vector<PipelineCase>& cases, const BenchOptions& options) {
   const auto chain = [&](const std::string& group, int stages, double ratio,
                          const std::string& text) {
@@ -112,8 +112,8 @@ void append_chains(std::vector<PipelineCase>& cases, const BenchOptions& options
     return one;
   };
   for (const int stages : {2, 4}) {
-    // With more than two stages an interface carries two transfers each way: a ratio of 0.5 fills
-    // it.
+    // An interface carries two transfers each way if there are more than two stages, so a ratio of
+    // 0.5 saturates it.
     for (const double ratio : stages == 2 ? std::vector{0.125, 0.25, 0.375, 0.5, 0.625, 0.75}
                                           : std::vector{0.125, 0.25, 0.375, 0.5}) {
       PipelineCase one = chain(fmt::format("sweep-{}", stages), stages, ratio,
@@ -145,7 +145,7 @@ void append_chains(std::vector<PipelineCase>& cases, const BenchOptions& options
   }
 }
 
-/// Replicas on hosts of their own, whose gradients are large: when to sum them.
+/// Adds replicas on hosts of their own with large gradients, to compare when to sum them.
 void append_reductions(std::vector<PipelineCase>& cases, const BenchOptions& options) {
   for (const double ratio : {0.5, 1.0, 2.0}) {
     PipelineCase one{fmt::format("reduction-{:g}", ratio),
@@ -172,7 +172,8 @@ void append_reductions(std::vector<PipelineCase>& cases, const BenchOptions& opt
   }
 }
 
-/// The output layer of a large vocabulary on the last stage, and shared by all (arXiv 2411.05288).
+/// Adds a large vocabulary, with the output layer on the last stage or shared by all (arXiv
+/// 2411.05288).
 void append_vocabularies(std::vector<PipelineCase>& cases, const BenchOptions& options) {
   const auto add = [&](std::int64_t sequence, std::int64_t thousands, std::vector<Arm> arms,
                        const std::string& name, const std::string& text) {
@@ -207,7 +208,7 @@ void append_vocabularies(std::vector<PipelineCase>& cases, const BenchOptions& o
     one.model_of_arm = true;
     cases.push_back(std::move(one));
   }
-  // Links over which the last stage's output takes a quarter of a stage's forward.
+  // Links over which the output of the last stage takes a quarter of a stage's forward.
   std::vector<Arm> over_links;
   for (const auto& [schedule, mode, payload] :
        {std::tuple("1f1b", mesh::VocabularyMode::kInterlaced, Payload::kTensors),
@@ -221,7 +222,7 @@ void append_vocabularies(std::vector<PipelineCase>& cases, const BenchOptions& o
   add(2048, 64, over_links, "vocab-links-64k",
       "the same over links that X takes a quarter of F for");
   cases.back().model.transfer_ratio = 0.25;
-  // Slow enough for tensors that outweigh the bursts which shaped links let pass at once.
+  // Slow, so that tensors outweigh the bursts that shaped links allow.
   cases.back().model.time_scale = 0.25;
   cases.back().model.byte_scale = 16;
   for (const std::int64_t thousands : {32, 64, 128, 256}) {

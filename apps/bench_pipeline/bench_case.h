@@ -11,46 +11,46 @@
 
 namespace weft::apps {
 
-/// What `weft bench pipeline` was asked for.
+/// Command-line options of `weft bench pipeline`.
 struct BenchOptions {
-  /// Names or groups; empty: all but what is only run when asked for.
+  /// Names or groups; empty: all that do not run on request only.
   std::vector<std::string> cases;
   std::vector<std::string> schedules = {"1f1b", "eager-1f1b", "zb-h1", "auto"};
-  std::vector<double> ratios = {0.25, 0.5, 1.0};  ///< Of real compute: transfer over F+B.
-  /// The whole grid for the paper's models instead of bundles.
+  std::vector<double> ratios = {0.25, 0.5, 1.0};  ///< Transfer time over F+B, for real compute.
+  /// True: every combination of arms for the paper's models, instead of selected ones.
   bool all_arms = false;
-  int microbatches = 0;   ///< 0: the model's.
-  int steps = 3;          ///< Measured, after one to warm up.
-  bool quick = false;     ///< Fewer microbatches and steps.
-  bool simulate = false;  ///< Programs are compiled and played in time; nothing is started.
-  /// On this machine as it is, even where test hosts are to be had.
+  int microbatches = 0;   ///< 0: the model's number.
+  int steps = 3;          ///< Measured steps, after one warm-up step.
+  bool quick = false;     ///< True for fewer microbatches and steps.
+  bool simulate = false;  ///< True to compile and simulate programs without starting processes.
+  /// True to use loopback even if test hosts are available.
   bool loopback = false;
-  /// A command that measures another system on real compute; empty: none.
+  /// Command that measures another system on real compute; empty: none.
   std::string peer;
-  std::string json;  ///< A file, "-" for stdout, or empty.
+  std::string json;  ///< Path, "-" for stdout, or empty.
   std::filesystem::path out = "runs/bench-pipeline";
 };
 
-/// A workload with its links and arms.
+/// Workload with its links and arms.
 struct PipelineCase {
   std::string name;
-  std::string group;  ///< Cases that belong together: one picture, and one word for --cases.
-  std::string text;   ///< What it shows.
+  std::string group;  ///< Name of related cases, for --cases and plots.
+  std::string text;   ///< Description for users.
   PipelineModelRequest model;
-  /// Links are shaped so that moving a boundary's tensors takes this part of F+B of the slowest
-  /// stage.
+  /// Transfer time of a boundary's tensors over F+B of the slowest stage, to which links are
+  /// shaped.
   std::optional<double> transfer_ratio = {};
   std::vector<Arm> arms;
   bool with_peer = false;
-  bool when_asked = false;  ///< Not among "all".
-  /// Each arm has a model, and processes, of its own: schedule and vocabulary decide what lies
-  /// where.
+  bool when_asked = false;  ///< True if the case runs on request only.
+  /// True if each arm has its own model and processes, since schedule and vocabulary decide the
+  /// placement.
   bool model_of_arm = false;
 };
 
-/// The cases asked for. Throws Error(kInvalidArgument) naming what there is.
+/// Returns the requested cases. Throws Error(kInvalidArgument) that lists the groups.
 std::vector<PipelineCase> pipeline_cases(const BenchOptions& options);
-/// Every case that there is, with these options.
+/// Returns every case.
 std::vector<PipelineCase> all_pipeline_cases(const BenchOptions& options);
 
 }  // namespace weft::apps

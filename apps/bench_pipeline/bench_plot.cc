@@ -12,7 +12,7 @@ namespace {
 constexpr double kLeft = 64, kRight = 20, kTop = 34, kPlotHeight = 280;
 constexpr double kBar = 13, kGroupGap = 34, kLegendLine = 17, kLegendColumn = 230;
 
-/// Names that occur, in the order of their first appearance.
+/// Returns the distinct names, in the order of their first appearance.
 std::vector<std::string> legend_of(const std::vector<WorkloadResult>& results,
                                    std::string (*name)(const Arm&)) {
   std::vector<std::string> names;
@@ -31,7 +31,7 @@ double legend_height(std::size_t names) {
   return kLegendLine * rows;
 }
 
-/// Two columns of coloured squares with names.
+/// Draws two columns of coloured squares with names.
 void draw_legend(Svg& svg, double top, const std::vector<std::string>& names) {
   const std::size_t rows = (names.size() + 1) / 2;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -41,7 +41,7 @@ void draw_legend(Svg& svg, double top, const std::vector<std::string>& names) {
   }
 }
 
-/// Those with a transfer ratio and signals to compare with, ascending.
+/// Returns the results with a transfer ratio and a signals-only arm, ascending by ratio.
 std::vector<WorkloadResult> by_transfer_ratio(const std::vector<WorkloadResult>& all) {
   std::vector<WorkloadResult> results;
   for (const WorkloadResult& result : all) {

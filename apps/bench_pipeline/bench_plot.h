@@ -8,12 +8,12 @@
 
 namespace weft::apps {
 
-/// A group of bars per workload, one bar per arm: speed against the baseline, with a line where the
-/// reference is (see WorkloadResult).
+/// Draws a group of bars per workload, one bar per arm: speed against the baseline, with a line at
+/// the reference (see WorkloadResult).
 Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& title);
 
-/// For workloads that differ in their transfer ratio only: time of a step over that of the fastest
-/// one with signals only, against the ratio; a line per schedule as simulated, points as measured.
+/// Draws step time over that of the fastest signals-only arm against the transfer ratio. Workloads
+/// differ in the ratio only. Lines are simulated, points measured, one colour per schedule.
 Svg draw_sweep(const std::vector<WorkloadResult>& results, const std::string& title);
 
 }  // namespace weft::apps

@@ -84,7 +84,7 @@ std::string dispatch_times(const WorkloadResult& result) {
   return text;
 }
 
-/// The best arm against the baseline and the reference.
+/// Compares the best arm with the baseline and the reference.
 std::string against_baseline(const WorkloadResult& result, const ArmResult& best) {
   const ArmResult* baseline = result.baseline();
   if (baseline == nullptr || baseline == &best) return "";

@@ -11,9 +11,9 @@ namespace weft::apps {
 namespace {
 
 constexpr std::size_t kFeatureMapRank = 4;  // batch, height, width, channels
-constexpr std::size_t kTimeRank = 2;        // batch, features: the same for all positions
+constexpr std::size_t kTimeRank = 2;        // batch, features: no positions
 
-/// The block that uses a value last, by value; -1 for those that nothing uses.
+/// Returns the last block that uses each value; -1 for unused values.
 std::vector<int> last_uses(const Graph& graph) {
   std::vector<int> last(graph.values().size(), -1);
   for (const Node& node : graph.nodes()) {

@@ -7,19 +7,18 @@
 
 namespace weft::apps {
 
-/// A part of a forward graph that ends with a feature map which a later block uses, or with the
-/// output.
+/// Part of a forward graph that ends with the output or with a feature map that a later block uses.
 struct ForwardPiece {
   int block = 0;
   std::vector<int> inputs;    ///< Pieces whose feature maps it reads.
-  std::int64_t elements = 0;  ///< Of the feature map it makes.
-  double flops = 0;           ///< Of its convolutions, matrix products and attention.
+  std::int64_t elements = 0;  ///< Elements of its feature map.
+  double flops = 0;           ///< FLOPs of its convolutions, matrix products and attention.
 };
 
-/// Cuts a forward graph at its feature maps (values of rank 4) that cross from a block to a later
-/// one, in the order in which they are computed, so that a skip connection leaves when it would.
-/// Counted is what the reference counts whose numbers the paper's models have: neither norms and
-/// activations, nor the time embedding (0.04 % of the FLOPs), which crosses too.
+/// Cuts a forward graph, in the order of computation, at the feature maps (values of rank 4) that a
+/// later block uses, so that skip connections start where they would. Counts FLOPs as the reference
+/// of the paper's models does: without norms, activations and the time embedding (0.04 % of the
+/// FLOPs), although the latter crosses blocks too.
 std::vector<ForwardPiece> forward_pieces(const Graph& graph, ValueId output);
 
 }  // namespace weft::apps

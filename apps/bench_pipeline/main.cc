@@ -1,6 +1,6 @@
-// weft bench pipeline: training steps under schedules, resharding strategies and ways of overlap,
-// on hosts with real (shaped) links, beside what is left when all transfers are hidden, and the
-// bound that no runtime can beat.
+// weft bench pipeline: measures training steps under schedules, resharding strategies and ways of
+// overlap on hosts with shaped links. Compares them with a step whose transfers are all hidden and
+// with a lower bound for any runtime.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,7 +30,7 @@
 namespace weft::apps {
 namespace {
 
-/// What is asked for must exist before anything starts.
+/// Rejects unknown schedules and invalid ratios before anything starts.
 void check(const BenchOptions& options) {
   const std::vector<std::string> fitting = mesh::one_stage_schedule_names();
   for (const std::string& schedule : options.schedules) {
@@ -48,10 +48,10 @@ void check(const BenchOptions& options) {
                   "--ratios {}: a transfer takes some time; write 0.25,0.5,1", ratio);
 }
 
-/// Leaves those that can be simulated; each must be that was asked for by name.
+/// Drops cases that cannot be simulated. Throws if such a case was requested by name.
 void keep_simulated(std::vector<PipelineCase>& cases, const BenchOptions& options) {
   std::erase_if(cases, [&](const PipelineCase& one) {
-    // What actions take beyond their computing, no simulator knows.
+    // The simulator does not know the overhead of actions.
     const bool dispatch = one.model.pass_seconds == 0;
     if (make_pipeline_model(one.model).emulated && !dispatch) return false;
     if (options.cases.empty()) return true;
@@ -62,7 +62,7 @@ void keep_simulated(std::vector<PipelineCase>& cases, const BenchOptions& option
   });
 }
 
-/// The pictures of what has been measured; gives their names.
+/// Writes the plots of the results; returns their file names.
 std::vector<std::string> draw(const std::vector<WorkloadResult>& results,
                               const std::vector<PipelineCase>& cases,
                               const std::filesystem::path& out) {
@@ -98,7 +98,7 @@ std::vector<std::string> draw(const std::vector<WorkloadResult>& results,
   return files;
 }
 
-/// The processes on which the cases run.
+/// Returns the options of a cluster that is large enough for all cases.
 TestCluster::Options cluster_for(const std::vector<PipelineCase>& cases,
                                  const BenchOptions& options, std::FILE* terminal) {
   TestCluster::Options cluster;
@@ -117,13 +117,13 @@ TestCluster::Options cluster_for(const std::vector<PipelineCase>& cases,
 }
 
 int run_bench(const BenchOptions& options, const std::stop_token& stop) {
-  // With --json - standard output is the result, and waits for its reader.
+  // The result of --json - goes to stdout, where writes must block until it is read.
   const UnblockedOutput output(options.json == "-" ? UnblockedOutput::Streams::kErrorOnly
                                                    : UnblockedOutput::Streams::kBoth);
   check(options);
   std::vector<PipelineCase> cases = pipeline_cases(options);
   if (options.simulate) keep_simulated(cases, options);
-  // With --json - the document alone stands on stdout.
+  // The JSON document alone goes to stdout with --json -.
   std::FILE* terminal = options.json == "-" ? stderr : stdout;
   std::vector<WorkloadResult> results;
   {
@@ -140,7 +140,7 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
       results.push_back(bench.run(one));
       say(terminal, "{}", to_table(results.back()));
       std::fflush(terminal);
-      // Whatever comes later, what has been measured is kept.
+      // Saves the results so far, in case a later case fails.
       write_text(options.out / "results.json", to_json(results));
     }
   }

@@ -10,7 +10,7 @@
 namespace weft::apps {
 namespace {
 
-/// The numbers of one row of a stream, by place.
+/// Pseudo-random numbers of one row of a stream.
 class RowNumbers {
  public:
   RowNumbers(std::uint64_t key, std::uint64_t row) : key_(key), row_(row) {}
@@ -29,7 +29,7 @@ class RowNumbers {
   std::array<std::uint32_t, 4> words_{};
 };
 
-/// Writes an element for every place of a row's region, in row-major order.
+/// Calls `write` for every place of a row's region, in row-major order.
 template <typename Write>
 void for_each_place(const PipelineInput& input, const Region& region, const Write& write) {
   const std::vector<std::int64_t> strides = row_major_strides(input.shape);

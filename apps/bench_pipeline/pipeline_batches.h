@@ -13,14 +13,15 @@
 
 namespace weft::apps {
 
-/// An input of a benchmark's model, and what it is filled with.
+/// Input of a benchmark's model and its content.
 struct PipelineInput {
   std::string name;
-  std::string stream;               ///< Inputs of one stream are filled from the same numbers.
-  std::vector<std::int64_t> shape;  ///< Of a microbatch; dimension 0 counts rows.
-  /// Element i of a row is number i + shift of the row's stream: targets are the next tokens.
+  std::string stream;               ///< Name of the random stream. Inputs of one stream have the
+                                    ///< same numbers.
+  std::vector<std::int64_t> shape;  ///< Shape per microbatch; dimension 0 counts rows.
+  /// Offset in the row's stream: element i is number i + shift. Targets use 1, for the next tokens.
   std::int64_t shift = 0;
-  std::int64_t limit = 0;  ///< i32 in [0, limit); 0: f32 in [0, 1).
+  std::int64_t limit = 0;  ///< Above 0: i32 in [0, limit). 0: f32 in [0, 1).
 
   static constexpr auto fields =
       weft::fields(&PipelineInput::name, &PipelineInput::stream, &PipelineInput::shape,
@@ -28,7 +29,7 @@ struct PipelineInput {
   friend bool operator==(const PipelineInput&, const PipelineInput&) = default;
 };
 
-/// What a device process needs to fill the inputs of a benchmark's model: sent by the driver.
+/// Description of a model's inputs, which the driver sends to device processes.
 struct PipelineBatchesConfig {
   std::vector<PipelineInput> inputs;
   std::uint64_t seed = 1;
@@ -38,14 +39,14 @@ struct PipelineBatchesConfig {
   friend bool operator==(const PipelineBatchesConfig&, const PipelineBatchesConfig&) = default;
 };
 
-/// Fills all inputs of a graph: integers below `limit` (a vocabulary, a number of classes), floats
-/// in [0, 1). If there are integer inputs "tokens" and "targets" of one shape, the targets are the
-/// next tokens.
+/// Describes the content of all inputs of a graph: integers in [0, limit) (`limit` is a vocabulary
+/// or a number of classes), floats in [0, 1). If there are integer inputs "tokens" and "targets" of
+/// one shape, the targets are the next tokens.
 PipelineBatchesConfig pipeline_batches(const Graph& graph, std::int64_t limit,
                                        std::uint64_t seed = 1);
 
-/// Pseudo-random batches without a data set: every number is a function of (seed, stream, split,
-/// step, row, place in the row). Owner's thread only.
+/// Pseudo-random batches without a data set. Every number is a function of (seed, stream, split,
+/// step, row, place in the row). Used by the owner's thread only.
 class PipelineBatches final : public mesh::BatchSource {
  public:
   explicit PipelineBatches(PipelineBatchesConfig config) : config_(std::move(config)) {}

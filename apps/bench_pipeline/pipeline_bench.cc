@@ -15,12 +15,13 @@
 namespace weft::apps {
 namespace {
 
-/// Where compute is measured before links are shaped.
+/// Link rate while compute is measured.
 constexpr std::uint64_t kFastLink = 10'000'000'000;
-/// How long a peer may take for a case.
+/// Time limit of a peer for a case.
 constexpr int kPeerSeconds = 3600;
 
-/// Bytes of a microbatch that cross a stage boundary one way; the dearest boundary.
+/// Returns the bytes per microbatch that cross a stage boundary one way, for the boundary with
+/// most.
 double boundary_bytes(const PipelineModel& model) {
   const mesh::TrainingPlan plan = mesh::make_training_plan(
       model.layout, model.graphs, mesh::plan_places(model.layout, hosts_of(model)));
@@ -43,7 +44,7 @@ std::vector<std::string> schedules_of(const PipelineCase& bench) {
   return names;
 }
 
-/// Where stages, or a vocabulary, lie is the model's, and differs between arms.
+/// Returns the model request of an arm, which decides the placement of stages and vocabulary.
 PipelineModelRequest model_for(const PipelineCase& bench, const Arm& arm) {
   PipelineModelRequest request = bench.model;
   request.schedule = arm.schedule;
@@ -85,7 +86,7 @@ std::vector<PeerResult> PipelineBench::run_peer(const PipelineCase& bench,
       fmt::format("timeout --kill-after=10s {} {} --link {}kbit --json '{}' > '{}' 2>&1",
                   kPeerSeconds, options_.peer, link_bits / 1000, file.string(), log.string());
   if (options_.progress) options_.progress(command);
-  // The peer makes hosts of its own with the same links; ours are idle meanwhile.
+  // The peer makes its own hosts with the same links; ours are idle meanwhile.
   // NOLINTNEXTLINE(cert-env33-c,concurrency-mt-unsafe): the user's own command
   if (std::system(command.c_str()) != 0)
     throw_error(ErrorCode::kUnavailable, "the peer failed, or took more than {} s: {}; see {}",

@@ -12,8 +12,8 @@
 
 namespace weft::apps {
 
-/// Runs the benchmark's cases on a cluster, whose hosts must be enough for each; without one it
-/// simulates them. One thread at a time.
+/// Runner of the benchmark's cases on a cluster with enough hosts. Simulates them if there is no
+/// cluster. Used by one thread at a time.
 class PipelineBench final {
  public:
   struct Options {
@@ -21,25 +21,25 @@ class PipelineBench final {
     std::string peer;  ///< See BenchOptions.
     std::filesystem::path out;
     std::stop_token stop;
-    std::function<void(const std::string&)> progress;  ///< A line for a person who waits.
+    std::function<void(const std::string&)> progress;  ///< Called with a line of progress.
   };
   PipelineBench(TestCluster* cluster, Options options)
       : cluster_(cluster), options_(std::move(options)) {}
 
-  /// One case under all its arms: shapes the links, starts device processes, runs the arms one
-  /// after the other. Throws what went wrong; Error(kCancelled) after a stop.
+  /// Runs one case: shapes the links, starts device processes, then runs all arms one after the
+  /// other. Throws Error(kCancelled) after a stop, and the errors of a run.
   WorkloadResult run(const PipelineCase& bench);
 
  private:
   void shape_links(int hosts, std::uint64_t bits);
-  /// Links at which a boundary's tensors take their part of F+B of the slowest stage, both
-  /// measured.
+  /// Returns the link rate at which transferring a boundary's tensors takes the case's share of F+B
+  /// of the slowest stage. F+B is measured.
   std::uint64_t link_for(const PipelineCase& bench, const PipelineModel& model);
   std::vector<PeerResult> run_peer(const PipelineCase& bench, std::uint64_t link_bits);
 
   TestCluster* cluster_;
   const Options options_;
-  std::map<std::string, double> stage_seconds_;  ///< By model, as measured.
+  std::map<std::string, double> stage_seconds_;  ///< Measured F+B by model.
 };
 
 }  // namespace weft::apps

@@ -35,7 +35,7 @@ constexpr NamedModel kModels[] = {
     {"u-transformer-real", real_u_transformer},
 };
 
-/// P of "chain-P".
+/// Returns P of "chain-P".
 std::optional<int> chain_length(std::string_view name) {
   constexpr std::string_view kPrefix = "chain-";
   if (!name.starts_with(kPrefix)) return std::nullopt;

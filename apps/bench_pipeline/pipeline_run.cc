@@ -20,9 +20,9 @@ namespace weft::apps {
 namespace {
 
 constexpr std::string_view kAuto = "auto";
-/// Tells F, I and W apart.
+/// Schedule that runs F, I and W as separate actions.
 constexpr std::string_view kSplit = "zb-h1";
-/// A schedule that was found must be so much faster than a named one.
+/// Largest ratio of a found schedule's time to a named one's at which the found one is preferred.
 constexpr double kWorthwhile = 0.99;
 
 mesh::LayoutConfig with_links(mesh::LayoutConfig layout, const PipelineModel& model,
@@ -36,7 +36,7 @@ mesh::GroupOptions group_options(const PipelineModel& model) {
   mesh::GroupOptions options;
   options.device.kind = model.emulated ? DeviceKind::kEmulated : DeviceKind::kCpu;
   options.device.flops_per_second = model.device_flops;
-  // The links are shaped; arms must not differ by what was seen of them under the arms before.
+  // The links are shaped. Measurements under earlier arms must not influence later ones.
   options.follow_network = false;
   return options;
 }
@@ -46,7 +46,7 @@ PipelineModel prepared(PipelineModel model, std::uint64_t link_bits) {
   return model;
 }
 
-/// Scaled, all of it.
+/// Returns the peak memory of a device, all of it in scaled bytes.
 std::uint64_t peak_bytes(const mesh::TrainingPlan& plan, const PipelineModel& model) {
   double peak = 0;
   for (const mesh::Program& program : plan.train.programs) {
@@ -59,7 +59,7 @@ std::uint64_t peak_bytes(const mesh::TrainingPlan& plan, const PipelineModel& mo
   return static_cast<std::uint64_t>(peak);
 }
 
-/// Computing per mesh, of the one that computes most.
+/// Returns the compute seconds of the busiest mesh.
 double busiest(const mesh::StepResult& step, const std::vector<int>& mesh_of_stage) {
   std::map<int, double> by_mesh;
   for (const mesh::ActionTime& time : step.action_times)
@@ -187,8 +187,8 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
           std::max(request.memory_of_actor[actor], one.actors[actor].peak);
   }
   mesh::SearchResult found = search_schedule(request);
-  // A well-known order, unless there is something to gain: what the simulator does not know may
-  // cost as much.
+  // Prefers a named schedule unless the search gains enough; costs unknown to the simulator may
+  // exceed a small gain.
   for (const mesh::SearchCandidate& candidate : found.named) {
     if (!candidate.fits || found.simulation.makespan < kWorthwhile * candidate.makespan) continue;
     result.note = fmt::format("auto: {}", candidate.name);

@@ -16,64 +16,65 @@
 
 namespace weft::apps {
 
-/// The device processes of one workload, and the arms that it is run under, one after the other.
-/// One thread at a time; borrows the cluster.
+/// Device processes of one workload, which runs arms one after the other. Used by one thread at a
+/// time. Borrows the cluster.
 class PipelineRun final {
  public:
   struct Options {
-    int steps = 3;  ///< Measured, after one to warm up.
-    /// Those that are compared: `auto` gets no more memory than they need.
+    int steps = 3;  ///< Measured steps, after one warm-up step.
+    /// Compared schedules. `auto` gets no more memory than they need.
     std::vector<std::string> schedules;
-    std::uint64_t link_bits = 0;  ///< What the hosts' links are shaped to; 0: they are not.
+    std::uint64_t link_bits = 0;  ///< Rate of the hosts' shaped links; 0: not shaped.
     std::stop_token stop;
-    std::function<void(const std::string&)> progress;  ///< A line for a person who waits.
+    std::function<void(const std::string&)> progress;  ///< Called with a line of progress.
   };
-  /// Starts the processes; without a cluster, for emulated models, arms are simulated only. The
-  /// links must have been shaped.
+  /// Starts the processes; shape the links before. Without a cluster, arms are simulated only;
+  /// needs an emulated model.
   PipelineRun(TestCluster* cluster, const PipelineModel& model, Options options);
 
-  /// One arm: predicts the step from the costs, installs its programs, runs a step to warm up and
-  /// the measured ones. Throws what went wrong, or Error(kCancelled) after a stop.
+  /// Runs one arm: predicts the step time, installs the programs, runs a warm-up step and the
+  /// measured steps. Throws Error(kCancelled) after a stop, and the errors of a step.
   ArmResult run(const Arm& arm);
 
-  /// What a single microbatch has to wait for its transfers, by the simulator.
+  /// Returns the seconds that a single microbatch waits for transfers, by the simulator.
   double unavoidable_seconds();
 
-  /// F+B of the slowest stage per microbatch, as measured with signals only.
+  /// Returns F+B of the slowest stage per microbatch, measured with signals only.
   double slowest_stage_seconds();
 
  private:
-  /// A named schedule over this workload's stages.
+  /// Returns a named schedule for this workload's stages.
   mesh::Schedule named(const std::string& name, int microbatches) const;
-  /// `auto`, with the memory that the most demanding of the named schedules needs.
+  /// Searches the schedule of `auto` within the memory of the compared schedules.
   mesh::Schedule search(const Arm& arm, ArmResult& result);
   mesh::LayoutConfig layout_of(const Arm& arm) const;
-  /// The schedule under which actions of real devices are measured for an arm: its own, as devices
-  /// that share a processor take longer the more of them compute at a time; of `auto` one that
-  /// splits the backward.
+  /// Returns the schedule under which a real device's actions are measured for an arm. It is the
+  /// arm's own, since devices that share a processor slow each other down. For `auto` it is one
+  /// that splits the backward.
   static std::string measured_under(const Arm& arm);
-  /// What stages and edges cost under the programs of a plan, measured under a schedule.
+  /// Returns the costs of a plan's stages and edges; for real devices, as measured under
+  /// `schedule`.
   mesh::ScheduleCosts costs_of(const mesh::TrainingPlan& plan, const std::string& schedule);
   void install(const Arm& arm, const mesh::Schedule& schedule);
   void use(const mesh::LayoutConfig& layout);
-  /// Of what is installed.
+  /// Returns the installed plan.
   const mesh::TrainingPlan& plan() const { return group_ ? group_->plan() : planned_; }
   void measure(ArmResult& result);
   std::vector<mesh::StepResult> take_steps(int count);
-  /// What the actions of real devices took in a step under a schedule, with signals only. Once for
-  /// each; may install another plan meanwhile.
+  /// Returns the action times of real devices in a step under a schedule, with signals only.
+  /// Measures once per schedule; installs another plan meanwhile.
   const std::vector<mesh::ActionTime>& measured(const std::string& schedule);
 
   const PipelineModel model_;
   const Options options_;
-  std::map<std::string, std::vector<mesh::ActionTime>> measured_;  ///< By schedule.
-  std::optional<mesh::VocabularyTimes> vocabulary_times_;          ///< Once costs are known.
+  std::map<std::string, std::vector<mesh::ActionTime>> measured_;  ///< Action times by schedule.
+  std::optional<mesh::VocabularyTimes> vocabulary_times_;          ///< Set once costs are known.
   std::optional<mesh::MeshGroup> group_;
-  mesh::TrainingPlan planned_;  ///< Without a group.
+  mesh::TrainingPlan planned_;  ///< Used without a group.
   std::uint64_t step_ = 0;
 };
 
-/// Bytes per second that a link of so many bits per second carries for us.
+/// Returns the payload bytes per second of a link.
 inline double goodput(std::uint64_t link_bits) {
   return static_cast<double>(link_bits) / 8 * kLinkGoodput;
 }

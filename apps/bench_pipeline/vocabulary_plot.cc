@@ -22,7 +22,7 @@ std::vector<std::string> arms_of(const std::vector<WorkloadResult>& results) {
   return names;
 }
 
-/// A value of an arm; 0: there is none.
+/// Value of an arm; 0: none.
 using ValueOf = std::function<double(const WorkloadResult&, const ArmResult&)>;
 
 struct Panel {

@@ -8,8 +8,8 @@
 
 namespace weft::apps {
 
-/// For workloads that differ in their vocabulary only: throughput and, beside it, the peak memory
-/// of the fullest device against the vocabulary; a line per arm, throughput as simulated, points as
+/// Draws throughput and the peak memory of the fullest device against the vocabulary. Workloads
+/// differ in their vocabulary only. One line per arm; throughput lines are simulated, points
 /// measured.
 Svg draw_vocabularies(const std::vector<WorkloadResult>& results, const std::string& title);
 

@@ -11,7 +11,7 @@
 namespace weft::apps {
 namespace {
 
-/// Any rate will do: what is measured replaces the times, not their proportions.
+/// Arbitrary rate: measured times replace the computed ones, except for their proportions.
 constexpr double kAnyRate = 1e9;
 
 }  // namespace
@@ -39,7 +39,7 @@ double emulated_busiest(const mesh::TrainingPlan& plan, double device_flops) {
 }
 
 double measured_step(const mesh::TrainingPlan& plan, std::span<const mesh::ActionTime> measured) {
-  // Programs have the collectives within a mesh in them.
+  // Left out since programs contain the collectives within a mesh.
   const auto stages = measured_stages(plan, measured, mesh::Collectives::kLeftOut);
   return simulate_step(plan, program_seconds(plan, mesh::cost_model_seconds(kAnyRate), stages))
       .step;

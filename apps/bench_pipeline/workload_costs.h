@@ -8,18 +8,19 @@
 
 namespace weft::apps {
 
-/// What stages and edges of a plan cost on emulated devices, by what their ops state: for the
-/// search. `device_flops`: FLOP/s for ops that state no seconds; 0: they take no time.
+/// Returns the costs of a plan's stages and edges on emulated devices, by the seconds that its ops
+/// state; for the search. `device_flops` is the FLOP/s for ops without seconds; 0: they take no
+/// time.
 mesh::ScheduleCosts emulated_costs(const mesh::TrainingPlan& plan, double device_flops = 0);
 
-/// The same on real devices: what was measured per stage and kind of action, spread over a stage's
-/// ops by their FLOPs. F, I and W must all be there.
+/// Returns the costs on real devices: measured times per stage and kind of action, spread over a
+/// stage's ops by FLOPs. Needs times of F, I and W.
 mesh::ScheduleCosts measured_costs(const mesh::TrainingPlan& plan,
                                    std::span<const mesh::ActionTime> measured);
 
-/// Seconds of a step by playing the plan's programs, every device for itself, with the same times.
+/// Returns the seconds of a step by playing the plan's programs on all devices.
 double emulated_step(const mesh::TrainingPlan& plan, double device_flops = 0);
-/// For which the device computes that computes most in a step.
+/// Returns the compute seconds of the busiest device in a step.
 double emulated_busiest(const mesh::TrainingPlan& plan, double device_flops = 0);
 double measured_step(const mesh::TrainingPlan& plan, std::span<const mesh::ActionTime> measured);
 

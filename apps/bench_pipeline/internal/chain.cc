@@ -1,5 +1,5 @@
-// Equal stages of given times and transfers: for sweeps, bubbles, and what the runtime itself
-// costs.
+// Chains of equal stages with given times and transfers, for sweeps, bubbles and the overhead of
+// the runtime.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,8 +29,8 @@ PipelineModel chain_model(const PipelineModelRequest& request, int meshes) {
   const double transfer_seconds = request.transfer_ratio * 3 * request.pass_seconds;
   const double bytes = transfer_seconds * request.link_rate_bits / 8 * kLinkGoodput;
   const std::int64_t features = std::max<std::int64_t>(1, std::llround(bytes / sizeof(float)));
-  // What a device sends while it sums b bytes with r - 1 others: b (r - 1) / r to add them up, as
-  // much to tell the others.
+  // Bytes that a device sends to all-reduce one byte among r devices: (r - 1) / r for the
+  // reduce-scatter and as much for the all-gather.
   const double sent = 2.0 * (request.replicas - 1) / request.replicas;
   const double sum_bytes = request.reduction_ratio * 3 * request.pass_seconds *
                            request.link_rate_bits / 8 * kLinkGoodput / std::max(sent, 1.0);

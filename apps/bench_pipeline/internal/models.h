@@ -8,7 +8,7 @@
 
 namespace weft::apps {
 
-/// Meshes of a model: all alike, with the axes "data" and "tensor".
+/// Number and shape of a model's meshes, which are all alike.
 struct ModelMeshes {
   int count = 2;
   int data = 1;
@@ -16,43 +16,44 @@ struct ModelMeshes {
   int devices() const { return data * tensor; }
 };
 
-/// Stages that the request's schedule puts on every mesh; 1 where it names none.
+/// Returns the number of stages per mesh under the request's schedule; 1 if it names none.
 int chunks_of(const PipelineModelRequest& request);
 
-/// Mesh i on host i, rows split over "data"; stages of so many layers each, where the request's
-/// schedule places them.
+/// Places mesh i on host i and splits rows over "data". Stages have the given numbers of layers,
+/// and the request's schedule places them.
 mesh::LayoutConfig layout_of(const PipelineModelRequest& request, const ModelMeshes& meshes,
                              const std::vector<int>& layers, int microbatches);
 
-/// `layers` alike for all stages. Throws Error(kInvalidArgument) if they cannot be.
+/// Divides `layers` equally among the stages. Throws Error(kInvalidArgument) if that is impossible.
 std::vector<int> equal_stages(const PipelineModelRequest& request, int meshes, int layers);
 
-/// What the paper's models are scaled by.
+/// Scale of the paper's models.
 struct PaperScale {
   double device_flops;  ///< FLOP/s of a device.
   double time_scale;
   double byte_scale;
   double link_rate_bits() const;
 };
-/// The request's, or else `usual`. Throws Error(kInvalidArgument) if one is negative.
+/// Returns the request's scale, with `usual` for unset values. Throws Error(kInvalidArgument) if
+/// one is negative.
 PaperScale scale_of(const PipelineModelRequest& request, const PaperScale& usual);
-/// f32 elements that stand for so many bytes: rounded, at least 1.
+/// Returns the number of f32 elements for so many unscaled bytes: rounded, at least 1.
 std::int64_t scaled_features(double bytes, const PaperScale& scale);
 
-/// The conditional U-Net by the names "u-transformer-2b", "u-transformer-1b", with "-batch" behind
-/// it or not.
+/// Makes the conditional U-Net "u-transformer-2b" or "u-transformer-1b", optionally with suffix
+/// "-batch".
 PipelineModel paper_u_transformer(const PipelineModelRequest& request);
-/// "gpt-2.6b", "gpt-2.6b-4", "gpt-1.3b".
+/// Makes "gpt-2.6b", "gpt-2.6b-4", "gpt-1.3b".
 PipelineModel paper_gpt(const PipelineModelRequest& request);
-/// "gpt-4b".
+/// Makes "gpt-4b".
 PipelineModel vocabulary_gpt(const PipelineModelRequest& request);
-/// "chain-P".
+/// Makes "chain-P".
 PipelineModel chain_model(const PipelineModelRequest& request, int meshes);
-/// "gpt-real-vocab".
+/// Makes "gpt-real-vocab".
 PipelineModel real_vocabulary_gpt(const PipelineModelRequest& request);
-/// "gpt-real".
+/// Makes "gpt-real".
 PipelineModel real_gpt(const PipelineModelRequest& request);
-/// "u-transformer-real".
+/// Makes "u-transformer-real".
 PipelineModel real_u_transformer(const PipelineModelRequest& request);
 
 }  // namespace weft::apps

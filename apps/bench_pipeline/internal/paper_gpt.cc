@@ -1,6 +1,5 @@
-// The paper's GPTs, emulated, with the layouts and batches of its suite (reference/resharding.md
-// 3.5). FLOPs by its formula, which counts the repeated forward: 96 B S H^2 L (1 + S / 6H) + 6 B S
-// H V.
+// Emulated GPTs of the resharding paper (arXiv 2211.05322), with its layouts and batches. FLOPs by
+// its formula, which counts the repeated forward: 96 B S H^2 L (1 + S / 6H) + 6 B S H V.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,11 +19,11 @@ struct GptSuite {
   PaperScale usual;
 };
 
-/// Of fp16 on a V100, what it loses within a mesh included: 8 of them make 400 TFLOP/s, in the
-/// middle of the paper's axis.
+/// FLOP/s of a V100 in fp16, net of losses within a mesh. 8 devices make 400 TFLOP/s, the middle of
+/// the paper's axis.
 constexpr double kDeviceFlops = 50e12;
-/// Shaping lets 80 kB through at once, so a microbatch's tensors must be some MB; links of 600
-/// Mbit/s are what two processor cores carry.
+/// Shaped links allow bursts of 80 kB, so a microbatch's tensors must have some MB. Two processor
+/// cores can serve links of 600 Mbit/s.
 constexpr GptSuite kGptSuites[] = {
     {"gpt-2.6b", 2560, 32, {2, 2, 2}, 16, 64, {kDeviceFlops, 3.84, 64}},
     {"gpt-2.6b-4", 2560, 32, {4, 2, 1}, 8, 128, {kDeviceFlops, 3.84, 64}},
@@ -40,7 +39,7 @@ PipelineModel paper_gpt(const PipelineModelRequest& request) {
   const PaperScale scale = scale_of(request, suite.usual);
   const int microbatches = request.microbatches > 0 ? request.microbatches : suite.microbatches;
   const double rows = suite.rows, width = suite.width;
-  // forward
+  // forward only
   const double layer_flops = 24 * rows * kSequence * width * width * (1 + kSequence / (6 * width));
   const double head_flops = 2 * rows * kSequence * width * kVocabulary;
 

@@ -1,5 +1,5 @@
-// The paper's U-Transformers, emulated: the conditional U-Net's own layers, feature maps and FLOPs
-// (apps/models), with the stages and batches of its suite (reference/resharding.md 3.5, 6).
+// Emulated U-Transformers of the resharding paper (arXiv 2211.05322), with its stages and batches.
+// Layers, feature maps and FLOPs are those of the conditional U-Net (apps/models).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 struct UTransformerSuite {
   const char* name;
   std::int64_t channels;
-  int devices;  ///< Of each of the two meshes.
+  int devices;  ///< Devices of each of the two meshes.
   int first_layers, second_layers;
 };
 
@@ -26,9 +26,9 @@ constexpr std::string_view kBatchSuffix = "-batch";
 
 constexpr std::int64_t kRows = 64;  ///< Samples per microbatch.
 constexpr int kMicrobatches = 32;
-/// Of fp32 on a V100 (peak 15.7), what it loses within a mesh included: with the second stage's
-/// share of the work, 8 of them make at most 57 TFLOP/s, just below the top of the paper's
-/// axis, 60. Shaping lets 80 kB through at once, so a microbatch's tensors must be some MB.
+/// Scale of fp32 on a V100 (peak 15.7 TFLOP/s), net of losses within a mesh. With the second
+/// stage's share of the work, 8 devices make at most 57 TFLOP/s, just below 60, the top of the
+/// paper's axis. Shaped links allow bursts of 80 kB, so a microbatch's tensors must have some MB.
 constexpr PaperScale kUsual{9e12, 6.4, 128};
 
 }  // namespace
@@ -42,8 +42,8 @@ PipelineModel paper_u_transformer(const PipelineModelRequest& request) {
   const int microbatches = request.microbatches > 0 ? request.microbatches : kMicrobatches;
   const ConditionalUnetGraph real = conditional_unet_graph({.channels = suite.channels}, 1.0);
 
-  // Forward 1, backward 2 in equal parts for inputs and weights; the forward is repeated for the
-  // backward, layer by layer.
+  // The backward costs twice the forward, in equal parts for inputs and weights. The forward is
+  // repeated for the backward, layer by layer.
   const double mesh_flops = scale.device_flops * suite.devices;
   std::vector<EmulatedPiece> pieces;
   double sample_flops = 0, crossing_bytes = 0;

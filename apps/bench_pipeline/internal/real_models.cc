@@ -1,4 +1,4 @@
-// Models that CPU devices compute, with deterministic pseudo-random batches.
+// Models computed on CPU devices, with deterministic pseudo-random batches.
 #include <fmt/format.h>
 
 #include "apps/bench_pipeline/internal/models.h"
@@ -14,7 +14,7 @@ namespace {
 constexpr ModelMeshes kTwoDevices{2, 1, 1};
 constexpr std::int64_t kManyTokens = 16 * 1024;
 
-/// All but description and layout.
+/// Fills in all fields but description and layout.
 void complete(PipelineModel& model, const Graph& graph, ValueId loss, std::int64_t rows,
               std::int64_t limit) {
   model.emulated = false;
@@ -33,7 +33,7 @@ double millions(const Graph& graph) { return graph.num_parameter_elements() * 1e
 }  // namespace
 
 PipelineModel real_gpt(const PipelineModelRequest& request) {
-  // The peer in tests/bench/peers has the same model: output layer of its own, learned positions,
+  // The peer in tests/bench/peers has the same model: separate output layer, learned positions,
   // tanh GELU.
   const GptShape shape{
       .layers = 8, .width = 384, .heads = 6, .sequence = 256, .batch = 4, .vocabulary = 1024};
@@ -92,7 +92,7 @@ PipelineModel real_u_transformer(const PipelineModelRequest& request) {
   const int microbatches = request.microbatches > 0 ? request.microbatches : 8;
   PipelineModel model;
   model.name = request.name;
-  // Three levels down and the bottom; three levels up.
+  // First mesh: levels down and the bottom. Second mesh: levels up.
   const std::vector<int> layers{static_cast<int>(shape.levels) + 1, static_cast<int>(shape.levels)};
   model.layout = layout_of(request, kTwoDevices, layers, microbatches);
   const double pixels = microbatches * shape.batch * shape.height * shape.width;

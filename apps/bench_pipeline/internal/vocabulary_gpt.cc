@@ -1,7 +1,7 @@
-// The GPT of about 4 B parameters of Yeung et al., "Balancing Pipeline Parallelism with Vocabulary
-// Parallelism" (arXiv 2411.05288, section 6; reference/schedules.md 2.4): 32 layers of width 3072,
-// eight stages. Layers are emulated blocks; the embedding and the output layer are those of a GPT,
-// so that they can be shared, and take the time of their FLOPs.
+// GPT of about 4 B parameters of Yeung et al., "Balancing Pipeline Parallelism with Vocabulary
+// Parallelism" (arXiv 2411.05288, section 6): 32 layers of width 3072, eight stages. Layers are
+// emulated blocks. The embedding and the output layer are a GPT's, so that they can be shared, and
+// take the time of their FLOPs.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -17,14 +17,14 @@ namespace {
 
 constexpr int kGptLayers = 32, kStagesOfPaper = 8, kOfPaper = 128;
 constexpr double kGptWidth = 3072;
-/// About what the paper's artifact reaches of an A100's 312 TFLOP/s (52 to 59 %).
+/// Scale at about the speed of the paper's artifact: 52 to 59 % of an A100's 312 TFLOP/s.
 constexpr PaperScale kLikeArtifact{170e12, 1, 32};
-/// Bytes of an element in the paper's runs, and what a layer keeps of a token in such bytes: 34
-/// times its width (Korthikanti et al., 2022, with attention that keeps no scores).
+/// Bytes of an element in the paper's runs, and bytes that a layer keeps per token over its width
+/// (Korthikanti et al., 2022, with attention that keeps no scores).
 constexpr double kElement = 2, kKeptPerToken = 34;
 
-/// Layers of each stage: all alike, or so many fewer on the last as its output layer weighs, as the
-/// paper's baseline "redis" has it.
+/// Returns the number of layers of each stage: all equal, or fewer on the last by the weight of its
+/// output layer, as in the paper's baseline "redis".
 std::vector<int> layers_of(const PipelineModelRequest& request) {
   if (!request.redistributed) return equal_stages(request, request.stages, kGptLayers);
   const std::int64_t thousands = request.vocabulary / 1024;
@@ -43,7 +43,7 @@ PipelineModel vocabulary_gpt(const PipelineModelRequest& asked) {
   if (request.stages == 0) request.stages = kStagesOfPaper;
   const PaperScale scale = scale_of(request, kLikeArtifact);
   const int microbatches = request.microbatches > 0 ? request.microbatches : kOfPaper;
-  // f32 stands for f16, so a token in two is enough for as many bytes.
+  // Elements are f32 instead of f16, so half the tokens have as many bytes.
   const double tokens = static_cast<double>(request.sequence);
   const std::int64_t rows =
       std::max<std::int64_t>(1, std::llround(tokens * kElement / sizeof(float) / scale.byte_scale));
@@ -94,7 +94,7 @@ PipelineModel vocabulary_gpt(const PipelineModelRequest& asked) {
   model.rows_per_step = microbatches;
   const double head_flops = 2 * tokens * kGptWidth * static_cast<double>(request.vocabulary);
   model.flops_per_step = 3 * (kGptLayers * flops + head_flops) * microbatches;
-  // A row stands for several tokens, and takes their time.
+  // A row stands for several tokens and takes their time.
   model.device_flops = scale.device_flops / scale.time_scale * static_cast<double>(rows) / tokens;
   model.scaled_weights = false;
   model.time_scale = scale.time_scale;
