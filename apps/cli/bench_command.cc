@@ -1,4 +1,4 @@
-// weft bench NAME: hands over to the benchmark's own program, which stands beside this one.
+// weft bench NAME: executes the benchmark's own program, which is in the same folder.
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

@@ -20,7 +20,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
 void check_words(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
   std::string path;
-  // Who prints it begins with the program's name.
+  // The caller prefixes the message with the program's name.
   const auto has_no = [&path] { return path.empty() ? "there is no" : path + " has no"; };
   for (const std::string& word : words) {
     const std::vector<std::string> commands = command_names(*command);

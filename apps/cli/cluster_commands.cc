@@ -31,7 +31,8 @@ std::string state_of(const actors::HostStatus& host) {
   return host.suspect ? "suspect" : "alive";
 }
 
-/// Who uses a device: "front[data=0] pid 4121, cpu (avx2, 1 thread)"; empty where its host is gone.
+/// Returns the process that uses a device: "front[data=0] pid 4121, cpu (avx2, 1 thread)". Empty if
+/// the host has left.
 std::string user_of(const ClusterStatus& status, const actors::HostDevice& place) {
   for (const auto& host : status.hosts)
     if (host.offer.name == place.host) return host.device_users.at(place.device);
@@ -86,7 +87,7 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
   return json;
 }
 
-/// A host's line but for its name and its agent's pid.
+/// Returns a host's line without its name and its agent's pid.
 auto looks_of(const actors::HostStatus& host) {
   const auto free = std::count(host.device_users.begin(), host.device_users.end(), "");
   std::string state;
@@ -97,7 +98,7 @@ auto looks_of(const actors::HostStatus& host) {
                     state);
 }
 
-/// A line per host; of more than kManyHosts those in a row that look alike share one.
+/// Returns a line per host. If there are more than kManyHosts, equal lines in a row are merged.
 std::string hosts_text(const ClusterStatus& status) {
   if (status.hosts.empty())
     return fmt::format("none has joined; add one: weft join {} --name worker0 --devices 2\n",
@@ -131,7 +132,7 @@ std::string hosts_text(const ClusterStatus& status) {
   return text;
 }
 
-/// The meshes of a run with their devices.
+/// Lists the meshes of a run with their devices.
 std::string meshes_text(const ClusterStatus& status, const std::string& owner) {
   std::string text;
   for (const auto& mesh : status.meshes) {
@@ -202,7 +203,7 @@ int run_stop(const ConnectOptions& options) {
         .call<&actors::Head::stop>(std::string("weft stop"), options.now)
         .get();
   } catch (const Error& error) {
-    // The head may be gone before its answer is here.
+    // The head may exit before its answer arrives.
     if (error.code() != ErrorCode::kPeerDied && error.code() != ErrorCode::kCancelled) throw;
   }
   say(stdout, "the cluster at {} has stopped\n", options.head);

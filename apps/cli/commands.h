@@ -36,34 +36,34 @@ struct FileOptions {
   std::string certificate;
   bool insecure = false;
   std::string out;
-  std::string programs;  ///< plan: of which device, or of all
+  std::string programs;  ///< plan: the device to print, or all
   bool json = false;
-  bool detach = false;   ///< run: leave it to the cluster
-  bool goes_on = false;  ///< run: in the folder of the run before it, not beside it
-  // Of a detached run, from the agent that starts it.
-  std::string folder;  ///< from which the paths of the file count
+  bool detach = false;   ///< run: detach the run
+  bool goes_on = false;  ///< run: continue in the folder of the earlier run
+  // The agent that starts a detached run sets the fields below.
+  std::string folder;  ///< base of relative paths in the file
   std::string started_by;
   Secret token;
   actors::Protection protection;
 };
 struct SelectOptions {
-  FileOptions file;           ///< But for `file`: see `input`.
-  std::string input;          ///< A run file (YAML), or what to choose from.
-  std::string budget;         ///< As selection.budget; empty: as the file says, or 10%.
-  std::string resume;         ///< A run's folder, to go on in.
-  std::uint32_t workers = 2;  ///< Where the input is no run file.
+  FileOptions file;           ///< Options of the run file, except for `file`: see `input`.
+  std::string input;          ///< Run file (YAML), or the data to choose from.
+  std::string budget;         ///< Value of selection.budget; empty: the run file's, or 10%.
+  std::string resume;         ///< Folder of a run to resume.
+  std::uint32_t workers = 2;  ///< Number of processes, if the input is not a run file.
 };
 enum class StrategyAction : std::uint8_t { kShow, kCheck, kCompare };
 struct StrategyOptions {
   StrategyAction action = StrategyAction::kShow;
-  FileOptions file;  ///< check: or a FILE.strategy
-  std::string run;   ///< check: the run file of a FILE.strategy
+  FileOptions file;  ///< check: may be a FILE.strategy
+  std::string run;   ///< check: run file of a FILE.strategy
   std::string mesh;
   std::string layouts = "1d,2d,2.5d,3d,fsdp";  ///< compare
   std::string svg;
 };
 struct ReshardPlanOptions {
-  bool asked = false;  ///< --reshard was given
+  bool asked = false;  ///< true if --reshard was given
   ReshardRequest request;
   std::string strategy = "weft";
   std::string svg;
@@ -74,13 +74,13 @@ struct ScheduleOptions {
   ScheduleAction action = ScheduleAction::kShow;
   ScheduleQuery request;
   bool json = false;
-  bool csv = false;  ///< show: as a file that can be read again
+  bool csv = false;  ///< show: print a file that can be read again
   std::string svg;
 };
 struct ConnectOptions : ClusterAccess {
-  std::string state;  ///< token rotate: of a head that does not run
+  std::string state;  ///< token rotate: state folder of a head that is not running
   bool json = false;
-  bool now = false;  ///< stop: runs are not asked to save
+  bool now = false;  ///< stop: skip the final checkpoints of runs
 };
 
 struct EventsOptions {
@@ -97,7 +97,7 @@ struct LogsOptions {
 };
 struct WhyOptions {
   ConnectOptions cluster;
-  std::string wanted;   ///< a run or an actor; empty: all
+  std::string wanted;   ///< run or actor; empty: all
   double within = 0.4;  ///< seconds
 };
 struct CancelOptions {
@@ -107,40 +107,40 @@ struct CancelOptions {
 };
 
 struct KeysOptions {
-  std::string app = "gpt";  ///< A name, a path, or a run file.
-  std::string under;        ///< Only this key and those below it; empty: all.
+  std::string app = "gpt";  ///< App name, path, or run file.
+  std::string under;        ///< Key to show with the keys below it; empty: all.
   bool json = false;
   bool schema = false;
 };
 
-// Each returns the exit status: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
-// They throw weft::Error.
+// Commands. They return the exit status: 0 done, 1 failed, 2 wrong usage or configuration, 130
+// interrupted. They throw weft::Error.
 int run_head(const HeadOptions& options);
 int run_join(const JoinOptions& options);
 int run_run(const FileOptions& options);
 int run_select(const SelectOptions& options);
-/// The role "run": a run that somebody has left to the cluster, as the child of an agent.
+/// Serves the role "run": runs a detached run, as the child of an agent.
 int serve_run(const std::vector<std::string>& arguments);
 int run_check(const FileOptions& options);
-/// Becomes the app's executable.
+/// Replaces this process by the app's executable.
 int run_keys(const KeysOptions& options);
 int run_plan(const FileOptions& options);
 int run_strategy(const StrategyOptions& options);
 int run_plan_reshard(const ReshardPlanOptions& options);
-/// Also 1: `check` found something wrong.
+/// Returns 1 also if `check` found an error.
 int run_schedule(const ScheduleOptions& options);
 int run_status(const ConnectOptions& options);
 int run_stop(const ConnectOptions& options);
 int run_token_rotate(const ConnectOptions& options);
 int run_runs(const ConnectOptions& options);
 int run_events(const EventsOptions& options);
-/// Also 1: a log could not be read.
+/// Returns 1 also if a log could not be read.
 int run_logs(const LogsOptions& options);
 int run_why(const WhyOptions& options);
 int run_cancel(const CancelOptions& options);
-/// 1: there is none that can be used; says why.
+/// Returns 1, after printing the reason, if no GPU can be used.
 int run_gpus(bool json);
-/// "reshard --quick": becomes build/bin/weft-bench-reshard.
+/// Replaces this process by a benchmark: "reshard --quick" by build/bin/weft-bench-reshard.
 int run_benchmark(const std::vector<std::string>& arguments);
 
 }  // namespace weft::apps

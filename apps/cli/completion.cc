@@ -12,9 +12,9 @@
 namespace weft::apps {
 namespace {
 
-/// A command with the words that may follow it.
+/// Command with the words that may follow it.
 struct Command {
-  std::string path;  ///< "schedule show"; of the program itself "".
+  std::string path;  ///< Names of the command and its parents: "schedule show"; "" for the program.
   std::vector<std::string> words;
   bool takes_files = false;
   const CLI::App* app = nullptr;
@@ -40,8 +40,8 @@ void collect(const CLI::App& app, const std::string& path, std::vector<Command>&
     collect(*each, path.empty() ? each->get_name() : path + " " + each->get_name(), commands);
 }
 
-/// The function that bash and zsh share: it finds the command in the words before, and leaves the
-/// words that may follow in $offers, and "yes" in $files if a file may.
+/// Returns the shell function for bash and zsh. It finds the command in the words typed before and
+/// sets $offers to the words that may follow, and $files to "yes" if a file may follow.
 std::string words_function(const std::vector<Command>& commands) {
   std::string known, cases;
   for (const Command& command : commands) {
@@ -87,7 +87,7 @@ std::string zsh_text(const std::vector<Command>& commands) {
          "compdef _weft weft\n";
 }
 
-/// With a quote as \'.
+/// Quotes a text for fish; a quote becomes \'.
 std::string quoted_for_fish(const std::string& text) {
   std::string result = "'";
   for (const char c : text) {

@@ -5,9 +5,9 @@
 
 namespace weft::apps {
 
-/// Leaves a run, whose file the app has checked, to the agent of its first host, waits until its
-/// driver is in the cluster, and says how to see it. `resolved`: see ConfigDocument::resolved().
-/// Returns the exit status: 1 where the run has ended before that.
+/// Submits a checked run to the agent of its first host, waits until its driver has joined the
+/// cluster, and prints how to follow it. `resolved` is the text of ConfigDocument::resolved().
+/// Returns the exit status: 1 if the run ended before its driver joined.
 int detach_run(const FileOptions& options, const actors::RunHeader& header,
                const std::string& resolved);
 

@@ -14,8 +14,8 @@ namespace weft::apps {
 int end_parsing(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream out, err;
   const int status = app.exit(error, out, err);
-  // What goes on of an option's explanation stands under its first line, that of an error where its
-  // line began.
+  // Wrapped lines of an option's text are aligned with its first line, those of an error with the
+  // line's start.
   const int hang = static_cast<int>(app.get_formatter()->get_column_width()) - 2;
   say(stdout, "{}", fitted_to(STDOUT_FILENO, out.str(), hang));
   say(stderr, "{}", fitted_to(STDERR_FILENO, err.str()));

@@ -8,12 +8,12 @@ class App;
 
 namespace weft::apps {
 
-/// An example of a command of `weft`, "schedule show": the end of its --help, and of the message
-/// about a missing argument. The program itself is "". Throws std::out_of_range for a command that
-/// has none.
+/// Returns an example of a command of `weft`, such as "schedule show", for its --help and the
+/// message about a missing argument. "" is the program itself. Throws std::out_of_range for an
+/// unknown command.
 std::string example_of(const std::string& command);
 
-/// Puts the examples at the end of --help, of the command `path` and all below it.
+/// Appends the examples to --help of the command `path` and of all commands below it.
 void add_examples(CLI::App& app, const std::string& path);
 
 }  // namespace weft::apps

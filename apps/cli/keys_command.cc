@@ -1,4 +1,4 @@
-// weft keys [APP]: the app's own executable answers, as it has the readers.
+// weft keys [APP]: executes the app's own executable, which has the readers of the keys.
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "gpt", "./my_app", or the app of a run file.
+/// Returns the executable of "gpt", of "./my_app", or of a run file's app.
 fs::path executable_of(const std::string& app) {
   if (app.ends_with(".yaml") || app.ends_with(".yml")) {
     const ConfigDocument document = ConfigDocument::load(app);

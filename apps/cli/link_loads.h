@@ -8,15 +8,15 @@
 
 namespace weft::apps {
 
-/// What a plan asks of one host's links.
+/// Load of one host's links under a plan.
 struct LinkLoad {
   std::uint64_t bytes_out = 0;
   std::uint64_t bytes_in = 0;
-  double seconds_out = 0;  ///< At the link's full speed.
+  double seconds_out = 0;  ///< Duration at the link's full speed.
   double seconds_in = 0;
 };
 
-/// Indexed by HostId.
+/// Returns the load of each host, indexed by HostId.
 std::vector<LinkLoad> link_loads(const transfer::ReshardPlan& plan,
                                  const transfer::Network& network);
 

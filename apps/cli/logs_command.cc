@@ -25,22 +25,22 @@ constexpr auto kFollowEvery = std::chrono::milliseconds(250);
 constexpr std::size_t kLogsAtOnce = 64;
 constexpr std::uint32_t kPieceBytes = 128 * 1024;
 
-/// Follows the logs of one run and prints them.
+/// Printer of the logs of one run, which it may follow.
 class LogPrinter final {
  public:
   LogPrinter(const LogsOptions& options, Observer& observer)
       : options_(options), observer_(observer) {}
 
-  /// Returns the exit status: 1 where a log could not be read.
+  /// Returns the exit status: 1 if a log could not be read.
   int print() {
     const auto runs = observer_.head().call<&Head::runs>().get();
     const std::uint64_t number = find_run(runs, options_.run).number;
     actors::RunRecord run = observer_.head().call<&Head::run>(number).get();
     while (true) {
-      // One that has only begun may have no process yet.
+      // A starting run may have no process yet.
       const bool waits = options_.follow && options_.device.empty() && run.devices.empty();
       if (!waits || run.ended()) add(find_logs(run, options_.device));
-      // Before its state is known, something may be written yet.
+      // Checks before reading: output may arrive until the run has ended.
       const bool ended = run.ended();
       while (read_all()) {
       }
@@ -83,7 +83,7 @@ class LogPrinter final {
     }
   }
 
-  /// One piece of each; whether there is more.
+  /// Reads one piece of each log. Returns true if there is more.
   bool read_all() {
     bool more = false;
     for (std::size_t first = 0; first < logs_.size(); first += kLogsAtOnce) {

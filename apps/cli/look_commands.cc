@@ -57,7 +57,7 @@ int run_runs(const ConnectOptions& options) {
 int run_events(const EventsOptions& options) {
   Observer observer(options.cluster, "weft events");
   EventsRequest request{std::nullopt, options.last};
-  // What is asked for may be more than one answer holds.
+  // The requested number may exceed one answer.
   if (request.limit > kEventsAtOnce) {
     const auto count = observer.head().call<&Head::events>(EventsRequest{{}, 0}).get().last;
     request.after = count - std::min<std::uint64_t>(options.last, count);

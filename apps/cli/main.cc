@@ -1,4 +1,4 @@
-// weft: the command line. Each command reads its options here and hands over to the library.
+// weft: the command line. Each command parses its options here and calls the library.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,7 +30,7 @@
 namespace weft::apps {
 namespace {
 
-/// The options of `weft plan --reshard`.
+/// Adds the options of `weft plan --reshard`.
 void add_reshard(CLI::App* command, ReshardPlanOptions& options) {
   const char* group = "One resharding";
   auto* flag = command
@@ -47,7 +47,7 @@ void add_reshard(CLI::App* command, ReshardPlanOptions& options) {
   add("--svg", options.svg, "Draw who sends what to whom", "FILE");
 }
 
-/// `weft schedule` with a subcommand per action, all with the same options.
+/// Adds `weft schedule` with a subcommand per action, all with the same options.
 CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
   auto* command = app.add_subcommand(
       "schedule", "Print, check, simulate, compare and draw pipeline schedules; starts nothing");
@@ -122,7 +122,7 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
 constexpr const char* kInsecureText =
     "No TLS beyond loopback: whoever reaches the network can read and change what goes over it";
 
-/// How a head of another user or machine is reached.
+/// Adds options for access to a head of another user or machine.
 void add_access(CLI::App* command, std::string& token_file, std::string& certificate,
                 bool& insecure) {
   command
@@ -179,7 +179,7 @@ CLI::App* add_join(CLI::App& app, JoinOptions& options) {
   return command;
 }
 
-/// The run file and what changes it.
+/// Adds the run file and --set.
 CLI::Option* add_file(CLI::App* command, FileOptions& options) {
   auto* file = command->add_option("file", options.file, "The run file (YAML)")
                    ->required()
@@ -273,7 +273,7 @@ CLI::App* add_plan(CLI::App& app, FileOptions& options, ReshardPlanOptions& resh
   return command;
 }
 
-/// `weft strategy` with a subcommand per action.
+/// Adds `weft strategy` with a subcommand per action.
 CLI::App* add_strategy(CLI::App& app, StrategyOptions& options) {
   auto* command = app.add_subcommand(
       "strategy", "Print and check how tensors are split over meshes; starts nothing");
@@ -377,14 +377,14 @@ CLI::App* add_cancel(CLI::App& app, CancelOptions& options) {
   return command;
 }
 
-/// Everything that can be typed, and what was.
+/// Parser of the command line and the parsed options.
 class CommandLine final {
  public:
   CommandLine() {
     app_.set_version_flag("--version", fmt::format("weft {}", kVersion));
     app_.require_subcommand(1);
     app_.get_formatter()->column_width(34);
-    // In the order in which --help lists them.
+    // Order of --help.
     head_command_ = add_head(app_, head_);
     join_command_ = add_join(app_, join_);
     run_command_ = add_run(app_, file_);
@@ -425,7 +425,7 @@ class CommandLine final {
     gpus_command_->add_flag("--json", gpus_json_, "Print JSON");
     bench_command_ = app_.add_subcommand("bench", "Measure: weft bench reshard --help");
     bench_command_->prefix_command();
-    bench_command_->set_help_flag();  // it is the benchmark's own
+    bench_command_->set_help_flag();  // the benchmark has its own
     completion_command_ =
         app_.add_subcommand("completion", "Print what completes commands and options in a shell");
     completion_command_->add_option("shell", shell_, "bash, zsh or fish")
@@ -441,7 +441,7 @@ class CommandLine final {
       words.emplace_back("--help");
     }
     check_words(app_, words);
-    std::reverse(words.begin(), words.end());  // as CLI11 wants them
+    std::reverse(words.begin(), words.end());  // CLI11 expects reverse order
     try {
       app_.parse(words);
     } catch (const CLI::RequiredError& error) {
@@ -453,7 +453,7 @@ class CommandLine final {
   }
 
  private:
-  /// CLI11 says what it did not expect, but not what was meant, nor an example.
+  /// Throws an error with an example, which CLI11's message lacks.
   [[noreturn]] void explain_missing(const CLI::RequiredError& error) const {
     const CLI::App* command = &app_;
     std::string path;
@@ -480,7 +480,7 @@ class CommandLine final {
     return status_after_output(app_.get_name(), show());
   }
 
-  /// The commands of which what they print is all that they do.
+  /// Runs a command that only prints.
   int show() {
     if (*completion_command_) {
       say(stdout, "{}", completion_for(shell_, app_));
@@ -503,7 +503,7 @@ class CommandLine final {
     }
     if (*plan_command_->get_option("--programs") && file_.programs.empty())
       file_.programs = actors::AppRun::kAllPrograms;
-    // --programs cluster.yaml
+    // `--programs cluster.yaml` parses the file as the device.
     if (file_.file.empty())
       file_.file = std::exchange(file_.programs, actors::AppRun::kAllPrograms);
     return run_plan(file_);

@@ -20,9 +20,9 @@ using transfer::HostId;
 
 constexpr double kTop = 92, kBottom = 24, kMargin = 24, kTitleWidth = 640;
 constexpr double kHostWidth = 232, kHostGap = 34;
-constexpr double kBetween = 330;  // columns
-constexpr double kBeside = 150;   // a column, where arrows join its own hosts
-// under the devices of a host, for what they pass on to each other
+constexpr double kBetween = 330;  // gap between the columns
+constexpr double kBeside = 150;   // width beside a column for arrows between its own hosts
+// height below the devices of a host for transfers among them
 constexpr double kInside = 16;
 constexpr double kDevice = 22, kDeviceGap = 5, kLinkHeight = 9;
 constexpr std::size_t kMostFlows = 12, kMostLabels = 24;
@@ -30,14 +30,14 @@ constexpr const char* kColours[] = {"#2f6fde", "#e8590c", "#2b8a3e", "#ae3ec9",
                                     "#e03131", "#0c8599", "#b08900", "#5f3dc4",
                                     "#d6336c", "#66801f", "#495057", "#1098ad"};
 
-/// Bytes from one host to another: of one flow, or of all.
+/// Bytes from one host to another, of one flow or of all.
 struct Arrow {
   HostId from, to;
   std::size_t colour = 0;
   std::uint64_t bytes = 0;
 };
 
-/// Bytes of a flow from one device to another of the same host.
+/// Bytes of a flow between two devices of a host.
 struct Handover {
   DeviceId from, to;
   std::size_t colour = 0;
@@ -54,7 +54,7 @@ struct Box {
 struct Arrows {
   std::vector<Arrow> between_hosts;
   std::vector<Handover> inside_hosts;
-  bool per_flow = true;  ///< Colours tell flows apart; else sending hosts.
+  bool per_flow = true;  ///< True if colours tell flows apart; else they tell sending hosts apart.
 };
 
 Arrows arrows_of(const transfer::ReshardPlan& plan) {
@@ -87,10 +87,10 @@ Arrows arrows_of(const transfer::ReshardPlan& plan) {
 
 using Point = std::pair<double, double>;
 
-/// An arrow's line and its label.
+/// Line of an arrow and its label.
 struct Curve {
   std::vector<Point> points;
-  double direction = 1;  ///< In which it arrives: 1 to the right.
+  double direction = 1;  ///< Direction of its end: 1 is to the right.
   double width = 1;
   std::string label;
 };
@@ -105,9 +105,9 @@ struct Rectangle {
   }
 };
 
-/// Which column each host stands in, and which columns have arrows beside them.
+/// Columns of the hosts, and whether arrows are drawn beside a column.
 struct Columns {
-  std::vector<bool> is_left;  ///< By host: it wants nothing.
+  std::vector<bool> is_left;  ///< True, by host, if the host has no destination device.
   bool any_left = false;
   bool beside_left = false, beside_right = false;
 
@@ -158,7 +158,7 @@ class Drawing {
 
  private:
   std::vector<Box> place_hosts() {
-    // No room is left where nothing is drawn.
+    // Reserves no space for parts that are not drawn.
     const Columns columns = columns_of(plan_, arrows_);
     width_ = std::max(columns.width(), kTitleWidth);
     std::vector<int> devices(plan_.topology.num_hosts());
@@ -263,7 +263,7 @@ class Drawing {
     return 1.2 + 3.5 * bytes / most;
   }
 
-  /// What devices of a host pass on to each other: bows under their squares.
+  /// Draws transfers among the devices of a host as arcs below their squares.
   void draw_handovers() {
     for (const Handover& each : drawn_.inside_hosts) {
       const auto [x1, y1] = device_places_.at(each.from);
@@ -289,10 +289,9 @@ class Drawing {
     }
   }
 
-  /// Heights at which the ends of arrows stand on one side of a host: those that come from above
-  /// stand above.
+  /// Returns the heights of arrow ends on one side of a host. Arrows from higher hosts end higher.
   std::map<std::size_t, double> ends_on(std::size_t host, bool outer, bool starts) const {
-    // where its other end is, arrow, whether it starts here
+    // y of the other end's host, arrow, true if it starts here
     std::vector<std::tuple<double, std::size_t, bool>> ends;
     for (std::size_t i = 0; i < arrows_.size(); ++i) {
       const std::size_t from = arrows_[i].from.value(), to = arrows_[i].to.value();
@@ -321,7 +320,7 @@ class Drawing {
       const double x1 = from.edge_x(same_column), x2 = to.edge_x(same_column);
       const double y1 = ends_on(arrow.from.value(), same_column, true).at(i),
                    y2 = ends_on(arrow.to.value(), same_column, false).at(i);
-      // Out of the side, and into the other: a cubic curve, drawn as short lines.
+      // Draws a cubic curve from side to side as short lines.
       const double towards =
           same_column ? (from.left ? -1 : 1) * std::min(1.2 * kBeside, 30 + 0.3 * std::abs(y2 - y1))
                       : (from.left ? 150 : -150);
@@ -351,8 +350,8 @@ class Drawing {
         fmt::format("stroke='{}' stroke-width='{:.1f}'", colour, std::min(curve.width, 3.0)));
   }
 
-  /// Every label stands on its own arrow, where it covers the least of the others and no other
-  /// label.
+  /// Draws each label on its own arrow, at the place where it covers the fewest arrows, boxes and
+  /// labels.
   void draw_labels(const std::vector<Curve>& curves) {
     std::vector<Rectangle> taken;
     for (std::size_t i = 0; i < curves.size(); ++i) {
@@ -369,7 +368,7 @@ class Drawing {
         for (std::size_t other = 0; other < curves.size(); ++other) {
           if (other == i) continue;
           for (std::size_t k = 0; k + 1 < curves[other].points.size(); ++k) {
-            // Points are some ten units apart: look between them too.
+            // Checks midpoints too, since points are some ten units apart.
             const auto& [ax, ay] = curves[other].points[k];
             const auto& [bx, by] = curves[other].points[k + 1];
             for (const double t : {0.0, 0.5})
@@ -393,7 +392,7 @@ class Drawing {
   const transfer::ReshardPlan& plan_;
   const std::vector<LinkLoad> loads_;
   const Arrows drawn_;
-  const std::vector<Arrow>& arrows_;  ///< Of drawn_.
+  const std::vector<Arrow>& arrows_;  ///< Element of drawn_.
   double width_ = 0, height_ = 0;
   std::map<DeviceId, Point> device_places_;
   std::vector<Box> boxes_;

@@ -6,9 +6,9 @@
 
 namespace weft::apps {
 
-/// Who sends what to whom: hosts that only hold on the left, hosts that want on the right, an arrow
-/// per flow and pair of hosts (per pair of hosts where there are many flows), as wide as its bytes;
-/// under each host how busy its links are in the predicted time.
+/// Draws a plan. Hosts that only hold data are on the left, hosts with destinations on the right.
+/// There is an arrow per flow and pair of hosts (per pair of hosts if there are many flows), as
+/// wide as its bytes. Each host shows the load of its links during the predicted time.
 Svg draw_plan(const transfer::ReshardPlan& plan, const transfer::Network& network);
 
 }  // namespace weft::apps

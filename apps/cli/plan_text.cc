@@ -22,7 +22,7 @@ using transfer::HostId;
 
 constexpr std::size_t kMostLines = 24;
 
-/// Up to kMostLines of `lines`, and how many more there are.
+/// Lists up to kMostLines of `lines`, and the number of the others.
 std::string some_of(const std::vector<std::string>& lines) {
   std::string text;
   for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i)
@@ -45,8 +45,8 @@ std::string devices_text(const std::vector<DeviceId>& devices) {
   return text.empty() ? "none" : text;
 }
 
-/// "0 => 8 (9 10 11) => 12 (13 14 15)": => crosses hosts, what is in brackets hears it inside the
-/// host.
+/// Formats a flow's tree: "0 => 8 (9 10 11) => 12 (13 14 15)". => crosses hosts; devices in
+/// brackets receive the flow inside the host.
 std::string tree_text(const Flow& flow, const transfer::Topology& topology, DeviceId at) {
   std::string near, far;
   for (const FlowEdge& edge : flow.edges) {

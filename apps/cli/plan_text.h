@@ -8,8 +8,9 @@
 
 namespace weft::apps {
 
-/// The plan on a screen: who holds and wants which slice, the tree of every flow, what each host's
-/// links carry, the limit and the predicted time. Long lists are cut; to_json has everything.
+/// Describes a plan for the screen: holders and receivers of each slice, the tree of each flow, the
+/// load of each host's links, the limit and the predicted time. Long lists are cut; to_json has all
+/// entries.
 std::string describe_plan(const ReshardProblem& problem, const transfer::ReshardPlan& plan,
                           double plan_seconds);
 

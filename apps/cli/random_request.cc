@@ -12,16 +12,16 @@
 namespace weft::apps {
 namespace {
 
-/// Draws the parts of a request, in the order in which they are asked for.
+/// Random generator of the parts of a request. The results depend on the order of calls.
 class RequestDraw {
  public:
   explicit RequestDraw(std::mt19937_64& random) : random_(random) {}
 
   std::size_t below(std::size_t n) { return random_() % n; }
 
-  /// The extents of a tensor of f32 with `bytes` to four times that.
+  /// Draws the extents of an f32 tensor of `bytes` to four times that.
   std::vector<std::int64_t> extents(std::int64_t bytes) {
-    // Some that split evenly, and some that do not.
+    // Extents that split evenly, and others.
     constexpr std::array<std::int64_t, 12> kExtents = {128, 192,  256,  300,  331,  384,
                                                        512, 1000, 1024, 4096, 6000, 8192};
     const std::size_t rank = 2 + (below(2) == 1 && bytes >= 2 << 20 ? 1 : 0);
@@ -32,7 +32,7 @@ class RequestDraw {
       size = 4;
       for (std::size_t d = 0; d < rank; ++d)
         size *= drawn.emplace_back(kExtents[below(kExtents.size())]);
-      // What is too small grows along one dimension.
+      // Doubles one dimension until the tensor is large enough.
       std::int64_t& some = drawn[below(rank)];
       while (size < bytes && size * 2 >= bytes / 16) {
         some *= 2;
@@ -42,7 +42,7 @@ class RequestDraw {
     return drawn;
   }
 
-  /// A mesh and a spec, "4x2:S0,R", and its hosts.
+  /// Mesh and spec, such as "4x2:S0,R", and its number of hosts.
   struct Side {
     std::size_t hosts = 0;
     std::string text;
@@ -51,7 +51,7 @@ class RequestDraw {
     Side drawn;
     drawn.hosts = 1 + below(most_hosts);
     std::vector<std::string> parts(rank);
-    // Each axis of the mesh splits one dimension, or replicates.
+    // Each mesh axis splits one dimension, or replicates.
     const std::size_t first = below(2);
     for (const std::size_t axis : {first, 1 - first}) {
       if (const std::size_t d = below(rank + 1); d < rank)
@@ -63,7 +63,7 @@ class RequestDraw {
     return drawn;
   }
 
-  /// Of one or two hosts, half of the time.
+  /// Draws other rates for the links of one or two hosts, in half of the cases.
   std::vector<std::string> link_rates(std::size_t hosts, std::uint64_t rate_bits) {
     std::vector<std::string> rates;
     if (below(2) != 0) return rates;
@@ -71,7 +71,7 @@ class RequestDraw {
     for (std::size_t link = 0; link < 1 + below(2); ++link) {
       const double share = kShares[below(kShares.size())];
       const std::string host = fmt::format("{}=", below(hosts));
-      // The last rate of a link counts: each is named once.
+      // Names each host once: its last rate counts.
       std::erase_if(rates, [&](const std::string& earlier) { return earlier.starts_with(host); });
       rates.push_back(
           fmt::format("{}{}mbit", host, static_cast<std::uint64_t>(share * rate_bits / 1e6)));
@@ -87,7 +87,7 @@ class RequestDraw {
 
 ReshardRequest random_reshard_request(std::mt19937_64& random, std::int64_t bytes,
                                       std::uint64_t rate_bits, std::size_t most_hosts) {
-  // The smallest extents make 64 KiB of two dimensions, and 8 MiB of three.
+  // The smallest extents give 64 KiB in two dimensions and 8 MiB in three.
   if (bytes < 16 << 10)
     throw_error(ErrorCode::kInvalidArgument, "a random tensor has at least 16 KiB, not {} bytes",
                 bytes);

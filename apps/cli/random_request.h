@@ -8,14 +8,14 @@
 
 namespace weft::apps {
 
-/// With which the forecasts of random reshardings are tested, and some of them measured.
+/// Seed of the random reshardings on which forecasts are tested and measured.
 inline constexpr std::uint64_t kRandomRequestSeed = 20261122;
 
-/// A tensor of f32 with at least `bytes` (and at most some four times that) from 1 to 8 hosts of 1
-/// to 4 devices to as many, under random specs. Three in ten of the meshes overlap; in half of the
-/// tasks one or two hosts have links of a quarter to four times the others' speed. `rate_bits`: of
-/// the others, in whole Mbit/s; only the words of the rates depend on it. Throws
-/// Error(kInvalidArgument) for less than 16 KiB.
+/// Draws a resharding of an f32 tensor with `bytes` to about four times that, between meshes of 1
+/// to `most_hosts` hosts of 1 to 4 devices, with random specs. The meshes overlap in three of ten
+/// cases. In half of the cases one or two hosts have links of a quarter to four times the speed of
+/// the others. `rate_bits` is the others' rate in bits per second, in whole Mbit/s; it affects the
+/// rates only. Throws Error(kInvalidArgument) for less than 16 KiB.
 ReshardRequest random_reshard_request(std::mt19937_64& random, std::int64_t bytes,
                                       std::uint64_t rate_bits, std::size_t most_hosts = 8);
 

@@ -8,9 +8,8 @@
 
 namespace weft::apps {
 
-/// Adds the options that describe one resharding to a command, the same for all commands, under a
-/// heading of its help. Returns all but --rate, which has a meaning without a resharding too where
-/// there are other things to measure.
+/// Adds the options that describe one resharding, under a heading of the help. Returns all but
+/// --rate, which has a meaning without a resharding in commands that measure.
 std::vector<CLI::Option*> add_request_options(CLI::App& command, ReshardRequest& request,
                                               const std::string& heading);
 

@@ -14,7 +14,7 @@
 namespace weft::apps {
 namespace {
 
-/// The planner looks at all pairs of regions.
+/// Limit because the planner examines all pairs of regions.
 constexpr std::size_t kMaxDevices = 1 << 14;
 
 std::vector<std::string> split(std::string_view text, char separator) {
@@ -26,7 +26,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
-/// The whole of `text` as a positive number, or 0.
+/// Parses the whole of `text` as a positive number; returns 0 on failure.
 std::int64_t positive(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -51,7 +51,7 @@ DType parse_dtype(const std::string& text) {
   throw_error(ErrorCode::kInvalidArgument, "--dtype {}: expected f32, i32, f64, u8 or bf16", text);
 }
 
-/// A mesh and the spec of a tensor on it, as they stand in --from or --to.
+/// Parsed value of --from or --to: a mesh, and a tensor's spec on it.
 struct Placement {
   std::int64_t hosts = 0;
   std::int64_t devices = 0;
@@ -100,8 +100,8 @@ Placement parse_placement(const std::string& option, const std::string& text, st
   return placement;
 }
 
-/// Devices are numbered host by host, `per_host` of them on each; a mesh takes the first ones of
-/// its hosts.
+/// Makes a mesh on the first devices of its hosts. Devices are numbered host by host, `per_host` on
+/// each.
 mesh::DeviceMesh mesh_of(const std::string& name, const Placement& placement,
                          std::size_t first_host, std::int64_t per_host) {
   std::vector<transfer::DeviceId> devices;

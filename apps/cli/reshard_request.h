@@ -12,25 +12,25 @@
 
 namespace weft::apps {
 
-/// A resharding as a person types it: `--shape 1024x1024x512 --dtype f32 --from 2x4:S0,R,R --to
+/// Resharding as typed by a user: `--shape 1024x1024x512 --dtype f32 --from 2x4:S0,R,R --to
 /// 2x4:R,S01,R`.
 ///
-/// A mesh is HOSTSxDEVICES; its axis 0 runs over the hosts and axis 1 over the devices of a host.
-/// Per dimension of the tensor a spec says R (not split) or S and the axes that split it, outer
-/// first: S0, S1, S01, S10.
+/// A mesh is HOSTSxDEVICES. Axis 0 is the hosts, axis 1 the devices of a host. A spec has for each
+/// dimension of the tensor R (not split) or S and the axes that split it, outer first: S0, S1, S01,
+/// S10.
 struct ReshardRequest {
   std::string shape;
   std::string dtype = "f32";
   std::string from;
   std::string to;
-  /// The host that the destination mesh begins on; the first one after the source mesh unless
-  /// given. Meshes may overlap.
+  /// First host of the destination mesh; default: the first one after the source mesh. Meshes may
+  /// overlap.
   std::optional<std::size_t> to_first_host;
-  std::string rate = "10gbit";          ///< Of every host's link, each way.
-  std::vector<std::string> link_rates;  ///< "HOST=RATE" for those that differ.
+  std::string rate = "10gbit";          ///< Rate of each host's link, each way.
+  std::vector<std::string> link_rates;  ///< "HOST=RATE" for each host with another rate.
 };
 
-/// The request with everything that a planner asks for. A value.
+/// Input of a planner, made from a request.
 struct ReshardProblem {
   transfer::ReshardTask task;
   transfer::Topology topology;
@@ -39,11 +39,12 @@ struct ReshardProblem {
   mesh::DeviceMesh destination;
 };
 
-/// What a person types after `weft plan --reshard` and `weft bench reshard` for it, but for the
-/// rate of all links.
+/// Returns the command-line words of a request for `weft plan --reshard` and `weft bench reshard`,
+/// without --rate.
 std::string command_words(const ReshardRequest& request);
 
-/// Throws Error(kInvalidArgument) that names the option, what was found and what was expected.
+/// Parses a request. Throws Error(kInvalidArgument) with the option, the value and the expected
+/// format.
 ReshardProblem parse_reshard_request(const ReshardRequest& request);
 
 }  // namespace weft::apps

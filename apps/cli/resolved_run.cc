@@ -50,7 +50,7 @@ void ResolvedRun::write_to_disk(const RunDirectory& directory) {
   const ::mode_t mode = document_.origin().is_private ? 0600 : 0666;
   fs::create_directories(directory.inputs());
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    // The name stays, as messages call schedules and strategies by it.
+    // Keeps the file name, which messages use for schedules and strategies.
     const fs::path folder = directory.inputs() / std::to_string(i);
     fs::create_directories(folder);
     const fs::path copy = folder / inputs_[i].place.file.filename();

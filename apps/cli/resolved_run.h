@@ -12,29 +12,29 @@
 
 namespace weft::apps {
 
-/// Run file as it was read once for a run, with the content of the small files that it names
-/// (schedules, strategies). All processes of the run get it from here, so that an edit of the
-/// originals has no effect on a run that lasts. One thread at a time.
+/// Run file as read once for a run, with the contents of the small files that it names (schedules,
+/// strategies). All processes of the run read them from here, so that later edits of the originals
+/// have no effect. Used by one thread at a time.
 class ResolvedRun final {
  public:
-  /// `text`: of ConfigDocument::resolved(), as the app's check has left it. Reads the small files.
-  /// Throws Error(kInvalidConfig).
+  /// `text` is the result of ConfigDocument::resolved() after the app's check. Reads the small
+  /// files. Throws Error(kInvalidConfig).
   explicit ResolvedRun(const std::string& text);
 
   ConfigDocument& document() { return document_; }
-  /// Files of people that were read: the run file and the small ones.
+  /// Lists the user's files that were read: the run file and the small files.
   std::vector<actors::ReadFile> read_files() const;
-  /// Writes the run file and the copies of the small files into a run's folder, for this user alone
-  /// if the original was private. Where the disk refuses (it may be full), keeps them in the memory
-  /// of this process and says so on standard error. Returns the run file for the run's processes,
-  /// valid while this object lives.
+  /// Writes the run file and copies of the small files into a run's folder, readable by the user
+  /// only if the original was private. If the disk refuses, keeps them in this process's memory and
+  /// prints a warning to stderr. Returns the path of the run file for the run's processes, valid
+  /// while this object lives.
   std::filesystem::path write(const RunDirectory& directory);
 
  private:
   struct Input {
     ConfigDocument::InputFile place;
     std::string content;
-    bool is_private = false;  ///< Not everybody may read it.
+    bool is_private = false;  ///< True if others may not read it.
   };
   void write_to_disk(const RunDirectory& directory);
   std::filesystem::path keep_in_memory();

@@ -50,8 +50,8 @@ int run_app(const FileOptions& options, const std::string& role, std::vector<std
                  role, std::move(more));
 }
 
-/// The checkpoint to resume from, if the run file or --set names one: a run inside the folder of
-/// that checkpoint goes on in place.
+/// Returns the checkpoint to resume from, if the run file or --set names one. A run inside that
+/// checkpoint's folder continues in place.
 std::optional<std::filesystem::path> resume_path(const ConfigDocument& document) {
   const auto checkpoint = document.root().find("checkpoint");
   const auto resume = checkpoint ? checkpoint->find("resume") : std::nullopt;
@@ -59,19 +59,18 @@ std::optional<std::filesystem::path> resume_path(const ConfigDocument& document)
   return resume->as_path();
 }
 
-/// What a run that was ended while it wrote a checkpoint has left takes room, and counts for
-/// nothing.
+/// Removes partial checkpoints of an interrupted run, which only take up space.
 void remove_unfinished(const std::filesystem::path& checkpoints) {
   if (!std::filesystem::exists(checkpoints)) return;
   try {
     CheckpointStore(checkpoints, 1);
   } catch (...) {
-    say(stderr, "note: {}\n", current_error().message());  // it hinders nobody
+    say(stderr, "note: {}\n", current_error().message());  // not fatal
   }
 }
 
-/// The originals of a detached run may lie on another machine, which has other files of those names
-/// or none.
+/// Returns true if a file differs from the one that was read. The originals of a detached run may
+/// be on another machine.
 bool lies_elsewhere(const actors::ReadFile& file) {
   try {
     return sha256_file(file.path) != file.sha256;
@@ -80,7 +79,7 @@ bool lies_elsewhere(const actors::ReadFile& file) {
   }
 }
 
-/// Has the app check a run file. `about`: what has no mistakes then.
+/// Runs the app's check of a run file. `about` names the checked file in the message of success.
 int check_run(const FileOptions& options, std::vector<std::string> more, const std::string& about) {
   try {
     const int status = run_app(options, "check", std::move(more));
@@ -99,7 +98,7 @@ std::vector<std::string> quiet_unless_json(const FileOptions& options) {
   return options.json ? std::vector<std::string>() : std::vector<std::string>{"--quiet"};
 }
 
-/// The mesh of the run that a strategy is for.
+/// Returns the mesh of the run to which a strategy belongs.
 std::string mesh_of(const ConfigDocument& run, const StrategyOptions& options) {
   const std::string& path = options.file.file;
   std::ifstream file(path);
@@ -121,12 +120,12 @@ int check_strategy(const StrategyOptions& options) {
   run.file = options.run;
   const ConfigDocument document = load(run);
   const std::string mesh = mesh_of(document, options);
-  // As in YAML: a quote within quotes is two.
+  // Quotes for YAML: a quote within quotes is doubled.
   std::string path = options.file.file;
   for (std::size_t at = 0; (at = path.find('\'', at)) != std::string::npos; at += 2)
     path.insert(at, "'");
   run.overrides.push_back(fmt::format("meshes.{}.layout='{}'", mesh, path));
-  // It takes the place of rules, which stay where another mesh needs them.
+  // Drops the rules that the strategy replaces, unless another mesh needs them.
   if (document.root().has("sharding") && document.root().at("meshes").entries().size() == 1)
     run.overrides.emplace_back("sharding=null");
   return check_run(run, quiet_unless_json(run),
@@ -137,8 +136,8 @@ int check_strategy(const StrategyOptions& options) {
 
 int run_run(const FileOptions& options) {
   const UnblockedOutput output;
-  // Everything that can be known beforehand is refused before an older run's folder is moved and
-  // before anything starts.
+  // Rejects all predictable errors before an earlier run's folder is moved and before anything
+  // starts.
   const auto original = load(options);
   auto header = actors::parse_run_header(original, actors::program_directory());
   if (options.head.empty() && header.cluster.launcher == actors::LauncherKind::kManual)
@@ -154,7 +153,7 @@ int run_run(const FileOptions& options) {
                   {"--quiet", "--planned-to", planned.path(), "--resolved-to", left.path()});
       status != 0)
     return status;
-  // From here on nothing is read from the original.
+  // The original is not read below this line.
   ResolvedRun resolved(left.read() + "\n");
   header = actors::parse_run_header(resolved.document(), actors::program_directory());
   resolved.document().set_path("app", header.app);
@@ -179,7 +178,8 @@ int run_run(const FileOptions& options) {
   std::fflush(stdout);
   const std::filesystem::path run_file = resolved.write(directory);
   std::vector<actors::ReadFile> read_files = resolved.read_files();
-  // Nor is there a file of the command that began what goes on.
+  // Drops files that this machine does not have in that version; the run may have been started
+  // elsewhere or earlier.
   if (!options.started_by.empty() || options.goes_on) std::erase_if(read_files, lies_elsewhere);
   const int status = actors::supervise_run(
       {std::move(header), run_file, resolved.document().origin().name, std::move(read_files),

@@ -19,7 +19,7 @@ namespace weft::apps {
 namespace {
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
-/// For people: what goes on stands under the first action after "actor 0: ".
+/// Prints text for users. Wrapped lines are aligned with the first action after "actor 0: ".
 void print_fitted(const std::string& text) { print(fitted_to(STDOUT_FILENO, text, 9)); }
 
 TimelineStyle style_of_screen() {
@@ -30,7 +30,7 @@ TimelineStyle style_of_screen() {
   return style;
 }
 
-/// A JSON document of all schedules: an object for one, a list for several.
+/// Prints one JSON document: an object for one schedule, a list for several.
 void print_json(std::vector<nlohmann::json> documents) {
   print(
       (documents.size() == 1 ? std::move(documents.front()) : nlohmann::json(std::move(documents)))
@@ -62,7 +62,7 @@ int show_all(const ScheduleOptions& options, const std::vector<ScheduleCase>& ca
   return 0;
 }
 
-/// The query with what is compared where nothing is named.
+/// Returns the query, with all schedules if `compare` names none.
 ScheduleQuery with_schedules(const ScheduleOptions& options) {
   ScheduleQuery query = options.request;
   if (!query.schedules.empty()) return query;
@@ -83,7 +83,7 @@ void print_comparison(const ScheduleOptions& options, const std::vector<Schedule
   else print_fitted(describe_comparison(cases, simulations));
 }
 
-/// One after the other: as JSON, in words (simulate) or as a timeline (draw).
+/// Prints the simulations one after the other: as JSON, as text (simulate) or as a timeline (draw).
 void print_simulations(const ScheduleOptions& options, const std::vector<ScheduleCase>& cases,
                        const std::vector<mesh::ScheduleSimulation>& simulations) {
   if (options.json) {

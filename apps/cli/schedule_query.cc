@@ -28,7 +28,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// The whole of `text` as a number from 0 up. `option` with its value is for the message.
+/// Parses the whole of `text` as a number from 0 up. `option`, with its value, is for the error.
 double number(const std::string& option, const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -58,7 +58,7 @@ void check_counts(const ScheduleQuery& request) {
   }
 }
 
-/// What --vocabulary says.
+/// Value of --vocabulary.
 struct VocabularyQuery {
   double scores = 0, grads = 0;
   mesh::VocabularyMode mode = mesh::VocabularyMode::kLast;
@@ -85,7 +85,7 @@ VocabularyQuery vocabulary_of(const ScheduleQuery& request) {
   return result;
 }
 
-/// What the options say of `count` stages, before any of them is cut finer.
+/// Returns the costs of `count` stages by the options, before stages are divided into chunks.
 mesh::ScheduleCosts costs_of(const ScheduleQuery& request, int count) {
   mesh::ScheduleCosts costs;
   const VocabularyQuery vocabulary = vocabulary_of(request);
@@ -172,8 +172,8 @@ void share_nics(const ScheduleQuery& request, int actors, mesh::ScheduleCosts& c
 
 ScheduleCase named_case(const ScheduleQuery& request, const mesh::NamedSchedule& named) {
   ScheduleCase result;
-  // The only choices that reach a schedule which has none are the defaults: compare shows all with
-  // one set of options.
+  // Ignores --chunks for schedules without that choice, since compare uses the same options for
+  // all.
   const int chunks = named.any_chunks ? request.chunks : 0;
   const mesh::ScheduleCosts costs = costs_of(request, request.stages);
   result.schedule = mesh::make_schedule(
@@ -215,7 +215,8 @@ ScheduleCase auto_case(const ScheduleQuery& request) {
   return result;
 }
 
-/// A file without vocabulary passes gets those that were asked for; one with them must have these.
+/// Adds the requested vocabulary passes to a schedule file without any. Rejects a file with other
+/// passes.
 void fit_vocabulary(const ScheduleQuery& request, ScheduleCase& one) {
   const mesh::VocabularyMode mode = vocabulary_of(request).mode;
   if (mode == mesh::VocabularyMode::kLast) return;
@@ -254,8 +255,8 @@ ScheduleCase file_case(const ScheduleQuery& request, const std::string& path) {
                                read.dropped);
   result.schedule = std::move(read.schedule);
   const int actors = result.schedule.actors.size(), stages = result.schedule.stages;
-  // One triple is what an actor does, so that schedules with different numbers of stages compare; a
-  // list is taken stage by stage.
+  // A single triple is the work of an actor, so that schedules with different numbers of stages are
+  // comparable. A list is per stage.
   const bool by_actor = stages % actors == 0 && request.times.find(';') == std::string::npos;
   result.costs = by_actor ? mesh::cut_in_chunks(costs_of(request, actors), stages / actors)
                           : costs_of(request, stages);

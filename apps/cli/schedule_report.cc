@@ -33,7 +33,7 @@ bool fits(const ScheduleCase& one, const ScheduleSimulation& simulation) {
   return true;
 }
 
-/// Time on the critical path by what it is spent in: "F 8, I 8, W 8, transfers 3".
+/// Returns the time on the critical path by kind of work: "F 8, I 8, W 8, transfers 3".
 std::vector<std::pair<std::string, double>> path_parts(const ScheduleSimulation& simulation) {
   std::vector<std::pair<std::string, double>> parts;
   const auto add = [&](const std::string& name, double time) {

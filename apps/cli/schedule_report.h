@@ -8,23 +8,23 @@
 
 namespace weft::apps {
 
-/// The orders, one line per actor, with what the schedule is.
+/// Describes a schedule and the order of actions, one line per actor.
 std::string describe_schedule(const ScheduleCase& one);
 nlohmann::json schedule_json(const ScheduleCase& one);
 
-/// The ten properties, each with where it fails or the number behind it, and how the schedule fares
-/// on other kinds of channels.
+/// Lists the ten properties, each with its violation or value, and the buffers that other kinds of
+/// channels need.
 std::string describe_check(const ScheduleCase& one, const mesh::ScheduleReport& report);
 nlohmann::json check_json(const ScheduleCase& one, const mesh::ScheduleReport& report);
 
-/// Makespan, bubbles, memory, exposed transfers, actor by actor, and what the critical path is made
-/// of.
+/// Describes makespan, bubbles, exposed transfers and memory, in total and per actor, and the
+/// composition of the critical path.
 std::string describe_simulation(const ScheduleCase& one,
                                 const mesh::ScheduleSimulation& simulation);
-/// The same with every action and transfer.
+/// Returns the same with every action and transfer.
 nlohmann::json simulation_json(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation);
 
-/// A line per schedule, the fastest that fits marked.
+/// Returns a line per schedule. Marks the fastest that fits.
 std::string describe_comparison(const std::vector<ScheduleCase>& cases,
                                 const std::vector<mesh::ScheduleSimulation>& simulations);
 nlohmann::json comparison_json(const std::vector<ScheduleCase>& cases,

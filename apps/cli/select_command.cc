@@ -1,4 +1,5 @@
-// weft select: a run of `app: select` from an input, a run file, or a folder to go on in.
+// weft select: starts a run of `app: select` from an input or a run file, or resumes one in a
+// folder.
 #include <fmt/format.h>
 
 #include <cctype>
@@ -18,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// As YAML: a quote within quotes is two.
+/// Quotes for YAML: a quote within quotes is doubled.
 std::string quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? "''" : std::string(1, c);
@@ -31,7 +32,7 @@ int run_text(const std::string& text, FileOptions options) {
   return run_run(options);
 }
 
-/// What the run in that folder was asked for.
+/// Resumes the run in a folder with its original options.
 int resume(const SelectOptions& options) {
   FileOptions file = options.file;
   file.file = (fs::path(options.resume) / "run.yaml").string();
@@ -74,7 +75,7 @@ int run_select(const SelectOptions& options) {
   std::string name = fs::path(options.input).lexically_normal().filename().stem().string();
   if (name.empty() || name == ".") name = "chosen";
   file.folder = fs::current_path().string();
-  // A name of a run becomes a path.
+  // The run's name becomes part of a path.
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-') c = '-';
   return run_text(fmt::format("name: {}\napp: select\ncluster: {{hosts: [{{name: worker0, devices: "

@@ -27,11 +27,11 @@ std::string state_directory(const HeadOptions& options, const actors::Address& l
   return (actors::user_state_directory() / std::to_string(listen.port)).string();
 }
 
-/// Prints sentences, wrapped by words on a terminal.
+/// Prints text, wrapped by words on a terminal.
 void say_prose(const std::string& text) { say(stdout, "{}", fitted_to(STDOUT_FILENO, text, 0)); }
 
-/// Says that nobody elsewhere reaches the head, and which address to give. `asked`: host that the
-/// user has typed.
+/// Prints that other machines cannot reach the head, and the address to use instead. `asked` is the
+/// host as typed.
 void say_loopback_only(const std::string& asked, const actors::Address& bound,
                        const std::vector<InterfaceAddress>& own) {
   const auto others = reachable_addresses("0.0.0.0", own);
@@ -45,7 +45,7 @@ void say_loopback_only(const std::string& asked, const actors::Address& bound,
       name, none ? "HOST:PORT" : to_string(actors::Address{others.front().address, bound.port})));
 }
 
-/// `asked`: host that the user has typed; `bound`: address that the head listens at.
+/// `asked` is the host as typed; `bound` is the address that the head listens on.
 void print_next_steps(const std::string& asked, const actors::Address& bound,
                       const std::filesystem::path& token_file, const std::string& certificate) {
   const std::vector<InterfaceAddress> own = interface_addresses();

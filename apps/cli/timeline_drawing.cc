@@ -13,7 +13,8 @@ constexpr double kWidth = 1240, kLeft = 56, kRight = 28, kTop = 58;
 constexpr double kRow = 22, kTransfer = 5, kGap = 3, kPanelHead = 40, kPanelGap = 26, kMemory = 26,
                  kAxis = 50;
 
-/// Two shades per kind: the first and the other stages of an actor.
+/// Returns the colour of a kind of action. The first stage of an actor has another shade than its
+/// other stages.
 const char* colour_of(ActionKind kind, bool first_chunk) {
   switch (kind) {
     case ActionKind::kForward: return first_chunk ? "#4c6ef5" : "#91a7ff";
@@ -135,7 +136,7 @@ class Drawing {
       const double from = x(action.start);
       double width = x(action.end) - from;
       if (width <= 0 && !is_vocabulary_pass(action.action.kind)) continue;
-      width = std::max(width, 1.5);  // passes that take no time are seen too
+      width = std::max(width, 1.5);  // keeps passes that take no time visible
       svg_.rect(from, y, width, kRow,
                 fmt::format("fill='{}' stroke='#fff' stroke-width='{}'",
                             colour_of(action.action.kind, action.action.stage < actors),
@@ -216,7 +217,7 @@ class Drawing {
   const std::vector<ScheduleCase>& cases_;
   const std::vector<mesh::ScheduleSimulation>& simulations_;
   double makespan_ = 0;
-  double most_ = 0;  ///< Memory, over all.
+  double most_ = 0;  ///< Largest memory of any actor.
   Svg svg_;
 };
 

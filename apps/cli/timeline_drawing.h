@@ -7,9 +7,9 @@
 
 namespace weft::apps {
 
-/// Draws one step of each schedule, one under the other over the same axis of time: a row per actor
-/// with what it runs, thin lines for what arrives there, and under the rows the memory that each
-/// actor holds, with its cap.
+/// Draws one step of each schedule, one below the other, on a common time axis. Each actor has a
+/// row of its actions with thin lines for arriving tensors. Below are rows of the memory that each
+/// actor holds, with its limit.
 Svg draw_schedules(const std::vector<ScheduleCase>& cases,
                    const std::vector<mesh::ScheduleSimulation>& simulations);
 

@@ -12,7 +12,7 @@ namespace {
 
 using mesh::ActionKind;
 
-/// What fills an action's block, and the colours of its background.
+/// Fill character and background colour of an action's block.
 struct Look {
   char fill;
   const char* colour;
@@ -32,7 +32,7 @@ Look look_of(ActionKind kind, int chunk) {
   }
 }
 
-/// In one column: I is the input gradient.
+/// Returns a single letter, so that I is the input gradient.
 std::string_view letter_of(ActionKind kind) {
   switch (kind) {
     case ActionKind::kInputForward: return "i";
@@ -48,7 +48,8 @@ class Timeline {
       : one_(one), simulation_(simulation), style_(style) {
     label_width_ = static_cast<int>(fmt::formatted_size("{}", simulation.actors.size() - 1)) + 2;
     const int room = std::max(20, style.columns - label_width_ - 1);
-    // Whole columns per shortest action where there is room, so that equal actions look equal.
+    // Uses whole columns per shortest action if the width allows, so that equal actions have equal
+    // widths.
     double shortest = simulation.makespan;
     for (const auto& actor : simulation.actors) {
       for (const auto& action : actor.actions) {
@@ -82,7 +83,7 @@ class Timeline {
     return fmt::format("{:>{}}  ", actor, label_width_ - 2);
   }
 
-  /// Of the kinds whose letter did not fit everywhere.
+  /// Explains the kinds of actions whose letter did not fit in all their blocks.
   std::string legend() const {
     std::string text = "numbers: microbatches;";
     for (const ActionKind kind : nameless_) {
@@ -106,8 +107,8 @@ class Timeline {
       std::string block = fmt::format(
           "{}{}", has_microbatch(one.action.kind) ? letter_of(one.action.kind) : "*",
           has_microbatch(one.action.kind) ? fmt::format("{}", one.action.microbatch) : "");
-      // Where letter and number do not fit, the fill or the colour tells the kind; in a single
-      // column the letter does.
+      // If letter and number do not fit, the fill or the colour shows the kind. In a single column
+      // the letter does.
       const int room = to - from;
       if (room > 0 && std::ssize(block) >= room && has_microbatch(one.action.kind)) {
         const std::string number = block.substr(1);
@@ -121,7 +122,7 @@ class Timeline {
     return text + std::string(std::max(0, width_ - at), ' ');
   }
 
-  /// Most that is held in the time of each column.
+  /// Draws the peak memory within the time of each column.
   std::string memory(std::size_t actor, double peak) const {
     static constexpr const char* kLevels[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     const std::vector<MemoryLevel>& levels = simulation_.actors[actor].memory;
@@ -132,7 +133,7 @@ class Timeline {
       double most = held;
       for (; next < levels.size() && levels[next].time * scale_ < at + 1 - 1e-9; ++next) {
         held = levels[next].held;
-        // What is given back as the column begins is not seen in it.
+        // Memory released at the start of a column does not count in it.
         if (levels[next].time * scale_ <= at + 1e-9) most = held;
         most = std::max(most, held);
       }
@@ -148,7 +149,7 @@ class Timeline {
   int label_width_ = 3;
   double scale_ = 1;  ///< Columns per unit of time.
   int width_ = 0;
-  std::set<ActionKind> nameless_;  ///< Some of their blocks have no room for their letter.
+  std::set<ActionKind> nameless_;  ///< Kinds with a block that is too small for their letter.
 };
 
 }  // namespace

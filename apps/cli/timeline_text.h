@@ -8,11 +8,10 @@ namespace weft::apps {
 
 struct TimelineStyle {
   int columns = 120;    ///< Width of the screen.
-  bool colour = false;  ///< ANSI colours; otherwise kinds are told apart by what fills their block.
+  bool colour = false;  ///< ANSI colours; otherwise the fill character shows the kind.
 };
 
-/// A picture of the step in characters: a row per actor, and under all of them a row each for the
-/// memory held.
+/// Draws a step in characters: a row per actor, and below them a row per actor for its memory.
 ///
 ///   0  F0-F1-F2-F3-         B0====F4-B1==== ...
 ///   1     F0-F1-F2-   B0====F3-B1====
