@@ -33,7 +33,7 @@ ValueId norm(GraphBuilder& b, const std::string& name, ValueId x, std::int64_t w
   return b.layer_norm(x, gamma, beta);
 }
 
-/// x + projection(attention(qkv(norm(x))))
+/// Returns x + projection(attention(qkv(norm(x)))).
 ValueId attention_part(GraphBuilder& b, const GptShape& shape, ValueId x,
                        double residual_deviation) {
   const std::int64_t width = shape.width;
@@ -49,7 +49,7 @@ ValueId attention_part(GraphBuilder& b, const GptShape& shape, ValueId x,
   return b.add(x, b.linear(mixed, weight, bias));
 }
 
-/// x + contract(gelu(expand(norm(x))))
+/// Returns x + contract(gelu(expand(norm(x)))).
 ValueId mlp_part(GraphBuilder& b, const GptShape& shape, ValueId x, double residual_deviation) {
   const std::int64_t width = shape.width, inner = 4 * shape.width;
   const ValueId normed = norm(b, "ln2", x, width);

@@ -39,7 +39,7 @@ struct RunSummary {
   std::int64_t resumed_from = 0;  ///< 0 if the run did not resume.
   std::int64_t parameters = 0;
   double seconds = 0;                ///< Duration of the steps of this run.
-  double seconds_to_first_step = 0;  ///< From the start of the driver to the end of the first step.
+  double seconds_to_first_step = 0;  ///< Time from the driver's start to the end of the first step.
   double first_loss = 0;
   /// Mean of the finite losses of the last steps, since single steps differ by their data.
   double last_loss = 0;

@@ -135,7 +135,7 @@ void TestHosts::cut(int host) const { run_tool(fmt::format("cut host{}", host));
 void TestHosts::mend(int host) const { run_tool(fmt::format("mend host{}", host)); }
 
 std::uint64_t TestHosts::bytes_received(int host, int nic) const {
-  // "eth0 SENT RECEIVED" per interface.
+  // A line per interface: "eth0 SENT RECEIVED".
   std::istringstream lines(run_tool(fmt::format("bytes host{}", host)));
   const std::string wanted = fmt::format("eth{}", nic);
   std::string name;
