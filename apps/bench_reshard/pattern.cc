@@ -59,7 +59,7 @@ std::optional<std::string> difference(const Pattern& pattern, const Shape& shape
   return found;
 }
 
-/// Returns an element of a term: a random multiple of 1/65536 with more digits than an f32 holds.
+/// Returns an element of a term: a random 32-bit integer / 65536, rounded to f32.
 float number(const Pattern& pattern, std::uint64_t index) {
   return static_cast<float>(static_cast<std::int32_t>(pattern.word<std::uint32_t>(index))) / 65536;
 }
