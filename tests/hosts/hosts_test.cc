@@ -241,8 +241,8 @@ TEST_F(Hosts, HeadJoinAndRunAsOnRealMachines) {
                    "host1}, {name: host2}]}\n");
   auto& run = hosts({"run", "0", weft, "run", "run.yaml", "--head", listens});
   EXPECT_EQ(run.wait(), 0) << run.text();
-  EXPECT_THAT(run.text(), AllOf(HasSubstr("one:   hello one from greeters[row=1,column=0]"),
-                                HasSubstr("meshes left: 0")));
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("hello one from greeters[row=1,column=0]"),
+                                HasSubstr("hello slice from greeters[row=0,column=0]")));
   EXPECT_GT(sent("1"), 1000u);
   EXPECT_EQ(hosts({"run", "0", weft, "stop", "--head", listens}).wait(), 0);
   for (RealProcesses::Process* agent : agents) EXPECT_EQ(agent->wait(), 0) << agent->text();
