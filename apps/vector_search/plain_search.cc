@@ -9,9 +9,9 @@
 namespace weft::apps {
 namespace {
 
-/// Sums side by side, as the compiler's vector instructions keep them.
+/// Number of partial sums: one for each lane of a vector register.
 constexpr std::size_t kLanes = 16;
-/// Bases that stay in a processor's cache while queries pass.
+/// Floats of a block of bases, which stays in the processor's cache while the queries pass over it.
 constexpr std::size_t kBlockValues = std::size_t{64} << 10;
 
 class PlainSearch final : public VectorSearch {
@@ -23,7 +23,7 @@ class PlainSearch final : public VectorSearch {
     WEFT_CHECK(rows.size() == queries.size() * count && products.size() == rows.size(),
                "{} rows, {} products of {} queries", rows.size(), products.size(), queries.size());
     using Hit = std::pair<float, std::int64_t>;
-    // Of a heap the least similar comes first; of equal ones, the last.
+    // Heap order: the front is the least similar hit, and among equal ones the one of highest row.
     const auto above = [](const Hit& a, const Hit& b) {
       return a.first != b.first ? a.first > b.first : a.second < b.second;
     };

@@ -20,11 +20,11 @@ namespace weft::apps {
 namespace {
 
 constexpr const char* kFile = "libweft_faiss.so";
-/// What whoever searches has room for beside the library: vectors, exchanges.
+/// Bytes reserved for the caller beside the library: vectors and exchanges.
 constexpr std::uint64_t kBeside = 64 << 20;
 constexpr const char* kUntilThen = "neighbours are found by a plain loop, an eighth as fast";
 
-/// Numbers in [-1, 1), which need no exact arithmetic.
+/// Draws random floats in [-1, 1). They need not be the same on every machine.
 std::vector<float> draw_vectors(std::size_t rows, std::size_t dimensions, std::uint64_t stream) {
   PhiloxStream random(7, stream);
   std::vector<float> values(rows * dimensions);
@@ -35,8 +35,8 @@ std::vector<float> draw_vectors(std::size_t rows, std::size_t dimensions, std::u
 
 OpenedSearch open_search() {
   try {
-    // OpenBLAS would start a thread for each processor when it is opened. Nobody has set a variable
-    // before in a program of Weft's, so that the array that others may be reading stays as it is.
+    // Stops OpenBLAS from starting a thread for each processor when it is opened. No other code of
+    // Weft's programs sets environment variables, so no thread can read the array meanwhile.
     ::setenv("OPENBLAS_NUM_THREADS", "1", 0);
     const auto entry = reinterpret_cast<const VectorSearch* (*)(std::uint64_t)>(
         plugin_entry(kFile, "weft_faiss_plugin"));
@@ -76,7 +76,7 @@ std::string search_problem(const VectorSearch& search) {
   struct Block {
     std::size_t queries, bases, dimensions, count;
   };
-  // Whole tiles and odd ones, few queries and many, and fewer bases than are asked for.
+  // Covers whole and odd tiles, few and many queries, and fewer bases than `count`.
   constexpr std::array<Block, 5> kBlocks = {{{256, 2048, 64, 19},
                                              {37, 1531, 100, 11},
                                              {5, 300, 7, 4},
@@ -98,7 +98,7 @@ std::string search_problem(const VectorSearch& search) {
       if (rows[i] < 0 || rows[i] >= static_cast<std::int64_t>(bases))
         return fmt::format("of {} bases it gives row {}", bases, rows[i]);
       const float own = inner_product(query_rows[query], base_rows[rows[i]]);
-      // Negated, so that what is no number does not pass.
+      // The comparison is negated so that NaN fails.
       if (!(std::abs(products[i] - own) <= slack))
         return fmt::format("the product of query {} and base {}, of {} numbers, is {}, not {}",
                            query, rows[i], dimensions, products[i], own);

@@ -7,7 +7,7 @@
 
 namespace weft::apps {
 
-/// Vectors, rows of `dimensions` numbers. A view.
+/// View of row-major vectors, each of `dimensions` floats.
 struct VectorRows {
   std::span<const float> values;
   std::size_t dimensions = 1;
@@ -18,48 +18,49 @@ struct VectorRows {
   }
 };
 
-/// The inner product, summed in an order that depends on the number of dimensions alone: the same
-/// bits for (a, b) and (b, a), wherever it is computed.
+/// Returns the inner product. The summation order depends on the number of dimensions alone, so
+/// that (a, b) and (b, a) give the same bits on every machine.
 float inner_product(std::span<const float> a, std::span<const float> b);
 
-/// Finds vectors by comparing with all: what a library of linear algebra is for. Any thread.
+/// Exhaustive search for the vectors of largest inner product. Callable from any thread.
 class VectorSearch {
  public:
-  /// In place of a row where there are fewer bases than were asked for.
+  /// Row number that fills the results of a query if there are fewer than `count` bases.
   static constexpr std::int64_t kNone = -1;
 
   virtual ~VectorSearch() = default;
-  /// "faiss, OpenBLAS 0.3.21 (Haswell)", for summaries.
+  /// Returns the library's name and version for summaries: "faiss, OpenBLAS 0.3.21 (Haswell)".
   virtual std::string name() const = 0;
-  /// Private memory that it takes at its first product and keeps, touched or not. Where a limit on
-  /// data leaves less, it may wait for it for ever.
+  /// Bytes of private memory that the library allocates at its first product and never frees,
+  /// touched or not. If RLIMIT_DATA leaves less, the library may retry the allocation forever.
   virtual std::uint64_t private_bytes() const { return 0; }
-  /// Of each query in turn the `count` rows of `bases` of the largest inner products, largest
-  /// first, and these products, as the library rounds them; `rows` and `products` have room for
-  /// `count` of each query. One thread. What it computes depends on its arguments alone, but may
-  /// differ in the last bits where the same vectors stand in other blocks.
+  /// Finds, for each query, the `count` rows of `bases` with the largest inner products. Writes
+  /// rows and products in descending order of product, `count` entries a query. Runs on one thread.
+  /// The result depends on the arguments alone. Products are rounded by the library: their last
+  /// bits may differ if the same vectors are passed in other blocks.
   virtual void largest(VectorRows queries, VectorRows bases, std::size_t count,
                        std::span<std::int64_t> rows, std::span<float> products) const = 0;
 
-  /// Changes with what passes between program and plugin.
+  /// Version of the interface between program and plugin. Change it whenever the interface changes.
   static constexpr std::uint64_t kStamp = 2;
 };
 
-/// By inner_product() and a loop: an eighth as fast as a library.
+/// Returns a search that loops over inner_product(): an eighth of the speed of a library.
 const VectorSearch& plain_search();
 
-/// Compares blocks with plain_search(): old OpenBLAS computes wrong on newer processors. "": they
-/// agree; else how they differ.
+/// Compares `search` with plain_search() on sample blocks, as old OpenBLAS versions compute wrong
+/// results on newer processors. Returns "" if they agree, else a description of the difference.
 std::string search_problem(const VectorSearch& search);
 
 struct OpenedSearch {
   const VectorSearch* search;
-  /// Why it is the plain one, for people; "": it is the library.
+  /// Reason for the fallback to plain_search(), for users. "" if the library is used.
   std::string problem;
 };
 
-/// The library of libweft_faiss.so if it is there, has the memory that it takes and computes right,
-/// else plain_search(). Opened when it is first asked for. Any thread.
+/// Returns the library of libweft_faiss.so, opened at the first call. Falls back to plain_search()
+/// if the file does not exist, its memory exceeds RLIMIT_DATA, or it computes wrong results.
+/// Callable from any thread.
 const OpenedSearch& vector_search();
 
 }  // namespace weft::apps
