@@ -1,4 +1,5 @@
-// libweft_faiss.so: search among vectors by faiss on OpenBLAS, the only user of both.
+// libweft_faiss.so: vector search with faiss and OpenBLAS. Only this plugin links the two
+// libraries.
 #include <faiss/Index.h>
 #include <faiss/utils/Heap.h>
 #include <faiss/utils/distances.h>
@@ -10,7 +11,7 @@
 #include "apps/vector_search/vector_search.h"
 #include "core/base/check.h"
 
-// Declared in OpenBLAS's cblas.h, which other libraries have a file of the same name as.
+// Declarations from OpenBLAS's cblas.h, repeated as other libraries install a header of that name.
 extern "C" {
 void openblas_set_num_threads(int threads);
 char* openblas_get_config();
@@ -20,27 +21,27 @@ char* openblas_get_corename();
 namespace weft::apps {
 namespace {
 
-constexpr std::uint64_t kPages = 64 << 10;  ///< Around it.
+constexpr std::uint64_t kPages = 64 << 10;  ///< Bytes of page overhead around OpenBLAS's buffer.
 
 class FaissSearch final : public VectorSearch {
  public:
   FaissSearch() {
     openblas_set_num_threads(1);
-    // Products of a block: 1 MiB of memory instead of 16, as fast.
+    // Limits the products of a block to 1 MiB instead of 16 MiB, at the same speed.
     faiss::distance_compute_blas_query_bs = 256;
     faiss::distance_compute_blas_database_bs = 1024;
   }
 
   std::string name() const override {
-    // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+    // openblas_get_config() returns "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...".
     std::string config = openblas_get_config();
     config.resize(std::min(config.find(' ', config.find(' ') + 1), config.size()));
     return fmt::format("faiss {}.{}.{}, {} ({})", FAISS_VERSION_MAJOR, FAISS_VERSION_MINOR,
                        FAISS_VERSION_PATCH, config, openblas_get_corename());
   }
 
-  /// OpenBLAS's BUFFER_SIZE on x86-64 and arm64, of the one thread that computes at a time. It asks
-  /// for that in a loop, which has no end where there is none.
+  /// Returns OpenBLAS's BUFFER_SIZE on x86-64 and arm64 for its one computing thread. OpenBLAS
+  /// retries this allocation in an endless loop if it fails.
   std::uint64_t private_bytes() const override { return (std::uint64_t{128} << 20) + kPages; }
 
   void largest(VectorRows queries, VectorRows bases, std::size_t count,
@@ -51,7 +52,7 @@ class FaissSearch final : public VectorSearch {
       std::ranges::fill(rows, kNone);
       return;
     }
-    omp_set_num_threads(1);  // of those that this thread starts
+    omp_set_num_threads(1);  // applies to OpenMP regions of the calling thread
     faiss::float_minheap_array_t heaps = {queries.size(), count, rows.data(), products.data()};
     faiss::knn_inner_product(queries.values.data(), bases.values.data(), bases.dimensions,
                              queries.size(), bases.size(), &heaps);
