@@ -20,8 +20,9 @@ struct OpenedLibrary {
 
 OpenedLibrary open_library() {
   try {
-    // Arrow's own pool of memory would reserve 1 GiB, which counts against a cap. Nobody has set a
-    // variable before in a program of Weft's.
+    // Arrow's default memory pool would reserve 1 GiB, which counts against a memory limit. No
+    // other code of Weft's programs sets environment variables, so no thread can read them
+    // meanwhile.
     ::setenv("ARROW_DEFAULT_MEMORY_POOL", "system", 0);
     const auto entry = reinterpret_cast<const ParquetLibrary* (*)(std::uint64_t)>(
         plugin_entry(kFile, "weft_parquet_plugin"));

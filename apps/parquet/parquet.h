@@ -11,95 +11,100 @@
 
 namespace weft::apps {
 
-/// What names a row of a data set, and is no number of a row.
+/// Id of a row, as the data set gives it: an integer or a text, not a row number.
 using RowId = std::variant<std::int64_t, std::string>;
 
-/// Columns of a Parquet file by name; "": none.
+/// Names of the columns to read from a Parquet file. "" if a column is not read.
 struct ParquetColumns {
   std::string id = {}, vector = {}, utility = {}, neighbours = {};
 };
 
-/// A column as a file has it.
+/// Description of a column of a file.
 struct ParquetField {
-  std::string name, type;  ///< "list<item: float>", for people.
-  // What it can be read as.
+  std::string name, type;  ///< `type` is Arrow's text for users: "list<item: float>".
+  // Roles that the column's type allows.
   bool is_id = false;             ///< Integers of up to 64 bits, or texts.
-  bool is_text = false;           ///< Of ids (its neighbours' too): texts.
-  bool is_number = false;         ///< Floats, integers, decimals.
-  bool is_vector = false;         ///< Lists of floats, of any or of a fixed size.
-  bool is_neighbours = false;     ///< Lists of ids, or of a struct of `id` and `similarity`.
-  bool has_similarities = false;  ///< Of neighbours: it is the struct.
+  bool is_text = false;           ///< True if the ids (or the neighbours' ids) are texts.
+  bool is_number = false;         ///< Floats, integers or decimals.
+  bool is_vector = false;         ///< Lists of floats, of variable or fixed size.
+  bool is_neighbours = false;     ///< Lists of ids, or of structs of `id` and `similarity`.
+  bool has_similarities = false;  ///< True if the neighbours are such structs.
 };
 
-/// Values of some rows of a file: of those columns that were asked for.
+/// Values of a block of rows. Columns that were not selected are empty.
 struct ParquetRows {
   std::size_t count = 0;
   std::vector<RowId> ids;
-  std::size_t width = 0;  ///< Numbers of a vector.
+  std::size_t width = 0;  ///< Numbers per vector.
   std::vector<float> vectors;
   std::vector<float> utilities;
-  std::vector<std::size_t> ends;  ///< Of each row's neighbours among all of them.
+  std::vector<std::size_t> ends;  ///< End of each row's neighbours in `neighbours`.
   std::vector<RowId> neighbours;
-  std::vector<float> similarities;  ///< Of each neighbour; empty where the file has none.
+  std::vector<float> similarities;  ///< One for each neighbour. Empty if the file has none.
 };
 
-/// Reads a file from its beginning to its end, a part of a row group at a time, so that memory does
-/// not grow with the file. One thread.
+/// Sequential reader of a file. It reads a part of a row group at a time, so that memory does not
+/// grow with the file. Not thread-safe.
 class ParquetReader {
  public:
-  /// A block has so many rows at most.
+  /// Maximum number of rows in a block.
   static constexpr std::size_t kRows = 4096;
 
   virtual ~ParquetReader() = default;
   virtual std::uint64_t num_rows() const = 0;
   virtual const std::vector<ParquetField>& fields() const = 0;
-  /// Before next(), once. The file must have these columns, of the right type.
+  /// Sets the columns to read. Call once, before next(). The file must have these columns, of the
+  /// right types.
   virtual void select(const ParquetColumns& columns) = 0;
-  /// The rows after the last ones; false behind all. Throws Error(kInvalidArgument), which names
-  /// file, row and column, where a value is missing (null) or vectors are not of one length, and
-  /// Error(kDataLoss) naming the file if it is damaged.
+  /// Reads the next block of rows. Returns false at the end of the file. Throws
+  /// Error(kInvalidArgument), which names file, row and column, if a value is missing (null) or the
+  /// vectors differ in length. Throws Error(kDataLoss), which names the file, if it is damaged.
   virtual bool next(ParquetRows& rows) = 0;
 };
 
-/// A chosen row, as results have it.
+/// Chosen row, as the result files list it.
 struct ChosenParquetRow {
   RowId id;
-  std::string_view path;  ///< Of its file.
-  std::uint64_t row = 0;  ///< In that file.
+  std::string_view path;  ///< Path of the row's file.
+  std::uint64_t row = 0;  ///< Row number in that file.
   float utility = 0;
   std::int64_t gain = 0;
-  std::uint32_t round = 0;  ///< 0: decided by bounding.
+  std::uint32_t round = 0;  ///< 0 if bounding decided the row.
 };
 
-/// Writes a file of chosen rows: id (int64 or string), path, row, utility, gain, decided_by
-/// ("bound" or "round"), round. The file is there once it is closed. One thread.
+/// Writer of a file of chosen rows, with the columns id (int64 or string), path, row, utility,
+/// gain, decided_by ("bound" or "round") and round. The file appears under its name at close(). Not
+/// thread-safe.
 class ParquetWriter {
  public:
   virtual ~ParquetWriter() = default;
-  /// All ids are of the first one's kind. Throws Error(kResourceExhausted) when the disk is full.
+  /// Appends a row. All ids must be of the first one's kind. Throws Error(kResourceExhausted) if
+  /// the disk is full.
   virtual void append(const ChosenParquetRow& row) = 0;
-  /// Throws as append().
+  /// Finishes the file and renames it to its final name. Throws as append() does.
   virtual void close() = 0;
 };
 
-/// The library that knows the format. Any thread.
+/// Interface of the Parquet library. Callable from any thread.
 class ParquetLibrary {
  public:
   virtual ~ParquetLibrary() = default;
   virtual std::string name() const = 0;  ///< "Arrow 26.0.1", for summaries.
-  /// Throws Error(kNotFound), or Error(kDataLoss) if it is no such file or is cut off.
+  /// Opens a file. Throws Error(kNotFound) if it cannot be opened, Error(kDataLoss) if it is not a
+  /// Parquet file or is truncated.
   virtual std::unique_ptr<ParquetReader> open(const std::filesystem::path& path) const = 0;
-  /// Throws Error(kUnavailable) if the folder cannot be written to.
+  /// Creates a file. Throws Error(kUnavailable) if the folder is not writable.
   virtual std::unique_ptr<ParquetWriter> create(const std::filesystem::path& path) const = 0;
 
-  /// Changes with what passes between program and plugin.
+  /// Version of the interface between program and plugin. Change it whenever the interface changes.
   static constexpr std::uint64_t kStamp = 1;
 };
 
-/// The library of libweft_parquet.so. Opened when it is first asked for. Throws
-/// Error(kFailedPrecondition), which says how to get it, where it is not there. Any thread.
+/// Returns the library of libweft_parquet.so, opened at the first call. Throws
+/// Error(kFailedPrecondition), which says how to install the library, if it is missing. Callable
+/// from any thread.
 const ParquetLibrary& parquet_library();
-/// "": it is there; else why it is not, and how to get it.
+/// Returns "" if the library is available, else the reason and how to install the library.
 std::string parquet_problem();
 
 }  // namespace weft::apps
