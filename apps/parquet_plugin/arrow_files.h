@@ -11,12 +11,13 @@
 
 namespace weft::apps {
 
-/// All memory of Arrow's comes from the system's allocator: see parquet_library().
+/// Opens or creates a Parquet file. Arrow allocates from the system's allocator only: see
+/// parquet_library().
 std::unique_ptr<ParquetReader> open_parquet(const std::filesystem::path& path);
 std::unique_ptr<ParquetWriter> create_parquet(const std::filesystem::path& path);
 
-/// What Arrow gives and what it says, as one exception, which whoever knows the file turns into an
-/// Error.
+/// Failed arrow::Status as an exception. The reader and the writer catch it and throw an Error that
+/// names the file.
 class ArrowFailure final : public std::exception {
  public:
   explicit ArrowFailure(const arrow::Status& status) : status_(status) {}

@@ -22,13 +22,13 @@
 namespace weft::apps {
 namespace {
 
-constexpr std::int64_t kBufferBytes = 256 << 10;  // of each column
+constexpr std::int64_t kBufferBytes = 256 << 10;  // per column
 
 bool is_text(const arrow::DataType& type) {
   return type.id() == arrow::Type::STRING || type.id() == arrow::Type::LARGE_STRING ||
          type.id() == arrow::Type::STRING_VIEW;
 }
-/// The type of the values: those of the dictionary, where a column is encoded by one.
+/// Returns the type of a column's values. For a dictionary-encoded column, the dictionary's.
 const arrow::DataType& value_type(const arrow::DataType& type) {
   if (type.id() != arrow::Type::DICTIONARY) return type;
   return *static_cast<const arrow::DictionaryType&>(type).value_type();
@@ -42,14 +42,14 @@ bool is_number(const arrow::DataType& type) {
          type.id() == arrow::Type::DECIMAL256;
 }
 
-/// Of a list of any kind; null for other types.
+/// Returns the element type of any kind of list, null for other types.
 std::shared_ptr<arrow::DataType> element_of(const arrow::DataType& type) {
   const bool is_list = type.id() == arrow::Type::LIST || type.id() == arrow::Type::LARGE_LIST ||
                        type.id() == arrow::Type::FIXED_SIZE_LIST;
   return is_list ? type.field(0)->type() : nullptr;
 }
 
-/// The id of a neighbour, in a list of them or of structs; null for other types.
+/// Returns the type of a neighbour's id in a list of ids or of structs, null for other types.
 std::shared_ptr<arrow::DataType> neighbour_of(const arrow::DataType& list) {
   std::shared_ptr<arrow::DataType> element = element_of(list);
   if (!element || is_id(*element)) return element;
@@ -73,7 +73,7 @@ ParquetField field_of(const arrow::Field& field) {
   return result;
 }
 
-/// The Parquet columns, which are leaves, of a field.
+/// Appends the indices of the Parquet columns (leaves) that make up a field.
 void add_leaves(const parquet::arrow::SchemaField& field, std::vector<int>& leaves) {
   if (field.is_leaf()) leaves.push_back(field.column_index);
   for (const parquet::arrow::SchemaField& child : field.children) add_leaves(child, leaves);
@@ -84,7 +84,7 @@ const Array& as(const arrow::Array& array) {
   return static_cast<const Array&>(array);
 }
 
-/// Lists of a column: that of row i is the elements from ends[i] to ends[i + 1].
+/// Lists of a column. Row i's list is the elements from ends[i] to ends[i + 1].
 struct Lists {
   std::shared_ptr<arrow::Array> values;
   std::vector<std::int64_t> ends = {};
@@ -96,7 +96,7 @@ struct Lists {
 template <typename Array>
 Lists lists_of(const Array& array) {
   Lists lists{array.values()};
-  // No row is null, so that each list begins where the one before it ends.
+  // No row is null, so each list begins where the previous one ends.
   for (std::int64_t row = 0; row <= array.length(); ++row)
     lists.ends.push_back(array.value_offset(row));
   return lists;
@@ -108,7 +108,7 @@ Lists lists_of_column(const arrow::Array& array) {
   return lists_of(as<arrow::FixedSizeListArray>(array));
 }
 
-/// Nothing: of unsigned ones that 63 bits do not hold.
+/// Returns null for an unsigned integer that does not fit into 63 bits.
 std::optional<std::int64_t> integer_at(const arrow::Array& array, std::int64_t i) {
   switch (array.type_id()) {
     case arrow::Type::INT8: return as<arrow::Int8Array>(array).Value(i);
@@ -166,7 +166,7 @@ class ArrowReader final : public ParquetReader {
       properties.set_buffer_size(kBufferBytes);
       properties.set_page_checksum_verification(true);
       parquet::ArrowReaderProperties of_arrow(/*use_threads=*/false);
-      of_arrow.set_pre_buffer(false);  // it would hold a whole row group
+      of_arrow.set_pre_buffer(false);  // pre-buffering would hold a whole row group in memory
       of_arrow.set_batch_size(kRows);
       parquet::arrow::FileReaderBuilder builder;
       expect(builder.Open(std::move(opened).MoveValueUnsafe(), properties));
@@ -222,12 +222,12 @@ class ArrowReader final : public ParquetReader {
   }
 
  private:
-  /// What Arrow throws becomes an Error.
+  /// Runs `f` and converts exceptions of Arrow and Parquet to Error(kDataLoss).
   template <typename F>
   void guard(const F& f) const {
     try {
       f();
-    } catch (const std::exception& failure) {  // an ArrowFailure, or parquet's
+    } catch (const std::exception& failure) {  // an ArrowFailure or parquet::ParquetException
       damaged(failure.what());
     }
   }
@@ -241,7 +241,7 @@ class ArrowReader final : public ParquetReader {
                 column, what);
   }
 
-  /// Null: it is not asked for.
+  /// Returns the named column, null if `name` is empty. Throws if a value is missing.
   std::shared_ptr<arrow::Array> column(const arrow::RecordBatch& batch,
                                        const std::string& name) const {
     if (name.empty()) return nullptr;
@@ -254,7 +254,7 @@ class ArrowReader final : public ParquetReader {
     }
     return array;
   }
-  /// Elements of the lists of all rows.
+  /// Throws if an element of a row's list is null.
   void expect_elements(const Lists& lists, const arrow::Array& elements, std::int64_t rows,
                        const std::string& name) const {
     if (elements.null_count() == 0) return;

@@ -18,7 +18,7 @@
 namespace weft::apps {
 namespace {
 
-/// Of a row group.
+/// Rows of a row group.
 constexpr std::int64_t kGroupRows = 64 << 10;
 
 class ArrowWriter final : public ParquetWriter {
@@ -77,7 +77,7 @@ class ArrowWriter final : public ParquetWriter {
   void guard(const F& f) const {
     try {
       f();
-    } catch (const std::exception& failure) {  // an ArrowFailure, or parquet's
+    } catch (const std::exception& failure) {  // an ArrowFailure or parquet::ParquetException
       throw_error(ErrorCode::kResourceExhausted,
                   "cannot write {}: {}; make room there, or give another --out",
                   temporary_.string(), failure.what());
@@ -114,9 +114,10 @@ class ArrowWriter final : public ParquetWriter {
   arrow::MemoryPool* const pool_ = arrow::system_memory_pool();
   const std::filesystem::path path_, temporary_;
   std::shared_ptr<arrow::io::FileOutputStream> stream_;
-  std::unique_ptr<parquet::arrow::FileWriter> file_;  ///< Once the first group is there.
+  std::unique_ptr<parquet::arrow::FileWriter> file_;  ///< Null until the first group is written.
   bool has_texts_ = false, is_closed_ = false;
-  std::unique_ptr<arrow::ArrayBuilder> ids_;  ///< Once the first id's kind is known.
+  std::unique_ptr<arrow::ArrayBuilder> ids_;  ///< Null until the first row shows the kind of the
+                                              ///< ids.
   arrow::StringBuilder paths_{pool_}, decided_{pool_};
   arrow::Int64Builder rows_{pool_}, gains_{pool_};
   arrow::FloatBuilder utilities_{pool_};

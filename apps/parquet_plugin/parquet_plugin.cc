@@ -1,4 +1,5 @@
-// libweft_parquet.so: Parquet by Arrow C++, of PyPI's pyarrow. The only user of both.
+// libweft_parquet.so: Parquet files with Arrow C++, taken from PyPI's pyarrow. Only this plugin
+// links Arrow and Parquet.
 #include <arrow/config.h>
 
 #include "apps/parquet_plugin/arrow_files.h"
