@@ -11,7 +11,7 @@
 namespace weft::apps {
 namespace {
 
-constexpr double kLargestAngle = 0.17;  // ten degrees
+constexpr double kLargestAngle = 0.17;  // radians, ten degrees
 constexpr double kLargestScale = 0.1;
 constexpr double kLargestShift = 4;
 constexpr double kLargestBrightness = 0.15;
@@ -89,7 +89,7 @@ void BrainBatches::make_row(mesh::Split split, std::uint64_t step, std::int64_t 
   const std::uint64_t key = recipe_.seed ^ fnv1a("slices", 6);
   const std::uint32_t word = philox(key, step, row)[0];
   const BrainSlice& slice = dataset_.train[word * dataset_.train.size() >> 32];
-  // front and back of a head are not alike
+  // A sagittal slice is not mirrored, as it would exchange the front and back of the head.
   const bool may_mirror = recipe_.data.plane != Plane::kSagittal;
   const Augmentation change = recipe_.data.augment
                                   ? Augmentation::draw(recipe_.seed, step, row, may_mirror)

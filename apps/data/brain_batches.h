@@ -9,14 +9,14 @@
 
 namespace weft::apps {
 
-/// What a device process needs to read its share of the slices: sent by the driver.
+/// Message from the driver that tells a device process how to read its share of the slices.
 struct BrainBatchesRecipe {
   BrainDataConfig data;
   int height = 0;
   int width = 0;
   std::int64_t rows_per_microbatch = 0;
   std::uint64_t seed = 0;
-  std::string digest = {};  ///< Of the driver's data set: another one is refused.
+  std::string digest = {};  ///< Driver's data set. A device with another one throws.
 
   static constexpr auto fields =
       weft::fields(&BrainBatchesRecipe::data, &BrainBatchesRecipe::height,
@@ -25,14 +25,15 @@ struct BrainBatchesRecipe {
   friend bool operator==(const BrainBatchesRecipe&, const BrainBatchesRecipe&) = default;
 };
 
-/// The inputs "pixels" f32[rows, height, width, 1], "targets" i32[rows, height, width] and
-/// "weights" f32[rows, height, width].
+/// Batch source with the inputs "pixels" f32[rows, height, width, 1], "targets" i32[rows, height,
+/// width] and "weights" f32[rows, height, width].
 ///
-/// A training row is a slice drawn by chance and changed by chance, as a function of (seed, step,
-/// row); a held-out row is a slice as it is: in turn. Owner's thread only.
+/// A training row is a random slice with a random augmentation, as a function of (seed, step, row).
+/// Validation rows are the held-out slices in turn, unchanged. Owner's thread only.
 class BrainBatches final : public mesh::BatchSource {
  public:
-  /// Throws Error(kIncompatible) if the data set on this host is another one.
+  /// Loads the data set. Throws Error(kIncompatible) if the data set on this host differs from the
+  /// driver's.
   explicit BrainBatches(const BrainBatchesRecipe& recipe);
   BrainBatches(const BrainBatchesRecipe& recipe, BrainDataset dataset);
 
@@ -48,7 +49,7 @@ class BrainBatches final : public mesh::BatchSource {
   BrainSlice picture_;
 };
 
-/// How a training slice is changed: where its pixels come from, and their brightness. A value.
+/// Augmentation of a training slice: a movement of its pixels and a change of brightness. A value.
 struct Augmentation {
   bool mirrored = false;
   double angle = 0;  ///< Radians.
@@ -56,13 +57,13 @@ struct Augmentation {
   double down = 0, right = 0;  ///< Pixels.
   float gain = 1, offset = 0;
 
-  /// Drawn from (seed, step, row).
+  /// Draws a random augmentation, as a function of (seed, step, row).
   static Augmentation draw(std::uint64_t seed, std::uint64_t step, std::int64_t row,
                            bool may_mirror);
 };
 
-/// Brightness between pixels is interpolated, regions are those of the nearest pixel; what comes
-/// from outside is as the nearest edge.
+/// Writes the changed slice to `to`. Brightness is interpolated between pixels. Regions are those
+/// of the nearest pixel. Positions outside the slice take the value of the nearest edge.
 void augment(const BrainSlice& from, const Augmentation& change, int height, int width,
              BrainSlice& to);
 

@@ -8,24 +8,26 @@
 
 namespace weft::apps {
 
-/// The direction in which a head is cut into slices.
+/// Plane in which a head is cut into slices.
 enum class Plane : std::uint8_t { kAxial, kCoronal, kSagittal };
 
-/// The `data:` section of an app that learns to name the regions of a brain. A value.
+/// `data:` section of an app that segments the regions of a brain. A value.
 ///
-/// The slices of the plane that show brain are numbered; `slabs` runs of `slab` neighbouring ones,
-/// spread evenly, are held out, and `gap` slices on both sides of each run are left out altogether:
-/// neighbouring slices are nearly the same picture.
+/// The slices that show brain are numbered along the plane's axis. `slabs` evenly spread runs of
+/// `slab` adjacent slices are held out. `gap` slices on both sides of each run are not used at all,
+/// as adjacent slices are nearly the same picture.
 struct BrainDataConfig {
-  std::string templates = "/usr/share/mricron/templates";  ///< Of the Debian package mricron-data.
+  std::string templates = "/usr/share/mricron/templates";  ///< Folder of the Debian package
+                                                           ///< mricron-data.
   Plane plane = Plane::kAxial;
-  int reduce = 2;  ///< So many voxels in each direction become one pixel.
+  int reduce = 2;  ///< Voxels in each direction that become one pixel.
   int slabs = 3;
   int slab = 8;
   int gap = 4;
-  /// A pixel counts (frequency of its class)^-class_balance: 0 all alike, 1 every class alike.
+  /// Exponent of the loss weight (frequency of the pixel's class)^-class_balance. 0 weights all
+  /// pixels alike, 1 gives every class the same total weight.
   double class_balance = 0.5;
-  /// Training slices are mirrored, moved, turned and their brightness changed, by chance.
+  /// Randomly mirrors, shifts, scales and rotates training slices and changes their brightness.
   bool augment = true;
 
   static constexpr auto fields =

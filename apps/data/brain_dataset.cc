@@ -14,9 +14,9 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::int64_t kLeastBrainVoxels = 500;  // a slice with less is not used
+constexpr std::int64_t kLeastBrainVoxels = 500;  // slices with fewer are not used
 
-/// Where a slice's row and column lie in a volume.
+/// Mapping from a slice's row and column to a voxel of the volume.
 class Cut {
  public:
   Cut(const Volume& volume, Plane plane) : size_(volume.size), plane_(plane) {}
@@ -41,7 +41,7 @@ class Cut {
   Plane plane_;
 };
 
-/// The most frequent of a few regions; of equally frequent ones the first.
+/// Returns the most frequent region, the first one among equals.
 std::uint8_t most_frequent(const std::array<int, kBrainRegions.size()>& counts) {
   return static_cast<std::uint8_t>(std::max_element(counts.begin(), counts.end()) - counts.begin());
 }
@@ -61,8 +61,8 @@ struct Volumes {
   }
 };
 
-/// One slice, reduced, in the middle of a picture of height x width. Outside of the volume:
-/// brightness 0, region 0.
+/// Returns one reduced slice, centred in a picture of height x width. Pixels outside the volume
+/// have brightness 0 and region 0.
 BrainSlice cut_slice(const Volumes& volumes, const Cut& cut, std::int64_t number, int reduce,
                      int height, int width) {
   BrainSlice slice;
@@ -89,7 +89,7 @@ BrainSlice cut_slice(const Volumes& volumes, const Cut& cut, std::int64_t number
   return slice;
 }
 
-/// The numbers of the slices that show brain.
+/// Returns the numbers of the slices that show brain.
 std::vector<std::int64_t> usable_slices(const Volumes& volumes, const Cut& cut) {
   std::vector<std::int64_t> usable;
   for (std::int64_t s = 0; s < cut.slices(); ++s) {
@@ -103,7 +103,7 @@ std::vector<std::int64_t> usable_slices(const Volumes& volumes, const Cut& cut) 
   return usable;
 }
 
-/// What becomes of each usable slice.
+/// Part that a usable slice belongs to.
 enum class Part : std::uint8_t { kTrain, kHeldOut, kGap };
 
 std::vector<Part> split_slices(const BrainDataConfig& config, std::size_t count) {
@@ -142,8 +142,8 @@ void normalise(BrainDataset& data) {
   }
 }
 
-/// frequency^-balance, scaled so that a training pixel counts 1 on average; 0 for regions that
-/// never occur.
+/// Returns frequency^-balance by region, scaled so that the mean over the training pixels is 1. 0
+/// for regions that never occur.
 std::vector<float> weights_of(const std::vector<double>& frequencies, double balance) {
   std::vector<double> weights;
   double mean = 0;
@@ -253,8 +253,8 @@ double BrainDataset::frequency_loss() const {
   for (std::size_t c = 0; c < known.size(); ++c) sum += known[c] * class_weights[c];
   double loss = 0;
   for (std::size_t c = 0; c < known.size(); ++c) {
-    // The best constant answer to the weighted loss; a region that was never met in training weighs
-    // nothing.
+    // Best constant prediction for the weighted loss. Regions that training slices lack have weight
+    // 0.
     const double answer = known[c] * class_weights[c] / sum;
     if (answer > 0) loss -= met[c] * class_weights[c] * std::log(answer);
   }

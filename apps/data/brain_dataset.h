@@ -10,46 +10,46 @@
 
 namespace weft::apps {
 
-/// One slice of a head: what is measured, and which region each pixel belongs to. Row by row, the
-/// front or top of the head first.
+/// Slice of a head: brightness and region of each pixel. Row-major; the front or top of the head
+/// comes first.
 struct BrainSlice {
-  int number = 0;                     ///< Of the volume's slices in this plane.
-  std::vector<float> pixels;          ///< Zero mean and unit deviation over the training slices.
+  int number = 0;                     ///< Index among the volume's slices in this plane.
+  std::vector<float> pixels;          ///< Brightness with zero mean and unit deviation over the
+                                      ///< training slices.
   std::vector<std::uint8_t> regions;  ///< Indices into kBrainRegions.
 };
 
-/// The slices of one head, cut to pictures of one size, and split. A value; the same from the same
-/// files and sizes.
+/// Slices of one head, cut to pictures of one size and split into two parts. A value, determined by
+/// the files and the sizes.
 struct BrainDataset {
   int height = 0;
   int width = 0;
   std::vector<BrainSlice> train;
   std::vector<BrainSlice> held_out;
-  std::vector<float> class_weights;  ///< By region; a training pixel counts 1 on average.
-  std::string digest;                ///< SHA-256 of all of the above.
+  std::vector<float> class_weights;  ///< Loss weight by region. Mean over training pixels: 1.
+  std::string digest;                ///< SHA-256 of the slices and the weights.
 
   std::size_t pixels() const { return height * static_cast<std::size_t>(width); }
 
-  /// Reads ch2 (the head), ch2bet (the brain in it) and aal (the regions) of the package
-  /// mricron-data. Pictures smaller than height x width are padded, larger ones cut, around their
-  /// middle. Throws Error(kFailedPrecondition), saying what to install, where the files are not
-  /// there; Error(kInvalidArgument) if the slabs leave nothing to train on.
+  /// Reads ch2 (the head), ch2bet (its brain) and aal (the regions) of the package mricron-data.
+  /// Pads pictures smaller than height x width and crops larger ones, around their centre. Throws
+  /// Error(kFailedPrecondition), which says what to install, if the files do not exist. Throws
+  /// Error(kInvalidArgument) if the slabs leave nothing to train on.
   static BrainDataset load(const BrainDataConfig& config, int height, int width);
-  /// The same from volumes on one grid; `regions` maps labels to classes.
+  /// Does the same from volumes on one grid. `regions` maps labels to classes.
   static BrainDataset from_volumes(const BrainDataConfig& config, const Volume& head,
                                    const Volume& brain, const Volume& labels,
                                    const std::vector<std::uint8_t>& regions, int height, int width);
 
-  /// The share of each region in the pixels of these slices.
+  /// Returns the share of each region in the pixels of these slices.
   static std::vector<double> frequencies(const std::vector<BrainSlice>& slices);
-  /// What a segmentation that does not look at the picture says: the most frequent region of each
-  /// pixel over the training slices.
+  /// Returns the most frequent region of each pixel position over the training slices: a baseline
+  /// that ignores the picture.
   std::vector<std::uint8_t> usual_regions() const;
-  /// The training slice that lies nearest in the head: to copy its regions is the other thing to
-  /// beat.
+  /// Returns the training slice whose position in the head is nearest: its regions are the second
+  /// baseline.
   const BrainSlice& nearest_training_slice(const BrainSlice& slice) const;
-  /// The loss of a model that knows the frequencies of the regions and nothing else, on the
-  /// held-out slices.
+  /// Returns the loss, on the held-out slices, of a model that predicts the region frequencies.
   double frequency_loss() const;
 };
 

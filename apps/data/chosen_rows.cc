@@ -84,7 +84,8 @@ void ChosenRows::describe(const fs::path& folder, std::size_t count, std::size_t
 std::uint32_t ChosenRows::operator[](std::size_t i) const {
   WEFT_CHECK(i < size(), "row {} of {}", i, size());
   std::uint32_t row = 0;
-  std::memcpy(&row, file_.bytes().data() + 4 * i, 4);  // little-endian, as this machine is
+  std::memcpy(&row, file_.bytes().data() + 4 * i, 4);  // the file and this machine are
+                                                       // little-endian
   return row;
 }
 

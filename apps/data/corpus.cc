@@ -14,25 +14,25 @@ constexpr std::string_view kInstallHint =
     "`data: "
     "{text: FILE}`";
 
-/// Position after the line end at or after `at`; the text's end when there is none.
+/// Returns the position after the first line end at or after `at`, or the text's end.
 std::size_t next_line(std::string_view text, std::size_t at) {
   const std::size_t end = text.find('\n', at);
   return end == std::string_view::npos ? text.size() : end + 1;
 }
 
-/// Position after the space at or after `at`; the text's end when there is none.
+/// Returns the position after the first space at or after `at`, or the text's end.
 std::size_t next_word(std::string_view text, std::size_t at) {
   const std::size_t end = text.find_first_of(" \n\t", at);
   return end == std::string_view::npos ? text.size() : end + 1;
 }
 
-/// Position of the character that begins at or after `at`.
+/// Returns the position of the first character that begins at or after `at`.
 std::size_t next_character(std::string_view text, std::size_t at) {
   while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) ++at;
   return at;
 }
 
-/// Cuts the text where `next_cut` says: the last `fraction` of each of `blocks` blocks is held out.
+/// Splits the text at positions given by `next_cut`. Holds out the last `fraction` of each block.
 TextSplit split_at(std::size_t (*next_cut)(std::string_view, std::size_t), std::string_view text,
                    double fraction, int blocks) {
   TextSplit split;
@@ -52,7 +52,7 @@ TextSplit split_at(std::size_t (*next_cut)(std::string_view, std::size_t), std::
   return split;
 }
 
-/// Whether about `fraction` of the text is held out: at least half and at most twice as much.
+/// Returns true if the held-out share is between half of `fraction` and twice `fraction`.
 bool holds_out(const TextSplit& split, double fraction) {
   const double held = static_cast<double>(split.validation.size());
   const double wanted = fraction * (held + static_cast<double>(split.train.size()));

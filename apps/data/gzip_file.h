@@ -6,9 +6,9 @@
 
 namespace weft::apps {
 
-/// The content of a file, which may be compressed by gzip or not: at most 1 GiB. Throws
-/// Error(kNotFound) if it cannot be read, Error(kDataLoss) if it is damaged or cut off, and
-/// Error(kInvalidArgument) if it holds more.
+/// Returns the content of a file of at most 1 GiB, compressed by gzip or not. Throws
+/// Error(kNotFound) if the file cannot be read, Error(kDataLoss) if it is damaged or truncated,
+/// Error(kInvalidArgument) if the content is larger.
 std::vector<std::byte> read_gzip_file(const std::filesystem::path& path);
 
 }  // namespace weft::apps

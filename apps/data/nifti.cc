@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kHeaderBytes = 348;
 constexpr std::int64_t kMostVoxels = std::int64_t{1} << 28;
 
-/// Numbers at byte offsets of the file, in its byte order.
+/// Reader of numbers at byte offsets, in the file's byte order.
 class Fields {
  public:
   Fields(std::span<const std::byte> bytes, bool swapped) : bytes_(bytes), swapped_(swapped) {}
@@ -42,7 +42,7 @@ void read_voxels(const Fields& fields, std::size_t offset, float slope, float in
   }
 }
 
-/// A kind of voxel: its number in the header, its size, how it is read.
+/// Data type of voxels: its code in the header, its size, and its reader.
 struct VoxelType {
   std::int16_t code;
   std::size_t bytes;

@@ -10,25 +10,26 @@
 
 namespace weft::apps {
 
-/// A volume of numbers on a grid, as a NIfTI-1 file holds it. A value.
+/// Three-dimensional grid of numbers, the content of a NIfTI-1 file. A value.
 struct Volume {
   std::array<std::int64_t, 3> size{};  ///< Voxels along x, y, z.
-  std::array<float, 3> spacing{};      ///< Millimetres between them.
-  std::vector<float> voxels;           ///< x runs fastest.
+  std::array<float, 3> spacing{};      ///< Millimetres between voxels.
+  std::vector<float> voxels;           ///< Values. x varies fastest.
 
   float at(std::int64_t x, std::int64_t y, std::int64_t z) const {
     return voxels[x + size[0] * (y + size[1] * z)];
   }
 };
 
-/// Reads the bytes of an uncompressed NIfTI-1 file (one file, magic "n+1"; either byte order): a
-/// header of 348 bytes, then from vox_offset on the voxels, which are scaled by scl_slope and
-/// scl_inter if the slope is not 0. `name` is for errors. Throws Error(kDataLoss) if the bytes are
-/// not such a file or end too soon, and Error(kInvalidArgument) for what it may hold but is not
-/// read here: more than three dimensions, complex numbers, colours.
+/// Parses an uncompressed NIfTI-1 file (single file, magic "n+1", either byte order). The header
+/// has 348 bytes and the voxels begin at vox_offset. Voxels are scaled by scl_slope and scl_inter
+/// unless the slope is 0. `name` is used in errors. Throws Error(kDataLoss) if the bytes are not
+/// such a file or are truncated. Throws Error(kInvalidArgument) for unsupported content: more than
+/// three dimensions, complex numbers, colours, more than 2^28 voxels.
 Volume parse_nifti(std::span<const std::byte> bytes, const std::string& name);
 
-/// The same from a file, compressed by gzip or not. Throws Error(kNotFound) if it cannot be read.
+/// Reads a NIfTI-1 file, compressed by gzip or not. Throws as parse_nifti() does, and
+/// Error(kNotFound) if the file cannot be read.
 Volume read_nifti(const std::filesystem::path& path);
 
 }  // namespace weft::apps

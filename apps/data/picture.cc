@@ -15,7 +15,7 @@ void append_big_endian(std::string& to, std::uint32_t value) {
   for (const int shift : {24, 16, 8, 0}) to += static_cast<char>(value >> shift & 0xff);
 }
 
-/// Length, kind, content, checksum of kind and content.
+/// Appends a chunk: length, kind, content, checksum of kind and content.
 void append_chunk(std::string& to, const std::string& kind, const std::string& content) {
   append_big_endian(to, content.size());
   const std::string body = kind + content;
@@ -62,7 +62,7 @@ std::string to_png(const Picture& picture) {
   std::string header;
   append_big_endian(header, picture.width());
   append_big_endian(header, picture.height());
-  // 8 bits, red-green-blue, deflate, usual filters, not interlaced
+  // 8 bits, red-green-blue, deflate, standard filters, not interlaced
   header += std::string("\x08\x02\x00\x00\x00", 5);
   std::string rows;
   for (int y = 0; y < picture.height(); ++y) {

@@ -12,7 +12,7 @@ struct Colour {
   friend bool operator==(const Colour&, const Colour&) = default;
 };
 
-/// A picture of colours, row by row from the top left. A value.
+/// Colour picture, row-major from the top left. A value.
 class Picture {
  public:
   /// Throws Error(kInvalidArgument) unless both sizes are positive.
@@ -22,9 +22,9 @@ class Picture {
   int height() const { return height_; }
   Colour at(int x, int y) const { return pixels_[index(x, y)]; }
   void set(int x, int y, Colour colour) { pixels_[index(x, y)] = colour; }
-  /// Draws `other` with its top left corner at (x, y); what lies outside is cut off.
+  /// Draws `other` with its top left corner at (x, y). Clips at the edges.
   void paste(const Picture& other, int x, int y);
-  /// Every pixel as a square of `factor` by `factor`.
+  /// Returns the picture with every pixel drawn as a square of `factor` by `factor`.
   Picture enlarged(int factor) const;
 
  private:
@@ -35,9 +35,9 @@ class Picture {
   std::vector<Colour> pixels_;
 };
 
-/// The bytes of a PNG file: 8 bits a colour, no alpha (RFC 2083).
+/// Returns the bytes of a PNG file: 8 bits per colour, no alpha (RFC 2083).
 std::string to_png(const Picture& picture);
-/// Throws Error(kUnavailable) if the file cannot be written.
+/// Writes a PNG file. Throws Error(kUnavailable) if the file cannot be written.
 void write_png(const Picture& picture, const std::filesystem::path& path);
 
 }  // namespace weft::apps

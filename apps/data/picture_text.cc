@@ -8,7 +8,7 @@
 namespace weft::apps {
 namespace {
 
-constexpr int kColumns = 5, kRows = 8;  // one below the line
+constexpr int kColumns = 5, kRows = 8;  // including one row below the base line
 constexpr char kFirst = ' ';
 
 /// Columns of each letter from ' ' to '~'; bit 0 is the top row.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kSignature("\x89PNG\r\n\x1a\n", 8);
 constexpr std::uint32_t kMostPixels = std::uint32_t{1} << 26;
-constexpr std::size_t kChunkFrame = 12;  // length, kind, and checksum behind the content
+constexpr std::size_t kChunkFrame = 12;  // length and kind before the content, checksum after it
 
 std::uint32_t big_endian(std::span<const std::byte> bytes) {
   std::uint32_t value = 0;
@@ -24,7 +24,7 @@ std::uint32_t big_endian(std::span<const std::byte> bytes) {
   return value;
 }
 
-/// What the header says.
+/// Content of the IHDR chunk.
 struct PngHeader {
   std::uint32_t width = 0, height = 0;
   unsigned depth = 0;  ///< Bits of a sample.
@@ -32,7 +32,7 @@ struct PngHeader {
 
   unsigned samples() const { return kind == 2 ? 3 : kind == 4 ? 2 : kind == 6 ? 4 : 1; }
   std::size_t row_bytes() const { return (std::size_t{width} * samples() * depth + 7) / 8; }
-  /// From a byte to the same one of the pixel to its left.
+  /// Returns the distance in bytes to the same sample of the pixel to the left (at least 1).
   std::size_t pixel_bytes() const { return std::max(1u, samples() * depth / 8); }
 };
 
@@ -103,9 +103,9 @@ class PngParser {
                   header_.height, kMostPixels);
   }
 
-  /// Rows, each behind the number of its filter.
+  /// Decompresses the pixels. Each row begins with a byte for its filter.
   std::vector<std::uint8_t> inflated() const {
-    // Deflate packs at most about 1,032 to 1: a header that promises more is not believed.
+    // Deflate compresses at most about 1,032 to 1. Rejects a header that requires more.
     const std::size_t size = (header_.row_bytes() + 1) * header_.height;
     if (size / 1040 > packed_.size()) damaged("it has too few pixels");
     std::vector<std::uint8_t> rows(size);
@@ -163,7 +163,7 @@ class PngParser {
     return {grey, grey, grey};
   }
 
-  /// The upper 8 bits, or all where there are fewer.
+  /// Returns the upper 8 bits of a sample, or the whole sample if it has fewer.
   std::uint8_t sample(const std::uint8_t* row, std::size_t i) const {
     if (header_.depth >= 8) return row[i * (header_.depth / 8)];
     const std::size_t bit = i * header_.depth;

@@ -12,20 +12,20 @@
 
 namespace weft::apps {
 
-/// Draws training rows, with replacement, from all rows or those of a subset: a function of
-/// (key, step, row of the batch) alone, so that any device draws just its own, and resuming needs
-/// no state. Any thread.
+/// Sampler of training rows, with replacement, from all rows or a subset. The result is a function
+/// of (key, step, row of the batch), so that any device draws its own rows only and resuming needs
+/// no state. Callable from any thread.
 class RowSampler final {
  public:
-  /// Of data with this many rows and this digest; `what` as for ChosenRows, which says what is
-  /// thrown.
+  /// Samples from data with `rows` rows and this digest. Throws as ChosenRows does; `what` is
+  /// passed to it.
   RowSampler(const SubsetConfig& subset, std::size_t rows, const std::string& data_digest,
              const std::string& what, std::uint64_t key);
 
-  /// That may be drawn.
+  /// Returns the number of rows that may be drawn.
   std::size_t size() const;
   std::size_t draw(std::uint64_t step, std::int64_t row) const;
-  /// Names which may be drawn; empty if all.
+  /// Identifies the rows that may be drawn. Empty if all may be drawn.
   const std::string& subset_digest() const { return subset_digest_; }
 
  private:

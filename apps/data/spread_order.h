@@ -7,12 +7,12 @@
 
 namespace weft::apps {
 
-/// An order of `count` things in which any first few are spread evenly over all of them, and which
-/// begins again at its end. A value.
+/// Permutation of `count` items whose every prefix is spread evenly over all items. It repeats
+/// after `count` items. A value.
 class SpreadOrder {
  public:
   explicit SpreadOrder(std::int64_t count) : count_(count) {
-    // Multiples of the golden section, modulo 1, are spread as evenly as can be.
+    // Multiples of the golden ratio's fraction, modulo 1, are spread nearly optimally.
     stride_ = std::max<std::int64_t>(1, std::llround(0.6180339887 * count));
     while (std::gcd(stride_, count) > 1) ++stride_;
   }
@@ -21,7 +21,7 @@ class SpreadOrder {
 
  private:
   std::int64_t count_;
-  std::int64_t stride_ = 1;  // has no divisor in common with count_
+  std::int64_t stride_ = 1;  // coprime to count_
 };
 
 }  // namespace weft::apps

@@ -11,13 +11,14 @@
 
 namespace weft::apps {
 
-/// What a device process needs to read its share of a text: sent by the driver.
+/// Message from the driver that tells a device process how to read its share of a text.
 struct TextBatchesRecipe {
-  TextDataConfig data;            ///< Enough to make the data set where it is not in the cache.
-  std::string folder = {};        ///< Of the driver's data set.
-  std::string train_sha256 = {};  ///< What the driver trains on: another text is refused.
+  TextDataConfig data;            ///< Configuration to prepare the data set from, if it is not in
+                                  ///< the cache.
+  std::string folder = {};        ///< Folder of the driver's data set.
+  std::string train_sha256 = {};  ///< Driver's training tokens. A device with others throws.
   std::string validation_sha256 = {};
-  std::string subset_digest = {};  ///< The same of the pieces that may be drawn.
+  std::string subset_digest = {};  ///< Driver's subset of windows. Compared likewise.
   int sequence = 0;                ///< Tokens per sequence.
   std::int64_t rows_per_microbatch = 0;
   std::uint64_t seed = 0;
@@ -30,16 +31,16 @@ struct TextBatchesRecipe {
   friend bool operator==(const TextBatchesRecipe&, const TextBatchesRecipe&) = default;
 };
 
-/// Opens the driver's data set by its folder or, where that is not in the cache, makes it of the
-/// same text. Throws Error(kIncompatible) if the text here is another one.
+/// Opens the driver's data set by its folder. Prepares it from the same text if the folder does not
+/// exist on this host. Throws Error(kIncompatible) if the text here differs from the driver's.
 TextDataset open_dataset(const TextBatchesRecipe& recipe);
 
-/// The inputs "tokens" and "targets" of a language model, i32[rows, sequence], read straight from
-/// the mapped token files. Owner's thread only.
+/// Batch source with the inputs "tokens" and "targets" of a language model, i32[rows, sequence],
+/// read from the mapped token files. Owner's thread only.
 class TextBatches final : public mesh::BatchSource {
  public:
-  /// Opens the driver's folder or, on another host, makes the data set from the same text.
-  /// Throws Error(kIncompatible) if the text here is another one.
+  /// Opens the data set as open_dataset() does. Throws Error(kIncompatible) if the text or the
+  /// subset here differs from the driver's.
   explicit TextBatches(const TextBatchesRecipe& recipe);
 
   void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch,

@@ -5,7 +5,7 @@
 namespace weft::apps {
 namespace {
 
-/// Makes a path absolute; it has to be there.
+/// Makes a path absolute. Fails if it does not exist.
 void resolve_text(const ConfigNode& node, const std::string& key, std::string& text) {
   if (text == "kjv" || text == "linux-doc") return;
   text = node.at(key).as_path().string();

@@ -9,18 +9,18 @@
 
 namespace weft::apps {
 
-/// The `data:` section of a text app. A value.
+/// `data:` section of a text app. A value.
 struct TextDataConfig {
   enum class TokenizerKind : std::uint8_t { kBpe, kBytes };
 
-  std::string text = "kjv";  ///< As named_text() takes it: "kjv", say, or a path.
+  std::string text = "kjv";  ///< Name or path as named_text() takes it, such as "kjv".
   TokenizerKind tokenizer = TokenizerKind::kBpe;
-  int vocabulary = 1024;  ///< Pieces of the bpe tokenizer; bytes have 256.
+  int vocabulary = 1024;  ///< Pieces of the bpe tokenizer. The byte tokenizer has 256.
   double validation_fraction = 0.05;
-  std::string cache;  ///< Where tokenized texts are kept; empty: default_cache().
-  /// A text that the trained model is scored on at the end, as `text` is named; empty: none.
+  std::string cache;  ///< Folder of tokenized texts. Empty for default_cache().
+  /// Text that the trained model is scored on at the end, named as `text` is. Empty for none.
   std::string test = {};
-  /// Of the pieces to train on; without one, pieces begin at any token.
+  /// Windows to train on. Without a subset, windows begin at any token.
   SubsetConfig subset = {};
 
   static constexpr auto fields =
@@ -30,7 +30,7 @@ struct TextDataConfig {
   friend bool operator==(const TextDataConfig&, const TextDataConfig&) = default;
 };
 
-/// Reads and finishes the section. Paths are absolute then: see ConfigNode::as_path.
+/// Reads and finishes the section. Makes paths absolute (see ConfigNode::as_path).
 TextDataConfig parse_text_data(const ConfigNode& node);
 
 }  // namespace weft::apps

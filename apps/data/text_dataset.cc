@@ -23,9 +23,9 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int kFormat = 2;  // changes when the same text and options would give other files
+constexpr int kFormat = 2;  // increased whenever the same text and options give other files
 constexpr int kValidationBlocks = 16;
-/// Whoever made the tokens decides what is trained on.
+/// Remedy in errors about a cache that another user owns: its tokens decide the training data.
 constexpr const char* kOtherCache = "name another folder with `data: {cache: FOLDER}`";
 
 std::string read_all(const fs::path& path) {
@@ -51,7 +51,7 @@ std::string folder_name(const TextDataConfig& config, const std::string& text) {
   return fmt::format("text-{}-{}", name, sha256(std::as_bytes(std::span(what))).substr(0, 16));
 }
 
-/// Writes the tokens of a part of the text, once they are proved to give that part back.
+/// Writes the tokens of a part of the text after checking that they decode to the same bytes.
 void write_tokens(const fs::path& path, const Tokenizer& tokenizer, std::string_view part,
                   const TextDataConfig& config, std::string_view text) {
   const std::vector<std::int32_t> ids = tokenizer.encode(part);
@@ -113,7 +113,7 @@ TextDataset TextDataset::prepare(const TextDataConfig& config) {
       return open(folder);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kDataLoss && error.code() != ErrorCode::kNotFound) throw;
-      fs::remove_all(folder);  // damaged: make it again
+      fs::remove_all(folder);  // damaged, so prepared again
     }
   }
   const fs::path building = cache / fmt::format(".{}.{}", folder.filename().string(), ::getpid());
@@ -131,7 +131,7 @@ TextDataset TextDataset::prepare(const TextDataConfig& config) {
     throw;
   }
   fs::rename(building, folder, failed);
-  if (failed) fs::remove_all(building);  // another process was faster; its folder is equal
+  if (failed) fs::remove_all(building);  // another process created the same folder first
   return open(folder);
 }
 

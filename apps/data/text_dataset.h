@@ -10,27 +10,30 @@
 
 namespace weft::apps {
 
-/// $XDG_CACHE_HOME/weft, or ~/.cache/weft, or weft-cache in the temporary folder when there is no
-/// home.
+/// Returns $XDG_CACHE_HOME/weft, else ~/.cache/weft, else a folder of the user's in the temporary
+/// folder.
 std::filesystem::path default_cache();
 
-/// A text, tokenized and cut in training and validation part: an immutable folder of the cache.
+/// Text, tokenized and split into a training and a validation part: an immutable folder of the
+/// cache.
 ///
-/// The folder's name is a hash of the text and of everything that shaped it, so a change of either
-/// makes another one, and runs on one machine share it. Devices open it by path and compare the
-/// hashes.
+/// The folder's name is a hash of the text and of all options that affect the files. So a change of
+/// either makes another folder, and runs on one machine share it. Devices open it by path and
+/// compare the hashes.
 struct TextDataset {
   std::filesystem::path folder;
-  std::shared_ptr<const Tokenizer> tokenizer;  ///< Shared: the sampler may outlive the dataset.
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< Shared because the sampler may outlive the data
+                                               ///< set.
   TokenFile train;
   TokenFile validation;
   double unigram_loss = 0;  ///< Nats per token; see unigram.h.
 
-  /// Finds the dataset in the cache, or makes it: a few seconds for a few MB. Tokens are written
-  /// only after they have been decoded and have given the text back, byte for byte. Throws
-  /// Error(kInvalidArgument) if they do not, or if the text is too short, and as named_text() does.
+  /// Finds the data set in the cache or creates it, in a few seconds for a few MB. Writes tokens
+  /// only after checking that they decode to the same bytes. Throws Error(kInvalidArgument) if they
+  /// do not or if the text is too short, and as named_text() does.
   static TextDataset prepare(const TextDataConfig& config);
-  /// One that prepare() has made. Checks hashes. Throws Error(kNotFound) or Error(kDataLoss).
+  /// Opens a folder that prepare() made. Checks its hashes. Throws Error(kNotFound) or
+  /// Error(kDataLoss).
   static TextDataset open(const std::filesystem::path& folder);
 };
 

@@ -19,7 +19,7 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-/// All files below a folder, sorted; folders of the name `skipped` and what is hidden are left out.
+/// Returns all files below a folder, sorted. Skips hidden entries and folders named `skipped`.
 std::vector<fs::path> files_below(const fs::path& folder, std::string_view skipped) {
   std::vector<fs::path> files;
   std::error_code failed;
@@ -48,13 +48,12 @@ std::string bytes_of_file(const fs::path& path) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-/// Position of the first byte that no text has: a zero, or one that is not UTF-8; the file's size
-/// if there is none.
+/// Returns the position of the first byte that is zero or invalid UTF-8, or the file's size.
 std::size_t first_bad_byte(std::string_view text) {
   return std::min(text.find('\0'), valid_utf8_prefix(text));
 }
 
-/// Whether the file holds token ids: a token file of Weft's, or a .bin that is not a text.
+/// Returns true if the file holds token ids: Weft's token file, or a .bin file that is not a text.
 bool is_token_file(const fs::path& path, std::string_view bytes) {
   return TokenFile::is_token_file(bytes) ||
          (path.extension() == ".bin" && first_bad_byte(bytes) < bytes.size());
@@ -78,7 +77,7 @@ void check_characters(const fs::path& path, std::string_view text) {
               path.string(), at, byte == 0 ? "zero" : fmt::format("0x{:02x}", byte));
 }
 
-/// Leaves a byte order mark out, and makes every line end "\n".
+/// Removes a byte order mark and converts every line end to "\n".
 void keep_characters(std::string& text) {
   constexpr std::string_view kMark = "\xef\xbb\xbf";
   if (text.starts_with(kMark)) text.erase(0, kMark.size());

@@ -9,35 +9,36 @@
 
 namespace weft::apps {
 
-/// The documentation of Linux 6.1: of the Debian package linux-doc-6.1 its .rst.gz files, without
-/// translations/, by path. Throws Error(kFailedPrecondition) naming the package where it is not
-/// installed. `files`: where the package has them.
+/// Returns the documentation of Linux 6.1: the .rst.gz files of the Debian package linux-doc-6.1,
+/// without translations/, sorted by path. `files` is the package's folder. Throws
+/// Error(kFailedPrecondition), which names the package, if it is not installed.
 std::vector<std::filesystem::path> linux_doc_files(
     const std::filesystem::path& files = "/usr/share/doc/linux-doc-6.1/Documentation");
 
-/// The files of a folder and its subfolders, by path, but for what is hidden. Throws
-/// Error(kNotFound) if there is no such folder, Error(kInvalidArgument) if it has no files.
+/// Returns the files of a folder and its subfolders that are not hidden, sorted by path. Throws
+/// Error(kNotFound) if the folder does not exist, Error(kInvalidArgument) if it has no files.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder);
 
-/// How the bytes of a file become a text.
+/// Conversion from the bytes of a file to a text.
 enum class TextForm : std::uint8_t {
-  /// UTF-8 characters with "\n" line ends: a byte order mark at the beginning is left out; CR LF
-  /// and CR become "\n". A file with a zero byte or with bytes that are not UTF-8 is refused.
+  /// UTF-8 characters with "\n" line ends. Removes a byte order mark and converts CR LF and CR to
+  /// "\n". Rejects a file with a zero byte or invalid UTF-8.
   kCharacters,
-  /// Every byte as it is. Only a file of token ids is refused.
+  /// Every byte as it is. Rejects only files of token ids.
   kBytes,
 };
 
-/// Returns the form that the tokenizer of `config` takes.
+/// Returns the form that the tokenizer of `config` needs.
 TextForm text_form(const TextDataConfig& config);
 
-/// Returns the text of one file; unpacked where its name ends in .gz, and then at most 1 GiB.
-/// Throws Error(kInvalidArgument), naming the byte, if it is not a text of that form;
+/// Returns the text of one file. Decompresses it if its name ends in .gz, to at most 1 GiB. Throws
+/// Error(kInvalidArgument), which names the byte, if it is not a text of that form. Throws
 /// Error(kNotFound) or Error(kDataLoss) if it cannot be read.
 std::string read_text(const std::filesystem::path& path, TextForm form = TextForm::kCharacters);
 
-/// Returns what `data.text` names: "kjv", "linux-doc", a text file, or a folder of them, one after
-/// the other with an empty line between. Throws what the functions above throw, and kjv_text().
+/// Returns the text that `data.text` names: "kjv", "linux-doc", a text file, or a folder. A
+/// folder's files are joined with an empty line between them. Throws as read_text(), files_in(),
+/// linux_doc_files() and kjv_text() do.
 std::string named_text(const std::string& name, TextForm form = TextForm::kCharacters);
 
 }  // namespace weft::apps

@@ -11,32 +11,32 @@
 
 namespace weft::apps {
 
-/// A file of token ids, mapped into memory: an artifact, named by the SHA-256 of its ids. Any
-/// thread.
+/// File of token ids, mapped into memory and identified by the SHA-256 of its ids. Callable from
+/// any thread.
 ///
-/// Layout, little endian:
+/// Layout, little-endian:
 ///   magic "WEFTTOK1" | u32 bytes per id (2 or 4) | u32 vocabulary | u64 count
 ///   | 64 hexadecimal digits of SHA-256 of the ids | ids
-/// Written once, under another name first, and never changed.
+/// Written once, under a temporary name that is then renamed, and never changed.
 class TokenFile {
  public:
-  /// Ids must lie in [0, vocabulary). Two bytes per id are used where they suffice.
+  /// Writes a file. Ids must be in [0, vocabulary). Uses two bytes per id if `vocabulary` allows.
   static void write(const std::filesystem::path& path, std::span<const std::int32_t> ids,
                     int vocabulary);
 
-  /// Returns whether these bytes begin as a token file does.
+  /// Returns true if the bytes begin with the magic of a token file.
   static bool is_token_file(std::string_view bytes);
 
-  /// Checks header and size; not the hash: see verify(). Throws Error(kNotFound) or
-  /// Error(kDataLoss).
+  /// Maps a file and checks its header and size, but not the hash (see verify()). Throws
+  /// Error(kNotFound) or Error(kDataLoss).
   explicit TokenFile(const std::filesystem::path& path);
 
   std::size_t size() const { return count_; }
   int vocabulary() const { return vocabulary_; }
-  /// The hash that the header claims.
+  /// Returns the hash in the header.
   const std::string& sha256() const { return sha256_; }
   std::int32_t operator[](std::size_t i) const;
-  /// Ids [begin, begin + out.size()).
+  /// Reads ids [begin, begin + out.size()).
   void read(std::size_t begin, std::span<std::int32_t> out) const;
   /// Throws Error(kDataLoss) if the ids do not have the header's hash.
   void verify() const;

@@ -19,13 +19,13 @@ namespace {
 
 constexpr std::string_view kBytesMark = "weft byte tokenizer 1";
 
-/// Bytes of a line, or of a word, that sentencepiece gets at once. Its trainer ends the process at
-/// words of 32,768 characters and leaves lines of 100,000 bytes out.
+/// Maximum bytes of a line or word passed to sentencepiece at once. Its trainer aborts the process
+/// at words of 32,768 characters and skips lines of 100,000 bytes.
 constexpr std::size_t kChunkBytes = 8192;
 
-/// Characters that mean something to sentencepiece, as their own text never does: its trainer drops
-/// TAB and lines with U+2585, and U+2581 is its space. Each is replaced by a noncharacter, which
-/// Unicode has for a program's own use.
+/// Character that sentencepiece treats specially, and its replacement. The trainer drops TAB and
+/// lines with U+2585, and U+2581 is its space. The replacements are noncharacters, which Unicode
+/// reserves for internal use.
 struct Reserved {
   std::string_view character, stand_in;
 };
@@ -42,17 +42,17 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-/// The text as sentencepiece is to see it.
+/// Returns the text with reserved characters replaced, as sentencepiece reads it.
 std::string with_stand_ins(std::string_view text) {
   std::string result(text);
   for (const Reserved& one : kReserved) replace_all(result, one.character, one.stand_in);
   return result;
 }
 
-/// End of the chunk that begins at `begin`: a line with its end; of a longer line as many words as
-/// kChunkBytes hold, without the space behind; of a longer word as many characters. Pieces never
-/// span a line end, and never a space but as their first character, so that only words of that
-/// length are cut otherwise than at once.
+/// Returns the end of the chunk that begins at `begin`. A chunk is a line with its line end. A line
+/// longer than kChunkBytes is cut before its last space that fits, and a longer word between
+/// characters. Pieces never span a line end, and contain a space only as their first character. So
+/// chunks change the tokens of words longer than kChunkBytes only.
 std::size_t chunk_end(std::string_view text, std::size_t begin) {
   const std::string_view window = text.substr(begin, kChunkBytes);
   if (const std::size_t end = window.find('\n'); end != std::string_view::npos)
@@ -94,7 +94,7 @@ class PieceTokenizer final : public Tokenizer {
 
   int vocabulary_size() const override { return static_cast<int>(surfaces_.size()); }
   std::vector<std::int32_t> encode(std::string_view text) const override {
-    // In chunks: sentencepiece's time grows faster than the length.
+    // Encodes in chunks, as sentencepiece's time grows faster than linearly.
     std::vector<std::int32_t> ids;
     std::vector<int> chunk_ids;
     for (std::size_t begin = 0; begin < text.size();) {
@@ -124,7 +124,7 @@ class PieceTokenizer final : public Tokenizer {
   std::string serialized() const override { return processor_.serialized_model_proto(); }
 
  private:
-  /// What a piece stands for. An unknown token is shown as "?".
+  /// Returns the text of a piece, "?" for the unknown token.
   std::string surface_of(int id) const {
     if (processor_.IsUnknown(id)) return "?";
     std::string surface = processor_.IdToPiece(id);
@@ -135,10 +135,10 @@ class PieceTokenizer final : public Tokenizer {
 
   static constexpr std::string_view kSpace = "\xe2\x96\x81";  // U+2581
   sentencepiece::SentencePieceProcessor processor_;
-  std::vector<std::string> surfaces_;  ///< By id.
+  std::vector<std::string> surfaces_;  ///< Text of each piece, by id.
 };
 
-/// Feeds chunks to the trainer, without line ends, and then single characters.
+/// Iterator over the trainer's input: chunks without line ends, then single characters.
 class Chunks final : public sentencepiece::SentenceIterator {
  public:
   Chunks(std::string_view text, std::vector<std::string> characters)
@@ -164,11 +164,11 @@ class Chunks final : public sentencepiece::SentenceIterator {
  private:
   std::string_view text_;
   std::size_t begin_ = 0;
-  std::vector<std::string> characters_;  ///< Still to come.
+  std::vector<std::string> characters_;  ///< Characters not returned yet.
   std::string chunk_;
 };
 
-/// The distinct characters of a text, and how often each occurs.
+/// Distinct characters of a text and the number of their occurrences.
 using Alphabet = std::map<std::string, std::uint64_t, std::less<>>;
 
 void count_characters(std::string_view text, Alphabet& alphabet) {
@@ -188,7 +188,7 @@ void count_characters(std::string_view text, Alphabet& alphabet) {
     if (ascii[c] > 0) alphabet[std::string(1, static_cast<char>(c))] += ascii[c];
 }
 
-/// Characters of a text so rare that the trainer, whose shares have 24 bits, would leave them out.
+/// Returns characters that the trainer would drop as too rare, as its shares have 24 bits.
 std::string rare_characters(const Alphabet& of_text) {
   std::uint64_t characters = 0;
   for (const auto& [character, count] : of_text) characters += count;
@@ -198,7 +198,8 @@ std::string rare_characters(const Alphabet& of_text) {
   return with_stand_ins(rare);
 }
 
-/// Characters of `of_all` that `of_text` lacks; a line end is no character to the trainer.
+/// Returns the characters of `of_all` that `of_text` lacks, without the line end, which is not a
+/// character to the trainer.
 std::vector<std::string> missing_characters(const Alphabet& of_text, const Alphabet& of_all) {
   std::vector<std::string> missing;
   for (const auto& [character, _] : of_all)
@@ -217,7 +218,7 @@ std::unique_ptr<Tokenizer> train_bpe_tokenizer(std::string_view text, int vocabu
   Alphabet of_all = of_text;
   count_characters(held_out, of_all);
   of_all.emplace("\n", 0);
-  // A piece each, and the unknown token.
+  // Needs one piece per character, and the unknown token.
   if (const std::size_t least = of_all.size() + 1;
       least > static_cast<std::size_t>(vocabulary_size))
     throw_error(ErrorCode::kInvalidArgument,
@@ -228,8 +229,7 @@ std::unique_ptr<Tokenizer> train_bpe_tokenizer(std::string_view text, int vocabu
       {"model_type", "bpe"},
       {"vocab_size", std::to_string(vocabulary_size)},
       {"character_coverage", "1.0"},
-      // Text comes back as it was: nothing is normalised, no space is added or taken, a line end is
-      // a token.
+      // Keep the text unchanged: no normalisation, no spaces added or removed, line ends as tokens.
       {"normalization_rule_name", "identity"},
       {"remove_extra_whitespaces", "false"},
       {"add_dummy_prefix", "false"},
@@ -243,12 +243,12 @@ std::unique_ptr<Tokenizer> train_bpe_tokenizer(std::string_view text, int vocabu
   };
   if (std::string rare = rare_characters(of_text); !rare.empty())
     options.emplace("required_chars", std::move(rare));
-  // A word of one character has no pair to merge: it gets a piece and changes no other.
+  // A word of one character has no pair to merge, so it gets a piece and changes no other piece.
   Chunks chunks(text, missing_characters(of_text, of_all));
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(options, &chunks, &model);
   if (!status.ok()) {
-    std::string reason = status.ToString();  // "Internal: file(line) [condition] what went wrong"
+    std::string reason = status.ToString();  // "Internal: file(line) [condition] message"
     if (const std::size_t end = reason.find("] "); end != std::string::npos)
       reason.erase(0, end + 2);
     throw_error(

@@ -4,9 +4,9 @@
 
 namespace weft::apps {
 
-/// The loss, in nats per token on `validation`, of the model that knows only how frequent each
-/// token is in `train` (with one added to each count). A model that has learned anything about
-/// context does better.
+/// Returns the loss on `validation`, in nats per token, of a model that predicts the token
+/// frequencies of `train` (with one added to each count). A model that uses context has a lower
+/// loss.
 double unigram_loss(const TokenFile& train, const TokenFile& validation);
 
 }  // namespace weft::apps
