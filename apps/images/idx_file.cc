@@ -8,7 +8,7 @@
 namespace weft::apps {
 namespace {
 
-constexpr std::uint8_t kUnsignedBytes = 8;  // the type of an element
+constexpr std::uint8_t kUnsignedBytes = 8;  // code of the element type
 
 }  // namespace
 

@@ -11,13 +11,13 @@
 
 namespace weft::apps {
 
-/// What a device process needs to read its share of the pictures: sent by the driver.
+/// Message from the driver that tells a device process how to read its share of the pictures.
 struct ImageBatchesRecipe {
   ImageDataConfig data;
   std::int64_t rows_per_microbatch = 0;
   std::uint64_t seed = 0;
-  std::string digest = {};         ///< Of the driver's data set: another one is refused.
-  std::string subset_digest = {};  ///< The same of what may be drawn.
+  std::string digest = {};         ///< Driver's data set. A device with another one throws.
+  std::string subset_digest = {};  ///< Driver's subset of rows. Compared likewise.
 
   static constexpr auto fields = weft::fields(
       &ImageBatchesRecipe::data, &ImageBatchesRecipe::rows_per_microbatch,
@@ -25,15 +25,16 @@ struct ImageBatchesRecipe {
   friend bool operator==(const ImageBatchesRecipe&, const ImageBatchesRecipe&) = default;
 };
 
-/// The inputs "pixels" f32[rows, values] or f32[rows, height, width, colours], and "targets"
-/// i32[rows] or i32[rows, 1, 1].
+/// Batch source with the inputs "pixels" f32[rows, values] or f32[rows, height, width, colours],
+/// and "targets" i32[rows] or i32[rows, 1, 1].
 ///
-/// A training row is drawn by chance from the rows to train on, with replacement, as a function of
-/// (seed, step, row); held-out rows come in turn, in an order in which the first few are spread
-/// over all of them. Owner's thread only.
+/// Training rows are drawn at random with replacement, as a function of (seed, step, row).
+/// Validation rows come in a fixed order whose first rows are spread over the whole part. Owner's
+/// thread only.
 class ImageBatches final : public mesh::BatchSource {
  public:
-  /// Throws Error(kIncompatible) if the data set or the subset on this host is another one.
+  /// Loads the data set. Throws Error(kIncompatible) if the data set or the subset on this host
+  /// differs from the driver's.
   explicit ImageBatches(const ImageBatchesRecipe& recipe);
   ImageBatches(const ImageBatchesRecipe& recipe, ImageDataset dataset);
 
@@ -41,7 +42,7 @@ class ImageBatches final : public mesh::BatchSource {
             int microbatches, const Region& region, std::span<std::byte> out) override;
 
  private:
-  /// The picture of one row of a batch.
+  /// Returns the data set's row for one row of a batch.
   std::size_t row_of(mesh::Split split, std::uint64_t step, std::int64_t row,
                      std::int64_t rows) const;
 
@@ -49,7 +50,7 @@ class ImageBatches final : public mesh::BatchSource {
   const ImageDataset dataset_;
   const RowSampler sampler_;
   const SpreadOrder validation_order_;
-  std::array<float, 256> scaled_;  ///< What the model reads for each byte.
+  std::array<float, 256> scaled_;  ///< Input of the model for each byte value.
 };
 
 }  // namespace weft::apps

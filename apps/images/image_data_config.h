@@ -10,24 +10,24 @@
 
 namespace weft::apps {
 
-/// The `data:` section of an app that learns to tell pictures apart. A value.
+/// `data:` section of an app that classifies pictures. A value.
 ///
-/// Either a data set that a Debian package has, which comes with a test part; or a folder whose
-/// subfolders are the labels, of which a part is held out for the test.
+/// The pictures come from a data set of a Debian package, which has a test part, or from a folder.
+/// A folder's subfolders are the labels, and a share of its pictures is held out for the test.
 struct ImageDataConfig {
-  /// "fashion-mnist"; empty where `path` stands.
+  /// "fashion-mnist", or empty if `path` is set.
   std::string dataset = "fashion-mnist";
-  /// Where the data set's files lie; of the Debian package dataset-fashion-mnist.
+  /// Folder of the data set's files, as the Debian package dataset-fashion-mnist installs them.
   std::string files = "/usr/share/datasets/fashion-mnist";
   std::string path = {};
-  int height = 28;  ///< Pixels of every picture; those of a folder are scaled to it.
+  int height = 28;  ///< Pixels of every picture. A folder's pictures are scaled to this size.
   int width = 28;
-  int colours = 1;                   ///< 1: grey; 3: red, green, blue.
-  std::vector<std::string> classes;  ///< By label: a folder's are its subfolders, by name.
-  double validation_fraction = 0.1;  ///< Of the rows that are not for the test.
-  double test_fraction = 0;          ///< Of a folder.
-  std::uint64_t seed = 1;            ///< Of the split: the run's own changes nothing of it.
-  SubsetConfig subset = {};          ///< Of the rows to train on.
+  int colours = 1;                   ///< 1 for grey, 3 for red, green, blue.
+  std::vector<std::string> classes;  ///< Label names. A folder's subfolders, sorted by name.
+  double validation_fraction = 0.1;  ///< Share of the rows that are not for the test.
+  double test_fraction = 0;          ///< Share of a folder's pictures. 0 for a data set.
+  std::uint64_t seed = 1;            ///< Seed of the split, independent of the run's seed.
+  SubsetConfig subset = {};          ///< Rows of the training part that may be drawn.
 
   static constexpr auto fields = weft::fields(
       &ImageDataConfig::dataset, &ImageDataConfig::files, &ImageDataConfig::path,
@@ -37,10 +37,10 @@ struct ImageDataConfig {
   friend bool operator==(const ImageDataConfig&, const ImageDataConfig&) = default;
 };
 
-/// The same without a section.
+/// Returns the configuration that holds without a `data:` section.
 ImageDataConfig default_image_data();
-/// Reads and finishes the section. Paths are absolute then: see ConfigNode::as_path. A folder's
-/// labels are listed here, as the model needs their number.
+/// Reads and finishes the section. Makes paths absolute (see ConfigNode::as_path). Lists a folder's
+/// labels, as the model needs their number.
 ImageDataConfig parse_image_data(const ConfigNode& node);
 
 }  // namespace weft::apps

@@ -14,7 +14,7 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-/// Pictures and labels of a pair of files: `part` is "train" or "t10k".
+/// Reads a pair of files with pictures and labels. `part` is "train" or "t10k".
 LabelledImages read_pair(const ImageDataConfig& config, const std::string& part) {
   const fs::path image_file = fs::path(config.files) / (part + "-images-idx3-ubyte.gz");
   const fs::path label_file = fs::path(config.files) / (part + "-labels-idx1-ubyte.gz");
@@ -69,7 +69,7 @@ std::string digest_of(const ImageDataset& data) {
   return sha256(std::as_bytes(std::span(all)));
 }
 
-/// The part of a row, of the file to train on or of a folder.
+/// Part that a row of the training file or of a folder belongs to.
 enum class Part : std::uint8_t { kTrain, kValidation, kTest };
 
 Part part_of(const ImageDataConfig& config, std::size_t row) {

@@ -10,43 +10,45 @@
 
 namespace weft::apps {
 
-/// Labelled pictures, split in three. A value; the same from the same files and configuration.
+/// Labelled pictures, split into three parts. A value, determined by the files and the
+/// configuration.
 ///
-/// The rows of `train` are what ids of chosen rows mean, and `digest` is what they belong to.
+/// Ids of chosen rows are row numbers of `train`. `digest` identifies the data set that they belong
+/// to.
 struct ImageDataset {
-  std::vector<std::string> classes;  ///< By label.
+  std::vector<std::string> classes;  ///< Label names.
   LabelledImages train;
-  /// By row of `train`: which one it is of the file's pictures, or of pictures_of_folder().
+  /// Index of each row of `train` in the file's pictures or in pictures_of_folder().
   std::vector<std::uint32_t> train_pictures = {};
-  LabelledImages validation;  ///< Held out by hash of the row.
-  LabelledImages test;        ///< Its own files', or a folder's rows, held out likewise.
-  PixelScale scale = {};      ///< Of `train`.
-  std::string digest = {};    ///< SHA-256 of all of the above.
+  LabelledImages validation;  ///< Rows held out by a hash of the row.
+  LabelledImages test;        ///< Pictures of the test files, or rows of a folder held out by hash.
+  PixelScale scale = {};      ///< Mean and deviation of `train`.
+  std::string digest = {};    ///< SHA-256 of classes and all three parts.
 
-  /// Whole, whatever subset the configuration names.
-  /// Throws Error(kFailedPrecondition), saying what to install, where a data set's files are not
-  /// there; Error(kInvalidArgument) where pictures and labels do not fit each other, with the file,
-  /// or where nothing is left to train on; and as read_idx() and read_image_folder() do.
+  /// Loads all parts. Ignores the subset of the configuration.
+  /// Throws Error(kFailedPrecondition), which says what to install, if a data set's files do not
+  /// exist. Throws Error(kInvalidArgument), which names the file, if pictures and labels do not
+  /// match or no row is left to train on. Throws as read_idx() and read_image_folder() do.
   static ImageDataset load(const ImageDataConfig& config);
 
-  /// The rows that training may draw, for a run with this seed.
+  /// Returns the sampler of the training rows for a run with this seed.
   RowSampler sampler(const SubsetConfig& subset, std::uint64_t run_seed) const;
-  /// The loss of a model that knows how frequent each label of `train` is, and nothing else, on
-  /// `validation`, or where that is empty on `test`; 0 without either.
+  /// Returns the loss of a model that predicts the label frequencies of `train`. It is computed on
+  /// `validation`, or on `test` if `validation` is empty. 0 if both are empty.
   double frequency_loss() const;
 };
 
-/// How many pictures each part has. A value.
+/// Number of pictures of each part. A value.
 struct ImageParts {
   std::size_t train = 0, validation = 0, test = 0;
 };
 
-/// Returns the sizes of the parts that ImageDataset::load() makes of so many pictures, without
-/// reading one; `test`: of a folder.
+/// Returns the sizes of the parts that ImageDataset::load() makes of `pictures` pictures, without
+/// reading any. `test` is 0 unless the pictures come from a folder.
 ImageParts image_parts(const ImageDataConfig& config, std::size_t pictures);
 
-/// Whether a row belongs to a part that is held out with this probability: a function of
-/// (seed, row) alone. The parts of different fractions lie in each other.
+/// Returns true if a row is held out, with probability `fraction`. A function of its arguments
+/// alone. Rows held out at a small fraction are also held out at a larger one.
 bool held_out(std::uint64_t seed, std::uint64_t row, double fraction);
 
 }  // namespace weft::apps

@@ -13,7 +13,7 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-/// What lies in a folder, by name, but for what is hidden.
+/// Returns the entries of a folder that are not hidden, sorted by name.
 std::vector<fs::path> entries(const fs::path& folder) {
   if (!fs::is_directory(folder))
     throw_error(ErrorCode::kNotFound, "there is no folder {}", folder.string());
@@ -32,10 +32,11 @@ bool is_png(const fs::path& path) {
   return extension == ".png" && fs::is_regular_file(path);
 }
 
-/// Which part of an axis of `from` pixels each of `to` pixels covers, in units of 1 / to of one.
+/// Source pixels that one target pixel covers, when an axis of `from` pixels is scaled to `to`.
 struct Cover {
-  std::int64_t first = 0;                   ///< Pixel.
-  std::vector<std::uint32_t> weights = {};  ///< Of it and those after it; their sum is `from`.
+  std::int64_t first = 0;                   ///< First source pixel.
+  std::vector<std::uint32_t> weights = {};  ///< Parts covered of it and the next pixels, in 1 / to
+                                            ///< pixel.
 };
 
 std::vector<Cover> covers(std::int64_t from, std::int64_t to) {
@@ -85,7 +86,8 @@ std::vector<std::uint8_t> scaled_values(const Picture& picture, int height, int 
   for (const Cover& row : rows) {
     for (const Cover& column : columns) {
       for (int channel = 0; channel < colours; ++channel) {
-        std::uint64_t sum = area / 2;  // to the nearest
+        std::uint64_t sum = area / 2;  // half of the area, so that the division rounds to the
+                                       // nearest
         for (std::size_t p = 0; p < row.weights.size(); ++p) {
           for (std::size_t q = 0; q < column.weights.size(); ++q) {
             const Colour colour = picture.at(column.first + q, row.first + p);

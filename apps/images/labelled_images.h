@@ -7,12 +7,12 @@
 
 namespace weft::apps {
 
-/// Pictures of one size, each with a label: rows that count from 0. A value.
+/// Pictures of one size, each with a label. Rows count from 0. A value.
 struct LabelledImages {
   int height = 0;
   int width = 0;
-  int colours = 1;                        ///< Values of a pixel: 1 or 3.
-  std::vector<std::uint8_t> values = {};  ///< By picture, row, column, colour.
+  int colours = 1;                        ///< Values per pixel: 1 or 3.
+  std::vector<std::uint8_t> values = {};  ///< Bytes in the order picture, row, column, colour.
   std::vector<std::uint16_t> labels = {};
 
   std::size_t size() const { return labels.size(); }
@@ -28,12 +28,12 @@ struct LabelledImages {
   }
 };
 
-/// What a model reads for each byte of a picture: (byte - mean) / deviation. A value.
+/// Normalization of a byte of a picture: (byte - mean) / deviation. A value.
 struct PixelScale {
-  double mean = 0;       ///< Of bytes.
+  double mean = 0;       ///< Mean of the bytes.
   double deviation = 1;  ///< Never 0.
 
-  /// Those of these pictures, from whole numbers alone.
+  /// Returns the scale of these pictures. The sums are exact integers.
   static PixelScale of(const LabelledImages& images);
   float operator()(std::uint8_t byte) const {
     return static_cast<float>((byte - mean) / deviation);
