@@ -1,5 +1,6 @@
-// weft bench select: choosing from a generated ground set, or from a store, by workers under a
-// cap, beside greedy in one process that holds everything; and the paper's grid.
+// weft bench select: selects from a generated or stored ground set with memory-capped workers, and
+// compares them with greedy selection in one process that holds everything. Also runs the paper's
+// grid.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
@@ -48,7 +49,8 @@ struct BenchOptions {
   std::filesystem::path out = "runs/bench-select";
 };
 
-/// Runs it to its end, with this process's screen and environment.
+/// Runs a child process to its end with this process's environment. Its output goes to a file.
+/// Returns its exit status, or 128 plus the signal that ended it.
 int run_child(std::vector<std::string> words, const std::filesystem::path& output) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -110,7 +112,7 @@ std::vector<std::string> own_words(const BenchOptions& options) {
           "--central-only"};
 }
 
-/// In a process of its own, so that its peak is its own.
+/// Runs central greedy in a child process, so that the peak memory is that of greedy alone.
 CentralResult run_central(const BenchOptions& options) {
   const auto output = options.out / "central.json";
   if (const int status = run_child(own_words(options), output); status != 0)
@@ -122,7 +124,7 @@ CentralResult run_central(const BenchOptions& options) {
           json.at("peak_bytes").get<std::uint64_t>()};
 }
 
-/// One run of `app: select`; its summary.
+/// Runs `app: select` once and returns its summary.
 nlohmann::ordered_json run_select(const BenchOptions& options, std::uint32_t partitions,
                                   std::uint32_t rounds, std::uint32_t workers) {
   const auto file = options.out / "select.yaml";
@@ -145,7 +147,7 @@ nlohmann::ordered_json run_select(const BenchOptions& options, std::uint32_t par
 }
 
 int run_bench(BenchOptions options) {
-  // With --json - standard output is the result, and waits for its reader.
+  // Standard output carries the result if --json is "-", so writes to it block until it is read.
   const UnblockedOutput output(options.json == "-" ? UnblockedOutput::Streams::kErrorOnly
                                                    : UnblockedOutput::Streams::kBoth);
   std::filesystem::create_directories(options.out);

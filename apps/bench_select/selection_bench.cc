@@ -15,7 +15,7 @@
 namespace weft::apps {
 namespace {
 
-/// Rows of as many points drawn at random as SelectionWorker draws.
+/// Returns the rows of `count` random points, the same ones that SelectionWorker draws.
 std::vector<std::uint32_t> draw(const PointGraph& graph, std::uint64_t count, std::uint64_t seed) {
   std::vector<std::uint32_t> rows(graph.size());
   for (std::uint32_t row = 0; row < rows.size(); ++row) rows[row] = row;

@@ -9,46 +9,47 @@
 
 namespace weft::apps {
 
-/// What is measured: one ground set, chosen from by arms.
+/// Selection problem of the benchmark: one ground set, solved by several arms.
 struct SelectionBenchCase {
-  std::filesystem::path points;  ///< A store.
+  std::filesystem::path points;  ///< Point store.
   std::uint64_t count = 1;
   Objective objective;
   std::uint64_t seed = 1;
 };
 
-/// What one process chooses that has the whole ground set in memory: the reference, and the least
-/// that any choice is measured by.
+/// Result of greedy selection in one process with the whole ground set in memory, and of a random
+/// subset. These are the upper and lower reference of all scores.
 struct CentralResult {
   std::int64_t score = 0, random_score = 0;
   double load_seconds = 0, greedy_seconds = 0;
   std::uint64_t peak_bytes = 0;
 };
 
-/// In this process, which should be a new one for the peak to mean something.
+/// Runs greedy selection in this process. Use a new process, so that `peak_bytes` is meaningful.
 CentralResult choose_centrally(const SelectionBenchCase& bench);
 
-/// A cell of the paper's tables (Böther et al., appendix): m partitions, r rounds.
+/// Cell of the paper's tables (Böther et al., appendix): m partitions, r rounds.
 struct GridCell {
   bool adaptive = true;
   std::uint32_t partitions = 1, rounds = 1;
   std::int64_t score = 0;
 };
 
-/// All of m = 2..32, r = 1..32, adaptive and fixed; in memory.
+/// Runs all of m = 2..32 and r = 1..32 (powers of two), adaptive and fixed, in memory.
 std::vector<GridCell> run_grid(const SelectionBenchCase& bench, std::uint32_t delta);
 
-/// The paper's measure: 100 (f - lowest) / (central - lowest), where lowest is the lowest f of all
-/// cells.
+/// Returns the paper's measure 100 (f - lowest) / (central - lowest). `lowest` is the lowest f of
+/// all cells.
 double normalised(const GridCell& cell, const std::vector<GridCell>& cells,
                   const CentralResult& central);
 
-/// Rows of partitions, columns of rounds: normalised(), and the share of the gap between random and
-/// central that is closed.
+/// Format the grid with a row per number of partitions and a column per number of rounds. Each cell
+/// has normalised() and gap_share().
 std::string grid_text(const std::vector<GridCell>& cells, const CentralResult& central);
 std::string grid_json(const std::vector<GridCell>& cells, const CentralResult& central);
 
-/// Share of the way from a random subset to what greedy chooses centrally.
+/// Returns the share of the gap from a random subset's score to central greedy's that `score`
+/// closes. 1 if there is no gap.
 double gap_share(std::int64_t score, const CentralResult& central);
 
 }  // namespace weft::apps

@@ -14,7 +14,7 @@ constexpr double kGridLeft = 64, kGridTop = 78, kGridWidth = 340, kGridHeight = 
 constexpr double kGridBetween = 70, kGridRight = 24, kGridBottom = 52;
 constexpr double kArmsTop = 44, kArmSlot = 56;
 
-/// Distinct, ascending.
+/// Returns the distinct values of a member in ascending order.
 std::vector<std::uint32_t> values_of(const std::vector<GridCell>& cells,
                                      std::uint32_t GridCell::*member) {
   std::vector<std::uint32_t> values;
@@ -24,7 +24,7 @@ std::vector<std::uint32_t> values_of(const std::vector<GridCell>& cells,
   return values;
 }
 
-/// From 1: the first is for what others are compared with.
+/// Returns a line's colour. Skips the first colour, which is reserved for the reference.
 std::string_view colour_of_partitions(std::size_t place) { return colour_of_series(place + 1); }
 
 void draw_numbers(Svg& svg, const PlotArea& area, const std::vector<std::uint32_t>& rounds) {

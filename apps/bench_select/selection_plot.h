@@ -9,19 +9,19 @@
 
 namespace weft::apps {
 
-/// The paper's tables as lines: the normalised score over rounds, a line for each number of
-/// partitions; adaptive on the left, always all partitions on the right.
+/// Draws the paper's tables as lines: the normalised score over rounds, with a line per number of
+/// partitions. Left: adaptive. Right: always all partitions.
 Svg draw_grid(const std::vector<GridCell>& cells, const CentralResult& central,
               const std::string& title);
 
-/// A way of choosing: in one process, or by partitions, rounds and workers.
+/// Measured configuration: one process, or a number of partitions, rounds and workers.
 struct BenchArm {
   std::string name;
   double visits_per_second = 0, peak_bytes = 0;
-  std::optional<double> gap_share = {};  ///< Unknown without greedy in one process.
+  std::optional<double> gap_share = {};  ///< Null if central greedy was not run.
 };
 
-/// Arms as bars: speed, memory, share of the gap between random and central if it is known.
+/// Draws the arms as bars: speed, peak memory, and gap_share() if known.
 Svg draw_arms(const std::vector<BenchArm>& arms, const std::string& title);
 
 }  // namespace weft::apps
