@@ -10,7 +10,7 @@ namespace {
 
 ClassifierGraph graph_of(ClassifierShape shape) {
   shape.batch = BlockEvaluation::kRows;
-  shape.precision = DType::kF32;  // the optimizer's values, not their rounded copies
+  shape.precision = DType::kF32;  // parameters as the optimizer has them, without rounding
   return classifier_graph(shape, 1.0);
 }
 

@@ -10,40 +10,40 @@
 
 namespace weft::apps {
 
-/// What a classifier says of some pictures. A value.
+/// Outputs of a classifier for a block of pictures. A value.
 struct ImageBlock {
-  std::size_t first = 0;  ///< Row of the pictures.
+  std::size_t first = 0;  ///< Row of the block's first picture.
   std::size_t rows = 0;
   std::vector<float> features;  ///< rows x the last hidden layer's width
   std::vector<float> logits;    ///< rows x classes
 };
 
-/// A classifier on one device, for pictures in blocks of a fixed number of rows: what it says of a
-/// picture does not depend on who computes which blocks, or in what order. One thread at a time.
+/// Classifier on one device that computes pictures in blocks of a fixed number of rows. A picture's
+/// outputs do not depend on which worker computes which blocks, or in what order. Not thread-safe.
 class BlockEvaluation final {
  public:
   static constexpr std::size_t kRows = 256;
 
-  /// Borrows the device. Always computes in f32; the batch of `shape` is not looked at.
+  /// Borrows the device. Always computes in f32. Ignores the batch of `shape`.
   BlockEvaluation(Device& device, const ClassifierShape& shape, const PixelScale& scale);
 
-  /// Whose parameters are to be set before run().
+  /// Evaluation of the classifier's graph. Set its parameters before run().
   Evaluation& evaluation() { return evaluation_; }
   static std::size_t num_blocks(const LabelledImages& images) {
     return (images.size() + kRows - 1) / kRows;
   }
-  /// Rows [block * kRows, ...) of the pictures, which have the shape's size.
+  /// Computes rows [block * kRows, ...) of the pictures, which must have the shape's size.
   ImageBlock run(const LabelledImages& images, std::size_t block);
 
  private:
-  std::size_t classes_, features_;  ///< Of a row.
+  std::size_t classes_, features_;  ///< Per row.
   ClassifierGraph model_;
   Evaluation evaluation_;
-  std::array<float, 256> scaled_;  ///< What the model reads for each byte.
+  std::array<float, 256> scaled_;  ///< Input of the model for each byte value.
   std::vector<float> pixels_;
 };
 
-/// How sure a classifier is of each class, from its logits: they add up to 1. In double.
+/// Returns the softmax of the logits, computed in double.
 std::vector<double> probabilities(std::span<const float> logits);
 
 }  // namespace weft::apps

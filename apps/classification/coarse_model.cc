@@ -15,7 +15,7 @@
 namespace weft::apps {
 namespace {
 
-constexpr std::int64_t kStepsBetweenLooks = 64;  // for whether to stop
+constexpr std::int64_t kStepsBetweenLooks = 64;  // between checks of the stop token
 
 void stop_if_asked(const std::stop_token& stop) {
   if (stop.stop_requested()) throw_error(ErrorCode::kCancelled, "the coarse model was interrupted");

@@ -13,48 +13,49 @@
 
 namespace weft::apps {
 
-/// How a coarse model is made. A value.
+/// Training options of a coarse model. A value.
 struct CoarseOptions {
-  std::vector<std::int64_t> hidden = {64};  ///< The last one is the width of the features.
-  double fraction = 0.1;                    ///< Of the rows that it is trained on, drawn by chance.
-  std::uint64_t seed = 1;                   ///< Of these rows, the batches and the parameters.
+  std::vector<std::int64_t> hidden = {64};  ///< Layer widths. The last one is the features' width.
+  double fraction = 0.1;                    ///< Share of the rows to train on, drawn at random.
+  std::uint64_t seed = 1;                   ///< Seed of the drawn rows, batches and parameters.
   std::int64_t steps = 4000;
   std::int64_t batch = 64;
-  double learning_rate = 1e-3;  ///< Of the first step; falls to 0 in a straight line.
+  double learning_rate = 1e-3;  ///< Value at the first step. Decays linearly to 0.
   double weight_decay = 0.01;
 };
 
-/// A small classifier, trained on few rows, that says of every row how much it may teach. A value.
+/// Small classifier trained on few rows. It estimates how useful each row is for training. A value.
 struct CoarseModel {
   ClassifierShape shape = {};
   PixelScale scale = {};
-  std::vector<std::vector<float>> parameters = {};  ///< In the order of the shape's graph.
+  std::vector<std::vector<float>> parameters = {};  ///< Values, in the order of the shape's graph.
 
-  /// Makes it ready to compute. Borrows the device.
+  /// Creates the model on a device, ready to compute. Borrows the device.
   std::unique_ptr<BlockEvaluation> on(Device& device) const;
 };
 
-/// Trains an MLP on one device by AdamW: the same bits from the same pictures and options, on the
-/// same kind of device. Throws Error(kInvalidArgument) without pictures, Error(kCancelled) if asked
-/// to stop.
+/// Trains an MLP on one device with AdamW. The same pictures, options and kind of device give the
+/// same bits. Throws Error(kInvalidArgument) if there are no pictures, Error(kCancelled) if `stop`
+/// is requested.
 CoarseModel train_coarse_model(Device& device, const LabelledImages& images, std::int64_t classes,
                                const CoarseOptions& options, const std::stop_token& stop = {});
 
-/// 1 - (p_best - p_second) of each row of a block, from the probabilities of the likeliest label
-/// and the next one: 0 where the model is sure, 1 where it cannot tell two labels apart (margin
-/// sampling; arXiv 2402.16442, section 6).
+/// Returns 1 - (p_best - p_second) of each row of a block, where p_best and p_second are the
+/// probabilities of the two likeliest labels. 0 if the model is certain, 1 if two labels are
+/// equally likely (margin sampling; arXiv 2402.16442, section 6).
 std::vector<float> margin_utilities(const ImageBlock& block);
 
-/// What a coarse model says of all rows, but for their features.
+/// Outputs of a coarse model for all rows, without the features.
 struct CoarseOutputs {
-  std::vector<float> utility;  ///< By row: of the margin, less the least of all rows.
-  std::size_t width = 0;       ///< Of the features.
+  std::vector<float> utility;  ///< margin_utilities() of each row minus the minimum over all rows.
+  std::size_t width = 0;       ///< Number of features per row.
 };
 
-/// Block by block, on one device. `visit` is given each block, for its features (what the last
-/// hidden layer gives), in order. Rows are computed in the same fixed blocks whoever computes them,
-/// so that several workers, each with blocks of its own and one minimum taken over all of their
-/// margin_utilities(), get the same bits. Throws Error(kCancelled) if asked to stop.
+/// Computes all rows on one device, block by block, and calls `visit` with each block in order.
+/// Blocks carry the features: the activations of the last hidden layer. Blocks are the same for any
+/// number of workers. So several workers get the same bits if each computes its own blocks and all
+/// subtract one common minimum of margin_utilities(). Throws Error(kCancelled) if `stop` is
+/// requested.
 CoarseOutputs coarse_outputs(Device& device, const CoarseModel& model, const LabelledImages& images,
                              const std::function<void(const ImageBlock&)>& visit,
                              const std::stop_token& stop = {});
