@@ -21,13 +21,13 @@
 namespace weft::apps {
 namespace {
 
-/// "Fashion-MNIST", or the folder.
+/// Returns "Fashion-MNIST", or the folder's path.
 std::string name_of(const ImageDataConfig& data) {
   return data.path.empty() ? "Fashion-MNIST" : data.path;
 }
 
-/// Number of pictures in the file to train on, or in the folder; nothing if they cannot be listed,
-/// which prepare() says with the reason.
+/// Returns the number of pictures in the folder. Null for a data set, or if the folder cannot be
+/// listed; prepare() reports the reason.
 std::optional<std::size_t> pictures_of(const ImageDataConfig& data) {
   try {
     if (!data.path.empty()) return pictures_of_folder(data.path).size();
@@ -36,7 +36,7 @@ std::optional<std::size_t> pictures_of(const ImageDataConfig& data) {
   return std::nullopt;
 }
 
-/// Validation loss needs rows that are held out, and training needs rows that are not.
+/// Fails if no row is held out although validation is on, or if no row is left to train on.
 void check_validation(const ConfigNode& root, const ImageDataConfig& data) {
   std::int64_t every = TrainingConfig{}.validate_every;
   const auto training = root.find("training");
@@ -72,7 +72,7 @@ std::string model_text(const ClassifierShape& shape) {
                      shape.width, layers, fmt::join(shape.hidden, "-"), shape.classes);
 }
 
-/// What is shown of parameters: how good they are on pictures that they were not trained with.
+/// Builder of the final report: the quality of parameters on pictures that were not trained on.
 class Showing {
  public:
   Showing(const ClassifierShape& shape, const ImageDataset& dataset, const ShowRequest& request)
@@ -80,8 +80,8 @@ class Showing {
     text_ = fmt::format("{:<16}{:>10}{:>10}{:>10}\n", "", "step", "loss", "right");
   }
 
-  /// `when`: "best" or "last". Gives the scores on the test's pictures, or where there are none, on
-  /// those that are held out to validate on.
+  /// Adds the scores of a step's parameters. `when` is "best" or "last". Returns the scores on the
+  /// test pictures, or on the validation pictures if there is no test part.
   std::optional<Scores> add(const std::vector<TensorView>& parameters, std::int64_t step,
                             const std::string& when) {
     std::optional<Scores> shown;
@@ -168,7 +168,7 @@ ModelDescription ClassifierApp::read(const ConfigNode& root, const BatchShape& b
 }
 
 PreparedData ClassifierApp::prepare() {
-  // Shared with what shows the model at the end.
+  // Shared with the callback that evaluates the model after training.
   const auto dataset = std::make_shared<const ImageDataset>(ImageDataset::load(data_));
   const RowSampler sampler = dataset->sampler(data_.subset, seed_);
   const ImageBatchesRecipe recipe{.data = data_,

@@ -6,7 +6,7 @@
 
 namespace weft::apps {
 
-/// Trains a classifier of pictures. Reads `model:` and `data:`.
+/// Training app for an image classifier. Reads `model:` and `data:`.
 class ClassifierApp final : public TrainingApp {
  public:
   std::string name() const override { return "classifier"; }

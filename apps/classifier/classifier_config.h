@@ -5,8 +5,8 @@
 
 namespace weft::apps {
 
-/// Reads and finishes the `model:` section; the sizes of pictures, the classes and the batch are
-/// not in it, and stay as they are.
+/// Reads and finishes the `model:` section. Leaves the picture size, the classes and the batch of
+/// the shape at their defaults, as the section does not contain them.
 ClassifierShape parse_classifier(const ConfigNode& node);
 
 }  // namespace weft::apps

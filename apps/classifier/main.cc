@@ -1,5 +1,5 @@
-// classifier: trains a classifier of pictures, on the meshes of a run file. Started by
-// `weft run apps/classifier/fashion.yaml`; see apps/classifier for the app.
+// classifier: trains an image classifier on the meshes of a run file. Start it with `weft run
+// apps/classifier/fashion.yaml`.
 #include "apps/classifier/classifier_app.h"
 #include "apps/train/serve_training.h"
 

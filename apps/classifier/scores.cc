@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kShownOfLabel = 16;
 constexpr int kMargin = 4;
 constexpr Colour kCaption{255, 255, 255}, kCalled{240, 160, 60};
-constexpr int kLeastShownPixels = 56;  // smaller pictures are enlarged to about that
+constexpr int kLeastShownPixels = 56;  // smaller pictures are enlarged to about this size
 
 Picture drawn(const LabelledImages& images, std::size_t row) {
   Picture picture(images.width, images.height);
@@ -95,7 +95,7 @@ Picture wrong_pictures(const LabelledImages& images, const Scores& scores,
                        const std::vector<std::string>& classes) {
   const int factor = std::max(1, kLeastShownPixels / std::max(images.width, images.height));
   const int across = images.width * factor + kMargin;
-  // A line with the label, the pictures, and below each what it was called.
+  // Height of a label's strip: its name, the pictures, and the predicted label below each.
   const int down = images.height * factor + kMargin + 2 * kLineHeight;
   Picture all(static_cast<int>(kShownOfLabel) * across, static_cast<int>(classes.size()) * down);
   for (std::size_t label = 0; label < classes.size(); ++label) {

@@ -14,27 +14,28 @@
 
 namespace weft::apps {
 
-/// How good a classifier is on pictures. A value.
+/// Quality of a classifier on a set of pictures. A value.
 struct Scores {
   double loss = 0;      ///< Nats, mean over the pictures.
-  double accuracy = 0;  ///< The share whose likeliest label is theirs; of equal ones the first.
-  std::vector<std::uint16_t> said;                   ///< By row: the likeliest label.
-  std::vector<double> sure;                          ///< By row: its probability.
+  double accuracy = 0;  ///< Share of pictures whose likeliest label (the first among equals) is
+                        ///< true.
+  std::vector<std::uint16_t> said;                   ///< Likeliest label of each row.
+  std::vector<double> sure;                          ///< Probability of that label.
   std::vector<std::vector<std::int64_t>> confusion;  ///< [true label][said].
 };
 
-/// Of a classifier of this shape with these parameters, on one device; nothing without pictures.
-/// Throws Error(kIncompatible) if the parameters are not those of the shape, Error(kCancelled) if
-/// asked to stop.
+/// Evaluates a classifier of this shape with these parameters on one device. Returns null if there
+/// are no pictures. Throws Error(kIncompatible) if the parameters do not fit the shape,
+/// Error(kCancelled) if `stop` is requested.
 std::optional<Scores> score(Device& device, const ClassifierShape& shape, const PixelScale& scale,
                             const std::vector<TensorView>& parameters, const LabelledImages& images,
                             const std::stop_token& stop = {});
 
-/// A line per true label: its share of right answers, and what is said instead most often.
+/// Returns a table with a line per true label: its accuracy and its most frequent wrong labels.
 std::string confusion_table(const std::vector<std::string>& classes, const Scores& scores);
 
-/// A row for each label, under its name: pictures that have it and were called something else,
-/// which stands below each. Those come first of whose wrong label the classifier is surest.
+/// Draws one row of misclassified pictures per true label, with the predicted label below each.
+/// Pictures with the most probable wrong label come first.
 Picture wrong_pictures(const LabelledImages& images, const Scores& scores,
                        const std::vector<std::string>& classes);
 
