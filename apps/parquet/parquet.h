@@ -96,7 +96,7 @@ class ParquetLibrary {
   /// Creates a file. Throws Error(kUnavailable) if the folder is not writable.
   virtual std::unique_ptr<ParquetWriter> create(const std::filesystem::path& path) const = 0;
 
-  /// Version of the interface between program and plugin. Change it whenever the interface changes.
+  /// Version of the plugin interface. Change it with the interface.
   static constexpr std::uint64_t kStamp = 1;
 };
 

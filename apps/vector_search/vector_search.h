@@ -41,7 +41,7 @@ class VectorSearch {
   virtual void largest(VectorRows queries, VectorRows bases, std::size_t count,
                        std::span<std::int64_t> rows, std::span<float> products) const = 0;
 
-  /// Version of the interface between program and plugin. Change it whenever the interface changes.
+  /// Version of the plugin interface. Change it with the interface.
   static constexpr std::uint64_t kStamp = 2;
 };
 
