@@ -21,20 +21,20 @@
 namespace weft::apps {
 
 struct ClusterWorkersOptions {
-  std::string mesh;                ///< Their name, as `weft status` shows it.
-  std::vector<std::string> hosts;  ///< Spares apart.
+  std::string mesh;                ///< Name of the mesh in `weft status`.
+  std::vector<std::string> hosts;  ///< Hosts without the spare ones.
   std::uint32_t workers = 1;
-  /// This driver was started again: the workers of the one before it go on, if they are there.
+  /// True after a driver restart: adopts the previous driver's workers if they still run.
   bool takes_over = false;
-  /// Told of each death that has been mended.
+  /// Called with a text after each recovery. May be empty.
   std::function<void(const std::string&)> recovered = {};
 };
 
-/// A worker for each device of a cluster's hosts. A driver's; one thread.
+/// Mesh with a worker on each device of a cluster's hosts. For the driver; not thread-safe.
 template <typename Worker>
 class ClusterWorkers final : public WorkerGroup<Worker>, private actors::RunMeshes {
  public:
-  /// Starts and connects them. `recovery` is that of the whole run, and outlives this.
+  /// Starts and connects the workers. `recovery` is the run's and must outlive this object.
   ClusterWorkers(actors::Cluster& cluster, actors::RunRecovery& recovery,
                  ClusterWorkersOptions options);
 
@@ -43,10 +43,10 @@ class ClusterWorkers final : public WorkerGroup<Worker>, private actors::RunMesh
   void phase_done() override { recovery_.step_done(); }
 
  private:
-  /// A worker answers an urgent call although it reads or computes.
+  /// Deadline of cancel(), which workers answer even while they read or compute.
   static constexpr Nanoseconds kAnswersWithin = std::chrono::seconds(10);
 
-  // RunMeshes.
+  // RunMeshes:
   std::vector<Wanted> wanted() const override { return {{options_.mesh, shape_, options_.hosts}}; }
   std::vector<actors::MeshKey> keys() const override {
     return mesh_ ? std::vector{key_} : std::vector<actors::MeshKey>();
@@ -69,7 +69,7 @@ class ClusterWorkers final : public WorkerGroup<Worker>, private actors::RunMesh
   actors::MeshKey key_;
   std::optional<actors::ActorMesh<Worker>> mesh_;
   std::uint64_t epoch_ = 0;
-  std::string cause_ = "the driver was started again";  ///< Of the recovery under way.
+  std::string cause_ = "the driver was started again";  ///< Cause of the recovery in progress.
 };
 
 template <typename Worker>
@@ -104,7 +104,7 @@ void ClusterWorkers<Worker>::connect() {
   ranks.connect();
 }
 
-/// Ends what they wait for of each other, which only those that live can.
+/// Cancels exchanges of workers that wait for a dead one. Returns the ranks that do not answer.
 template <typename Worker>
 std::vector<std::set<std::uint32_t>> ClusterWorkers<Worker>::find_broken() {
   if (!mesh_) return {};

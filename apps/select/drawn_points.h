@@ -11,9 +11,8 @@
 
 namespace weft::apps {
 
-/// Some of the points that are offered, drawn at random: those of the smallest draws, so that what
-/// is drawn of all points and what is drawn of a part of them have as many in common as can be. One
-/// thread.
+/// Random sample of the offered points: the `capacity` points of smallest draw_of(). Samples of a
+/// set and of its subset overlap as much as possible. Not thread-safe.
 class DrawnPoints final {
  public:
   DrawnPoints(std::size_t capacity, std::uint64_t seed) : capacity_(capacity), seed_(seed) {}
@@ -26,7 +25,7 @@ class DrawnPoints final {
     }
     smallest_.push(draw);
   }
-  /// Ascending; none are left.
+  /// Returns the sample in ascending order and empties it.
   std::vector<PointId> take() {
     std::vector<PointId> ids;
     for (; !smallest_.empty(); smallest_.pop()) ids.push_back(smallest_.top().second);
@@ -38,7 +37,7 @@ class DrawnPoints final {
   using Draw = std::pair<std::int64_t, PointId>;
   const std::size_t capacity_;
   const std::uint64_t seed_;
-  std::priority_queue<Draw> smallest_;  ///< The largest of them on top.
+  std::priority_queue<Draw> smallest_;  ///< Max-heap of the smallest draws.
 };
 
 }  // namespace weft::apps

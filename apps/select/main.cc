@@ -1,5 +1,5 @@
-// select: chooses what to train on, on the workers of a run file (Böther et al., MLSys 2025).
-// Started by `weft run select.yaml`; see apps/selection for how it chooses.
+// select: chooses training data on the workers of a run file (Böther et al., MLSys 2025). Started
+// by `weft run select.yaml`; apps/selection has the algorithm.
 #include "actors/launch/app_main.h"
 #include "apps/select/select_app.h"
 #include "apps/select/select_config.h"

@@ -10,21 +10,22 @@ namespace weft::apps {
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-/// Measured; see tests/bench/RESULTS.md.
+/// Measured: see tests/bench/RESULTS.md.
 constexpr std::uint64_t kBase = 24 * kMiB;
-constexpr std::uint64_t kBoundBytes = 2 * 17;  ///< As bounds, and as they are read or written.
+constexpr std::uint64_t kBoundBytes = 2 * 17;  ///< bounds in memory, and in the buffer of a read or
+                                               ///< write
 constexpr std::uint64_t kMostExchange = 32 * kMiB, kLeastExchange = 2 * kMiB;
-/// So that a block holds a vector, with many workers too.
+/// Minimum at which a block holds a vector even with many workers.
 constexpr std::uint64_t kLeastGraphExchange = 4 * kMiB;
-/// Blocks of files of a search, and the vectors of cells.
+/// Blocks of the search's files, and the vectors of cells.
 constexpr std::uint64_t kGraphSpills = 4 * kMiB, kLeastCells = 4 * kMiB;
-/// A block of an exchange at most.
+/// Maximum size of an exchange's block.
 constexpr std::uint64_t kFilled = 256 << 10;
 constexpr std::uint64_t kMostPartitions = 1 << 16;
 
 std::uint64_t share(std::uint64_t number, std::uint64_t of) { return (number + of - 1) / of; }
 
-/// The budget of exchanges under a cap.
+/// Returns the exchange budget for a memory limit (0: none).
 std::uint64_t exchange_for(std::uint64_t memory) {
   return memory == 0 ? kMostExchange : std::clamp(memory / 10, kLeastExchange, kMostExchange);
 }
@@ -45,7 +46,7 @@ SelectionMemory forecast_memory(const SelectionPlan& plan, std::uint64_t points,
   const RoundOptions& rounds = plan.rounds;
   SelectionMemory memory;
   memory.base = kBase;
-  // and the blocks that are being filled, one for each rank
+  // and the blocks being filled, one for each rank
   memory.exchange = plan.settings.exchange_budget + 2 * kFilled;
   memory.spills = plan.settings.spill_block * rounds.partitions + 2 * kMiB;
   memory.shard = share(points, shards) * (plan.settings.bounded ? kBoundBytes : 1);
@@ -95,7 +96,7 @@ void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t poin
     plan.rounds.partitions = partitions;
     plan.settings.exchange_budget = exchange_for(cap);
     plan.settings.spill_block = spill_block_for(cap, partitions);
-    // Of a partition of a later round, which fewer may share.
+    // Limit for a partition of a later round, when fewer partitions are used.
     const std::uint64_t others = kBase + plan.settings.exchange_budget + 2 * kFilled + kMiB;
     plan.rounds.most_bytes = cap > others ? cap - others : 0;
     plan.rounds.neighbours = static_cast<double>(edges) / static_cast<double>(points);
@@ -113,7 +114,7 @@ void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t poin
   } else if (with(asked, memory) <= memory || memory == 0 || although_too_little) {
     return;
   }
-  // The least cap, in whole MiB.
+  // Finds the smallest sufficient limit in whole MiB by bisection.
   std::uint64_t low = memory / kMiB, high = std::uint64_t{1} << 24;
   while (high - low > 1) {
     const std::uint64_t middle = (low + high) / 2;

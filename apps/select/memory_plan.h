@@ -6,43 +6,46 @@
 
 namespace weft::apps {
 
-/// What a worker process holds at most while it selects, in bytes, where it is the only one: more
-/// workers hold less each. A forecast. A value.
+/// Forecast of the peak memory, in bytes, of a worker process during selection, if it is the only
+/// worker. More workers need less each. A value.
 struct SelectionMemory {
-  std::uint64_t base = 0;       ///< Of a worker that does nothing.
-  std::uint64_t exchange = 0;   ///< Blocks of exchanges, and those that are being filled.
-  std::uint64_t spills = 0;     ///< Blocks of files that are being written, and one that is read.
-  std::uint64_t partition = 0;  ///< The largest partition of any round, and what greedy needs.
-  std::uint64_t shard = 0;      ///< What is known of one shard's points.
+  std::uint64_t base = 0;       ///< An idle worker.
+  std::uint64_t exchange = 0;   ///< Blocks of exchanges, sent and being filled.
+  std::uint64_t spills = 0;     ///< Blocks of files being written, and one being read.
+  std::uint64_t partition = 0;  ///< Largest partition of any round, with the state of greedy.
+  std::uint64_t shard = 0;      ///< State of one shard's points.
 
-  /// Points are dealt, partitions choose, bounds are kept: not at the same time.
+  /// Returns the peak. Partitions are solved at another time than points are spilled and bounds
+  /// kept.
   std::uint64_t most() const;
 };
 
-/// Of a plan with its partitions. `edges`: directed, of all `points`.
+/// Forecasts the memory of a plan with known partitions. `edges` counts the directed edges of all
+/// `points`.
 SelectionMemory forecast_memory(const SelectionPlan& plan, std::uint64_t points,
                                 std::uint64_t edges, std::uint32_t shards);
 
-/// Chooses exchange_budget, spill blocks and, where plan.rounds.partitions is 0, as few partitions
-/// as keep to `memory` bytes (0: no cap). Throws Error(kInvalidArgument) naming the least cap that
-/// works where this one does not, unless partitions are given and it is to be tried all the same.
+/// Sets exchange_budget, spill blocks and, if plan.rounds.partitions is 0, the smallest number of
+/// partitions that fits into `memory` bytes (0: no limit). If the limit is too small, throws
+/// Error(kInvalidArgument), which names the smallest sufficient one. Does not throw if partitions
+/// are given and `although_too_little` is set.
 void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t points,
                    std::uint64_t edges, std::uint32_t shards, bool although_too_little = false);
 
-/// Of GraphSettings, under a cap (0: none).
+/// Buffer sizes of GraphSettings under a memory limit.
 struct GraphMemory {
   std::uint64_t cells = 0;     ///< GraphSettings::memory
   std::uint64_t exchange = 0;  ///< GraphSettings::exchange_budget
 };
 GraphMemory graph_memory(std::uint64_t cap);
 
-/// What a worker process holds at least while it makes the graph of vectors under a cap: the sample
-/// of k-means or a shard, and what is read beside it. Where the cap allows more, more cells are
-/// held at a time. In bytes, a forecast.
+/// Forecasts the minimum memory, in bytes, of a worker process that builds the graph of vectors
+/// under a limit: the k-means sample or a shard, and buffers. A higher limit lets it hold more
+/// cells at a time.
 std::uint64_t forecast_graph_memory(std::uint64_t points, std::uint64_t width, std::uint32_t shards,
                                     std::uint64_t cap);
-/// Throws Error(kInvalidArgument) naming the least cap that works where this one (0: none) does
-/// not.
+/// Throws Error(kInvalidArgument), which names the smallest sufficient limit, if `cap` (0: none) is
+/// too small.
 void check_graph_memory(std::uint64_t points, std::uint64_t width, std::uint32_t shards,
                         std::uint64_t cap);
 

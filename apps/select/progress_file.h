@@ -11,19 +11,19 @@
 
 namespace weft::apps {
 
-/// progress.json of a run's folder: how far its graph and its selection are, for who goes on. One
-/// thread.
+/// progress.json of a run's folder: state of its graph and selection, for resuming after a restart.
+/// Not thread-safe.
 class ProgressFile final {
  public:
-  /// Reads it, if it is there. Throws Error(kDataLoss) if it is damaged.
+  /// Reads the file if it exists. Throws Error(kDataLoss) if it is damaged.
   explicit ProgressFile(const std::filesystem::path& folder);
 
   GraphProgress graph() const;
   void write(const GraphProgress& progress);
-  /// Nothing if there is none, or one of another `digest`, which is of what must not change.
+  /// Returns the saved selection. Null if there is none or its digest of fixed options differs.
   std::optional<SelectionProgress> selection(const std::string& digest) const;
   void write(const SelectionProgress& progress, const std::string& digest);
-  /// It is done: there is nothing to go on from.
+  /// Removes the file when the selection is done.
   void remove() const { std::filesystem::remove(path_); }
 
  private:
@@ -31,7 +31,7 @@ class ProgressFile final {
   nlohmann::ordered_json json_ = nlohmann::ordered_json::object();
 };
 
-/// Also of summaries.
+/// Returns the rounds as JSON, also for summaries.
 nlohmann::ordered_json rounds_json(const std::vector<RoundResult>& rounds);
 
 }  // namespace weft::apps

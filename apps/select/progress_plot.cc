@@ -20,7 +20,7 @@ constexpr double kBetweenGroups = 26, kRoundWidth = 40, kNumberWidth = 26;
 constexpr std::string_view kChosenBar = "#0072b2", kInPlayBar = "#a9d5f0", kLeftOutBar = "#d5d8db";
 constexpr std::string_view kTimeBar = "#e69f00";
 
-/// Steps of bounding, or rounds, side by side.
+/// Bounding steps or rounds, drawn side by side.
 struct StageGroup {
   std::span<const SelectionStage> stages;
   double left = 0, width = 0;
@@ -29,7 +29,7 @@ struct StageGroup {
   double slot() const { return width / static_cast<double>(stages.size()); }
 };
 
-/// Bounding has a share of the width by its number of steps, but leaves rounds room for numbers.
+/// Divides the width by the number of stages, but keeps enough for the labels of rounds.
 std::vector<StageGroup> groups_of(std::span<const SelectionStage> stages) {
   const auto steps = static_cast<std::size_t>(
       std::ranges::count(stages, std::uint32_t{0}, &SelectionStage::partitions));
@@ -56,7 +56,7 @@ std::string told(const SelectionStage& stage, std::size_t number) {
 void draw_group(Svg& svg, const StageGroup& group, const PlotArea& shares, const PlotArea& times,
                 double most_seconds) {
   const double slot = group.slot(), bar = std::min(0.8 * slot, 90.0);
-  // Every number, every second, fifth, tenth: as many as there is room for.
+  // Labels every stage, or every second, fifth, tenth and so on, as space allows.
   std::size_t every = 1;
   for (int i = 0; static_cast<double>(every) * slot < kNumberWidth; ++i)
     every = i % 3 == 1 ? every * 5 / 2 : every * 2;
@@ -114,7 +114,7 @@ std::vector<SelectionStage> stages_of(std::uint64_t points, std::uint64_t count,
     now.seconds = round.seconds;
     stages.push_back(now);
   }
-  // What the last round has left in play is chosen.
+  // After the last round, all points in play are chosen.
   if (!stages.empty() && now.chosen + now.in_play == count)
     stages.back() = {now.partitions, count, 0, now.left_out, now.seconds};
   return stages;

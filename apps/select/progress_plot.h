@@ -9,20 +9,21 @@
 
 namespace weft::apps {
 
-/// A step of bounding or a round of partitions, and where points were after it. A value.
+/// Step of bounding or round of partitions, with the number of points in each state after it. A
+/// value.
 struct SelectionStage {
-  std::uint32_t partitions = 0;  ///< Of a round; 0: a step of bounding.
+  std::uint32_t partitions = 0;  ///< Partitions of a round. 0 for a step of bounding.
   std::uint64_t chosen = 0, in_play = 0, left_out = 0;
   double seconds = 0;
   friend bool operator==(const SelectionStage&, const SelectionStage&) = default;
 };
 
-/// All of a selection of `count` of `points`, in their order.
+/// Returns all stages of a selection of `count` out of `points`, in order.
 std::vector<SelectionStage> stages_of(std::uint64_t points, std::uint64_t count,
                                       const SelectionProgress& progress);
 
-/// progress.svg: for each stage a bar that shows which share of the points is chosen, in play and
-/// left out; beneath, how long it took. Steps of bounding on the left, rounds on the right.
+/// Draws progress.svg. Each stage has a bar with the shares of chosen, undecided and rejected
+/// points, and its duration below. Bounding steps are on the left, rounds on the right.
 Svg draw_progress(const std::vector<SelectionStage>& stages, const std::string& title);
 
 }  // namespace weft::apps

@@ -13,9 +13,9 @@ namespace weft::apps {
 namespace {
 
 constexpr int kMostIterations = 200;
-/// Of the change of a direction, squared: far below what a picture shows.
+/// Squared change of a direction at which iteration stops, far below what a picture shows.
 constexpr double kConverged = 1e-10;
-/// A direction with less of all variance is rounding.
+/// Share of the variance below which a direction is rounding noise.
 constexpr double kLeastShare = 1e-9;
 
 using Direction = std::vector<double>;
@@ -24,7 +24,8 @@ double product(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-/// Takes out what lies along `other`, brings it to length 1, and gives the length it had.
+/// Removes the part along `other`, normalises the direction to length 1, and returns the length
+/// before normalisation.
 double straighten(Direction& direction, std::span<const double> other) {
   if (!other.empty()) {
     const double along = product(direction, other);
@@ -36,7 +37,7 @@ double straighten(Direction& direction, std::span<const double> other) {
   return length;
 }
 
-/// Rows less their mean.
+/// Rows minus their mean.
 struct Centred {
   std::vector<double> values;
   std::size_t dimensions;
@@ -57,10 +58,10 @@ Centred centred(VectorRows rows) {
   return result;
 }
 
-/// The direction in which rows differ most, at a right angle to `other`, which may be empty; empty
-/// if they do not.
+/// Returns the direction of largest variance orthogonal to `other`, which may be empty. Empty if
+/// there is no variance.
 Direction component(const Centred& rows, std::span<const double> other, double total) {
-  // Any but one at a right angle to the answer: as good as random.
+  // Any start that is not orthogonal to the result works; a hash is as good as random.
   Direction direction(rows.dimensions);
   for (std::size_t d = 0; d < rows.dimensions; ++d)
     direction[d] = static_cast<double>(point_hash(d, 0, 0) >> 11) * 0x1p-53 - 0.5;

@@ -7,17 +7,17 @@
 
 namespace weft::apps {
 
-/// Vectors as points of a plane. A value.
+/// Projection of vectors to a plane. A value.
 struct PlaneProjection {
-  std::vector<std::array<double, 2>> points;  ///< By row.
-  /// Of the sum of squared distances from the mean, each axis's share: 0 to 1.
+  std::vector<std::array<double, 2>> points;  ///< Projected rows.
+  /// Share of the variance (0 to 1) along each axis.
   std::array<double, 2> shares = {};
 };
 
-/// Onto their first two principal components, by power iteration from a fixed start in one thread:
-/// the same picture wherever it is drawn. Of each component the largest entry is positive, so that
-/// no picture is mirrored. Where vectors do not differ in a second direction, or in any, its
-/// coordinates are 0.
+/// Projects to the first two principal components, computed by power iteration in one thread. A
+/// fixed start vector gives the same picture on every machine. The largest entry of each component
+/// is positive, so that pictures are never mirrored. A component without variance gives coordinates
+/// 0.
 PlaneProjection project_to_plane(VectorRows rows);
 
 }  // namespace weft::apps

@@ -41,7 +41,7 @@ namespace weft::apps {
 namespace {
 
 constexpr int kDone = 0;
-/// Errors of files look like symptoms of a death.
+/// Wait for a death report after an error, as file errors have the same codes as a worker's death.
 constexpr Nanoseconds kCauseWithin = std::chrono::seconds(3);
 
 SelectConfig read(const actors::AppRun& run) {
@@ -51,13 +51,13 @@ SelectConfig read(const actors::AppRun& run) {
   return read_select(run.document());
 }
 
-/// Scores are sums of 16-bit fractions, times weights.
+/// Converts a score, a sum of weighted 16-bit fractions, to the scale of weights that add up to 1.
 double as_units(std::int64_t score, const SelectionPlan& plan) {
   return static_cast<double>(score) / 65535.0 /
          static_cast<double>(plan.settings.utility + plan.settings.similarity);
 }
 
-/// Vectors and utilities of the input; on one device, which is this process's.
+/// Prepares vectors and utilities of the input on this process's CPU.
 PreparedInput prepare(const SelectConfig& config, const actors::AppRun& run,
                       const std::function<void(const std::string&)>& note) {
   const SteadyClock clock;
@@ -75,13 +75,14 @@ PreparedInput prepare(const SelectConfig& config, const actors::AppRun& run,
   return prepared;
 }
 
-/// Waits until no other run of this machine makes the same points: of two the second finds them.
+/// Blocks until no other run on this machine is building the same points. That run's points are
+/// then found and used. Null if the points need no lock.
 std::optional<FileLock> lock_points(const SelectConfig& config, const actors::AppRun& run,
                                     const std::function<void(const std::string&)>& note) {
   if (config.points) return std::nullopt;
   std::error_code failed;
   std::filesystem::create_directories(config.scratch, failed);
-  if (failed) return std::nullopt;  // the hosts of workers may have it
+  if (failed) return std::nullopt;  // the workers' hosts may have the folder
   const std::filesystem::path file =
       (config.input ? config.prepared() : config.store()).string() + ".lock";
   try {
@@ -98,7 +99,7 @@ std::optional<FileLock> lock_points(const SelectConfig& config, const actors::Ap
   return lock;
 }
 
-/// The store of the input's points; gives what is known of it, for the summary.
+/// Builds the store of the input's points. Returns its facts for the summary.
 nlohmann::ordered_json make_graph(actors::Cluster& cluster, actors::RunRecovery& recovery,
                                   const ClusterWorkersOptions& options, const SelectConfig& config,
                                   const PreparedInput& prepared, ProgressFile& progress,
@@ -134,7 +135,7 @@ nlohmann::ordered_json make_graph(actors::Cluster& cluster, actors::RunRecovery&
                {.tell = note, .keep = [&](const GraphProgress& now) { progress.write(now); }})
           .run(progress.graph());
   workers.all().call<&GraphWorker::clean>().get();
-  // Without vectors nothing has been searched.
+  // An empty search name means that the neighbours were given.
   const std::string how = summary.search.empty()
                               ? "as they were given"
                               : fmt::format("{}{}, recall {:.4f}", summary.search,
@@ -175,7 +176,8 @@ void generate(SelectionWorkers& workers, const SelectConfig& config,
                    format_seconds(in_seconds(clock.now() - began))));
 }
 
-/// What is to be chosen from, as the workers' hosts have it: each its own shards.
+/// Returns the ground set after checking that each worker's host has its shards. Generates the
+/// points if the configuration asks for it.
 KnownPoints find_points(SelectionWorkers& workers, const SelectConfig& config,
                         const std::function<void(const std::string&)>& note) {
   const std::string folder = config.store().string();
@@ -196,7 +198,7 @@ KnownPoints find_points(SelectionWorkers& workers, const SelectConfig& config,
   }
 }
 
-/// progress.svg and, of an input whose vectors the graph was made of, map.svg.
+/// Writes progress.svg, and map.svg if the graph was built from vectors (`mapped` is not null).
 void draw_pictures(SelectionRun& selection, const SelectionSummary& summary,
                    const SelectionProgress& progress, const SelectConfig& config,
                    const PreparedInput* mapped, const std::filesystem::path& folder) {
@@ -207,7 +209,7 @@ void draw_pictures(SelectionRun& selection, const SelectionSummary& summary,
   const auto stages = stages_of(summary.ground_set.points, summary.chosen, progress);
   double seconds = 0;
   for (const SelectionStage& stage : stages) seconds += stage.seconds;
-  // One stage decides all: its picture would be one bar.
+  // A single stage decides all points; its picture would be one bar.
   if (stages.size() > 1)
     draw_progress(stages, fmt::format("{}, in {}", title, format_seconds(seconds)))
         .write(folder / "progress.svg");
@@ -216,12 +218,12 @@ void draw_pictures(SelectionRun& selection, const SelectionSummary& summary,
       .write(folder / "map.svg");
 }
 
-/// Before what is wrong with it; nothing where nobody has written the file (weft select INPUT).
+/// Returns the prefix of errors: the run file, or "" if `weft select INPUT` made the configuration.
 std::string file_of(const actors::AppRun& run) {
   return run.config_folder.empty() ? run.config.string() + ": " : "";
 }
 
-/// What is known of the points before anything starts; see known_points().
+/// Returns what is known of the points before the run starts. See known_points().
 std::optional<KnownPoints> look_for_points(const actors::AppRun& run, const SelectConfig& config) {
   try {
     return known_points(config);
@@ -241,7 +243,7 @@ SelectionPlan checked_plan(const actors::AppRun& run, const SelectConfig& config
   }
 }
 
-/// Of an input whose rows nobody has counted: what it is, and what would be done.
+/// Prints the input's kind and the plan's options, for an input whose rows have not been counted.
 void show_input(const actors::AppRun& run, const SelectConfig& config) {
   const std::string_view kind = to_string(kind_of_input(config.input->path));
   if (run.json) {
@@ -268,7 +270,7 @@ int check_select(const actors::AppRun& run) {
   const SelectConfig config = read(run);
   const std::optional<KnownPoints> there = look_for_points(run, config);
   const SelectionPlan plan = there ? checked_plan(run, config, *there) : SelectionPlan();
-  // Deaths are mended from the first moment on, by what is known then.
+  // Recovery of a driver needs a digest from the start, so it uses what is known before the run.
   const bool is_sure = there && (there->are_there || !config.input);
   if (run.planned)
     run.planned(is_sure ? digest_of(plan, *there) : config.prepared().filename().string());
@@ -324,7 +326,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   const actors::RunEvents events(run.out);
   std::uint32_t recoveries = 0;
   const TimePoint began = clock.now();
-  // One for both meshes: of the second, hosts that were lost under the first are known.
+  // Shared by both meshes, so that the second one avoids hosts lost under the first one.
   actors::RunRecovery recovery(
       cluster, {.config = config.recovery,
                 .hosts = hosts,
@@ -347,7 +349,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   std::optional<FileLock> making = lock_points(config, run, note);
   if (config.input) {
     prepared = prepare(config, run, note);
-    // A cap or a budget that cannot be is told before the graph is made.
+    // Reports an impossible limit or budget before the graph is built.
     if (!std::filesystem::exists(config.store() / "points.json"))
       (void)plan_of(config, expected_points(config, {prepared->rows, prepared->width}));
     made["input"] = {{"rows", prepared->rows},
@@ -362,7 +364,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
   const KnownPoints known = find_points(workers, config, note);
   making.reset();
   SelectionPlan plan = plan_of(config, known);
-  // Its own part of the scratch folder, by where its results go.
+  // Folder of this run in the scratch folder, named by the path of its results.
   const std::string where = std::filesystem::absolute(run.out).string();
   plan.settings.scratch =
       (config.scratch / ("run-" + sha256(std::as_bytes(std::span(where))).substr(0, 12))).string();

@@ -5,10 +5,10 @@
 
 namespace weft::apps {
 
-// The roles of `app: select`; see AppMain.
+// Roles of `app: select`: see AppMain.
 
 int check_select(const actors::AppRun& run);
-/// Partitions, bytes per process, disk and passes over it; starts nothing.
+/// Prints partitions, bytes per process, disk use and passes over it. Starts no process.
 int plan_select(const actors::AppRun& run);
 int drive_select(actors::Cluster& cluster, const actors::AppRun& run);
 

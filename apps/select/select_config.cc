@@ -24,7 +24,7 @@ std::uint32_t thousandths(double share) {
   return static_cast<std::uint32_t>(std::lround(share * 1000));
 }
 
-/// "10%", "0.5%", 5000.
+/// Parses "10%", "0.5%" or 5000.
 Budget parse_budget(const ConfigNode& node) {
   const auto text = node.as<std::string>();
   Budget budget;
@@ -50,14 +50,14 @@ Budget parse_budget(const ConfigNode& node) {
                   node.path(), text));
 }
 
-/// A path as everybody writes it, or the name of a data set.
+/// Returns an absolute path, or the name of a data set.
 std::string path_or_name(const ConfigNode& node) {
   const auto text = node.as<std::string>();
   const bool is_name = text == "fashion-mnist" || text == "kjv" || text == "linux-doc";
   return is_name ? text : node.as_path().string();
 }
 
-/// `input.path` and what says how to read it.
+/// Reads `input.path` and its options.
 void read_files(const ConfigNode& node, SelectConfig& config) {
   SelectInput input;
   input.path = path_or_name(node.at("path"));
@@ -150,7 +150,7 @@ void read_input(const ConfigNode& node, SelectConfig& config) {
       static_cast<std::uint32_t>(std::min<std::uint64_t>(ShardLayout::kShards, generated));
 }
 
-/// alpha, or the weights that stand for it.
+/// Reads alpha, or the weights that replace it.
 Objective read_objective(const ConfigNode& node) {
   double alpha = 0.5;
   std::vector<std::int64_t> weights;
@@ -252,7 +252,7 @@ std::uint32_t SelectConfig::num_workers() const {
 }
 
 std::filesystem::path SelectConfig::prepared() const {
-  // By what it is made of: several selections may share a scratch folder.
+  // Named by a hash of the input's options, as several selections may share a scratch folder.
   const std::string made_of =
       fmt::format("{} {} {} {} {} {} {} {} {}", input->path, input->vector, input->utility,
                   input->id, input->neighbours, input->words, input->width,

@@ -44,7 +44,7 @@ SelectionPlan plan_of(const SelectConfig& config, const KnownPoints& known) {
   if (known.width > 0 && !config.although_too_little)
     check_graph_memory(known.points, known.width, known.shards, memory);
   fit_to_memory(plan, memory, known.points, known.edges, known.shards, config.although_too_little);
-  // One partition chooses in one round what it would choose in many.
+  // Sets one round for one partition, as more rounds would choose the same points.
   if (plan.rounds.partitions == 1) plan.rounds.rounds = 1;
   return plan;
 }

@@ -11,35 +11,34 @@
 
 namespace weft::apps {
 
-/// What is known of the points before anything starts. A value.
+/// Facts about the points that are known before the run starts. A value.
 struct KnownPoints {
-  std::uint64_t points = 0, edges = 0;  ///< Directed.
+  std::uint64_t points = 0, edges = 0;  ///< Directed edges.
   std::uint32_t shards = ShardLayout::kShards;
-  bool are_there = false;   ///< The store has been made.
-  std::uint64_t width = 0;  ///< Of the vectors that the graph is to be made of; 0: it is not.
+  bool are_there = false;   ///< True if the store exists.
+  std::uint64_t width = 0;  ///< Width of the graph's vectors. 0 if no graph is built.
 };
 
-/// Of the store, or what a generated one will have: 14.6 edges a point; of an input whose graph has
-/// not been made, what is expected. Nothing of an input whose rows nobody has counted. Throws what
-/// size_of_input() throws.
+/// Returns the facts of the store, or the forecast for a store that does not exist yet (14.6 edges
+/// a point if generated). Null for an input whose rows have not been counted. Throws as
+/// size_of_input() does.
 std::optional<KnownPoints> known_points(const SelectConfig& config);
-/// Of an input of that size: some 1.6 edges for each neighbour that is looked for, as both sides
-/// have an edge.
+/// Forecasts the points of an input: 1.6 edges per neighbour searched for, as edges are symmetric.
 KnownPoints expected_points(const SelectConfig& config, const InputSize& size);
 
-/// All that follows from the points. Throws Error(kInvalidArgument) for a budget or a cap that
-/// cannot be.
+/// Completes the plan with all that follows from the points. Throws Error(kInvalidArgument) for an
+/// impossible budget or memory limit.
 SelectionPlan plan_of(const SelectConfig& config, const KnownPoints& known);
-/// What must not change when a selection goes on: a hash of it.
+/// Returns a hash of all that must be equal to resume a selection.
 std::string digest_of(const SelectionPlan& plan, const KnownPoints& known);
 
-// For people.
+// Texts for users.
 std::string points_text(const SelectConfig& config, const KnownPoints& known);
 std::string objective_text(const SelectionPlan& plan);
 std::string bounding_text(const SelectionSettings& settings);
 std::string rounds_text(const SelectionPlan& plan);
 
-/// Rounds, bytes per process, disk and passes over the points.
+/// Format the plan: rounds, bytes per process, disk use and passes over the points.
 std::string plan_text(const SelectConfig& config, const KnownPoints& known,
                       const SelectionPlan& plan);
 nlohmann::ordered_json plan_json(const SelectConfig& config, const KnownPoints& known,

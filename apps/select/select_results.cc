@@ -20,7 +20,7 @@
 namespace weft::apps {
 namespace {
 
-/// A text within a line of a table.
+/// Returns an id as text that fits in one cell of a table.
 std::string in_table(const RowId& id) {
   if (const auto* integer = std::get_if<std::int64_t>(&id)) return std::to_string(*integer);
   std::string text;
@@ -34,7 +34,7 @@ std::string in_table(const RowId& id) {
   return text;
 }
 
-/// Chosen rows as Parquet, in parts that engines can read side by side.
+/// Writer of chosen rows as Parquet, in several files that engines can read in parallel.
 class ChosenParquet final {
  public:
   static constexpr std::uint64_t kRowsOfPart = 1 << 22;

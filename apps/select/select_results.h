@@ -10,17 +10,16 @@
 
 namespace weft::apps {
 
-/// Leaves what was chosen in a run's folder, point by point, whatever their number:
+/// Writes the chosen points to a run's folder. Memory does not grow with their number.
 ///
-///   chosen.tsv    each chosen point: what it is called, where it came from, utility, gain, by what
-///                 it was decided
-///   points.u32    the ids alone, to be mapped; subset.json, what they belong to
-///   chosen.parquet  of Parquet files: a folder of such, a row for each chosen one with its id
-///   chosen.png    of pictures, chosen.txt of texts: some chosen ones beside neighbours left out
+///   chosen.tsv      a line per chosen point: origin, utility, gain, deciding round
+///   points.u32      the ids alone, to be mapped; subset.json describes their data set
+///   chosen.parquet  for Parquet files: a folder of files with a row per chosen row
+///   chosen.png      for pictures (chosen.txt for texts): chosen rows beside rejected neighbours
 ///
-/// Of so many `points`. `prepared`: of an input; nothing where points were given or generated.
-/// Gives the sheet's file, if there is one. Throws Error(kResourceExhausted) where the disk is
-/// full.
+/// `points` is the size of the ground set. `prepared` is null if the points were given or
+/// generated. Returns the file of the contact sheet, if any. Throws Error(kResourceExhausted) if
+/// the disk is full.
 std::optional<std::filesystem::path> write_results(SelectionRun& selection, std::uint64_t points,
                                                    const SelectInput* input,
                                                    const PreparedInput* prepared,

@@ -14,15 +14,15 @@
 namespace weft::apps {
 namespace {
 
-/// Drawn of all points, and of the chosen: what a picture can show.
+/// Points drawn of all, and of the chosen: as many as a picture can show.
 constexpr std::uint64_t kDrawnOfAll = 4000, kDrawnOfChosen = 1500;
-/// Of vectors that are held for it.
+/// Maximum floats of the drawn vectors.
 constexpr std::uint64_t kMostNumbers = std::uint64_t{4} << 20;
 
 constexpr double kMapLeft = 72, kMapTop = 64, kMapSide = 600, kMapBottom = 56, kMapRight = 24;
 constexpr std::string_view kChosenDot = "#0072b2", kLeftOutDot = "#999999";
 
-/// What an axis spans: all dots and a margin.
+/// Range of an axis: all dots and a margin.
 struct AxisRange {
   double low = 0, high = 0;
 
@@ -38,7 +38,7 @@ struct AxisRange {
   double share(double value) const { return (value - low) / (high - low); }
 };
 
-/// "chosen: 1,500 of 5,387 are shown".
+/// Returns "chosen: 1,500 of 5,387 are shown".
 std::string shown_of(const char* what, std::size_t shown, std::uint64_t all) {
   const std::string number = with_thousands(static_cast<double>(all));
   if (shown == all) return fmt::format("{}: {}", what, number);

@@ -12,22 +12,21 @@
 
 namespace weft::apps {
 
-/// Chosen points among those that were left out, in a plane: some thousands of either. A value.
+/// Plane with some thousands of the chosen and of the rejected points. A value.
 struct SelectionMap {
   using Dot = std::array<double, 2>;
 
-  std::vector<Dot> chosen, left_out;  ///< Those that are shown.
+  std::vector<Dot> chosen, left_out;  ///< Points that are drawn.
   std::uint64_t num_chosen = 0, num_points = 0;
   std::array<double, 2> shares = {};  ///< See PlaneProjection.
 };
 
-/// Of vectors that are brought to length 1, as the graph compares them, projected onto the
-/// principal components of those that are shown. `vectors`: a row of each point; only those shown
-/// are held, and fewer are where they are wide: less than 100 MiB. Throws what reading the results
-/// and the file throws.
+/// Projects points to the principal components of the drawn ones. `vectors` has a row per point;
+/// rows are normalised to length 1, as the graph compares them. Holds drawn rows only, and draws
+/// fewer if rows are wide, to stay below 100 MiB. Throws as reading the results and the file does.
 SelectionMap map_selection(SelectionRun& selection, const NpyFile& vectors, std::uint64_t seed);
 
-/// map.svg: left-out points grey, chosen ones blue above them.
+/// Draws map.svg: rejected points in grey, chosen ones in blue above them.
 Svg draw_map(const SelectionMap& map, const std::string& title);
 
 }  // namespace weft::apps
