@@ -17,7 +17,7 @@ namespace {
 constexpr int kStripsAcross = 3, kFrame = 3, kBar = 4, kGap = 4, kMargin = 12;
 constexpr int kCell = kSidePixels + 2 * kFrame;
 constexpr Colour kPaper{255, 255, 255}, kChosen{40, 160, 70}, kRejected{200, 60, 50};
-constexpr std::size_t kTextBytes = 600;  // of a row that are shown
+constexpr std::size_t kTextBytes = 600;  // shown bytes of a row
 
 Picture framed(const Picture& picture, Colour frame) {
   Picture cell(kCell, kCell, frame);
@@ -26,7 +26,7 @@ Picture framed(const Picture& picture, Colour frame) {
   return cell;
 }
 
-/// One line, not longer than kTextBytes, cut between characters of UTF-8.
+/// Returns the text as one line of at most kTextBytes, cut between characters of UTF-8.
 std::string shortened(const std::string& text) {
   std::string line;
   for (const char c : text) {

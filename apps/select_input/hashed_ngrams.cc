@@ -11,7 +11,7 @@ namespace weft::apps {
 namespace {
 
 constexpr int kBucketBits = std::bit_width(HashedNgrams::kBuckets) - 1;
-constexpr double kUnitsOfWeight = 0x1p20;  // an idf is a multiple of 1 / so many
+constexpr double kUnitsOfWeight = 0x1p20;  // idfs are rounded to multiples of its inverse
 constexpr std::uint64_t kSigns = 1, kBucket = 2, kNothing = 3;  // purposes of hashes
 
 bool is_letter(char c) {
@@ -25,7 +25,7 @@ std::uint32_t bucket_of(std::uint64_t word, std::uint64_t before) {
   return point_hash(word, before, kBucket) >> (64 - kBucketBits);
 }
 
-/// Calls `visit(bucket, how often)` for each.
+/// Calls `visit(bucket, number of occurrences)` for each distinct bucket.
 template <typename Visit>
 void each_bucket(std::span<const std::uint32_t> buckets, const Visit& visit) {
   for (std::size_t i = 0; i < buckets.size();) {
@@ -39,7 +39,7 @@ void each_bucket(std::span<const std::uint32_t> buckets, const Visit& visit) {
 
 std::vector<std::uint32_t> ngram_buckets(std::string_view text) {
   std::vector<std::uint32_t> buckets;
-  std::uint64_t before = 0;  // the word's hash; 0: none
+  std::uint64_t before = 0;  // hash of the previous word, 0 for none
   for (std::size_t i = 0; i < text.size();) {
     if (!is_letter(text[i])) {
       ++i;

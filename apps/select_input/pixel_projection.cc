@@ -8,7 +8,7 @@
 namespace weft::apps {
 namespace {
 
-/// Nearly normally distributed, around 0: of deviation 53,500.
+/// Returns an approximately normal number with mean 0 and deviation 53,500.
 std::int32_t normal_number(std::uint64_t key, std::uint64_t row, std::uint64_t column) {
   std::int32_t sum = -8 * 0xffff / 2;
   for (const std::uint32_t word : philox(key, row, column))

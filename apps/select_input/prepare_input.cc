@@ -16,7 +16,7 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int kFormat = 1;  // changes when the same input would give other files
+constexpr int kFormat = 1;  // increased whenever the same input gives other files
 
 std::string request_of(const SelectInput& input, InputKind kind) {
   const std::string settings = kind == InputKind::kVectors    ? request_of_vectors(input)
@@ -52,7 +52,7 @@ InputKind kind_named(const std::string& name) {
   throw_error(ErrorCode::kDataLoss, "there is no kind '{}'", name);
 }
 
-/// What is there, if it is of this request and whole.
+/// Returns the existing result if it is complete and of this request.
 std::optional<PreparedInput> find(const fs::path& folder, const std::string& request) {
   try {
     std::optional<PreparedInput> found = read_prepared_input(folder);
@@ -60,7 +60,7 @@ std::optional<PreparedInput> find(const fs::path& folder, const std::string& req
     found->was_there = true;
     return found;
   } catch (const Error&) {
-    return std::nullopt;  // damaged: it is made again
+    return std::nullopt;  // damaged, so prepared again
   }
 }
 
@@ -119,7 +119,7 @@ PreparedInput prepare_input(const SelectInput& input, const fs::path& folder, De
   if (failed)
     throw_error(ErrorCode::kUnavailable, "cannot write to {}: {}", folder.string(),
                 failed.message());
-  // First the description: without it nothing counts.
+  // Removes the description first: without it, the other files are ignored.
   for (const fs::path& file : {result.description(), result.vectors(), result.utility(),
                                result.neighbours(), result.similarities(), result.places()})
     fs::remove(file);

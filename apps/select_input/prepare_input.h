@@ -14,31 +14,32 @@
 
 namespace weft::apps {
 
-/// An input as vectors and utilities on disk:
+/// Input converted to vectors and utilities on disk:
 ///
-///   vectors.npy       float32, rows x width; a link, where the input is such a file
-///   utility.npy       float32 of at least 0 for each row; not there if flat
-///   neighbours.npy    int64, rows of each row's, -1 for none, and similarities.npy; where they are
-///                     given
-///   rows.jsonl        where each row came from (row_places.h); not there for vectors without ids
-///   input.json        this, written last
+///   vectors.npy       float32, rows x width; a symlink if the input is such a file
+///   utility.npy       float32 of at least 0 per row; absent if flat
+///   neighbours.npy    int64, row numbers of each row's neighbours, -1 for none; similarities.npy;
+///                     both only if the input has neighbours
+///   rows.jsonl        origin of each row (row_places.h); absent for vectors without ids
+///   input.json        this object, written last
 ///
 /// A value.
 struct PreparedInput {
   std::filesystem::path folder;
   InputKind kind = InputKind::kVectors;
   std::uint64_t rows = 0, width = 0;
-  bool flat = true;              ///< All utilities are the same.
-  bool has_ids = false;          ///< Places have what the input names rows by; see RowPlace.
-  bool has_neighbours = false;   ///< They are given; there may be no vectors then, of width 0.
-  std::string made_of = {};      ///< For people: "features of a coarse model (..), margins".
-  std::string data_digest = {};  ///< What rows belong to, as `data.subset` checks it by.
-  std::string digest = {};       ///< Of vectors and utilities.
-  /// What a run that trains on chosen rows has as its `data:`; empty for what none does.
+  bool flat = true;              ///< True if all utilities are equal.
+  bool has_ids = false;          ///< True if places have the input's row ids: see RowPlace.
+  bool has_neighbours = false;   ///< True if the input has neighbours. `width` may then be 0.
+  std::string made_of = {};      ///< Text for users: "features of a coarse model (..), margins".
+  std::string data_digest = {};  ///< Digest of the data set, which `data.subset` checks.
+  std::string digest = {};       ///< Digest of vectors and utilities.
+  /// `data:` section of a run that trains on the chosen rows. Empty if no app can.
   std::string data_section = {};
-  std::map<std::string, double> seconds = {};  ///< What it took, by what was done.
-  std::string request = {};  ///< Of the input's files and the settings: when to make it again.
-  bool was_there = false;    ///< And was not made again.
+  std::map<std::string, double> seconds = {};  ///< Durations by activity.
+  std::string request = {};  ///< Digest of the input's files and settings. Prepared again if it
+                             ///< differs.
+  bool was_there = false;    ///< True if found on disk, not prepared again.
 
   std::filesystem::path vectors() const { return folder / "vectors.npy"; }
   std::filesystem::path utility() const { return folder / "utility.npy"; }
@@ -48,30 +49,30 @@ struct PreparedInput {
   std::filesystem::path description() const { return folder / "input.json"; }
 };
 
-/// How far a preparation is.
+/// Progress of a preparation.
 struct PrepareStage {
-  std::string_view what;  ///< "count words", say.
+  std::string_view what;  ///< Activity, such as "count words".
   std::uint64_t done = 0, of = 0;
 };
 using PrepareProgress = std::function<void(const PrepareStage&)>;
 
-/// Turns an input into vectors and utilities in `folder`, which it makes; or finds that they are
-/// there, from the same files (by path, size and time) and settings.
+/// Converts an input to vectors and utilities in `folder`, which it creates. Reuses the folder's
+/// content if it is from the same files (by path, size and time) and settings.
 ///
-/// Pictures with labels: features of a coarse model and its margins, trained and computed on
-/// `device` alone. Pictures without: pixels, less their mean, through a random matrix. Texts:
-/// hashed words and pairs of them. All in blocks of fixed rows, in one thread: the same bits
-/// whatever the number of workers that choose. Memory grows with the largest file, unless it is of
-/// vectors; with the number of rows only where pictures have labels, or a text is cut into tokens
-/// (as when training on them), or tensors are not f32.
+/// Labelled pictures become features and margins of a coarse model, trained and computed on
+/// `device` alone. Other pictures become centred pixels through a random matrix. Texts become
+/// hashed words and pairs of words. Rows are computed in fixed blocks in one thread, so that the
+/// bits do not depend on the number of workers. Memory grows with the largest file, unless it holds
+/// vectors. It grows with the number of rows only for labelled pictures, for texts cut into tokens,
+/// and for tensors that are not f32.
 ///
-/// Throws Error(kInvalidArgument) and others that name file and row and say what to do, for inputs
-/// that are empty, damaged or not what they should be; Error(kCancelled) if asked to stop.
+/// Throws Error(kInvalidArgument) and others for empty, damaged or unsuitable inputs; messages name
+/// file, row and remedy. Throws Error(kCancelled) if `stop` is requested.
 PreparedInput prepare_input(const SelectInput& input, const std::filesystem::path& folder,
                             Device& device, const PrepareProgress& progress = {},
                             const std::stop_token& stop = {});
 
-/// What prepare_input() has left in a folder; nothing where it did not come to its end. Throws
+/// Reads the result of prepare_input() from a folder. Null if it was not completed. Throws
 /// Error(kDataLoss) if it is damaged.
 std::optional<PreparedInput> read_prepared_input(const std::filesystem::path& folder);
 

@@ -25,7 +25,7 @@ std::map<std::uint64_t, RowPlace> places_of(const PreparedInput& prepared,
   return places;
 }
 
-/// `values`: of a picture, 3 of a pixel.
+/// Converts the values of a picture, three per pixel.
 Picture picture_of(const std::vector<std::uint8_t>& values, int height, int width) {
   Picture picture(width, height);
   const std::uint8_t* value = values.data();
@@ -35,7 +35,7 @@ Picture picture_of(const std::vector<std::uint8_t>& values, int height, int widt
   return picture;
 }
 
-/// Small ones grow by whole pixels, large ones shrink.
+/// Enlarges small pictures by an integer factor and shrinks large ones.
 Picture fitted(const Picture& picture, int side) {
   const int longer = std::max(picture.width(), picture.height());
   if (longer <= side) return picture.enlarged(side / longer);
@@ -46,7 +46,7 @@ Picture fitted(const Picture& picture, int side) {
   return picture_of(scaled_values(picture, height, width, 3), height, width);
 }
 
-/// Picture `index` of an IDX file.
+/// Returns picture `index` of an IDX file.
 Picture picture_in(const IdxArray& pictures, std::size_t index, const std::string& path) {
   if (pictures.shape.size() != 3 || index >= pictures.shape[0])
     throw_error(ErrorCode::kDataLoss, "{} has no picture {}: prepare the input again", path, index);
@@ -65,7 +65,7 @@ std::map<std::uint64_t, Picture> pictures_of_rows(const SelectInput& input,
                                                   const PreparedInput& prepared,
                                                   const std::set<std::uint64_t>& rows, int side) {
   std::map<std::uint64_t, Picture> pictures;
-  std::map<std::string, IdxArray> files;  // of a data set: one
+  std::map<std::string, IdxArray> files;  // IDX files of the data set, read once
   for (const auto& [row, place] : places_of(prepared, rows)) {
     if (input.path != "fashion-mnist") {
       pictures.emplace(row, fitted(read_png(place.path), side));
@@ -97,7 +97,7 @@ std::map<std::uint64_t, std::string> texts_of_rows(const SelectInput& input,
     }
     return texts;
   }
-  std::string path, text;  // of the last row: the next one is often of the same file
+  std::string path, text;  // Text of the previous row, as the next row is often in the same file.
   for (const auto& [row, place] : places) {
     if (place.path != path) text = place.path == "kjv" ? kjv_text() : read_text(place.path);
     path = place.path;

@@ -10,13 +10,14 @@
 
 namespace weft::apps {
 
-/// Pictures of some rows of a prepared input, brought to `side` pixels of their longer side, or
-/// less where whole pixels need it. Throws what reading them throws.
+/// Returns the pictures of rows of a prepared input. Their longer side has at most `side` pixels,
+/// and less if an integer enlargement requires it. Throws as reading the pictures does.
 std::map<std::uint64_t, Picture> pictures_of_rows(const SelectInput& input,
                                                   const PreparedInput& prepared,
                                                   const std::set<std::uint64_t>& rows, int side);
 
-/// Their texts. Throws what reading them throws; Error(kDataLoss) if a file has become shorter.
+/// Returns the texts of rows. Throws as reading them does, and Error(kDataLoss) if a file has
+/// become shorter.
 std::map<std::uint64_t, std::string> texts_of_rows(const SelectInput& input,
                                                    const PreparedInput& prepared,
                                                    const std::set<std::uint64_t>& rows);

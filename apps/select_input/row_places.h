@@ -10,36 +10,37 @@
 
 namespace weft::apps {
 
-/// Where a row came from. A value.
+/// Origin of a row. A value.
 struct RowPlace {
-  std::string path;  ///< Of the file.
-  /// Bytes of an unpacked text; tokens, of a text in pieces; pictures or rows, of a file of many.
+  std::string path;  ///< Path of the file.
+  /// Position in the file: a byte of a decompressed text, a token for pieces, or the index of a
+  /// picture or row.
   std::optional<std::uint64_t> offset = {};
   std::optional<std::uint64_t> length = {};
   std::string label = {};
-  std::optional<RowId> id = {};  ///< What the input names the row by.
+  std::optional<RowId> id = {};  ///< Id that the input gives the row.
 
-  /// {"path": "texts/a.txt", "offset": 410, "length": 395}: what is not there is left out.
+  /// Returns {"path": "texts/a.txt", "offset": 410, "length": 395}, without absent fields.
   std::string json() const;
   friend bool operator==(const RowPlace&, const RowPlace&) = default;
 };
 
-/// The places of rows, a line of JSON each, which is read once and by ascending row, so that memory
-/// does not grow with their number. One thread.
+/// Reader of rows.jsonl, a line of JSON per row. Reads once in ascending order, so that memory does
+/// not grow with the number of rows. Not thread-safe.
 class RowPlaces final {
  public:
-  /// Throws Error(kNotFound).
+  /// Opens the file. Throws Error(kNotFound).
   explicit RowPlaces(std::filesystem::path path);
 
-  /// Of a row that is not before the last one asked for. Throws Error(kDataLoss) naming the file if
-  /// it has no such line.
+  /// Returns the place of a row. Rows must not descend between calls. Throws Error(kDataLoss),
+  /// which names the file, if the line is missing or damaged.
   RowPlace at(std::uint64_t row);
 
  private:
   const std::filesystem::path path_;
   std::ifstream stream_;
-  std::uint64_t next_ = 0;  ///< Row of the next line.
-  std::string line_;        ///< Of the row before.
+  std::uint64_t next_ = 0;  ///< Row of the next line to read.
+  std::string line_;        ///< Line of the previous row.
 };
 
 }  // namespace weft::apps

@@ -15,7 +15,7 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int kFolderPixels = 32;  // of a side
+constexpr int kFolderPixels = 32;  // width and height
 constexpr double kFolderTestFraction = 0.1;
 constexpr std::string_view kParquet = ".parquet";
 constexpr std::array kPictures = {".png",  ".jpg", ".jpeg", ".gif", ".bmp",
@@ -28,7 +28,7 @@ std::string extension_of(const fs::path& path) {
   return extension;
 }
 
-/// What most of its files are; what is of another kind is refused where it is read.
+/// Returns the kind of at least half of the files. Files of another kind are rejected when read.
 InputKind kind_of_folder(const fs::path& folder) {
   const std::vector<fs::path> files = files_in(folder);
   if (extension_of(folder) == kParquet) return InputKind::kVectors;
@@ -71,7 +71,7 @@ InputKind kind_of_input(const std::string& path) {
 bool is_npy(const std::string& path) { return extension_of(path) == ".npy"; }
 
 bool is_parquet(const std::string& path) {
-  // A folder may be named so, as Spark's are.
+  // Folders may have the extension too, as Spark's do.
   if (fs::is_directory(path)) return kind_of_folder(path) == InputKind::kVectors;
   return extension_of(path) == kParquet;
 }

@@ -13,70 +13,70 @@
 
 namespace weft::apps {
 
-/// The pieces of a text that a GPT trains on, as the rows to choose from.
+/// Pieces of a text that a GPT trains on, used as rows to choose from.
 struct TextPieces {
-  TextDataConfig data =
-      {};             ///< Its tokenizer and what is held out; the text is the selection's input.
-  int sequence = 64;  ///< Tokens of a piece.
+  TextDataConfig data = {};  ///< Tokenizer and held-out share. The text is the selection's input.
+  int sequence = 64;         ///< Tokens per piece.
 };
 
-/// What is chosen from, and how it becomes vectors and utilities. A value.
+/// Source of the rows, and the options of their vectors and utilities. A value.
 struct SelectInput {
-  /// A file of vectors (.npy, .safetensors, .parquet) or a folder of .parquet files, a folder of
-  /// pictures, a text file or a folder of them, or a data set by name: "fashion-mnist", "kjv",
-  /// "linux-doc".
+  /// File of vectors (.npy, .safetensors, .parquet), folder of .parquet files, folder of pictures,
+  /// text file, folder of texts, or data set: "fashion-mnist", "kjv", "linux-doc".
   std::string path;
-  /// The tensor of a .safetensors file, or the column of Parquet files, that has the vectors;
-  /// empty: the only one.
+  /// Tensor of a .safetensors file, or column of Parquet files, with the vectors. If empty, there
+  /// must be only one.
   std::string vector = {};
-  /// "margin" (of pictures with labels), "flat", the name of a tensor or column beside the vectors,
-  /// or a .npy file of a number for each row; empty: margin where there are labels, else flat.
+  /// "margin" (pictures with labels), "flat", a tensor or column beside the vectors, or a .npy file
+  /// with a number per row. If empty, margin for labelled pictures, else flat.
   std::string utility = {};
-  /// Columns of Parquet files: what names rows (empty: "id", or else rows have numbers), and the
-  /// neighbours of each, by these names (empty: they are found).
+  /// Columns of Parquet files: the rows' ids (if empty, "id" or else row numbers) and the ids of
+  /// each row's neighbours (if empty, they are searched).
   std::string id = {}, neighbours = {};
-  std::uint64_t seed = 1;  ///< Of projections.
+  std::uint64_t seed = 1;  ///< Seed of projections.
 
-  /// Pictures, as the run that will train on the chosen ones reads them; nothing:
-  /// default_image_data() of the name, and of a folder 32 x 32 pixels in colours. Path, data set
-  /// and labels in it are not looked at.
+  /// Picture options of the run that will train on the chosen rows. Path, data set and labels in it
+  /// are ignored. If absent, default_image_data() for a data set, and 32 x 32 pixels in colour for
+  /// a folder.
   std::optional<ImageDataConfig> images = {};
   CoarseOptions coarse = {};
-  /// Texts, as the run that will train on the chosen pieces reads them; nothing: rows of `words`.
+  /// Text options of the run that will train on the chosen pieces. If absent, rows are parts of
+  /// `words` words.
   std::optional<TextPieces> pieces = {};
   int words = 64;
-  std::size_t width = 64;  ///< Numbers of a text's vector: see HashedNgrams.
+  std::size_t width = 64;  ///< Width of texts' vectors: see HashedNgrams.
 };
 
 enum class InputKind : std::uint8_t { kVectors, kPictures, kTexts };
 
-/// Of what lies at `path`: see SelectInput. Throws Error(kNotFound) if nothing does, and
-/// Error(kInvalidArgument), which says what can be read, if it is none of these.
+/// Returns the kind of the input at `path`: see SelectInput. Throws Error(kNotFound) if it does not
+/// exist, Error(kInvalidArgument), which lists the supported kinds, if it has another kind.
 InputKind kind_of_input(const std::string& path);
-/// "vectors", "pictures" or "texts".
+/// Returns "vectors", "pictures" or "texts".
 std::string_view to_string(InputKind kind);
 
-/// Whether the name is that of a .npy file, in upper or lower case.
+/// Returns true if the file's extension is .npy, in upper or lower case.
 bool is_npy(const std::string& path);
-/// Whether these are Parquet files: the file, or the most of a folder's.
+/// Returns true for a .parquet file, or a folder in which at least half of the files are.
 bool is_parquet(const std::string& path);
-/// Of such an input: its files by path, without what engines put beside them (_SUCCESS, hidden
-/// ones). Throws Error(kInvalidArgument) if there are none.
+/// Returns the Parquet files of such an input, sorted by path, without files that engines add
+/// (_SUCCESS, hidden files). Throws Error(kInvalidArgument) if there are none.
 std::vector<std::filesystem::path> parquet_files(const std::string& path);
 
-/// What an input's files say of it before a row is read. A value.
+/// Size of an input, known before its rows are read. A value.
 struct InputSize {
   std::uint64_t rows = 0;
-  std::uint64_t width = 0;  ///< Numbers of a vector; 0: not known, or there are no vectors.
+  std::uint64_t width = 0;  ///< Numbers per vector. 0 if unknown or if there are no vectors.
 };
-/// Of vectors, from the beginnings or ends of their files; nothing of pictures and texts, which are
-/// counted as they are read. Throws what prepare_input() throws for files, tensors and columns that
-/// are not what they should be.
+/// Returns the size of an input of vectors from the headers of its files. Null for pictures and
+/// texts, which are counted while they are read. Throws as prepare_input() does for unsuitable
+/// files, tensors and columns.
 std::optional<InputSize> size_of_input(const SelectInput& input);
 
-/// The `data:` section that reads these pictures. Labels are those of the folder, if it has some.
+/// Returns the `data:` section that reads these pictures, with the folder's labels if it has any.
 ImageDataConfig image_data_of(const SelectInput& input);
-/// Whether the pictures have labels: all lie in subfolders, of which there are at least two.
+/// Returns true if the pictures have labels: all are in subfolders, of which there are at least
+/// two.
 bool has_labels(const SelectInput& input);
 
 }  // namespace weft::apps

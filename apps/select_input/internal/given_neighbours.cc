@@ -14,16 +14,16 @@ namespace {
 constexpr std::uint64_t kRowsOfRange = 1 << 15, kMostRanges = 256;
 constexpr std::size_t kEdgeBytes = 13;
 
-/// One end of an edge as it waits, and as the other end has told it.
+/// One end of an edge, as spilled. Each edge is spilled for both of its rows.
 struct Edge {
   PointId row = 0, other = 0;
-  bool is_own = false;  ///< The row lists it; else the other one does.
+  bool is_own = false;  ///< True if `row` lists the edge, false if `other` does.
   float similarity = 0;
 
   auto place() const { return std::tuple(row, is_own, other); }
 };
 
-/// Of two rows, by what they are made of: the same from either side.
+/// Similarities computed from two rows' vectors, equal in both directions.
 class VectorPairs final {
  public:
   explicit VectorPairs(const NpyFile& file)
@@ -43,12 +43,12 @@ class VectorPairs final {
   }
 
   const NpyFile& file_;
-  PointId row_ = 0;  ///< Whose vector `one_` is.
+  PointId row_ = 0;  ///< Row of the vector in `one_`.
   bool has_row_ = false;
   std::vector<float> one_, other_;
 };
 
-/// Of one row's edges: what both ends have told must be the same, each once.
+/// Checks the edges of one row: each must be listed once by either row, with equal similarities.
 std::optional<GivenNeighbours::Refusal> check(std::span<const Edge> own,
                                               std::span<const Edge> of_others) {
   using Refusal = GivenNeighbours::Refusal;

@@ -12,26 +12,26 @@
 
 namespace weft::apps {
 
-/// Neighbours that an input gives, brought into the files of a PreparedInput: they wait in files by
-/// ranges of rows, and one range after the other comes into memory. Each edge must be there from
-/// both of its ends. One thread, used once.
+/// Converter from an input's neighbour lists to the files of a PreparedInput. Spills edges to files
+/// by ranges of rows, and loads one range at a time. Each edge must be listed by both of its rows.
+/// Not thread-safe; use once.
 class GivenNeighbours final {
  public:
-  /// An edge that cannot be, as `row` has it or should have it.
+  /// Invalid edge: `row` lists `other` wrongly or not at all.
   struct Refusal {
     enum class Why : std::uint8_t { kTwice, kMissing, kOtherSimilarity };
     PointId row = 0, other = 0;
     Why why = Why::kTwice;
   };
 
-  /// `folder`: where files wait. `rows`: how many there are.
+  /// Creates the spill files in `folder`. `rows` is the number of rows.
   GivenNeighbours(const std::filesystem::path& folder, std::uint64_t rows);
 
-  /// `row` lists `other`. Throws what SpillWriter throws.
+  /// Adds the edge from `row` to `other`, which `row` lists. Throws as SpillWriter does.
   void add(PointId row, PointId other, float similarity);
-  /// All have been added. `most`: neighbours of a row. `vectors`: of which similarities are made;
-  /// null where they have been given. Calls `tell` with the rows so far. Gives the digest of the
-  /// files; or the refusal, and they are not there.
+  /// Writes the files after all edges have been added. `most` is the largest number of neighbours
+  /// of a row. Similarities are computed from `vectors`, unless it is null because they were given.
+  /// Calls `tell` with the rows done. Returns the digest of the files, or the refusal and no files.
   struct Written {
     std::string digest;
     std::optional<Refusal> refusal = {};

@@ -25,13 +25,13 @@ std::filesystem::path made(std::filesystem::path folder) {
   return folder;
 }
 
-/// The part of an id, as what ShardSpills takes for a point.
+/// Returns the hash that selects an id's part. ShardSpills reads it as a point id.
 std::uint32_t hash_of(const IdKey& key) {
   return static_cast<std::uint32_t>(point_hash(key.first, key.second, kPart) >> 32);
 }
 
 IdKey read_key(ByteReader& reader) {
-  reader.read<std::uint32_t>();  // its hash
+  reader.read<std::uint32_t>();  // the hash
   IdKey key;
   key.first = reader.read<std::uint64_t>();
   key.second = reader.read<std::uint64_t>();

@@ -16,7 +16,7 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-/// Of a row, as graph.neighbors has it.
+/// Maximum neighbours of a row, as of graph.neighbors.
 constexpr std::size_t kMostNeighbours = 1000;
 
 std::string text_of(const RowId& id) {
@@ -31,15 +31,15 @@ std::string names_of(const std::vector<ParquetField>& fields) {
   return names;
 }
 
-/// What is read of all files, which have the same columns.
+/// Files to read and their common columns.
 struct ParquetPlan {
   std::vector<fs::path> files;
   ParquetColumns columns = {};
   std::uint64_t rows = 0;
-  bool has_similarities = false;  ///< Of neighbours.
+  bool has_similarities = false;  ///< True if neighbours have similarities.
 };
 
-/// Looks for the columns that an input asks for in one file.
+/// Lookup of the requested columns in one file.
 class ColumnSearch final {
  public:
   ColumnSearch(const fs::path& path, const std::vector<ParquetField>& fields)
@@ -64,7 +64,7 @@ class ColumnSearch final {
           path_.string(), name, field->type, wanted, key, names_of(fields_));
     return *field;
   }
-  /// The only column of vectors; "": there is none.
+  /// Returns the only column of vectors, "" if there is none. Throws if there are several.
   std::string vectors() const {
     std::string name;
     for (const ParquetField& field : fields_) {
@@ -88,7 +88,7 @@ class ColumnSearch final {
   const std::vector<ParquetField>& fields_;
 };
 
-/// By an input, of its first file.
+/// Resolves the columns of an input by its first file.
 ParquetColumns columns_of(const SelectInput& input, const ColumnSearch& search) {
   ParquetColumns columns{input.id, input.vector, "", input.neighbours};
   if (columns.id.empty() && search.find("id") != nullptr) columns.id = "id";
@@ -143,14 +143,14 @@ ParquetPlan plan_parquet(const SelectInput& input) {
   return plan;
 }
 
-/// One set of files on its way to vectors, utilities, places and neighbours.
+/// Conversion of one set of files to vectors, utilities, places and neighbours.
 class ParquetPreparation final {
  public:
   explicit ParquetPreparation(Preparation& preparation)
       : preparation_(preparation),
         result_(preparation.result),
         plan_(plan_parquet(preparation.input)) {
-    // Two numbers stand for as many as there will be.
+    // The width is not known yet; 2 is the least that passes.
     check_shape(preparation.input.path, plan_.rows, 2);
     index_.emplace(waiting(), plan_.rows);
   }
@@ -225,7 +225,7 @@ class ParquetPreparation final {
                            degree, kMostNeighbours));
       most_ = std::max(most_, degree);
       for (; i < rows.ends[of_block]; ++i) {
-        // What has not been given is made of vectors later.
+        // Similarities that were not given are computed from the vectors later.
         const float similarity = plan_.has_similarities ? rows.similarities[i] : 0;
         if (!(similarity >= 0 && similarity <= 1))
           refuse(
@@ -238,8 +238,8 @@ class ParquetPreparation final {
     }
   }
 
-  /// In blocks of the number of rows that those of other files have, so that digests are alike.
-  /// `at_least`: what stays unless it is so many rows; 0: none.
+  /// Writes full blocks of kBlockRows rows, as for other kinds of files, so that digests are equal.
+  /// Keeps the rest while it has fewer than `at_least` rows; 0 writes everything.
   void write_blocks(std::size_t at_least) {
     const std::size_t width = result_.width;
     const auto write = [&](std::vector<float>& values, std::size_t columns, const auto& append) {
@@ -253,7 +253,7 @@ class ParquetPreparation final {
     write(utilities_, 1, [&](std::span<float> block) { preparation_.append_utility(block); });
   }
 
-  /// Ids must differ; neighbours become rows.
+  /// Checks that ids are unique, and converts neighbours' ids to rows.
   void link() {
     const bool has_neighbours = !plan_.columns.neighbours.empty();
     std::optional<GivenNeighbours> given;
@@ -281,7 +281,7 @@ class ParquetPreparation final {
     result_.digest = sha256(std::as_bytes(std::span(both)));
   }
 
-  // Errors about rows that have been read before.
+  // Errors about rows that were already read.
   RowPlace place_of(PointId row) const { return RowPlaces(result_.places()).at(row); }
   std::string where(PointId row) const {
     const RowPlace place = place_of(row);
@@ -309,7 +309,7 @@ class ParquetPreparation final {
     }
     throw_error(ErrorCode::kInternal, "no such refusal");
   }
-  /// What the row calls it is not known any more: it is read again.
+  /// Reports a neighbour id that no row has. Reads the row again, as only the id's hash was kept.
   [[noreturn]] void refuse_dangling(const IdReference& reference) const {
     const RowPlace place = place_of(reference.from);
     const auto reader = parquet_library().open(place.path);
@@ -330,9 +330,9 @@ class ParquetPreparation final {
   PreparedInput& result_;
   const ParquetPlan plan_;
   std::optional<IdIndex> index_;
-  std::uint64_t row_ = 0;                   ///< Of all files; the one to come.
-  std::vector<float> vectors_, utilities_;  ///< Of rows that make no block yet.
-  std::size_t most_ = 0;                    ///< Neighbours of a row.
+  std::uint64_t row_ = 0;                   ///< Number of the next row, over all files.
+  std::vector<float> vectors_, utilities_;  ///< Rows that do not fill a block yet.
+  std::size_t most_ = 0;                    ///< Largest number of neighbours of a row.
 };
 
 }  // namespace

@@ -54,7 +54,7 @@ void append_places(Preparation& preparation, const ImageDataConfig& config,
   }
 }
 
-/// Features and margins of a coarse model.
+/// Prepares labelled pictures: features and margins of a coarse model.
 void prepare_labelled(Preparation& preparation, const ImageDataConfig& config) {
   const SelectInput& input = preparation.input;
   preparation.tell("read pictures", 0, 1);
@@ -96,7 +96,7 @@ void check_is_png(const fs::path& path) {
                 "{} is not a PNG file: convert it, or move it out of the folder", path.string());
 }
 
-/// Pixels through a random matrix, into a file of their own; gives the sums of its columns.
+/// Projects pixels through a random matrix into `projected`. Returns the sums of its columns.
 std::vector<double> project_pictures(Preparation& preparation, const ImageDataConfig& config,
                                      const PixelProjection& projection, NpyWriter& projected) {
   const std::vector<fs::path> files = files_in(config.path);
@@ -135,7 +135,7 @@ void prepare_unlabelled(Preparation& preparation, const ImageDataConfig& config)
   NpyWriter writer(file, projection.width());
   const std::vector<double> sums = project_pictures(preparation, config, projection, writer);
   preparation.took("read");
-  // The projection of the mean is the mean of the projections.
+  // The projection is linear, so centring the projections centres the pixels.
   const NpyFile projected(file);
   const std::size_t width = projection.width(), rows = projected.rows();
   preparation.begin_vectors(width);

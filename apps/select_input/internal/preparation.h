@@ -17,7 +17,7 @@
 
 namespace weft::apps {
 
-/// One input while it is being prepared: what it needs, and what has come of it so far. One thread.
+/// State of an input's preparation: its options and the result so far. Not thread-safe.
 class Preparation final {
  public:
   Preparation(const SelectInput& request, Device& device_to_use, const PrepareProgress& progress,
@@ -28,29 +28,30 @@ class Preparation final {
   const std::stop_token& stop;
   PreparedInput& result;
 
-  /// Tells how far it is. Throws Error(kCancelled) if asked to stop.
+  /// Reports progress. Throws Error(kCancelled) if `stop` is requested.
   void tell(std::string_view what, std::uint64_t done, std::uint64_t of) const;
-  /// The time since the last call, or the beginning, went into this.
+  /// Adds the time since the previous call (or the beginning) to the total of `what`.
   void took(const std::string& what);
 
-  /// Of the rows to come.
+  /// Begins the file of vectors.
   void begin_vectors(std::size_t width);
-  /// Vectors of the next rows, a block of a fixed number. One of zeros gets numbers that stand for
-  /// nothing. Throws Error(kInternal) for numbers that are none.
+  /// Appends the vectors of the next rows, a block of a fixed number. Replaces zero vectors by a
+  /// fixed sign vector. Throws Error(kInternal) for numbers that are not finite.
   void append(std::span<float> vectors);
   void append_place(const RowPlace& place);
-  /// All rows are there; their vectors too, unless none were begun.
+  /// Finishes the rows and, if begun, their vectors.
   void commit_vectors();
-  /// Takes the vectors as they are in a file, whose blocks have this digest.
+  /// Links a file as the file of vectors. `digest` is that of its blocks.
   void link_vectors(const std::filesystem::path& file, std::uint64_t rows, std::size_t width,
                     const std::string& digest);
-  /// Utilities of the next rows, a block of a fixed number; all rows' once vectors are committed.
+  /// Appends the utilities of the next rows, a block of a fixed number. Call commit_utility() after
+  /// commit_vectors().
   void append_utility(std::span<const float> utility);
   void commit_utility();
-  /// By row; all of them. Throws Error(kInvalidArgument), which names `source` and the row, if one
-  /// does not lie in 0 to 1.
+  /// Writes the utilities of all rows. Throws Error(kInvalidArgument), which names `source` and the
+  /// row, if one is not between 0 and 1.
   void write_utility(std::span<const float> utility, std::string_view source);
-  /// The same from a file, block by block.
+  /// Copies the utilities of all rows from a file, block by block. Throws as write_utility() does.
   void copy_utility(const std::filesystem::path& file);
 
  private:
@@ -64,30 +65,30 @@ class Preparation final {
   std::uint64_t num_places_ = 0;
 };
 
-/// Rows of vectors that are read or made at a time.
+/// Rows of a block of vectors.
 inline constexpr std::size_t kBlockRows = 4096;
 
-/// Throws Error(kInvalidArgument) if so many rows of so many numbers cannot be chosen from.
+/// Throws Error(kInvalidArgument) if rows or width are out of range.
 void check_shape(const std::string& source, std::uint64_t rows, std::uint64_t width);
-/// Throws Error(kInvalidArgument), which names the row, if a vector has no direction.
+/// Throws Error(kInvalidArgument), which names the row, if a vector is zero or not finite.
 void check_vectors(std::vector<float> block, std::size_t width, const std::string& source,
                    std::uint64_t first_row);
-/// Names files by path, size and time of the last change.
+/// Returns a digest of the files' paths, sizes and modification times.
 std::string digest_of_files(std::span<const std::filesystem::path> files);
 
-/// Makes the rows of each kind: begin_vectors() to commit_vectors(), or link_vectors(); a utility
-/// of their own; and what result says of them.
+/// Prepares an input of one kind: vectors (begin_vectors() to commit_vectors(), or link_vectors()),
+/// the utilities that the input has, and the fields of `result`.
 void prepare_vectors(Preparation& preparation);
-/// Opens the files and looks for the columns, and reads no row: gives their number. Throws
-/// Error(kInvalidArgument), which names the columns there are, where one is missing or of another
-/// type.
+/// Returns the number of rows after opening the files and checking the columns, without reading
+/// rows. Throws Error(kInvalidArgument), which lists the existing columns, if one is missing or has
+/// another type.
 std::uint64_t rows_of_parquet(const SelectInput& input);
-/// Of these, but for what result says of them.
+/// Prepares Parquet files, without the descriptive fields of `result`.
 void prepare_parquet(Preparation& preparation);
 void prepare_pictures(Preparation& preparation);
 void prepare_texts(Preparation& preparation);
 
-/// Names what these read: of files and settings, before anything is made.
+/// Return a text that identifies the files and settings of an input, before anything is prepared.
 std::string request_of_vectors(const SelectInput& input);
 std::string request_of_pictures(const SelectInput& input);
 std::string request_of_texts(const SelectInput& input);

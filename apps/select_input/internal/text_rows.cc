@@ -24,7 +24,7 @@ std::vector<fs::path> files_of(const std::string& path) {
   return {path};
 }
 
-/// Calls `visit(path, text)` for each file; `what` is told.
+/// Calls `visit(path, text)` for each file. Reports `what` as progress.
 void each_text(const Preparation& preparation, std::string_view what,
                const std::function<void(const std::string&, const std::string&)>& visit) {
   if (preparation.input.path == "kjv") {
@@ -39,7 +39,7 @@ void each_text(const Preparation& preparation, std::string_view what,
   }
 }
 
-/// Collects vectors into blocks.
+/// Buffer that groups vectors into blocks.
 class TextVectors {
  public:
   explicit TextVectors(Preparation& preparation) : preparation_(preparation) {
@@ -64,7 +64,7 @@ class TextVectors {
   std::vector<float> block_;
 };
 
-/// Rows are parts of so many words.
+/// Prepares rows that are parts of a number of words.
 void prepare_parts(Preparation& preparation) {
   const int words = preparation.input.words;
   HashedNgrams ngrams(preparation.input.seed, preparation.input.width);
@@ -103,7 +103,7 @@ TextDataConfig data_of(const SelectInput& input) {
   return data;
 }
 
-/// Rows are the pieces that a GPT trains on.
+/// Prepares rows that are the pieces that a GPT trains on.
 void prepare_pieces(Preparation& preparation) {
   const SelectInput& input = preparation.input;
   const TextDataConfig data = data_of(input);

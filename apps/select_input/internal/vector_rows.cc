@@ -44,7 +44,7 @@ TensorView tensor_of(const SafetensorsFile& file, const std::string& path, const
   }
 }
 
-/// The tensor of vectors, and how messages call it.
+/// Tensor of vectors, and its name in messages.
 struct NamedTensor {
   TensorView tensor;
   std::string source;
