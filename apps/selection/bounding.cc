@@ -12,7 +12,7 @@
 namespace weft::apps {
 namespace {
 
-/// The k-th largest of a bound over the open points.
+/// Returns the k-th largest value of a bound over the open points.
 template <typename BoundOf>
 std::int64_t kth_bound(const PointBounds& bounds, std::uint64_t k, const BoundOf& bound_of) {
   KthLargest search(k);
@@ -30,7 +30,7 @@ std::int64_t kth_bound(const PointBounds& bounds, std::uint64_t k, const BoundOf
 }  // namespace
 
 bool EdgeSample::has(PointId point, PointId neighbour) const {
-  // 1: what is drawn for edges; 0 is for ties.
+  // Purpose 1 of the hash draws edges; 0 breaks ties.
   const std::uint64_t hash = point_hash(neighbour, point_hash(point, seed, 1), step);
   return draw_below(1000, hash) < thousandths;
 }

@@ -8,32 +8,32 @@
 
 namespace weft::apps {
 
-/// What bounding has found out about a point.
+/// State of a point during bounding.
 enum class PointFate : std::uint8_t { kOpen, kAccepted, kDiscarded };
 
-/// Which edges count against a point as long as the neighbour is open (Böther et al., section 4).
+/// Edges that lower a point's bound while the neighbour is open (Böther et al., section 4).
 struct EdgeSample {
-  std::uint32_t thousandths = 1000;  ///< Of all edges; 1000: exact bounding.
+  std::uint32_t thousandths = 1000;  ///< Share of all edges. 1000: exact bounding.
   std::uint64_t seed = 0;
-  /// 0: the same edges in every step. Else the number of the step, for which edges are drawn anew:
-  /// that decides nearly every point in time, by luck.
+  /// 0 to use the same edges in every step. Otherwise the step's number, for which edges are drawn
+  /// afresh: that decides nearly every point eventually, by chance.
   std::uint64_t step = 0;
 
-  /// Of the edge as `point` sees it.
+  /// Returns true if the sample has the edge, as seen from `point`.
   bool has(PointId point, PointId neighbour) const;
 };
 
-/// The bounds of the points that one owner has, and their fates. A point adds at most what it adds
-/// to the accepted points alone, and at least (exactly: in expectation over samples) what it adds
-/// to these and all open neighbours. Sums are kept up to date by what neighbours' fates change, in
-/// integers, so that they equal those made anew, in any order of arrival.
+/// Bounds and states of the points of one owner. The upper bound is a point's gain beside the
+/// accepted points. The lower bound is its gain beside these and all open neighbours (in
+/// expectation, if edges are sampled). Sums are integers that neighbours' decisions update, so they
+/// equal sums computed afresh, in any order of arrival.
 class PointBounds {
  public:
-  /// `gains`: by row, what a point adds to nothing.
+  /// `gains`: by row, the gain of choosing the point when nothing is chosen.
   PointBounds(const Objective& objective, std::vector<std::int64_t> gains);
-  /// As they were when state() gave these bytes. Throws Error(kDataLoss) if they are no state.
+  /// Restores the bounds from state(). Throws Error(kDataLoss) if the bytes are invalid.
   PointBounds(const Objective& objective, std::span<const std::byte> state);
-  std::vector<std::byte> state() const;  ///< 17 bytes a row.
+  std::vector<std::byte> state() const;  ///< Serialized bounds, 17 bytes a row.
 
   std::size_t size() const { return gains_.size(); }
   PointFate fate(std::uint32_t row) const { return fates_[row]; }
@@ -45,18 +45,18 @@ class PointBounds {
     return at_most(row) - objective_.similarity * open_[row];
   }
 
-  /// An open neighbour counts against the row, of a similarity s.
+  /// Counts an open neighbour of similarity `s` against the row.
   void add_open(std::uint32_t row, std::uint16_t s) { open_[row] += s; }
-  /// All open neighbours are to be added anew.
+  /// Removes all open neighbours, which the caller then adds again.
   void forget_open();
-  /// A neighbour's fate is decided. `counted`: it has been added as an open one.
+  /// Updates a row for a decided neighbour. `counted` is true if add_open() was called for it.
   void neighbour_decided(std::uint32_t row, std::uint16_t s, PointFate fate, bool counted);
 
-  // Steps. Each gives the rows whose fate it has decided, ascending.
+  // Steps. Each returns the decided rows in ascending order.
   std::vector<std::uint32_t> discard_below(std::int64_t threshold);
   std::vector<std::uint32_t> accept_above(std::int64_t threshold);
   std::vector<std::uint32_t> decide_all(PointFate fate);
-  /// What one of these has decided before, from the same state.
+  /// Applies the result of one of these steps, computed earlier from the same state.
   void decide_rows(std::span<const std::uint32_t> rows, PointFate fate);
 
  private:
@@ -65,55 +65,56 @@ class PointBounds {
 
   Objective objective_;
   std::vector<std::int64_t> gains_;
-  // Similarities to such neighbours, of which a point has at most 65535.
+  // Sums of similarities to neighbours of that state. A point has at most 65535 neighbours.
   std::vector<std::uint32_t> open_, accepted_;
   std::vector<PointFate> fates_;
   std::uint64_t num_open_ = 0;
 };
 
-/// In which order bounds are used, told by how much each step decides: shrink until that changes
-/// nothing, grow until that changes nothing, all again until neither does. Shrinking discards what
-/// adds at most less than the k-th largest of what points add at least; growing accepts what adds
-/// at least more than the k-th largest of what points add at most. No best subset contradicts
-/// either, if the sample is exact (swap argument; needs no monotonicity).
+/// Order of the steps of bounding, which follows from the number of points that each step decides.
+/// Shrinks until nothing changes, then grows until nothing changes, and repeats until neither does.
+/// With k points wanted, shrinking discards points whose at_most() is below the k-th largest
+/// at_least(). Growing accepts points whose at_least() is above the k-th largest at_most(). With
+/// exact bounding, no optimal subset contradicts either (swap argument, which does not need
+/// monotonicity).
 class BoundingLoop {
  public:
   enum class Step : std::uint8_t {
     kShrink,
     kGrow,
-    kDiscardRest,  ///< Nothing more is to be chosen.
-    kAcceptRest,   ///< All that is open is to be chosen.
+    kDiscardRest,  ///< No further point is wanted.
+    kAcceptRest,   ///< All open points are wanted.
     kDone,
   };
 
-  /// `wanted` of `open` points are to be chosen.
+  /// Starts with `open` points, of which `wanted` are to be chosen.
   BoundingLoop(std::uint64_t open, std::uint64_t wanted);
 
   Step next() const { return next_; }
-  /// Of that step.
+  /// Reports the number of points that the step decided.
   void decided(std::uint64_t points);
   std::uint64_t open() const { return open_; }
   std::uint64_t wanted() const { return wanted_; }
-  /// Steps so far, from 1 in the first.
+  /// Returns the number of the current step, from 1.
   int steps() const { return steps_; }
 
  private:
   std::uint64_t open_, wanted_;
   Step next_ = Step::kShrink;
-  bool pass_changed_ = false;  ///< Since the last time that shrinking began.
+  bool pass_changed_ = false;  ///< True if a step has decided points since shrinking last began.
   int steps_ = 1;
 };
 
-/// What is left to choose from after bounding.
+/// Result of bounding, from which the rounds continue.
 struct BoundedPoints {
-  std::vector<std::uint32_t> accepted;  ///< Rows, ascending.
-  std::vector<std::uint32_t> open;      ///< Rows, ascending.
-  std::vector<std::int64_t> gains;      ///< Of the open ones, beside the accepted.
-  std::uint64_t wanted = 0;             ///< So many of the open ones are to be chosen.
+  std::vector<std::uint32_t> accepted;  ///< Ascending rows.
+  std::vector<std::uint32_t> open;      ///< Ascending rows.
+  std::vector<std::int64_t> gains;      ///< Gains of the open points beside the accepted ones.
+  std::uint64_t wanted = 0;             ///< Number of open points to choose.
   int steps = 0;
 };
 
-/// Bounds all points of a graph in memory. `fresh`: the sample is drawn anew in every step. Throws
+/// Bounds all points of a graph in memory. `fresh` draws the sample afresh in every step. Throws
 /// Error(kInvalidArgument) unless 1 <= count <= points.
 BoundedPoints bound_points(const PointGraph& graph, const Objective& objective, std::uint64_t count,
                            EdgeSample sample, bool fresh = false);

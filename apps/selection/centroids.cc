@@ -41,7 +41,7 @@ std::vector<float> train_centroids(const VectorSearch& search, VectorRows sample
       ++sizes[cell];
       for (std::size_t d = 0; d < dimensions; ++d) sums[cell * dimensions + d] += sample[row][d];
     }
-    std::vector<std::size_t> far;  // empty cells begin with these
+    std::vector<std::size_t> far;  // starting samples of empty cells
     const auto empty = static_cast<std::size_t>(std::ranges::count(sizes, 0U));
     if (empty > 0) {
       far.resize(rows);
@@ -56,7 +56,7 @@ std::vector<float> train_centroids(const VectorSearch& search, VectorRows sample
       const double square = std::inner_product(sum.begin(), sum.end(), sum.begin(), 0.0);
       if (sizes[cell] == 0) {
         begin_with(cell, far[begun++]);
-      } else if (square > 0) {  // else it stays
+      } else if (square > 0) {  // a zero sum keeps the old centroid
         const double scale = 1 / std::sqrt(square);
         for (std::size_t d = 0; d < dimensions; ++d)
           centroids[cell * dimensions + d] = static_cast<float>(sum[d] * scale);

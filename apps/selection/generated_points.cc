@@ -20,7 +20,7 @@ Vector draw_vector(PhiloxStream& random) {
   const auto uniform = [&] { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; };
   Vector vector{};
   for (std::size_t i = 0; i < kDimensions; i += 2) {
-    // Box and Muller.
+    // Box-Muller transform.
     const double radius = std::sqrt(-2 * std::log(uniform()));
     const double angle = 2 * std::numbers::pi * uniform();
     vector[i] = static_cast<float>(radius * std::cos(angle));
@@ -35,7 +35,7 @@ std::uint16_t similarity_of(const Vector& a, const Vector& b) {
   return fraction_of(1 / (1 + square / kDimensions));
 }
 
-/// A group's points: the utility of each, and its neighbours by ascending id.
+/// Points of a group, with their utilities and their neighbours by ascending id.
 class Group {
  public:
   Group(const GeneratedPoints& request, std::uint64_t number)
@@ -83,7 +83,7 @@ std::uint64_t generate_shard(const std::filesystem::path& folder, const Generate
   const ShardLayout layout = request.layout();
   const std::uint64_t first = layout.first_of(shard), past = layout.first_of(shard + 1);
   PointShardWriter writer(folder, layout, shard);
-  // A group that lies in two shards is made for each.
+  // A group that spans two shards is generated for each.
   for (std::uint64_t number = first / request.group; number * request.group < past; ++number) {
     const Group group(request, number);
     for (std::uint32_t i = 0; i < group.size(); ++i)

@@ -1,5 +1,5 @@
-// How a worker finds neighbours without comparing all pairs: cells, vectors on their way to them,
-// and what was found on its way back.
+// GraphWorker's approximate search: cells, vectors sent to the cells' owners, and results sent
+// back.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,9 +18,9 @@ namespace weft::apps {
 namespace {
 
 constexpr std::uint64_t kCentroidSample = ~std::uint64_t{2};
-constexpr std::size_t kAssignedRows = 1024;  ///< That look for their cells at a time.
+constexpr std::size_t kAssignedRows = 1024;  ///< Points that are assigned to cells at a time.
 constexpr std::uint32_t kNoCell = ~std::uint32_t{0};
-/// Of files that are open at once, and the memory of all their blocks.
+/// Maximum number of open files, and memory of all their blocks.
 constexpr std::uint64_t kMostGroups = 512, kGroupBlocks = std::uint64_t{16} << 20;
 
 }  // namespace
@@ -53,7 +53,7 @@ actors::task<> GraphWorker::train(TrainRequest request) {
 }
 
 std::uint32_t GraphWorker::num_groups(const ProbeRequest& request) const {
-  // Half of the memory holds a group, the other half a cell of it.
+  // Half of the memory is for a group, the other half for one of its cells.
   const std::uint64_t bytes = layout_.points * (1 + request.past - request.from) * dimensions_ *
                               sizeof(float) / port_.num_ranks();
   const std::uint64_t groups = bytes / std::max<std::uint64_t>(settings_.memory / 2, 1) + 1;
@@ -75,8 +75,8 @@ actors::task<> GraphWorker::scatter(ProbeRequest request) {
   for (std::uint32_t group = 0; group < groups; ++group)
     files.push_back(std::make_unique<SpillWriter>(group_file(group), block));
 
-  // A point on its way: id u32, its cell u32 if that is of this rank, how many cells it looks into
-  // u32, these, its vector.
+  // Record of a point: id u32, its own cell u32 (kNoCell if of another rank), number of cells to
+  // search u32, these cells, its vector.
   ByteWriter entry;
   mesh::Exchange exchange(
       port_, this->exchange(request.exchange), [&](const transfer::ReceivedBlock& block_of_points) {
@@ -145,8 +145,8 @@ actors::task<> GraphWorker::scatter(ProbeRequest request) {
 }
 
 actors::task<SearchCount> GraphWorker::search(ProbeRequest request) {
-  // What a cell has for a point: its id, and neighbours; the id again in place of those that there
-  // are not.
+  // Record of results: the point's id and `count` neighbours. The point's own id stands for a
+  // missing neighbour.
   const std::size_t record_bytes = sizeof(PointId) + settings_.count * 6;
   ShardSpills arrived(spill_, "found", layout_, record_bytes);
   mesh::Exchange exchange(
@@ -188,7 +188,8 @@ actors::task<SearchCount> GraphWorker::search(ProbeRequest request) {
       for (std::size_t i = 0; i < settings_.count; ++i) {
         const auto neighbour = reader.read<PointId>();
         const auto similarity = reader.read<std::uint16_t>();
-        // Of equally near cells another one may have been its own when fewer were looked into.
+        // A neighbour may come twice: with ties between cells, its own cell may differ between
+        // probes.
         if (neighbour != id && std::ranges::find(list, neighbour, &Neighbour::id) == list.end())
           list.push_back({neighbour, similarity});
       }

@@ -1,10 +1,11 @@
-// Which points are copies: their vectors equal those of others, number by number. A copy is not
-// searched, and is no one's neighbour but of its like: k nearest neighbours of a point with more
-// than k copies would be copies alone, and a library's search would find them all equally near.
+// Copies: points whose vectors equal those of other points, number by number. A copy is not
+// searched, and is a neighbour of equal points only. Otherwise, the k nearest neighbours of a point
+// with more than k copies would all be copies, and the search library would find all of them
+// equally near.
 //
 // Equal points are ordered by utility, then by PointRank's hash, then by id. The first one is
-// searched. Each other one has one edge, of similarity 1, to an equal point before it, so that they
-// make a tree in which nobody has more than kBranches copies below it.
+// searched. Each other one has one edge, of similarity 1, to an equal point before it. These edges
+// form a tree in which each point has at most kBranches children.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ namespace {
 constexpr std::size_t kBranches = 8;
 constexpr std::uint64_t kHashedRows = 4096;  // at a time
 
-/// A vector on its way to the rank that compares it: a number below that of points, drawn by the
+/// Record of a vector for the rank that compares it: a number below that of points, drawn by the
 /// hash, u32; the first half of the vector's SHA-256; id u32; utility f32.
 constexpr std::size_t kHashDigits = 32, kHashedBytes = 4 + kHashDigits + 4 + 4;
 
@@ -86,7 +87,7 @@ actors::task<std::uint64_t> GraphWorker::find_copies(std::uint64_t exchange_numb
       points.push_back(point);
     });
     std::ranges::sort(points, std::less());
-    std::size_t first = 0;  // of the equal points
+    std::size_t first = 0;  // start of a run of equal points
     for (std::size_t i = 1; i < points.size(); ++i) {
       if (points[i].hash != points[first].hash) {
         first = i;

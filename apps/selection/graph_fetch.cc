@@ -1,4 +1,4 @@
-// How a worker whose host lacks the input gets the rows of its shards: from one that has it.
+// GraphWorker's transfer of input rows to workers whose hosts lack the input.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace weft::apps {
 namespace {
 
-/// A block of rows on its way: part of the input u32, place in the file u64, the file's size u64,
-/// bytes. The last block of a rank has kDigest for a part, and the digest of all others' bytes.
+/// Block of rows: part of the input u32, offset in the file u64, the file's size u64, bytes. The
+/// last block of a rank has kDigest for a part, and the digest of all other blocks' bytes.
 constexpr std::uint32_t kDigest = ~std::uint32_t{0};
 constexpr std::size_t kBeforeBytes = 20;
 
@@ -26,7 +26,7 @@ std::string digest_after(const std::string& digest, std::span<const std::byte> b
   return sha256(std::as_bytes(std::span(both)));
 }
 
-/// Files that have only some of their bytes, which come in any order.
+/// Partial copies of files, whose bytes arrive in any order.
 class Copies final {
  public:
   explicit Copies(std::filesystem::path folder) : folder_(std::move(folder)) {
@@ -47,7 +47,7 @@ class Copies final {
     sizes_[name] = size;
     taken_ += bytes.size();
   }
-  /// As long as the originals. How many bytes they have.
+  /// Extends the files to their full sizes. Returns the number of received bytes.
   std::uint64_t finish() {
     for (auto& [name, file] : files_) {
       file.close();
@@ -142,7 +142,7 @@ actors::task<std::uint64_t> GraphWorker::fetch(FetchRequest request) {
                                                   request.shards, 1, rows.rows()))};
         std::uint64_t first = 0, past = rows.rows();
         if (!request.all_rows) {
-          // Shards of a rank lie side by side.
+          // A rank's shards are adjacent.
           const std::uint64_t ranks = port_.num_ranks();
           const auto begin_of = [&](std::uint64_t of) {
             return layout.first_of(
@@ -151,7 +151,7 @@ actors::task<std::uint64_t> GraphWorker::fetch(FetchRequest request) {
           first = begin_of(rank);
           past = begin_of(rank + 1);
         }
-        // The header, then rows.
+        // Sends the header, then the rows.
         for (const auto& [begin, end] : {std::pair(std::uint64_t{0}, rows.offset_of(0)),
                                          std::pair(rows.offset_of(first), rows.offset_of(past))}) {
           for (std::uint64_t offset = begin; offset < end; offset += bytes.size()) {

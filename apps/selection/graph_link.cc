@@ -1,5 +1,5 @@
-// A worker's lists of neighbours: as files between phases, and as shards of the store once both
-// ends of every edge know it.
+// GraphWorker's lists of neighbours: files between phases, and shards of the store once both ends
+// of every edge have it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace weft::apps {
 namespace {
 
-/// An edge on its way to its other end: id there u32, id here u32, similarity u16.
+/// Record of an edge for its other end: id there u32, id here u32, similarity u16.
 constexpr std::size_t kEdgeBytes = 10;
-/// Given ones, at a time.
+/// Rows of given neighbours to read at a time.
 constexpr std::size_t kReadLists = 4096;
 
 }  // namespace
@@ -73,7 +73,7 @@ void GraphWorker::check_both_sides(std::uint32_t shard, const NeighbourLists& ow
                                    const NeighbourLists& of_others) const {
   for (std::size_t row = 0; row < own.size(); ++row) {
     if (own[row] == of_others[row]) continue;
-    // Both are sorted.
+    // Both lists are sorted.
     std::vector<Neighbour> one_sided;
     std::ranges::set_symmetric_difference(own[row], of_others[row], std::back_inserter(one_sided));
     const PointId other = one_sided.front().id;

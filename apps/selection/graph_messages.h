@@ -10,19 +10,18 @@
 
 namespace weft::apps {
 
-/// A file of a graph's input.
+/// File of a graph's input.
 struct InputPart {
   const char* name;
-  std::string path;  ///< Empty: there is none.
+  std::string path;  ///< Empty if the input lacks it.
   NpyFile::Elements elements;
 };
 
-/// Where the points of a graph come from: .npy files, as each host sees them that has
-/// them. A value.
+/// .npy files from which a graph is built, with their paths on hosts that have them. A value.
 struct GraphInput {
-  std::string vectors;    ///< A row of each point; empty where neighbours are given.
-  std::string utilities;  ///< A number of each point; empty: all are alike.
-  /// Given neighbours, a row of each point, -1 for none; and how similar each is, from 0 to 1.
+  std::string vectors;    ///< Row per point. Empty if neighbours are given.
+  std::string utilities;  ///< Number per point. Empty if all are equal.
+  /// Given neighbours, a row per point with -1 for none, and their similarities between 0 and 1.
   std::string neighbours, similarities;
 
   bool has_neighbours() const { return !neighbours.empty(); }
@@ -31,19 +30,21 @@ struct GraphInput {
                                               &GraphInput::neighbours, &GraphInput::similarities);
 };
 
-/// What all workers of a graph are told at its beginning. A value.
+/// Options that all workers of a graph receive at its start. A value.
 struct GraphSettings {
   GraphInput input;
-  std::string store;  ///< Folder of the ground set that is made, as each host sees it.
-  /// Folder for what must outlive a death, of this run alone; by the same name on each host.
+  std::string store;  ///< Folder of the resulting ground set, as each host sees it.
+  /// Folder for state that outlives a worker. Used by this run alone, at the same path on each
+  /// host.
   std::string scratch;
-  bool anew = true;          ///< What lies there is of a run before this one.
-  std::uint32_t count = 10;  ///< Neighbours of each point, before both sides of an edge have it.
-  std::uint16_t floor = 0;   ///< Weaker edges are none; a fraction of 65535.
+  bool anew = true;          ///< True to delete the state of an earlier run.
+  std::uint32_t count = 10;  ///< Neighbours of each point before edges are made symmetric.
+  std::uint16_t floor = 0;   ///< Minimum similarity of an edge, as a fraction of 65535.
   std::uint64_t seed = 1;
-  std::uint32_t shards = ShardLayout::kShards;      ///< Of the store; no more than points.
-  std::uint64_t memory = std::uint64_t{128} << 20;  ///< Bytes for the vectors of some cells.
-  std::uint64_t exchange_budget = std::uint64_t{16} << 20;  ///< See ExchangeOptions.
+  std::uint32_t shards = ShardLayout::kShards;      ///< Shards of the store. At most the number of
+                                                    ///< points.
+  std::uint64_t memory = std::uint64_t{128} << 20;  ///< Bytes for the vectors of cells.
+  std::uint64_t exchange_budget = std::uint64_t{16} << 20;  ///< Bytes; see ExchangeOptions.
 
   NeighbourRule rule() const { return {count, floor}; }
   static constexpr auto fields = weft::fields(
@@ -52,16 +53,16 @@ struct GraphSettings {
       &GraphSettings::memory, &GraphSettings::exchange_budget);
 };
 
-/// What a worker's host has of the input. A value.
+/// State of the input on a worker's host. A value.
 struct InputSeen {
-  std::string missing;               ///< What is not there: why; "": all is.
-  std::uint64_t points = 0;          ///< Rows.
-  std::vector<std::uint64_t> sizes;  ///< Of the files, in bytes.
+  std::string missing;               ///< Error for a missing file. "" if all files exist.
+  std::uint64_t points = 0;          ///< Number of rows.
+  std::vector<std::uint64_t> sizes;  ///< Sizes of the files in bytes.
   static constexpr auto fields =
       weft::fields(&InputSeen::missing, &InputSeen::points, &InputSeen::sizes);
 };
 
-/// Ranks whose hosts do not have the input get the rows of their shards from one that has it.
+/// Transfer of the rows of their shards to ranks whose hosts lack the input.
 struct FetchRequest {
   std::uint64_t exchange = 0;
   GraphInput input;
@@ -69,26 +70,26 @@ struct FetchRequest {
   std::uint32_t shards = 1;
   std::uint64_t exchange_budget = 0;  ///< See GraphSettings.
   std::uint32_t holder = 0;
-  std::vector<std::uint32_t> lacking;  ///< Ranks, ascending.
-  bool all_rows = false;               ///< For comparing all with all.
+  std::vector<std::uint32_t> lacking;  ///< Ascending ranks.
+  bool all_rows = false;               ///< True if all points will be compared.
   static constexpr auto fields =
       weft::fields(&FetchRequest::exchange, &FetchRequest::input, &FetchRequest::scratch,
                    &FetchRequest::shards, &FetchRequest::exchange_budget, &FetchRequest::holder,
                    &FetchRequest::lacking, &FetchRequest::all_rows);
 };
 
-/// What a worker knows of the input when it has opened it.
+/// Facts about the input after a worker has opened it.
 struct GraphShape {
-  std::uint64_t points = 0, dimensions = 0;  ///< 0 dimensions: neighbours are given.
+  std::uint64_t points = 0, dimensions = 0;  ///< 0 dimensions if neighbours are given.
   std::uint32_t shards = 0;
-  std::string search;          ///< What compares vectors.
-  std::string search_problem;  ///< Why it is slow; else "".
+  std::string search;          ///< Name of the VectorSearch.
+  std::string search_problem;  ///< Reason for a slow search, else "".
   static constexpr auto fields =
       weft::fields(&GraphShape::points, &GraphShape::dimensions, &GraphShape::shards,
                    &GraphShape::search, &GraphShape::search_problem);
 };
 
-/// Of a shard's rows, all of which are as they should be.
+/// Result of a successful inspection of a shard's rows.
 struct InputShard {
   std::uint32_t shard = 0;
   std::string digest;
@@ -98,7 +99,7 @@ struct InputShard {
                    &InputShard::largest_utility);
 };
 
-/// Comparisons of pairs, and how many queries were compared by the plain loop; see find_nearest().
+/// Number of compared pairs, and of queries that the plain loop compared; see find_nearest().
 struct SearchCount {
   std::uint64_t pairs = 0, scans = 0;
   static constexpr auto fields = weft::fields(&SearchCount::pairs, &SearchCount::scans);
@@ -107,21 +108,20 @@ struct SearchCount {
 struct TrainRequest {
   std::uint64_t exchange = 0;
   std::uint32_t cells = 1;
-  std::uint32_t holder = 0;  ///< Who has all rows.
+  std::uint32_t holder = 0;  ///< Rank that has all rows.
   static constexpr auto fields =
       weft::fields(&TrainRequest::exchange, &TrainRequest::cells, &TrainRequest::holder);
 };
 
-/// A search of all points in those of their nearest cells that come behind the first `from`, up to
-/// `past`.
+/// Search of each point in its nearest cells, from the `from`-th to before the `past`-th.
 struct ProbeRequest {
-  std::uint64_t exchange = 0;  ///< Of the vectors in scatter(), of what was found in search().
+  std::uint64_t exchange = 0;  ///< Sends vectors in scatter(), results in search().
   std::uint32_t from = 0, past = 1;
   static constexpr auto fields =
       weft::fields(&ProbeRequest::exchange, &ProbeRequest::from, &ProbeRequest::past);
 };
 
-/// How similar the neighbours of a sampled point are, largest first.
+/// Similarities of a sampled point's neighbours, in descending order.
 struct SampledNeighbours {
   std::uint32_t sample = 0;
   std::vector<std::uint16_t> similarities;
@@ -131,8 +131,8 @@ struct SampledNeighbours {
 
 struct LinkRequest {
   std::uint64_t exchange = 0;
-  std::uint32_t probes = 0;  ///< Which lists: those of so many cells.
-  /// What is taken from a utility, and what the rest is multiplied with.
+  std::uint32_t probes = 0;  ///< Probes of the search whose lists are linked.
+  /// Offset to subtract from each utility, and factor to multiply the difference with.
   float least_utility = 0, utility_scale = 1;
   static constexpr auto fields =
       weft::fields(&LinkRequest::exchange, &LinkRequest::probes, &LinkRequest::least_utility,

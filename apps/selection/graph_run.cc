@@ -16,7 +16,7 @@
 namespace weft::apps {
 namespace {
 
-/// Of what makes a graph: it changes when the same input and settings give another one.
+/// Version of the algorithm. Increased when the same input and settings give another graph.
 constexpr int kVersion = 3;
 
 SearchCount sum(const std::vector<SearchCount>& counts) {
@@ -125,7 +125,7 @@ std::string GraphRun::inspect() {
     least = std::min(least, shard.least_utility);
     largest = std::max(largest, shard.largest_utility);
   }
-  // Utilities keep their scale where it fits.
+  // Keeps the scale of utilities if their range is at most 1.
   link_.least_utility = least;
   link_.utility_scale = 1 / std::max(largest - least, 1.0F);
   return sha256(std::as_bytes(std::span(text)));
@@ -136,7 +136,7 @@ bool GraphRun::is_there() {
     return workers.template call<&GraphWorker::made>(summary_.digest).get();
   });
   const std::string& text = of_workers.front();
-  // Each host has its own shards, and what was made of them.
+  // Compares all workers, as each host has its own shards and its own graph.json.
   if (text.empty() || std::ranges::count(of_workers, text) != std::ssize(of_workers)) return false;
   try {
     const nlohmann::json made = nlohmann::json::parse(text);
@@ -202,7 +202,7 @@ double GraphRun::recall_of(const std::vector<std::vector<std::uint16_t>>& exact,
          return workers.template call<&GraphWorker::found>(probes).get();
        })) {
     for (const SampledNeighbours& sample : of_worker) {
-      // Of equally similar ones any will do.
+      // Any neighbour that is as similar as the last exact one counts.
       const std::vector<std::uint16_t>& right = exact.at(sample.sample);
       wanted += right.size();
       found += std::min<std::uint64_t>(
@@ -320,7 +320,7 @@ GraphSummary GraphRun::run(GraphProgress progress) {
   anew_ = progress.digest.empty();
   const auto have_begun = [&] {
     repeat([&](const auto&) {
-      if (!begun_) begin();  // after a recovery it has been done
+      if (!begun_) begin();  // a recovery has begun already
       return 0;
     });
   };

@@ -15,84 +15,86 @@ namespace weft::apps {
 
 using GraphWorkers = WorkerGroup<GraphWorker>;
 
-/// A graph that is wanted. A value.
+/// Graph to build. A value.
 struct GraphPlan {
   GraphSettings settings;
-  /// Which share of the exact neighbours of some points is to be found, by similarity.
+  /// Minimum recall: share of the exact neighbours of sampled points that is found, by similarity.
   double recall = 0.95;
-  std::uint32_t probes = 4;             ///< Cells that each point looks into at first.
-  std::uint64_t exact_below = 100'000;  ///< Fewer points are all compared with each other.
-  std::uint32_t cells = 0;              ///< 0: about the square root of the number of points.
+  std::uint32_t probes = 4;             ///< Cells that each point searches at first.
+  std::uint64_t exact_below = 100'000;  ///< Number of points below which all pairs are compared.
+  std::uint32_t cells = 0;              ///< 0 for about the square root of the number of points.
 };
 
-/// Of so many points, where GraphPlan.cells is 0.
+/// Returns the number of cells for `points` points if GraphPlan::cells is 0.
 std::uint32_t num_cells(std::uint64_t points);
 
-/// How far a graph is, for a driver that goes on. A value.
+/// Progress of a graph, from which a restarted driver resumes. A value.
 struct GraphProgress {
-  std::string digest;        ///< Of input and settings; "": nothing is done.
-  bool compared = false;     ///< All points with all.
-  std::uint32_t cells = 0;   ///< 0: they have not been made.
-  std::uint32_t probes = 0;  ///< Of those each point has looked into so many.
-  double recall = 0;         ///< Of these.
+  std::string digest;        ///< Digest of input and settings. "" if nothing is done.
+  bool compared = false;     ///< True if all pairs have been compared.
+  std::uint32_t cells = 0;   ///< Number of cells. 0 if they do not exist yet.
+  std::uint32_t probes = 0;  ///< Cells that each point has searched.
+  double recall = 0;         ///< Recall with that number of probes.
 };
 
-/// What came of it.
+/// Result of building a graph.
 struct GraphSummary {
   std::uint64_t points = 0, dimensions = 0, directed_edges = 0;
-  bool was_there = false;  ///< Of the same input and settings: nothing was made.
-  std::string digest;      ///< Of input and settings.
+  bool was_there = false;  ///< True if the store existed for the same input and settings.
+  std::string digest;      ///< Digest of input and settings.
   bool exact = true;
   double recall = 1;
-  std::uint32_t samples = 0;            ///< Whose recall that is; 0: all are exact, or given.
-  std::uint32_t cells = 1, probes = 1;  ///< Of these cells each point looked into so many.
-  std::string search;                   ///< What compared vectors; "" if neighbours are given.
+  std::uint32_t samples = 0;            ///< Number of sampled points behind `recall`. 0 if the
+                                        ///< neighbours are exact or given.
+  std::uint32_t cells = 1, probes = 1;  ///< Cells, and how many each point searched.
+  std::string search;                   ///< Name of the VectorSearch. "" if neighbours are given.
   SearchCount compared;
-  double search_seconds = 0;  ///< Of the phases in which they were compared.
+  double search_seconds = 0;  ///< Duration of the search phases.
   std::uint32_t recoveries = 0;
   std::vector<WorkerUse> workers;
 };
 
-/// Makes a ground set with its graph (PointStore) of vectors, or of given neighbours, by workers.
+/// Builds a ground set with its graph (PointStore) from vectors or given neighbours, on workers.
 ///
 ///   GraphRun run(workers, {.settings = {.input = {.vectors = "v.npy"}, .store = ..., ...}}, {});
 ///   const GraphSummary summary = run.run();   // then PointStore(settings.store)
 ///
-/// The store depends on the plan and the input alone, whatever the number of workers, on machines
-/// whose libraries round alike. It is not made again where it is there: graph.json beside its index
-/// says of what it was made. A driver's, used once.
+/// The store depends on the plan and the input alone, not on the number of workers, if the
+/// machines' libraries round alike. An existing store is reused: graph.json beside its index
+/// describes its origin. For the driver; use once.
 class GraphRun final {
  public:
   struct Hooks {
-    /// What has just been done, a line for people. May be empty.
+    /// Called with a line for users after each phase. May be empty.
     std::function<void(const std::string&)> tell = {};
-    /// To be kept, for who goes on after this driver. May be empty.
+    /// Called with the progress to save for a restarted driver. May be empty.
     std::function<void(const GraphProgress&)> keep = {};
   };
 
   GraphRun(GraphWorkers& workers, GraphPlan plan, Hooks hooks)
       : workers_(workers), plan_(std::move(plan)), hooks_(std::move(hooks)) {}
 
-  /// Goes on from `progress`, if that is of this graph, or begins. Throws what workers throw, but
-  /// for deaths that recover() mends.
+  /// Resumes from `progress` if it is of this graph, else starts. Throws the workers' errors,
+  /// except for deaths from which recover() recovers.
   GraphSummary run(GraphProgress progress = {});
 
  private:
   template <typename Phase>
   auto repeat(const Phase& phase);
   void begin();
-  /// Workers whose hosts lack the input get theirs.
+  /// Sends the input's rows to workers whose hosts lack them.
   void give_input();
-  /// Digest of input and settings; what utilities are is in `link_`.
+  /// Inspects all rows, sets the utility scale in `link_` and returns the digest of input and
+  /// settings.
   std::string inspect();
   bool is_there();
-  /// Whether all workers have the files of what `progress` says is done.
+  /// Returns true if all workers have the files of the phases that `progress` says are done.
   bool has_state(const GraphProgress& progress);
-  /// Finds the points that are copies of others: they are not searched.
+  /// Finds the points that are copies of others, which are not searched.
   void find_copies();
   void compare_all();
   void train();
-  /// How similar the nearest of each sample are, of all points.
+  /// Returns the similarities of the exact nearest neighbours of each sample.
   std::vector<std::vector<std::uint16_t>> exact_of_samples();
   void probe();
   double recall_of(const std::vector<std::vector<std::uint16_t>>& exact, std::uint32_t probes);
@@ -112,9 +114,9 @@ class GraphRun final {
   LinkRequest link_;
   GraphSummary summary_;
   GraphProgress progress_;
-  bool begun_ = false;        ///< Workers have.
-  bool anew_ = true;          ///< What lies in `scratch` is of no use.
-  std::uint32_t holder_ = 0;  ///< A worker that has all of the input.
+  bool begun_ = false;        ///< True if the workers have begun.
+  bool anew_ = true;          ///< True if the state in `scratch` is not usable.
+  std::uint32_t holder_ = 0;  ///< Rank of a worker that has the whole input.
 };
 
 }  // namespace weft::apps

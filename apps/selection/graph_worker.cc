@@ -21,12 +21,12 @@
 namespace weft::apps {
 namespace {
 
-/// Read at a time.
+/// Limits of a single read.
 constexpr std::uint64_t kReadRows = 16384, kReadBytes = 16 << 20, kInspectedRows = 4096;
-/// Neither of these is what points are drawn for elsewhere; see point_hash().
+/// Purpose of point_hash(), used for nothing else.
 constexpr std::uint64_t kRecallSample = ~std::uint64_t{1};
 
-/// Vectors of so many numbers that are read at a time.
+/// Returns the number of vectors of `width` numbers to read at a time.
 std::uint64_t rows_at_a_time(std::uint64_t width) {
   return std::clamp<std::uint64_t>(kReadBytes / (width * sizeof(float)), 1, kReadRows);
 }
@@ -60,7 +60,7 @@ GraphShape GraphWorker::begin(const GraphSettings& settings) {
   state_ = std::filesystem::path(settings.scratch) / "graph";
   spill_ = std::filesystem::path(settings.scratch) / fmt::format("cells-{:05}", port_.rank());
   std::error_code problem;
-  std::filesystem::remove_all(spill_, problem);  // of an epoch that has ended
+  std::filesystem::remove_all(spill_, problem);  // left by an earlier epoch
   for (const auto& folder : {std::filesystem::path(settings.store), state_, spill_})
     if (!problem) std::filesystem::create_directories(folder, problem);
   if (problem)
@@ -112,14 +112,14 @@ GraphShape GraphWorker::begin(const GraphSettings& settings) {
   if (settings.anew) {
     for (const auto& entry : std::filesystem::directory_iterator(state_)) {
       const std::string name = entry.path().filename().string();
-      for (const std::uint32_t shard : shards_)  // others remove what is of theirs
+      for (const std::uint32_t shard : shards_)  // other workers remove their own
         if (name.ends_with(fmt::format("-{:05}", shard))) std::filesystem::remove(entry.path());
     }
   }
   GraphShape shape{layout_.points, dimensions_, layout_.shards, "", ""};
   if (vectors_) {
     shape.search = vector_search().search->name();
-    // What the library has taken is taken.
+    // The library has allocated its memory by now.
     if (const auto left = available_data())
       settings_.memory = std::min(settings_.memory, *left / 2);
     shape.search_problem = vector_search().problem;
@@ -253,7 +253,7 @@ std::uint64_t GraphWorker::bytes_at_least(std::uint64_t points, std::uint64_t wi
   const std::uint64_t block = std::min(points, rows_at_a_time(width)) * vector;
   const std::uint64_t inspected = std::min(points, kInspectedRows) * vector;
   if (cells == 0) return std::max(inspected, (points + shards - 1) / shards * vector + block);
-  // Each sample has its nearest cell and a product; a centroid is summed in f64.
+  // Each sample has a nearest cell and a product. A centroid is summed in f64.
   const std::uint64_t training = centroid_sample(points, cells, width) * (vector + 12) +
                                  cells * width * (sizeof(float) + sizeof(double));
   return std::max({inspected, training, kSamples * vector + block});
@@ -321,7 +321,7 @@ std::vector<SampledNeighbours> GraphWorker::found(std::uint32_t probes) {
     const PointId id = sampled(i, num_samples(), kRecallSample);
     const std::uint32_t shard = layout_.shard_of(id);
     if (std::ranges::find(shards_, shard) == shards_.end()) continue;
-    if (vectors_ && is_copy(id)) continue;  // nothing is searched for it
+    if (vectors_ && is_copy(id)) continue;  // copies are not searched
     if (shard != of_shard) lists = lists_of(shard, probes);
     of_shard = shard;
     found.push_back({i, similarities_of(lists.at(id - first_of(shard)))});
@@ -338,7 +338,7 @@ std::string GraphWorker::made(const std::string& digest) {
     const PointStore store(settings_.store);
     for (const std::uint32_t shard : shards_) store.read(shard);
   } catch (const Error&) {
-    return "";  // its making was interrupted, or it is damaged
+    return "";  // incomplete or damaged
   }
   return text;
 }

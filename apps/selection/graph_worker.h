@@ -20,17 +20,18 @@
 
 namespace weft::apps {
 
-/// Finds the neighbours of some shards' points, and searches in some cells: one per device process.
+/// Worker that finds the neighbours of its shards' points and searches its cells. One per device
+/// process.
 ///
-/// A point is a base in the cell of its nearest centroid, and a query in its nearest w cells; what
-/// is found goes back to its owner. Vectors lie in the input and in files of `scratch`, but for
-/// those of one group of cells, or of one shard, at a time. Cells, shards and blocks are numbered
-/// without regard to workers. Methods can be called again after a death, as SelectionWorker's.
-/// Owner's thread only: methods run one at a time.
+/// A point is a base in the cell of its nearest centroid, and a query in its nearest w cells.
+/// Results are sent to the point's owner. Vectors are in the input and in files of `scratch`; only
+/// one group of cells or one shard is in memory at a time. Cells, shards and blocks do not depend
+/// on the number of workers. After a worker's death, methods can be called again, as
+/// SelectionWorker's. Owner's thread only: methods run one at a time.
 class GraphWorker final {
  public:
   using Arguments = std::tuple<>;
-  /// Of so many points neighbours are also found exactly, to tell the recall.
+  /// Number of points whose exact neighbours are found to measure the recall.
   static constexpr std::uint32_t kSamples = 1000;
 
   explicit GraphWorker(actors::Context& context);
@@ -40,49 +41,51 @@ class GraphWorker final {
   void connect(const std::vector<transfer::PeerAddress>& peers) { port_.connect(peers); }
   void cancel(const std::string& why) { port_.cancel(Error(ErrorCode::kPeerDied, why)); }
 
-  /// Comes after connect(), and again after each: what this host has of the input.
+  /// Reports the input on this host. Call first after each connect().
   InputSeen look(const GraphInput& input);
-  /// By all ranks, where some lack it: their rows, checked by digests, until the next look().
+  /// Sends rows from the holder to the ranks that lack them, checked by digests. Called on all
+  /// ranks. The rows are valid until the next look(). Returns the received bytes.
   actors::task<std::uint64_t> fetch(FetchRequest request);
-  /// Comes next. Throws Error(kInvalidArgument) naming the file
-  /// for input that does not fit together.
+  /// Opens the input and creates folders. Call after look() or fetch(). Throws
+  /// Error(kInvalidArgument), which names the file, if the input files do not match.
   GraphShape begin(const GraphSettings& settings);
-  /// Number of its files of these phases that an earlier run does not have in `scratch` any more.
+  /// Returns how many of its files of these phases are missing in `scratch`.
   std::uint64_t missing(bool compared, std::uint32_t cells, std::uint32_t probes) const;
-  /// Reads all rows of its shards. Throws Error(kInvalidArgument) naming file and row for what no
-  /// graph can be made of.
+  /// Reads all rows of its shards. Throws Error(kInvalidArgument), which names file and row, for
+  /// invalid values.
   std::vector<InputShard> inspect();
 
-  /// Finds which points have the vector of another one: by all ranks, each for a part of all
-  /// vectors. Returns how many it has found.
+  /// Finds points that have another point's vector. Called on all ranks; each compares a part of
+  /// the vectors. Returns the number of copies that it found.
   actors::task<std::uint64_t> find_copies(std::uint64_t exchange_number);
-  /// All ranks learn what each has found.
+  /// Sends the found copies to all ranks.
   actors::task<> share_copies(std::uint64_t exchange_number);
 
-  /// Compares its points with all.
+  /// Compares its points with all points.
   SearchCount search_all();
-  /// Cells are made, and points drawn whose neighbours tell the recall: by one rank for all.
+  /// Trains the cells and reads the points that measure the recall: on the holder, for all ranks.
   actors::task<> train(TrainRequest request);
-  /// Points go to the owners of their cells.
+  /// Sends its points to the owners of their nearest cells.
   actors::task<> scatter(ProbeRequest request);
-  /// Searches in its cells, and takes what others have found for its points.
+  /// Searches its cells, sends the results to the points' owners, and stores those for its points.
   actors::task<SearchCount> search(ProbeRequest request);
-  /// Of all samples, their most similar among its points.
+  /// Returns, for each sample, the most similar of its points.
   std::vector<SampledNeighbours> nearest_of_samples();
-  /// Of those samples that are its points, what search() up to so many cells has found.
+  /// Returns the search() results of those samples that it owns, after `probes` cells.
   std::vector<SampledNeighbours> found(std::uint32_t probes);
 
-  /// An edge is there if either end has found it; given neighbours must be there from both. Writes
-  /// its shards of the store; how many directed edges these have.
+  /// Makes edges symmetric and writes its shards of the store. An edge exists if either end has
+  /// found it; given neighbours must be listed by both. Returns the number of directed edges of its
+  /// shards.
   actors::task<std::uint64_t> link(LinkRequest request);
-  /// What finish() said of a store of this digest, if its shards are there; else "".
+  /// Returns the text passed to finish() for a store of this digest, if its shards exist; else "".
   std::string made(const std::string& digest);
-  /// The store is none from now on.
+  /// Invalidates the store by removing its index.
   void unmake();
-  /// All ranks have linked: the store is there, and was made of what `made` says (JSON).
+  /// Writes the index after all ranks have linked. `made` (JSON) describes the store's origin.
   void finish(const std::string& made, std::uint64_t directed_edges);
   WorkerUse use();
-  /// Removes what is left in `scratch`.
+  /// Removes its files in `scratch`.
   void clean();
 
   static constexpr auto endpoints = actors::interface<"apps.graph_worker", 1>(
@@ -101,28 +104,29 @@ class GraphWorker final {
       actors::on<&GraphWorker::finish>("finish"), actors::on<&GraphWorker::use>("use"),
       actors::on<&GraphWorker::clean>("clean"));
 
-  /// What a worker that has all shards holds at least at a time, in bytes, of so many vectors of
-  /// `width` numbers, found by cells (0: all are compared): rows that are read, k-means' sample.
+  /// Returns the minimum memory, in bytes, for vectors of `width` numbers in a worker that owns all
+  /// shards: the rows being read, or the sample of k-means. `cells` is 0 if all points are
+  /// compared.
   static std::uint64_t bytes_at_least(std::uint64_t points, std::uint64_t width,
                                       std::uint32_t shards, std::uint32_t cells);
 
  private:
-  /// A point that is a copy, and the point with the same vector that it is linked to.
+  /// Copy, and the point of the same vector that it is linked to.
   struct CopyOf {
     PointId copy = 0, of = 0;
     friend auto operator<=>(const CopyOf&, const CopyOf&) = default;
   };
-  /// Of all points, by ascending copy; read when it is needed.
+  /// Returns the copies among all points by ascending `copy`, read at the first call.
   const std::vector<CopyOf>& known_copies();
   bool is_copy(PointId id);
-  /// The vectors of those rows that are no copies.
+  /// Returns the vectors of the rows that are not copies.
   VectorBlock read_distinct(std::uint64_t first, std::uint64_t past);
-  /// Gives each copy of the shard its one neighbour.
+  /// Gives each copy in the shard its one neighbour.
   void link_copies(std::uint32_t shard, NeighbourLists& lists);
 
   std::filesystem::path copies(const std::string& scratch) const;
   VectorBlock read_vectors(std::uint64_t first, std::uint64_t past) const;
-  /// Of `points`, one drawn from each of `count` ranges of ids that are as equal as can be.
+  /// Returns the point drawn from range `index` of `count` ranges of ids of nearly equal size.
   PointId sampled(std::uint64_t index, std::uint64_t count, std::uint64_t purpose) const;
   VectorBlock read_sample(std::uint64_t count, std::uint64_t purpose) const;
   std::uint32_t num_samples() const;
@@ -132,15 +136,16 @@ class GraphWorker final {
   std::filesystem::path group_file(std::uint32_t group) const;
   std::filesystem::path made_file() const;
 
-  /// Throws Error(kUnavailable) if a file of the input was written since begin().
+  /// Throws Error(kUnavailable) if a file of the input was modified since begin().
   void check_inputs() const;
-  /// Of all rows of a shard, as search() or the input has them; by row, in any order.
+  /// Returns the neighbours of all rows of a shard, from search() or the input, in any order per
+  /// row.
   NeighbourLists lists_of(std::uint32_t shard, std::uint32_t probes) const;
   NeighbourLists given_lists(std::uint32_t shard) const;
   void write_lists(std::uint32_t shard, std::uint32_t probes, const NeighbourLists& lists) const;
   void check_both_sides(std::uint32_t shard, const NeighbourLists& own,
                         const NeighbourLists& of_others) const;
-  /// Adds what is in the shard's rows to `digest`, and checks it.
+  /// Checks these rows and adds their content to `digest`.
   void inspect_rows(std::uint64_t first, std::uint64_t past, std::string& digest) const;
 
   std::filesystem::path state_file(const char* what, std::uint64_t number,
@@ -159,17 +164,17 @@ class GraphWorker final {
 
   mesh::ExchangePort port_;
   GraphSettings settings_;
-  std::filesystem::path state_, spill_;  ///< Folders: for all epochs, for this one.
+  std::filesystem::path state_, spill_;  ///< Folders: kept over epochs, and for this epoch alone.
   ShardLayout layout_;
-  std::vector<std::uint32_t> shards_;  ///< Its own, ascending.
+  std::vector<std::uint32_t> shards_;  ///< Ascending numbers of its shards.
   std::optional<NpyFile> vectors_, utilities_, neighbours_, similarities_;
-  /// Files of the input, and when each was written last.
+  /// Files of the input and their modification times.
   std::vector<std::pair<std::filesystem::path, std::filesystem::file_time_type>> inputs_;
-  bool has_copies_ = false;  ///< Its host lacks the input.
+  bool has_copies_ = false;  ///< True if its host lacks the input and it reads copies.
   std::size_t dimensions_ = 0;
-  std::vector<float> centroids_;  ///< Read when they are needed.
+  std::vector<float> centroids_;  ///< Read at the first use.
   std::optional<std::vector<CopyOf>> copies_;
-  std::vector<bool> is_copy_;  ///< By point, once copies_ is read.
+  std::vector<bool> is_copy_;  ///< Indexed by point. Empty until copies_ is read.
 };
 
 }  // namespace weft::apps

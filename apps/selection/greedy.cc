@@ -8,7 +8,7 @@ std::vector<ChosenPoint> choose_greedily(const PointGraph& graph, const Objectiv
                                          std::size_t count, std::uint64_t seed) {
   std::vector<std::int64_t> gains = graph.gains;
   std::vector<bool> is_chosen(graph.size(), false);
-  // Ties are rare: hashes are made when there is one.
+  // Ties are rare, so hashes are computed only when gains are equal.
   const auto comes_after = [&](const ChosenPoint& a, const ChosenPoint& b) {
     if (a.gain != b.gain) return a.gain < b.gain;
     return PointRank(b.gain, graph.ids[b.row], seed)

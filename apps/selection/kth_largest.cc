@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
 
-/// In the order of the numbers.
+/// Maps a number to an unsigned one of the same order.
 std::uint64_t ordered(std::int64_t number) { return static_cast<std::uint64_t>(number) ^ kSign; }
 
 }  // namespace

@@ -9,34 +9,35 @@
 
 namespace weft::apps {
 
-/// Finds the k-th largest of numbers that lie with many owners, exactly, in four passes: each owner
-/// counts its numbers by the 16 bits in question, the counts are added up, and the search goes on
-/// among those of one count. State and messages do not grow with the numbers.
+/// Exact search for the k-th largest number among those of many owners, in four passes. In a pass,
+/// each owner counts its numbers by 16 of their bits, the counts are added up, and the search
+/// continues in one bin. State and messages do not grow with the numbers.
 class KthLargest {
  public:
   static constexpr std::size_t kBins = std::size_t{1} << 16;
-  using Counts = std::vector<std::uint64_t>;  ///< By bin.
+  using Counts = std::vector<std::uint64_t>;  ///< Counts by bin.
 
-  /// `k` from 1.
+  /// Starts a search. `k` is at least 1.
   explicit KthLargest(std::uint64_t k = 1) : left_(k) {}
 
-  /// What an owner adds to its counts for a number in this pass; nothing for one that is out.
+  /// Returns the bin in which an owner counts a number in this pass. Null if the number is
+  /// excluded.
   std::optional<std::size_t> bin_of(std::int64_t number) const;
-  /// Ends a pass. `counts`: of all owners together. Throws Error(kInvalidArgument) if there are
+  /// Ends a pass. `counts` is the sum over all owners. Throws Error(kInvalidArgument) if there are
   /// fewer than k numbers.
   void narrow(const Counts& counts);
   bool is_found() const { return pass_ == kPasses; }
-  /// The k-th largest, once it is found.
+  /// Returns the k-th largest number. Call after is_found().
   std::int64_t value() const;
-  /// Of those equal to it, as many as are among the k largest.
+  /// Returns how many of the numbers equal to value() are among the k largest.
   std::uint64_t ties() const { return left_; }
 
  private:
   static constexpr int kPasses = 4;
   int shift() const { return 16 * (kPasses - 1 - pass_); }
 
-  std::uint64_t left_;        ///< Rank among those that are in.
-  std::uint64_t prefix_ = 0;  ///< The upper bits of those that are in.
+  std::uint64_t left_;        ///< Rank among the candidates.
+  std::uint64_t prefix_ = 0;  ///< Upper bits of the candidates.
   int pass_ = 0;
 
  public:

@@ -8,7 +8,7 @@ namespace weft::apps {
 namespace {
 
 constexpr std::size_t kQueryRows = 1024, kBaseRows = 16384;
-/// Found beside those that are asked for.
+/// Bases to fetch beyond the number wanted.
 constexpr std::size_t kSpare = 4;
 
 PointVectors part_of(const PointVectors& points, std::size_t first, std::size_t count) {
@@ -18,17 +18,18 @@ PointVectors part_of(const PointVectors& points, std::size_t first, std::size_t 
           {points.vectors.values.subspan(first * dimensions, rows * dimensions), dimensions}};
 }
 
-/// Sums in another order, of vectors of length 1, differ by so much at most: each rounds by half a
-/// last bit for each number (Higham, "Accuracy and stability of numerical algorithms", 3.1).
+/// Returns the largest difference between sums of the same products in different orders, for
+/// vectors of length 1. Each number adds half a unit in the last place (Higham, "Accuracy and
+/// stability of numerical algorithms", 3.1).
 float rounding_of(std::size_t dimensions) { return 2 * 0x1p-24F * static_cast<float>(dimensions); }
 
-/// The list of one query.
+/// List of neighbours of one query.
 class Nearest {
  public:
   Nearest(const NeighbourRule& rule, std::vector<Neighbour>& list) : rule_(rule), list_(list) {
     narrow();
   }
-  /// Whether a neighbour of this similarity might be kept, whatever its id.
+  /// Returns true if a neighbour of this similarity might be kept, whatever its id.
   bool may_keep(std::uint16_t similarity) const { return similarity >= least_; }
   void offer(Neighbour neighbour) {
     if (!may_keep(neighbour.similarity)) return;
@@ -51,13 +52,13 @@ class Nearest {
 std::uint64_t find_in_block(const VectorSearch& search, const NeighbourRule& rule,
                             const PointVectors& queries, const PointVectors& bases,
                             std::span<std::vector<Neighbour>> lists) {
-  // The point itself may be among them.
+  // Fetches one more, as the point itself may be found.
   const std::size_t fetch = std::min(rule.count + 1 + kSpare, bases.ids.size());
   std::vector<std::int64_t> rows(queries.ids.size() * fetch);
   std::vector<float> products(rows.size());
   search.largest(queries.vectors, bases.vectors, fetch, rows, products);
   const float rounding = rounding_of(bases.vectors.dimensions);
-  // Of what the library rounds to `product`, the most that cosine_of() can say.
+  // Returns the largest cosine_of() that the library may round to `product`.
   const auto at_most = [&](float product) {
     return fraction_of(std::clamp(product + rounding, 0.0F, 1.0F));
   };
@@ -75,7 +76,7 @@ std::uint64_t find_in_block(const VectorSearch& search, const NeighbourRule& rul
       offer(static_cast<std::size_t>(rows[i]));
     }
     nearest.narrow();
-    // Those that were not found come behind the last that was.
+    // Bases that were not fetched are at most as similar as the last fetched one.
     if (fetch == bases.ids.size() || !nearest.may_keep(at_most(products[(q + 1) * fetch - 1])))
       continue;
     ++scans;

@@ -10,13 +10,13 @@
 
 namespace weft::apps {
 
-/// Points and their vectors of length 1. A view.
+/// View of points and their vectors of length 1.
 struct PointVectors {
   std::span<const PointId> ids;
   VectorRows vectors;
 };
 
-/// The same as a value.
+/// Points and their vectors of length 1. A value.
 struct VectorBlock {
   std::size_t dimensions = 1;
   std::vector<PointId> ids = {};
@@ -25,19 +25,20 @@ struct VectorBlock {
   PointVectors view() const { return {ids, {values, dimensions}}; }
 };
 
-/// What are neighbours of a point: the `count` most similar, of equal ones the smaller ids, of
-/// similarity `floor` at least (a fraction of 65535) and above 0; never the point itself. A value.
+/// Definition of a point's neighbours: the `count` most similar points (among equal ones those of
+/// smaller id) with a similarity of at least `floor` (a fraction of 65535) and above 0. A point is
+/// not its own neighbour. A value.
 struct NeighbourRule {
   std::size_t count = 10;
   std::uint16_t floor = 0;
   std::uint16_t least() const { return floor > 0 ? floor : 1; }
 };
 
-/// Offers all of `bases` to each of `queries`, whose lists of neighbours so far, in any order, are
-/// `lists`. The same as comparing all pairs by cosine_of(), to the bit, for any library whose sums
-/// round as sums of so many numbers may: it finds the nearest and some more, and where it cannot
-/// tell what is behind those, as so many are equally similar, the query is compared with all.
-/// How often that was; one thread.
+/// Updates the lists of neighbours of `queries` with all of `bases`. `lists` may be in any order.
+/// The result equals that of comparing all pairs with cosine_of(), bit by bit, for any library
+/// whose sums have the usual rounding error. The library finds the nearest bases and some more. If
+/// bases beyond these may be equally similar, the query is compared with all bases. Returns the
+/// number of such queries. One thread.
 std::uint64_t find_nearest(const VectorSearch& search, const NeighbourRule& rule,
                            const PointVectors& queries, const PointVectors& bases,
                            std::span<std::vector<Neighbour>> lists);

@@ -23,8 +23,8 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::uint64_t kLargestHeader = std::uint64_t{1} << 20;
 
-/// What stands behind a key of the header, which is the text of a Python dict such as
-/// {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 64), }
+/// Returns the text after a key of the header, which is a Python dict such as {'descr': '<f4',
+/// 'fortran_order': False, 'shape': (60000, 64), }
 std::optional<std::string_view> value_of(std::string_view header, std::string_view key) {
   for (const char quote : {'\'', '"'}) {
     const std::string quoted = quote + std::string(key) + quote;
@@ -39,7 +39,7 @@ std::optional<std::string_view> value_of(std::string_view header, std::string_vi
   return std::nullopt;
 }
 
-/// The text of a string.
+/// Returns the content of a quoted string.
 std::optional<std::string_view> quoted(std::string_view value) {
   if (value.empty() || (value[0] != '\'' && value[0] != '"')) return std::nullopt;
   const std::size_t end = value.find(value[0], 1);
@@ -47,7 +47,7 @@ std::optional<std::string_view> quoted(std::string_view value) {
   return value.substr(1, end - 1);
 }
 
-/// (60000, 64), (5,) or ()
+/// Parses (60000, 64), (5,) or ().
 std::optional<std::vector<std::uint64_t>> tuple_of(std::string_view value) {
   if (value.empty() || value[0] != '(') return std::nullopt;
   std::vector<std::uint64_t> numbers;
@@ -69,7 +69,7 @@ std::optional<std::vector<std::uint64_t>> tuple_of(std::string_view value) {
   return std::nullopt;
 }
 
-/// `element`: of 2, 4 or 8 bytes.
+/// Converts an element of 2, 4 or 8 bytes.
 float value_of_element(std::span<const std::byte> element) {
   ByteReader reader(element);
   switch (element.size()) {

@@ -19,9 +19,10 @@
 namespace weft::apps {
 namespace {
 
-constexpr std::size_t kHeaderBytes = 128;  // a multiple of 64, as NumPy's are
+constexpr std::size_t kHeaderBytes = 128;  // a multiple of 64, as in NumPy's files
 
-/// In format 1; its length does not depend on the number of rows, which is written last.
+/// Returns a header of format 1. Its length is fixed, so that it can be written last, when the
+/// number of rows is known.
 std::string header_of(NpyFile::Elements elements, std::uint64_t rows, std::uint64_t columns) {
   std::string header("\x93NUMPY\x01\0", 8);
   constexpr std::size_t kLength = kHeaderBytes - 10;

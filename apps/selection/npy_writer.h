@@ -9,29 +9,29 @@
 
 namespace weft::apps {
 
-/// Writes float32 or int64 rows into a file of NumPy's, block by block, so that memory does not
-/// grow with their number, which need not be known beforehand. One thread.
+/// Writer of float32 or int64 rows to a NumPy file, block by block. Memory does not grow with the
+/// number of rows, which need not be known in advance. Not thread-safe.
 ///
-/// The file appears under its name when it is committed, whole, and never before: what was not
-/// committed is removed.
+/// The file appears under its name at commit(). Without commit(), it is removed.
 class NpyWriter final {
  public:
-  /// `columns`: of a row, at least 1; rows of one number are an array of one dimension. Throws
-  /// Error(kUnavailable) if the folder cannot be written to.
+  /// Creates a temporary file. `columns` is at least 1; with 1, the array has one dimension. Throws
+  /// Error(kUnavailable) if the folder is not writable.
   NpyWriter(std::filesystem::path path, std::uint64_t columns,
             NpyFile::Elements elements = NpyFile::Elements::kFloats);
   NpyWriter(const NpyWriter&) = delete;
   NpyWriter& operator=(const NpyWriter&) = delete;
   ~NpyWriter();
 
-  /// Whole rows, after those before. Throws Error(kResourceExhausted) when the disk is full.
+  /// Appends whole rows. Throws Error(kResourceExhausted) if the disk is full.
   void append(std::span<const float> values) { append_values(values); }
   void append(std::span<const std::int64_t> values) { append_values(values); }
-  /// It is on the disk when this returns. Nothing can be appended afterwards. Throws as append().
+  /// Flushes the file to the disk and renames it. Nothing can be appended afterwards. Throws as
+  /// append() does.
   void commit();
   std::uint64_t rows() const { return values_ / columns_; }
-  /// Names the values and how they were cut into blocks: SHA-256 of that of the blocks before and
-  /// that of the last one.
+  /// Returns a digest of the values and of their division into blocks: the SHA-256 of the previous
+  /// blocks' digest and the last block's SHA-256.
   const std::string& digest() const { return digest_; }
 
  private:
@@ -48,7 +48,7 @@ class NpyWriter final {
   std::string digest_;
 };
 
-/// The digest of NpyWriter after one more block.
+/// Returns the digest of NpyWriter after one more block.
 std::string digest_with(const std::string& digest, std::span<const std::byte> block);
 
 }  // namespace weft::apps

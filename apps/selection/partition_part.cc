@@ -67,7 +67,7 @@ PointGraph load_partition(const std::filesystem::path& path, std::uint64_t point
       graph.first.push_back(graph.num_edges());
     }
   }
-  // Neighbours become rows; those that are out in this round are dropped.
+  // Converts neighbours' ids to rows. Drops neighbours that are not in this round.
   std::vector<std::uint32_t> by_id(graph.size());
   std::iota(by_id.begin(), by_id.end(), 0U);
   std::ranges::sort(by_id, {}, [&](std::uint32_t row) { return graph.ids[row]; });

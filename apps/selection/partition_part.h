@@ -11,8 +11,7 @@
 
 namespace weft::apps {
 
-/// Draws the partition of points in one round; see partition_of(), whose hash of seed and round it
-/// takes once.
+/// Function object that returns the partition of a point in one round: see partition_of().
 class PartitionDraw final {
  public:
   PartitionDraw(std::uint64_t seed, std::uint32_t round, std::uint32_t partitions)
@@ -25,12 +24,13 @@ class PartitionDraw final {
   std::uint32_t round_, partitions_;
 };
 
-/// A point on its way to its partition: id u32, gain i64, number of edges u16, then id u32 and
-/// similarity u16 of each neighbour that would be in the same partition.
+/// Writes the record of a point for its partition: id u32, gain i64, number of edges u16, then id
+/// u32 and similarity u16 of each neighbour that would be in the same partition.
 void write_dealt_point(ByteWriter& writer, const StoredPoint& point, std::int64_t gain,
                        const PartitionDraw& partition_of);
 
-/// Where the first record of `bytes` ends. Throws Error(kDataLoss) if it is cut.
+/// Head of the first record of `bytes`, and its length. first_dealt_point() throws Error(kDataLoss)
+/// if the record is truncated.
 struct DealtPoint {
   PointId id = 0;
   std::uint32_t edges = 0;
@@ -38,8 +38,8 @@ struct DealtPoint {
 };
 DealtPoint first_dealt_point(std::span<const std::byte> bytes);
 
-/// A partition as its points were spilled, with the edges among those that are there. Rows are in
-/// the order of arrival. `points` and `edges`: so many were spilled, for which memory is reserved.
+/// Loads a spilled partition with the edges among its points. Rows are in the order of arrival.
+/// `points` and `edges` are the spilled numbers, for which memory is reserved.
 PointGraph load_partition(const std::filesystem::path& path, std::uint64_t points,
                           std::uint64_t edges);
 

@@ -5,12 +5,12 @@
 
 namespace weft::apps {
 
-/// A point of the ground set, numbered from 0 in the order in which the input has them.
+/// Number of a point of the ground set, from 0 in the order of the input.
 using PointId = std::uint32_t;
 
-/// A number that looks random and depends on its three arguments alone (the finaliser of
-/// SplitMix64; Steele et al., OOPSLA 2014): it breaks ties, puts points into partitions and samples
-/// edges, equally on every machine and for any number of workers. Not for secrets.
+/// Returns a pseudo-random number that depends on its three arguments alone (finaliser of
+/// SplitMix64; Steele et al., OOPSLA 2014). It breaks ties, assigns partitions and samples edges
+/// alike on every machine and for any number of workers. Not cryptographic.
 constexpr std::uint64_t point_hash(std::uint64_t point, std::uint64_t seed, std::uint64_t purpose) {
   const auto mix = [](std::uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -20,22 +20,22 @@ constexpr std::uint64_t point_hash(std::uint64_t point, std::uint64_t seed, std:
   return mix(mix(mix(seed + 0x9e3779b97f4a7c15) + purpose) + point);
 }
 
-/// A number below `bound`, drawn by such a hash.
+/// Returns a number below `bound`, drawn by a hash.
 constexpr std::uint32_t draw_below(std::uint32_t bound, std::uint64_t hash) {
   return (hash >> 32) * bound >> 32;
 }
 
-/// By which points are drawn at random: those with the largest. Purposes count up from 0, this is
-/// none of those.
+/// Returns a point's random number for samples, which take the points of largest (or smallest)
+/// numbers. Its purpose differs from the others, which count up from 0.
 inline std::int64_t draw_of(PointId point, std::uint64_t seed) {
   return static_cast<std::int64_t>(point_hash(point, seed, ~std::uint64_t{0}));
 }
 
-/// A share as 16 bits can hold it: of 65535. `share`: 0 to 1.
+/// Converts a share from 0 to 1 to a fraction of 65535.
 inline std::uint16_t fraction_of(double share) { return std::lround(share * 65535); }
 
-/// The order in which points are chosen: the larger gain first, then the smaller hash, then the
-/// smaller id. Ids alone would pick the beginning of the input wherever utilities are flat.
+/// Order in which points are chosen: larger gain, then smaller hash, then smaller id. Ids alone
+/// would prefer the beginning of the input where utilities are equal.
 struct PointRank {
   std::int64_t gain = 0;
   std::uint64_t tie = 0;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kVersion = 1;
 constexpr std::size_t kPointBytes = 8, kNeighbourBytes = 6;
-/// Degrees from here on are of copies, which have few neighbours: the degree, and this.
+/// Offset added to the degree of a copy, which has few neighbours.
 constexpr std::size_t kCopyDegree = 0xff00;
 
 std::filesystem::path shard_file(const std::filesystem::path& folder, std::uint32_t shard) {
@@ -30,7 +30,7 @@ std::filesystem::path index_file(const std::filesystem::path& folder) {
 }  // namespace
 
 std::uint32_t ShardLayout::shard_of(PointId id) const {
-  // Ids and shards have 32 bits each.
+  // The product fits, as ids and shards have 32 bits each.
   std::uint32_t shard = std::uint64_t{id} * shards / points;
   while (first_of(shard + 1) <= id) ++shard;
   return shard;

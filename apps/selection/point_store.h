@@ -11,39 +11,39 @@
 
 namespace weft::apps {
 
-/// The end of an edge, as its other end sees it.
+/// Edge, as seen from its other end.
 struct Neighbour {
   PointId id = 0;
   std::uint16_t similarity = 0;  ///< Fraction of 65535.
   friend auto operator<=>(const Neighbour&, const Neighbour&) = default;
 };
 
-/// A point as it is stored. `neighbours`: by ascending id.
+/// Stored point. `neighbours` are in the order of their ids.
 struct StoredPoint {
   PointId id = 0;
   std::uint16_t utility = 0;  ///< Fraction of 65535.
   std::span<const Neighbour> neighbours;
-  bool is_copy = false;  ///< Another point with the same vector comes before it.
+  bool is_copy = false;  ///< True if a point of higher rank has the same vector.
 };
 
-/// What choosing the point adds as long as nothing is chosen. A copy comes behind every point that
-/// is none: its gain is less by kBehindAll.
+/// Returns the gain of choosing the point when nothing is chosen. Copies come after all other
+/// points: their gain is reduced by kBehindAll.
 std::int64_t gain_of(const StoredPoint& point, const Objective& objective);
-/// More than all similarities of a point with the most neighbours can take from its gain.
+/// Exceeds the largest loss that similarities can cause to a point's gain.
 inline constexpr std::int64_t kBehindAll = std::int64_t{1} << 48;
 
-/// Whether a point is the first with its vector.
+/// Kind of a point: the first one with its vector, or a copy.
 enum class PointKind : std::uint8_t { kFirst, kCopy };
 
-/// How a ground set is cut into shards: ranges of ids, as equal as can be. It follows from the data
-/// alone, never from the number of workers. A value.
+/// Division of a ground set into shards: ranges of ids of nearly equal size. Depends on the data
+/// alone, not on the number of workers. A value.
 struct ShardLayout {
   static constexpr std::uint32_t kShards = 64;
 
   std::uint64_t points = 0;
   std::uint32_t shards = kShards;
 
-  /// Also of the shard behind the last one.
+  /// Returns the first id of a shard. `shard` may be `shards`, for the end.
   std::uint64_t first_of(std::uint32_t shard) const {
     return points / shards * shard + points % shards * shard / shards;
   }
@@ -51,19 +51,19 @@ struct ShardLayout {
   friend bool operator==(const ShardLayout&, const ShardLayout&) = default;
 };
 
-/// Writes one shard: its points in the order of their ids. One thread.
+/// Writer of one shard, with its points in the order of their ids. Not thread-safe.
 class PointShardWriter final {
  public:
   PointShardWriter(const std::filesystem::path& folder, const ShardLayout& layout,
                    std::uint32_t shard);
 
-  /// The point after the last one. Throws Error(kInvalidArgument), which names the point, for
-  /// neighbours that are not ascending, are the point itself, or are none of the points.
+  /// Appends the next point. Throws Error(kInvalidArgument), which names the point, if neighbours
+  /// do not ascend, are out of range, or include the point itself.
   void append(std::uint16_t utility, std::span<const Neighbour> neighbours,
               PointKind kind = PointKind::kFirst);
-  /// The shard is there from now on. Throws Error(kInvalidArgument) unless it has all points.
+  /// Publishes the shard. Throws Error(kInvalidArgument) unless it has all points.
   void commit();
-  std::uint64_t num_edges() const { return edges_; }  ///< Directed.
+  std::uint64_t num_edges() const { return edges_; }  ///< Number of directed edges.
 
  private:
   const ShardLayout layout_;
@@ -73,21 +73,21 @@ class PointShardWriter final {
   SpillWriter file_;
 };
 
-/// Reads one shard. One thread.
+/// Reader of one shard. Not thread-safe.
 class PointShardReader final {
  public:
-  /// Throws what SpillReader throws.
+  /// Opens the shard. Throws as SpillReader does.
   PointShardReader(const std::filesystem::path& folder, const ShardLayout& layout,
                    std::uint32_t shard);
-  /// The point after the last one, valid until the next call; nothing behind the last. Throws
-  /// Error(kDataLoss) naming the file if it is damaged, or not the shard.
+  /// Returns the next point, valid until the next call. Null after the last one. Throws
+  /// Error(kDataLoss), which names the file, if it is damaged or is not the shard.
   const StoredPoint* next();
-  /// Passes over the point after the last one, which must be there: its neighbours are not read.
+  /// Skips the next point, which must exist, without reading its neighbours.
   void skip();
 
  private:
-  /// Reads id and utility of the point after the last one: how many neighbours follow in the
-  /// block. Nothing behind the last point.
+  /// Reads the next point's id and utility. Returns the number of neighbours that follow in the
+  /// block. Null after the last point.
   std::optional<std::size_t> begin_point();
   void check(bool is_right) const;
 
@@ -101,19 +101,19 @@ class PointShardReader final {
   std::vector<Neighbour> neighbours_;
 };
 
-/// A ground set with its neighbour graph on disk, immutable: a file per shard (core/spill; a point
-/// is id u32, utility u16, degree u16, then id u32 and similarity u16 of each neighbour: 96 bytes
-/// at a degree of 15; the degree of a copy is above 65279), and points.json, which says that all
-/// are there. Any thread.
+/// Immutable ground set with its neighbour graph on disk: a file per shard (core/spill), and
+/// points.json, which is written when all shards exist. A point is stored as id u32, utility u16,
+/// degree u16, then id u32 and similarity u16 of each neighbour: 96 bytes at a degree of 15. The
+/// degree of a copy is above 65279. Callable from any thread.
 class PointStore final {
  public:
-  /// Throws Error(kNotFound) or Error(kDataLoss) naming the file.
+  /// Opens a store. Throws Error(kNotFound) or Error(kDataLoss), which names the file.
   explicit PointStore(std::filesystem::path folder);
 
   const ShardLayout& layout() const { return layout_; }
-  std::uint64_t num_edges() const { return edges_; }  ///< Directed.
+  std::uint64_t num_edges() const { return edges_; }  ///< Number of directed edges.
   PointShardReader read(std::uint32_t shard) const { return {folder_, layout_, shard}; }
-  /// All of it in memory: about 40 bytes a point and 6 an edge.
+  /// Loads the whole graph into memory: about 40 bytes a point and 6 an edge.
   PointGraph load(const Objective& objective) const;
 
  private:
@@ -122,9 +122,9 @@ class PointStore final {
   std::uint64_t edges_ = 0;
 };
 
-/// Before shards are written where a store may have been: it is none until its index is written.
+/// Removes the index, so that the folder is not a store while its shards are written again.
 void remove_store_index(const std::filesystem::path& folder);
-/// Once all shards are committed.
+/// Writes the index after all shards are committed.
 void write_store_index(const std::filesystem::path& folder, const ShardLayout& layout,
                        std::uint64_t edges);
 

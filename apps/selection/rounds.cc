@@ -8,14 +8,14 @@
 namespace weft::apps {
 namespace {
 
-/// Of a partition: ids, gains, places of edges, and greedy's copy of gains, heap and marks.
+/// Memory of a partition: ids, gains, offsets of edges, and greedy's copy of gains, heap and marks.
 constexpr std::uint64_t kBytesOfPoint = 45, kBytesOfChosen = 16, kBytesOfEdge = 6;
 
 std::uint64_t ceil_of(std::uint64_t dividend, std::uint64_t divisor) {
   return (dividend + divisor - 1) / divisor;
 }
 
-/// One round over the rows that are left. `partition_of_row`: of these, in their order.
+/// Runs one round over the rows in `left`, whose partitions are `partition_of_row`.
 std::vector<ChosenPoint> run_round(const PointGraph& graph, const Objective& objective,
                                    const RoundOptions& options, std::span<const std::uint32_t> left,
                                    std::span<const std::uint32_t> partition_of_row,
@@ -77,7 +77,7 @@ std::uint64_t partitions_for(std::uint64_t points, std::uint64_t capacity) {
 
 std::uint32_t partition_of(PointId point, std::uint64_t seed, std::uint32_t round,
                            std::uint32_t partitions) {
-  // From 2: 0 and 1 are for ties and edges.
+  // Purposes from 2 on; 0 and 1 are for ties and edges.
   return draw_below(partitions, point_hash(point, seed, std::uint64_t{1} + round));
 }
 
@@ -90,7 +90,8 @@ std::vector<std::uint64_t> partition_quotas(std::uint64_t count,
     std::erase_if(roomy, [&](std::size_t part) { return quotas[part] == sizes[part]; });
     if (roomy.empty())
       throw_error(ErrorCode::kInvalidArgument, "partitions have {} points too few", count);
-    // An equal share, the first ones one more; what a partition cannot take goes round again.
+    // Gives equal shares, and one more to the first partitions. Repeats with the points that full
+    // partitions could not take.
     const std::uint64_t share = count / roomy.size(), more = count % roomy.size();
     for (std::size_t i = 0; i < roomy.size(); ++i) {
       const std::size_t part = roomy[i];
@@ -103,10 +104,10 @@ std::vector<std::uint64_t> partition_quotas(std::uint64_t count,
 }
 
 std::uint64_t partition_bytes(const PlannedRound& round, double neighbours) {
-  // Random parts differ by some standard deviations; a hundredth is far more than that.
+  // Random partitions differ by a few standard deviations; 1 % is far more than that.
   const std::uint64_t mean = ceil_of(round.points, round.partitions);
   const std::uint64_t points = mean + mean / 100 + 1;
-  // Those to points that are out come along when points are dealt.
+  // Dealt points include edges to neighbours that are not in this round.
   const auto edges =
       static_cast<std::uint64_t>(static_cast<double>(points) * neighbours / round.partitions);
   return points * kBytesOfPoint + edges * kBytesOfEdge +

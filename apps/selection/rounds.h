@@ -8,80 +8,81 @@
 
 namespace weft::apps {
 
-/// Of how many points a round leaves how many (Böther et al., section 5):
-/// ceil(delta * (rounds - round) * (points - count) / rounds) + count. `round`: from 1; `points`:
-/// of the whole ground set; `delta` in thousandths. The last round leaves `count`.
+/// Returns the number of points that a round leaves (Böther et al., section 5): ceil(delta *
+/// (rounds - round) * (points - count) / rounds) + count. `round` counts from 1, `points` is the
+/// size of the ground set, and `delta` is in thousandths. The last round leaves `count`.
 std::uint64_t points_after_round(std::uint64_t points, std::uint64_t count, std::uint32_t rounds,
                                  std::uint32_t round, std::uint32_t delta);
 
-/// As few partitions as hold so many points, of which each holds `capacity`. Of the points that a
-/// round begins with: Algorithm 6 takes those that it leaves, and then partitions overflow.
+/// Returns the smallest number of partitions of `capacity` points that hold `points`. Pass the
+/// number at the start of a round: the paper's Algorithm 6 takes the number at its end, and then
+/// partitions overflow.
 std::uint64_t partitions_for(std::uint64_t points, std::uint64_t capacity);
 
-/// The partition of a point in a round, drawn at random. Whoever knows a neighbour's id knows its
-/// partition.
+/// Returns the random partition of a point in a round. It can be computed from a neighbour's id
+/// alone.
 std::uint32_t partition_of(PointId point, std::uint64_t seed, std::uint32_t round,
                            std::uint32_t partitions);
 
-/// How many points each partition chooses, given their sizes: as equal as they can be, `count` in
-/// all. Throws Error(kInvalidArgument) if there are fewer points.
+/// Returns how many points each partition chooses, given their sizes: as equal as possible, `count`
+/// in total. Throws Error(kInvalidArgument) if there are fewer points.
 std::vector<std::uint64_t> partition_quotas(std::uint64_t count,
                                             std::span<const std::uint64_t> sizes);
 
-/// How a round's points are shared out.
+/// Division of a round's points among partitions.
 enum class Quotas : std::uint8_t {
   kEqual,
-  /// All partitions choose as many as there may be in all, and the best of these stay: for
-  /// partitions that are no random samples, such as components.
+  /// Every partition chooses up to the total, and the best of all stay. For partitions that are not
+  /// random samples, such as components.
   kThreshold,
 };
 
 struct RoundOptions {
-  std::uint64_t count = 1;       ///< To choose.
-  std::uint32_t partitions = 1;  ///< One holds ceil(points / partitions),
-  std::uint64_t capacity = 0;    ///< or so many, where this is not 0.
+  std::uint64_t count = 1;  ///< Number of points to choose.
+  std::uint32_t partitions = 1;
+  std::uint64_t capacity = 0;  ///< Points per partition. 0 for ceil(points / partitions).
   std::uint32_t rounds = 1;
-  bool adaptive = true;       ///< As few partitions as hold what is left; else always all.
-  std::uint32_t delta = 750;  ///< In thousandths.
+  bool adaptive = true;       ///< Use the fewest partitions that hold the remaining points; else
+                              ///< always all.
+  std::uint32_t delta = 750;  ///< Thousandths.
   std::uint64_t seed = 0;
   Quotas quotas = Quotas::kEqual;
-  /// More partitions after the first round where one of fewer would hold more than so many bytes,
-  /// with so many neighbours a point in the mean; 0: whatever they hold.
+  /// Maximum bytes of a partition after the first round, given the mean number of neighbours a
+  /// point. More partitions are used if needed. 0 for no limit.
   std::uint64_t most_bytes = 0;
   double neighbours = 0;
 };
 
-/// A round before it is run.
+/// Round before it runs.
 struct PlannedRound {
-  std::uint64_t points = 0;  ///< In play.
+  std::uint64_t points = 0;  ///< Points at its start.
   std::uint32_t partitions = 1;
   std::uint64_t stay = 0;
 };
-/// What choosing in one of a round's partitions holds in memory. A forecast: partitions are random.
+/// Forecasts the memory of choosing in one partition of a round. Partitions are random.
 std::uint64_t partition_bytes(const PlannedRound& round, double neighbours);
-/// All rounds of choosing from so many points.
+/// Plans all rounds of choosing from `points` points.
 std::vector<PlannedRound> plan_rounds(std::uint64_t points, const RoundOptions& options);
 
-/// What a round did.
+/// Result of a round.
 struct RoundResult {
   std::uint32_t partitions = 0;
-  std::uint64_t largest = 0;  ///< Points of the largest partition.
-  std::uint64_t points = 0;   ///< Left.
-  double seconds = 0;         ///< It took; measured by SelectionRun alone.
+  std::uint64_t largest = 0;  ///< Size of the largest partition.
+  std::uint64_t points = 0;   ///< Points left.
+  double seconds = 0;         ///< Duration. Set by SelectionRun alone.
 };
 
 struct RoundsResult {
-  std::vector<ChosenPoint> chosen;  ///< By row; gains of the last round.
+  std::vector<ChosenPoint> chosen;  ///< Chosen points by row, with the gains of the last round.
   std::vector<RoundResult> rounds;
 };
 
-/// Multi-round partition greedy in one process: what the actors do, for ground sets that are small
-/// enough, and one partition for the central reference. Throws Error(kInvalidArgument) for numbers
-/// that make no sense.
+/// Runs multi-round partition greedy in one process, as the workers do on larger ground sets. With
+/// one partition, it is the central reference. Throws Error(kInvalidArgument) for invalid options.
 RoundsResult choose_in_rounds(const PointGraph& graph, const Objective& objective,
                               const RoundOptions& options);
 
-/// The same with partitions that somebody else has made, by row, in one round.
+/// Runs one round with given partitions, by row.
 RoundsResult choose_in_partitions(const PointGraph& graph, const Objective& objective,
                                   const RoundOptions& options,
                                   std::span<const std::uint32_t> partition_of_row);

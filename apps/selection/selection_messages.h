@@ -12,20 +12,22 @@
 
 namespace weft::apps {
 
-/// What all workers of a selection are told at its beginning. A value.
+/// Options that all workers of a selection receive at its start. A value.
 struct SelectionSettings {
   std::string points;  ///< Folder of the ground set's store, as each host sees it.
-  /// Folder for what must outlive a death, of this run alone; by the same name on each host.
+  /// Folder for state that outlives a worker. Used by this run alone, at the same path on each
+  /// host.
   std::string scratch;
-  bool anew = true;                          ///< What lies there is of a run before this one.
-  std::uint64_t count = 0;                   ///< To choose.
+  bool anew = true;                          ///< True to delete the state of an earlier run.
+  std::uint64_t count = 0;                   ///< Number of points to choose.
   std::int64_t utility = 1, similarity = 1;  ///< See Objective.
   std::uint64_t seed = 1;
   std::uint32_t sample = 1000;  ///< See EdgeSample::thousandths.
-  bool fresh = false;           ///< Edges are sampled anew in every step.
-  bool bounded = false;         ///< Bounds are kept, and rounds begin with what they leave open.
+  bool fresh = false;           ///< True to sample edges afresh in every step.
+  bool bounded = false;         ///< True if bounding precedes the rounds.
   std::uint64_t exchange_budget = std::uint64_t{16} << 20;  ///< Bytes; see ExchangeOptions.
-  std::uint64_t spill_block = std::uint64_t{1} << 20;       ///< Of each partition's file.
+  std::uint64_t spill_block = std::uint64_t{1} << 20;       ///< Block of each partition's file, in
+                                                            ///< bytes.
 
   Objective objective() const { return {utility, similarity}; }
   static constexpr auto fields = weft::fields(
@@ -36,7 +38,7 @@ struct SelectionSettings {
       &SelectionSettings::spill_block);
 };
 
-/// What a worker knows of the ground set when it has opened it.
+/// Facts about the ground set after a worker has opened it.
 struct GroundSet {
   std::uint64_t points = 0;
   std::uint32_t shards = 0;
@@ -45,7 +47,8 @@ struct GroundSet {
       weft::fields(&GroundSet::points, &GroundSet::shards, &GroundSet::directed_edges);
 };
 
-/// Which numbers of a worker's open points are counted for a k-th largest.
+/// Numbers of a worker's points among which a k-th largest is searched: bounds of open points, or
+/// draws of all points.
 enum class Ranked : std::uint8_t { kAtLeast, kAtMost, kDraw };
 
 struct CountRequest {
@@ -54,20 +57,20 @@ struct CountRequest {
   static constexpr auto fields = weft::fields(&CountRequest::what, &CountRequest::search);
 };
 
-/// A step of bounding.
+/// Request for a step of bounding.
 struct BoundRequest {
   int step = 1;
   BoundingLoop::Step kind = BoundingLoop::Step::kShrink;
-  std::int64_t threshold = 0;  ///< Of shrinking and growing.
-  std::uint64_t exchange = 0;  ///< Number of the exchange that spreads what was decided.
+  std::int64_t threshold = 0;  ///< Used by shrinking and growing.
+  std::uint64_t exchange = 0;  ///< Number of the exchange that spreads the decisions.
   static constexpr auto fields = weft::fields(&BoundRequest::step, &BoundRequest::kind,
                                               &BoundRequest::threshold, &BoundRequest::exchange);
 };
 
-/// The first half of a round: points go to their partitions.
+/// First half of a round: sends points to their partitions.
 struct DealRequest {
   std::uint64_t exchange = 0;
-  std::uint32_t round = 1;  ///< From 1.
+  std::uint32_t round = 1;  ///< Counts from 1.
   std::uint32_t partitions = 1;
   static constexpr auto fields =
       weft::fields(&DealRequest::exchange, &DealRequest::round, &DealRequest::partitions);
@@ -76,49 +79,50 @@ struct DealRequest {
 struct PartitionSize {
   std::uint32_t partition = 0;
   std::uint64_t points = 0;
-  std::uint64_t edges = 0;  ///< Directed, before those to points that are out are dropped.
+  std::uint64_t edges = 0;  ///< Directed edges, including those to points that are not in the
+                            ///< round.
   static constexpr auto fields =
       weft::fields(&PartitionSize::partition, &PartitionSize::points, &PartitionSize::edges);
 };
 
-/// The second half: partitions choose, and owners learn what stays.
+/// Second half of a round: partitions choose, and owners learn which points stay.
 struct ChooseRequest {
   std::uint64_t exchange = 0;
   std::uint32_t round = 1;
-  bool last = false;                  ///< Gains are kept.
-  std::vector<std::uint64_t> quotas;  ///< By partition.
+  bool last = false;                  ///< True to store gains.
+  std::vector<std::uint64_t> quotas;  ///< Quota of each partition.
   static constexpr auto fields = weft::fields(&ChooseRequest::exchange, &ChooseRequest::round,
                                               &ChooseRequest::last, &ChooseRequest::quotas);
 };
 
 struct ScoreRequest {
   std::uint64_t exchange = 0;
-  std::uint32_t round = 1;     ///< The last one.
-  std::int64_t draw_from = 0;  ///< Of the random subset: points whose draw is not below it.
+  std::uint32_t round = 1;     ///< Number of the last round.
+  std::int64_t draw_from = 0;  ///< Minimum draw_of() of the random subset.
   static constexpr auto fields =
       weft::fields(&ScoreRequest::exchange, &ScoreRequest::round, &ScoreRequest::draw_from);
 };
 
-/// Of a worker's points.
+/// Score of a worker's points.
 struct ScoreReport {
   std::uint64_t chosen = 0, drawn = 0;
-  std::int64_t score = 0;         ///< f of the chosen: these parts add up.
-  std::int64_t random_score = 0;  ///< f of as many points drawn at random.
+  std::int64_t score = 0;         ///< Worker's summand of f of the chosen points.
+  std::int64_t random_score = 0;  ///< Worker's summand of f of as many random points.
   static constexpr auto fields = weft::fields(&ScoreReport::chosen, &ScoreReport::drawn,
                                               &ScoreReport::score, &ScoreReport::random_score);
 };
 
-/// A chosen point, as results have it.
+/// Chosen point, as the result files list it.
 struct ResultPoint {
   PointId id = 0;
   std::uint16_t utility = 0;
-  std::int64_t gain = 0;    ///< When it was chosen; of an accepted one, what it adds at most.
-  std::uint32_t round = 0;  ///< In which greedy chose it last; 0: bounding accepted it.
+  std::int64_t gain = 0;    ///< Gain when it was chosen. For an accepted point, its upper bound.
+  std::uint32_t round = 0;  ///< Last round, in which greedy chose it. 0 if bounding accepted it.
   static constexpr auto fields = weft::fields(&ResultPoint::id, &ResultPoint::utility,
                                               &ResultPoint::gain, &ResultPoint::round);
 };
 
-/// An edge of a point that somebody has asked for.
+/// Edge of a requested point.
 struct PointNeighbour {
   PointId point = 0, neighbour = 0;
   std::uint16_t similarity = 0;  ///< Fraction of 65535.
@@ -126,16 +130,16 @@ struct PointNeighbour {
       weft::fields(&PointNeighbour::point, &PointNeighbour::neighbour, &PointNeighbour::similarity);
 };
 
-/// What a worker has used so far.
+/// Resources that a worker has used so far.
 struct WorkerUse {
-  std::uint64_t peak_bytes = 0;                     ///< VmHWM.
-  std::uint64_t read_bytes = 0, written_bytes = 0;  ///< Of disks (io counters).
-  std::uint64_t sent_bytes = 0;                     ///< To other workers.
-  std::uint64_t shard_reads = 0;                    ///< Whole shards, bounding's apart.
+  std::uint64_t peak_bytes = 0;                     ///< Resident memory (VmHWM).
+  std::uint64_t read_bytes = 0, written_bytes = 0;  ///< Disk I/O counters.
+  std::uint64_t sent_bytes = 0;                     ///< Bytes sent to other workers.
+  std::uint64_t shard_reads = 0;                    ///< Reads of whole shards, except for bounding.
   std::uint64_t bounding_reads = 0;
-  std::uint64_t records = 0;  ///< That bounding has spread.
+  std::uint64_t records = 0;  ///< Records that bounding has sent.
 
-  /// Of this process, with what it has sent.
+  /// Returns the use of this process, with `sent` bytes.
   static WorkerUse of_process(std::uint64_t sent) {
     const DiskBytes disk = disk_bytes();
     return {peak_resident_bytes(), disk.read, disk.written, sent, 0, 0, 0};

@@ -52,7 +52,7 @@ void SelectionRun::check_state() {
   progress_ = {};
   anew_ = true;
   repeat([&](const auto&) {
-    if (anew_) begin();  // after a recovery it has been done
+    if (anew_) begin();  // a recovery has begun already
     return 0;
   });
 }
@@ -143,7 +143,7 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
   progress_ = std::move(progress);
   anew_ = progress_.decided.empty() && !progress_.bounding_done && progress_.round == 0;
   repeat([&](const auto&) {
-    // after a recovery it has been done
+    // a recovery has begun already
     if (summary_.ground_set.points == 0) begin();
     return 0;
   });
@@ -157,7 +157,7 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
   if (plan_.settings.bounded) bound();
   RoundOptions rounds = plan_.rounds;
   rounds.count = wanted_;
-  // A partition holds as many as without bounding.
+  // Partitions have the same capacity as without bounding.
   rounds.capacity = (points + rounds.partitions - 1) / rounds.partitions;
   if (wanted_ == 0) rounds.rounds = 0;
   for (const PlannedRound& planned : plan_rounds(open_, rounds)) {

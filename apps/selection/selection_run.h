@@ -16,63 +16,63 @@ namespace weft::apps {
 
 using SelectionWorkers = WorkerGroup<SelectionWorker>;
 
-/// What is to be chosen, and how. A value.
+/// Options of a selection. A value.
 struct SelectionPlan {
   SelectionSettings settings;
-  RoundOptions rounds;  ///< But for count and seed, which are those of the settings.
+  RoundOptions rounds;  ///< Count and seed are ignored; those of the settings are used.
 };
 
-/// How far a selection is: all that must be known to go on. A value.
+/// Progress of a selection: all that is needed to resume. A value.
 struct SelectionProgress {
-  std::vector<std::uint64_t> decided;  ///< By each step of bounding.
-  std::vector<double> step_seconds;    ///< That each of these took.
+  std::vector<std::uint64_t> decided;  ///< Points decided by each bounding step.
+  std::vector<double> step_seconds;    ///< Duration of each bounding step.
   bool bounding_done = false;
-  std::uint32_t round = 0;  ///< The last one that is done.
+  std::uint32_t round = 0;  ///< Last completed round.
   std::vector<RoundResult> rounds;
 };
 
-/// What came of it.
+/// Result of a selection.
 struct SelectionSummary {
   GroundSet ground_set;
   std::uint64_t chosen = 0;
-  std::uint64_t accepted = 0, discarded = 0;  ///< By bounding.
+  std::uint64_t accepted = 0, discarded = 0;  ///< Points decided by bounding.
   int bounding_steps = 0;
   std::vector<RoundResult> rounds;
   std::int64_t score = 0, random_score = 0;
-  std::uint64_t point_visits = 0;  ///< Points in play, summed over rounds.
-  std::string digest;              ///< Of the subset: of its shards' digests.
+  std::uint64_t point_visits = 0;  ///< Sum over rounds of the points at their start.
+  std::string digest;              ///< SHA-256 of the digests of the shards' chosen points.
   std::vector<WorkerUse> workers;
   std::uint32_t recoveries = 0;
 };
 
-/// Chooses, by workers. State is what SelectionProgress has, whatever the number of points. A
-/// driver's, used once.
+/// Driver's side of a selection on workers. Its memory does not grow with the number of points. Use
+/// once.
 class SelectionRun final {
  public:
   struct Hooks {
-    /// What has just been done, a line for people. May be empty.
+    /// Called with a line for users after each phase. May be empty.
     std::function<void(const std::string&)> tell = {};
-    /// To be kept, for who goes on after this driver. May be empty.
+    /// Called with the progress to save for a restarted driver. May be empty.
     std::function<void(const SelectionProgress&)> keep = {};
   };
 
   SelectionRun(SelectionWorkers& workers, SelectionPlan plan, Hooks hooks)
       : workers_(workers), plan_(std::move(plan)), hooks_(std::move(hooks)) {}
 
-  /// Goes on from `progress`, or begins. Throws what workers throw, but for deaths that recover()
-  /// mends.
+  /// Resumes from `progress`, or starts. Throws the workers' errors, except for deaths from which
+  /// recover() recovers.
   SelectionSummary run(SelectionProgress progress = {});
-  /// Of the chosen points, by ascending id.
+  /// Visits the chosen points by ascending id.
   void each_result(const std::function<void(const ResultPoint&)>& visit);
-  /// By ascending point. Some points, not many.
+  /// Returns the edges of a few points, by ascending point.
   std::vector<PointNeighbour> neighbours_of(const std::vector<PointId>& points);
 
  private:
-  /// Runs `phase`; again after a death.
+  /// Runs `phase`, and runs it again after a worker's death.
   template <typename Phase>
   auto repeat(const Phase& phase);
   void begin();
-  /// Forgets the progress, and begins anew, where a worker lacks files of what is done.
+  /// Resets the progress if a worker lacks files of completed phases.
   void check_state();
   void bound();
   RoundResult run_round(std::uint32_t round, const PlannedRound& planned);
@@ -90,8 +90,9 @@ class SelectionRun final {
   SteadyClock clock_;
   SelectionProgress progress_;
   SelectionSummary summary_;
-  bool anew_ = true;  ///< Nothing has been done before, and workers have not begun.
-  std::uint64_t open_ = 0, wanted_ = 0;  ///< After bounding: so many of the open are to be chosen.
+  bool anew_ = true;  ///< True if a new selection has not begun on the workers yet.
+  std::uint64_t open_ = 0, wanted_ = 0;  ///< Open points after bounding, and how many of them to
+                                         ///< choose.
 };
 
 }  // namespace weft::apps

@@ -16,7 +16,7 @@
 namespace weft::apps {
 namespace {
 
-/// A message's worth of results.
+/// Results that fit into a message.
 constexpr std::size_t kMostResults = 32 * 1024;
 
 }  // namespace
@@ -65,7 +65,7 @@ GroundSet SelectionWorker::begin(const SelectionSettings& settings) {
   state_ = std::filesystem::path(settings.scratch) / "state";
   spill_ = std::filesystem::path(settings.scratch) / fmt::format("spill-{:05}", port_.rank());
   std::error_code problem;
-  std::filesystem::remove_all(spill_, problem);  // of an epoch that has ended
+  std::filesystem::remove_all(spill_, problem);  // left by an earlier epoch
   std::filesystem::create_directories(state_, problem);
   if (!problem) std::filesystem::create_directories(spill_, problem);
   if (problem)
@@ -82,7 +82,7 @@ GroundSet SelectionWorker::begin(const SelectionSettings& settings) {
   if (settings.anew) {
     for (const auto& entry : std::filesystem::directory_iterator(state_)) {
       const std::string name = entry.path().filename().string();
-      for (const std::uint32_t shard : shards_)  // others remove what is of theirs
+      for (const std::uint32_t shard : shards_)  // other workers remove their own
         if (name.ends_with(fmt::format("-{:05}", shard))) std::filesystem::remove(entry.path());
     }
   }

@@ -21,13 +21,13 @@
 
 namespace weft::apps {
 
-/// Owner of some shards of the ground set, and greedy on some partitions at a time: one per device
-/// process.
+/// Worker that owns some shards of the ground set and runs greedy on some partitions. One per
+/// device process.
 ///
-/// What it knows of its points lies in files of `scratch`, but for one shard at a time; shards and
-/// partitions are numbered without regard to workers. A method reads what the one before has
-/// committed, and commits what it finds, so that it can be called again after a death. Owner's
-/// thread only: methods run one at a time.
+/// State of its points is in files of `scratch`; only one shard is in memory at a time. Shards and
+/// partitions do not depend on the number of workers. Each method reads the files that earlier ones
+/// committed and commits its own result, so that it can be called again after a worker's death.
+/// Owner's thread only: methods run one at a time.
 class SelectionWorker final {
  public:
   using Arguments = std::tuple<>;
@@ -38,46 +38,47 @@ class SelectionWorker final {
   void connect(const std::vector<transfer::PeerAddress>& peers) { port_.connect(peers); }
   void cancel(const std::string& why) { port_.cancel(Error(ErrorCode::kPeerDied, why)); }
 
-  // Points that are generated: each worker makes its shards, and when all have, the index.
+  // Generated points: each worker generates its shards; then the index is written.
   std::uint64_t generate(const std::string& folder, const GeneratedPoints& request);
   void write_index(const std::string& folder, const GeneratedPoints& request,
                    std::uint64_t directed_edges);
 
-  /// Of a folder's points: none (0), unless the worker's own shards are there.
+  /// Returns the facts of a folder's points. 0 points unless the worker's own shards exist.
   GroundSet there(const std::string& folder) const;
-  /// Comes after connect(), and again after each.
+  /// Opens the ground set and creates folders. Call after each connect().
   GroundSet begin(const SelectionSettings& settings);
 
-  /// Number of its files of these phases that an earlier run does not have in `scratch` any more.
+  /// Returns how many of its files of these phases are missing in `scratch`.
   std::uint64_t missing(bool has_bounds, std::uint32_t round) const;
 
-  // Bounding. first_bounds(), then counts and steps.
+  // Bounding: first_bounds(), then counts and steps.
   void first_bounds();
-  /// By bin, of the open points; kDraw: of all points.
+  /// Returns counts by bin of the open points' numbers; for kDraw, of all points' numbers.
   std::vector<std::uint64_t> count(const CountRequest& request);
-  /// Decides, by the bounds of the step before; how many points that was.
+  /// Decides points by the bounds of the previous step. Returns their number.
   std::uint64_t decide(const BoundRequest& request);
-  /// Tells the neighbours of those, wherever they are; how many records that took.
+  /// Sends the decisions to the neighbours' owners, which update their bounds. Returns the number
+  /// of records.
   actors::task<std::uint64_t> spread(BoundRequest request);
 
   // Rounds.
-  /// Of the partitions that came here.
+  /// Sends its points to their partitions. Returns the sizes of the partitions received here.
   actors::task<std::vector<PartitionSize>> deal(DealRequest request);
-  /// How many of its own points stay.
+  /// Chooses in the received partitions. Returns how many of its own points stay.
   actors::task<std::uint64_t> choose(ChooseRequest request);
 
   // Results.
   actors::task<ScoreReport> score(ScoreRequest request);
-  /// The chosen points of a shard in the order of their ids, from the `first` one on; at most a
-  /// message's worth. None: there are no more.
+  /// Returns the chosen points of a shard by ascending id, from the `first`-th on, as many as fit
+  /// into a message. Empty after the last one.
   std::vector<ResultPoint> results(std::uint32_t shard, std::uint64_t first);
   std::vector<std::uint32_t> shards() const { return shards_; }
-  /// Of those of these points that are its own. A message's worth of points.
+  /// Returns the edges of those points that it owns. The points must fit into a message.
   std::vector<PointNeighbour> neighbours_of(const std::vector<PointId>& points);
-  /// SHA-256 of the ids of each of its shards' chosen points, 4 bytes each, ascending.
+  /// Returns, per shard, the SHA-256 of the chosen points' ids, ascending, 4 bytes each.
   std::vector<std::string> digests();
   WorkerUse use();
-  /// Removes what is left in `scratch`, but for the ground set.
+  /// Removes its files in `scratch`, but not the ground set.
   void clean();
 
   static constexpr auto endpoints = actors::interface<"apps.selection_worker", 1>(
@@ -98,16 +99,16 @@ class SelectionWorker final {
       actors::on<&SelectionWorker::clean>("clean"));
 
  private:
-  /// Which of a shard's points are still in, as a round has left them; by row. Round 0: bounding
-  /// has.
+  /// Returns, by row, which of a shard's points a round has left in. Round 0 stands for bounding.
   std::vector<bool> alive(std::uint32_t shard, std::uint32_t round) const;
-  /// Those, and what bounding has accepted. Round 0: that alone.
+  /// Returns, by row, the points that a round has left in or that bounding has accepted. For round
+  /// 0, only the latter.
   std::vector<bool> chosen_of(std::uint32_t shard, std::uint32_t round) const;
   PointBounds bounds_of(std::uint32_t shard) const;
   std::vector<std::uint32_t> decided_in(std::uint32_t shard, int step) const;
   std::filesystem::path file(const char* what, std::uint64_t number, std::uint64_t shard) const;
-  /// What the next step reads, also after a death. After a crash of the machine it may be cut; then
-  /// the run begins anew.
+  /// Writes state that the next step reads, also after a worker's death. A crash of the machine may
+  /// truncate it; then the run must be restarted.
   static void write_state(const std::filesystem::path& path, std::span<const std::byte> content) {
     write_spilled(path, content, SpillWriter::Outlives::kProcess);
   }
@@ -128,10 +129,10 @@ class SelectionWorker final {
   actors::Context& context_;
   mesh::ExchangePort port_;
   SelectionSettings settings_;
-  std::filesystem::path state_, spill_;  ///< Folders: for all epochs, for this one.
+  std::filesystem::path state_, spill_;  ///< Folders: kept over epochs, and for this epoch alone.
   std::optional<PointStore> store_;
-  std::vector<std::uint32_t> shards_;                  ///< Its own, ascending.
-  std::map<std::uint32_t, PartitionSize> partitions_;  ///< Dealt here in this round.
+  std::vector<std::uint32_t> shards_;                  ///< Ascending numbers of its shards.
+  std::map<std::uint32_t, PartitionSize> partitions_;  ///< Partitions received in this round.
   std::uint64_t shard_reads_ = 0, bounding_reads_ = 0, records_ = 0;
 };
 

@@ -7,7 +7,7 @@
 namespace weft::apps {
 namespace {
 
-/// That memory holds of each of many shards.
+/// Bytes that are kept in memory for each shard.
 constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
 
 }  // namespace

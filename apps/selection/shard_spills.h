@@ -14,11 +14,11 @@
 
 namespace weft::apps {
 
-/// Records that have come for points of many shards, put aside by shard until their turn. Each
-/// begins with the id of its point. One thread.
+/// Spill files for records about points of many shards, grouped by shard until they are read. Each
+/// record begins with the id of its point. Not thread-safe.
 class ShardSpills final {
  public:
-  /// `folder`: where files are made, `name` in front of their names.
+  /// Creates files in `folder` whose names begin with `name`.
   ShardSpills(std::filesystem::path folder, std::string name, const ShardLayout& layout,
               std::size_t record_bytes)
       : folder_(std::move(folder)),
@@ -26,13 +26,12 @@ class ShardSpills final {
         layout_(layout),
         record_bytes_(record_bytes) {}
 
-  /// Whole records. Throws what SpillWriter throws, Error(kDataLoss) for others.
+  /// Adds whole records. Throws as SpillWriter does, and Error(kDataLoss) for invalid records.
   void add(std::span<const std::byte> records);
-  /// Nothing can be added after this.
+  /// Finishes the files. Nothing can be added afterwards.
   void commit();
   bool has(std::uint32_t shard) const { return files_.contains(shard); }
-  /// Calls `visit` with each record of the shard, in the order in which they came, and forgets
-  /// them.
+  /// Calls `visit` with each record of the shard in order of arrival, and removes them.
   template <typename Visit>
   void take(std::uint32_t shard, const Visit& visit) {
     const auto found = files_.find(shard);
@@ -56,11 +55,11 @@ class ShardSpills final {
   }
 
  private:
-  /// Of a shard. A file is made only when there is more than memory should hold.
+  /// Records of a shard. A file is created only if they exceed a block.
   struct Records {
-    std::optional<SpillWriter> file = {};  ///< Until it is committed.
+    std::optional<SpillWriter> file = {};  ///< Null once committed.
     bool is_spilled = false;
-    ByteWriter rest = {};  ///< Behind those in the file.
+    ByteWriter rest = {};  ///< Records after those in the file.
   };
   std::filesystem::path path_of(std::uint32_t shard) const;
 

@@ -1,4 +1,4 @@
-// What a worker does to bound its points, a shard at a time.
+// SelectionWorker's bounding of its points, one shard at a time.
 #include <algorithm>
 #include <utility>
 
@@ -11,16 +11,16 @@
 namespace weft::apps {
 namespace {
 
-/// What has become of a neighbour, on its way to a point: id u32, similarity u16, news u8.
+/// Record of a neighbour's new state, sent to a point: id u32, similarity u16, news u8.
 constexpr std::size_t kNewsBytes = 7;
 enum class News : std::uint8_t {
-  kAccepted,      ///< And it was not counted as an open one.
-  kNoMoreOpen,    ///< Discarded, and it was counted.
-  kOpenAccepted,  ///< And it was counted.
-  kOpen,          ///< It counts from now on.
+  kAccepted,      ///< Accepted. Was not counted as open.
+  kNoMoreOpen,    ///< Discarded. Was counted as open.
+  kOpenAccepted,  ///< Accepted. Was counted as open.
+  kOpen,          ///< Open, and in the sample from now on.
 };
 
-/// The step that a state of bounds was made in stands before it.
+/// Prepends the step at which the bounds were saved.
 std::vector<std::byte> with_step(int step, std::vector<std::byte> state) {
   ByteWriter writer(sizeof(std::int32_t) + state.size());
   writer.write<std::int32_t>(step);
@@ -40,7 +40,7 @@ PointBounds SelectionWorker::bounds_of(std::uint32_t shard) const {
 
 std::vector<std::uint32_t> SelectionWorker::decided_in(std::uint32_t shard, int step) const {
   const auto path = file("decided", static_cast<std::uint64_t>(step), shard);
-  if (!std::filesystem::exists(path)) return {};  // none was
+  if (!std::filesystem::exists(path)) return {};  // no decisions in this step
   const std::vector<std::byte> bytes = read_spilled(path);
   std::vector<std::uint32_t> rows(bytes.size() / 4);
   ByteReader reader(bytes);
@@ -95,8 +95,8 @@ std::uint64_t SelectionWorker::decide(const BoundRequest& request) {
   for (const std::uint32_t shard : shards_) {
     const std::vector<std::byte> bytes = read_spilled(file("bounds", 0, shard));
     if (ByteReader(bytes).read<std::int32_t>() >= request.step) {
-      // Before a death. Where nothing was decided and no news came, bounds stay as they were, and
-      // nothing is decided again.
+      // Done before a death. If a shard had no decisions and no news, its bounds keep their old
+      // step, and deciding again decides nothing.
       decided += decided_in(shard, request.step).size();
       continue;
     }
@@ -122,7 +122,7 @@ actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
           ? PointFate::kAccepted
           : PointFate::kDiscarded;
   const EdgeSample sample{settings_.sample, settings_.seed};
-  // Where it is drawn anew.
+  // The next step's sample, if it is drawn afresh.
   const EdgeSample next{settings_.sample, settings_.seed,
                         static_cast<std::uint64_t>(request.step) + 1};
   ShardSpills arrived(spill_, "fates", layout(), kNewsBytes);
@@ -154,7 +154,7 @@ actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
       for (const Neighbour& neighbour : point->neighbours) {
         News news = News::kOpen;
         if (decided) {
-          // Of samples that are drawn anew nothing was counted that still counts.
+          // Fresh samples reset the counts of open neighbours anyway.
           const bool counted = !settings_.fresh && sample.has(neighbour.id, point->id);
           if (fate == PointFate::kDiscarded && !counted) continue;
           if (fate == PointFate::kDiscarded) news = News::kNoMoreOpen;
@@ -180,7 +180,7 @@ actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
     if (rows.empty() && !arrived.has(shard) && !settings_.fresh) continue;
     const auto path = file("bounds", 0, shard);
     const std::vector<std::byte> bytes = read_spilled(path);
-    if (ByteReader(bytes).read<std::int32_t>() >= request.step) continue;  // before a death
+    if (ByteReader(bytes).read<std::int32_t>() >= request.step) continue;  // done before a death
     PointBounds bounds(settings_.objective(), std::span(bytes).subspan(sizeof(std::int32_t)));
     bounds.decide_rows(rows, fate);
     if (settings_.fresh) bounds.forget_open();

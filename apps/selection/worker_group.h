@@ -9,22 +9,22 @@
 
 namespace weft::apps {
 
-/// The workers of a run, as its driver has them: connected, also after a death.
+/// Connected workers of a run, as its driver uses them. Survives deaths of workers.
 template <typename Worker>
 class WorkerGroup {
  public:
   virtual ~WorkerGroup() = default;
   virtual actors::MeshRef<Worker> all() = 0;
-  /// Replaces what has died and connects all anew. Throws `why`, or something better, where that
-  /// cannot be.
+  /// Replaces dead workers and reconnects all. Throws `why`, or a more specific error, if that is
+  /// impossible.
   virtual void recover(const Error& why) = 0;
-  /// A phase has come to its end.
+  /// Called after each phase.
   virtual void phase_done() {}
-  /// Of the next exchange among them: each is used once.
+  /// Returns the number of the workers' next exchange. Each number is used once.
   std::uint64_t next_exchange() { return ++exchanges_; }
 
-  /// Runs `phase` with all workers. After a death again, when `begin` has begun with those that
-  /// recover() leaves. A phase may take as long as it likes: deaths are told by the cluster.
+  /// Runs `phase` with all workers. After a worker's death, calls recover() and `begin`, then runs
+  /// the phase again. Phases have no deadline, as the cluster reports deaths.
   template <typename Phase, typename Begin>
   auto repeat(const Phase& phase, const Begin& begin) {
     while (true) {
@@ -36,7 +36,7 @@ class WorkerGroup {
       } catch (const Error& error) {
         problem = error;
       }
-      // What the recovery itself meets may be another death.
+      // The recovery itself may fail because of another death.
       while (problem) {
         const Error why = *std::exchange(problem, std::nullopt);
         recover(why);

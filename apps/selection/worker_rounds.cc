@@ -1,4 +1,5 @@
-// What a worker does in a round: deals its points to partitions, and chooses in those dealt to it.
+// SelectionWorker's rounds: deals its points to partitions, and chooses in the partitions dealt to
+// it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace weft::apps {
 namespace {
 
-/// A point that stays, on its way to its owner: id u32, gain i64.
+/// Record of a point that stays, for its owner: id u32, gain i64.
 constexpr std::size_t kChosenBytes = 12;
 
 std::string partition_name(std::uint32_t partition) {

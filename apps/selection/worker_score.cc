@@ -1,5 +1,5 @@
-// The objective of what was chosen, and of as many points drawn at random, over all workers
-// (Böther et al., section 4.4); and the results as files.
+// SelectionWorker's scores of the chosen points and of as many random points, over all workers
+// (Böther et al., section 4.4), and the result files.
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +12,7 @@
 namespace weft::apps {
 namespace {
 
-/// An edge of a chosen point, on its way to its other end: id u32, similarity u16.
+/// Record of a chosen point's edge for its other end: id u32, similarity u16.
 constexpr std::size_t kEdgeBytes = 6;
 
 }  // namespace
@@ -63,7 +63,7 @@ actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
         if (point->is_copy) result.gain += kBehindAll;
         results.append(encode(result));
       }
-      // Each edge once, from its smaller end.
+      // Visits each edge once, from its smaller id.
       const auto larger =
           std::ranges::upper_bound(point->neighbours, point->id, {}, &Neighbour::id);
       for (const Neighbour& neighbour : std::span(larger, point->neighbours.end())) {

@@ -12,21 +12,21 @@
 
 namespace weft::apps {
 
-/// The points of some cells of a search, put aside in one file until their turn, and then read all
-/// at once: bases, and queries that look into the cells. One thread.
+/// Points of a group of cells, spilled to one file and then loaded together: the cells' bases, and
+/// the queries that search the cells. Not thread-safe.
 class CellGroup final {
  public:
   struct Cell {
-    VectorBlock bases, queries;  ///< By ascending id.
+    VectorBlock bases, queries;  ///< Sorted by id.
   };
 
-  /// A record of the file.
+  /// Writes a record of the file to `record`.
   static void write(ByteWriter& record, std::uint32_t cell, bool is_base, PointId id,
                     std::span<const std::byte> vector);
 
-  /// Throws what SpillReader throws.
+  /// Loads a file. Throws as SpillReader does.
   CellGroup(const std::filesystem::path& file, std::size_t dimensions);
-  /// The cell after the last one; nothing behind all.
+  /// Returns the next cell. Null after the last one.
   std::optional<Cell> next();
 
  private:
@@ -40,7 +40,7 @@ class CellGroup final {
 
   const std::size_t dimensions_;
   std::vector<Entry> entries_;
-  std::vector<float> values_;  ///< By row.
+  std::vector<float> values_;  ///< Row-major vectors.
   std::size_t next_ = 0;
 };
 
