@@ -49,7 +49,7 @@ struct SelectConfig {
   SelectionPlan plan;
 
   std::uint32_t num_workers() const;
-  /// Returns the folder of the points, which may not exist yet.
+  /// Return the folders of the points and of the prepared input. They may not exist yet.
   std::filesystem::path store() const;
   std::filesystem::path prepared() const;
 };
