@@ -40,7 +40,7 @@ struct ParquetRows {
   std::vector<float> utilities;
   std::vector<std::size_t> ends;  ///< End of each row's neighbours in `neighbours`.
   std::vector<RowId> neighbours;
-  std::vector<float> similarities;  ///< One for each neighbour. Empty if the file has none.
+  std::vector<float> similarities;  ///< Similarity of each neighbour. Empty if absent.
 };
 
 /// Sequential reader of a file. It reads a part of a row group at a time, so that memory does not

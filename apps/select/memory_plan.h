@@ -25,8 +25,8 @@ struct SelectionMemory {
 SelectionMemory forecast_memory(const SelectionPlan& plan, std::uint64_t points,
                                 std::uint64_t edges, std::uint32_t shards);
 
-/// Sets exchange_budget, spill blocks and, if plan.rounds.partitions is 0, about the smallest number
-/// of partitions that fits into `memory` bytes (0: no limit). If the limit is too small, throws
+/// Sets exchange_budget, spill blocks and, if plan.rounds.partitions is 0, about the fewest
+/// partitions that fit into `memory` bytes (0: no limit). If the limit is too small, throws
 /// Error(kInvalidArgument), which names the smallest sufficient one. Does not throw if partitions
 /// are given and `although_too_little` is set.
 void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t points,
