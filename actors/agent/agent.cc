@@ -164,7 +164,7 @@ void Agent::joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns) {
   term_ = term;
   grace_ns_ = grace_ns;
   changed_.notify();
-  // It may have been away when they ended; the next head knows those that it was told of.
+  // Reports recent ends again: the head may have been away at the first report.
   for (const DetachedEnd& end : run_ends_) events_.on_run_end(head_, end);
   for (const OwnerEnd& end : owner_ends_) events_.on_owner_end(head_, end);
 }
@@ -284,7 +284,7 @@ void Agent::died(std::uint64_t id, const ExitEvidence& evidence) {
   if (found == slots_.end() || found->second.death) return;
   Slot& slot = found->second;
   slot.death = evidence;
-  // Before that, launch() tells; when we stopped it there is nothing to tell.
+  // launch() reports deaths before it returns. A process that is being stopped needs no report.
   if (slot.launched && !slot.stopping) {
     const DeathReport report{slot.key, slot.device.rank, slot.device.device, evidence};
     deaths_[slot.key].push_back(report);
@@ -296,7 +296,8 @@ void Agent::died(std::uint64_t id, const ExitEvidence& evidence) {
 void Agent::reaped(std::uint64_t id) {
   const auto slot = slots_.find(id);
   if (slot == slots_.end()) return;
-  // launch() still looks at the others; when it fails, stop_slots() erases them.
+  // Keeps the slots of a launch() under way: it reads them, and stop_slots() erases them if it
+  // fails.
   slot->second.gone = true;
   if (slot->second.launched || slot->second.stopping) erase(id);
   for (const Wakeup& waiter : std::exchange(reap_waiters_, {})) waiter.notify();

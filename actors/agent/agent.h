@@ -25,97 +25,103 @@ namespace weft::actors {
 
 struct AgentConfig {
   std::string name;
-  Address address;  ///< where this process listens
+  Address address;  ///< Address at which this process listens.
   std::filesystem::path log_directory;
-  std::filesystem::path hash_directory;  ///< of binary_sha256()
-  bool insecure = false;                 ///< device processes use no TLS either
-  /// The executable that serves the role "run", which starts detached runs; empty: none does.
+  std::filesystem::path hash_directory;  ///< Cache of binary_sha256().
+  bool insecure = false;                 ///< No TLS in device processes.
+  /// Executable that serves the role "run", which starts detached runs. Empty: this agent cannot
+  /// start runs.
   std::filesystem::path supervisor = {};
-  std::vector<std::string> run_arguments = {};  ///< for them: the head, and how to reach it
-  /// Where the programs of device processes are kept; see KeptPrograms. Empty: nowhere.
+  std::vector<std::string> run_arguments = {};  ///< Address of the head, and how to connect to it.
+  /// Folder in which KeptPrograms keeps the programs of device processes. Empty: they are not kept.
   std::filesystem::path program_directory = {};
 };
 
-/// What an agent tells the outside. Called on the agent's thread.
+/// Callbacks of an agent. Called on the agent's thread.
 struct AgentEvents {
-  /// Also of a device process that is stopped or silent: it counts as dead. `head`: who is to hear
-  /// of it.
+  /// Called when a device process dies, or counts as dead because it is stopped or silent. `head`:
+  /// recipient of the report.
   std::function<void(const ProcessRef& head, const DeathReport&)> on_death;
-  /// A detached run has ended.
+  /// Called when a detached run ends.
   std::function<void(const ProcessRef& head, const DetachedEnd&)> on_run_end = {};
-  /// An owner of device processes has ended, and has told this agent.
+  /// Called when an owner of device processes tells this agent that it has ended.
   std::function<void(const ProcessRef& head, const OwnerEnd&)> on_owner_end = {};
-  /// How many device processes and runs there are, whenever that changes.
+  /// Called with the number of device processes and runs when it changes.
   std::function<void(std::size_t)> on_processes;
   std::function<void(const std::string& reason)> on_shut_down;
-  /// A process begins to write this log, which has that size already. May be empty.
+  /// Called when a process is about to write to a log of `size` bytes. May be empty.
   std::function<void(const LogName&, std::uint64_t size)> on_log = {};
 };
 
-/// The parent of the device processes of one host: starts them, watches them, says why they died,
-/// stops them.
+/// Parent of the device processes of one host: starts, watches and stops them, and reports why they
+/// died.
 ///
-/// One per host, hosted by the agent's main under the name "agent"; the head calls launch,
-/// stop_mesh and shut_down, device processes call ready.
+/// One per host, hosted by the agent's main under the name "agent". The head calls launch(),
+/// stop_mesh() and shut_down(); device processes call ready().
 class Agent final {
  public:
-  /// `launcher` outlives the actor; what it reports comes back to the actor's thread.
+  /// `launcher` must outlive the actor. Its events are handled on the actor's thread.
   Agent(Context& context, AgentConfig config, AgentEvents events, ProcessLauncher& launcher);
   ~Agent();
 
-  /// From the agent's own process: `head` is about to be asked to let this host join, and may ask
-  /// for launches before its answer is here. Gives what it is told then.
+  /// Prepares to join `head`, which may request launches before its reply to join() arrives.
+  /// Returns the report to send to it. For the agent's own process.
   HostedDevices joining(ProcessRef head);
-  /// From the agent's own process: it has joined this head. Those of older terms have no say.
+  /// Records that this host has joined `head`. Heads of older terms are rejected from now on. For
+  /// the agent's own process.
   void joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns);
 
-  /// Starts the device processes of a mesh and waits until each can be called. All or nothing.
-  /// Throws kIncompatible when the binary's SHA-256 differs or there is none, kFailedPrecondition
-  /// when no process can start here until somebody mends the host, kPeerDied with exit evidence
-  /// when a process is ended from outside before it is ready, kInternal when it fails by itself,
-  /// kStaleEpoch when a head asks that another one has replaced, also meanwhile.
-  /// This and what else starts or ends processes here: kFailedPrecondition for whoever is not the
-  /// head that was joined last, or is being joined.
+  /// Starts the device processes of a mesh and waits until each can be called. Starts all or none.
+  /// Throws
+  ///   kIncompatible        if the binary is missing or its SHA-256 differs,
+  ///   kFailedPrecondition  if the host needs a repair before it can start processes,
+  ///   kPeerDied            if a process is ended from outside first, with exit evidence,
+  ///   kInternal            if a process fails by itself,
+  ///   kStaleEpoch          if a newer head has replaced the caller, also meanwhile.
+  /// All calls that start or end processes throw kFailedPrecondition unless the caller is the head
+  /// that was joined last or is being joined.
   task<std::vector<DeviceProcess>> launch(LaunchRequest request);
-  /// From the device process of that slot: it can be called, and has that cap on its memory.
+  /// Records that the device process of `slot`, the caller, can be called, and its memory cap.
   /// Returns its device index.
   std::uint32_t ready(std::uint64_t slot, const MemoryCap& cap);
-  /// Starts a run that somebody leaves to the cluster, as this process's child: it ends with it.
-  /// Throws what launch() throws, and kFailedPrecondition where this agent cannot.
+  /// Starts a detached run as a child of this process, which ends with it. Throws what launch()
+  /// throws, and kFailedPrecondition if this agent cannot start runs.
   DetachedRun start_run(const RunSubmission& submission, std::uint64_t term);
-  /// SIGINT to a detached run, or SIGKILL. Throws kNotFound.
+  /// Sends SIGINT to a detached run, or SIGKILL if `now`. Throws kNotFound.
   void signal_run(std::uint64_t launch, bool now, std::uint64_t term);
-  /// From the agent's own process: nothing has come from a process for so long.
+  /// Marks a device process that has been silent for `silence_ns` as dead.
   void process_silent(ProcessId process, std::int64_t silence_ns);
-  /// Ends the device processes of a mesh, or those of some ranks of it: SIGTERM, and SIGKILL two
-  /// seconds later; of a mesh that failed, SIGKILL. Answers when they are reaped.
+  /// Ends the device processes of a mesh, or only of `ranks` if given. Sends SIGTERM, and SIGKILL
+  /// two seconds later; sends SIGKILL at once if the mesh has `failed`. Returns when they are
+  /// reaped.
   task<void> stop_mesh(MeshKey key, bool failed, std::uint64_t term,
                        std::vector<std::uint32_t> ranks);
-  /// The device processes of these ranks, as far as they live, belong to another epoch of their
-  /// mesh from here on. Gives the ranks of those that do.
+  /// Moves the living device processes of `ranks` to the epoch `to` of their mesh. Returns the
+  /// ranks that it has moved.
   std::vector<std::uint32_t> take_over(const MeshKey& from, const MeshKey& to,
                                        const std::vector<std::uint32_t>& ranks, std::uint64_t term,
                                        ProcessId owner);
-  /// Whether the device processes of these ranks all run: none has ended, is silent or is ending.
+  /// Returns whether the device processes of `ranks` all run: none has ended, is silent or is
+  /// ending.
   bool run(const MeshKey& key, const std::vector<std::uint32_t>& ranks) const;
-  /// From a program that owns meshes, and ends while it does not reach the head: ends its device
-  /// processes on this host, and tells how it has ended to the head, or to the next one.
+  /// Ends the caller's device processes on this host, and reports its end to this head and the
+  /// next. Called by an owner that ends without a connection to the head.
   void owner_ended(const RunEnd& end);
-  /// Answers: what is asked of a host that is suspect.
+  /// Does nothing. A reply proves that the agent responds.
   void ping() {}
-  /// For the head: whether the agent of another host answers this one, soon.
+  /// Returns whether the agent of another host answers ping() within 2 s. Called by the head.
   task<bool> probe(ProcessRef other);
-  /// Addresses of this host that may carry tensors; see addresses_for_tensors().
+  /// Returns addresses of this host that may carry tensors; see addresses_for_tensors().
   std::vector<InterfaceAddress> networks() const { return addresses_for_tensors(); }
-  /// Lets other hosts try to reach `address` of this one for some seconds. Returns the port. Throws
-  /// kUnavailable.
+  /// Listens at `address` for 10 s, so that other hosts can try to reach it. Returns the port.
+  /// Throws kUnavailable.
   std::uint16_t open_trial(const std::string& address);
-  /// Tries connections for a second at most. Returns 1 for each that has succeeded, else 0.
+  /// Tries connections for 1 s at most. Returns 1 for each that succeeded, else 0.
   task<std::vector<std::uint8_t>> try_connections(std::vector<ConnectionTrial> trials);
-  /// From the agent's own process, which leaves the cluster: nothing new starts here, and detached
-  /// runs end as Ctrl-C ends them.
+  /// Rejects launches from now on, and sends SIGINT to detached runs, as the host leaves the
+  /// cluster. For the agent's own process.
   void drain();
-  /// Ends everything on this host, the agent included.
+  /// Shuts down this host: its processes and the agent end.
   void shut_down(const std::string& reason, std::uint64_t term);
 
   static constexpr auto endpoints = interface<"weft.agent", 4>(
@@ -137,24 +143,24 @@ class Agent final {
     DeviceLaunch device;
     pid_t pid = 0;
     std::string log_file;
-    std::optional<ProcessRef> process;  // once it is ready
-    MemoryCap cap;                      // as it says then
+    std::optional<ProcessRef> process;  // Set when it is ready.
+    MemoryCap cap;                      // Reported by ready().
     std::optional<ExitEvidence> death;
-    bool launched = false;  // its launch() is over and was answered
-    bool gone = false;      // reaped
-    bool stopping = false;  // we ended it: not worth a report
+    bool launched = false;  // True once launch() has returned it.
+    bool gone = false;      // Reaped.
+    bool stopping = false;  // This agent ends it: no death report.
   };
 
   void check_own_call() const;
-  /// Throws Error(kUnavailable) once drain() has been called.
+  /// Throws Error(kUnavailable) after drain().
   void check_stays() const;
-  /// The caller is this host's head, and no other one has replaced it.
+  /// Throws unless the caller is this host's head and no other head has replaced it.
   void check_head(std::uint64_t term) const;
   HostedDevices devices() const;
   void erase(std::uint64_t id);
   void check_binary(const std::string& binary, const std::string& sha256);
-  /// Returns the file to start for a request: the program that this host has kept, or the one at
-  /// its path, which is kept from here on. Throws as check_binary().
+  /// Returns the file to start for a request: the kept program, or the file at its path, which is
+  /// kept from now on. Throws what check_binary() throws.
   std::string program_of(const LaunchRequest& request);
   void say_caps(const std::string& mesh, const std::vector<DeviceProcess>& processes) const;
   void start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device);
@@ -162,10 +168,10 @@ class Agent final {
   void reaped(std::uint64_t id);
   void run_ended(std::uint64_t launch, const ExitEvidence& evidence);
   std::size_t num_processes() const { return slots_.size() + runs_.size(); }
-  /// Of a mesh, or of some ranks of it.
+  /// Mesh, or some of its ranks.
   struct Part {
     MeshKey key;
-    std::vector<std::uint32_t> ranks;  // none: all
+    std::vector<std::uint32_t> ranks;  // Empty: all.
     bool has(const Slot& slot) const;
   };
   void stop_slots(const Part& part, Nanoseconds grace);
@@ -175,23 +181,24 @@ class Agent final {
   const AgentConfig config_;
   const AgentEvents events_;
   ProcessLauncher& launcher_;
-  Wakeup changed_;                    // a slot became ready or died
-  std::vector<Wakeup> reap_waiters_;  // of calls of stop_mesh(); each is notified once
+  Wakeup changed_;                    // Notified when slots change or a head is joined.
+  std::vector<Wakeup> reap_waiters_;  // Calls of stop_mesh(); each is notified once.
   ProcessRef head_;
-  ProcessRef next_head_;    // is being joined, or is head_
-  std::uint64_t term_ = 0;  // of the head that was joined last
+  ProcessRef next_head_;    // Head that is being joined, or head_.
+  std::uint64_t term_ = 0;  // Term of head_.
   std::int64_t grace_ns_ = 0;
   bool leaving_ = false;
   std::uint64_t last_slot_ = 0;
   const KeptPrograms programs_;
   std::map<std::uint64_t, Slot> slots_;
-  std::map<MeshKey, std::vector<DeathReport>> deaths_;  // of meshes that have not been stopped
-  std::map<std::uint64_t, TrialListener> trials_;       // by number of the trial
+  // Deaths in meshes that have not been stopped.
+  std::map<MeshKey, std::vector<DeathReport>> deaths_;
+  std::map<std::uint64_t, TrialListener> trials_;  // Listeners by trial number.
   std::uint64_t next_trial_ = 0;
   std::uint64_t last_launch_ = 0;
-  std::map<std::uint64_t, pid_t> runs_;  // detached ones that have not ended
-  std::deque<DetachedEnd> run_ends_;     // the last ones, for a head that was away
-  std::deque<OwnerEnd> owner_ends_;      // the last ones, for the next head
+  std::map<std::uint64_t, pid_t> runs_;  // Running detached runs, by launch number.
+  std::deque<DetachedEnd> run_ends_;     // Latest ends of runs, repeated to each new head.
+  std::deque<OwnerEnd> owner_ends_;      // Latest ends of owners, repeated to each new head.
 };
 
 }  // namespace weft::actors

@@ -1,4 +1,4 @@
-// The detached runs of a host: `weft run` as the agent's child.
+// Detached runs of a host: each is a `weft run` that the agent has started.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -14,7 +14,7 @@ namespace weft::actors {
 namespace {
 
 constexpr std::size_t kKeptEnds = 100;
-/// What the device processes of an owner that has ended get to end by themselves.
+/// Grace period of device processes whose owner has ended.
 constexpr Nanoseconds kOwnerGone = std::chrono::seconds(2);
 
 }  // namespace
@@ -28,7 +28,7 @@ DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term
                 "the agent of host {} cannot start runs: it is no process of `weft join`",
                 config_.name);
   check_binary(submission.app, submission.app_sha256);
-  // An agent before this one may have left some in the same folder.
+  // Skips files that an earlier agent has left in the same folder.
   const auto file_of = [&](std::uint64_t launch) {
     return config_.log_directory / fmt::format("{}.{}.yaml", submission.name, launch);
   };

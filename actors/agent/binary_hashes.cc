@@ -20,7 +20,8 @@
 namespace weft::actors {
 namespace {
 
-/// Hashing takes some tens of milliseconds; who takes longer has been stopped.
+/// Longest wait for another process. Hashing takes tens of milliseconds; a slower process has been
+/// suspended.
 constexpr auto kOthersTakeAtMost = std::chrono::seconds(1);
 constexpr std::size_t kDigits = 64;
 
@@ -31,21 +32,22 @@ struct stat stat_of(const std::filesystem::path& binary) {
   return about;
 }
 
-/// What changes when the file does.
+/// Returns text that changes when the file does.
 std::string identity_of(const struct stat& about) {
   return fmt::format("{} {} {} {}.{:09} {}.{:09} ", about.st_dev, about.st_ino, about.st_size,
                      about.st_mtim.tv_sec, about.st_mtim.tv_nsec, about.st_ctim.tv_sec,
                      about.st_ctim.tv_nsec);
 }
 
-/// Times of change have steps of some milliseconds: another change in the same step would not show.
+/// Returns whether the file changed about a second ago or less. Timestamps have steps of some
+/// milliseconds, so they may miss a second change.
 bool changed_just_now(const struct stat& about) {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return now.tv_sec - about.st_ctim.tv_sec <= 1;
 }
 
-/// Nothing where it cannot be had, or another holds it for long.
+/// Returns nothing if the lock cannot be made or is not free in time.
 std::optional<FileLock> lock_of(const std::filesystem::path& path) {
   const auto limit = std::chrono::steady_clock::now() + kOthersTakeAtMost;
   try {
@@ -64,7 +66,7 @@ std::string read_line(const FileLock& file) {
 
 void write_line(const FileLock& file, std::string_view text) {
   if (::ftruncate(file.descriptor(), 0) != 0) return;
-  // What a full disk cuts off is no hash, and is taken again.
+  // A line that a full disk cuts off is ignored, and the hash is computed again.
   [[maybe_unused]] const auto written = ::pwrite(file.descriptor(), text.data(), text.size(), 0);
 }
 

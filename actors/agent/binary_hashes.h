@@ -5,11 +5,11 @@
 
 namespace weft::actors {
 
-/// The SHA-256 of an executable, 64 hexadecimal digits, taken once for all processes of a user on
-/// this machine: kept in `folder`, and good as long as the file's place, size and times of change
-/// are the same. Without a folder (empty), where nothing can be written, and of a file that has
-/// changed in the last second, it is taken each time. Waits a moment while another process takes
-/// it. Throws Error(kNotFound) where there is no such file.
+/// Returns the SHA-256 of an executable as 64 hexadecimal digits. Keeps it in `folder` for all
+/// processes of this user, and reuses it while path, inode, size and times of the file are the
+/// same. Computes it each time if `folder` is empty or cannot be written, or if the file changed in
+/// the last second. Waits up to 1 s for another process that computes it. Throws Error(kNotFound)
+/// if there is no such file.
 std::string binary_sha256(const std::filesystem::path& binary, const std::filesystem::path& folder);
 
 }  // namespace weft::actors

@@ -9,30 +9,30 @@
 
 namespace weft::actors {
 
-/// A run that somebody leaves to the cluster: what `weft run` needs to start it on another host.
+/// Run that `weft run` asks an agent to start on another host, detached from the caller.
 struct RunSubmission {
   std::string name;
-  std::string host;  ///< whose agent starts it
-  std::string text;  ///< resolved run file
-  std::string out;   ///< absolute
-  std::string app;   ///< the app's executable, absolute
+  std::string host;  ///< Host whose agent starts it.
+  std::string text;  ///< Resolved run file.
+  std::string out;   ///< Absolute path of the results.
+  std::string app;   ///< Absolute path of the app's executable.
   std::string app_sha256;
   static constexpr auto fields =
       weft::fields(&RunSubmission::name, &RunSubmission::host, &RunSubmission::text,
                    &RunSubmission::out, &RunSubmission::app, &RunSubmission::app_sha256);
 };
 
-/// A run that an agent has started.
+/// Run that an agent has started.
 struct DetachedRun {
   std::string host;
-  std::uint64_t launch = 0;  ///< grows with each run of its host
-  std::int64_t pid = 0;      ///< of the `weft run` there
+  std::uint64_t launch = 0;  ///< Launch number; grows on each host.
+  std::int64_t pid = 0;      ///< Process id of its `weft run`.
   std::string log_file;
   static constexpr auto fields = weft::fields(&DetachedRun::host, &DetachedRun::launch,
                                               &DetachedRun::pid, &DetachedRun::log_file);
 };
 
-/// Its `weft run` has ended.
+/// End of the `weft run` of a detached run.
 struct DetachedEnd {
   std::string host;
   std::uint64_t launch = 0;

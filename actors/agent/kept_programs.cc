@@ -15,17 +15,17 @@ namespace weft::actors {
 namespace fs = std::filesystem;
 namespace {
 
-/// More is not copied: a bundle with CUDA's libraries has several GiB.
+/// Limit of bytes copied for a program. A bundle with CUDA's libraries has several GiB.
 constexpr std::uintmax_t kMostCopied = std::uintmax_t{1} << 30;
 
-/// Files of a program: itself, and those of lib/ beside its bin/, with their places below a folder
-/// of its own.
+/// Returns the files of a program, each with its path below the program's own folder: the
+/// executable, and the libraries of lib/ beside its bin/.
 std::vector<std::pair<fs::path, fs::path>> files_of(const fs::path& binary) {
   std::vector<std::pair<fs::path, fs::path>> files = {
       {binary, fs::path("bin") / binary.filename()}};
   const fs::path libraries = binary.parent_path().parent_path() / "lib";
   std::error_code failed;
-  // The lib/ of a system or an environment is not the program's.
+  // Skips the lib/ of a system or an environment, which is not the program's.
   const bool is_ours = std::ranges::any_of(
       fs::directory_iterator(libraries, failed), [](const fs::directory_entry& entry) {
         return entry.path().filename().string().starts_with("libweft");
@@ -33,7 +33,7 @@ std::vector<std::pair<fs::path, fs::path>> files_of(const fs::path& binary) {
   if (!is_ours) return files;
   for (fs::recursive_directory_iterator entry(libraries, failed), end; !failed && entry != end;
        entry.increment(failed)) {
-    // Static libraries and the like are nothing that a process opens.
+    // Processes open shared libraries only.
     const std::string name = entry->path().filename().string();
     if (entry->is_regular_file() && name.find(".so") != std::string::npos)
       files.emplace_back(entry->path(), "lib" / entry->path().lexically_relative(libraries));
@@ -41,10 +41,10 @@ std::vector<std::pair<fs::path, fs::path>> files_of(const fs::path& binary) {
   return files;
 }
 
-/// Links `from` at `to`, or copies it if it may not be linked and `room` bytes are left for copies.
+/// Hard-links `from` at `to`, or copies it if that fails and `room` bytes for copies suffice.
 void take(const fs::path& from, const fs::path& to, std::uintmax_t& room) {
   fs::create_directories(to.parent_path());
-  // A link to a link would end where that is changed.
+  // Links the target itself: a link to a symbolic link would follow its later changes.
   const fs::path file = fs::canonical(from);
   std::error_code failed;
   fs::create_hard_link(file, to, failed);
@@ -84,7 +84,7 @@ fs::path KeptPrograms::keep(const fs::path& binary, const std::string& sha256) c
   try {
     std::uintmax_t room = kMostCopied;
     for (const auto& [from, to] : files_of(binary)) take(from, building / to, room);
-    fs::rename(building, place, ignored);  // another process may have been faster
+    fs::rename(building, place, ignored);  // Fails if another process was faster.
     fs::remove_all(building, ignored);
     return find(binary.filename().string(), sha256).value_or(binary);
   } catch (const std::exception&) {

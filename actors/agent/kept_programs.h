@@ -6,31 +6,31 @@
 
 namespace weft::actors {
 
-/// Folder of kept programs below a folder of logs.
+/// Name of the folder of kept programs, below a folder of logs.
 inline constexpr const char* kPrograms = "programs";
 
-/// Executables that runs were started with, kept with the libraries beside them: what is started
-/// again in a run is the same program, although somebody has built or removed it meanwhile.
+/// Executables of runs, kept with the libraries beside them. A process that is started again in a
+/// run uses the same program, even if the original has been rebuilt or removed.
 ///
 ///   FOLDER/0123456789abcdef/bin/gpt            first digits of its SHA-256
 ///   FOLDER/0123456789abcdef/lib/libweft_tls.so
 ///
-/// Files are hard links, which cost nothing, or copies where the file system has no links to the
-/// original. Processes that share a folder share the programs. One thread at a time.
+/// Files are hard links, or copies where the file system allows no link to the original. Processes
+/// that share a folder share the programs. One thread at a time.
 class KeptPrograms final {
  public:
-  /// `folder`: is made when the first program is kept; empty: none is kept. `hashes`: see
+  /// `folder` is created when the first program is kept; if empty, none is kept. `hashes`: cache of
   /// binary_sha256().
   KeptPrograms(std::filesystem::path folder, std::filesystem::path hashes);
 
-  /// Path of a program that is kept; nothing if none of that name and SHA-256 is.
+  /// Returns the path of the kept program with this name and SHA-256, or nothing.
   std::optional<std::filesystem::path> find(const std::string& name,
                                             const std::string& sha256) const;
-  /// Keeps `binary`, whose SHA-256 the caller has just found, and returns the path from which to
-  /// start it: `binary` itself where it cannot be kept (no room, a folder whose programs may not be
-  /// executed, libraries of more than 1 GiB that would have to be copied).
+  /// Keeps `binary`, whose SHA-256 the caller has just computed. Returns the path from which to
+  /// start it, or `binary` itself if it cannot be kept: no room, a folder that allows no execution,
+  /// or more than 1 GiB to copy.
   std::filesystem::path keep(const std::filesystem::path& binary, const std::string& sha256) const;
-  /// Removes the folder: no process of these programs is started any more.
+  /// Removes the folder. Call it when no more processes of these programs will be started.
   void remove() const;
 
  private:

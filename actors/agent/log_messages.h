@@ -8,35 +8,35 @@
 
 namespace weft::actors {
 
-/// The log of a process that an agent has started: of a device, or of the driver of a detached run.
+/// Log of a process that an agent has started: a device process, or the driver of a detached run.
 struct LogName {
-  MeshKey mesh;  ///< of a driver: the run, and the number of its launch
+  MeshKey mesh;  ///< Driver: name of the run, number of its launch.
   std::uint32_t rank = 0;
   bool driver = false;
   friend auto operator<=>(const LogName&, const LogName&) = default;
-  /// In the agent's log folder: "front.3.r0.log", "quickstart.1.driver.log".
+  /// Returns the name in the agent's log folder: "front.3.r0.log", "quickstart.1.driver.log".
   std::string file() const {
     return mesh.text() + (driver ? ".driver.log" : ".r" + std::to_string(rank) + ".log");
   }
   static constexpr auto fields = weft::fields(&LogName::mesh, &LogName::rank, &LogName::driver);
 };
 
-/// Where to read on.
+/// Position from which to read a log.
 struct LogPosition {
   LogName log;
-  std::uint64_t offset = 0;  ///< from where its process began to write
-  /// Not 0: instead of the offset, where its last so many lines begin.
+  std::uint64_t offset = 0;  ///< Bytes since its process began to write.
+  /// If not 0: start of its last `last_lines` lines, instead of the offset.
   std::uint32_t last_lines = 0;
   static constexpr auto fields =
       weft::fields(&LogPosition::log, &LogPosition::offset, &LogPosition::last_lines);
 };
 
-/// A part of a log.
+/// Part of a log.
 struct LogPiece {
-  std::string text;        ///< as it was written, any bytes
-  std::uint64_t next = 0;  ///< the offset at its end
-  bool more = false;       ///< There is more now.
-  std::string problem;     ///< why it cannot be read; empty: it has been
+  std::string text;        ///< Bytes as they were written.
+  std::uint64_t next = 0;  ///< Offset of its end.
+  bool more = false;       ///< True if the log has more now.
+  std::string problem;     ///< Why it could not be read; else empty.
   static constexpr auto fields =
       weft::fields(&LogPiece::text, &LogPiece::next, &LogPiece::more, &LogPiece::problem);
 };

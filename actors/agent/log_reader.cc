@@ -17,7 +17,7 @@
 namespace weft::actors {
 namespace {
 
-/// A file that is open for reading.
+/// File that is open for reading.
 class OpenFile final {
  public:
   explicit OpenFile(const std::filesystem::path& path)
@@ -28,7 +28,7 @@ class OpenFile final {
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
-  /// Its size; nothing, with errno, where it is no file that can be read.
+  /// Returns the size in bytes; nothing, and sets errno, if it is not a readable regular file.
   std::optional<std::uint64_t> size() const {
     struct stat found {};
     if (fd_ < 0 || ::fstat(fd_, &found) != 0) return std::nullopt;
@@ -54,7 +54,7 @@ class OpenFile final {
   const int fd_;
 };
 
-/// Where its last `lines` lines begin.
+/// Returns the offset at which the last `lines` lines begin.
 std::size_t begin_of_last_lines(const std::string& text, std::uint32_t lines) {
   std::size_t at = text.size();
   if (at > 0 && text[at - 1] == '\n') --at;
@@ -78,7 +78,7 @@ LogPiece read_log_piece(const std::filesystem::path& path, std::uint64_t begin,
     piece.problem = fmt::format("{}: {}", path.string(), std::strerror(errno));
     return piece;
   }
-  // It may have been cut, by whoever clears logs away.
+  // The file may have been truncated to save space.
   begin = std::min(begin, *size);
   const std::uint64_t there = *size - begin;
   std::uint64_t offset = std::min(position.offset, there);
@@ -88,7 +88,8 @@ LogPiece read_log_piece(const std::filesystem::path& path, std::uint64_t begin,
   piece.next = offset + piece.text.size();
   if (position.last_lines > 0) {
     std::size_t from = begin_of_last_lines(piece.text, position.last_lines);
-    if (from == 0 && cut) from = piece.text.find('\n') + 1;  // the first one is not whole
+    // Drops the first line, which is not whole.
+    if (from == 0 && cut) from = piece.text.find('\n') + 1;
     piece.text.erase(0, from);
   }
   piece.more = piece.next < there;

@@ -12,10 +12,10 @@
 
 namespace weft::actors {
 
-/// Reads the logs of a host's device processes to those who ask, in pieces. Hosted by the agent's
-/// main under the name "logs", beside the agent: a slow disk keeps nobody but readers.
+/// Server of a host's logs, which it reads in pieces. Hosted by the agent's main under the name
+/// "logs", apart from the agent, so that a slow disk delays readers only.
 ///
-/// It opens files of the agent's log folder alone, by names that it makes itself.
+/// Opens files of the agent's log folder only, under names that it builds itself.
 class LogReader final {
  public:
   static constexpr std::uint32_t kMaxPiece = 256 * 1024;
@@ -23,9 +23,10 @@ class LogReader final {
 
   LogReader(Context&, std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  /// From the agent: a process begins to write; what stands there already is of another cluster.
+  /// Records that a process begins to write. The first `size` bytes belong to another cluster;
+  /// readers skip them. Called by the agent.
   void began(const LogName& log, std::uint64_t size);
-  /// A piece of each, of `max_bytes` at most.
+  /// Returns a piece for each position, of `max_bytes` and kMaxPiece at most.
   std::vector<LogPiece> read(const std::vector<LogPosition>& positions, std::uint32_t max_bytes);
 
   static constexpr auto endpoints =
@@ -36,11 +37,11 @@ class LogReader final {
   LogPiece read_one(const LogPosition& position, std::uint32_t max_bytes) const;
 
   const std::filesystem::path folder_;
-  std::map<LogName, std::uint64_t> began_;  // those that do not begin at 0
+  std::map<LogName, std::uint64_t> began_;  // Offset at which readers begin, if not 0.
 };
 
-/// The piece of a file from `offset` on, or of its last lines, as far as they lie in its last
-/// `max_bytes`. `begin`: where it begins for the reader.
+/// Reads the piece of a file from the offset on, or its last lines as far as they lie in its last
+/// `max_bytes`. `begin`: byte of the file that has offset 0.
 LogPiece read_log_piece(const std::filesystem::path& file, std::uint64_t begin,
                         const LogPosition& position, std::uint32_t max_bytes);
 

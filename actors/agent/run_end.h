@@ -8,19 +8,19 @@
 namespace weft::actors {
 
 enum class RunState : std::uint8_t {
-  kStarting,  ///< A detached run whose driver is not here yet.
+  kStarting,  ///< Detached run whose driver has not connected yet.
   kRunning,
-  kAway,  ///< It does not answer, and may come back.
+  kAway,  ///< The driver does not answer, and may come back.
   kDone,
   kFailed,
   kInterrupted,
-  kLost,  ///< It has ended without a word.
+  kLost,  ///< Ended without a report.
 };
 
-/// How a program that owns meshes ends, from itself.
+/// End of a program that owns meshes, as it reports it.
 struct RunEnd {
   RunState state = RunState::kDone;
-  std::string why = {};  ///< empty where there is nothing to explain
+  std::string why = {};  ///< Reason; empty if there is none.
   static constexpr auto fields = weft::fields(&RunEnd::state, &RunEnd::why);
 };
 
