@@ -21,13 +21,13 @@ namespace weft::actors {
 namespace fs = std::filesystem;
 namespace {
 
-/// What the name of the group ends with into which a process moves that makes groups.
+/// Suffix of the group into which a process moves itself before it makes groups.
 constexpr const char* kOwnLeaf = ".self";
 
-/// Memory is given to groups in pieces of at most this size that are not given back one by one.
+/// Upper bound, in bytes, of the batches in which the kernel charges memory to a group.
 constexpr std::uint64_t kCharge = std::uint64_t{1} << 20;
 
-/// The value of a line "NAME VALUE"; 0 where there is none.
+/// Returns the value of the line "NAME VALUE"; 0 if there is none.
 std::uint64_t field_of(const fs::path& file, const std::string& name) {
   std::ifstream in(file);
   std::string found;
@@ -57,9 +57,9 @@ std::vector<pid_t> processes_in(const fs::path& group) {
   return found;
 }
 
-/// 0, or the error number: such files answer to the write itself.
+/// Returns 0 or an error number, which control files report at the write.
 int write_to(const fs::path& file, const std::string& text) {
-  // The kernel makes the files of its groups, tests those of theirs.
+  // Creates files in tests only: the kernel creates those of its groups.
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return errno;
   const int error = ::write(fd, text.data(), text.size()) < 0 ? errno : 0;
@@ -75,7 +75,8 @@ std::vector<fs::path> groups_below(const fs::path& group) {
   return found;
 }
 
-/// The group and those below it, as far as nobody is in them: the system does that to no others.
+/// Removes the group and the groups below it, as far as they have no processes; rmdir() refuses
+/// others.
 void remove_empty(const fs::path& group) {
   for (const fs::path& below : groups_below(group)) remove_empty(below);
   ::rmdir(group.c_str());
@@ -84,7 +85,7 @@ void remove_empty(const fs::path& group) {
 void end_processes_in(const fs::path& group) {
   for (const fs::path& below : groups_below(group)) end_processes_in(below);
   for (const pid_t pid : processes_in(group))
-    if (pid > 1) ::kill(pid, SIGKILL);  // 0: of another namespace
+    if (pid > 1) ::kill(pid, SIGKILL);  // 0: a process of another PID namespace.
 }
 
 bool descends_from(pid_t pid, pid_t ancestor) {
@@ -97,7 +98,7 @@ bool descends_from(pid_t pid, pid_t ancestor) {
   return false;
 }
 
-/// 0, or the error number. Those that fork meanwhile leave a child behind: several times.
+/// Returns 0 or an error number. Repeats, as processes that fork meanwhile leave a child behind.
 int move_all(const fs::path& from, const fs::path& to) {
   for (int round = 0; round < 10; ++round) {
     const std::vector<pid_t> pids = processes_in(from);
@@ -118,7 +119,7 @@ int move_all(const fs::path& from, const fs::path& to) {
 
 std::uint64_t oom_kills_in(const MemoryGroup& group) {
   if (group.version == 1) return field_of(group.folder / "memory.oom_control", "oom_kill");
-  // Without those of the groups below.
+  // Excludes groups below this one.
   return field_of(group.folder / "memory.events.local", "oom_kill");
 }
 
@@ -129,7 +130,8 @@ std::uint64_t own_oom_kills() {
 
 std::uint64_t ChildGroup::oom_kills() const {
   std::uint64_t kills = oom_kills_in(group_);
-  for (const fs::path& below : groups_below(group_.folder))  // where it may have moved to
+  // The child may have moved into its leaf.
+  for (const fs::path& below : groups_below(group_.folder))
     if (below.string().ends_with(kOwnLeaf))
       kills += oom_kills_in({group_.version, below, group_.top});
   return kills;
@@ -137,7 +139,7 @@ std::uint64_t ChildGroup::oom_kills() const {
 
 bool ChildGroup::reached_its_cap() const {
   if (group_.version == 2) return field_of(group_.folder / "memory.events", "oom") > 0;
-  // Not memory.failcnt: newer kernels leave it at 0.
+  // memory.failcnt does not help: newer kernels leave it at 0.
   for (const std::string counter : {"memory", "memory.memsw"}) {
     const std::uint64_t limit = number_in(group_.folder / (counter + ".limit_in_bytes"));
     const std::uint64_t most = number_in(group_.folder / (counter + ".max_usage_in_bytes"));
@@ -176,11 +178,11 @@ ChildGroups::ChildGroups(const fs::path& root) {
       digits == std::string::npos ? "0" : space.substr(digits, space.find(']') - digits), self,
       stat ? stat->start_ticks : 0);
   if (base_.version == 2) {
-    // Where this process has made groups before.
+    // This process has made groups before, and is in its leaf.
     if (base_.folder.filename() == owner_ + "self") base_.folder = base_.folder.parent_path();
     else move_to_a_leaf();
   } else if (number_in(base_.folder / "memory.use_hierarchy") != 1) {
-    // What is below would no longer be held to the limits of what is above.
+    // Limits of a group would not hold for the groups below it.
     throw_error(ErrorCode::kUnavailable, "{} says 0",
                 (base_.folder / "memory.use_hierarchy").string());
   }
@@ -195,7 +197,8 @@ void ChildGroups::move_to_a_leaf() {
   const std::string where = base.string();
   if (!has_word(base / "cgroup.controllers", "memory"))
     throw_error(ErrorCode::kUnavailable, "{} has no memory controller", where);
-  if (has_word(base / "cgroup.subtree_control", "memory")) return;  // the machine's top group
+  // Only the root group has both processes and controllers of groups below it.
+  if (has_word(base / "cgroup.subtree_control", "memory")) return;
   if (!fs::exists(base / "cgroup.type"))
     throw_error(ErrorCode::kUnavailable, "{} is the top group, and hands no memory on", where);
   const pid_t self = ::getpid();
@@ -239,9 +242,9 @@ void ChildGroups::remove_leftovers() {
 }
 
 ChildGroup ChildGroups::make(std::uint64_t bytes) {
-  remove_leftovers();  // which may not have been empty yet
+  remove_leftovers();  // Removes those that are empty by now.
   fs::path folder;
-  int error = EEXIST;  // another launcher of this process makes some, too
+  int error = EEXIST;  // Another launcher of this process may have taken the number.
   while (error == EEXIST) {
     folder = name(std::to_string(++last_));
     error = ::mkdir(folder.c_str(), 0755) == 0 ? 0 : errno;
@@ -250,7 +253,7 @@ ChildGroup ChildGroups::make(std::uint64_t bytes) {
   ChildGroup made({base_.version, folder, base_.top});
   const std::string limit = std::to_string(bytes);
   if (bytes == 0) return made;
-  // The optional ones are there where the system counts what is swapped out.
+  // Optional files are missing where the system does not account for swap, or is old.
   const auto set = [&](const char* file, const std::string& value, bool optional) {
     const int refused = write_to(folder / file, value);
     if (refused != 0 && !(optional && !fs::exists(folder / file)))

@@ -11,13 +11,13 @@
 
 namespace weft::actors {
 
-/// How often the kernel has killed in a control group because memory ended; 0 where that cannot be
-/// read.
+/// Returns how many processes of a control group the kernel has killed for lack of memory; 0 if
+/// that cannot be read.
 std::uint64_t oom_kills_in(const MemoryGroup& group);
-/// The same of the group of this process.
+/// Returns oom_kills_in() of the group of this process.
 std::uint64_t own_oom_kills();
 
-/// The control group of one child. One thread at a time.
+/// Control group of one child. One thread at a time.
 class ChildGroup final {
  public:
   explicit ChildGroup(MemoryGroup group) : group_(std::move(group)) {}
@@ -30,27 +30,28 @@ class ChildGroup final {
   ChildGroup& operator=(const ChildGroup&) = delete;
   ~ChildGroup() { remove(); }
 
-  /// Who writes "0" to that file is in the group.
+  /// Returns the file to which a process writes "0" to join the group.
   std::filesystem::path entrance() const { return group_.folder / "cgroup.procs"; }
-  /// Of its child, not of groups that this one has made for its own children.
+  /// Returns the OOM kills of the child, without those of groups that it has made for its own
+  /// children.
   std::uint64_t oom_kills() const;
-  /// Its processes have come to the cap: where the kernel has killed, it was for that.
+  /// Returns whether the group has reached its cap, so that the cap is the reason of an OOM kill.
   bool reached_its_cap() const;
-  /// Once its child is reaped, with the groups that that has made. False where others are in it:
-  /// they get SIGKILL, and it can be called again.
+  /// Removes the group, and groups that the child has made. Call it once the child is reaped. If
+  /// other processes are left in it, sends them SIGKILL and returns false; call it again then.
   bool remove();
 
  private:
   MemoryGroup group_;
 };
 
-/// Makes control groups for the children of this process: folders in the group that this process is
-/// in, and nowhere else. One thread at a time.
+/// Factory of control groups for the children of this process: folders in the group that this
+/// process is in, and nowhere else. One thread at a time.
 ///
-/// Version 1 allows that wherever the folder can be written to. Version 2 wants processes in leaves
-/// alone: this process first moves into a leaf of its group, with all that descend from it; where
-/// others are in the group (a login session has a shell), groups are not made. So a child that
-/// makes groups itself needs one of its own.
+/// Version 1 allows groups wherever the folder is writable. Version 2 allows processes in leaves
+/// only: this process first moves into a leaf of its group, with all its descendants. It makes no
+/// groups if other processes are in its group, such as the shell of a login session. A child that
+/// makes groups itself therefore needs a group of its own.
 ///
 ///   SERVICE/                        where this process was started (Delegate=memory)
 ///   ├─ weft.4026531836.71.9120.self     this process, and children without caps (version 2)
@@ -58,9 +59,8 @@ class ChildGroup final {
 ///   └─ weft.4026531836.71.9120.2        pid namespace, pid and start of this process, number
 class ChildGroups final {
  public:
-  /// Also removes the groups that processes which have ended have left there, as soon as they are
-  /// empty. Throws Error(kUnavailable), saying why, where no groups can be made. `root` is "/", but
-  /// for tests.
+  /// Removes groups of processes that have ended, at once or as soon as they are empty. Throws
+  /// Error(kUnavailable) with the reason if no groups can be made. `root`: "/", except in tests.
   explicit ChildGroups(const std::filesystem::path& root = "/");
   ChildGroups(const ChildGroups&) = delete;
   ChildGroups& operator=(const ChildGroups&) = delete;
@@ -69,8 +69,8 @@ class ChildGroups final {
   CapKind kind() const {
     return base_.version == 2 ? CapKind::kControlGroupV2 : CapKind::kControlGroupV1;
   }
-  /// One with that cap, or without one (0), for a child that makes groups itself: it is alone
-  /// there. Throws Error(kUnavailable).
+  /// Makes a group with a cap of `bytes`; 0: no cap, for a child that makes groups itself and must
+  /// be alone in its group. Throws Error(kUnavailable).
   ChildGroup make(std::uint64_t bytes);
 
  private:
@@ -82,7 +82,7 @@ class ChildGroups final {
   MemoryGroup base_;
   std::string owner_;  ///< "weft.PID_NAMESPACE.PID.START."
   std::uint64_t last_ = 0;
-  std::vector<std::filesystem::path> leftovers_;  // of processes that have ended
+  std::vector<std::filesystem::path> leftovers_;  // Groups of processes that have ended.
 };
 
 }  // namespace weft::actors

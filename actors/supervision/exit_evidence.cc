@@ -16,13 +16,13 @@
 namespace weft::actors {
 namespace {
 
-/// UCX 1.13 ends a process that reads bytes on a tcp port of its own which are not UCX's. Its last
-/// lines then hold the assertion.
+/// Returns whether a line is the assertion by which UCX 1.13 ends a process that has received bytes
+/// of another protocol on one of its TCP ports.
 bool is_ucx_stranger(const std::string& line) {
   return line.find("tcp_ep.c:") != std::string::npos && line.find("Assertion") != std::string::npos;
 }
 
-/// An exit status above that says which signal ended it, as a shell does.
+/// Exit statuses above this name the signal that ended the process, as in a shell.
 constexpr int kEndedBySignal = 128;
 
 std::string out_of_memory_at(const MemoryCap& cap) {
@@ -37,7 +37,7 @@ void ExitEvidence::read_log() {
   auto lines = log_file.empty() ? std::nullopt : last_lines_of(log_file, kLines + kCrashLines);
   log_read = lines.has_value();
   if (!lines) return;
-  // A crash writes its stack below what the process said last.
+  // The log of a crash ends with its stack. Keeps the lines before the stack too.
   const auto crash = std::ranges::find_if(
       *lines, [](const std::string& line) { return line.starts_with("crash: SIG"); });
   const std::size_t kept = kLines + static_cast<std::size_t>(lines->end() - crash);
@@ -60,7 +60,8 @@ std::string ExitEvidence::cause() const {
   else if (oom_kills != 0) text += fmt::format(", kernel OOM counter +{}", oom_kills);
   else if (ends_itself && std::ranges::any_of(last_lines, says_out_of_memory))
     text += ": " + out_of_memory_at(cap);
-  else if (ends_itself && signal != 0)  // a library may say nothing where it has no memory
+  // Libraries may fail without a message if they get no memory.
+  else if (ends_itself && signal != 0)
     text += fmt::format(", capped at {} (cluster.memory, {})", format_bytes(cap.bytes),
                         to_string(cap.kind));
   if (core_dumped) text += ", core dumped";

@@ -27,15 +27,15 @@ extern char** environ;
 namespace weft::actors {
 namespace {
 
-/// The end of a process is late by 5 ms for each 64 MiB of its memory: such a one is looked at so
-/// often. A host may have a thousand small ones.
+/// Memory, in bytes, from which a process is polled every 5 ms: its end is reported late by 5 ms
+/// for each 64 MiB. Smaller ones are polled rarely, as a host may have a thousand.
 constexpr std::uint64_t kBigProcess = std::uint64_t{64} << 20;
 constexpr auto kLookAtBigEvery = std::chrono::milliseconds(5);
 constexpr auto kLookAtSmallEvery = std::chrono::milliseconds(100);
-/// Whoever is killed in a control group is gone a moment later.
+/// Interval of attempts to remove a group whose processes were killed.
 constexpr auto kEmptiesWithin = std::chrono::milliseconds(20);
 
-/// Of each thread of a child that has RLIMIT_DATA.
+/// Stack size, in bytes, of threads of a child under RLIMIT_DATA.
 constexpr rlim_t kCappedStack = 1 << 20;
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
@@ -45,7 +45,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-/// Ours, with `extra` in place of what has the same name.
+/// Returns this process's environment, with variables of `extra` in place of those of the same
+/// name.
 std::vector<std::string> environment_with(const std::vector<std::string>& extra) {
   std::vector<std::string> result = extra;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -58,7 +59,8 @@ std::vector<std::string> environment_with(const std::vector<std::string>& extra)
   return result;
 }
 
-/// Of a child with a cap: says which, and keeps memory that a thread has freed for all others.
+/// Adds the cap of a child to its environment. With MALLOC_ARENA_MAX=1, memory that one thread has
+/// freed serves all others.
 std::vector<std::string> with_cap(std::vector<std::string> environment, const MemoryCap& cap) {
   if (cap.bytes == 0) return environment;
   constexpr std::string_view kArenas = "MALLOC_ARENA_MAX=";
@@ -68,7 +70,7 @@ std::vector<std::string> with_cap(std::vector<std::string> environment, const Me
   return environment;
 }
 
-/// Owns an open file, or nothing (-1).
+/// Owner of a file descriptor; -1: none.
 class Descriptor final {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -85,8 +87,8 @@ class Descriptor final {
   int number_;
 };
 
-/// Opened for appending; -1 if the process has none. Throws Error(kFailedPrecondition) or
-/// Error(kResourceExhausted), and what open_own() throws.
+/// Opens the log for appending. Returns -1 if the process has none, /dev/null if the disk is full.
+/// Throws Error(kFailedPrecondition) or Error(kResourceExhausted), and what open_own() throws.
 int open_log(const ProcessSpec& spec) {
   if (spec.log_file.empty()) return -1;
   const int log = open_own(spec.log_file, O_WRONLY | O_CREAT | O_APPEND, 0644);
@@ -94,7 +96,8 @@ int open_log(const ProcessSpec& spec) {
   switch (errno) {
     case EDQUOT:
     case EIO:
-    case ENOSPC: return ::open("/dev/null", O_WRONLY | O_CLOEXEC);  // a log is not worth a process
+    // Starts without a log rather than not at all.
+    case ENOSPC: return ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     case EMFILE:
     case ENFILE:
     case ENOMEM:
@@ -107,7 +110,7 @@ int open_log(const ProcessSpec& spec) {
   }
 }
 
-/// The same above the numbers that a child uses.
+/// Moves a descriptor above the numbers that a child uses. Returns the same one if that fails.
 int move_up(int descriptor) {
   const int moved = ::fcntl(descriptor, F_DUPFD_CLOEXEC, kSecretDescriptor + 1);
   if (moved < 0) return descriptor;
@@ -115,25 +118,25 @@ int move_up(int descriptor) {
   return moved;
 }
 
-/// A pipe that holds the secret.
+/// Returns the read end of a pipe that holds the secret.
 int readable(const Secret& secret) {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0)
     throw_error(ErrorCode::kResourceExhausted, "cannot make a pipe: {}", ::strerror(errno));
-  // an empty pipe has room
+  // An empty pipe has room.
   [[maybe_unused]] const auto written = ::write(ends[1], secret.bytes().data(), Secret::kBytes);
   ::close(ends[1]);
   return move_up(ends[0]);
 }
 
-/// Of an error at the door of its control group, not of exec.
+/// Bit of an error in joining the control group, as opposed to exec.
 constexpr int kNotInItsGroup = 1 << 16;
 
-/// What a child has between fork and exec.
+/// Arguments of a child between fork and exec.
 struct Entry {
   char* const* command;
   char* const* environment;
-  int log, null, error, secret, group;  // descriptors; -1: none
+  int log, null, error, secret, group;  // Descriptors; -1: none.
   pid_t parent;
   int nice;
   std::uint64_t data_limit;  // 0: none
@@ -144,27 +147,27 @@ struct Entry {
   ::_exit(127);
 }
 
-/// Before it touches memory of its own.
+/// Applies the memory cap. Call it before the child touches memory of its own.
 void take_cap(const Entry& entry) {
   if (entry.group >= 0 && ::write(entry.group, "0", 1) != 1) give_up(entry, errno | kNotInItsGroup);
   if (entry.data_limit == 0) return;
   const rlimit data{entry.data_limit, entry.data_limit};
   if (::setrlimit(RLIMIT_DATA, &data) != 0) give_up(entry, errno);
-  rlimit stack{};  // of each thread, unless it says otherwise: all of it counts, touched or not
+  rlimit stack{};  // Stack size of threads, which counts in full, touched or not.
   ::getrlimit(RLIMIT_STACK, &stack);
   stack.rlim_cur = std::min(stack.rlim_cur, kCappedStack);
   ::setrlimit(RLIMIT_STACK, &stack);
 }
 
-/// In the child, between fork and exec: nothing but system calls. Never returns.
+/// Turns the forked child into its program. Makes system calls only. Never returns.
 [[noreturn]] void become(const Entry& entry) {
   ::setpgid(0, 0);
-  ::setpriority(PRIO_PROCESS, 0, entry.nice);  // not that of the thread that forked
+  ::setpriority(PRIO_PROCESS, 0, entry.nice);  // The forking thread has another one.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != entry.parent) ::_exit(127);  // it died before the line above
+  if (::getppid() != entry.parent) ::_exit(127);  // The parent died before prctl().
   take_cap(entry);
-  // Until the child watches them, and for a program between it and this process. Before they are
-  // unblocked: one may have come already.
+  // Ignores both signals until the child watches them; a wrapper program between it and this
+  // process ignores them throughout. Must precede the unblocking, as a signal may be pending.
   for (const int ignored : {kWriteCheckpoint, kParentEndsInOrder}) ::signal(ignored, SIG_IGN);
   sigset_t none;
   ::sigemptyset(&none);
@@ -176,7 +179,7 @@ void take_cap(const Entry& entry) {
     ::dup2(entry.log, STDOUT_FILENO);
     ::dup2(entry.log, STDERR_FILENO);
   }
-  // Sockets of this process must not stay open in its children: others wait for their end of file.
+  // Keeps this process's sockets out of its children: peers wait for their end of file.
   if (entry.secret >= 0) ::dup2(entry.secret, kSecretDescriptor);
   ::syscall(SYS_close_range, entry.secret >= 0 ? kSecretDescriptor + 1 : STDERR_FILENO + 1, ~0U,
             CLOSE_RANGE_CLOEXEC);
@@ -231,7 +234,7 @@ pid_t ForkLauncher::launch(const ProcessSpec& spec, ProcessEvents events) {
 
 void ForkLauncher::signal(pid_t pid, int signal) {
   std::lock_guard lock(mutex_);
-  // While it is in the map it is not reaped, so that the number cannot belong to somebody else.
+  // A process in the map is not reaped, so no other process can have its number.
   if (children_.contains(pid)) ::kill(-pid, signal);
 }
 
@@ -270,7 +273,7 @@ void ForkLauncher::make_group(const ProcessSpec& spec, Child& child) {
   child.group.reset();
   try {
     if (!groups_ && no_groups_.empty()) groups_.emplace(root_);
-    // Of the first version a process can make groups wherever it is.
+    // Under cgroup version 1, a process can make groups wherever it is.
     const bool needed =
         groups_ && (spec.memory_cap != 0 || groups_->kind() == CapKind::kControlGroupV2);
     if (needed) child.group.emplace(groups_->make(spec.memory_cap));
@@ -306,7 +309,7 @@ pid_t ForkLauncher::start(const ProcessSpec& spec, Child& child) {
   int failure[2] = {-1, -1};
   const bool piped = ::pipe2(failure, O_CLOEXEC) == 0;
   const Descriptor failure_out(failure[0]);
-  // The child's end of it must not lie where its secret will.
+  // The child's end must not have the number of its secret's descriptor.
   Descriptor failure_in(piped ? move_up(failure[1]) : -1);
   const Descriptor secret(spec.secret.empty() ? -1 : readable(spec.secret));
   const Entry entry{
@@ -322,9 +325,9 @@ pid_t ForkLauncher::start(const ProcessSpec& spec, Child& child) {
                 ::strerror(errno));
   failure_in.close();
   int error = 0;
-  // Ends at once: with an error, or by the descriptor closing at exec.
+  // The read returns at once: with an error, or at the end of file when exec closes the descriptor.
   const ssize_t got = ::read(failure_out.number(), &error, sizeof error);
-  ::setpgid(pid, pid);  // as the child does, so that it holds for both from here on
+  ::setpgid(pid, pid);  // The child does so too; whichever runs first counts.
   if (got == sizeof error) {
     ::waitpid(pid, nullptr, 0);
     if ((error & kNotInItsGroup) != 0)
@@ -377,7 +380,7 @@ void ForkLauncher::look_at(pid_t pid, Child& child, bool ended) {
   const auto stat = read_proc_stat(pid);
   if (stat && !stat->exiting && !ended) {
     if (stat->rss_bytes != 0) child.rss_bytes = stat->rss_bytes;
-    // It may grow: often at first.
+    // Polls often at first, as the process may grow.
     child.look_after =
         child.rss_bytes >= kBigProcess
             ? Nanoseconds(kLookAtBigEvery)
@@ -391,14 +394,14 @@ void ForkLauncher::look_at(pid_t pid, Child& child, bool ended) {
   if (ended) {
     siginfo_t dead{};
     rusage used{};
-    // The library's waitid() leaves out the last one.
+    // The C library's waitid() lacks the argument for rusage.
     ::syscall(SYS_waitid, P_PID, pid, &dead, WEXITED | WNOHANG | WNOWAIT, &used);
     child.rss_bytes = std::max<std::uint64_t>(child.rss_bytes, used.ru_maxrss * 1024);
     wait_status = dead.si_code == CLD_EXITED
                       ? dead.si_status << 8
                       : dead.si_status | (dead.si_code == CLD_DUMPED ? 0x80 : 0);
   } else if (child.rss_bytes < kBigProcess || (wait_status == 0 && ++child.doubtful_looks < 4)) {
-    return;  // the pidfd tells soon; the flag is set a moment before the status
+    return;  // The pidfd reports soon; the flag precedes the status.
   }
   child.told = true;
   if (child.events.on_death) child.events.on_death(evidence(pid, child, wait_status));
@@ -431,14 +434,14 @@ void ForkLauncher::run() {
       [[maybe_unused]] const auto got = ::read(wake_fd_, &count, sizeof count);
     }
     for (std::size_t i = 0; i < pids.size(); ++i) {
-      // Only this thread erases, and std::map keeps its elements where they are: `child` may be
-      // used without the lock.
+      // `child` may be used without the lock: only this thread erases, and std::map does not move
+      // its elements.
       Child& child = children_.find(pids[i])->second;
       const bool ended = polled[i + 1].revents != 0;
       look_at(pids[i], child, ended);
       if (!ended) continue;
       int wait_status = 0;
-      ::kill(-pids[i], SIGKILL);  // whatever it left in its group
+      ::kill(-pids[i], SIGKILL);  // Ends the rest of its process group.
       ::waitpid(pids[i], &wait_status, 0);
       ::close(child.pidfd);
       const auto on_reaped = std::move(child.events.on_reaped);

@@ -14,17 +14,18 @@
 
 namespace weft::actors {
 
-/// The ProcessLauncher of the real world: fork and exec.
+/// ProcessLauncher that uses fork and exec.
 ///
 /// One thread forks, watches and reaps. It lives as long as the launcher, because Linux sends the
-/// parent-death signal when the *thread* that forked ends. It learns of a death from the pidfd and,
-/// as that is late for a big process, from the exiting flag in /proc/PID/stat, which it then reads
-/// every 5 ms. Twice a second it looks whether a thread is stopped. The destructor kills and reaps
-/// all children. The first child with a cap on its memory decides whether this process makes
-/// control groups; where it cannot, that child and all later ones have RLIMIT_DATA.
+/// parent-death signal when the *thread* that forked ends. It learns of a death from the pidfd. As
+/// that is late for a big process, it also reads the exiting flag in /proc/PID/stat every 5 ms. It
+/// checks twice a second whether a thread is stopped.
+///
+/// The destructor kills and reaps all children. The first child with a memory cap decides whether
+/// this process makes control groups. If it cannot, that child and all later ones get RLIMIT_DATA.
 class ForkLauncher final : public ProcessLauncher {
  public:
-  /// `root`: where control groups are looked for; "/", but for tests.
+  /// `root`: "/", except in tests; control groups are looked up below it.
   explicit ForkLauncher(std::filesystem::path root = "/");
   ~ForkLauncher() override;
 
@@ -40,14 +41,14 @@ class ForkLauncher final : public ProcessLauncher {
     ProcessEvents events;
     int pidfd = -1;
     std::uint64_t rss_bytes = 0;
-    std::uint64_t oom_kills_before = 0;  ///< of this process's group
+    std::uint64_t oom_kills_before = 0;  ///< OOM kills in this process's group at its start.
     MemoryCap cap;
     std::optional<ChildGroup> group;
-    bool told = false;  ///< on_death has been called
-    /// seen exiting with status 0, which may just not be set yet
+    bool told = false;  ///< True after on_death.
+    /// Polls that saw it exiting with status 0, which may not be set yet.
     int doubtful_looks = 0;
-    std::optional<TimePoint> kill_at;  ///< end of the grace of stop()
-    TimePoint look_next{};             ///< at /proc
+    std::optional<TimePoint> kill_at;  ///< End of the grace period of stop().
+    TimePoint look_next{};             ///< Time of the next look at /proc.
     Nanoseconds look_after{0};
     StoppedTimer stopped;
   };
@@ -60,15 +61,16 @@ class ForkLauncher final : public ProcessLauncher {
   };
 
   void run();
-  /// Sets `child`'s cap and group. On the launcher's thread, as all that has to do with groups.
+  /// Starts a process and sets `child`'s cap and group. Runs on the launcher's thread, like all
+  /// code for groups.
   pid_t start(const ProcessSpec& spec, Child& child);
   pid_t start_without_groups(const ProcessSpec& spec, Child& child, int error);
   void make_group(const ProcessSpec& spec, Child& child);
   void give_up_groups(const Error& error);
   void remove_empty_groups();
   void look_at(pid_t pid, Child& child, bool ended);
-  /// Until the next child is due for a look or for SIGKILL, in milliseconds; -1: for ever. Under
-  /// mutex_.
+  /// Returns the milliseconds until a child is due for a look or for SIGKILL; -1: for ever. Call it
+  /// under mutex_.
   int milliseconds_to_wait() const;
   void look_for_stop(pid_t pid, Child& child);
   ExitEvidence evidence(pid_t pid, const Child& child, int wait_status) const;
@@ -77,17 +79,17 @@ class ForkLauncher final : public ProcessLauncher {
   const SteadyClock clock_;
   const std::filesystem::path root_;
   const int wake_fd_;
-  std::optional<ChildGroups> groups_;  // once there is a child with a cap
-  std::string no_groups_;              // why there are none
-  std::vector<ChildGroup> emptying_;   // of children that are reaped
+  std::optional<ChildGroups> groups_;  // Set by the first child that needs a group.
+  std::string no_groups_;              // Reason why there are none.
+  std::vector<ChildGroup> emptying_;   // Groups of reaped children, to be removed.
   Mutex mutex_;
   Condition changed_;
-  Request* request_ = nullptr;  // guarded by mutex_: the launch under way
-  // guarded by mutex_; entries are erased by the launcher's thread only
+  Request* request_ = nullptr;  // Launch under way; guarded by mutex_.
+  // Guarded by mutex_. Only the launcher's thread erases entries.
   std::map<pid_t, Child> children_;
-  bool stopping_ = false;  // guarded by mutex_
-  Mutex launch_mutex_;     // one launch at a time
-  Thread thread_;          // last: uses all of the above
+  bool stopping_ = false;  // Guarded by mutex_.
+  Mutex launch_mutex_;     // Allows one launch at a time.
+  Thread thread_;          // Last member: uses all others.
 };
 
 }  // namespace weft::actors

@@ -45,7 +45,7 @@ std::string Incident::in_short() const {
 
 std::string Incident::process() const {
   const Casualty& first = casualties.at(first_cause);
-  // Of a host that is lost, the evidence is that of its agent.
+  // The evidence of a lost host is that of its agent.
   return fmt::format("{} {}", first.host, first.evidence.pid);
 }
 
@@ -60,7 +60,7 @@ IncidentBook::Recorded IncidentBook::record(Casualty casualty) {
     if (incident.mesh != casualty.mesh || incident.epoch != casualty.epoch) continue;
     for (Casualty& known : incident.casualties) {
       if (known.rank != casualty.rank) continue;
-      // better evidence of the same death
+      // Replaces what is known of this death by better evidence.
       if (!known.evidence.known && casualty.evidence.known) known = std::move(casualty);
       return {incident, false};
     }

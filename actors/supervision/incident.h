@@ -12,27 +12,27 @@
 
 namespace weft::actors {
 
-/// One process of a mesh that is gone, or counts as gone. A value; travels.
+/// Process of a mesh that has ended or counts as dead. A value that is sent in messages.
 struct Casualty {
   std::string actor;  ///< "front[data=0,tensor=1]"
   std::string mesh;
-  std::uint64_t epoch = 0;  ///< of the mesh
+  std::uint64_t epoch = 0;  ///< Epoch of the mesh.
   std::uint32_t rank = 0;
-  std::string host;  ///< name of the agent; empty: it is the whole mesh, see host_note
+  std::string host;  ///< Name of the host. Empty: the whole mesh; see host_note.
   std::uint32_t device = 0;
   std::int64_t pid = 0;
   ExitEvidence evidence;
-  /// why the whole host is gone, when that is the cause: "its agent (pid 7) died: SIGKILL"
+  /// Reason if the whole host is lost: "its agent (pid 7) died: SIGKILL". Else empty.
   std::string host_note;
 
-  /// "front[data=0,tensor=1] (mesh front, rank 1) on worker0 device 1 (pid 4121, epoch 3) died:
-  /// SIGKILL, rss 61.8 MiB; log: ..."
+  /// Returns "front[data=0,tensor=1] (mesh front, rank 1) on worker0 device 1 (pid 4121, epoch 3)
+  /// died: SIGKILL, rss 61.8 MiB; log: ...".
   std::string describe() const;
-  /// The same on one line, without the log: "worker0 device 1 (front[data=0,tensor=1], pid 4121)
-  /// died: SIGKILL, rss 61.8 MiB".
+  /// Returns the same on one line, without the log: "worker0 device 1 (front[data=0,tensor=1], pid
+  /// 4121) died: SIGKILL, rss 61.8 MiB".
   std::string in_short() const;
   bool is_whole_mesh() const { return host.empty() && !host_note.empty(); }
-  /// The end of that alone: "died: SIGKILL, rss 61.8 MiB", or why its host is gone.
+  /// Returns the cause alone: "died: SIGKILL, rss 61.8 MiB", or why its host is lost.
   std::string cause() const { return host_note.empty() ? evidence.verdict() : host_note; }
 
   static constexpr auto fields = weft::fields(
@@ -40,24 +40,23 @@ struct Casualty {
       &Casualty::device, &Casualty::pid, &Casualty::evidence, &Casualty::host_note);
 };
 
-/// What happened to a mesh in one epoch: exactly one incident, however many of its processes fall.
-/// A value; travels.
+/// Failure of a mesh in one epoch, with all processes that die in it. A value that is sent in
+/// messages.
 struct Incident {
   std::string mesh;
   std::uint64_t epoch = 0;
-  std::vector<Casualty> casualties;  ///< in the order they were learned
-  std::uint32_t first_cause = 0;     ///< index into casualties
+  std::vector<Casualty> casualties;  ///< Processes in the order of their reports.
+  std::uint32_t first_cause = 0;     ///< Index of the first cause in `casualties`.
 
-  /// The first cause's description, and how many others fell with it.
+  /// Returns the first cause's description and the number of other processes.
   std::string describe() const;
-  /// The first cause alone: "worker1 device 0 died: SIGKILL", or of a whole host "worker1 died:
-  /// SIGKILL".
+  /// Returns the first cause alone: "worker1 device 0 died: SIGKILL", or for a lost host "worker1:
+  /// its agent (pid 7) died: SIGKILL".
   std::string in_short() const;
-  /// "worker1 4121": the process that the first cause is the end of, a device or an agent, and its
-  /// host.
+  /// Returns host and number of the process whose end is the first cause, a device process or an
+  /// agent: "worker1 4121".
   std::string process() const;
-  /// What that process has failed of by itself; see ExitEvidence::fault(). Empty for others, and
-  /// where its host is lost.
+  /// Returns ExitEvidence::fault() of the first cause; empty if its host is lost.
   std::string fault() const;
   Error error() const { return Error(ErrorCode::kPeerDied, describe()); }
 
@@ -65,33 +64,33 @@ struct Incident {
                                               &Incident::casualties, &Incident::first_cause);
 };
 
-/// Turns deaths into incidents: one per (mesh, epoch). Pure but for the clock that is passed in.
-/// One thread at a time.
+/// Log of incidents. Groups deaths by mesh and epoch. Pure except for the clock. One thread at a
+/// time.
 ///
-/// Deaths within the quiescence window of the first one compete for being its cause: being killed
-/// by a signal beats an exit status, which beats a lost connection, as ranks that merely lost a
-/// peer tend to exit by themselves. Later ones are only attached. The last kKept incidents are
-/// kept: the head lives for months.
+/// Deaths within the quiescence window of the first one compete for being its cause. A signal beats
+/// an exit status, which beats a lost connection, as ranks that merely lost a peer tend to exit by
+/// themselves. Later deaths are only attached. Keeps the last kKept incidents, as the head runs for
+/// months.
 class IncidentBook {
  public:
   static constexpr std::size_t kKept = 1'000;
   explicit IncidentBook(const Clock& clock, Nanoseconds window = std::chrono::milliseconds(200))
       : clock_(clock), window_(window) {}
 
-  /// The incident that the casualty belongs to, valid until the next call, and whether it is new.
+  /// Incident of a casualty, valid until the next call, and whether it is new.
   struct Recorded {
     const Incident& incident;
     bool is_new;
   };
   Recorded record(Casualty casualty);
-  /// The last ones, in the order they began.
+  /// Returns the last kKept incidents, oldest first.
   const std::vector<Incident>& incidents() const { return incidents_; }
 
  private:
   const Clock& clock_;
   const Nanoseconds window_;
   std::vector<Incident> incidents_;
-  std::vector<TimePoint> began_;  // of the incident at the same index
+  std::vector<TimePoint> began_;  // Start times, by index of the incident.
 };
 
 }  // namespace weft::actors

@@ -10,7 +10,7 @@ void Lease::renew(TimePoint now) {
 }
 
 Nanoseconds Lease::look(TimePoint now) {
-  // A look that comes half an interval late is nothing unusual on a busy machine.
+  // Busy machines often delay a look by half an interval. What exceeds that does not count.
   if (seen_) silence_ += std::min<Nanoseconds>(now - *seen_, every_ + every_ / 2);
   seen_ = now;
   return silence_;

@@ -6,22 +6,22 @@
 
 namespace weft::actors {
 
-/// For how long nothing has come from somebody, as an observer has watched it: looks about every
-/// `every`. Time in which the observer was itself held up, stopped or without a CPU, is not
-/// counted: what came meanwhile may not have been read yet. Pure but for the times that are passed
-/// in, which do not go back. One thread at a time.
+/// Timer of how long a peer has been silent, seen by an observer that looks about every `every`.
+/// Time in which the observer itself was stopped or without a CPU is not counted: it may not have
+/// read what arrived meanwhile. Pure: times are arguments, and do not go back. One thread at a
+/// time.
 class Lease final {
  public:
   explicit Lease(Nanoseconds every) : every_(every) {}
 
-  /// Something has come.
+  /// Records that something has arrived.
   void renew(TimePoint now);
-  /// The silence since then. Begins with the first call of either.
+  /// Returns the silence since the last renew(), or since the first call of either function.
   Nanoseconds look(TimePoint now);
 
  private:
   const Nanoseconds every_;
-  std::optional<TimePoint> seen_;  ///< Up to here the silence is counted.
+  std::optional<TimePoint> seen_;  ///< Time up to which the silence is counted.
   Nanoseconds silence_{0};
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kVariable = "WEFT_MEMORY_CAP";
 
-/// A new-handler has no argument, and no memory to make its text with.
+/// Text of OutOfMemory. Made in advance: a new-handler has no argument and no memory to make it.
 std::array<char, 256> out_of_memory_text{};
 
 class OutOfMemory final : public std::bad_alloc {

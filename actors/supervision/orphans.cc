@@ -28,7 +28,7 @@ std::vector<pid_t> children() {
 
 }  // namespace
 
-// In a simulated world, no process outlives its parent.
+// In a simulation no process outlives its parent.
 void adopt_orphans() {
   if (Processes::simulated() == nullptr) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }

@@ -4,12 +4,11 @@
 
 namespace weft::actors {
 
-/// From here on, descendants of this process whose parents die become its children
-/// (PR_SET_CHILD_SUBREAPER).
+/// Makes descendants whose parents die children of this process (PR_SET_CHILD_SUBREAPER).
 void adopt_orphans();
 
-/// Kills and reaps every child that is left. For the end of a process that has adopted orphans,
-/// when its launchers have none any more.
+/// Kills and reaps all remaining children, for `within` at most. For the end of a process that has
+/// called adopt_orphans(), after its launchers have no children left.
 void end_orphans(Nanoseconds within);
 
 }  // namespace weft::actors

@@ -11,11 +11,11 @@
 namespace weft::actors {
 namespace {
 
-// include/linux/sched.h
+// PF_EXITING and PF_SIGNALED of include/linux/sched.h.
 constexpr std::uint64_t kExiting = 0x4;
 constexpr std::uint64_t kSignaled = 0x400;
 
-/// The whitespace-separated words after the command name, one by one.
+/// Reader of the words after the command name, which are separated by spaces.
 class Words {
  public:
   explicit Words(std::string_view rest) : rest_(rest) {}

@@ -15,53 +15,54 @@
 
 namespace weft::actors {
 
-/// Where a child reads its secret from, once: a pipe.
+/// Descriptor of the pipe from which a child reads its secret, once.
 inline constexpr int kSecretDescriptor = 3;
 
-/// What to start.
+/// Process to start.
 struct ProcessSpec {
-  std::string label;                     ///< for messages: "front[data=0]", "agent worker0"
-  std::vector<std::string> command;      ///< command[0] is the path of the executable
-  std::vector<std::string> environment;  ///< "KEY=VALUE", in addition to this process's own
-  /// receives stdout and stderr; empty: both are inherited, stdin too
+  std::string label;                     ///< Name in messages: "front[data=0]", "agent worker0".
+  std::vector<std::string> command;      ///< Arguments; command[0] is the executable's path.
+  std::vector<std::string> environment;  ///< "KEY=VALUE", in addition to this process's own.
+  /// File for stdout and stderr. Empty: both are inherited, stdin too.
   std::filesystem::path log_file;
-  /// if there is one: 32 bytes that the process reads from kSecretDescriptor
+  /// Secret of 32 bytes that the process reads from kSecretDescriptor, if there is one.
   Secret secret = {};
-  /// What it may hold of memory at most, in bytes; 0: no limit. By a control group, or else by
-  /// RLIMIT_DATA; the process knows by which (own_memory_cap()), and so does its ExitEvidence.
+  /// Limit of its memory in bytes; 0: none. Enforced by a control group, or else by RLIMIT_DATA.
+  /// The process (own_memory_cap()) and its ExitEvidence name the mechanism.
   std::uint64_t memory_cap = 0;
-  /// It starts children with caps itself. So it gets a control group of its own where it could make
-  /// none for them otherwise.
+  /// True if it starts children with caps itself. It then gets a control group of its own where it
+  /// could make none for them otherwise.
   bool caps_children = false;
 };
 
-/// Called on the launcher's thread; must not block.
+/// Callbacks about a process, on the launcher's thread. They must not block.
 struct ProcessEvents {
-  /// The process will never run again. Comes first and fast: its memory may still be going.
+  /// Called when the process will never run again. Comes early: its memory may not be freed yet.
   std::function<void(const ExitEvidence&)> on_death;
-  /// It is reaped, and all of its process group killed: what it held is free.
+  /// Called when the process is reaped and all of its process group killed: its resources are free.
   std::function<void(const ExitEvidence&)> on_reaped;
-  /// It lives, but it, or one of its threads, has been stopped for kSilenceLimit (the evidence has
-  /// `silence`). Once. May be empty.
+  /// Called once if the process, or one of its threads, has been stopped for kSilenceLimit. The
+  /// evidence has `silence`. May be empty.
   std::function<void(const ExitEvidence&)> on_stopped = {};
 };
 
-/// Starts processes and tells, as their parent, when and why they end. Any thread.
+/// Launcher of processes that reports, as their parent, when and why they end. Any thread.
 class ProcessLauncher {
  public:
   virtual ~ProcessLauncher() = default;
-  /// Starts a process in a process group of its own, which gets SIGKILL when this process dies.
-  /// Returns its pid. Throws Error(kNotFound) when the executable cannot be run, kResourceExhausted
-  /// when the system has no more processes or descriptors, kFailedPrecondition when its log file
-  /// cannot be written.
+  /// Starts a process in a process group of its own. It gets SIGKILL when this process dies.
+  /// Returns its pid. Throws Error(kResourceExhausted) if the system lacks processes, descriptors
+  /// or memory, Error(kFailedPrecondition) if the executable cannot be run or the log file cannot
+  /// be written.
   virtual pid_t launch(const ProcessSpec& spec, ProcessEvents events) = 0;
-  /// Sends `signal` to the process group; nothing when it has ended.
+  /// Sends `signal` to the process group. Does nothing if the process has ended.
   virtual void signal(pid_t pid, int signal) = 0;
-  /// SIGTERM now, SIGKILL to the group after `grace`: SIGKILL is what ends a stopped process.
+  /// Sends SIGTERM to the process group, and SIGKILL after `grace`, which ends stopped processes
+  /// too.
   virtual void stop(pid_t pid, Nanoseconds grace) = 0;
-  /// stop() for all, and waits until all are reaped: at most `grace` and a moment.
+  /// Calls stop() for all and waits until all are reaped, for `grace` and some seconds at most.
   virtual void stop_all(Nanoseconds grace) = 0;
-  /// signal() to all.
+  /// Calls signal() for all.
   virtual void signal_all(int signal) = 0;
 };
 

@@ -9,18 +9,18 @@
 
 namespace weft::actors {
 
-/// What a simulated world has in place of processes and signals.
+/// Processes and signals of a simulation, in place of the system's.
 class Processes {
  public:
   virtual ~Processes() = default;
-  /// Null in the real world; see Platform.
+  /// Returns null outside a simulation; see Platform.
   static Processes* simulated() { return simulated_; }
-  /// Whether there is a process of that number.
+  /// Returns whether there is a process of that number.
   virtual bool lives(pid_t process) = 0;
-  /// Of the process that runs now.
+  /// Returns a launcher for the process that runs now.
   virtual std::unique_ptr<ProcessLauncher> make_launcher() = 0;
-  /// Signals to the process that runs now go to `on_signal`, on a thread of it, instead of ending
-  /// it; until unwatch_signals() with the number that this returns.
+  /// Passes signals to the process that runs now to `on_signal`, on a thread of that process,
+  /// instead of ending it. Returns a number for unwatch_signals().
   virtual std::uint64_t watch_signals(std::function<void(const ReceivedSignal&)> on_signal) = 0;
   virtual void unwatch_signals(std::uint64_t watch) = 0;
   /// See actors::die_of().
@@ -33,10 +33,10 @@ class Processes {
   inline static Processes* simulated_ = nullptr;
 };
 
-/// A ForkLauncher, or what a simulated world has in its place.
+/// Returns a ForkLauncher, or the launcher of a simulation.
 std::unique_ptr<ProcessLauncher> make_launcher();
 
-/// Whether there is a process of that number on this machine, and it has not ended.
+/// Returns whether there is a process of that number on this machine that has not ended.
 bool process_lives(pid_t process);
 
 }  // namespace weft::actors

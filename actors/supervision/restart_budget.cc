@@ -18,11 +18,11 @@
 namespace weft::actors {
 namespace {
 
-/// In the memory: the number of steps that are finished, then records, each behind its length.
+/// Offset of the records, each behind its length. The number of finished steps precedes them.
 constexpr off_t kRecordsAt = sizeof(std::uint64_t);
 constexpr std::size_t kLongestText = 4096;
 
-/// Keeps other processes out. Nobody waits inside.
+/// Lock that excludes other processes. Nobody waits for anything while holding it.
 class Turn final {
  public:
   explicit Turn(int fd) : fd_(fd) {
@@ -45,7 +45,7 @@ std::vector<std::byte> bytes_of(int fd) {
   return bytes;
 }
 
-/// A record as it is kept.
+/// Stored form of a record.
 struct KeptDeath {
   std::int64_t at_ns = 0;
   std::uint64_t steps = 0;
@@ -80,7 +80,7 @@ std::uint64_t RestartBudget::steps() const {
 }
 
 void RestartBudget::step_done() {
-  // The driver alone writes it.
+  // Needs no lock: only the driver writes it.
   const std::uint64_t steps = this->steps() + 1;
   [[maybe_unused]] const auto written = ::pwrite(fd_, &steps, sizeof steps, 0);
 }
@@ -92,7 +92,7 @@ std::vector<RestartBudget::Record> RestartBudget::read() const {
   for (std::size_t at = 0; at + sizeof length <= bytes.size(); at += length) {
     std::memcpy(&length, bytes.data() + at, sizeof length);
     at += sizeof length;
-    if (length > bytes.size() - at) break;  // of a process that died while it wrote it
+    if (length > bytes.size() - at) break;  // The writer died before it finished.
     auto kept = decode<KeptDeath>(std::span(bytes).subspan(at, length));
     const auto same = std::ranges::find_if(records, [&](const Record& record) {
       return !kept.process.empty() && record.death.process == kept.process;
@@ -129,7 +129,7 @@ RestartBudget::Verdict RestartBudget::admit(const Death& death, TimePoint now) {
   const std::uint64_t steps = this->steps();
   std::size_t counted = 0;
   std::optional<std::size_t> known;
-  bool new_fault = false;  // a known death, now with its fault
+  bool new_fault = false;  // A known death is reported again, now with its fault.
   Verdict verdict;
   for (const Record& record : read()) {
     if (!death.fault.empty() && record.death.fault == death.fault && record.steps == steps &&
@@ -137,7 +137,7 @@ RestartBudget::Verdict RestartBudget::admit(const Death& death, TimePoint now) {
       verdict.repeated = true;
     if (Nanoseconds(now_ns - record.at_ns) > within_) continue;
     ++counted;
-    // Another process has counted it.
+    // Another process has counted this death.
     if (!death.process.empty() && record.death.process == death.process) {
       known = counted;
       new_fault = record.death.fault.empty() && !death.fault.empty();

@@ -15,8 +15,8 @@ namespace weft::actors {
 /// Count of the deaths that a run has survived, and its limit: OTP's restart intensity.
 ///
 /// One count for all processes of a run, in memory that `weft run` shares with its drivers and that
-/// outlives them. A death that both report counts once. One thread at a time per process; a lock
-/// excludes other processes.
+/// outlives them. A death that several of them report counts once. One thread at a time per
+/// process; a lock excludes other processes.
 class RestartBudget final {
  public:
   static constexpr std::size_t kRestarts = 3;
@@ -37,18 +37,17 @@ class RestartBudget final {
   std::string path() const;
 
   struct Death {
-    /// Host and number of the process, "worker1 4121": one process dies once. Empty: not known, and
-    /// each such death counts.
+    /// Host and number of the process, "worker1 4121": one process dies once. Empty: unknown; each
+    /// such death counts.
     std::string process = {};
-    std::string cause = {};  ///< for people: "worker1 device 0 died: SIGKILL"
-    /// What the process has failed of by itself, see ExitEvidence::fault(); empty for others.
+    std::string cause = {};  ///< Description for people: "worker1 device 0 died: SIGKILL".
+    /// Fault of a process that failed by itself, see ExitEvidence::fault(). Else empty.
     std::string fault = {};
   };
   struct Verdict {
-    std::optional<std::size_t> restart =
-        {};  ///< which one, of most() within within(); or none more
-    /// The second time with one fault, and no step was finished between: another restart would end
-    /// alike. Then there is no `restart`.
+    std::optional<std::size_t> restart = {};  ///< Restart number, 1 to most(); empty: none left.
+    /// True if one fault has come twice without a finished step between, so that another restart
+    /// would end alike. `restart` is empty then.
     bool repeated = false;
   };
   /// Counts a death, unless another process has counted it, and returns whether a restart is left.
@@ -58,13 +57,14 @@ class RestartBudget final {
   void step_done();
   /// Causes of the deaths within the last within(), oldest first.
   std::vector<std::string> causes(TimePoint now) const;
-  /// "X. That is more than recovery.restarts allows, 3 within 10 min", or the text for `repeated`.
+  /// Returns "X. That is more than recovery.restarts allows, 3 within 10 min", or the text for
+  /// `repeated`.
   std::string refusal(const std::string& what, const Verdict& verdict) const;
 
  private:
   struct Record {
     std::int64_t at_ns = 0;
-    std::uint64_t steps = 0;  ///< finished by then
+    std::uint64_t steps = 0;  ///< Steps finished at that time.
     Death death;
   };
   std::vector<Record> read() const;
@@ -73,7 +73,7 @@ class RestartBudget final {
 
   const std::size_t most_;
   const Nanoseconds within_;
-  std::optional<MemoryFile> own_;  // of a count that was made here
+  std::optional<MemoryFile> own_;  // Set if this object has made the count.
   int fd_ = -1;
 };
 

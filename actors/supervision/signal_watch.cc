@@ -25,7 +25,8 @@ int block_and_open() {
 
 ReceivedSignal to_received(const signalfd_siginfo& info) {
   const auto sender = static_cast<pid_t>(info.ssi_pid);
-  // The kernel's own, as of a terminal, come from no process at all.
+  // Signals from the kernel, as from a terminal, have a positive code. Others without a sender come
+  // from another PID namespace.
   const bool elsewhere = sender == 0 && info.ssi_code <= 0;
   return {static_cast<int>(info.ssi_signo), sender, elsewhere || sender == ::getppid()};
 }

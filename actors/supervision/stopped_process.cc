@@ -12,7 +12,7 @@
 namespace weft::actors {
 namespace {
 
-/// A gap between looks after which nothing is known about the time between.
+/// Longest gap between looks that still counts as observed.
 constexpr Nanoseconds kTrustedGap = 4 * StoppedTimer::kLookEvery;
 
 std::string first_line(const std::string& path) {
