@@ -80,7 +80,7 @@ class ChildGroups final {
   void remove_leftovers();
 
   MemoryGroup base_;
-  std::string owner_;  ///< "weft.PID_NAMESPACE.PID.START."
+  std::string owner_;  ///< Prefix of group names: "weft.PID_NAMESPACE.PID.START."
   std::uint64_t last_ = 0;
   std::vector<std::filesystem::path> leftovers_;  // Groups of processes that have ended.
 };

@@ -33,7 +33,7 @@ class RestartBudget final {
 
   std::size_t most() const { return most_; }
   Nanoseconds within() const { return within_; }
-  /// Name of this count for another process. Valid while this object lives.
+  /// Returns a path by which another process can open this count. Valid while this object lives.
   std::string path() const;
 
   struct Death {
@@ -55,7 +55,7 @@ class RestartBudget final {
   Verdict admit(const Death& death, TimePoint now);
   /// Records that the run has finished a step or a phase.
   void step_done();
-  /// Causes of the deaths within the last within(), oldest first.
+  /// Returns the causes of the deaths within the last within(), oldest first.
   std::vector<std::string> causes(TimePoint now) const;
   /// Returns "X. That is more than recovery.restarts allows, 3 within 10 min", or the text for
   /// `repeated`.
