@@ -12,11 +12,12 @@ namespace weft::actors {
 namespace {
 
 constexpr std::size_t kNone = ~std::size_t{0};
-/// Where a rank may go, the best first: its host before, its mesh's, spares, other meshes' hosts.
+/// Number of host tiers of a rank, best first: its last host, its mesh's hosts, spares, other
+/// meshes' hosts.
 constexpr std::size_t kTiers = 4;
 
-/// Matches ranks without a device and devices, tier by tier, along augmenting paths: what has been
-/// matched stays so, on another device if need be.
+/// Matching of devices to ranks without one, tier by tier, along augmenting paths. A matched rank
+/// stays matched, but may move to another device.
 class Matching final {
  public:
   Matching(const std::vector<HostPlaces>& hosts, const std::vector<MeshToPlace>& meshes,
@@ -51,7 +52,7 @@ class Matching final {
   struct Rank {
     std::size_t mesh = 0;
     std::uint32_t rank = 0;
-    std::array<std::vector<std::size_t>, kTiers> hosts;  // that answer, by tier
+    std::array<std::vector<std::size_t>, kTiers> hosts;  // Hosts that answer, by tier.
     std::size_t device = kNone;
   };
 
@@ -120,11 +121,11 @@ class Matching final {
     return false;
   }
 
-  /// How ranks on the host that they were on make room for others.
+  /// Limit of how far a rank on its last host may move to make room for others.
   enum class Moves : std::uint8_t { kWithinHome, kAnywhere };
 
   void match(std::size_t tier) {
-    // In the order of ranks, without moving any; then what is left.
+    // Places ranks in order, without moving any; then the ranks that are left.
     for (std::size_t r = 0; r < ranks_.size(); ++r)
       if (ranks_[r].device == kNone)
         any_device(ranks_[r], tier, [&](std::size_t device) {
@@ -139,8 +140,8 @@ class Matching final {
     }
   }
 
-  /// Moves one more rank to the host that it was on, if one can: match() takes any free device.
-  /// Returns whether it has.
+  /// Moves one more rank back to its last host, if possible, since match() takes any free device.
+  /// Returns whether it has moved one.
   bool bring_one_home() {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const std::size_t before = ranks_[r].device;
@@ -171,12 +172,12 @@ class Matching final {
   }
 
   struct Others {
-    std::size_t tier = 0;  // last tier that they may use
+    std::size_t tier = 0;  // Last tier that they may use.
     Moves moves = Moves::kWithinHome;
   };
 
-  /// Gives the rank a device up to that tier, and another to each rank on the way. False: nothing
-  /// has changed.
+  /// Gives `rank` a device up to `tier`, and another device to each rank on the path. Returns
+  /// false, and changes nothing, if it cannot.
   bool augment(std::size_t rank, std::size_t tier, const Others& others, std::vector<bool>& seen) {
     return any_device(ranks_[rank], tier, [&](std::size_t device) {
       if (visited(seen, device)) return false;
@@ -220,9 +221,9 @@ class Matching final {
   const std::vector<MeshToPlace>& meshes_;
   const std::vector<std::string>& spares_;
   const Reach reach_;
-  std::vector<std::size_t> first_;    // by host, the number of its first device
-  std::vector<std::size_t> rank_at_;  // by device
-  std::vector<Rank> ranks_;           // that need a device
+  std::vector<std::size_t> first_;    // Number of the first device, by host.
+  std::vector<std::size_t> rank_at_;  // Rank or kNone, by device.
+  std::vector<Rank> ranks_;           // Ranks that need a device.
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ struct MeshToPlace {
   /// Planned hosts, in the order in which ranks fill them. Empty: all hosts.
   std::vector<std::string> hosts;
   MeshKey key = {};  ///< Epoch 0: the mesh is not started.
-  /// By rank, the present or last device. Empty if the mesh is not started.
+  /// Present or last device of each rank. Empty if the mesh is not started.
   std::vector<HostDevice> places = {};
   std::set<std::uint32_t> broken = {};  ///< Ranks of a started mesh that need another process.
 };
@@ -43,7 +43,7 @@ struct RunPlacement {
 /// this one does. Ranks prefer their last host, then other hosts of their mesh, then spares, then
 /// hosts of other meshes. Pure.
 ///
-///   meshes a [w0], b [w1]; w0 is gone, b has no device yet: problem, although w1 is free for a
+///   meshes a [w0], b [w1]; w0 is lost, b has no device yet: problem, although w1 is free for a
 ///   meshes a [w0], b [w1]; a has moved to w1, b has no device yet, w0 is back: b goes to w0
 ///
 /// The device of a broken rank counts as free for its own mesh, whose renewal ends the old process.

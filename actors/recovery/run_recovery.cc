@@ -9,27 +9,28 @@
 namespace weft::actors {
 namespace {
 
-/// A host that somebody starts again joins again.
+/// Time in which a lost host may be started again and join.
 constexpr Nanoseconds kHostsComeBackWithin = std::chrono::seconds(20);
-/// Waiting for devices.
+/// Wait for devices after which the first report is made.
 constexpr Nanoseconds kWorthTelling = std::chrono::seconds(2);
 constexpr Nanoseconds kTellEvery = std::chrono::seconds(30);
-/// Every change is told; this is for what no host tells, such as a process that has died meanwhile.
+/// Time to the next attempt if no change is reported. A process that has died meanwhile, for
+/// example, causes no report of a host.
 constexpr Nanoseconds kLookAgainAfter = std::chrono::seconds(5);
-/// A host that has too little memory or too many processes for a moment.
+/// Time to the next attempt on a host that lacks memory or processes for a moment.
 constexpr Nanoseconds kStartAgainAfter = std::chrono::seconds(1);
 
-/// Processes that live, and do not reach each other.
+/// Returns whether an error may mean that living processes do not reach each other.
 bool is_disturbance(const Error& error) {
   return error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable ||
          error.code() == ErrorCode::kDeadlineExceeded || error.code() == ErrorCode::kStaleEpoch;
 }
 
-/// What keeps a mesh from its devices.
+/// Reason why a mesh does not get its devices.
 enum class Obstacle : std::uint8_t {
-  kPasses,  ///< Devices, memory or a host may come.
+  kPasses,  ///< Devices, memory or a host may become available.
   kDeath,   ///< A process has ended before it was ready.
-  kStays,   ///< Somebody has to mend something.
+  kStays,   ///< Somebody has to repair something.
 };
 Obstacle obstacle_of(ErrorCode code) {
   switch (code) {
@@ -63,7 +64,7 @@ std::vector<std::string> RunRecovery::hosts_of(const std::vector<std::string>& p
     const auto other = stands_in_for_.find(host);
     add(other == stands_in_for_.end() ? host : other->second);
   }
-  // Behind those that have taken their place.
+  // Replacements come first, then the planned hosts again.
   for (const std::string& host : planned) add(host);
   return hosts;
 }
@@ -94,7 +95,7 @@ void RunRecovery::start(RunMeshes& meshes) {
   try {
     const std::vector<RunMeshes::Wanted> planned = meshes.wanted();
     for (std::size_t m = 0; m < wanted.size(); ++m) {
-      // Where they lack, the head says which, or devices become free while it is asked.
+      // Asks the head even without a plan: it names what is missing, or devices are free by now.
       const bool placed =
           plan.problem.empty() && start_at(meshes, {wanted[m].hosts, {}, plan.places[m]});
       if (!placed) meshes.start_next(OnHosts{planned[m].hosts});
@@ -103,14 +104,14 @@ void RunRecovery::start(RunMeshes& meshes) {
     try {
       lost_host_ = find_lost_host();
     } catch (const Error&) {
-      // Without a head nobody knows; why the start failed counts.
+      // The head does not answer. The error of the start counts.
     }
     throw Error(error);
   }
   remember(meshes);
 }
 
-/// False: somebody has taken one of the devices meanwhile, as an earlier try whose answer was lost.
+/// Returns false if one of the devices is taken by now, as by an earlier try whose reply was lost.
 bool RunRecovery::start_at(RunMeshes& meshes, const OnHosts& where) {
   try {
     meshes.start_next(where);
@@ -145,7 +146,7 @@ bool RunRecovery::recovers_from(const Error& error) const {
   try {
     if (cluster_.lacks_process()) return true;
   } catch (const Error&) {
-    // Without a head nobody knows more than the error says.
+    // The head does not answer. Only the error is known.
     return symptom;
   }
   return options_.reconnects && is_disturbance(error);
@@ -176,7 +177,7 @@ RunRecovery::Recovered RunRecovery::recover(const Error& why, RunMeshes& meshes,
     recovered.restart = admit(death_of(error));
     cluster_.forgive();
     replace(meshes);
-    // A symptom may have come long before its cause.
+    // A symptom may come long before the report of its cause.
     recovered.cause = cluster_.what_died(Error(error.code(), recovered.cause));
     cluster_.forgive();
     try {
@@ -236,7 +237,7 @@ RunRecovery::Attempt RunRecovery::try_to_replace(RunMeshes& meshes) {
   return attempt;
 }
 
-/// Starts a mesh there, or renews it. Why it has not all its devices; nothing where it has.
+/// Starts a mesh at `places`, or renews it. Returns why it lacks devices, or nothing.
 std::optional<std::string> RunRecovery::place(RunMeshes& meshes, std::size_t mesh,
                                               const MeshToPlace& wanted,
                                               const std::vector<HostDevice>& places) {
@@ -275,7 +276,7 @@ void RunRecovery::remember(const RunMeshes& meshes) {
     for (const HostDevice& place : cluster_.places_of(key)) used.insert(place.host);
   std::erase_if(stands_in_for_, [&](const auto& lost) { return used.contains(lost.first); });
   for (std::size_t m = 0; m < keys.size(); ++m) {
-    std::vector<std::string> idle;  // hosts of this mesh that nothing of the run is on
+    std::vector<std::string> idle;  // Hosts of this mesh that the run does not use.
     for (const std::string& host : wanted[m].hosts)
       if (!used.contains(host)) idle.push_back(host);
     for (const HostDevice& place : cluster_.places_of(keys[m])) {

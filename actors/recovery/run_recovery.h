@@ -27,12 +27,12 @@ class RunMeshes {
   struct Wanted {
     std::string name;
     MeshShape shape;
-    std::vector<std::string> hosts;  ///< In the order in which ranks fill them; none: all.
+    std::vector<std::string> hosts;  ///< Hosts in the order in which ranks fill them; empty: all.
   };
   virtual std::vector<Wanted> wanted() const = 0;
-  /// Keys of the started meshes.
+  /// Returns the keys of the started meshes.
   virtual std::vector<MeshKey> keys() const = 0;
-  /// Ranks that do not answer, by started mesh. May wait for answers.
+  /// Returns the ranks that do not answer, by started mesh. May wait for answers.
   virtual std::vector<std::set<std::uint32_t>> find_broken() = 0;
   /// Starts the next mesh at `where`. Throws what Cluster::spawn() does.
   virtual void start_next(const OnHosts& where) = 0;
@@ -48,9 +48,9 @@ struct RunRecoveryOptions {
   /// Hosts that had joined when the run began. A failed start counts as a death if one is missing.
   std::vector<std::string> hosts = {};
   std::string budget = {};  ///< See AppRun::restarts.
-  /// Recover from failed calls between processes that all live, by new connections.
+  /// True: also recover from failed calls between living processes, by new connections.
   bool reconnects = false;
-  /// Time between a symptom and the report of the death that caused it.
+  /// Longest time between a symptom and the report of the death that caused it.
   Nanoseconds cause_within = std::chrono::milliseconds(500);
   /// Called with the reason while recovery waits for devices: after 2 s, then every 30 s. May be
   /// empty.
@@ -72,23 +72,24 @@ class RunRecovery final {
   /// Places all meshes together and starts them. Throws what Cluster::spawn() does; recover() may
   /// follow.
   void start(RunMeshes& meshes);
-  /// Replaces the dead of the former driver's meshes, and starts missing meshes. For a driver that
-  /// was started again; counts no further restart.
+  /// Replaces dead processes of the former driver's meshes, and starts missing meshes. For a driver
+  /// that was started again; counts no further restart.
   void take_over(RunMeshes& meshes);
 
-  /// Returns whether recover() is to be called for what a call has thrown. Asks the cluster whether
-  /// a process of this run has died; the error's code alone never proves it. Errors that a program
-  /// reports while all processes live are final.
+  /// Returns whether to call recover() for `error`. Asks the cluster whether a process of this run
+  /// has died; the error's code alone never proves it. Errors that a program reports while all
+  /// processes live are final.
   bool recovers_from(const Error& error) const;
   struct Recovered {
     std::string cause = {};   ///< "worker1 device 0 died: SIGKILL"
-    std::size_t restart = 0;  ///< Which one,
-    std::size_t most = 0;     ///< of how many.
+    std::size_t restart = 0;  ///< Number of this restart.
+    std::size_t most = 0;     ///< Restarts allowed.
   };
-  /// Counts the death, replaces the dead, and calls `connect`. Repeats that after another death.
-  /// Call after recovers_from(). Throws Error(kFailedPrecondition) with all causes if no restart is
-  /// left or the same fault repeats, Error(kCancelled) on `stop`, Error(kResourceExhausted) if
-  /// devices lack and recovery.if_too_few is fail, and final errors of launches and of `connect`.
+  /// Counts the death, replaces dead processes, and calls `connect`. Repeats that after another
+  /// death. Call after recovers_from(). Throws Error(kFailedPrecondition) with all causes if no
+  /// restart is left or the same fault repeats, Error(kCancelled) on `stop`,
+  /// Error(kResourceExhausted) if devices lack and recovery.if_too_few is fail, and final errors of
+  /// launches and of `connect`.
   Recovered recover(const Error& why, RunMeshes& meshes, const std::function<void()>& connect);
   /// Records that the run has finished a step. Faults before and after it are not repetitions.
   void step_done() { budget_.step_done(); }
@@ -98,9 +99,9 @@ class RunRecovery final {
   struct Attempt {
     std::string problem;             ///< Empty: every rank has a process.
     std::uint64_t version = 0;       ///< ClusterPlaces::version that the attempt saw.
-    Nanoseconds look_again_after{};  ///< Without a change of hosts.
+    Nanoseconds look_again_after{};  ///< Time to the next attempt if hosts do not change.
   };
-  /// Throws where the run has used up its restarts.
+  /// Counts a death and returns the number of its restart. Throws if no restart is left.
   std::size_t admit(const RestartBudget::Death& death);
   RestartBudget::Death death_of(const Error& error) const;
   void replace(RunMeshes& meshes);
