@@ -89,7 +89,8 @@ class Agent final {
   DetachedRun start_run(const RunSubmission& submission, std::uint64_t term);
   /// Sends SIGINT to a detached run, or SIGKILL if `now`. Throws kNotFound.
   void signal_run(std::uint64_t launch, bool now, std::uint64_t term);
-  /// Marks a device process that has been silent for `silence_ns` as dead.
+  /// Marks a device process that has been silent for `silence_ns` as dead. For the agent's own
+  /// process.
   void process_silent(ProcessId process, std::int64_t silence_ns);
   /// Ends the device processes of a mesh, or only of `ranks` if given. Sends SIGTERM, and SIGKILL
   /// two seconds later; sends SIGKILL at once if the mesh has `failed`. Returns when they are
