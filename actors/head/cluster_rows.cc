@@ -7,7 +7,7 @@
 namespace weft::actors {
 namespace {
 
-/// What `weft join` allows, many times over.
+/// Limit far above that of `weft join`.
 constexpr std::uint32_t kMostDevices = 1u << 16;
 
 void check_ranks(const std::set<std::uint32_t>& ranks, std::size_t size, const char* what) {

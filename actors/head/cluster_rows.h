@@ -10,7 +10,7 @@
 
 namespace weft::actors {
 
-// What a head writes down of its cluster, for the head of the next term.
+// Rows of a head's state, which the head of the next term reads.
 
 struct HostRow {
   HostOffer offer;
@@ -28,19 +28,22 @@ struct MeshRow {
   MeshRequest request;
   ProcessId owner;
   std::vector<HostDevice> places;
-  std::set<std::uint32_t> lost;  ///< ranks whose host is gone; another of its name may have joined
-  std::set<std::uint32_t> dead;  ///< ranks whose process is gone, or counts as gone
-  /// by rank; empty while it starts, of process 0 where it is to be renewed
+  /// Ranks whose device is not the mesh's any more: the host was removed, the device was freed, or
+  /// it belongs to the next epoch. Another host of that name may have joined.
+  std::set<std::uint32_t> lost;
+  std::set<std::uint32_t> dead;  ///< Ranks whose process has died, or counts as dead.
+  /// Processes by rank. Empty while the mesh starts; process 0 for ranks to be renewed.
   std::vector<DeviceProcess> processes;
-  std::vector<std::string> devices;  ///< by rank, what they are; empty until the owner says so
-  std::optional<Incident> incident;  ///< It has failed.
-  bool ending = false;               ///< nobody's any more: only its devices are still taken
+  std::vector<std::string> devices;  ///< Descriptions by rank; empty until the owner sends them.
+  std::optional<Incident> incident;  ///< Set if the mesh has failed.
+  bool ending = false;  ///< True if it is being released: only its devices are still taken.
   static constexpr auto fields = weft::fields(
       &MeshRow::request, &MeshRow::owner, &MeshRow::places, &MeshRow::lost, &MeshRow::dead,
       &MeshRow::processes, &MeshRow::devices, &MeshRow::incident, &MeshRow::ending);
 };
 
-/// Throw Error(kDataLoss) for what no head has written, such as a rank that the mesh does not have.
+/// Throws Error(kDataLoss) for a row that no head has written, such as one with a rank outside the
+/// mesh.
 void check_row(const HostRow& row);
 void check_row(const MeshRow& row);
 

@@ -9,16 +9,18 @@
 
 namespace weft::actors {
 
-/// The ear of a program that owns meshes: what the head tells it unasked. Hosted by actors::Cluster
-/// under the name "watcher".
+/// Receiver of the head's notifications in a program that owns meshes. Hosted by actors::Cluster
+/// under the name "watcher". Its callbacks run on its thread.
 class ClusterWatcher final {
  public:
   struct Events {
-    std::function<void(const MeshFailure&)> on_failure;      ///< on the watcher's thread
-    std::function<void(const std::string& reason)> on_stop;  ///< the cluster ends, by request
-    /// somebody wants this program to end, as an interruption does, or at once; what it does then
+    std::function<void(const MeshFailure&)> on_failure;  ///< Called when a mesh has failed.
+    /// Called when the cluster stops by request.
+    std::function<void(const std::string& reason)> on_stop;
+    /// Called when this program is asked to end, as by an interruption, or at once if `now`.
+    /// Returns what it does until it ends.
     std::function<std::string(bool now)> on_cancel;
-    /// a host with a mesh of this program ends when that is let go
+    /// Called when a host with a mesh of this program leaves. It waits for let_go().
     std::function<void(const std::string& host, const std::string& why)> on_host_leaves;
   };
   ClusterWatcher(Context&, Events events) : events_(std::move(events)) {}

@@ -24,15 +24,15 @@ constexpr auto kLaunchWithin = std::chrono::seconds(30);
 constexpr std::size_t kStartingPerProcessor = 2;
 constexpr auto kFreedWithin = std::chrono::seconds(5);
 constexpr std::size_t kEventsInStatus = 20;
-/// A head that has just come up is told to stop: those that look for it must hear why.
+/// Time for owners to reconnect to a head that is told to stop soon after its start: they must hear
+/// why.
 constexpr auto kStopWaitsForOwners = std::chrono::seconds(2);
-/// A second call of stop() is answered by the end of the head's process, or after this time.
+/// Limit of the answer to a second call of stop(), which the end of the head's process precedes.
 constexpr auto kStopEndsWithin = Head::kRunsEndWithin + std::chrono::seconds(10);
 constexpr auto kLookForOwnersEvery = std::chrono::milliseconds(20);
 constexpr auto kOwnerAnswersWithin = std::chrono::seconds(1);
 
-/// Waits for all of them. One that fails belongs to a process that is gone already, which is what
-/// was asked for.
+/// Waits for all answers. Ignores errors: such a process has ended already, as it was asked to.
 task<void> settle(std::vector<Future<void>> answers) {
   for (Future<void>& answer : answers) {
     try {
@@ -42,8 +42,8 @@ task<void> settle(std::vector<Future<void>> answers) {
   }
 }
 
-/// The launches of one machine, in turns: no more devices at once than its processors can start, or
-/// a thousand starting processes would keep all that run from saying that they live.
+/// Launches of one machine, in turns. No more devices start at once than its processors can handle:
+/// a thousand starting processes would delay the heartbeats of running ones.
 class LaunchTurns final {
  public:
   using Answer = Future<std::vector<DeviceProcess>>;
@@ -62,7 +62,8 @@ class LaunchTurns final {
       waiting_.pop_front();
     }
   }
-  /// The oldest that is under way, to be awaited before this is called again; none: all are done.
+  /// Returns the oldest launch under way, which must be awaited before the next call. Nothing: all
+  /// done.
   std::optional<Answer> next() {
     starting_ -= std::exchange(awaited_, 0);
     begin();
@@ -72,7 +73,7 @@ class LaunchTurns final {
     under_way_.pop_front();
     return answer;
   }
-  /// Those that have not begun never will.
+  /// Drops launches that have not begun.
   void drop() { waiting_.clear(); }
 
  private:
@@ -131,7 +132,7 @@ void Head::event(std::string text, const std::string& logged) {
 
 void Head::refused(const std::string& text) {
   check_own_call();
-  store_.add_event(event_now(text));  // the log has it already
+  store_.add_event(event_now(text));  // The log has it already.
 }
 
 RotatedToken Head::rotate_token() {
@@ -177,7 +178,7 @@ std::map<std::string, LaunchRequest> Head::launches_of(const MeshKey& key, const
 }
 
 task<std::vector<DeviceProcess>> Head::launch(std::map<std::string, LaunchRequest> launches) {
-  std::map<std::string, LaunchTurns> turns;  // by machine
+  std::map<std::string, LaunchTurns> turns;  // Launches by machine.
   for (auto& [host, request] : launches) {
     const Host& of = hosts_.at(host);
     turns[of.offer.machine].add(
@@ -225,7 +226,7 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   try {
     places = placement_.find_places(request);
   } catch (const Error& error) {
-    // Who names places looks for others by itself.
+    // Owners that name places look for others by themselves.
     const bool passes = waits_for_devices() && request.places.empty() &&
                         error.code() != ErrorCode::kInvalidArgument;
     throw Error(passes ? ErrorCode::kUnavailable : error.code(),
@@ -249,8 +250,7 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   } catch (...) {
     failure = current_error();
   }
-  // While this was suspended the owner may have left or a host may have died: then the mesh is gone
-  // or failed.
+  // The owner may have left or a host may have died meanwhile: then the mesh is released or failed.
   const auto now = meshes_.find(key);
   if (failure && now != meshes_.end()) now->second.failed = true;
   if (!failure) failure = lost_while_starting(key);
@@ -260,7 +260,7 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
     if (const auto left = meshes_.find(key); left != meshes_.end()) {
       if (left->second.incident) failure = left->second.incident->error();
       begin_release(key, left->second);
-      // So that who asks again finds them free; but those of a host that is silent stay taken.
+      // Waits until devices are free for the next attempt; those of a silent host stay taken.
       const Wakeup released = context_.make_wakeup();
       left->second.waiters.push_back(released);
       co_await released.wait_for(kFreedWithin);
@@ -303,7 +303,7 @@ void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitEv
   mesh.incident = incident;
   mesh.dead.insert(rank);
   save(key, mesh);
-  // First the ones who wait, then the books.
+  // The owner comes first, then the records.
   tell_owner(mesh);
   store_.add_incident(incident);
   const auto owner = owners_.find(mesh.owner);
@@ -331,7 +331,7 @@ void Head::tell_owner(const Mesh& mesh) {
 }
 
 void Head::describe(MeshDevices devices) {
-  // A mesh may have failed meanwhile.
+  // The mesh may have been released meanwhile.
   const auto mesh = meshes_.find(devices.key);
   if (mesh == meshes_.end()) return;
   mesh->second.devices = std::move(devices.devices);
@@ -365,7 +365,8 @@ ClusterStatus Head::status() {
     for (const auto& [key, mesh] : meshes_) {
       for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
         if (mesh.places[rank].host != name || mesh.lost.contains(rank)) continue;
-        if (mesh.places[rank].device >= line.device_users.size()) continue;  // it has fewer now
+        // The host has fewer now.
+        if (mesh.places[rank].device >= line.device_users.size()) continue;
         const std::string pid = rank < mesh.processes.size() && mesh.processes[rank].pid != 0
                                     ? fmt::format(" pid {}", mesh.processes[rank].pid)
                                     : " starting";
@@ -418,7 +419,7 @@ task<void> Head::end_runs() {
       co_await answer;
       ending.push_back(id);
     } catch (const Error&) {
-      continue;  // an owner that does not listen to weft cancel is not waited for
+      continue;  // Owners without `weft cancel` are not awaited.
     }
   }
   const TimePoint give_up = clock_.now() + kRunsEndWithin;
@@ -448,7 +449,7 @@ task<void> Head::stop(std::string reason, bool now) {
   const auto is_away = [](const auto& of) { return of.second.away_since.has_value(); };
   while (std::ranges::any_of(owners_, is_away) && clock_.now() < give_up)
     co_await context_.sleep(kLookForOwnersEvery);
-  // The owners first: they must hear why before their devices' last errors reach them.
+  // Owners come first: they must hear why before the last errors of their devices reach them.
   std::vector<Future<void>> told;
   for (const auto& [id, owner] : owners_) {
     auto watcher = context_.system().named<ClusterWatcher>(owner.process, "watcher");

@@ -24,130 +24,138 @@
 namespace weft::actors {
 
 struct HeadConfig {
-  Address address;  ///< where this process listens
+  Address address;  ///< Address at which this process listens.
   std::filesystem::path state_directory;
-  /// How long who does not answer may be away, hosts and owners, and how long they look for a head.
+  /// Grace period for hosts and owners that do not answer, and for a missing head.
   Nanoseconds grace = std::chrono::seconds(60);
-  /// What the state knows of hosts and meshes does not count: nothing of it lives.
+  /// True: hosts, owners and meshes of the saved state do not live any more, and are ignored.
   bool begins_anew = false;
-  /// The head ends with its machine, as the cluster of `weft run` does: its state is never synced.
+  /// True if the head ends with its machine, as the cluster of `weft run`. It never syncs its state
+  /// then.
   bool ends_with_machine = false;
 };
 
 struct HeadEvents {
-  std::function<void(const ClusterEvent&)> on_event;       ///< for the log
-  std::function<void(const std::string&)> on_warning;      ///< for the log
-  std::function<void(const std::string& reason)> on_stop;  ///< the process should end now
-  /// Replaces the cluster's token; `members` may still prove the former one for a while.
+  std::function<void(const ClusterEvent&)> on_event;       ///< Called with each event, to log it.
+  std::function<void(const std::string&)> on_warning;      ///< Called with warnings, to log them.
+  std::function<void(const std::string& reason)> on_stop;  ///< Called when the process should end.
+  /// Replaces the cluster's token. `members` may still prove the former one for a while.
   std::function<RotatedToken(const std::vector<ProcessId>& members)> rotate_token = {};
 };
 
-/// The head of a cluster: who has joined, which mesh is where, who owns it, and what has happened
-/// to it.
+/// Head of a cluster. Records which hosts have joined, where each mesh is, who owns it, and what
+/// has happened to it.
 ///
-/// One per cluster, hosted by the head's main under the name "head". Never on the data path, and
-/// never in a call between actors. Calls come from agents (join, process_died), owners (own, spawn,
+/// One per cluster, hosted by the head's main under the name "head". Takes no part in data
+/// transfers and calls between actors. Called by agents (join, process_died), owners (own, spawn,
 /// release), parents of agents (host_died) and observers.
 ///
-/// What it knows is written down: after its death a head of the next term goes on with it. Hosts
-/// and owners are away until they say that they are here, and gone after HeadConfig::grace. So are
-/// those whose connection is lost, unless it is known that they have ended.
+/// The state is on disk: after the head's death, a head of the next term continues with it. Hosts
+/// and owners are away until they reconnect, and are removed after HeadConfig::grace. The same
+/// holds after a lost connection, unless they are known to have ended.
 class Head final {
  public:
   Head(Context& context, HeadConfig config, HeadEvents events);
 
-  /// The caller is the agent of a host from here on, or is here again, with these device processes.
-  /// Throws kAlreadyExists where the agent that has the name answers.
+  /// Registers the caller as the agent of a host, or reconnects it, with these device processes.
+  /// Throws kAlreadyExists if the name belongs to an agent that answers.
   task<Joined> join(HostOffer offer, HostedDevices devices);
-  /// From an agent that ends when nobody uses its devices any more, and why. Nothing new is placed
-  /// on its host. Owners of meshes there are told: they save, and say let_go().
+  /// Marks the caller's host as leaving, with the reason `why`. Nothing new is placed there, and
+  /// its agent ends once the devices are unused. Owners of meshes there are told; they save, and
+  /// call let_go().
   void drain(const std::string& why);
-  /// From an owner: of its meshes, what lies on this host, which leaves, is lost from here on.
+  /// Fails the processes of the calling owner on `host`, which leaves.
   void let_go(const std::string& host);
-  /// From an agent that ends in good order, and why. What runs on its host fails.
+  /// Removes the caller's host, whose agent ends in good order. Its processes count as dead.
   void leave(const std::string& why);
-  /// The caller owns meshes from here on: they end when it does. Here again, it keeps those that it
-  /// names.
+  /// Registers the caller as an owner of meshes, which end with it. If it reconnects, it keeps the
+  /// meshes that the offer lists.
   Joined own(OwnerOffer offer);
-  /// Places the mesh, starts its device processes and waits until they can be called. The caller
-  /// must be an owner. Throws what Placement::find_places and Agent::launch throw, kUnavailable
-  /// where devices may become free by themselves; then nothing is left behind.
+  /// Places a mesh, starts its device processes and waits until they can be called. The caller must
+  /// be an owner. Throws what Placement::find_places() and Agent::launch() throw, or kUnavailable
+  /// if devices may become free by themselves. Leaves nothing behind then.
   task<MeshProcesses> spawn(MeshRequest request);
-  /// The next epoch of a mesh: its processes that live go on in it, each where it is, and others
-  /// take the place of those that are dead, on devices of the same hosts or of spares. Where there
-  /// are none, they are missing in what it gives, and it can be asked again. Processes of hosts
-  /// that do not answer keep their devices until they are known to be gone. Throws kNotFound where
-  /// the caller has no such mesh.
+  /// Begins the next epoch of a mesh. Living processes continue in it, each where it is. New ones
+  /// replace the dead, on devices of the same hosts or of spares. Ranks without a device are
+  /// missing in the result; the call can be repeated. Processes on hosts that do not answer keep
+  /// their devices until they are known to have ended. Throws kNotFound if the caller has no such
+  /// mesh.
   task<RenewedMesh> renew(MeshRenewal renewal);
-  /// Ends the mesh's processes; its devices are free when all of them are reaped, which is when
-  /// this answers.
+  /// Ends a mesh's processes. Returns when all are reaped and its devices are free.
   task<void> release(MeshKey key);
-  /// From the owner of a mesh: what its devices are.
+  /// Records what the devices of a mesh are. Called by its owner.
   void describe(MeshDevices devices);
-  /// From an owner: how far it is. Kept in memory; the last one counts.
+  /// Records how far an owner's run is. Kept in memory only; the last report counts.
   void progress(RunProgress progress);
-  /// From an agent: a process of a mesh is gone.
+  /// Records that a process of a mesh has died. Called by its agent.
   void process_died(const DeathReport& report);
-  /// From the `weft run` of a driver that has died: it is not started again.
+  /// Removes the dead driver of a run, which will not be started again. Called by its `weft run`.
   void driver_given_up(const std::string& run);
-  /// From the parent of an agent: the agent is gone. Better evidence than the lost connection, and
-  /// usually earlier.
+  /// Removes a host whose agent has died. Called by the agent's parent, whose evidence is better
+  /// than a lost connection, and usually earlier.
   void host_died(HostDeath death);
   ClusterStatus status();
 
-  // For owners that place and replace their meshes (places.cc).
+  // Methods for owners that place and replace their meshes (places.cc).
   ClusterPlaces places() const;
-  /// Waits until ClusterPlaces::version differs from `seen`, or for a while. Returns the version.
+  /// Waits until ClusterPlaces::version differs from `seen`, or for `within_ns`. Returns the
+  /// version.
   task<std::uint64_t> next_change(std::uint64_t seen, std::int64_t within_ns);
   /// Returns whether a process of these meshes is known not to run. Asks the agents.
   task<bool> lacks_process(std::vector<MeshKey> keys);
 
-  // Seeing what goes on (introspection.cc).
-  /// From an owner: what it is, and how it ends.
+  // Introspection, and ends of runs (introspection.cc).
+  /// Records what the caller's run is. Called by an owner.
   void describe_run(RunDescription description);
+  /// Records how the caller's run ends. Called by an owner.
   void run_ended(const RunEnd& end);
   std::vector<Member> members();
-  /// Those that run and the last ones that have ended, by number; the devices of those that run.
+  /// Returns the running runs and the last ones that have ended, by number. Only running ones have
+  /// devices.
   std::vector<RunRecord> runs();
-  /// Throws kNotFound.
+  /// Returns a run. Throws kNotFound.
   RunRecord run(std::uint64_t number);
-  /// Leaves a run to the agent of its host; the number of its record. Throws what
-  /// Agent::start_run() throws, and kUnavailable where that host is not here.
+  /// Asks the agent of submission.host to start a run. Returns the number of its record. Throws
+  /// what Agent::start_run() throws, and kUnavailable if that host does not answer or has not
+  /// joined.
   task<std::uint64_t> submit(RunSubmission submission);
-  /// From an agent: a program that owned meshes has told it how it ends, as no head heard it.
+  /// Records how an owner has ended, which it told the calling agent because it reached no head.
   void owner_ended(const OwnerEnd& end);
-  /// From an agent: a run that it had started has ended.
+  /// Records that a detached run of the calling agent has ended.
   void detached_ended(const DetachedEnd& end);
   ClusterEvents events(const EventsRequest& request);
-  /// Pieces of logs from the hosts that have them, of `max_bytes` at most each, in this order.
+  /// Reads logs on their hosts, `max_bytes` at most of each. Returns pieces in the order of
+  /// `requests`.
   task<std::vector<LogPiece>> read_logs(std::vector<LogRequest> requests, std::uint32_t max_bytes);
-  /// Has the driver of a run end: after its step, with a checkpoint, or at once. What it says that
-  /// it is doing. Throws kNotFound, kFailedPrecondition for one that has ended, and kUnavailable
-  /// where its driver does not answer.
+  /// Asks the driver of a run to end: after its step, with a checkpoint, or at once if `now`.
+  /// Returns what it says that it does. Throws kNotFound, kFailedPrecondition if the run has ended,
+  /// and kUnavailable if neither its driver nor the agent that started it answers.
   task<std::string> cancel_run(std::uint64_t number, bool now);
 
-  /// Texts of what has gone wrong since the head started, oldest first.
+  /// Returns the texts of incidents since the head started, oldest first.
   std::vector<std::string> incidents();
-  /// From the head's own process: a peer is suspect, or, with a negative time, not any more. Two
-  /// other hosts look for one that is.
+  /// Marks a host as suspect, or, if `silence_ns` is negative, as answering again. Two other hosts
+  /// probe a suspect one. For the head's own process.
   task<void> peer_quiet(ProcessId peer, std::int64_t silence_ns);
-  /// From the head's own process: nothing has come from a process for so long; peer_lost() follows.
+  /// Marks a silent host as away and fails its meshes, 10 s later if other hosts reach it. For the
+  /// head's own process.
   void peer_silent(ProcessId peer, std::int64_t silence_ns);
-  /// From the head's own process: a connection is gone, of a host, of an owner, or of somebody who
-  /// only looked. Whoever is `cut_off` may live.
+  /// Handles a lost connection to a host, an owner or an observer. If `cut_off`, the peer may live.
+  /// For the head's own process.
   void peer_lost(ProcessId peer, bool cut_off);
-  /// From the head's own process, now and then: who was away for too long is gone.
+  /// Removes hosts and owners that were away for too long. Called periodically by the head's own
+  /// process.
   void look();
-  /// From the head itself: sees the end of a mesh through. Its devices are free when each host
-  /// has said that the processes are gone, or is gone itself.
+  /// Completes the end of a mesh. Frees its devices when each host has confirmed that the processes
+  /// have ended, or was removed. Called by the head itself.
   task<void> finish_release(MeshKey key);
-  /// From the head's own process: somebody was refused, and why.
+  /// Records that a peer was refused, and why. For the head's own process.
   void refused(const std::string& text);
-  /// Makes a new token. Who belongs to the cluster is given it; strangers need it from now on.
+  /// Makes a new token and sends it to the members of the cluster. Others need it from now on.
   RotatedToken rotate_token();
-  /// Ends the cluster: runs end as Ctrl-C ends them, with a checkpoint, within kRunsEndWithin; with
-  /// `now` they are not asked. Then owners are told, hosts end with all their processes, and the
-  /// head does.
+  /// Stops the cluster. Runs end as by Ctrl-C, with a checkpoint, within kRunsEndWithin; with `now`
+  /// they are not asked. Then owners are told, hosts end with all their processes, and the head
+  /// ends.
   task<void> stop(std::string reason, bool now);
   static constexpr Nanoseconds kRunsEndWithin = std::chrono::seconds(25);
 
@@ -178,146 +186,151 @@ class Head final {
     TimePoint joined;
     std::optional<TimePoint> away_since = {};
     bool suspect = false;
-    std::optional<std::string> leaving = {};   // why
-    std::vector<std::string> reached_by = {};  // hosts that it answers, while it is suspect or away
-    std::optional<TimePoint> fails_at = {};    // with its meshes, if it is still away
-    std::string silence = {};                  // then: "has been silent for 10.2 s"
+    std::optional<std::string> leaving = {};   // Reason, if it leaves.
+    std::vector<std::string> reached_by = {};  // Hosts that reach it while it is suspect or away.
+    std::optional<TimePoint> fails_at = {};    // Time when its meshes fail, if it is still away.
+    std::string silence = {};                  // Reason then: "has been silent for 10.2 s".
   };
   struct Owner : OwnerRow {
-    std::uint64_t visit = 0;  // grows with each own(): what was asked for before has no listener
+    std::uint64_t visit = 0;  // Grows with each own(). Requests of earlier visits have no receiver.
     std::optional<TimePoint> away_since = {};
-    bool dead = false;  // then: and its next driver is to come
+    bool dead = false;  // True if it has died, and its next driver is awaited.
     std::optional<RunProgress> progress = {};
-    TimePoint told = {};  // the progress
+    TimePoint told = {};  // Time of `progress`.
   };
-  /// A host that has been told to end its part of a mesh.
+  /// Part of a mesh that a host has been told to end.
   struct Stopping {
     std::string host;
     ProcessRef agent;
-    std::optional<Future<void>> ended;      // of the call under way
-    MeshKey key;                            // as the host knows it
-    std::vector<std::uint32_t> ranks = {};  // none: all
+    std::optional<Future<void>> ended;      // Call under way.
+    MeshKey key;                            // Key under which the host knows it.
+    std::vector<std::uint32_t> ranks = {};  // Empty: all.
   };
   struct Mesh : MeshRow {
-    bool failed = false;             // or nobody is left to wait for an orderly end
-    bool renewing = false;           // by renew(), which has not answered yet
-    bool watched = false;            // its end, by finish_release()
-    std::vector<Stopping> stopping;  // then
-    std::vector<Wakeup> waiters;     // for its end; each is notified once
+    bool failed = false;             // Failed, or nobody waits for an orderly end.
+    bool renewing = false;           // True while renew() runs.
+    bool watched = false;            // True once finish_release() is called.
+    std::vector<Stopping> stopping;  // Parts to end, for finish_release().
+    std::vector<Wakeup> waiters;     // Calls that wait for its end; each is notified once.
   };
 
-  // What is known of the cluster goes to the store with the next event.
+  // Put rows into the store, which writes them with the next event.
   void save(const Host& host);
   void save(const Owner& owner);
   void save(const MeshKey& key, const Mesh& mesh);
-  /// Throws Error(kDataLoss).
+  /// Reads hosts, owners and meshes from the store. Throws Error(kDataLoss).
   void read_rows();
   void read_all_rows();
-  /// Whether the agent that has the name of a host answers the head, which does not count it as
-  /// away; false where it has ended meanwhile, or where nobody has the name.
+  /// Returns whether another agent holds the name of a host and answers the head. False if it is
+  /// away or has ended meanwhile.
   task<bool> holder_answers(std::string name, ProcessId caller);
   void end_owner(const OwnerEnd& end);
-  /// Wakes those that wait for a change, if there was one.
+  /// Notifies calls of next_change() if something has changed.
   void tell_change();
   std::uint64_t places_version() const;
-  /// This agent holds the name of a host, does not answer, and may live; or nobody does.
+  /// Returns the other agent that holds the name of a host, does not answer, and may live. Empty if
+  /// there is none.
   std::optional<HeldName> holder_of(const HostOffer& offer, ProcessId caller) const;
   /// Throws kFailedPrecondition if one of two hosts is on loopback and the other is not: they could
-  /// not reach each other. `address`: of the agent of a host that joins.
+  /// not reach each other. `address`: address of the joining host's agent.
   void check_reachable(const std::string& name, const std::string& address) const;
   static bool has_process(const Mesh& mesh, std::uint32_t rank, const DeviceProcess& process);
-  /// A host runs these, and no mesh of the head has them: they end, and their devices stay taken
-  /// until they have.
+  /// Ends processes that a host runs and no mesh of the head has. Their devices stay taken until
+  /// they have ended.
   void end_strangers(const HostOffer& offer, const MeshKey& key,
                      const std::map<std::uint32_t, DeviceProcess>& strangers);
-  /// What its agent says that it runs, and what the head believes, become one.
+  /// Corrects the records of a host by what its agent says that it runs.
   void reconcile(const HostOffer& offer, const HostedDevices& devices);
-  /// It does not answer, and may live; nothing new is placed there.
+  /// Marks a host as away: it does not answer, and may live. Nothing new is placed there.
   void set_away(Host& host, const std::string& why);
-  /// Up to two other hosts that answer the head.
+  /// Returns up to two other hosts that answer the head.
   std::vector<ProcessRef> probers_of(const Host& host) const;
   void fail_silent(Host& host);
-  /// Its meshes cannot be counted on.
+  /// Fails the ranks that meshes have on a host.
   void fail_meshes_on(const Host& host, const ExitEvidence& evidence, const std::string& note);
   // Owners (owners.cc).
-  /// Its connection is gone: it is away, or it has ended, and what it has waits for its next
-  /// driver, or ends.
+  /// Handles a lost connection to an owner. One that is cut off is away. The meshes of one that has
+  /// ended wait for its next driver, or end.
   void owner_lost(ProcessId peer, bool cut_off);
   void remove_gone_owners();
   void remove_owner(ProcessId peer, const std::string& how);
   void remove_drivers_before(const std::string& run, ProcessId next);
-  /// Devices may become free without anybody's doing.
+  /// Returns whether devices may become free by themselves: something is away or ending.
   bool waits_for_devices() const;
 
-  /// Throws Error(kFailedPrecondition) when `owner` may not own a mesh, Error(kInvalidArgument) for
-  /// a name or a shape that no mesh can have.
+  /// Throws Error(kFailedPrecondition) if `owner` may not own a mesh, Error(kInvalidArgument) for a
+  /// name or a shape that no mesh can have.
   void check_request(const MeshRequest& request, ProcessId owner) const;
-  /// What each host has to start for a mesh.
+  /// Returns the launch request of each host of a mesh.
   std::map<std::string, LaunchRequest> launches_of(const MeshKey& key, const Mesh& mesh) const;
-  /// Has all of them started, by host, those of one machine in turns. Throws the first error, when
-  /// what had begun has ended.
+  /// Starts all of them, by host; the hosts of one machine take turns. Throws the first error, once
+  /// all launches that had begun have ended.
   task<std::vector<DeviceProcess>> launch(std::map<std::string, LaunchRequest> launches);
-  /// Why a mesh whose processes have all started cannot be used after all.
+  /// Returns why a mesh whose processes have all started is unusable after all, or nothing.
   std::optional<Error> lost_while_starting(const MeshKey& key) const;
   void forget_gone(const std::string& name);
-  /// Lines for a mesh that has no place: what could have been one.
+  /// Returns lines about removed hosts that the mesh could have used.
   std::string gone_note(const MeshRequest& request) const;
-  /// As wanted, or where another owner has that name "run quickstart#2".
+  /// Returns `wanted`, or "run quickstart#2" if another owner has that name.
   std::string free_name(const std::string& wanted) const;
   std::string actor_label(const MeshRequest& request, std::uint32_t rank) const;
   Host* host_of(ProcessId agent);
-  /// Throws Error(kInvalidArgument) where another process has made the call that runs.
+  /// Throws Error(kInvalidArgument) if another process has made the current call.
   void check_own_call() const;
-  /// `why`: "died: SIGKILL", "has left", "has been silent for 10.2 s: ...".
+  /// Removes a host and fails its meshes. `why`: "died: SIGKILL", "has left", "has been silent for
+  /// 10.2 s: ...".
   void remove_host(const std::string& name, const ExitEvidence& evidence, const std::string& why);
-  /// `local_log`: the log lies on this machine, and may be read here when the evidence has none.
+  /// Records the death of a rank and tells the owner. `local_log`: its log lies on this machine,
+  /// and is read if the evidence has none.
   void fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence,
             const std::string& host_note, bool local_log);
-  /// That its mesh has failed, if it is here.
+  /// Tells the owner, if it is connected, that its mesh has failed.
   void tell_owner(const Mesh& mesh);
-  /// A program that is back has a mesh of which there is nothing.
+  /// Tells an owner that has reconnected that the head has no record of its mesh, if so.
   void tell_forgotten(const ProcessRef& owner, const MeshKey& key);
   /// Tells the owner that the host leaves, if the owner has a process there.
   void tell_leaving(const Owner& owner, const Host& host);
-  /// No ranks: all.
+  /// Tells an agent to end some ranks of a mesh. No ranks: all.
   Future<void> stop_on(const ProcessRef& agent, const MeshKey& key, bool failed,
                        const std::vector<std::uint32_t>& ranks = {});
-  // The parts of renew().
+  // Steps of renew().
   MeshKey begin_epoch(const MeshRenewal& renewal, Mesh& before);
   task<void> take_over(MeshKey from, MeshKey to);
   task<void> free_dead(MeshKey from, MeshKey to);
   task<std::optional<Error>> start_missing(MeshKey key);
   RenewedMesh renewed(const MeshKey& key, std::string problem) const;
-  /// Hosts that answer, each with its ranks of a mesh, of these.
+  /// Returns some ranks of a mesh by host. Leaves out hosts that do not answer.
   std::map<std::string, std::vector<std::uint32_t>> by_host(
       const Mesh& mesh, const std::set<std::uint32_t>& ranks) const;
-  /// Tells its hosts to end its processes, unless that has begun.
+  /// Tells the hosts of a mesh to end its processes, unless that has begun.
   void begin_release(const MeshKey& key, Mesh& mesh);
-  /// Waits until a host has ended its part, or is gone.
+  /// Tells a host to end its part until it confirms, or is removed. `problem`: result of the first
+  /// try.
   task<void> finish_stop(const MeshKey& key, bool failed, Stopping& stopping, std::string problem);
-  /// Until a host has answered the call under way; why it has not ended its part, or nothing.
+  /// Waits for the call under way. Returns why the host has not ended its part, or "".
   static task<std::string> wait_for_stop(Stopping& stopping);
-  /// What a mesh that ends has had on hosts that have said that it has ended there.
+  /// Frees the devices of an ending mesh on all hosts but those that have not confirmed.
   void free_all_but(const MeshKey& key, Mesh& mesh, const std::set<std::string>& silent);
-  /// The processes of a mesh are those of its run from here on.
+  /// Adds the processes of a mesh to the record of its run.
   void note_devices(const MeshKey& key, const Mesh& mesh);
-  /// Whose driver is no owner any more, and nobody has said so.
+  /// Closes runs whose driver is no owner any more and has reported no end.
   void close_lost_runs(const std::string& how);
-  /// Has all runs end as Ctrl-C ends them; until they have, or kRunsEndWithin.
+  /// Asks all runs to end as by Ctrl-C. Waits until they have ended, for kRunsEndWithin at most.
   task<void> end_runs();
   std::optional<RunProgress> progress_of(ProcessId owner) const;
-  /// For the log and the books; never throws. Comes last: first those are told who wait.
-  /// `logged`: the text for the log, where it says more than the books keep.
+  /// Records an event and logs it; never throws. Call it after those who wait are notified.
+  /// `logged`: text for the log, if it says more than the record.
   void event(std::string text, const std::string& logged = {});
 
   Context& context_;
   const HeadConfig config_;
   const HeadEvents events_;
-  std::map<std::uint64_t, Wakeup> change_waiters_;  // each is notified once
+  // Calls of next_change(); each is notified once.
+  std::map<std::uint64_t, Wakeup> change_waiters_;
   std::uint64_t next_waiter_ = 0;
   std::uint64_t told_change_ = 0;
-  bool stop_begun_ = false;  ///< by stop(), which may still wait for runs
-  bool stopping_ = false;    ///< processes end because they were told to
+  bool stop_begun_ = false;  ///< True after stop() is called; it may still wait for runs.
+  bool stopping_ = false;    ///< True when processes end because they were told to.
   const SteadyClock clock_;
   const TimePoint started_;
   StateStore store_;
@@ -325,7 +338,8 @@ class Head final {
   RunBook runs_;
   IncidentBook book_;
   std::map<std::string, Host> hosts_;
-  std::vector<std::pair<std::string, std::string>> gone_hosts_;  // the last ones: name, why
+  // Last removed hosts: name, reason.
+  std::vector<std::pair<std::string, std::string>> gone_hosts_;
   std::map<ProcessId, Owner> owners_;
   std::map<MeshKey, Mesh> meshes_;
 };

@@ -1,4 +1,4 @@
-// What a head tells those who look: runs, events, logs; and how a run is ended from outside.
+// Introspection: runs, events and logs for observers; and the end of a run on request.
 #include <fmt/format.h>
 
 #include <fmt/ranges.h>
@@ -16,10 +16,10 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kDriverAnswersWithin = std::chrono::seconds(2);
-/// It may have to hash the app's binary.
+/// Limit that leaves the agent time to hash the app's binary.
 constexpr auto kAgentStartsWithin = std::chrono::seconds(30);
 constexpr auto kAgentReadsWithin = std::chrono::seconds(5);
-constexpr std::uint32_t kMaxEvents = 1000;  // in an answer
+constexpr std::uint32_t kMaxEvents = 1000;  // Limit per reply.
 
 }  // namespace
 
@@ -163,7 +163,7 @@ void Head::detached_ended(const DetachedEnd& end) {
 ClusterEvents Head::events(const EventsRequest& request) {
   const std::uint64_t count = store_.event_count();
   const std::uint32_t limit = std::min(request.limit, kMaxEvents);
-  // A head with another state may count from the beginning.
+  // Numbers of a head with another state may exceed this one's: reads from the beginning then.
   const std::uint64_t after = request.after.value_or(count - std::min<std::uint64_t>(limit, count));
   return store_.events_after(after > count ? 0 : after, limit);
 }
@@ -193,7 +193,7 @@ task<std::string> Head::cancel_run(std::uint64_t number, bool now) {
     if (failure->code() == ErrorCode::kFailedPrecondition) throw *failure;
     problem = failure->message();
   }
-  // Its parent can do more.
+  // The agent that has started the run can signal it.
   const auto host = hosts_.find(run.description.agent);
   if (host != hosts_.end()) {
     auto signalled = context_.system()

@@ -1,4 +1,4 @@
-// The hosts of the cluster, which come, are away for a while, come back, and go.
+// Hosts of the cluster: how they join, are away for a while, come back, and leave.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,9 +24,9 @@ namespace {
 constexpr std::uint32_t kMaxDevices = 1024;
 constexpr auto kProbeWithin = std::chrono::seconds(4);
 constexpr auto kHolderAnswersWithin = std::chrono::seconds(2);
-/// Between the epochs of meshes that are nobody's and have one epoch in common.
+/// Distance between the epochs of meshes without an owner that would have the same key.
 constexpr std::uint64_t kStrangers = 1'000'000'000;
-/// How much longer a host that answers others may be away before its meshes fail.
+/// Additional time before the meshes of a host fail that does not answer the head, but other hosts.
 constexpr auto kPartitionLasts = std::chrono::seconds(10);
 constexpr std::size_t kGoneHosts = 16;
 
@@ -76,7 +76,7 @@ void Head::read_all_rows() {
     check_row(mesh);
     const MeshKey key = MeshKey::of_text(name);
     mesh.failed = mesh.incident.has_value();
-    // Who started it is gone, and its answer with it.
+    // The start has failed with the earlier head, or the mesh has no owner.
     if (mesh.processes.empty() || !owners_.contains(mesh.owner)) mesh.failed = mesh.ending = true;
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
       if (!mesh.lost.contains(rank)) placement_.take({mesh.places[rank]}, key);
@@ -95,7 +95,7 @@ std::optional<HeldName> Head::holder_of(const HostOffer& offer, ProcessId caller
   if (known == hosts_.end() || known->second.agent.id == caller ||
       offer.replaces == known->second.agent.id)
     return std::nullopt;
-  // One that has just not answered is away soon, or gone.
+  // A holder that has just not answered is soon marked as away, or removed.
   const Nanoseconds left = known->second.away_since
                                ? *known->second.away_since + config_.grace - clock_.now()
                                : Nanoseconds::zero();
@@ -187,7 +187,7 @@ task<Joined> Head::join(HostOffer offer, HostedDevices devices) {
     event(fmt::format("host {} is back after {:.1f} s", offer.name,
                       in_seconds(clock_.now() - *away_since)));
   reconcile(offer, devices);
-  // Those whose end the head before this one has not seen.
+  // Continues releases that an earlier head has not completed.
   for (auto& [key, mesh] : meshes_)
     if (mesh.ending) begin_release(key, mesh);
   co_return joined;
@@ -217,8 +217,8 @@ void Head::reconcile(const HostOffer& offer, const HostedDevices& devices) {
            on_this_machine(offer));
     }
   }
-  // Nobody's: of a mesh that was released while the host was away, or that no head has written
-  // down.
+  // Ends processes without a mesh: one that was released while the host was away, or that no head
+  // has recorded.
   for (const auto& [key, ranks] : running) {
     store_.saw_mesh_epoch(key.name, key.epoch);
     const auto mesh = meshes_.find(key);
@@ -240,7 +240,7 @@ bool Head::has_process(const Mesh& mesh, std::uint32_t rank, const DeviceProcess
 
 void Head::end_strangers(const HostOffer& offer, const MeshKey& key,
                          const std::map<std::uint32_t, DeviceProcess>& strangers) {
-  // Others of that name and epoch may be on other hosts, or belong to somebody.
+  // A mesh of that name and epoch may exist, with processes on other hosts or with an owner.
   MeshKey own = key;
   while (meshes_.contains(own)) own.epoch += kStrangers;
   Mesh& mesh = meshes_[own];
@@ -303,7 +303,7 @@ void Head::let_go(const std::string& name) {
     for (const std::uint32_t rank : ranks)
       fail(key, mesh, rank, orderly,
            fmt::format("its agent (pid {}) leaves: {}", host.offer.pid, *host.leaving), false);
-    // Others may take their place late, or never; the agent waits for their end.
+    // Replacements may come late, or never, and the agent waits for the end of its processes.
     if (!ranks.empty())
       context_.system()
           .named<Agent>(host.agent, "agent")
@@ -374,7 +374,7 @@ task<void> Head::peer_quiet(ProcessId peer, std::int64_t silence_ns) {
       const bool reached = co_await answer;
       if (reached) reached_by.push_back(probers[i].name);
     } catch (const Error&) {
-      // It says nothing about the host.
+      // The prober's failure proves nothing about the host.
     }
   }
   host = host_of(peer);
@@ -405,7 +405,7 @@ void Head::fail_silent(Host& host) {
   evidence.silence = host.silence;
   fail_meshes_on(host, evidence,
                  fmt::format("its agent (pid {}) {}", host.offer.pid, evidence.verdict()));
-  // Nobody waits for what starts there.
+  // Fails launches that wait for the host.
   context_.system().fail_calls(
       host.agent.id,
       Error(ErrorCode::kPeerDied, fmt::format("host {} (agent pid {}) {}", host.offer.name,

@@ -1,4 +1,4 @@
-// The programs that own meshes, which come, are away for a while, come back, and go.
+// Programs that own meshes: how they register, are away for a while, come back, and end.
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 namespace weft::actors {
 namespace {
 
-/// `weft run` starts a driver as soon as it has reaped the one before it.
+/// Time for the next driver to register. `weft run` starts it when it has reaped the one before.
 constexpr Nanoseconds kDriverRestartsWithin = std::chrono::seconds(20);
 
 std::string row_name(ProcessId process) { return std::to_string(process.value()); }
@@ -29,7 +29,7 @@ Joined Head::own(OwnerOffer offer) {
   const auto known = owners_.find(caller.id);
   const bool again = known != owners_.end();
   Joined joined{store_.cluster_id(), store_.term(), config_.grace.count()};
-  // The program ends while it looks for a head, and an agent has told this head how.
+  // The program is ending, and an agent has told this head how.
   if (!again && runs_.has_told_end(caller.id)) return joined;
   if (!again && offer.restarted) remove_drivers_before(offer.run, caller.id);
   offer.name = again ? known->second.offer.name : free_name(offer.name);
@@ -54,12 +54,12 @@ Joined Head::own(OwnerOffer offer) {
       joined.inherited.push_back({key, mesh.processes});
       has.insert(key);
     }
-    // It has never heard that it is up, or has released it.
+    // The owner has not heard that this mesh is up, or has released it.
     if (!has.contains(key) && !mesh.processes.empty() && !mesh.renewing) begin_release(key, mesh);
     if (has.contains(key) && mesh.incident) tell_owner(mesh);
   }
   for (const MeshKey& key : has) tell_forgotten(caller, key);
-  // Hosts may have said that they leave while this owner was away.
+  // Hosts may have begun to leave while this owner was away.
   for (const auto& [name, host] : hosts_)
     if (host.leaving) tell_leaving(owner, host);
   return joined;
@@ -68,7 +68,7 @@ Joined Head::own(OwnerOffer offer) {
 void Head::tell_forgotten(const ProcessRef& owner, const MeshKey& key) {
   for (const auto& [known, mesh] : meshes_) {
     if (mesh.owner != owner.id || known.name != key.name) continue;
-    // Or it has been renewed, and the answer was lost.
+    // Or the mesh has been renewed, and the reply was lost.
     if (known == key ? mesh.incident || !mesh.ending : !mesh.ending) return;
   }
   Casualty lost;
@@ -84,8 +84,8 @@ void Head::tell_forgotten(const ProcessRef& owner, const MeshKey& key) {
   event(lost.describe());
 }
 
-/// Whoever starts a driver again has seen the end of the one before it. What that had in full is
-/// the next one's.
+/// Removes earlier drivers of the run: `weft run` has seen their end before it started the next
+/// one. Meshes that were complete go to the next driver.
 void Head::remove_drivers_before(const std::string& run, ProcessId next) {
   std::vector<ProcessId> dead;
   for (const auto& [id, owner] : owners_)
@@ -156,7 +156,7 @@ void Head::remove_owner(ProcessId peer, const std::string& how) {
   store_.sync();
   for (auto& [key, mesh] : meshes_) {
     if (mesh.owner != peer || mesh.ending) continue;
-    mesh.failed = true;  // nobody is left to wait for an orderly end
+    mesh.failed = true;  // No owner is left to wait for an orderly end.
     begin_release(key, mesh);
   }
   event(fmt::format("{} (driver pid {}) {}", gone.name, gone.pid, how));
@@ -167,7 +167,7 @@ void Head::owner_ended(const OwnerEnd& end) {
   end_owner(end);
 }
 
-/// Agents keep what they were told, and each of them tells it.
+/// May be called several times for an owner: each agent that was told reports it.
 void Head::end_owner(const OwnerEnd& end) {
   const auto owner = owners_.find(end.owner);
   runs_.end(end.owner, end.end, progress_of(end.owner));

@@ -1,5 +1,5 @@
 // Answers to owners that place their meshes: free devices, their changes, and processes that do not
-// run any more.
+// run.
 
 #include <utility>
 
@@ -11,7 +11,7 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kAgentLooksWithin = std::chrono::seconds(1);
-/// Changes of one head; the next one begins with another number.
+/// Factor of the term in a version, so that versions of different heads differ.
 constexpr std::uint64_t kTerm = std::uint64_t{1} << 32;
 
 }  // namespace
@@ -57,7 +57,7 @@ task<bool> Head::lacks_process(std::vector<MeshKey> keys) {
       const bool all_run = co_await answer;
       lacks = lacks || !all_run;
     } catch (const Error&) {
-      // A host that does not answer is away soon, which is told.
+      // The host is soon marked as away, which is reported.
     }
   }
   co_return lacks;

@@ -1,4 +1,4 @@
-// The end of meshes: their devices are free when their hosts have said so, or are gone.
+// Ends of meshes: devices become free when their hosts confirm the end, or are removed.
 
 #include <fmt/format.h>
 
@@ -38,7 +38,7 @@ void Head::begin_release(const MeshKey& key, Mesh& mesh) {
     if (!host->second.away_since) stopping.ended = stop_on(stopping.agent, key, mesh.failed);
     mesh.stopping.push_back(std::move(stopping));
   }
-  // Not in the call that asks for it, which may be cancelled.
+  // Runs as a call of its own, as the call that asks for it may be cancelled.
   context_.system().ref<Head>(context_.self()).tell<&Head::finish_release>(key);
 }
 
@@ -58,8 +58,8 @@ task<std::string> Head::wait_for_stop(Stopping& stopping) {
 task<void> Head::finish_stop(const MeshKey& key, bool failed, Stopping& stopping,
                              std::string problem) {
   for (bool told = false; !problem.empty(); told = true) {
-    // It may be slow, or cut off for a while. Its devices are in use as long as it has not said
-    // otherwise; a host that is gone has none.
+    // The host may be slow, or cut off for a while. Its devices stay taken until it confirms; a
+    // host that was removed has none.
     if (!told)
       event(
           fmt::format("host {} does not say that mesh {} (epoch {}) has ended; its devices stay "
@@ -94,7 +94,7 @@ task<void> Head::finish_release(MeshKey key) {
     silent.emplace_back(&each, std::move(problem));
     hosts.insert(each.host);
   }
-  // What others have given back does not wait for those.
+  // Frees devices on hosts that have confirmed, without waiting for the others.
   if (!silent.empty()) free_all_but(key, mesh, hosts);
   for (auto& [stopping, problem] : silent)
     co_await finish_stop(key, mesh.failed, *stopping, std::move(problem));

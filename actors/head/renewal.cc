@@ -1,4 +1,4 @@
-// Meshes of which processes have died, and which go on: their next epoch.
+// Renewal of meshes in which processes have died: their next epoch.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,7 +36,8 @@ std::map<std::string, std::vector<std::uint32_t>> Head::by_host(
   return hosts;
 }
 
-/// The row of the next epoch, with the ranks that may live as its own, before anybody is told.
+/// Creates and saves the next epoch before anybody is told. Ranks that may live are its own
+/// already.
 MeshKey Head::begin_epoch(const MeshRenewal& renewal, Mesh& before) {
   MeshKey key{renewal.key.name, store_.next_mesh_epoch(renewal.key.name)};
   Mesh& mesh = meshes_[key];
@@ -59,7 +60,7 @@ MeshKey Head::begin_epoch(const MeshRenewal& renewal, Mesh& before) {
   return key;
 }
 
-/// Has the living processes belong to the next epoch, each on its host.
+/// Moves living processes to the next epoch, each on its host.
 task<void> Head::take_over(MeshKey from, MeshKey to) {
   std::set<std::uint32_t> living;
   for (std::uint32_t rank = 0; rank < meshes_.at(to).places.size(); ++rank)
@@ -80,7 +81,7 @@ task<void> Head::take_over(MeshKey from, MeshKey to) {
       taken.insert(ranks.begin(), ranks.end());
       continue;
     } catch (const Error&) {
-      // It may have done it all the same; the ranks end under either key.
+      // The agent may have done it all the same. Its ranks end under either key.
     }
     if (const auto host = hosts_.find(name); host != hosts_.end())
       undone.push_back(stop_on(host->second.agent, to, true, hosts.at(name)));
@@ -89,7 +90,7 @@ task<void> Head::take_over(MeshKey from, MeshKey to) {
     try {
       co_await answer;
     } catch (const Error&) {
-      // It does not answer, and so is away soon.
+      // The agent does not answer, so its host is soon marked as away.
     }
   }
   const auto before = meshes_.find(from), now = meshes_.find(to);
@@ -104,7 +105,7 @@ task<void> Head::take_over(MeshKey from, MeshKey to) {
   }
 }
 
-/// Ends the dead for good where their hosts answer, so that their devices are free.
+/// Ends dead ranks on hosts that answer, so that their devices are free.
 task<void> Head::free_dead(MeshKey from, MeshKey to) {
   const auto before = meshes_.find(from), now = meshes_.find(to);
   if (before == meshes_.end() || now == meshes_.end()) co_return;
@@ -121,7 +122,7 @@ task<void> Head::free_dead(MeshKey from, MeshKey to) {
       co_await answer;
       freed.push_back(name);
     } catch (const Error&) {
-      // Their devices stay taken until the end of the epoch before has been seen through.
+      // Devices there stay taken until the earlier epoch is released.
     }
   }
   const auto still = meshes_.find(from);
@@ -132,7 +133,7 @@ task<void> Head::free_dead(MeshKey from, MeshKey to) {
   }
 }
 
-/// Starts a process for each rank that has none. Why some have none after that; else nothing.
+/// Starts a process for each rank that has none. Returns why some still have none, or nothing.
 task<std::optional<Error>> Head::start_missing(MeshKey key) {
   Mesh& mesh = meshes_.at(key);
   const std::vector<std::uint32_t> missing(mesh.lost.begin(), mesh.lost.end());
@@ -170,8 +171,8 @@ task<std::optional<Error>> Head::start_missing(MeshKey key) {
   const auto now = meshes_.find(key);
   if (now == meshes_.end()) co_return problem;
   for (const DeviceProcess& process : started) now->second.processes.at(process.rank) = process;
-  // Of those that have started beside one that has not, nobody knows; they end before it is tried
-  // again.
+  // Processes that have started beside a failed one are unknown here. Their ranks count as dead,
+  // and end before the next attempt.
   if (problem) now->second.dead.insert(missing.begin(), missing.end());
   co_return problem;
 }
@@ -182,7 +183,7 @@ RenewedMesh Head::renewed(const MeshKey& key, std::string problem) const {
   for (std::uint32_t rank = 0; rank < result.processes.size(); ++rank) {
     if (mesh.dead.contains(rank) || mesh.lost.contains(rank)) result.processes[rank] = {};
     result.processes[rank].rank = rank;
-    result.processes[rank].place = mesh.places[rank];  // where it was, or was to be
+    result.processes[rank].place = mesh.places[rank];  // Last or intended device.
   }
   return result;
 }
@@ -224,7 +225,7 @@ task<RenewedMesh> Head::renew(MeshRenewal renewal) {
   save(key, now->second);
   note_devices(key, now->second);
   store_.write();
-  // Another executable on a host does not pass, nor does a host on which nothing can start.
+  // Errors that stay: another executable on a host, or a host on which nothing can start.
   if (problem && (problem->code() == ErrorCode::kIncompatible ||
                   problem->code() == ErrorCode::kFailedPrecondition))
     throw Error(*problem);

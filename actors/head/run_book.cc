@@ -12,7 +12,7 @@ namespace weft::actors {
 namespace {
 
 constexpr std::string_view kOwnerPrefix = "run ";
-/// Of `weft run`, as a shell says it.
+/// Exit status of an interrupted `weft run`, as in a shell.
 constexpr int kInterruptedStatus = 130;
 constexpr std::int64_t kSameDeathMs = 30'000;
 
@@ -131,7 +131,7 @@ void RunBook::describe(ProcessId process, RunDescription description) {
     records_.erase(other);
     record = before;
   } else if (before != nullptr) {
-    // An agent began anew, and counts from the beginning: another run.
+    // The earlier record is of another run: its agent was restarted, and counts from the beginning.
     before->description.agent.clear();
     save(*before);
   }
@@ -142,8 +142,8 @@ void RunBook::describe(ProcessId process, RunDescription description) {
 std::uint64_t RunBook::start(const std::string& name, const DetachedRun& run,
                              const std::string& out) {
   if (RunRecord* const known = find(run.host, run.launch)) {
-    if (!known->ended()) return known->number;  // its driver was here first
-    // An agent that began anew may count from the beginning.
+    if (!known->ended()) return known->number;  // The driver has connected first.
+    // An agent that was restarted may count from the beginning.
     known->description.agent.clear();
     save(*known);
   }
@@ -180,7 +180,7 @@ void RunBook::detached_ended(const DetachedEnd& end) {
 
 void RunBook::host_gone(const std::string& host, const std::string& how) {
   for (auto& [number, record] : records_) {
-    // Its driver's connection may have ended a moment earlier, without a word.
+    // The driver's connection may have ended a moment earlier, without a report.
     const bool just_lost =
         record.state == RunState::kLost && unix_ms() - record.ended_unix_ms < kSameDeathMs;
     if (record.description.agent != host || (record.ended() && !just_lost)) continue;
@@ -203,7 +203,7 @@ void RunBook::add_devices(ProcessId process, const std::vector<RunDevice>& devic
 void RunBook::end(ProcessId process, const RunEnd& end,
                   const std::optional<RunProgress>& progress) {
   RunRecord* record = find(process);
-  // Its word may come after its end, by an agent.
+  // An agent may deliver the report later than the end.
   for (auto& [number, each] : records_)
     if (record == nullptr && each.process.id == process && each.state == RunState::kLost)
       record = &each;

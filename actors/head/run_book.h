@@ -12,50 +12,56 @@
 
 namespace weft::actors {
 
-/// The runs of a cluster, those that run and the last ones that have ended: kept in the head's
-/// state, with its next event. Owned by the head; one thread at a time.
+/// Records of the runs of a cluster: those that run, and the last kEnded that have ended. Saved in
+/// the head's state with its next event. Owned by the head; one thread at a time.
 class RunBook final {
  public:
   static constexpr std::size_t kEnded = 100;
-  /// Of one run: the newest. A run that is restarted often has had many.
+  /// Limit of recorded devices of a run; the newest are kept. A run that restarts often has had
+  /// many.
   static constexpr std::size_t kDevices = 4096;
 
-  /// Reads what the head before this one has left. A record of another Weft is dropped: it is
-  /// history.
+  /// Reads the records of the head before this one. Drops those that another version of Weft has
+  /// written.
   explicit RunBook(StateStore& store);
 
-  /// "run quickstart" is the run "quickstart". Nothing if this process has one.
+  /// Begins a record. The owner "run quickstart" is the run "quickstart". Does nothing if this
+  /// process has a record.
   void begin(const ProcessRef& process, const std::string& owner, std::int64_t pid);
-  /// Of a detached run that has been started, or of a driver that was started again: what is known
-  /// of that run goes on.
+  /// Records a description. Continues the earlier record of the same run, if it is a detached one
+  /// that has been started, or its driver was started again.
   void describe(ProcessId process, RunDescription description);
-  /// An agent has started one. Its number.
+  /// Records a run that an agent has started. Returns its number.
   std::uint64_t start(const std::string& name, const DetachedRun& run, const std::string& out);
-  /// The `weft run` of a detached one has ended: what its driver has said itself counts more.
+  /// Closes the record of a detached run whose `weft run` has ended, unless its driver has reported
+  /// an end.
   void detached_ended(const DetachedEnd& end);
-  /// The host of detached ones is gone, and they with it.
+  /// Closes the detached runs of a host that was removed.
   void host_gone(const std::string& host, const std::string& how);
   void add_devices(ProcessId process, const std::vector<RunDevice>& devices);
-  /// What the program says itself counts, whatever comes later.
+  /// Closes the record as the program itself reports its end. Nothing later replaces that.
   void end(ProcessId process, const RunEnd& end, const std::optional<RunProgress>& progress);
-  /// Its process is gone: "has not come back within 60 s".
+  /// Closes the record of a process that ended without a report. `how`: "has not come back within
+  /// 60 s".
   void gone(ProcessId process, const std::string& how, const std::optional<RunProgress>& progress);
-  /// Somebody has asked it to end at once: then it ends without a word.
+  /// Notes that a run was asked to end at once: if it ends without a report, it counts as
+  /// interrupted.
   void cancelled_at_once(std::uint64_t number);
 
-  /// By number, oldest first.
+  /// Returns all records by number, oldest first.
   const std::map<std::uint64_t, RunRecord>& all() const { return records_; }
-  /// Throws Error(kNotFound).
+  /// Returns a record. Throws Error(kNotFound).
   const RunRecord& get(std::uint64_t number) const;
-  /// That has not ended; null if there is none.
+  /// Returns the record of the process that has not ended; null if there is none.
   const RunRecord* running(ProcessId process) const;
-  /// Returns whether this process has said how its run ends.
+  /// Returns whether this process has reported how its run ends.
   bool has_told_end(ProcessId process) const;
 
  private:
   RunRecord* find(ProcessId process);
   RunRecord* find(const std::string& agent, std::uint64_t launch);
-  /// The record of the same run, from before its driver came, or before it was started again.
+  /// Returns an earlier record of the same run, from before its driver connected or was started
+  /// again.
   RunRecord* before_of(const RunRecord& record, const RunDescription& description);
   void close(RunRecord& record, RunState state, const std::string& why,
              const std::optional<RunProgress>& progress);
@@ -66,7 +72,7 @@ class RunBook final {
   std::vector<std::uint64_t> cancelled_at_once_;
 };
 
-/// "running", "away", "done", "failed", "interrupted", "lost".
+/// Returns "starting", "running", "away", "done", "failed", "interrupted" or "lost".
 std::string_view to_string(RunState state);
 
 }  // namespace weft::actors

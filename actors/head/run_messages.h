@@ -13,17 +13,17 @@
 
 namespace weft::actors {
 
-/// What a program that owns meshes says of itself, for `weft runs`.
+/// Description of a run by the program that owns its meshes, for `weft runs`.
 struct RunDescription {
-  std::string machine;  ///< what gethostname() says there
-  std::string out;      ///< where its results go, absolute; may be empty
-  /// Of a detached run: the host whose agent has started it, and which one of its runs it is.
+  std::string machine;  ///< Result of gethostname() there.
+  std::string out;      ///< Absolute path of its results; may be empty.
+  /// Host whose agent has started it, and number of that launch. Empty: not detached.
   std::string agent = {};
   std::uint64_t launch = 0;
-  std::uint64_t restart = 0;  ///< how often its driver has been started again
-  bool restarts = false;      ///< its `weft run` starts it again where it dies
-  std::string moved = {};     ///< Where the earlier run that lay at `out` lies now. May be empty.
-  /// What tells it from others; empty where it has no results.
+  std::uint64_t restart = 0;  ///< Number of restarts of its driver.
+  bool restarts = false;      ///< True if its `weft run` starts it again after a crash.
+  std::string moved = {};     ///< New path of the earlier run that lay at `out`; may be empty.
+  /// Returns a text that identifies the run; empty if it has no results.
   std::string id() const { return out.empty() ? "" : machine + ":" + out; }
   static constexpr auto fields =
       weft::fields(&RunDescription::machine, &RunDescription::out, &RunDescription::agent,
@@ -31,7 +31,7 @@ struct RunDescription {
                    &RunDescription::moved);
 };
 
-/// A device process that a run has had.
+/// Device process that a run has or had.
 struct RunDevice {
   std::string label;  ///< "front[data=0,tensor=1]"
   MeshKey mesh;
@@ -39,25 +39,25 @@ struct RunDevice {
   HostDevice place;
   ProcessRef process;
   std::int64_t pid = 0;
-  std::string log_file;  ///< on its host
+  std::string log_file;  ///< Path on its host.
   static constexpr auto fields =
       weft::fields(&RunDevice::label, &RunDevice::mesh, &RunDevice::rank, &RunDevice::place,
                    &RunDevice::process, &RunDevice::pid, &RunDevice::log_file);
 };
 
-/// What the head knows of a run, now or after its end.
+/// Record of a run, also after its end.
 struct RunRecord {
   std::uint64_t number = 0;  ///< 1, 2, ... in this cluster
-  std::string name;          ///< "quickstart"; the second of that name at a time "quickstart#2"
-  ProcessRef process;        ///< of its driver
+  std::string name;          ///< "quickstart"; a second one at a time: "quickstart#2".
+  ProcessRef process;        ///< Process of its driver.
   std::int64_t pid = 0;
   RunDescription description;
   RunState state = RunState::kRunning;
   std::int64_t began_unix_ms = 0;
-  std::int64_t ended_unix_ms = 0;  ///< 0: it has not
+  std::int64_t ended_unix_ms = 0;  ///< 0: it has not ended.
   std::optional<RunProgress> progress = {};
-  double told_seconds = 0;  ///< how long ago it told its progress, while it runs
-  std::string why;          ///< of its end
+  double told_seconds = 0;  ///< Time since its last progress report, while it runs.
+  std::string why;          ///< Reason of its end.
   std::vector<RunDevice> devices;
 
   bool ended() const { return state > RunState::kAway; }
@@ -69,30 +69,30 @@ struct RunRecord {
                    &RunRecord::why, &RunRecord::devices);
 };
 
-/// The last `limit` events, or, with `after`, the first ones after the event of that number.
+/// Request for the last `limit` events, or for the first `limit` events after event number `after`.
 struct EventsRequest {
   std::optional<std::uint64_t> after = {};
   std::uint32_t limit = 0;
   static constexpr auto fields = weft::fields(&EventsRequest::after, &EventsRequest::limit);
 };
 struct ClusterEvents {
-  std::vector<ClusterEvent> events;  ///< oldest first
-  std::uint64_t last = 0;            ///< number of the last of them, or of the last that there was
+  std::vector<ClusterEvent> events;  ///< Events, oldest first.
+  std::uint64_t last = 0;  ///< Number of the last of them; if none, of the event before them.
   static constexpr auto fields = weft::fields(&ClusterEvents::events, &ClusterEvents::last);
 };
 
-/// A host of the cluster, for who asks its processes.
+/// Host of the cluster, for programs that contact its processes.
 struct Member {
   std::string name;
   ProcessRef agent;
   std::int64_t pid = 0;
   std::string machine;
-  std::string silence;  ///< "does not answer since 12 s"; empty: it does
+  std::string silence;  ///< "does not answer the head since 12 s"; empty: it answers.
   static constexpr auto fields =
       weft::fields(&Member::name, &Member::agent, &Member::pid, &Member::machine, &Member::silence);
 };
 
-/// Of a process on a host, what is asked for of its log.
+/// Request for a part of the log of a process on a host.
 struct LogRequest {
   std::string host;
   LogPosition position;

@@ -32,7 +32,7 @@ std::string directory_of(sqlite3* database) {
 
 void StateStore::Close::operator()(sqlite3* database) const { ::sqlite3_close(database); }
 
-/// A prepared statement; lives for one call.
+/// Prepared statement. Lives for one call.
 class StateStore::Statement {
  public:
   Statement(sqlite3* database, const char* sql) : database_(database) {
@@ -54,7 +54,7 @@ class StateStore::Statement {
     check(::sqlite3_bind_text(statement_, ++bound_, value.data(), value.size(), SQLITE_TRANSIENT));
     return *this;
   }
-  /// True while there is a row.
+  /// Returns true while there is a row.
   bool step() {
     const int result = ::sqlite3_step(statement_);
     if (result != SQLITE_ROW && result != SQLITE_DONE) check(result);
@@ -74,7 +74,7 @@ class StateStore::Statement {
  private:
   void check(int result) const {
     if (result == SQLITE_OK) return;
-    // A disk that has no space, or refuses otherwise, may take it later.
+    // A disk that is full, or refuses otherwise, may accept it later.
     const int kind = result & 0xff;
     if (kind == SQLITE_BUSY)
       throw_error(ErrorCode::kFailedPrecondition,
@@ -139,11 +139,11 @@ void StateStore::open() {
                   "the head's state {} cannot be opened: {}", path_.string(), why);
     }
   }
-  // Keeps the log of writes when the head ends: the next head, on a full disk, can read the file
-  // only if the log exists, and writes its term into the room that the log has.
+  // Keeps the write-ahead log when the head ends. On a full disk, the next head can read the file
+  // only if the log exists, and writes its term into the space of the log.
   int keep_log = 1;
   ::sqlite3_file_control(database_.get(), "main", SQLITE_FCNTL_PERSIST_WAL, &keep_log);
-  // This head's alone, until it ends.
+  // Locks the database until this head ends.
   execute("PRAGMA locking_mode=EXCLUSIVE");
   execute(most_ == Survives::kLossOfPower ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
   execute("PRAGMA journal_mode=WAL");
@@ -185,7 +185,8 @@ void StateStore::commit(const std::function<void()>& write) {
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnavailable) throw;
     roll_back();
-    // Copies the log into the file; then the log begins anew in the room that it has on the disk.
+    // Copies the log into the file, so that the log begins anew in the space that it has on the
+    // disk.
     execute("PRAGMA wal_checkpoint(PASSIVE)");
     once();
   }
@@ -381,7 +382,8 @@ std::vector<ClusterEvent> StateStore::last_events(std::size_t count) const {
 }
 
 ClusterEvents StateStore::events_after(std::uint64_t number, std::size_t count) const {
-  const std::uint64_t before = event_count_ - events_.size();  // of the oldest that is known
+  // Number before the oldest one in memory.
+  const std::uint64_t before = event_count_ - events_.size();
   const std::size_t begin =
       std::min<std::uint64_t>(std::max(number, before) - before, events_.size());
   const std::size_t end = std::min(begin + count, events_.size());

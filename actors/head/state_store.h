@@ -22,30 +22,31 @@ struct sqlite3;
 
 namespace weft::actors {
 
-/// What the head must not forget: the cluster's id, its term, how often each mesh was spawned, who
-/// belongs to the cluster and what runs, events and incidents.
+/// Persistent state of the head: the cluster's id, its term, the epoch of each mesh, members,
+/// meshes, runs, events and incidents.
 ///
-/// One SQLite database in WAL mode, `head.db` in the state directory. Owned by the head; one thread
-/// at a time; locked as long as it lives. Two heads on one directory: the second throws
-/// Error(kFailedPrecondition).
+/// One SQLite database in WAL mode, `head.db` in the state directory. Locked as long as this object
+/// lives: a second head on the directory gets Error(kFailedPrecondition). Owned by the head; one
+/// thread at a time.
 ///
-/// A disk that refuses (it is full) never throws, not even at the start: answers come from memory,
-/// and what cannot be written is kept there until the next write that succeeds. SQLite's log of
-/// writes is never deleted, so that a head on a full disk reads its file, and writes its term. A
-/// head that could not even read its file begins as a new cluster, and its file becomes that one's.
-/// Memory and file hold the last events and incidents only (kEvents, kIncidents): a head runs for
-/// months.
+/// A disk that refuses (it is full) never causes an error, not even at the start. Answers come from
+/// memory, which keeps unwritten data until the next write that succeeds. The write-ahead log is
+/// never deleted, so that a head on a full disk can read its file and write its term. A head that
+/// cannot even read its file begins as a new cluster, and later overwrites the file. Memory and
+/// file hold the last events and incidents only (kEvents, kIncidents), as a head runs for months.
 class StateStore {
  public:
   static constexpr std::size_t kEvents = 10'000;
   static constexpr std::size_t kIncidents = 1'000;
-  /// Told at most once a minute while the state cannot be written, and once when it can again.
+  /// Callback with a warning: at most once a minute while the state cannot be written, and once
+  /// when it can again.
   using Warn = std::function<void(const std::string&)>;
 
-  /// What a write outlives at least. Each sync to the disk takes milliseconds, or half a second.
+  /// Least event that written data survives. A sync to the disk takes milliseconds, or half a
+  /// second.
   enum class Survives { kEndOfProcess, kLossOfPower };
-  /// Opens or creates it, and begins a new term. `directory` is created, for this user alone.
-  /// `most`: kEndOfProcess for a head that ends with its machine, as nothing is ever synced then.
+  /// Opens or creates the database and begins a new term. Creates `directory` for this user alone.
+  /// `most`: kEndOfProcess for a head that ends with its machine, so that nothing is ever synced.
   explicit StateStore(const std::filesystem::path& directory, Warn warn = {},
                       Survives most = Survives::kLossOfPower);
   ~StateStore();
@@ -55,35 +56,35 @@ class StateStore {
   const std::string& cluster_id() const { return cluster_id_; }
   std::uint64_t term() const { return term_; }
 
-  /// 1, 2, 3, ... for each name, across terms. To be followed by a put() and sync() before anybody
-  /// is told: after a loss of power it must not come again.
+  /// Returns 1, 2, 3, ... for each name, across terms. Call put() and sync() before anybody is
+  /// told, as an epoch must not come again after a loss of power.
   std::uint64_t next_mesh_epoch(const std::string& mesh);
-  /// Makes all later epochs of a mesh greater than this one, which another process knows and the
-  /// head before could not write. Written with the next epoch.
+  /// Makes all later epochs of a mesh greater than this one, which another process knows, and an
+  /// earlier head could not write. Written with the next event.
   void saw_mesh_epoch(const std::string& mesh, std::uint64_t epoch);
-  /// What the head knows of hosts, owners, meshes or runs, by a name of its choice. Written with
-  /// the next event, or by sync(). There in the next term.
+  /// Kind of row: hosts, owners, meshes or runs. Rows have names, are written with the next event
+  /// or by sync(), and are there in the next term.
   enum class Table { kHosts, kOwners, kMeshes, kRuns };
   void put(Table table, const std::string& name, std::vector<std::byte> row);
   void erase(Table table, const std::string& name);
   std::map<std::string, std::vector<std::byte>> rows(Table table) const;
-  /// Erases all rows but those of runs, which are history: the cluster begins anew.
+  /// Erases all rows but those of runs, which are history. For a cluster that begins anew.
   void forget_rows();
-  /// What was put and erased survives a loss of power from here on, unless the disk refuses.
+  /// Makes changes survive a loss of power, unless the disk refuses.
   void sync() { save(Survives::kLossOfPower); }
-  /// What was put and erased survives the end of the process from here on.
+  /// Makes changes survive the end of the process, unless the disk refuses.
   void write() { save(Survives::kEndOfProcess); }
   void add_event(const ClusterEvent& event);
-  /// Replaces what is known of the same mesh and epoch.
+  /// Adds an incident, or replaces the one of the same mesh and epoch.
   void add_incident(const Incident& incident);
-  /// The last `count` events, oldest first.
+  /// Returns the last `count` events, oldest first.
   std::vector<ClusterEvent> last_events(std::size_t count) const;
-  /// How many events there have been: the number of the newest. Grows across terms, unless a disk
-  /// has refused some.
+  /// Returns the number of events so far, which is that of the newest. Grows across terms, unless a
+  /// disk has refused some.
   std::uint64_t event_count() const { return event_count_; }
-  /// The first `count` events after the one of that number, oldest first.
+  /// Returns the first `count` events after the event of that number, oldest first.
   ClusterEvents events_after(std::uint64_t number, std::size_t count) const;
-  /// Texts of the incidents of this term, oldest first.
+  /// Returns the texts of the incidents of this term, oldest first.
   std::vector<std::string> incidents() const;
 
  private:
@@ -95,19 +96,19 @@ class StateStore {
     bool written = false;
   };
   void make_directory() const;
-  /// Again and again, until it succeeds.
+  /// Opens the database. Called again until it succeeds.
   void open();
-  /// Of the tables, and of what is in their rows. A file of a newer one is refused.
+  /// Version of the tables and of the contents of rows. Files of newer versions are refused.
   static constexpr std::int64_t kVersion = 2;
   void check_version();
   void execute(const std::string& sql);
   /// Runs `write` in a transaction: all of it counts, or nothing.
   void commit(const std::function<void()>& write);
   void roll_back();
-  /// Once: what the file has is older than what is in memory.
+  /// Reads the file, once. Data in memory is newer and stays.
   void read();
   void failed(const Error& error);
-  /// Writes what is not written yet.
+  /// Writes all unwritten data.
   void save(Survives survives);
   void write_rows();
 
@@ -125,12 +126,12 @@ class StateStore {
   std::set<std::string> unwritten_epochs_;
   using RowKey = std::pair<Table, std::string>;
   std::map<RowKey, std::vector<std::byte>> rows_;
-  std::set<RowKey> unwritten_rows_;  // those that are not in rows_ are to be erased
-  bool forgotten_ = false;           // what the file has of rows does not count
+  std::set<RowKey> unwritten_rows_;  // Keys that are not in rows_ are to be erased.
+  bool forgotten_ = false;           // True: rows in the file do not count.
   std::deque<ClusterEvent> events_;
   std::uint64_t event_count_ = 0;
-  std::size_t unwritten_events_ = 0;   // the newest so many
-  std::deque<IncidentRow> incidents_;  // of this term
+  std::size_t unwritten_events_ = 0;   // Number of newest events that are not written.
+  std::deque<IncidentRow> incidents_;  // Incidents of this term.
   const SteadyClock clock_;
   const Warn warn_;
   LogLimit warnings_{clock_, std::chrono::minutes(1)};
