@@ -27,12 +27,13 @@ constexpr std::size_t kEventsInStatus = 20;
 /// Time for owners to reconnect to a head that is told to stop soon after its start: they must hear
 /// why.
 constexpr auto kStopWaitsForOwners = std::chrono::seconds(2);
-/// Limit of the answer to a second call of stop(), which the end of the head's process precedes.
+/// Longest wait in a second call of stop(). The head's process usually exits before.
 constexpr auto kStopEndsWithin = Head::kRunsEndWithin + std::chrono::seconds(10);
 constexpr auto kLookForOwnersEvery = std::chrono::milliseconds(20);
 constexpr auto kOwnerAnswersWithin = std::chrono::seconds(1);
 
-/// Waits for all answers. Ignores errors: such a process has ended already, as it was asked to.
+/// Waits for all answers. Ignores errors: a process that does not answer has ended, as it was asked
+/// to.
 task<void> settle(std::vector<Future<void>> answers) {
   for (Future<void>& answer : answers) {
     try {
@@ -62,8 +63,8 @@ class LaunchTurns final {
       waiting_.pop_front();
     }
   }
-  /// Returns the oldest launch under way, which must be awaited before the next call. Nothing: all
-  /// done.
+  /// Returns the oldest launch under way, or nothing when all are done. Await it before the next
+  /// call.
   std::optional<Answer> next() {
     starting_ -= std::exchange(awaited_, 0);
     begin();
@@ -226,7 +227,7 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   try {
     places = placement_.find_places(request);
   } catch (const Error& error) {
-    // Owners that name places look for others by themselves.
+    // Owners that name places choose others themselves.
     const bool passes = waits_for_devices() && request.places.empty() &&
                         error.code() != ErrorCode::kInvalidArgument;
     throw Error(passes ? ErrorCode::kUnavailable : error.code(),
@@ -365,7 +366,7 @@ ClusterStatus Head::status() {
     for (const auto& [key, mesh] : meshes_) {
       for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
         if (mesh.places[rank].host != name || mesh.lost.contains(rank)) continue;
-        // The host has fewer now.
+        // The host has fewer devices now.
         if (mesh.places[rank].device >= line.device_users.size()) continue;
         const std::string pid = rank < mesh.processes.size() && mesh.processes[rank].pid != 0
                                     ? fmt::format(" pid {}", mesh.processes[rank].pid)

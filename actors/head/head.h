@@ -64,7 +64,7 @@ class Head final {
   /// its agent ends once the devices are unused. Owners of meshes there are told; they save, and
   /// call let_go().
   void drain(const std::string& why);
-  /// Fails the processes of the calling owner on `host`, which leaves.
+  /// Fails the calling owner's processes on a leaving `host`.
   void let_go(const std::string& host);
   /// Removes the caller's host, whose agent ends in good order. Its processes count as dead.
   void leave(const std::string& why);

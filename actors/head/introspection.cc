@@ -163,7 +163,7 @@ void Head::detached_ended(const DetachedEnd& end) {
 ClusterEvents Head::events(const EventsRequest& request) {
   const std::uint64_t count = store_.event_count();
   const std::uint32_t limit = std::min(request.limit, kMaxEvents);
-  // Numbers of a head with another state may exceed this one's: reads from the beginning then.
+  // A number from a head with another state may exceed the count: reads from the beginning then.
   const std::uint64_t after = request.after.value_or(count - std::min<std::uint64_t>(limit, count));
   return store_.events_after(after > count ? 0 : after, limit);
 }

@@ -24,9 +24,9 @@ namespace {
 constexpr std::uint32_t kMaxDevices = 1024;
 constexpr auto kProbeWithin = std::chrono::seconds(4);
 constexpr auto kHolderAnswersWithin = std::chrono::seconds(2);
-/// Distance between the epochs of meshes without an owner that would have the same key.
+/// Number added to the epoch of a mesh without an owner until its key is free.
 constexpr std::uint64_t kStrangers = 1'000'000'000;
-/// Additional time before the meshes of a host fail that does not answer the head, but other hosts.
+/// Additional time before the meshes of a silent host fail, if it answers other hosts.
 constexpr auto kPartitionLasts = std::chrono::seconds(10);
 constexpr std::size_t kGoneHosts = 16;
 
@@ -217,8 +217,7 @@ void Head::reconcile(const HostOffer& offer, const HostedDevices& devices) {
            on_this_machine(offer));
     }
   }
-  // Ends processes without a mesh: one that was released while the host was away, or that no head
-  // has recorded.
+  // Ends processes whose mesh was released while the host was away, or was never recorded.
   for (const auto& [key, ranks] : running) {
     store_.saw_mesh_epoch(key.name, key.epoch);
     const auto mesh = meshes_.find(key);

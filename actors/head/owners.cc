@@ -54,7 +54,8 @@ Joined Head::own(OwnerOffer offer) {
       joined.inherited.push_back({key, mesh.processes});
       has.insert(key);
     }
-    // The owner has not heard that this mesh is up, or has released it.
+    // Releases meshes that the owner does not list: it missed the reply of spawn(), or released
+    // them.
     if (!has.contains(key) && !mesh.processes.empty() && !mesh.renewing) begin_release(key, mesh);
     if (has.contains(key) && mesh.incident) tell_owner(mesh);
   }
@@ -68,7 +69,7 @@ Joined Head::own(OwnerOffer offer) {
 void Head::tell_forgotten(const ProcessRef& owner, const MeshKey& key) {
   for (const auto& [known, mesh] : meshes_) {
     if (mesh.owner != owner.id || known.name != key.name) continue;
-    // Or the mesh has been renewed, and the reply was lost.
+    // Another epoch that is not ending: the mesh was renewed, and the reply was lost.
     if (known == key ? mesh.incident || !mesh.ending : !mesh.ending) return;
   }
   Casualty lost;

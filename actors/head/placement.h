@@ -40,9 +40,9 @@ class Placement {
   std::vector<HostPlaces> hosts() const;
   /// Returns a number that grows when hosts change or devices become free.
   std::uint64_t changes() const { return changes_; }
-  /// Assigns devices to a mesh. Ignores hosts that are not here.
+  /// Assigns devices to a mesh. Skips hosts that have not joined.
   void take(const std::vector<HostDevice>& places, const MeshKey& key);
-  /// Frees the devices of a mesh, except on some hosts.
+  /// Frees the devices of a mesh, except those on hosts in `but_on`.
   void give_back(const MeshKey& key, const std::set<std::string>& but_on = {});
   /// Frees these devices.
   void give_back(const std::vector<HostDevice>& places);

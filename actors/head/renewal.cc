@@ -36,7 +36,7 @@ std::map<std::string, std::vector<std::uint32_t>> Head::by_host(
   return hosts;
 }
 
-/// Creates and saves the next epoch before anybody is told. Ranks that may live are its own
+/// Creates and saves the next epoch before anybody is told. Ranks that may live belong to it
 /// already.
 MeshKey Head::begin_epoch(const MeshRenewal& renewal, Mesh& before) {
   MeshKey key{renewal.key.name, store_.next_mesh_epoch(renewal.key.name)};
@@ -105,7 +105,7 @@ task<void> Head::take_over(MeshKey from, MeshKey to) {
   }
 }
 
-/// Ends dead ranks on hosts that answer, so that their devices are free.
+/// Ends processes of dead ranks on hosts that answer, so that their devices become free.
 task<void> Head::free_dead(MeshKey from, MeshKey to) {
   const auto before = meshes_.find(from), now = meshes_.find(to);
   if (before == meshes_.end() || now == meshes_.end()) co_return;

@@ -203,7 +203,7 @@ void RunBook::add_devices(ProcessId process, const std::vector<RunDevice>& devic
 void RunBook::end(ProcessId process, const RunEnd& end,
                   const std::optional<RunProgress>& progress) {
   RunRecord* record = find(process);
-  // An agent may deliver the report later than the end.
+  // An agent may deliver the program's report after the record was closed as lost.
   for (auto& [number, each] : records_)
     if (record == nullptr && each.process.id == process && each.state == RunState::kLost)
       record = &each;

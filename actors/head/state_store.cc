@@ -74,7 +74,7 @@ class StateStore::Statement {
  private:
   void check(int result) const {
     if (result == SQLITE_OK) return;
-    // A disk that is full, or refuses otherwise, may accept it later.
+    // A disk that is full, or refuses otherwise, may accept the write later.
     const int kind = result & 0xff;
     if (kind == SQLITE_BUSY)
       throw_error(ErrorCode::kFailedPrecondition,
@@ -382,7 +382,7 @@ std::vector<ClusterEvent> StateStore::last_events(std::size_t count) const {
 }
 
 ClusterEvents StateStore::events_after(std::uint64_t number, std::size_t count) const {
-  // Number before the oldest one in memory.
+  // Number of the event before the oldest one in memory.
   const std::uint64_t before = event_count_ - events_.size();
   const std::size_t begin =
       std::min<std::uint64_t>(std::max(number, before) - before, events_.size());
