@@ -19,7 +19,8 @@ const unsigned char* raw(const std::byte* bytes) {
 }
 unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
 
-/// Looks at the processor, once.
+/// Initializes libsodium, which detects the processor's features. Only the first call has an
+/// effect.
 void prepare() {
   static const int prepared = ::sodium_init();
   WEFT_CHECK(prepared >= 0);
@@ -40,7 +41,7 @@ struct Aead::Impl {
   }
   Impl(const Impl&) = delete;
 
-  crypto_aead_aes256gcm_state aes{};  // round keys, for kAes256Gcm
+  crypto_aead_aes256gcm_state aes{};  // AES round keys; used by kAes256Gcm only
   const Cipher cipher;
   Key key;
 };
@@ -63,7 +64,7 @@ Aead::Tag Aead::seal(const Nonce& nonce, std::span<const std::byte> header,
                      std::span<const std::byte> plain, std::byte* out) {
   Tag tag{};
   unsigned long long tag_size = tag.size();
-  std::byte nothing{};  // libsodium asks for an address, of no bytes too
+  std::byte nothing{};  // libsodium requires a non-null address even for zero bytes
   if (plain.empty()) out = &nothing;
   const int done =
       impl_->cipher == Cipher::kAes256Gcm

@@ -19,8 +19,9 @@ std::string check_details(fmt::format_string<Args...> format, Args&&... args) {
 }  // namespace internal
 }  // namespace weft
 
-/// A broken invariant ends the process; its supervisor reports and replaces it.
-/// WEFT_CHECK(done <= total, "done {} of {}", done, total)
+/// Ends the process if a condition does not hold, which is a bug in Weft. The supervisor reports
+/// and restarts it.
+///   WEFT_CHECK(done <= total, "done {} of {}", done, total)
 #define WEFT_CHECK(condition, ...)                                        \
   do {                                                                    \
     if (!(condition)) [[unlikely]]                                        \

@@ -6,9 +6,9 @@
 
 namespace weft {
 
-/// CRC32C (Castagnoli; iSCSI, RFC 3720 appendix B.4) of `bytes`. crc32c("123456789") is 0xe3069283.
-/// By the processor's instruction where it has one, found out at run time: about 10 GB/s; else by
-/// tables, about 1 GB/s. Any thread.
+/// Returns the CRC32C (Castagnoli; iSCSI, RFC 3720 appendix B.4) of `bytes`: 0xe3069283 for
+/// "123456789". Uses the processor's CRC32 instruction if it has one (about 10 GB/s), otherwise
+/// tables (about 1 GB/s). Chosen at run time. Thread-safe.
 std::uint32_t crc32c(std::span<const std::byte> bytes);
 
 }  // namespace weft

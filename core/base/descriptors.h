@@ -5,28 +5,27 @@
 
 namespace weft {
 
-/// Raises the number of file descriptors that this process may have: the soft limit of
-/// RLIMIT_NOFILE to the hard one. Strangers' connections to its ports take some. Call when the
-/// process begins.
+/// Raises the soft limit on file descriptors (RLIMIT_NOFILE) to the hard limit, because connections
+/// from unknown peers to open ports use descriptors too. Call when the process starts.
 void raise_descriptor_limit();
 
-/// "all 1024 file descriptors of this process are in use; ..." if no file can be opened, else
-/// empty. For messages about what has just failed. Any thread.
+/// Returns "all 1024 file descriptors of this process are in use; ..." if no file can be opened,
+/// else "". Meant for the message of a call that just failed. Thread-safe.
 std::string descriptor_shortage();
 
-/// File descriptors that are kept for work which must not fail when strangers' connections have
-/// taken all others. One thread at a time.
+/// File descriptors held in reserve for work that must succeed even if connections use up all other
+/// descriptors. Not thread-safe.
 class DescriptorReserve final {
  public:
-  /// Takes `count` descriptors, or as many as there are.
+  /// Reserves `count` descriptors, or as many as are available.
   explicit DescriptorReserve(int count) : count_(count) { take(); }
   DescriptorReserve(const DescriptorReserve&) = delete;
   DescriptorReserve& operator=(const DescriptorReserve&) = delete;
   ~DescriptorReserve() { release(); }
 
-  /// Gives the descriptors free, for the work that begins now.
+  /// Closes the reserved descriptors, so that the caller can use their numbers.
   void release();
-  /// Takes them again.
+  /// Reserves descriptors again, up to the count given at construction.
   void take();
   int size() const { return static_cast<int>(kept_.size()); }
 

@@ -30,7 +30,7 @@ fs::path unfinished(const fs::path& path) {
 namespace {
 
 void write_new(const fs::path& path, const std::string& content, ::mode_t mode) {
-  // Left by a crash, perhaps with another mode; or a link that another user has made.
+  // Removes a file left by a crash, which may have another mode, or a link made by another user.
   ::unlink(path.c_str());
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   std::size_t written = 0;

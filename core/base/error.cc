@@ -32,7 +32,7 @@ std::string Error::describe() const {
     if (!context.empty()) context += "; ";
     context += "from ";
     context += actor_;
-    // A device process has the name of its actor.
+    // A device process has the same name as its actor.
     if (!node_.empty() && node_ != actor_) context += (actor_.empty() ? "" : " on ") + node_;
   }
   return context.empty() ? text : text + " (" + context + ")";
@@ -45,7 +45,7 @@ bool is_symptom(const Error& error) {
 
 namespace {
 std::string out_of_memory_text(const std::bad_alloc& error) {
-  const std::string_view text = error.what();  // the library's own is the name of its class
+  const std::string_view text = error.what();  // libstdc++'s default text is the class name
   return text == "std::bad_alloc" ? "out of memory" : std::string(text);
 }
 }  // namespace

@@ -9,34 +9,35 @@
 
 namespace weft {
 
-/// What a caller can do about an error. One enumerator is one choice, not one cause.
+/// Kind of an error, by how a caller can react. Different causes with the same reaction share a
+/// code.
 enum class ErrorCode : int {
-  kInvalidArgument = 1,  ///< The request itself is wrong; do not repeat it unchanged.
-  /// A configuration file or a command line is wrong; the message has file, line and column.
+  kInvalidArgument = 1,  ///< Wrong request; do not repeat it unchanged.
+  /// Wrong configuration file or command line; the message has file, line and column.
   kInvalidConfig,
-  kNotFound,            ///< What was named does not exist.
-  kAlreadyExists,       ///< The name is taken.
-  kFailedPrecondition,  ///< Right request, wrong state; the message says what must happen first.
-  kUnavailable,         ///< The other side could not be reached; trying again later may help.
-  kPeerDied,            ///< A process or host that had to answer is gone.
-  kDeadlineExceeded,    ///< The time allowed ran out.
-  kCancelled,           ///< Somebody asked for the work to stop.
-  kResourceExhausted,   ///< No memory, credit, slot or device left.
-  kIncompatible,        ///< Versions, interfaces or binaries do not fit together.
-  kDataLoss,            ///< Stored or transmitted bytes are damaged.
-  kInternal,            ///< A defect of Weft or of the handler that ran.
-  kStaleEpoch,          ///< From a head that another one has replaced.
+  kNotFound,       ///< The named object does not exist.
+  kAlreadyExists,  ///< The name is already in use.
+  /// Correct request in the wrong state; the message says what must happen first.
+  kFailedPrecondition,
+  kUnavailable,        ///< The peer could not be reached; a retry may succeed.
+  kPeerDied,           ///< A process or host that had to answer has exited or disconnected.
+  kDeadlineExceeded,   ///< The allowed time has passed.
+  kCancelled,          ///< The work was cancelled on request.
+  kResourceExhausted,  ///< No memory, credit, slot or device is left.
+  kIncompatible,       ///< Versions, interfaces or binaries do not match.
+  kDataLoss,           ///< Stored or transmitted bytes are corrupt.
+  kInternal,           ///< Bug in Weft or in the handler that ran.
+  kStaleEpoch,         ///< The request came from a head that has been replaced.
 };
 
-/// "invalid argument", "peer died", ...
+/// Returns "invalid argument", "peer died", ...
 std::string_view to_string(ErrorCode code);
 
-/// The one exception type of Weft. Thrown inside a process, a value between processes.
+/// The only exception type of Weft. Thrown inside a process; sent as a value between processes.
 ///
-/// `what()` is the message alone, written for the person who must act on it: what happened, where,
-/// what to do. `where` names a place (file:line:column of a configuration, a step, a function);
-/// `node` and `actor` name the process that decided that this is an error, and are empty when that
-/// is this process.
+/// `what()` is the message alone, written for its reader: what happened, where, and what to do.
+/// `where` is a place (file:line:column of a configuration, a step, a function). `node` and `actor`
+/// name the process that raised the error; both are empty if it is this process.
 class Error : public std::exception {
  public:
   Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
@@ -58,8 +59,8 @@ class Error : public std::exception {
     return std::move(*this);
   }
 
-  /// "peer died: <message> (at <where>; from <actor> on <node>)"; parts that are empty are left
-  /// out, and a node that has the name of its actor.
+  /// Returns "peer died: <message> (at <where>; from <actor> on <node>)". Omits empty parts, and
+  /// the node if it has the same name as the actor.
   std::string describe() const;
 
   friend bool operator==(const Error& a, const Error& b) {
@@ -75,18 +76,19 @@ class Error : public std::exception {
   std::string actor_;
 };
 
-/// throw_error(ErrorCode::kNotFound, "no mesh named '{}'", name)
+/// Throws an Error with a formatted message:
+///   throw_error(ErrorCode::kNotFound, "no mesh named '{}'", name)
 template <typename... Args>
 [[noreturn]] void throw_error(ErrorCode code, fmt::format_string<Args...> format, Args&&... args) {
   throw Error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Whether it follows from something that is told elsewhere: a peer is gone or does not answer, or
-/// somebody asked for an end. What has caused it is worth more.
+/// Returns true if the error is probably the consequence of another one: a peer died or is
+/// unreachable, or the work was cancelled. Prefer to report the error that caused it.
 bool is_symptom(const Error& error);
 
-/// What is being handled, as an Error: an Error as it is, any other exception as kInternal with its
-/// text. Call it inside a catch block.
+/// Returns the exception being handled as an Error: std::bad_alloc as kResourceExhausted, any other
+/// foreign exception as kInternal, with its text. Call inside a catch block.
 Error current_error();
 
 }  // namespace weft

@@ -40,7 +40,7 @@ std::optional<FileLock> FileLock::take(const std::filesystem::path& path,
   for (;;) {
     if (auto lock = try_take(path, mode)) return lock;
     if (gives_up()) return std::nullopt;
-    ::poll(nullptr, 0, kLookEveryMs);  // nothing tells that a lock is free, but having it
+    ::poll(nullptr, 0, kLookEveryMs);  // polls, because flock() has no wait with a timeout
   }
 }
 

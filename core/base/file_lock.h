@@ -8,14 +8,15 @@
 
 namespace weft {
 
-/// A file that one open lock has at a time on this machine, and that stays when the lock is gone:
-/// with this object, or its process (flock). Moves; any thread.
+/// Exclusive lock of a file among the processes of one machine (flock). Released when this object
+/// is destroyed or its process exits; the file remains. Movable. Thread-safe.
 class FileLock final {
  public:
-  /// Makes the file if it is not there. Nothing if another has it. Throws Error(kUnavailable) where
-  /// it cannot be written.
+  /// Locks the file, which is created if missing. Returns nullopt if another lock holds it. Throws
+  /// Error(kUnavailable) if it cannot be written or locked.
   static std::optional<FileLock> try_take(const std::filesystem::path& path, mode_t mode = 0644);
-  /// Waits for it; nothing once `gives_up` says so, which is asked many times a second.
+  /// Blocks until the file is locked. Returns nullopt once `gives_up()`, polled every few
+  /// milliseconds, returns true.
   static std::optional<FileLock> take(const std::filesystem::path& path,
                                       const std::function<bool()>& gives_up, mode_t mode = 0644);
 
@@ -23,7 +24,7 @@ class FileLock final {
   FileLock& operator=(FileLock&& other) noexcept;
   ~FileLock();
 
-  /// Of the file, to read and write.
+  /// Returns the descriptor of the locked file, open for reading and writing.
   int descriptor() const { return descriptor_; }
 
  private:

@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// The ids 0, 1, ... below a number: `for (const MeshId mesh : meshes.ids())`.
+/// Range of the ids 0, 1, ..., size - 1: `for (const MeshId mesh : meshes.ids())`.
 template <typename Id>
 class IdRange {
  public:
@@ -41,7 +41,7 @@ class IdRange {
   std::size_t size_;
 };
 
-/// A vector whose places are ids: a StageId cannot find a mesh in an IndexedVector<MeshId, T>.
+/// Vector indexed by a type of ids: a StageId does not index an IndexedVector<MeshId, T>.
 template <typename Id, typename T>
 class IndexedVector {
  public:
@@ -52,7 +52,7 @@ class IndexedVector {
 
   decltype(auto) operator[](Id id) { return values_[id.value()]; }
   decltype(auto) operator[](Id id) const { return values_[id.value()]; }
-  /// Gives the place of what was added.
+  /// Returns the id of the added element.
   Id push_back(T value) {
     values_.push_back(std::move(value));
     return Id(values_.size() - 1);
@@ -68,7 +68,7 @@ class IndexedVector {
   auto end() const { return values_.end(); }
   decltype(auto) front() const { return values_.front(); }
   decltype(auto) back() const { return values_.back(); }
-  /// By the ids' numbers.
+  /// Returns the elements in the order of their ids.
   const std::vector<T>& values() const { return values_; }
   friend bool operator==(const IndexedVector&, const IndexedVector&) = default;
 

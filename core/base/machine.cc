@@ -17,7 +17,8 @@ std::string machine_name() {
 unsigned num_processors() {
   cpu_set_t usable;
   if (::sched_getaffinity(0, sizeof usable, &usable) == 0) return CPU_COUNT(&usable);
-  return std::thread::hardware_concurrency();  // more than a cpu_set_t can hold
+  // the machine has more processors than a cpu_set_t can hold
+  return std::thread::hardware_concurrency();
 }
 
 }  // namespace weft

@@ -4,10 +4,11 @@
 
 namespace weft {
 
-/// What this machine calls itself (gethostname()): several hosts of a cluster may be one machine.
+/// Returns the host name of this machine (gethostname()). Several hosts of a cluster may share one
+/// machine.
 std::string machine_name();
 
-/// How many processors this process may use.
+/// Returns the number of processors that this process may use.
 unsigned num_processors();
 
 }  // namespace weft

@@ -6,12 +6,12 @@
 
 namespace weft {
 
-/// A file in the address space: its pages are read when they are touched, may leave memory at any
-/// time, and are shared with others who map it. Nobody may change the file meanwhile. Any thread.
+/// Read-only memory mapping of a file. Pages are loaded on access, may be evicted at any time, and
+/// are shared with other processes that map the file. The file must not change meanwhile.
+/// Thread-safe.
 class MappedFile final {
  public:
-  /// Throws Error(kNotFound) if it cannot be opened, Error(kDataLoss) if it is none that can be
-  /// mapped.
+  /// Throws Error(kNotFound) if the file cannot be opened, Error(kDataLoss) if it cannot be mapped.
   explicit MappedFile(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;

@@ -18,7 +18,7 @@ namespace weft {
 namespace fs = std::filesystem;
 namespace {
 
-/// A file of one number; nothing where it is not there, or says "max".
+/// Returns the number in a file. Nullopt if the file is missing or says "max".
 std::optional<std::uint64_t> read_number(const fs::path& path) {
   std::ifstream in(path);
   std::uint64_t number = 0;
@@ -26,7 +26,7 @@ std::optional<std::uint64_t> read_number(const fs::path& path) {
   return number;
 }
 
-/// The number on the line that begins with `name`.
+/// Returns the number on the line that begins with `name`.
 std::optional<std::uint64_t> read_line(const fs::path& path, std::string_view name) {
   std::ifstream in(path);
   std::string first, rest;
@@ -44,8 +44,8 @@ std::optional<std::uint64_t> available_to_machine(const fs::path& root) {
   return kib ? std::optional(*kib << 10) : std::nullopt;
 }
 
-/// What a control group's limit leaves, pages of files that it could give back included; nothing
-/// without a limit.
+/// Returns the bytes left below a control group's limit. Inactive file pages count as free, as the
+/// kernel can reclaim them. Nullopt if there is no limit.
 std::optional<std::uint64_t> left_in(const fs::path& group, int version) {
   const bool second = version == 2;
   const auto most = read_number(group / (second ? "memory.max" : "memory.limit_in_bytes"));
@@ -66,7 +66,8 @@ std::optional<std::uint64_t> available_data(const fs::path& root) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
   std::ifstream in(root / "proc/self/statm");
-  std::uint64_t size = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;  // in pages
+  // all in pages
+  std::uint64_t size = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;
   if (!(in >> size >> resident >> shared >> text >> library >> data)) return std::nullopt;
   const std::uint64_t held = data * ::sysconf(_SC_PAGESIZE);
   return limit.rlim_cur - std::min<std::uint64_t>(held, limit.rlim_cur);

@@ -8,29 +8,28 @@
 
 namespace weft {
 
-/// Bytes that this machine could give to a process now (MemAvailable), or what the process's
-/// control group or its limit on data (RLIMIT_DATA) still allows, whichever is least; nothing where
-/// the system does not tell. `root` is "/", but for tests.
+/// Returns the bytes of memory that this process can still get: the least of MemAvailable, of what
+/// its control groups allow, and of what RLIMIT_DATA allows. Nullopt if none of them can be read.
+/// `root` differs from "/" in tests only.
 std::optional<std::uint64_t> available_memory(const std::filesystem::path& root = "/");
 
-/// What this process's limit on data (RLIMIT_DATA) leaves of private memory that may be written to,
-/// touched or not; nothing without such a limit.
+/// Returns the bytes of private writable memory, touched or not, that RLIMIT_DATA still allows.
+/// Nullopt if there is no such limit.
 std::optional<std::uint64_t> available_data(const std::filesystem::path& root = "/");
 
-/// The most memory that this process has had in use at a time (VmHWM), in bytes; 0 where the system
-/// does not tell.
+/// Returns the peak memory of this process in bytes (VmHWM), or 0 if it cannot be read.
 std::uint64_t peak_resident_bytes();
 
-/// What this process has had read from disks and written to them, in bytes; what came from the page
-/// cache is none of it.
+/// Bytes that this process caused to be read from and written to disks. Reads from the page cache
+/// do not count.
 struct DiskBytes {
   std::uint64_t read = 0, written = 0;
 };
 DiskBytes disk_bytes();
 
-/// For those who ask the system for memory in other ways than `new`: throws
-/// Error(kResourceExhausted), "the host has no 3 MiB of memory left for a device", and what the
-/// new-handler says, where there is one, such as which cap the process has.
+/// Throws Error(kResourceExhausted): "the host has no 3 MiB of memory left for a device". Appends
+/// the text of the new-handler, if there is one, such as the memory cap of the process. Meant for
+/// memory that is not allocated by `new`.
 [[noreturn]] void throw_out_of_memory(std::size_t bytes, std::string_view for_what);
 
 }  // namespace weft

@@ -5,21 +5,19 @@
 
 namespace weft {
 
-/// File in the memory of this process: no other user can take its name first, and no full disk
-/// keeps it from being written. Processes of this user can open it while this object lives. One
-/// thread at a time.
+/// File in memory (memfd). Other users cannot take its name, and a full disk does not matter.
+/// Processes of this user can open it while this object lives. Not thread-safe.
 class MemoryFile final {
  public:
-  /// `name`: for those who list the descriptors of this process. Throws
-  /// Error(kResourceExhausted).
+  /// `name` appears in listings of this process's descriptors. Throws Error(kResourceExhausted).
   explicit MemoryFile(const char* name, std::string_view text = {});
   ~MemoryFile();
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
 
-  /// Closed by exec().
+  /// Returns the descriptor, which exec() closes.
   int descriptor() const { return descriptor_; }
-  /// Path for other processes: /proc/PID/fd/NUMBER.
+  /// Returns the path by which other processes open the file: /proc/PID/fd/NUMBER.
   std::string path() const;
 
  private:

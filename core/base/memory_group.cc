@@ -8,12 +8,12 @@ namespace weft {
 namespace fs = std::filesystem;
 namespace {
 
-/// "cpu,memory" has "memory".
+/// Returns true if a comma-separated list contains `word`: "cpu,memory" contains "memory".
 bool lists(const std::string& words, const std::string& word) {
   return ("," + words + ",").find("," + word + ",") != std::string::npos;
 }
 
-/// This process's place in a hierarchy, as the kernel names it: "/user.slice".
+/// Returns the path of this process's group in a hierarchy, as the kernel names it: "/user.slice".
 std::optional<std::string> own_place(const fs::path& root, int version) {
   std::ifstream in(root / "proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {  // "4:cpu,memory:/user.slice", "0::/user.slice"
@@ -26,10 +26,10 @@ std::optional<std::string> own_place(const fs::path& root, int version) {
   return std::nullopt;
 }
 
-/// Where a hierarchy is mounted, and which of its groups lies there.
+/// Mount point of a hierarchy, and the group that is mounted there.
 struct Mount {
   fs::path point;
-  std::string group;  ///< "/", or that of a container
+  std::string group;  ///< "/", or a container's group
 };
 std::optional<Mount> find_mount(const fs::path& root, int version) {
   std::ifstream in(root / "proc/self/mountinfo");
@@ -58,7 +58,8 @@ std::optional<MemoryGroup> find_group(const fs::path& root, int version) {
     if (!(below + "/").starts_with(mount->group + "/")) return std::nullopt;
     below = below.substr(mount->group.size());
   }
-  if (below.find("/..") != std::string::npos) return std::nullopt;  // of another namespace
+  // the group belongs to another cgroup namespace
+  if (below.find("/..") != std::string::npos) return std::nullopt;
   const fs::path relative = fs::path(below).relative_path();
   const fs::path folder = relative.empty() ? mount->point : mount->point / relative;
   std::error_code failed;
@@ -69,7 +70,7 @@ std::optional<MemoryGroup> find_group(const fs::path& root, int version) {
 }  // namespace
 
 std::optional<MemoryGroup> own_memory_group(const fs::path& root) {
-  // A controller belongs to one hierarchy: where the first version has it, the second has not.
+  // A controller belongs to one hierarchy: if version 1 has it, version 2 does not.
   if (auto group = find_group(root, 1)) return group;
   return find_group(root, 2);
 }

@@ -5,15 +5,16 @@
 
 namespace weft {
 
-/// The control group that accounts for the memory of this process (cgroups(7)). A value.
+/// Control group that accounts for the memory of this process (cgroups(7)).
 struct MemoryGroup {
-  int version = 0;               ///< Of its hierarchy: 1 or 2.
+  int version = 0;               ///< Version of the cgroup hierarchy: 1 or 2.
   std::filesystem::path folder;  ///< "/sys/fs/cgroup/user.slice/user-1000.slice"
-  std::filesystem::path top;     ///< The highest group that can be seen: where they are mounted.
+  std::filesystem::path top;     ///< Mount point of the hierarchy, its highest visible group.
 };
 
-/// Nothing where no memory controller is mounted, or the group cannot be seen. A group of version 2
-/// may lack the controller; its files are then missing. `root` is "/", but for tests.
+/// Returns the memory control group of this process. Nullopt if no memory controller is mounted or
+/// the group is not visible. The files of a version 2 group without the memory controller are
+/// missing. `root` differs from "/" in tests only.
 std::optional<MemoryGroup> own_memory_group(const std::filesystem::path& root = "/");
 
 }  // namespace weft

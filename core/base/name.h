@@ -7,9 +7,9 @@
 
 namespace weft {
 
-/// The one rule for names that people give: runs, hosts, meshes and their axes. They become parts
-/// of paths, log lines and command lines, so a name is 1 to 100 letters, digits, '_', '-' and '.',
-/// and begins with neither '-' nor '.'.
+/// Rule for all names that users give: runs, hosts, meshes and their axes. Names become parts of
+/// paths, log lines and command lines. A name is 1 to 100 letters, digits, '_', '-' and '.', and
+/// does not begin with '-' or '.'.
 inline constexpr std::string_view kNameRule =
     "a name of at most 100 letters, digits, '_', '-' and '.' that does not begin with '-' or '.'";
 
@@ -21,14 +21,14 @@ constexpr bool is_name(std::string_view text) {
          text[0] != '-';
 }
 
-/// "a mesh name: expected a name of ..., found '../x'", cut short where it is long.
+/// Returns "a mesh name: expected a name of ..., found '../x'"; truncates a long text.
 inline std::string name_problem(std::string_view what, std::string_view found) {
   return fmt::format("{}: expected {}, found '{}'{}", what, kNameRule, found.substr(0, 100),
                      found.size() > 100 ? "..." : "");
 }
 
-/// Throws Error(kInvalidArgument) unless `text` is a name. For what comes over the wire, or from a
-/// command line.
+/// Throws Error(kInvalidArgument) unless `text` is a name. For text from the network or a command
+/// line.
 inline void check_name(std::string_view what, std::string_view text) {
   if (!is_name(text)) throw Error(ErrorCode::kInvalidArgument, name_problem(what, text));
 }

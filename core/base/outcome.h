@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// A value of T or the Error that came instead. For results that are collected per rank; elsewhere
-/// throw.
+/// Value of T, or the Error that occurred instead. For results collected per rank; other code
+/// throws.
 template <typename T>
 class [[nodiscard]] Outcome {
  public:
@@ -16,7 +16,7 @@ class [[nodiscard]] Outcome {
   Outcome(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
 
   bool ok() const { return state_.index() == 0; }
-  /// The value; throws the error when there is none.
+  /// Returns the value, or throws the error if there is none.
   const T& value() const& { return ok() ? std::get<0>(state_) : throw std::get<1>(state_); }
   T&& value() && { return ok() ? std::get<0>(std::move(state_)) : throw std::get<1>(state_); }
   const Error& error() const { return std::get<1>(state_); }

@@ -52,13 +52,14 @@ bool others_may_write(int folder) {
   return !is_trusted(about.st_uid) || (about.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-/// /proc's links lead to what has no name, such as a pipe; only the system follows them.
+/// Returns true for a folder of /proc. Its links lead to objects without a path, such as pipes,
+/// which only the kernel can follow.
 bool is_of_proc(int folder) {
   struct statfs system {};
   return ::fstatfs(folder, &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
 }
 
-/// End of a path: a folder, and a name in it that is no link of a file system.
+/// Result of a path walk: the last folder, and a name in it that is not a file system link.
 struct Place {
   Handle folder;
   std::string name;
@@ -66,8 +67,8 @@ struct Place {
   bool exists = false;
 };
 
-/// Follows a path as the system would, but for links that others could have made. Nothing, and
-/// errno, where it leads nowhere.
+/// Resolves a path like the kernel, but rejects links that other users could have made. go()
+/// returns nullopt and sets errno if the path does not exist.
 class Walk final {
  public:
   explicit Walk(const fs::path& path) : path_(path) {}
@@ -104,7 +105,7 @@ class Walk final {
     return std::nullopt;
   }
 
-  /// Puts its parts before those that are left.
+  /// Prepends the parts of `path` to the parts still to be resolved.
   void enter(const fs::path& path) {
     if (path.is_absolute() || !at_.valid())
       at_ = Handle(::open(path.is_absolute() ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -162,7 +163,7 @@ int open_own(const fs::path& path, int flags, mode_t mode) {
                   path.string(), remedy);
   };
   struct stat about {};
-  // Before it is opened: opening another user's pipe could wait for ever.
+  // Checked before opening, because opening another user's pipe could block forever.
   const int follows = place->of_proc ? 0 : AT_SYMLINK_NOFOLLOW;
   if (place->exists && ::fstatat(place->folder.number(), place->name.c_str(), &about, follows) == 0)
     check(about);
@@ -238,7 +239,7 @@ void write_own_file(const fs::path& path, const std::string& text, const std::st
   const fs::path part = path.string() + ".part";
   ::unlink(part.c_str());
   const Handle file(open_own(part, O_WRONLY | O_CREAT | O_EXCL, 0600));
-  errno = ENOSPC;  // of a write that takes a part
+  errno = ENOSPC;  // the error to report for a short write
   if (file.valid() && ::write(file.number(), text.data(), text.size()) == std::ssize(text) &&
       ::rename(part.c_str(), path.c_str()) == 0)
     return;

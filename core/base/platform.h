@@ -10,34 +10,34 @@
 
 namespace weft {
 
-/// What the operating system gives a process, where a simulation stands in its place: threads,
-/// waits, time, randomness, an identity.
+/// Operating system services that a simulation replaces: threads, blocking, time, randomness,
+/// process ids.
 ///
-/// Thread, Mutex, Condition, SteadyClock and the others that ask for it use the system itself when
-/// there is none, which is so in every process but a simulator. A simulated world runs all of its
-/// processes in one thread of one real process, one simulated thread at a time; they change only
-/// inside of these functions.
+/// Thread, Mutex, Condition, SteadyClock and the functions below use the real system unless a
+/// simulation is set. A simulation runs all of its processes in one thread of one real process, one
+/// simulated thread at a time. It switches between them only inside these functions.
 class Platform {
  public:
   virtual ~Platform() = default;
-  /// Null in the real world. Set before any thread, connection or clock is used.
+  /// Returns the simulation, or null in a real process. It must be set before any thread,
+  /// connection or clock is used.
   static Platform* simulated() { return simulated_; }
 
   virtual TimePoint now() = 0;
-  /// Starts a thread of the process that runs now; returns its number.
+  /// Starts a thread of the current simulated process. Returns the thread's number.
   virtual std::uint64_t start_thread(const std::string& name, std::function<void()> run) = 0;
   virtual std::uint64_t current_thread() = 0;
-  /// Waits until the thread has ended.
+  /// Blocks until the thread has ended.
   virtual void join_thread(std::uint64_t thread) = 0;
-  /// Waits until somebody calls wake() for `on`, or until a time; false: the time has come.
+  /// Blocks until wake() is called for `on` or time `until` is reached. Returns false on timeout.
   virtual bool wait(const void* on, TimePoint until) = 0;
-  /// Lets one or all of those go on that wait for `on`.
+  /// Wakes one thread, or all threads, blocked on `on`.
   virtual void wake(const void* on, bool all) = 0;
   virtual void fill_with_random(std::span<std::byte> bytes) = 0;
   virtual int process_id() = 0;
-  /// A line of a log that would go to this process's standard output or error.
+  /// Writes a log line that would go to the process's standard output or error.
   virtual void log(const std::string& line) = 0;
-  /// Ends the process that runs now, as _exit() does.
+  /// Ends the current simulated process like _exit().
   [[noreturn]] virtual void end_process(int status) = 0;
 
  protected:
@@ -47,11 +47,12 @@ class Platform {
   inline static Platform* simulated_ = nullptr;
 };
 
-/// The number of this process.
+/// Returns the id of this process.
 int process_id();
-/// Ends this process at once, as _exit() does: nothing is destroyed.
+/// Ends this process at once like _exit(): no destructor runs.
 [[noreturn]] void end_process(int status);
-/// Bytes that nobody can guess. Throws Error(kInternal) if the system has none.
+/// Fills `bytes` with cryptographically secure random bytes. Throws Error(kInternal) if the system
+/// call fails.
 void fill_with_random(std::span<std::byte> bytes);
 
 }  // namespace weft

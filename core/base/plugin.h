@@ -5,13 +5,13 @@
 
 namespace weft {
 
-/// Folders where Weft's own shared libraries, libweft_*.so, may be: those of WEFT_PLUGINS, lib/
-/// beside the program's bin/, and where they were built. In this order.
+/// Returns the folders searched for Weft's own shared libraries, libweft_*.so, in this order: those
+/// in WEFT_PLUGINS, lib/ beside the program's bin/, and the build folder.
 std::vector<std::string> plugin_folders();
 
-/// Opens `file` in the first of these folders that has it, for as long as the process lives, and
-/// gives its function `entry`; null: none has it. Throws Error(kFailedPrecondition) if it cannot be
-/// opened, or is another library.
+/// Loads `file` from the first plugin folder that contains it and returns its function `entry`. The
+/// library stays loaded. Returns null if no folder contains the file. Throws
+/// Error(kFailedPrecondition) if it cannot be loaded or lacks the function.
 void* plugin_entry(const std::string& file, const char* entry);
 
 }  // namespace weft

@@ -8,28 +8,28 @@
 
 namespace weft {
 
-/// 256 random bits that whoever belongs to something knows: a cluster's token, a mesh group's
-/// secret of its data connections.
+/// Shared secret of 256 random bits: the token of a cluster, or the key of a mesh group's data
+/// connections.
 ///
-/// A value. Never an argument, an environment variable or part of a log line; it has no printer on
-/// purpose.
+/// Never passed as an argument or environment variable and never logged; deliberately not
+/// printable.
 class Secret final {
  public:
   static constexpr std::size_t kBytes = 32;
   using Bytes = std::array<std::byte, kBytes>;
 
-  /// None: nobody can prove anything with it.
+  /// Creates an empty secret, which authenticates nothing.
   Secret() = default;
   explicit Secret(const Bytes& bytes) : bytes_(bytes) {}
-  /// From the system's random numbers.
+  /// Returns a new secret from the system's random number generator.
   static Secret random();
-  /// From 64 hexadecimal digits, not all 0. Throws Error(kInvalidArgument), without the text, for
-  /// anything else.
+  /// Parses 64 hexadecimal digits that are not all 0. Otherwise throws Error(kInvalidArgument),
+  /// whose message does not quote the text.
   static Secret parse(std::string_view hexadecimal);
 
   bool empty() const { return bytes_ == Bytes{}; }
   const Bytes& bytes() const { return bytes_; }
-  /// For the file that holds it.
+  /// Returns the 64 digits, for the file that stores the secret.
   std::string hexadecimal() const;
 
   friend bool operator==(const Secret&, const Secret&) = delete;
@@ -38,7 +38,7 @@ class Secret final {
   Bytes bytes_{};
 };
 
-/// The same length and content, in a time that does not depend on where they differ.
+/// Returns true if length and content are equal. The time does not depend on where they differ.
 bool equal_in_constant_time(std::span<const std::byte> one, std::span<const std::byte> other);
 
 }  // namespace weft

@@ -1,7 +1,7 @@
 #include "core/base/sha256.h"
 
-// The functions of one algorithm, which OpenSSL 3 would rather have found by name among all that it
-// has, as a library of 5 MiB.
+// Uses OpenSSL's deprecated SHA-256 functions. The replacement in OpenSSL 3 looks algorithms up by
+// name, which links 5 MiB of providers.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 
@@ -16,7 +16,7 @@
 namespace weft {
 namespace {
 
-/// A running SHA-256.
+/// Incremental SHA-256.
 class Digest final {
  public:
   Digest() { WEFT_CHECK(SHA256_Init(&context_) == 1); }
@@ -59,7 +59,7 @@ std::string sha256_file(const std::filesystem::path& path) {
   return digest.finish();
 }
 
-// By hand: OpenSSL's HMAC() would bring its providers along, see above.
+// Implemented here because OpenSSL's HMAC() would link its providers, see above.
 Mac hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> message) {
   std::array<std::byte, SHA256_CBLOCK> block{};
   if (key.size() > block.size()) {

@@ -4,7 +4,7 @@
 
 namespace weft {
 
-/// Of an even number of values the mean of the two in the middle; 0 of none.
+/// Returns the median; for an even count the mean of the middle two; 0 for no values.
 double median(std::vector<double> values);
 
 }  // namespace weft

@@ -8,7 +8,8 @@
 
 namespace weft {
 
-/// An id that is a type: `using ValueId = StrongId<struct ValueTag>`. Two kinds of ids never mix.
+/// Id with a type of its own: `using ValueId = StrongId<struct ValueTag>`. Different kinds of ids
+/// do not convert to each other.
 template <typename Tag, typename T = std::uint32_t>
 class StrongId {
  public:

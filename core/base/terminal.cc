@@ -16,14 +16,14 @@
 namespace weft {
 namespace {
 
-/// Columns that a word takes.
+/// Returns the number of terminal columns that a word takes.
 std::size_t width_of(std::string_view word) {
   std::size_t width = 0;
   for (std::size_t i = 0; i < word.size(); ++i) {
     if (word[i] == '\x1b') {
       while (i + 1 < word.size() && word[i] != 'm' && word[i] != 'K') ++i;
     } else if ((static_cast<unsigned char>(word[i]) & 0xc0) != 0x80) {
-      // not the rest of a UTF-8 character
+      // Counts the first byte of each UTF-8 character.
       ++width;
     }
   }
@@ -34,7 +34,7 @@ std::string wrap_line(std::string_view line, std::size_t columns, std::size_t ha
   const std::size_t margin = std::min(line.find_first_not_of(' '), line.size());
   if (width_of(line) <= columns) return std::string(line);
   std::string text;
-  std::size_t at = 0;  // columns of the current line that are taken
+  std::size_t at = 0;  // columns used in the current line
   for (std::size_t begin = 0; begin < line.size();) {
     const std::size_t word = std::min(line.find_first_not_of(' ', begin), line.size());
     const std::size_t end = std::min(line.find(' ', word), line.size());
@@ -63,7 +63,7 @@ std::string line_start(std::FILE* out) {
 void open_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
-    // It gets the lowest number that is free, this one; children inherit it.
+    // open() returns the lowest free number, which is `descriptor`. Children inherit it.
     if (::open("/dev/null", O_RDWR) != descriptor) return;
   }
 }
@@ -73,7 +73,7 @@ int status_after_output(const std::string& program, int status) {
   const bool taken = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   int why = errno;
   if (taken) return status;
-  // Why an earlier write failed is not known any more; the next one fails alike.
+  // The errno of an earlier failed write is lost; another write fails the same way.
   if (why == 0 && ::write(STDOUT_FILENO, "\n", 1) < 0) why = errno;
   if (why != EPIPE)
     say(stderr, "{}: cannot write to standard output{}\n", program,

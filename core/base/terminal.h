@@ -8,44 +8,44 @@
 
 namespace weft {
 
-/// What a message begins with so that it has a line of its own. On standard error that is a
-/// terminal: the escape sequence that clears the line, in which a progress bar of any process may
-/// stand. Else nothing.
+/// Returns the prefix that gives a message its own line. On a standard error that is a terminal:
+/// the escape sequence that clears the line, which may show another process's progress bar.
+/// Otherwise empty.
 std::string line_start(std::FILE* out);
 
-/// For people who read along. A place that refuses it (a file on a full disk, whoever has hung up)
-/// is no reason to fail, as it is for fmt::print, which throws.
+/// Prints a message for people. Ignores write errors (full disk, closed pipe), on which fmt::print
+/// throws.
 template <typename... Values>
 void say(std::FILE* out, fmt::format_string<Values...> format, Values&&... values) {
   std::fputs((line_start(out) + fmt::format(format, std::forward<Values>(values)...)).c_str(), out);
 }
 
-/// Opens /dev/null in place of the standard descriptors that this process was started without: the
-/// next file or connection would get their numbers, and what is printed would go there. To be
-/// called before anything else is opened.
+/// Opens /dev/null for each standard descriptor that this process was started without. Otherwise
+/// the next file or connection would get that number and receive printed text. Call before opening
+/// anything.
 void open_standard_descriptors();
 
-/// The exit status of a command whose output is what was asked of it: `status` if standard output
-/// has taken all of it, else 1, and `program` says on standard error why. Quiet where the reader
-/// has hung up, as SIGPIPE is.
+/// Returns the exit status of a command whose result is its output: `status` if standard output was
+/// written completely, else 1. On failure `program` reports the reason on standard error, except
+/// for a closed pipe, which is silent like SIGPIPE.
 int status_after_output(const std::string& program, int status);
 
-/// What a file descriptor writes to, as far as whoever prints cares. A value.
+/// Capabilities of the terminal, if any, behind a file descriptor.
 struct Terminal {
-  bool redraws = false;  ///< A terminal on which a line can be drawn again.
-  bool colour = false;   ///< It shows colours, and NO_COLOR (no-color.org) is not set.
+  bool redraws = false;  ///< A terminal whose current line can be redrawn.
+  bool colour = false;   ///< Colours are supported, and NO_COLOR (no-color.org) is not set.
   int columns = 80;
 };
 
 Terminal terminal_at(int descriptor);
 
-/// Breaks lines of more than `columns` characters at spaces. What goes on stands `hang` columns to
-/// the right of where its line began. A longer word stays whole. Escape sequences take no room;
-/// other characters take one column each.
+/// Breaks lines longer than `columns` at spaces. Continuation lines are indented `hang` columns
+/// more than the line's start. A longer word is not split. Escape sequences have width 0, other
+/// characters width 1.
 ///   wrap_lines("  model  GPT: four layers", 20, 7) is "  model  GPT: four\n         layers"
 std::string wrap_lines(const std::string& text, int columns, int hang);
-/// Returns the text made printable(), and wrapped at the width where `descriptor` is a terminal. A
-/// pipe or a file gets whole lines.
+/// Returns printable(text), wrapped at the terminal's width if `descriptor` is a terminal. Pipes
+/// and files get unwrapped lines.
 std::string fitted_to(int descriptor, const std::string& text, int hang = 2);
 
 }  // namespace weft

@@ -18,7 +18,7 @@ int ordinary_nice() { return ::getpriority(PRIO_PROCESS, ::getpid()); }
 void use_share(ThreadShare share) {
   if (Platform::simulated() != nullptr) return;
   const int nice = ordinary_nice();
-  // Where it may not, it is one of many.
+  // Ignores a failure: without permission the thread keeps ordinary priority.
   ::setpriority(PRIO_PROCESS, ::gettid(),
                 share == ThreadShare::kControl ? std::min(nice, kControlNice) : nice);
 }

@@ -11,25 +11,25 @@
 
 namespace weft {
 
-/// How much of a busy machine a thread may have.
+/// Scheduling priority of a thread.
 enum class ThreadShare {
   kOrdinary,
-  /// Others wait for what it says, and it says little: before all ordinary threads where the system
-  /// allows it (root, or a limit on nice), so that nobody who lives is taken for dead.
+  /// High priority if the system permits it (root, or a nice limit). For threads whose rare
+  /// messages keep a process from being considered dead, such as heartbeats.
   kControl,
 };
 
-/// A thread with a name that tools show; as std::thread, it must be joined or detached. Simulated
-/// where the world is (see Platform).
+/// Named thread; like std::thread, it must be joined or detached. Simulated in a simulation (see
+/// Platform).
 class Thread final {
  public:
   Thread() = default;
-  /// `name`: its first 15 characters count.
+  /// Starts a thread. Tools show the first 15 characters of `name`.
   Thread(const std::string& name, ThreadShare share, std::function<void()> run);
   bool joinable() const { return real_.joinable() || simulated_ != 0; }
   void join();
   void detach();
-  /// Whether it is the one that calls.
+  /// Returns true if this is the calling thread.
   bool is_current() const;
 
  private:
@@ -37,12 +37,12 @@ class Thread final {
   std::uint64_t simulated_ = 0;
 };
 
-/// Gives the calling thread its share; threads that it starts are ordinary all the same.
+/// Sets the priority of the calling thread. Threads that it starts get ordinary priority.
 void use_share(ThreadShare share);
-/// The nice value of ordinary threads: what a child process has to start with.
+/// Returns the nice value of ordinary threads, with which child processes must start.
 int ordinary_nice();
 
-/// As std::mutex; simulated where the world is.
+/// Replacement of std::mutex that also works in a simulation.
 class Mutex final {
  public:
   void lock() {
@@ -60,16 +60,16 @@ class Mutex final {
   void unlock_simulated();
 
   std::mutex real_;
-  bool held_ = false;  ///< where the world is simulated
+  bool held_ = false;  ///< used in a simulation only
 };
 
-/// As std::condition_variable; simulated where the world is.
+/// Replacement of std::condition_variable that also works in a simulation.
 class Condition final {
  public:
   void notify_one();
   void notify_all();
   void wait(std::unique_lock<Mutex>& lock) { wait_until(lock, TimePoint::max()); }
-  /// False: the time has come.
+  /// Returns false on timeout.
   bool wait_until(std::unique_lock<Mutex>& lock, TimePoint until);
 
   template <typename Predicate>

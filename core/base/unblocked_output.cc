@@ -24,20 +24,20 @@ namespace weft {
 namespace {
 
 constexpr int kLookEveryMs = 100;
-/// Of one write while the reader is slow: small, so that a change of its pace is seen.
+/// Bytes of one write to a slow reader; small, so that its progress is noticed.
 constexpr std::size_t kPiece = 4096;
 
-/// How a write to a descriptor is kept from waiting for its reader.
+/// Method that keeps writes to a descriptor from blocking.
 enum class WayToWrite {
-  kNobodyReads,  ///< A file or a device such as /dev/null: a write waits for no process.
-  kReopened,     ///< A pipe or a terminal, opened once more with O_NONBLOCK of its own.
-  kSocket,       ///< MSG_DONTWAIT.
-  kBlocking,     ///< None of these is possible: only the thread writes.
+  kNobodyReads,  ///< A file, or a device such as /dev/null: writes do not depend on a reader.
+  kReopened,     ///< A pipe or a terminal, opened again with O_NONBLOCK.
+  kSocket,       ///< Uses MSG_DONTWAIT.
+  kBlocking,     ///< No method is possible: only the thread writes.
 };
 
 }  // namespace
 
-/// The text on its way to one descriptor.
+/// Buffer and thread behind the text for one descriptor.
 class UnblockedStream::Writer final {
  public:
   explicit Writer(int descriptor) : descriptor_(descriptor) {
@@ -48,8 +48,8 @@ class UnblockedStream::Writer final {
     } else if (S_ISSOCK(status.st_mode)) {
       way_ = WayToWrite::kSocket;
     } else {
-      // O_NONBLOCK belongs to what is open, which other processes share: hence an opening of our
-      // own. It is refused where the pipe is another user's.
+      // O_NONBLOCK belongs to the open file description, which other processes share. Therefore the
+      // file is opened again. That fails if the pipe belongs to another user.
       const std::string path = fmt::format("/proc/self/fd/{}", descriptor);
       const int own = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
       if (own >= 0) descriptor_ = own;
@@ -57,10 +57,10 @@ class UnblockedStream::Writer final {
     }
   }
 
-  /// `self`: for the thread, should there be one.
+  /// Writes or buffers text. `self` keeps this object alive in the thread that may be started.
   void add(std::string_view text, const std::shared_ptr<Writer>& self) {
     const std::lock_guard lock(mutex_);
-    // After close() the process only ends: even a blocking write may wait for its reader then.
+    // After close() the process is about to exit, so even a blocking write is acceptable.
     if (waiting_.empty() && !writing_ && (way_ != WayToWrite::kBlocking || closed_))
       text = write_now(text);
     if (text.empty()) return;
@@ -85,7 +85,7 @@ class UnblockedStream::Writer final {
     return empty();
   }
 
-  /// Nothing is kept from here on, and the thread ends unless it hangs in a write.
+  /// Stops buffering and ends the thread, unless it is blocked in a write.
   void close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -93,22 +93,23 @@ class UnblockedStream::Writer final {
   }
 
  private:
-  // The following are called with the mutex held.
+  // The following functions require the mutex.
   bool empty() const { return waiting_.empty() && !writing_; }
 
-  /// Gives back the rest that the reader does not take now.
+  /// Writes as much as the reader accepts and returns the rest. Discards the rest on a permanent
+  /// error.
   std::string_view write_now(std::string_view text) {
     while (!text.empty()) {
       const ssize_t taken = write_some(text);
       if (taken > 0) text.remove_prefix(taken);
       else if (taken < 0 && errno == EAGAIN) return text;
-      else if (taken == 0 || errno != EINTR) return {};  // nobody takes it, ever
+      else if (taken == 0 || errno != EINTR) return {};  // permanent error
     }
     return text;
   }
 
   void start_thread(const std::shared_ptr<Writer>& self) {
-    // Signals belong to other threads.
+    // Blocks all signals in the new thread; other threads handle them.
     sigset_t all, before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -117,7 +118,7 @@ class UnblockedStream::Writer final {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
-  // The following are called without.
+  // The following functions are called without the mutex.
   ssize_t write_some(std::string_view text) const {
     return way_ == WayToWrite::kSocket
                ? ::send(descriptor_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL)
@@ -146,7 +147,8 @@ class UnblockedStream::Writer final {
     }
   }
 
-  /// Bytes that the reader has taken; 0: none, for a while; negative: it takes none ever.
+  /// Returns the number of bytes written, 0 if the reader accepts none at present, or a negative
+  /// number on a permanent error.
   ssize_t write_when_ready(std::string_view text) const {
     if (way_ != WayToWrite::kBlocking) {
       pollfd ready{descriptor_, POLLOUT, 0};
@@ -160,16 +162,16 @@ class UnblockedStream::Writer final {
   WayToWrite way_;
   Mutex mutex_;
   Condition changed_;
-  std::string waiting_;        // guarded by mutex_: the reader has not taken it
-  bool writing_ = false;       // guarded by mutex_: the thread does, from the front of waiting_
-  std::uint64_t written_ = 0;  // guarded by mutex_: bytes that left waiting_
-  std::size_t left_out_ = 0;   // guarded by mutex_: bytes, since the last line about them
+  std::string waiting_;        // guarded by mutex_: text not yet written
+  bool writing_ = false;       // guarded by mutex_: the thread writes the front of waiting_
+  std::uint64_t written_ = 0;  // guarded by mutex_: bytes removed from waiting_
+  std::size_t left_out_ = 0;   // guarded by mutex_: bytes dropped since the last report
   bool has_thread_ = false;    // guarded by mutex_
   bool closed_ = false;        // guarded by mutex_
 };
 
-/// Keeps a writer for the rest of the process: threads that outlive its stream may print. Returns
-/// where it lies.
+/// Keeps a writer until the process exits, because threads that outlive its stream may print.
+/// Returns its address.
 void* UnblockedStream::keep(std::shared_ptr<Writer> writer) {
   static auto& mutex = *new Mutex;
   static auto& kept = *new std::list<std::shared_ptr<Writer>>;

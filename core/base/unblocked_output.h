@@ -9,54 +9,54 @@
 
 namespace weft {
 
-/// A stdio stream onto a descriptor whose reader may hang up, or stop to read: writing to it never
-/// waits and never fails.
+/// Stdio stream onto a descriptor whose reader may hang up or stop reading. Writing to it never
+/// blocks and never fails.
 ///
-/// Text goes to the descriptor at once as far as the reader takes it. A thread holds the rest, at
-/// most kMost bytes, until the reader goes on. Text beyond that is left out, and a line says how
-/// many bytes. Text for a reader that has hung up is dropped. Any thread may write to file().
+/// Text is written at once as far as the reader accepts it. A thread buffers the rest, at most
+/// kMost bytes, until the reader continues. Text beyond that is dropped, and a line reports the
+/// number of bytes. Text is dropped if the reader has hung up. file() is thread-safe.
 class UnblockedStream final {
  public:
-  /// Bytes that wait for the reader at most, besides those in a pipe or a terminal.
+  /// Largest number of bytes buffered for the reader, besides those in a pipe or a terminal.
   static constexpr std::size_t kMost = 256 * 1024;
 
   /// Borrows `descriptor`, which must stay open.
   explicit UnblockedStream(int descriptor);
   UnblockedStream(const UnblockedStream&) = delete;
   UnblockedStream& operator=(const UnblockedStream&) = delete;
-  /// file() stays valid for threads that still print; what the reader does not take at once is left
-  /// out from here on.
+  /// Keeps file() valid for threads that still print. Text that the reader does not accept at once
+  /// is dropped from now on.
   ~UnblockedStream();
 
   std::FILE* file() const { return file_; }
-  /// Flushes file(), and waits until the reader has all text. Gives up when the reader takes
-  /// nothing for `patience`, or not all within four times that. Whether it has all.
+  /// Flushes file() and blocks until the reader has accepted all text; returns true then. Gives up
+  /// if the reader accepts nothing for `patience`, or after four times that.
   bool drain(Nanoseconds patience);
 
  private:
   class Writer;
   static void* keep(std::shared_ptr<Writer> writer);
 
-  const std::shared_ptr<Writer> writer_;  // shared with its thread, which may hang in a write
+  const std::shared_ptr<Writer> writer_;  // shared with its thread, which may block in a write
   std::FILE* file_;
 };
 
-/// Standard output and standard error of a process that must go on whatever their readers do.
+/// Standard output and error of a process that must not stall or exit because of their readers.
 ///
-/// Made first in main() or in a role of it, once. Replaces `stdout` and `stderr` by
-/// UnblockedStreams for the rest of the process. Ignores SIGPIPE, SIGXFSZ (a file at its size
-/// limit) and SIGTTOU (a terminal that stops background jobs), so that a write fails instead of
-/// ending or stopping the process. Without effect in a simulated world.
+/// Construct once, first in main() or in the entry of a child process. Replaces `stdout` and
+/// `stderr` by UnblockedStreams for the rest of the process. Ignores SIGPIPE, SIGXFSZ (file size
+/// limit) and SIGTTOU (background job of a terminal), so that such a write fails instead of ending
+/// or stopping the process. No effect in a simulation.
 class UnblockedOutput final {
  public:
   enum class Streams {
     kBoth,
-    kErrorOnly,  ///< Standard output is the result, and waits for its reader.
+    kErrorOnly,  ///< Standard output is the command's result and may block.
   };
   explicit UnblockedOutput(Streams streams = Streams::kBoth);
   UnblockedOutput(const UnblockedOutput&) = delete;
   UnblockedOutput& operator=(const UnblockedOutput&) = delete;
-  /// Waits for readers as drain() does, for kPatience each.
+  /// Drains both streams with a patience of kPatience each.
   ~UnblockedOutput();
 
  private:

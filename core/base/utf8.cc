@@ -11,14 +11,14 @@ unsigned char byte_at(std::string_view text, std::size_t at) {
   return static_cast<unsigned char>(text[at]);
 }
 
-/// Whether the `length` bytes at `at` are a control character.
+/// Returns true if the `length` bytes at `at` are a control character.
 bool is_control(std::string_view text, std::size_t at, std::size_t length) {
   const unsigned char first = byte_at(text, at);
   if (length == 1) return first < 0x20 || first == 0x7f;
   return length == 2 && first == 0xc2 && byte_at(text, at + 1) < 0xa0;  // U+0080 to U+009F
 }
 
-/// Escapes control characters but those of `kept`.
+/// Escapes control characters except those in `kept`, and bytes that are not UTF-8.
 std::string escaped(std::string_view text, std::string_view kept) {
   std::string shown;
   shown.reserve(text.size());

@@ -1,4 +1,4 @@
-// Eight bytes a step, each looked up in a table of its own ("slicing by 8", Kounavis and Berry
+// Processes eight bytes per step, each with its own table ("slicing by 8", Kounavis and Berry
 // 2005).
 #include <array>
 #include <bit>
@@ -13,7 +13,7 @@ constexpr std::uint32_t kPolynomial = 0x82f63b78;  // reflected
 
 using Table = std::array<std::uint32_t, 256>;
 
-// tables[k][b]: the effect of byte b that is followed by k further bytes.
+// tables[k][b] is the effect of byte b followed by k more bytes.
 constexpr std::array<Table, 8> make_tables() {
   std::array<Table, 8> tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {

@@ -1,6 +1,6 @@
-// SSE 4.2 has an instruction for this very polynomial. It takes three cycles and a new one can
-// begin each cycle, so three runs of bytes are summed side by side; their sums are then joined by
-// the sum of as many zeros as the later runs are long.
+// Uses the SSE 4.2 instruction for this polynomial. It has a latency of three cycles and a
+// throughput of one per cycle, so three runs of bytes are processed in parallel. A run's CRC is
+// appended to another by advancing the first over as many zero bytes as the later runs have.
 #include "core/base/internal/crc32c_variants.h"
 
 #if defined(__x86_64__)
@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::size_t kRun = 4096;
 
-/// What a state becomes after kRun zero bytes: linear in its bits, so one table per byte of it.
+/// Returns tables that advance a CRC state over kRun zero bytes. The state is linear in its bits,
+/// so one table for each of its bytes suffices.
 std::array<std::array<std::uint32_t, 256>, 4> make_zeros() {
   std::array<std::uint32_t, 32> of_bit{};
   for (std::size_t bit = 0; bit < 32; ++bit) {

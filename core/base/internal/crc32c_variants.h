@@ -6,11 +6,12 @@
 
 namespace weft {
 
-/// The same function, done in different ways.
+/// Implementation of crc32c().
 using Crc32c = std::uint32_t (*)(std::span<const std::byte> bytes);
 
 std::uint32_t crc32c_by_table(std::span<const std::byte> bytes);
-/// By the processor's own instruction; nullptr where this processor has none.
+/// Returns the implementation that uses the processor's CRC32 instruction, or nullptr if the
+/// processor has none.
 Crc32c crc32c_of_processor();
 
 }  // namespace weft
