@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-/// Walks the forward nodes backwards and lets each op's rule append its gradient nodes.
+/// Visits the forward nodes in reverse order and lets each op's rule append its gradient nodes.
 class Differentiation final : public GradientRule {
  public:
   Differentiation(const Graph& forward, ValueId loss)
@@ -26,7 +26,7 @@ class Differentiation final : public GradientRule {
       const ValueId output = current_.outputs[0];
       if (!trained_[output.value()]) continue;
       output_gradient_ = output == loss_ ? std::nullopt : sum_of(output);
-      if (output != loss_ && !output_gradient_) continue;  // does not reach the loss
+      if (output != loss_ && !output_gradient_) continue;  // the loss does not depend on it
       definition(current_.op.kind).differentiate(*this);
     }
     TrainingGraph result{{}, loss_, {}};
@@ -38,8 +38,8 @@ class Differentiation final : public GradientRule {
                     "the parameter '{}' does not influence the loss: use it or remove it",
                     graph_.value(parameter.value).name);
       }
-      // A term per block: blocks may come to lie on different devices, and then their terms meet
-      // only once per step.
+      // Each block has one gradient term: if blocks are placed on different devices, the terms are
+      // summed only once per step.
       std::map<int, std::vector<ValueId>> by_block;
       for (const Contribution& contribution : found->second)
         by_block[contribution.block].push_back(contribution.gradient);
@@ -100,12 +100,12 @@ class Differentiation final : public GradientRule {
     return graph_.node(id).outputs;
   }
 
-  /// The gradient of a computed value, its contributions added up; nothing if there are none.
+  /// Appends the sum of a computed value's gradients. Returns nullopt if it has no gradient.
   std::optional<ValueId> sum_of(ValueId value) {
     const auto found = contributions_.find(value);
     if (found == contributions_.end()) return std::nullopt;
     const int home = graph_.node(*graph_.value(value).producer).block;
-    // Block by block, so that each sends one gradient to the value's home.
+    // Sums block by block, so that each block sends one gradient to the block of the producer.
     std::vector<ValueId> sums, of_block;
     for (std::size_t i = 0; i < found->second.size(); ++i) {
       of_block.push_back(found->second[i].gradient);
@@ -145,16 +145,16 @@ class Differentiation final : public GradientRule {
 
   struct Contribution {
     ValueId gradient;
-    int block = 0;  ///< Of the forward node that uses the value.
+    int block = 0;  ///< Block of the forward node that uses the value.
   };
 
   Graph graph_;
   std::size_t num_forward_nodes_;
   ValueId loss_;
-  std::vector<bool> trained_;       ///< By forward value: a parameter lies behind it.
-  std::vector<bool> is_parameter_;  ///< By forward value.
+  std::vector<bool> trained_;       ///< True for forward values that depend on a parameter.
+  std::vector<bool> is_parameter_;  ///< True for forward values that are parameters.
   std::map<ValueId, std::vector<Contribution>> contributions_;
-  Node current_;  ///< A copy: appending nodes moves the originals.
+  Node current_;  ///< Copy, because appending nodes reallocates the originals.
   NodeId current_id_;
   std::optional<ValueId> output_gradient_;
 };
@@ -182,7 +182,7 @@ void check_loss(const Graph& graph, ValueId loss) {
   }
 }
 
-/// Checkpoints and programs know parameters by name.
+/// Throws if two parameters share a name, as checkpoints and programs identify parameters by name.
 void check_names(const Graph& forward) {
   std::unordered_set<std::string_view> names;
   for (const Parameter& parameter : forward.parameters()) {
