@@ -14,11 +14,11 @@ namespace weft {
 namespace {
 
 constexpr int kCrashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-constexpr unsigned kDiesWithin = 5;  // seconds
+constexpr unsigned kDiesWithin = 5;  // seconds until a process that crashed ends
 
 thread_local const char* what = nullptr;
 thread_local const char* whose = nullptr;
-volatile sig_atomic_t crash = 0;  // the signal that is being reported
+volatile sig_atomic_t crash = 0;  // signal being reported, 0 if none
 
 void write_text(const char* text) {
   const ssize_t ignored = ::write(STDERR_FILENO, text, ::strlen(text));
@@ -38,7 +38,7 @@ void write_text(const char* text) {
 
 void die_at_last(int) { die_by(crash); }
 
-/// Only what a signal handler may call.
+/// Writes the signal and the context. Calls async-signal-safe functions only.
 void write_cause(int signal) {
   const char* name = ::sigabbrev_np(signal);
   write_text("crash: SIG");
@@ -67,11 +67,11 @@ void write_stack(void* context, void* address) {
 }
 
 void report(int signal, siginfo_t* info, void* context) {
-  // A crash while one is reported, of this thread or another.
+  // A second crash during the report, in this thread or another.
   if (crash != 0) die_by(signal);
   crash = signal;
   write_cause(signal);
-  // What follows takes memory, whose lock may be held by the code that crashed.
+  // write_stack() allocates memory, and the code that crashed may hold the allocator's lock.
   ::signal(SIGALRM, &die_at_last);
   ::alarm(kDiesWithin);
   write_stack(context, info->si_addr);
@@ -96,7 +96,7 @@ void report_crashes() {
 
 CrashContext::CrashContext(const char* new_what, const char* new_whose)
     : what_before_(what), whose_before_(whose) {
-  // Simulated threads share one that is real.
+  // Simulated threads share one real thread.
   if (Platform::simulated() != nullptr) return;
   what = new_what;
   whose = new_whose;

@@ -2,19 +2,19 @@
 
 namespace weft {
 
-/// From here on a crash of this process (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT) writes to
-/// standard error the signal, what the thread was doing (see CrashContext) and the functions that
-/// were under way. Then the process dies by the same signal, within 5 s. A handler of somebody
-/// else, a sanitizer's, stays. To be called early in main(), and again by whoever has taken these
-/// signals away from a library. Any thread.
+/// Installs handlers for crash signals (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT). On a crash the
+/// handler writes the signal, the thread's CrashContext and the stack to standard error. The
+/// process then dies by the same signal, within 5 s. Existing handlers, such as a sanitizer's, are
+/// kept. Call early in main(), and again after resetting signals that a library had taken.
+/// Thread-safe.
 void report_crashes();
 
-/// What the calling thread does while it lives, for the report of a crash: "in 'step' of
-/// front[data=0,tensor=1]". Contexts nest; the innermost counts. Borrows its texts. Costs two
+/// Scoped description of the calling thread's work for crash reports: "in 'step' of
+/// front[data=0,tensor=1]". Contexts nest; the innermost is reported. Borrows the texts. Costs two
 /// stores.
 class CrashContext final {
  public:
-  /// `what`: a method, an op; `whose`: an actor, a device.
+  /// `what` is a method or an op; `whose` is an actor or a device.
   CrashContext(const char* what, const char* whose);
   CrashContext(const CrashContext&) = delete;
   CrashContext& operator=(const CrashContext&) = delete;
