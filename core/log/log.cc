@@ -26,13 +26,13 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
-/// `line_start`: before each line.
+/// Returns a log that starts each line with `line_start`.
 Log log_to(LogLevel lowest, spdlog::sink_ptr sink, const std::string& line_start = {}) {
   if (Platform* platform = Platform::simulated())
     return {lowest, [platform](LogLevel level, const std::string& text) {
               platform->log(fmt::format("{}: {}", to_string(level), text));
             }};
-  // Shared by the copies of the Log.
+  // Copies of the Log share the logger.
   const auto logger = std::make_shared<spdlog::logger>("weft", std::move(sink));
   logger->set_level(spdlog::level::trace);
   logger->flush_on(spdlog::level::trace);

@@ -11,24 +11,22 @@ namespace weft {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-/// "debug", "info", "warning", "error".
+/// Returns "debug", "info", "warning" or "error".
 std::string_view to_string(LogLevel level);
-/// The level of that name. Throws Error(kInvalidArgument) naming all of them.
+/// Returns the level with that name. Throws Error(kInvalidArgument), which lists all names.
 LogLevel parse_log_level(std::string_view name);
 
-/// Where a process writes what it does, a line at a time; lines below the lowest level are not even
-/// formatted.
+/// Log of a process. Lines below the lowest level are not even formatted.
 ///
-/// A value: copies write to the same place. Made in main, passed to whoever has something to say.
-/// Any thread.
+/// Copies write to the same sink. Created in main and passed on. Thread-safe.
 class Log final {
  public:
-  /// Called with lines of at least the lowest level, on the thread that logs.
+  /// Receives lines of the lowest level and above, on the thread that logs.
   using Sink = std::function<void(LogLevel, const std::string&)>;
   Log(LogLevel lowest, Sink sink) : lowest_(lowest), sink_(std::move(sink)) {}
 
-  /// Lines such as "2026-11-21 08:30:05.123 info: text", each written whole and at once; the text
-  /// by printable().
+  /// Return logs with lines such as "2026-11-21 08:30:05.123 info: text". Each line is written at
+  /// once and flushed; printable() escapes its text.
   static Log standard_output(LogLevel lowest);
   static Log standard_error(LogLevel lowest);
 

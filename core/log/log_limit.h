@@ -8,19 +8,19 @@
 
 namespace weft {
 
-/// Keeps a log readable when the same thing happens over and over: one line per interval passes,
-/// the others are counted.
+/// Rate limit for a repeated log line: admits one line per interval and counts the suppressed ones.
 ///
 ///   if (const auto held_back = refusals.admit())
 ///     log.warning("refused {} ({} more since the last such line)", who, *held_back);
 ///
-/// One thread at a time.
+/// Not thread-safe.
 class LogLimit final {
  public:
-  /// The clock must outlive this.
+  /// The clock must outlive this object.
   LogLimit(const Clock& clock, Nanoseconds interval) : clock_(clock), interval_(interval) {}
 
-  /// Whether this line may be written: then how many were held back since the last one.
+  /// Returns the number of lines suppressed since the last admitted one if a line may be written
+  /// now, otherwise nullopt.
   std::optional<std::uint64_t> admit() {
     const TimePoint now = clock_.now();
     if (last_ && now - *last_ < interval_) {
