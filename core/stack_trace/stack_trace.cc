@@ -1,5 +1,5 @@
-// libweft_stack.so: the functions under way in a process that crashes, named by its debug
-// information. The only user of libdw, which no program loads before it crashes.
+// libweft_stack.so: writes the stack of a crashed process, with names from its debug information.
+// Only this library uses libdw; programs load it on a crash only.
 
 #include <unistd.h>
 
@@ -13,11 +13,11 @@
 namespace weft {
 namespace {
 
-/// Functions that are printed. A parent looks at the last 20 lines of a log for the cause.
+/// Number of functions printed. A parent process shows the last 20 lines of a child's log.
 constexpr std::size_t kFrames = 12;
 constexpr std::size_t kLongestName = 100;
 
-/// "#3 weft::mesh::Interpreter::execute (interpreter.cc:159)".
+/// Returns "#3 weft::mesh::Interpreter::execute (interpreter.cc:159)".
 std::string describe(std::size_t number, const backward::ResolvedTrace& frame) {
   std::string function =
       frame.source.function.empty() ? frame.object_function : frame.source.function;

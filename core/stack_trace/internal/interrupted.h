@@ -2,8 +2,8 @@
 
 namespace weft::internal {
 
-/// The instruction that a signal has interrupted, from the third argument of the signal's handler;
-/// null where the processor is not known.
+/// Returns the address of the instruction that a signal interrupted, or null on an unsupported
+/// processor. `context` is the third argument of the signal handler.
 void* interrupted(const void* context);
 
 }  // namespace weft::internal
