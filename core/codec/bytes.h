@@ -15,7 +15,7 @@ namespace weft {
 static_assert(std::endian::native == std::endian::little,
               "the wire format is little-endian; add byte swaps here for other machines");
 
-/// Appends values to a growing run of bytes. A value of its caller; one thread at a time.
+/// Buffer to which values are appended. Not thread-safe.
 class ByteWriter final {
  public:
   ByteWriter() = default;
@@ -31,10 +31,10 @@ class ByteWriter final {
   void write_bytes(std::span<const std::byte> bytes) {
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
-  /// A 32-bit element count. Throws Error(kInvalidArgument) above 2^32-1.
+  /// Writes a 32-bit element count. Throws Error(kInvalidArgument) above 2^32-1.
   void write_count(std::size_t count);
 
-  /// Begins anew, with the memory that it has.
+  /// Empties the buffer but keeps its memory.
   void clear() { bytes_.clear(); }
   std::size_t size() const { return bytes_.size(); }
   std::span<const std::byte> bytes() const { return bytes_; }
@@ -44,8 +44,8 @@ class ByteWriter final {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads values from bytes that may be damaged: every read checks what is left first and throws
-/// Error(kDataLoss) with the position. Borrows the bytes; one thread at a time.
+/// Reads values from bytes that may be damaged. Every read is bounds-checked and throws
+/// Error(kDataLoss) with the position. Borrows the bytes. Not thread-safe.
 class ByteReader final {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -62,15 +62,15 @@ class ByteReader final {
     position_ += count;
     return result;
   }
-  /// An element count, refused when that many elements of at least `min_bytes_each` cannot be left.
-  /// Elements without bytes (empty structs) are limited to 2^16.
+  /// Reads an element count. Throws if fewer than count * min_bytes_each bytes remain. The count of
+  /// elements without bytes (empty structs) is limited to 2^16.
   std::size_t read_count(std::size_t min_bytes_each);
 
   std::size_t position() const { return position_; }
   std::size_t remaining() const { return bytes_.size() - position_; }
-  /// Throws Error(kDataLoss) "<problem> at byte N of M".
+  /// Throws Error(kDataLoss) "damaged bytes: <problem>, at byte N of M".
   [[noreturn]] void fail(std::string_view problem) const;
-  /// Throws unless everything has been read.
+  /// Throws unless all bytes have been read.
   void expect_end() const;
 
  private:

@@ -21,19 +21,19 @@
 
 namespace weft {
 
-/// How a type becomes bytes and comes back. Specialised below for the standard types and for every
-/// struct with `fields`; specialise it for a class that has invariants to check:
+/// Conversion of a type to bytes and back. Specialised below for the standard types and for every
+/// struct with `fields`. Specialise it for a class that has invariants to check:
 ///
 ///   template <>
 ///   struct weft::codec<Region> {
-///     static constexpr std::size_t kMinBytes = 4;  // the least that write() appends
+///     static constexpr std::size_t kMinBytes = 4;  // fewest bytes that write() appends
 ///     static constexpr std::uint64_t kFingerprint = type_fingerprint<std::vector<Interval>>();
 ///     static void write(ByteWriter& writer, const Region& value);
 ///     static Region read(ByteReader& reader);  // throws Error(kDataLoss) on damage
 ///   };
 ///
-/// Format: little-endian, no padding, no tags: both sides must have the same type, which the
-/// fingerprint proves.
+/// The format is little-endian without padding or tags. Both sides must have the same type, which
+/// they verify by its fingerprint.
 template <typename T>
 struct codec {
   static_assert(!std::is_same_v<T, T>,
@@ -58,7 +58,7 @@ std::vector<std::byte> encode(const T& value) {
   return std::move(writer).take();
 }
 
-/// Throws Error(kDataLoss) unless `bytes` are exactly one T.
+/// Decodes one T. Throws Error(kDataLoss) if `bytes` are damaged or are not exactly one T.
 template <typename T>
 T decode(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
@@ -67,14 +67,14 @@ T decode(std::span<const std::byte> bytes) {
   return value;
 }
 
-/// Equal for types with the same encoding and the same member names. Known to the compiler.
+/// Returns a compile-time hash that is equal for types with the same encoding and member names.
 template <typename T>
 constexpr std::uint64_t type_fingerprint() {
   return codec<T>::kFingerprint;
 }
 
-/// Optional: the greatest enumerator of an enum that counts from 0; greater values are then refused
-/// as damaged.
+/// Largest enumerator of an enum that counts from 0. Optional: if specialised, decoding rejects
+/// larger values as damaged.
 ///
 ///   template <>
 ///   struct weft::last_enumerator<Op> {
@@ -196,7 +196,7 @@ struct codec<std::vector<T>> {
       const auto bytes = reader.read_bytes(count * sizeof(T));
       if (count != 0) std::memcpy(value.data(), bytes.data(), bytes.size());
     } else {
-      // Memory grows with what has been decoded, not with what is announced.
+      // Reserves memory in proportion to the remaining bytes, not to the announced count.
       value.reserve(std::min(count, reader.remaining() / sizeof(T) + 1));
       for (std::size_t i = 0; i < count; ++i) value.push_back(codec<T>::read(reader));
     }
@@ -262,7 +262,7 @@ struct codec<std::tuple<Ts...>> {
     std::apply([&](const Ts&... element) { (codec<Ts>::write(writer, element), ...); }, value);
   }
   static std::tuple<Ts...> read(ByteReader& reader) {
-    // a braced list is evaluated from left to right
+    // A braced list is evaluated from left to right.
     return std::tuple<Ts...>{codec<Ts>::read(reader)...};
   }
 };
@@ -340,7 +340,7 @@ struct codec<std::set<T>> {
   }
 };
 
-/// Structs that list their fields: the members in the order of the list.
+/// Codec of structs that list their fields: the members in the order of the list.
 template <HasFields T>
 struct codec<T> {
  private:

@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// An Error travels whole: code, message, where, origin node and actor.
+/// Codec of Error: code, message, where, node and actor.
 template <>
 struct codec<Error> {
   static constexpr std::size_t kMinBytes = 17;
@@ -15,7 +15,7 @@ struct codec<Error> {
   static Error read(ByteReader& reader);
 };
 
-/// The value or the error, told apart by a leading byte.
+/// Codec of Outcome: a leading byte (1 for a value, 0 for an error), then the value or the error.
 template <typename T>
 struct codec<Outcome<T>> {
   static constexpr std::size_t kMinBytes = 1;

@@ -11,7 +11,7 @@
 
 namespace weft {
 
-/// Lists the members of a struct that travel, once, inside the struct, after the members:
+/// Lists the members of a struct to be encoded. Used once, inside the struct, after the members:
 ///   struct Plan {
 ///     int step = 0;
 ///     std::string name;
@@ -39,7 +39,7 @@ constexpr std::uint64_t fingerprint_of(std::string_view name) {
   return fnv1a(name.data(), name.size());
 }
 
-/// "step" for member_name<&Plan::step>(). The compiler spells the pointer in the name of the
+/// Returns "step" for member_name<&Plan::step>(), extracted from the compiler's name of this
 /// function.
 template <auto Member>
 constexpr std::string_view member_name() {
