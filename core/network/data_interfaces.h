@@ -5,12 +5,12 @@
 
 namespace weft {
 
-/// Network interfaces over which the processes of a run send tensors. A value.
+/// Network interfaces over which the processes of a run send tensors.
 struct DataInterfaces {
   std::map<std::string, std::string> by_host;
   std::string driver;
 
-  /// Empty where the transport is to choose.
+  /// Returns the interface of a host. Empty if the transport should choose.
   std::string of(const std::string& host) const {
     const auto found = by_host.find(host);
     return found == by_host.end() ? "" : found->second;

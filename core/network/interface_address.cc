@@ -18,7 +18,8 @@
 namespace weft {
 namespace {
 
-/// Speed of an interface in Mbit/s, or -1. Tunnels, bridges and virtio state none, or -1.
+/// Returns the speed of an interface in Mbit/s, or -1. Tunnels, bridges and virtio report none or
+/// -1.
 std::int64_t speed_of(const std::string& interface) {
   std::int64_t speed = -1;
   std::ifstream("/sys/class/net/" + interface + "/speed") >> speed;
@@ -35,7 +36,7 @@ std::span<const std::uint8_t> bytes_of(const sockaddr* address) {
           16};
 }
 
-/// Bits of an address in digits; nothing if it is none.
+/// Returns the bits of a numeric address as a string of 0 and 1; "" if it is not an address.
 std::string bits_of(const std::string& address) {
   std::array<char, 16> bytes{};
   const bool v6 = address.find(':') != std::string::npos;

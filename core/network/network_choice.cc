@@ -7,14 +7,14 @@
 namespace weft {
 namespace {
 
-/// Each host tries the next few of the list: a fault of one host shows, at a cost that does not
-/// grow with the square of the hosts.
+/// Number of following hosts in the list to which each host is tested. Detects a fault of one host
+/// at a cost linear in the number of hosts.
 constexpr std::size_t kTriedNeighbours = 4;
 
-/// A network that all hosts share: for each, its address there.
+/// Network that all hosts share, with the address of each host.
 struct SharedNetwork {
   std::vector<InterfaceAddress> addresses;
-  std::int64_t speed_mbit = -1;  ///< Of the slowest; -1: one is unknown.
+  std::int64_t speed_mbit = -1;  ///< Speed of the slowest interface; -1 if one is unknown.
 };
 
 std::int64_t slowest(const std::vector<InterfaceAddress>& addresses) {
@@ -26,7 +26,7 @@ std::int64_t slowest(const std::vector<InterfaceAddress>& addresses) {
   return speed;
 }
 
-/// Speed of the network that reaches the head; -1 if it is unknown.
+/// Returns the speed of the network that reaches the head, or -1 if it is unknown.
 std::int64_t control_speed(const std::vector<HostNetworks>& hosts) {
   std::vector<InterfaceAddress> own;
   for (const HostNetworks& host : hosts) {
@@ -37,7 +37,7 @@ std::int64_t control_speed(const std::vector<HostNetworks>& hosts) {
   return slowest(own);
 }
 
-/// Faster networks that might serve, the fastest first.
+/// Returns the shared networks faster than the control network, the fastest first.
 std::vector<SharedNetwork> faster_networks(const std::vector<HostNetworks>& hosts) {
   const std::int64_t control = control_speed(hosts);
   const bool chosen =

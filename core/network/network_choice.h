@@ -10,15 +10,16 @@
 
 namespace weft {
 
-/// Host of a run, as the choice of its data network sees it. A value.
+/// Networks of one host of a run, the input of the choice of a data network.
 struct HostNetworks {
   std::string host;
-  std::string address;    ///< By which it has reached the head, and others reach it for control.
-  std::string interface;  ///< That the run file chooses; empty: none.
+  /// Address from which it reached the head; its peers use it for control messages.
+  std::string address;
+  std::string interface;  ///< Interface chosen in the run file; empty if none.
   std::vector<InterfaceAddress> addresses;
 };
 
-/// Connection to try before a network is used. Hosts by their position in the list.
+/// Connection to be tested before a network is used. Hosts are positions in the list of hosts.
 struct NetworkTrial {
   std::size_t from = 0, to = 0;
   std::string from_address, to_address;
@@ -26,22 +27,23 @@ struct NetworkTrial {
   friend auto operator<=>(const NetworkTrial&, const NetworkTrial&) = default;
 };
 
-/// Interfaces for the tensors of a run.
+/// Functions that choose the interfaces for the tensors of a run.
 ///
-/// Speed and name of an interface prove nothing: bridges of containers and virtual machines state
-/// 10 Gbit/s, have the same address on every machine, and lead nowhere. So the interface is
+/// An interface's speed and name are no evidence: bridges of containers and virtual machines report
+/// 10 Gbit/s, have the same address on every machine, and may not be connected. The chosen
+/// interface is
 ///
-///  1. the one that the run file names (cluster.hosts: {interface: eth1});
-///  2. if it names none for any host: that of the fastest network that is faster than 3. on all
-///     hosts, in which each host has one address that no other host has, and over which all trials
-///     have succeeded;
-///  3. the one by which the host has reached the head.
+/// 1. the one named in the run file (cluster.hosts: {interface: eth1}); 2. if the file names none
+/// for any host: the interface of the fastest network on which each host has
+///     an address that no other host has, that is faster than 3. on all hosts, and over which all
+///     trials succeeded;
+/// 3. the interface by which the host reached the head.
 ///
-/// Networks whose speed is unknown are never taken for faster ones.
+/// Networks of unknown speed never count as faster.
 ///
-/// trials_of() gives the connections to try for 2. (none where no network could be faster), and
-/// choose_networks() the interface of each host, given the trials that have succeeded. An interface
-/// is empty where a host's own address is on none of its interfaces.
+/// trials_of() returns the connections to test for 2. (none if no network could be faster).
+/// choose_networks() returns the interface of each host, given the trials that succeeded. An
+/// interface is empty if none of the host's interfaces has its address.
 std::vector<NetworkTrial> trials_of(const std::vector<HostNetworks>& hosts);
 std::vector<std::string> choose_networks(const std::vector<HostNetworks>& hosts,
                                          const std::set<NetworkTrial>& succeeded);
