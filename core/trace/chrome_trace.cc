@@ -16,13 +16,13 @@
 namespace weft {
 namespace {
 
-constexpr int kTracksPerLane = 100;  // thread ids: lane * kTracksPerLane + track
+constexpr int kTracksPerLane = 100;  // thread id: lane * kTracksPerLane + track + 1
 
 std::string json_string(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Microseconds with all digits of a nanosecond: doubles would lose them in long runs.
+/// Formats nanoseconds as microseconds without loss; a double would lose digits in long runs.
 std::string microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
 std::int64_t first_start(std::span<const DeviceTrace> devices) {

@@ -45,7 +45,7 @@ std::vector<int> assign_tracks(const std::vector<TraceEvent>& events) {
     return events[a].start_ns < events[b].start_ns;
   });
   std::vector<int> track(events.size());
-  std::vector<std::int64_t> free_from;  // per track
+  std::vector<std::int64_t> free_from;  // time at which each track becomes free
   for (std::size_t i : order) {
     std::size_t t = 0;
     while (t < free_from.size() && free_from[t] > events[i].start_ns) ++t;

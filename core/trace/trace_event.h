@@ -9,43 +9,44 @@
 
 namespace weft {
 
-/// Which of a device's three activities an event belongs to. They run side by side: that is the
-/// overlap one wants to see.
+/// Activity of a device that an event belongs to. The three activities run concurrently; a trace
+/// shows their overlap.
 enum class TraceLane : std::uint8_t { kCompute, kSend, kReceive };
 
-/// "compute", "send", "receive".
+/// Returns "compute", "send" or "receive".
 std::string_view to_string(TraceLane lane);
 
-/// What an event is about. Pictures colour by it, and the share of hidden transfer time is counted
-/// by it.
+/// Category of an event. Determines its colour in pictures and how the share of hidden transfer
+/// time is computed.
 enum class TraceKind : std::uint8_t {
-  kForward,     ///< forward of one microbatch on a stage
-  kBackward,    ///< I and W of one microbatch together
-  kInputGrad,   ///< I: the part of backward that earlier stages wait for
-  kWeightGrad,  ///< W: the part that only the optimizer needs
-  kUpdate,      ///< clipping and optimizer step
-  kCollective,  ///< all-reduce, all-gather, ... within a mesh
-  kReshard,     ///< activations or gradients between meshes
-  kWait,        ///< compute stood still for a transfer
+  kForward,     ///< Forward of one microbatch on a stage.
+  kBackward,    ///< I and W of one microbatch together.
+  kInputGrad,   ///< I: input gradient, which earlier stages need.
+  kWeightGrad,  ///< W: weight gradient, which only the optimizer needs.
+  kUpdate,      ///< Gradient clipping and optimizer step.
+  kCollective,  ///< All-reduce, all-gather, ... within a mesh.
+  kReshard,     ///< Transfer of activations or gradients between meshes.
+  kWait,        ///< Compute blocked on a transfer.
 };
 
-/// "forward", "backward", "input grad", "weight grad", "update", "collective", "reshard", "wait".
+/// Returns "forward", "backward", "input grad", "weight grad", "update", "collective", "reshard" or
+/// "wait".
 std::string_view to_string(TraceKind kind);
 
-/// One span of time on one lane of one device. A value; times are nanoseconds of the recording
-/// process's steady clock.
+/// Time span on one lane of one device. Times are nanoseconds of the recording process's steady
+/// clock.
 struct TraceEvent {
   static constexpr std::int32_t kNoMicrobatch = -1;
 
   TraceLane lane = TraceLane::kCompute;
   TraceKind kind = TraceKind::kForward;
-  /// For people: "h0.attention", "stage0.out to back". Empty: the kind alone.
+  /// Name for display: "h0.attention", "stage0.out to back". If empty, only the kind is shown.
   std::string name = {};
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
   std::int32_t microbatch = kNoMicrobatch;
   std::int64_t step = 0;
-  std::uint64_t bytes = 0;  ///< Moved by a transfer; 0 for compute.
+  std::uint64_t bytes = 0;  ///< Bytes moved by a transfer; 0 for compute.
 
   static constexpr auto fields = weft::fields(
       &TraceEvent::lane, &TraceEvent::kind, &TraceEvent::name, &TraceEvent::start_ns,
@@ -53,25 +54,26 @@ struct TraceEvent {
   friend bool operator==(const TraceEvent&, const TraceEvent&) = default;
 };
 
-/// What one device recorded, with all that is needed to draw it beside others.
+/// Events recorded by one device, with the data needed to draw them beside other devices.
 struct DeviceTrace {
   std::string name = {};  ///< "front[0,1] on worker0".
-  /// Added to the device's times to get the gathering process's: 0 among processes of one machine.
+  /// Added to the device's times to convert them to the collecting process's clock; 0 if all
+  /// processes run on one machine.
   std::int64_t clock_offset_ns = 0;
   std::vector<TraceEvent> events = {};
-  std::uint64_t dropped = 0;  ///< Events that did not fit in the recorder.
+  std::uint64_t dropped = 0;  ///< Number of events that did not fit in the recorder.
 
   static constexpr auto fields = weft::fields(&DeviceTrace::name, &DeviceTrace::clock_offset_ns,
                                               &DeviceTrace::events, &DeviceTrace::dropped);
   friend bool operator==(const DeviceTrace&, const DeviceTrace&) = default;
 };
 
-/// The label of an event: "forward 3", "reshard 3: h1.out to back", "update".
+/// Returns the label of an event: "forward 3", "reshard 3: h1.out to back", "update".
 std::string label(const TraceEvent& event);
 
-/// Puts events that overlap in time on separate tracks: result[i] is the track of events[i]; tracks
-/// count from 0 and are as few as possible. A lane of transfers may have several in flight, and
-/// trace viewers want spans that nest. [0,4) [1,3) [4,6) -> 0 1 0
+/// Assigns overlapping events to different tracks: result[i] is the track of events[i], counted
+/// from 0. Uses as few tracks as possible. A lane may have several transfers in flight, but trace
+/// viewers require spans that nest. [0,4) [1,3) [4,6) -> 0 1 0
 std::vector<int> assign_tracks(const std::vector<TraceEvent>& events);
 
 template <>
