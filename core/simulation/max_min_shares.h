@@ -8,16 +8,17 @@
 
 namespace weft {
 
-/// What users of links get when all shares rise together, until the link that fills first fixes
-/// those of its users, and so on: progressive filling (Bertsekas and Gallager, Data Networks,
-/// section 6.5.2). Kept from one round to the next, it allocates nothing. Not thread-safe.
+/// Max-min fair shares of links by progressive filling: all shares rise together until a link is
+/// full, which fixes the shares of its users, and so on (Bertsekas and Gallager, Data Networks,
+/// section 6.5.2). Reuse one object: later rounds allocate nothing. Not thread-safe.
 ///
 ///   shares.begin(capacities);
-///   shares.use(user, link, demand);   // each link that it crosses
+///   shares.use(user, link, demand);   // once for each link that the user crosses
 ///   shares.share_out([](user, share) { ... });
 class MaxMinShares {
  public:
-  /// Forgets all users. By link, what it carries a second.
+  /// Starts a new round without users. `capacities[link]` is the link's rate per second. Borrows
+  /// it.
   void begin(std::span<const double> capacities) {
     for (const std::uint32_t link : used_) links_[link].users.clear();
     used_.clear();
@@ -27,7 +28,7 @@ class MaxMinShares {
     known_.clear();
   }
 
-  /// Of `link`, the user takes `demand` for each unit of its share. Users have small numbers.
+  /// Lets the user take `demand` of the link per unit of its share. User numbers should be small.
   void use(std::uint32_t user, std::uint32_t link, double demand = 1) {
     if (user >= users_.size()) users_.resize(user + std::size_t{1});
     if (users_[user].uses.empty()) {
@@ -47,8 +48,8 @@ class MaxMinShares {
     ++used.open;
   }
 
-  /// Fixes a share before its turn, or, from within `fixed`, with another's. Nothing if it is
-  /// fixed, or uses no link.
+  /// Fixes a user's share before share_out() does; may be called from within `fixed`. No effect if
+  /// the share is fixed already or the user uses no link.
   template <typename Fixed>
   void fix(std::uint32_t user, double share, const Fixed& fixed) {
     if (user >= users_.size() || users_[user].uses.empty() || users_[user].is_fixed) return;
@@ -62,8 +63,8 @@ class MaxMinShares {
     fixed(user, share);
   }
 
-  /// Calls fixed(user, share) for each that is not fixed yet. Links whose levels differ by less
-  /// than the part `rounding` fill together.
+  /// Computes all shares not fixed yet and calls fixed(user, share) for each. Links whose fill
+  /// levels differ by a relative difference below `rounding` count as full at the same time.
   template <typename Fixed>
   void share_out(const Fixed& fixed, double rounding = 1e-9) {
     open_ = used_;
@@ -93,8 +94,8 @@ class MaxMinShares {
   };
   struct Link {
     double room = 0;
-    double demand = 0;       ///< Of those that are not fixed.
-    std::uint32_t open = 0;  ///< How many those are.
+    double demand = 0;       ///< Sum of the demands of users without a fixed share.
+    std::uint32_t open = 0;  ///< Number of users without a fixed share.
     std::vector<std::uint32_t> users;
   };
 

@@ -6,34 +6,34 @@
 
 namespace weft {
 
-/// What is held from `time` on.
+/// Amount of memory held from `time` on.
 struct MemoryLevel {
   double time = 0;
   double held = 0;
 };
 
-/// What comes and goes in one memory, and how much of it is held when. A value.
+/// Allocations and releases over time in one memory, and the amount held at each time.
 class MemorySweep {
  public:
   void clear() { changes_.clear(); }
   void change(double time, double amount) {
     if (amount != 0) changes_.emplace_back(time, amount);
   }
-  /// Between two moments; nothing if there is no time between them.
+  /// Holds `amount` from one time to another. No effect if to <= from.
   void hold(double from, double to, double amount) {
     if (to <= from) return;
     change(from, amount);
     change(to, -amount);
   }
 
-  /// The most that is held. What is given back at a moment is there for what is taken at the same
-  /// moment.
+  /// Returns the largest amount held. Memory released at a time is available to allocations at the
+  /// same time.
   double peak() {
     double most = 0;
     walk([&](double, double held) { most = std::max(most, held); });
     return most;
   }
-  /// One level a moment at which something changes.
+  /// Returns one level for each time at which the amount changes.
   std::vector<MemoryLevel> levels() {
     std::vector<MemoryLevel> result;
     walk([&](double time, double held) {
@@ -54,7 +54,7 @@ class MemorySweep {
     }
   }
 
-  std::vector<std::pair<double, double>> changes_;  ///< Time, amount.
+  std::vector<std::pair<double, double>> changes_;  ///< Time and change of the amount.
 };
 
 }  // namespace weft

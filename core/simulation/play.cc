@@ -29,18 +29,19 @@ class Player {
   }
 
  private:
-  /// How far a movement is.
+  /// Progress of a movement.
   struct State {
     std::uint64_t order = 0;
-    std::size_t not_ready = 0;         ///< Receivers.
-    double left = 0;                   ///< What has not begun to move.
-    double early = 0;                  ///< What buffers keep of it.
-    std::vector<bool> receiver_ready;  ///< By receiver.
-    bool may_begin = false;            ///< But for its receivers.
+    std::size_t not_ready = 0;         ///< Number of receivers that are not ready.
+    double left = 0;                   ///< Amount that has not started to move.
+    double early = 0;                  ///< Amount that the receivers' buffers hold.
+    std::vector<bool> receiver_ready;  ///< Indexed by receiver.
+    bool may_begin = false;            ///< True if only receivers may still block it.
     bool moves = false;
     bool has_moved = false;
   };
-  /// Who has the link (SharedLinks::Sharing::kInTurn).
+  /// State of a link with SharedLinks::Sharing::kInTurn: when it becomes free, and the last
+  /// movement.
   struct Turn {
     double free_at = 0;
     std::optional<TaskId> last;
@@ -49,7 +50,7 @@ class Player {
   double& start(TaskId task) { return times_.start[task.value()]; }
   double& end(TaskId task) { return times_.end[task.value()]; }
 
-  /// The task is over; calls `ready` for those that wait for nothing else.
+  /// Marks the task as ended. Calls `ready` for each task that has no other unfinished dependency.
   template <typename Ready>
   void release(TaskId task, const Ready& ready) {
     times_.is_over[task.value()] = true;
@@ -63,7 +64,7 @@ class Player {
     }
   }
 
-  /// Times do not matter for the order.
+  /// Simulates without movements: any topological order gives the same times.
   void play_in_order() {
     std::vector<TaskId> ready;
     ready.reserve(graph_.size());
@@ -99,7 +100,7 @@ class Player {
     }
   }
 
-  /// Checks the movements, and finds out which tasks make receivers ready.
+  /// Validates the movements and collects the tasks that make receivers ready.
   void prepare() {
     const SharedLinks& links = graph_.links;
     states_.resize(graph_.num_movements());
@@ -168,7 +169,7 @@ class Player {
     links_.add(task, movement, state.order, amount);
   }
 
-  /// It has its links for itself.
+  /// Runs a movement that has its links exclusively.
   void take_turn(TaskId task, const Movement& movement) {
     start(task) = now_;
     double seconds = 0;
@@ -185,7 +186,8 @@ class Player {
     over(task, start(task) + seconds + movement.latency);
   }
 
-  /// Takes room for what moves before its receivers are ready.
+  /// Reserves buffer space for the part that moves before its receivers are ready. Returns its
+  /// amount.
   double take_room(const Movement& movement, const State& state) {
     double room = movement.amount;
     for (std::size_t i = 0; i < movement.receivers.size(); ++i) {
@@ -213,7 +215,7 @@ class Player {
     move(task, state.left);
   }
 
-  /// What was on the links is there.
+  /// Handles the arrival of the amount that was on the links.
   void moved(const internal::FairLinks::Ended& ended) {
     State& state = state_of(ended.task);
     state.moves = false;
@@ -243,15 +245,15 @@ class Player {
   std::vector<std::uint32_t> waits_;
   TaskTimes times_;
   using Event = std::pair<double, std::uint32_t>;
-  /// Tasks that start at a time.
+  /// Start times of tasks whose dependencies have ended.
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   double now_ = 0;
   std::uint64_t begun_ = 0;
-  std::vector<State> states_;  ///< By movement.
-  /// By task; empty without receivers.
+  std::vector<State> states_;  ///< Indexed by movement.
+  /// Indexed by task: the movements and receivers that it makes ready. Empty without receivers.
   std::vector<std::vector<std::pair<TaskId, std::size_t>>> receivers_of_;
-  std::vector<Turn> turns_;   ///< By link.
-  std::vector<double> room_;  ///< By buffer.
+  std::vector<Turn> turns_;   ///< Indexed by link.
+  std::vector<double> room_;  ///< Free space, indexed by buffer.
   internal::FairLinks links_;
 };
 

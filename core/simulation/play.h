@@ -7,22 +7,23 @@
 
 namespace weft {
 
-/// When each task ran, by task.
+/// Result of play(): times of each task, indexed by task.
 struct TaskTimes {
-  std::vector<double> start;  ///< A movement's, when it first moved.
+  std::vector<double> start;  ///< Start; for a movement, the time when it first moved.
   std::vector<double> end;
-  /// The task whose end let it start: the last it waited for, the one that made its last receiver
-  /// ready, or the one that made room for it on a link.
+  /// Predecessor on the critical path: the last dependency, the task that made the last receiver
+  /// ready, or the movement that freed the link.
   std::vector<std::optional<TaskId>> held_up_by;
-  std::vector<bool> is_over;  ///< False: it waits for ever.
+  std::vector<bool> is_over;  ///< False if the task never ends.
 
   bool all_over() const;
 };
 
-/// Plays the tasks: each starts when all that it waits for are over. Pure. Linear in tasks and arcs
-/// without movements; with them, a heap's logarithm, and a change of what is under way costs as
-/// much as that is. Throws Error(kInvalidArgument) if a movement names a link, queue or buffer that
-/// there is not, or has a queue or moves early where links carry one at a time.
+/// Simulates the tasks: each starts when all of its dependencies have ended. Without movements the
+/// cost is linear in tasks and arcs. With movements, each event costs the logarithm of a heap's
+/// size plus the number of movements under way. Throws Error(kInvalidArgument) if a movement names
+/// a link, queue or buffer that does not exist, or uses a queue or an early start on links shared
+/// kInTurn.
 TaskTimes play(const TaskGraph& graph);
 
 }  // namespace weft

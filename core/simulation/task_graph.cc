@@ -58,7 +58,7 @@ std::vector<TaskId> find_cycle(const TaskGraph& graph) {
   for (const TaskId task : order_of(graph)) is_over[task.value()] = true;
   const auto blocked = std::ranges::find(is_over, false);
   if (blocked == is_over.end()) return {};
-  // Who is blocked waits for somebody who is.
+  // A task that never ends depends on at least one such task.
   std::vector<TaskId> waits_for(graph.size());
   for (const TaskGraph::Arc& arc : graph.arcs()) {
     if (!is_over[arc.first.value()]) waits_for[arc.then.value()] = arc.first;

@@ -12,67 +12,68 @@ namespace weft {
 
 using TaskId = StrongId<struct TaskTag>;
 
-/// What tasks that move something share.
+/// Resources shared by movements.
 struct SharedLinks {
   enum class Sharing : std::uint8_t {
-    kFair,    ///< What is under way shares every link by max-min fairness.
-    kInTurn,  ///< A link carries one at a time, first come first served.
+    kFair,    ///< Movements under way share every link by max-min fairness.
+    kInTurn,  ///< A link carries one movement at a time, first come first served.
   };
   Sharing sharing = Sharing::kFair;
-  std::vector<double> rates;  ///< By link: what it carries a second, in any unit.
+  std::vector<double> rates;  ///< Rate of each link per second, in any unit.
   std::size_t queues = 0;
-  std::vector<double> buffers;  ///< By buffer: what it holds of what has come too early.
+  /// Size of each buffer for data that arrives before its receiver is ready.
+  std::vector<double> buffers;
 };
 
-/// A task that lasts as long as links let it.
+/// Task that moves an amount over links. Its duration depends on the other movements.
 struct Movement {
   struct Crossing {
     std::uint32_t link = 0;
-    double times = 1;  ///< What the link carries for each unit of `amount`.
+    double times = 1;  ///< Amount on the link per unit of the movement's `amount`.
   };
-  /// In which it takes a place while it moves. Who could have moved first, but for receivers, goes
-  /// first.
+  /// Send queue. A movement holds a place while it moves. Places are granted in the order in which
+  /// movements became ready, receivers aside.
   struct Queue {
     std::uint32_t index = 0;
-    /// It moves with less where those before it leave less, and is slower by as much.
+    /// Places that the movement needs. With fewer free places it runs, slower in proportion.
     double place = 1;
-    double places = 1;  ///< That those before it and it may take together.
+    double places = 1;  ///< Places available to this movement and those ahead of it together.
   };
-  /// Who must be ready to receive, besides what the task waits for; till then `buffer` keeps what
-  /// comes.
+  /// Receiver that must be ready, besides the movement's dependencies. Until then `buffer` holds
+  /// the data that arrives.
   struct Receiver {
-    TaskId ready;  ///< When this task is over, which must take no time.
+    TaskId ready;  ///< Task after which the receiver is ready. It must take no time.
     std::uint32_t buffer = 0;
   };
 
   double amount = 0;
   std::vector<Crossing> crossings;
-  double weight = 1;  ///< Of its share where it meets others on a link.
+  double weight = 1;  ///< Weight of its max-min share on links that it shares.
   std::optional<Queue> queue;
-  double latency = 0;  ///< From when the last of it has left till it is over.
+  double latency = 0;  ///< Seconds from when the last part has left until the movement ends.
   std::vector<Receiver> receivers;
-  /// It moves early, while receivers are not ready, in whole chunks of this size, or whole, as far
-  /// as their buffers have room; 0: not at all.
+  /// Chunk size of an early start. While receivers are not ready, the movement moves whole chunks,
+  /// or all of it, as far as the buffers have space. 0: no early start.
   double early_chunk = 0;
 };
 
-/// Tasks that wait for each other: one step of a schedule, of programs, or of anything that takes
-/// time. A task lasts some seconds, or moves something over links. A value.
+/// Graph of dependent tasks: one step of a schedule, a set of programs, or anything else that takes
+/// time. A task takes a fixed number of seconds or moves an amount over links.
 class TaskGraph {
  public:
   TaskId add(double seconds = 0);
   TaskId add(Movement movement);
-  /// `task` starts when `first` is over, at the earliest.
+  /// Adds a dependency: `task` starts when `first` has ended, at the earliest.
   void wait(TaskId task, TaskId first) { arcs_.push_back({first, task}); }
 
   std::size_t size() const { return seconds_.size(); }
   double seconds(TaskId task) const { return seconds_[task.value()]; }
-  /// Nothing for a task that lasts some seconds.
+  /// Returns the task's movement, or null if the task takes a fixed time.
   const Movement* movement(TaskId task) const {
     const std::uint32_t index = movement_of_[task.value()];
     return index == kNone ? nullptr : &movements_[index];
   }
-  /// Movements are numbered in the order in which they were added.
+  /// Returns the number of movements. They are numbered in the order in which they were added.
   std::size_t num_movements() const { return movements_.size(); }
   std::size_t movement_number(TaskId task) const { return movement_of_[task.value()]; }
 
@@ -93,13 +94,13 @@ class TaskGraph {
   std::vector<Arc> arcs_;
 };
 
-/// What one device, thread or link does: tasks of which each waits for the one before it. Borrows
-/// the graph.
+/// Sequence of tasks of one device, thread or link: each depends on the previous one. Borrows the
+/// graph.
 class TaskChain {
  public:
   explicit TaskChain(TaskGraph& graph) : graph_(&graph) {}
   TaskId append(double seconds = 0);
-  /// Nothing while it is empty.
+  /// Returns the last task, or nullopt if the chain is empty.
   std::optional<TaskId> last() const { return last_; }
 
  private:
@@ -107,7 +108,7 @@ class TaskChain {
   std::optional<TaskId> last_;
 };
 
-/// For each task, those that wait for it, in the order in which they were said to.
+/// Successors of each task, in the order in which the dependencies were added.
 class Successors {
  public:
   explicit Successors(const TaskGraph& graph);
@@ -115,7 +116,7 @@ class Successors {
     return std::span(tasks_).subspan(begin_[task.value()],
                                      begin_[task.value() + std::size_t{1}] - begin_[task.value()]);
   }
-  /// For how many others each task waits.
+  /// Returns the number of dependencies of each task.
   const std::vector<std::uint32_t>& num_waits() const { return num_waits_; }
 
  private:
@@ -124,13 +125,13 @@ class Successors {
   std::vector<std::uint32_t> num_waits_;
 };
 
-/// Tasks in an order in which they can be done, each as soon as what it waits for is; without those
-/// that wait for ever.
+/// Returns the tasks in a topological order. Omits the tasks that can never start because of a
+/// cycle.
 std::vector<TaskId> order_of(const TaskGraph& graph);
 
-/// Tasks of which each waits for the next, and the last for the first; empty if all can finish. Of
-/// several cycles, one that can be reached from the first task that can't finish; of several that a
-/// task waits for, the one that was said last.
+/// Returns a dependency cycle: each task depends on the next, and the last on the first. Empty if
+/// all tasks can end. Among several cycles it returns one reachable from the first task that cannot
+/// end; among several unfinished dependencies of a task it follows the one added last.
 std::vector<TaskId> find_cycle(const TaskGraph& graph);
 
 }  // namespace weft

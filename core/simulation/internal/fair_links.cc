@@ -9,7 +9,7 @@ namespace weft::internal {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-/// Levels that differ by rounding alone are equal.
+/// Relative difference below which levels are equal, to tolerate rounding.
 constexpr double kRounding = 1e-12;
 
 }  // namespace

@@ -9,25 +9,24 @@
 
 namespace weft::internal {
 
-/// Movements under way (SharedLinks::Sharing::kFair). In each queue the first to come have the
-/// places; who has one gets its max-min fair share, by weights, of the links that it crosses. The
-/// caller moves the time on. Borrows the links and movements.
+/// Movements under way (SharedLinks::Sharing::kFair). Each queue grants its places in order of
+/// arrival. A movement with a place gets its weighted max-min fair share of the links that it
+/// crosses. The caller advances the time. Borrows the links and movements.
 class FairLinks {
  public:
   explicit FairLinks(const SharedLinks& links) : links_(links) {}
 
-  /// So much of `movement` can move from now on. `order`: lower ones get the places of a queue
-  /// first.
+  /// Starts to move `amount` of `movement`. A lower `order` gets places of a queue first.
   void add(TaskId task, const Movement& movement, std::uint64_t order, double amount);
-  /// When the first one is over if none comes before; nothing while there is none.
+  /// Returns the time at which the next movement ends, or nullopt if none moves.
   std::optional<double> next_end();
-  /// Lets the time pass; must not go beyond next_end().
+  /// Advances the time, at most to next_end().
   void advance(double time);
-  /// Ends the one of next_end().
+  /// Movement that take_ended() removed.
   struct Ended {
     TaskId task;
-    double moved_at = 0;          ///< When it first moved.
-    std::optional<TaskId> after;  ///< Whose end had made room for it then.
+    double moved_at = 0;          ///< Time at which it first moved.
+    std::optional<TaskId> after;  ///< Movement whose end freed its place or link then.
   };
   Ended take_ended();
 
@@ -37,7 +36,7 @@ class FairLinks {
     const Movement* movement = nullptr;
     std::uint64_t order = 0;
     double left = 0;
-    double granted = 0;  ///< Of its weight.
+    double granted = 0;  ///< Weight, scaled by the fraction of `place` that its queue granted.
     double rate = 0;
     std::optional<double> moved_at;
     std::optional<TaskId> after;
@@ -46,9 +45,9 @@ class FairLinks {
   void share_out();
 
   const SharedLinks& links_;
-  std::vector<Moving> all_;  ///< By order.
+  std::vector<Moving> all_;  ///< Sorted by order.
   MaxMinShares shares_;
-  std::vector<double> taken_;  ///< By queue: places, by those before.
+  std::vector<double> taken_;  ///< Places taken so far, indexed by queue.
   double now_ = 0;
   std::optional<TaskId> last_ended_;
   bool changed_ = false;
