@@ -40,7 +40,7 @@ bool InputFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
 }
 
 void InputFile::drop(std::uint64_t offset, std::uint64_t bytes) const {
-  // Advice: what is not followed costs memory, not correctness.
+  // Only advice: if the kernel ignores it, memory is wasted.
   ::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_DONTNEED);
 }
 

@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// A file that is read at any place, a part at a time, so that it may be larger than memory. Any
-/// thread.
+/// File read at arbitrary offsets, a part at a time, so that it may be larger than memory.
+/// Thread-safe.
 class InputFile final {
  public:
   /// Throws Error(kNotFound) or Error(kUnavailable).
@@ -19,9 +19,10 @@ class InputFile final {
 
   const std::filesystem::path& path() const { return path_; }
   std::uint64_t size() const { return size_; }
-  /// False if the file ends before. Throws Error(kUnavailable) if it cannot be read.
+  /// Reads bytes.size() bytes. Returns false if the file ends before. Throws Error(kUnavailable) if
+  /// it cannot be read.
   bool read(std::uint64_t offset, std::span<std::byte> bytes) const;
-  /// What was read here will not be wanted again: it leaves the page cache.
+  /// Drops a range from the page cache, because it will not be read again.
   void drop(std::uint64_t offset, std::uint64_t bytes) const;
 
  private:

@@ -19,10 +19,11 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kMagic = "WEFTSPL1";
-/// In front of a block: its payload's bytes and its sum.
+/// Bytes before a block: its payload size and its CRC32C.
 constexpr std::size_t kHeaderBytes = 8;
 constexpr std::size_t kLabelBytes = sizeof(std::uint64_t);
-/// Blocks of one record are as long as that is; none is longer than this.
+/// Limit on a block's payload. A block is larger than block_bytes if it holds a single larger
+/// record.
 constexpr std::uint32_t kLargestBlock = std::uint32_t{1} << 30;
 
 [[noreturn]] void cannot_write(const std::filesystem::path& path, int reason) {
@@ -36,7 +37,7 @@ constexpr std::uint32_t kLargestBlock = std::uint32_t{1} << 30;
 
 SpillWriter::SpillWriter(std::filesystem::path path, std::size_t block_bytes)
     : path_(std::move(path)), block_bytes_(block_bytes), temporary_(unfinished(path_)) {
-  // A link of that name that somebody else has made must not be written through.
+  // Removes an existing link first, so that another user's link is not written through.
   ::unlink(temporary_.c_str());
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd_ < 0) cannot_write(temporary_, errno);
@@ -91,7 +92,7 @@ void SpillWriter::commit(Outlives outlives) {
   write_block();
   const bool flushes = outlives == Outlives::kCrash;
   if (flushes && ::fsync(fd_) != 0) cannot_write(temporary_, errno);
-  // Advice: what is not followed costs memory, not correctness.
+  // Only advice: if the kernel ignores it, memory is wasted.
   if (flushes) ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) cannot_write(path_, errno);
   ::close(std::exchange(fd_, -1));

@@ -11,44 +11,43 @@
 
 namespace weft {
 
-/// Writes records that memory should not hold into a file, in blocks of about 1 MiB. One thread.
+/// Writes records to a file that replaces memory, in blocks of about 1 MiB. Not thread-safe.
 ///
-/// The file appears under its name when it is committed, whole, and never before: what was not
-/// committed is removed. Pages that are on the disk then are dropped from the page cache, so that
-/// they count against nobody's memory.
+/// The file appears under its name on commit() only, complete. Without commit it is removed. After
+/// a flush its pages are dropped from the page cache, so that they do not count as memory in use.
 ///
 ///   file:   "WEFTSPL1"  block...  end
-///   block:  payload's bytes u32 | CRC32C of what follows u32 | label u64 | payload
+///   block:  payload size in bytes u32 | CRC32C of the rest u32 | label u64 | payload
 ///   end:    a block without payload, whose label is the number of blocks before it
 ///
-/// Numbers are little-endian. Records have no frame of their own: whoever writes them can tell
-/// where one ends.
+/// Numbers are little-endian. Records have no frame: their writer must be able to tell where one
+/// ends.
 class SpillWriter final {
  public:
   static constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 
-  /// `block_bytes`: less where many are open at once. Throws Error(kUnavailable) if the folder
-  /// cannot be written to.
+  /// `block_bytes` should be smaller if many files are open at once. Throws Error(kUnavailable) if
+  /// the folder cannot be written to.
   explicit SpillWriter(std::filesystem::path path, std::size_t block_bytes = kBlockBytes);
   SpillWriter(const SpillWriter&) = delete;
   SpillWriter& operator=(const SpillWriter&) = delete;
   ~SpillWriter();
 
-  /// Never parts a record: a block that it does not fit into ends before it. `label` is the block's
-  /// if the record begins one: the first id in it, say. An empty record is none. Throws
-  /// Error(kResourceExhausted) when the disk is full.
+  /// Appends a record. A record is never split: if it does not fit, it starts a new block. `label`
+  /// becomes the block's label if the record is its first, such as the first id in it. Ignores an
+  /// empty record. Throws Error(kResourceExhausted) if the disk is full.
   void append(std::span<const std::byte> record, std::uint64_t label = 0);
-  /// What a committed file outlives.
+  /// Failure that a committed file survives.
   enum class Outlives : std::uint8_t {
-    kCrash,    ///< Of the machine: it is on the disk.
-    kProcess,  ///< Of the process alone: it takes no wait for the disk. A reader sees what is cut.
+    kCrash,    ///< Crash of the machine: the file is flushed to disk.
+    kProcess,  ///< Crash of the process only: no flush. A reader detects a truncated file.
   };
-  /// Nothing can be appended after this. Throws as append() does.
+  /// Completes the file; nothing can be appended afterwards. Throws like append().
   void commit(Outlives outlives = Outlives::kCrash);
 
-  /// Of all records so far.
+  /// Returns the payload bytes of all records so far.
   std::uint64_t payload_bytes() const { return payload_bytes_; }
-  std::uint64_t num_blocks() const { return blocks_; }  ///< Written.
+  std::uint64_t num_blocks() const { return blocks_; }  ///< Returns the number of blocks written.
 
  private:
   void write_block();
@@ -58,25 +57,25 @@ class SpillWriter final {
   const std::size_t block_bytes_;
   const std::filesystem::path temporary_;
   int fd_ = -1;
-  ByteWriter block_;  ///< Its label and payload; nothing before its first record.
+  ByteWriter block_;  ///< Label and payload of the current block; empty before its first record.
   std::uint64_t payload_bytes_ = 0, blocks_ = 0;
 };
 
-/// Reads such a file block by block. One thread.
+/// Reads a file of SpillWriter block by block. Not thread-safe.
 class SpillReader final {
  public:
-  /// What becomes of the page cache's pages that have been read.
+  /// Treatment of page cache pages after reading.
   enum class Pages : std::uint8_t {
-    kDrop,  ///< They go; those that are not on the disk yet are written there first.
-    kKeep,  ///< Of files that are read again soon, or removed.
+    kDrop,  ///< Drop them; unwritten pages are written to disk first.
+    kKeep,  ///< Keep them, for files that are soon read again or removed.
   };
-  /// Throws Error(kNotFound) if there is no such file, Error(kDataLoss) if it is another one.
+  /// Throws Error(kNotFound) if there is no such file, Error(kDataLoss) if it has another format.
   explicit SpillReader(std::filesystem::path path, Pages pages = Pages::kDrop);
 
-  /// The records of the next block; valid until the next call. Empty behind the last one. Throws
-  /// Error(kDataLoss), which names the block, if it is damaged or missing.
+  /// Returns the records of the next block, valid until the next call. Empty after the last block.
+  /// Throws Error(kDataLoss), which names the block, if it is damaged or missing.
   std::span<const std::byte> next();
-  /// Of the block that was given last.
+  /// Returns the label of the block last returned by next().
   std::uint64_t label() const { return label_; }
 
  private:
@@ -85,17 +84,17 @@ class SpillReader final {
 
   const InputFile file_;
   const Pages pages_;
-  std::vector<std::byte> block_;  ///< Its label and payload.
+  std::vector<std::byte> block_;  ///< Label and payload of the current block.
   std::uint64_t label_ = 0, blocks_ = 0;
   std::uint64_t offset_ = 0;
   bool ended_ = false;
 };
 
-/// A file that is one record, in blocks, for what is read whole, and often. Throws what SpillWriter
-/// throws.
+/// Writes `content` to a file in blocks. For content that is often read, and as a whole. Throws
+/// like SpillWriter.
 void write_spilled(const std::filesystem::path& path, std::span<const std::byte> content,
                    SpillWriter::Outlives outlives);
-/// Throws what SpillReader throws.
+/// Reads a file of write_spilled(). Throws like SpillReader.
 std::vector<std::byte> read_spilled(const std::filesystem::path& path);
 
 }  // namespace weft
