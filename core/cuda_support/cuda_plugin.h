@@ -10,39 +10,40 @@
 
 namespace weft {
 
-/// Which GPU, and how it computes.
+/// Choice of a GPU and its numerical modes.
 struct CudaDeviceOptions {
-  int gpu = 0;  ///< Among those that the process sees (all, or what CUDA_VISIBLE_DEVICES leaves).
-  /// Whether products of f32 tensors may round their factors to TF32 (10 bits of mantissa): some 8
-  /// times as fast, and not what the CPU computes.
+  /// Index among the GPUs visible to the process (all, or those in CUDA_VISIBLE_DEVICES).
+  int gpu = 0;
+  /// Allows products of f32 tensors to round their factors to TF32 (10 mantissa bits): about 8
+  /// times as fast, but different from the CPU's results.
   bool tf32 = false;
-  /// Waits after every op, so that an error of the GPU is told with the op it belongs to; slow.
-  /// Environment variable WEFT_CUDA_CHECK.
+  /// Synchronizes after every op, so that a GPU error is reported for the op that caused it. Slow.
+  /// Set by the environment variable WEFT_CUDA_CHECK.
   bool check_every_op = false;
-  /// Equal inputs give equal results, bit for bit. Without it gradients of attention in bf16 are
-  /// faster, and take less memory.
+  /// Makes equal inputs give bitwise equal results. If false, gradients of bf16 attention are
+  /// faster and use less memory.
   bool deterministic = true;
 };
 
-/// What a process can do with CUDA.
+/// CUDA capabilities of a process.
 struct CudaSupport {
-  std::vector<std::string> gpus;  ///< By index: "NVIDIA H200, sm_90, 139 GiB".
-  /// The newest CUDA that the driver knows, "13.0"; "" without a driver.
+  std::vector<std::string> gpus;  ///< Indexed by GPU: "NVIDIA H200, sm_90, 139 GiB".
+  /// Newest CUDA version that the driver supports, "13.0"; "" without a driver.
   std::string driver;
-  std::string runtime;  ///< The CUDA of the libraries, "13.0".
-  std::string missing;  ///< Why there is no GPU, and what to do; "" if there is one.
+  std::string runtime;  ///< CUDA version of the libraries, "13.0".
+  std::string missing;  ///< Reason why no GPU is available, and a remedy; "" if there is one.
 };
 
-/// What libweft_cuda.so offers to the programs that open it. Any thread.
+/// Interface of libweft_cuda.so for the programs that load it. Thread-safe.
 class CudaPlugin {
  public:
   virtual ~CudaPlugin() = default;
-  /// Looks for the driver and its GPUs. Does not throw for what is missing.
+  /// Detects the driver and its GPUs. Does not throw if any is missing.
   virtual CudaSupport support() const = 0;
-  /// Throws Error(kFailedPrecondition) if there is no such GPU.
+  /// Throws Error(kFailedPrecondition) if the GPU does not exist.
   virtual std::unique_ptr<Device> make_device(const CudaDeviceOptions& options) const = 0;
 
-  // See open_plugin().
+  // Used by open_plugin().
   static constexpr const char* kLibrary = "weft_cuda";
   static constexpr const char* kEntry = "weft_cuda_plugin";
   static constexpr std::uint64_t stamp() {

@@ -8,12 +8,12 @@
 
 namespace weft {
 
-/// What this process can do with CUDA; `missing` says why it cannot. Opens the plugin and CUDA's
-/// libraries, which takes a second the first time. Any thread.
+/// Returns the CUDA capabilities of this process; `missing` says why there are none. The first call
+/// loads the plugin and CUDA's libraries, which takes about a second. Thread-safe.
 CudaSupport cuda_support(const PluginSearch& search);
 
-/// A GPU as a device. Throws Error(kFailedPrecondition) with what cuda_support() says is missing,
-/// or if there is no GPU of that number.
+/// Returns a GPU as a Device. Throws Error(kFailedPrecondition) with `missing` of cuda_support(),
+/// or if the GPU does not exist.
 std::unique_ptr<Device> make_cuda_device(const CudaDeviceOptions& options,
                                          const PluginSearch& search);
 

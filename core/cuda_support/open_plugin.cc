@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// NVIDIA's libraries by the beginning of their names, and the pip packages that bring them.
+/// NVIDIA library, by the start of its file name, and the pip package that contains it.
 struct Product {
   std::string_view prefix;
   std::string_view package;
@@ -49,9 +49,9 @@ bool open_file(const fs::path& path, std::string& failure) {
   return false;
 }
 
-/// Opens `library` where it is found first; "" if so, else why not.
+/// Loads `library` from the first place that has it. Returns "" on success, else the reason.
 std::string open_library(const std::string& library, const PluginSearch& search) {
-  std::string unreadable;  // what is there but cannot be opened
+  std::string unreadable;  // error of a file that exists but cannot be loaded
   std::string failure;
   const auto open_in = [&](const std::vector<fs::path>& folders) {
     for (const fs::path& folder : folders) {

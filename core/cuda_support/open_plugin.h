@@ -9,19 +9,18 @@
 
 namespace weft {
 
-/// Opens lib<name>.so, a plugin, after the libraries of NVIDIA that it needs, and gives the address
-/// of its entry point `entry`. It stays open for as long as the process lives. Throws
-/// Error(kFailedPrecondition) saying what was not found where, and what to do. Any thread.
+/// Loads the plugin lib<name>.so, after the NVIDIA libraries that it needs, and returns the address
+/// of its function `entry`. The plugin stays loaded. Throws Error(kFailedPrecondition), which says
+/// what was not found where, and what to do. Thread-safe.
 void* open_plugin(std::string_view name, const char* entry, const PluginSearch& search);
 
-/// Opens the plugin of an interface, which says of itself
-///   kLibrary   "weft_cuda", of libweft_cuda.so
-///   kEntry     its one entry point, `extern "C" Plugin* weft_cuda_plugin(std::uint64_t stamp)`: a
-///              plugin that the caller owns, or null if it was built from other sources than the
-///              caller
-///   stamp()    by which that is told, see plugin_stamp()
-/// Throws Error(kFailedPrecondition) as above, or if the plugin was built from other sources. Any
-/// thread.
+/// Loads the plugin of an interface, which defines
+///   kLibrary   "weft_cuda", for libweft_cuda.so
+///   kEntry     the entry point, `extern "C" Plugin* weft_cuda_plugin(std::uint64_t stamp)`. It
+///              returns a plugin owned by the caller, or null if the stamps differ, as plugin and
+///              caller were built from different sources.
+///   stamp()    see plugin_stamp()
+/// Throws Error(kFailedPrecondition) like the function above, or if the stamps differ. Thread-safe.
 template <typename Plugin>
 std::unique_ptr<Plugin> open_plugin(const PluginSearch& search) {
   auto* const entry = reinterpret_cast<Plugin* (*)(std::uint64_t)>(

@@ -19,7 +19,7 @@ std::vector<fs::path> folders_of(std::string_view list) {
   return folders;
 }
 
-/// The folders in `folder`, by name; none if there is no such folder.
+/// Returns the subfolders of `folder`, sorted by name; none if it does not exist.
 std::vector<fs::path> folders_in(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code ignored;
@@ -36,7 +36,7 @@ void add_folder(std::vector<fs::path>& folders, const fs::path& folder) {
     folders.push_back(folder);
 }
 
-/// prefix/lib/python3*/{site,dist}-packages/nvidia/*/lib
+/// Adds the folders prefix/lib/python3*/{site,dist}-packages/nvidia/*/lib.
 void add_python(std::vector<fs::path>& folders, const fs::path& prefix) {
   for (const char* lib : {"lib", "lib64"}) {
     for (const fs::path& version : folders_in(prefix / lib)) {
@@ -49,7 +49,7 @@ void add_python(std::vector<fs::path>& folders, const fs::path& prefix) {
   }
 }
 
-/// The folder in PATH that has the program.
+/// Returns the first folder in PATH that contains the program.
 std::optional<fs::path> folder_in_path(const PluginPlaces& places, const char* program) {
   for (const fs::path& folder : folders_of(places.variable("PATH").value_or(""))) {
     std::error_code ignored;
@@ -88,7 +88,7 @@ PluginSearch plugin_search(const PluginPlaces& places) {
   }
   if (const auto folder = folder_in_path(places, "python3")) {
     add_python(search.usual, folder->parent_path());
-    // A link to the interpreter elsewhere.
+    // python3 may be a link to an interpreter in another prefix.
     std::error_code ignored;
     const fs::path target = fs::canonical(*folder / "python3", ignored);
     if (!ignored) add_python(search.usual, target.parent_path().parent_path());

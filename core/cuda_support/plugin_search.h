@@ -8,30 +8,31 @@
 
 namespace weft {
 
-/// What the search for plugins depends on.
+/// Environment on which the search for plugins depends.
 struct PluginPlaces {
-  std::filesystem::path executable;  ///< The running program's file.
-  std::filesystem::path root = "/";  ///< Of the file system; another one in tests.
-  /// An environment variable; nothing or "" if it is not set.
+  std::filesystem::path executable;  ///< File of the running program.
+  std::filesystem::path root = "/";  ///< Root of the file system; differs in tests only.
+  /// Returns an environment variable; nullopt or "" if it is not set.
   std::function<std::optional<std::string>(const char* name)> variable;
 };
 
-/// This process's.
+/// Returns the places of this process.
 PluginPlaces plugin_places();
 
-/// Folders to look into, in order, and how to use what is there.
+/// Folders to search, in order, and options from the environment.
 struct PluginSearch {
-  /// Of libweft_*.so: WEFT_PLUGINS, then lib/ beside the program's bin/.
+  /// Folders of libweft_*.so: WEFT_PLUGINS, then lib/ beside the program's bin/.
   std::vector<std::filesystem::path> plugins;
-  /// Of CUDA's libraries: WEFT_CUDA_LIBRARIES. Before what the dynamic loader finds.
+  /// Folders of CUDA's libraries from WEFT_CUDA_LIBRARIES, searched before the dynamic loader's.
   std::vector<std::filesystem::path> asked;
-  /// Behind what the dynamic loader finds: a CUDA Toolkit, and the `nvidia/*/lib` folders of Python
-  /// installations, which come with PyTorch and pip packages such as nvidia-cudnn-cu13.
+  /// Folders searched after the dynamic loader's: a CUDA Toolkit, and the `nvidia/*/lib` folders of
+  /// Python installations, which PyTorch and pip packages such as nvidia-cudnn-cu13 create.
   std::vector<std::filesystem::path> usual;
-  bool check_every_op = false;  ///< WEFT_CUDA_CHECK=1; see CudaDeviceOptions.
+  /// True if WEFT_CUDA_CHECK is set and not 0; see CudaDeviceOptions.
+  bool check_every_op = false;
 };
 
-/// Only `usual` folders that exist are named.
+/// Returns the folders to search. `usual` contains existing folders only.
 PluginSearch plugin_search(const PluginPlaces& places);
 
 }  // namespace weft

@@ -6,8 +6,9 @@
 
 namespace weft {
 
-/// What program and plugin must have in common: changes with `version`, which is to be raised when
-/// a virtual function of the plugin's interface changes, and with the sizes of what passes through.
+/// Returns the number on which program and plugin must agree. It depends on `version` and on the
+/// sizes of the types passed between them. Raise `version` when a virtual function of the plugin's
+/// interface changes.
 constexpr std::uint64_t plugin_stamp(std::uint64_t version,
                                      std::initializer_list<std::size_t> sizes) {
   std::uint64_t stamp = version;

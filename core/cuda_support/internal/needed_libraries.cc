@@ -1,5 +1,4 @@
-// ELF: System V ABI, chapters 4 and 5. Offsets are checked against the file's size before anything
-// is read there.
+// Parses ELF files (System V ABI, chapters 4 and 5). Every read is checked against the file's size.
 #include "core/cuda_support/internal/needed_libraries.h"
 
 #include <elf.h>
@@ -76,7 +75,7 @@ std::vector<std::string> needed_libraries(const std::filesystem::path& library) 
     }
   }
   if (names.empty()) return {};
-  // The string table is given by its address in memory.
+  // The dynamic section gives the string table by its address in memory.
   for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type != PT_LOAD || !strings || *strings < segment.p_vaddr ||
         *strings - segment.p_vaddr >= segment.p_filesz)
