@@ -6,13 +6,12 @@
 
 namespace weft {
 
-/// The upper half of a float: 8 bits of exponent, 7 of mantissa. For storage; arithmetic is done in
-/// float.
+/// Upper half of a float: 8 exponent bits, 7 mantissa bits. For storage; arithmetic uses float.
 struct BFloat16 {
   std::uint16_t bits = 0;
 
   BFloat16() = default;
-  /// To nearest, ties to even; a NaN stays one.
+  /// Rounds to nearest, ties to even. A NaN remains a NaN.
   explicit BFloat16(float value) {
     const auto whole = std::bit_cast<std::uint32_t>(value);
     const bool nan = (whole & 0x7fffffffu) > 0x7f800000u;
@@ -22,10 +21,10 @@ struct BFloat16 {
   explicit operator float() const {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
   }
-  friend bool operator==(const BFloat16&, const BFloat16&) = default;  ///< Of the bits.
+  friend bool operator==(const BFloat16&, const BFloat16&) = default;  ///< Compares bits.
 };
 
-/// Each value in the other type; to bf16 to nearest even. As many as there are.
+/// Convert each value to the other type; to bf16 by rounding to nearest even. Sizes must be equal.
 void convert(std::span<const float> from, std::span<BFloat16> to);
 void convert(std::span<const BFloat16> from, std::span<float> to);
 

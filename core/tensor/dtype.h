@@ -6,12 +6,12 @@
 
 namespace weft {
 
-/// Element types. Token ids are i32; f64 serves references and norms; see BFloat16 for bf16.
+/// Element types. i32 is for token ids, f64 for references and norms, bf16 see BFloat16.
 enum class DType : std::uint8_t { kF32, kI32, kF64, kU8, kBF16 };
 
-/// Bytes per element.
+/// Returns the bytes per element.
 std::size_t size_of(DType dtype);
-/// "f32", "i32", "f64", "u8", "bf16".
+/// Returns "f32", "i32", "f64", "u8" or "bf16".
 std::string_view to_string(DType dtype);
 
 }  // namespace weft

@@ -17,7 +17,7 @@ std::vector<MeshAxis> to_axes(std::initializer_list<std::pair<std::string, std::
   return axes;
 }
 
-/// Counts a number from the end if it is negative.
+/// Resolves a position that counts from the end if it is negative.
 std::int64_t from_either_end(std::int64_t position, std::int64_t size) {
   return position < 0 ? position + size : position;
 }

@@ -11,9 +11,9 @@
 
 namespace weft {
 
-/// Part of one axis: an index, which drops the axis, or a range, which keeps it. Negative numbers
-/// count from the end.
-///   {"data", -1}     the last one        {"data", 0, 2}   the first two
+/// Selection on one axis: an index, which drops the axis, or a range, which keeps it. Negative
+/// numbers count from the end.
+///   {"data", -1}     the last index        {"data", 0, 2}   the first two
 struct AxisPart {
   AxisPart(std::string axis_name, std::int64_t index)
       : axis(std::move(axis_name)), begin(index), is_range(false) {}
@@ -25,7 +25,7 @@ struct AxisPart {
   bool is_range = false;
 };
 
-/// A named axis of a mesh: "data" of size 2.
+/// Named axis of a mesh: "data" of size 2.
 struct MeshAxis {
   std::string name;
   std::int64_t size = 1;
@@ -38,36 +38,37 @@ struct MeshAxis {
 class MeshShape final {
  public:
   MeshShape() = default;
-  /// Throws Error(kInvalidArgument) as check() does.
+  /// Throws Error(kInvalidArgument) like check().
   MeshShape(std::initializer_list<std::pair<std::string, std::int64_t>> axes);
   explicit MeshShape(std::vector<MeshAxis> axes);
 
-  /// Throws Error(kInvalidArgument) for a size below 1, a name given twice, or sizes that multiply
-  /// to more than 2^63 - 1. For a shape that came in a message: nothing has been checked then.
+  /// Throws Error(kInvalidArgument) for a size below 1, a duplicate name, or a product of the sizes
+  /// above 2^63 - 1. Call for a shape received in a message, which was not checked yet.
   void check() const;
 
   const std::vector<MeshAxis>& axes() const { return axes_; }
   std::int64_t size() const;
-  /// Throws Error(kNotFound), naming the axes there are.
+  /// Returns the size of an axis. Throws Error(kNotFound), which lists the existing axes.
   std::int64_t size(const std::string& axis) const;
 
-  /// The coordinates of a rank, and back. Throw Error(kInvalidArgument) outside the shape.
+  /// Convert a rank to coordinates and back. Throw Error(kInvalidArgument) outside the shape.
   std::vector<std::int64_t> coordinates(std::int64_t rank) const;
   std::int64_t rank(std::span<const std::int64_t> coordinates) const;
 
   struct Slice;
-  /// The ranks that `parts` select, in row-major order, and their shape.
+  /// Returns the ranks that `parts` select, in row-major order, and their shape.
   Slice slice(std::span<const AxisPart> parts) const;
 
   friend bool operator==(const MeshShape&, const MeshShape&) = default;
 
  private:
-  /// Coordinates of a slice on one axis: [begin, end), and whether the slice keeps the axis.
+  /// Selected coordinates [begin, end) of one axis. `keep` is true if the slice keeps the axis.
   struct AxisRange {
     std::int64_t begin, end;
     bool keep;
   };
-  /// By axis. Throws Error(kNotFound, kInvalidArgument) for a part that is not there.
+  /// Returns the range of each axis. Throws Error(kNotFound) for an unknown axis,
+  /// Error(kInvalidArgument) for an empty range or one outside the axis.
   std::vector<AxisRange> ranges_of(std::span<const AxisPart> parts) const;
 
   std::vector<MeshAxis> axes_;
@@ -81,9 +82,9 @@ struct MeshShape::Slice {
   std::vector<std::int64_t> ranks;
 };
 
-/// "[data=2,tensor=1]".
+/// Returns "[data=2,tensor=1]".
 std::string to_string(const MeshShape& shape);
-/// "[data=0,tensor=0]": a place in it.
+/// Returns "[data=0,tensor=0]", a position in the shape.
 std::string to_string(const MeshShape& shape, std::span<const std::int64_t> coordinates);
 
 }  // namespace weft

@@ -11,7 +11,8 @@
 namespace weft {
 
 Interval part_of(std::int64_t extent, std::int64_t part, std::int64_t parts) {
-  // floor(i e / n) without the product: e = q n + r, and r i is below n * n.
+  // Computes floor(i e / n) without the product, which could overflow. With e = q n + r, r i < n *
+  // n.
   const auto cut = [&](std::int64_t i) {
     return i * (extent / parts) + i * (extent % parts) / parts;
   };
@@ -88,7 +89,7 @@ std::string to_string(const Region& region) {
 }
 
 bool is_contiguous_in(const Region& region, const Region& box) {
-  // Leading dimensions may be one wide; after the first wider one, all inner dimensions must be
+  // Leading dimensions may have size 1. After the first larger one, all inner dimensions must be
   // full.
   bool wide = false;
   for (std::size_t i = 0; i < region.rank(); ++i) {
@@ -114,7 +115,7 @@ void copy_region(const Region& region, std::size_t element_size, const Region& f
     from_offset += (region[i].begin - from_box[i].begin) * from_strides[i];
     to_offset += (region[i].begin - to_box[i].begin) * to_strides[i];
   }
-  // The innermost dimensions that are dense on both sides form one run.
+  // Innermost dimensions that are dense on both sides form one run.
   std::size_t outer = rank;
   std::int64_t run = 1;
   while (outer > 0 && run == from_strides[outer - 1] && run == to_strides[outer - 1]) {

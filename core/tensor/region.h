@@ -11,7 +11,7 @@
 
 namespace weft {
 
-/// The half-open range [begin, end) of one dimension.
+/// Half-open range [begin, end) of one dimension.
 struct Interval {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -21,35 +21,36 @@ struct Interval {
   friend auto operator<=>(const Interval&, const Interval&) = default;
 };
 
-/// Part i of n of [0, extent): [floor(i * extent / n), floor((i + 1) * extent / n)). Sizes differ
-/// by one at most. n is below 2^31.
+/// Returns part i of n of [0, extent): [floor(i * extent / n), floor((i + 1) * extent / n)). Sizes
+/// differ by at most 1. n must be below 2^31.
 Interval part_of(std::int64_t extent, std::int64_t part, std::int64_t parts);
 
-/// An axis-aligned box of a global tensor: what one device holds, or what one message carries.
+/// Axis-aligned box of a global tensor, such as the shard of a device or the part that a message
+/// carries.
 ///
-/// Regions never describe memory; the functions below address the bytes of a region inside a dense
+/// Says nothing about memory; the functions below address the bytes of a region inside a dense
 /// row-major box. A scalar has one region: no intervals, one element.
 class Region {
  public:
   Region() = default;
   /// Throws Error(kInvalidArgument) if an interval is empty or reversed.
   explicit Region(std::vector<Interval> intervals);
-  /// The whole of a tensor: [0, extent) in every dimension.
+  /// Returns the region of a whole tensor: [0, extent) in every dimension.
   static Region whole(std::span<const std::int64_t> shape);
 
   std::span<const Interval> intervals() const { return intervals_; }
   std::size_t rank() const { return intervals_.size(); }
   const Interval& operator[](std::size_t dimension) const { return intervals_[dimension]; }
-  /// Extents of the box.
+  /// Returns the extents of the box.
   Shape shape() const;
   std::int64_t num_elements() const;
 
-  /// The overlap with `other`, or nothing when they are disjoint.
-  /// [0,4)x[0,8) and [2,6)x[4,12) overlap in [2,4)x[4,8). Ranks must be equal.
+  /// Returns the overlap with `other`, or nullopt if they are disjoint. [0,4)x[0,8) and
+  /// [2,6)x[4,12) overlap in [2,4)x[4,8). Ranks must be equal.
   std::optional<Region> intersect(const Region& other) const;
   bool contains(const Region& other) const;
-  /// This region in the coordinates of a box that contains it: [2,4)x[4,8) inside [2,6)x[4,12) is
-  /// [0,2)x[0,4).
+  /// Returns this region in coordinates relative to a box that contains it: [2,4)x[4,8) inside
+  /// [2,6)x[4,12) is [0,2)x[0,4).
   Region relative_to(const Region& box) const;
 
   friend bool operator==(const Region&, const Region&) = default;
@@ -61,14 +62,14 @@ class Region {
   std::vector<Interval> intervals_;
 };
 
-/// "[0:4,4:8]"; "[]" for a scalar.
+/// Returns "[0:4,4:8]"; "[]" for a scalar.
 std::string to_string(const Region& region);
 
-/// True if `region` is one contiguous run of bytes inside `box`'s dense row-major memory.
+/// Returns true if `region` is one contiguous run of bytes in the dense row-major memory of `box`.
 bool is_contiguous_in(const Region& region, const Region& box);
 
-/// Copies `region` between two dense row-major boxes that both contain it. Sizes in bytes are
-/// box.num_elements() * element_size; throws Error(kInvalidArgument) when `region` is outside a
+/// Copies `region` between two dense row-major boxes that both contain it. Each buffer has
+/// box.num_elements() * element_size bytes. Throws Error(kInvalidArgument) if `region` is outside a
 /// box.
 void copy_region(const Region& region, std::size_t element_size, const Region& from_box,
                  std::span<const std::byte> from, const Region& to_box, std::span<std::byte> to);

@@ -6,8 +6,8 @@
 
 namespace weft {
 
-/// How the values of core/tensor travel. Shape is a std::vector and needs nothing. Reading checks
-/// what the constructors promise: intervals are not empty or reversed, extents are not negative.
+/// Codecs of the types in core/tensor. Shape is a std::vector and needs none. Decoding checks the
+/// invariants: intervals are not empty or reversed, extents are not negative.
 template <>
 struct last_enumerator<DType> {
   static constexpr DType kValue = DType::kBF16;

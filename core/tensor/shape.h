@@ -13,34 +13,34 @@ namespace weft {
 /// dimension is contiguous.
 using Shape = std::vector<std::int64_t>;
 
-/// Product of the extents; 1 for a scalar (empty shape). Throws Error(kInvalidArgument) if it does
-/// not fit.
+/// Returns the product of the extents; 1 for a scalar (empty shape). Throws Error(kInvalidArgument)
+/// on overflow.
 std::int64_t num_elements(std::span<const std::int64_t> shape);
 
-/// Row-major strides in elements. [2,3,4] -> [12,4,1].
+/// Returns the row-major strides in elements. [2,3,4] -> [12,4,1].
 std::vector<std::int64_t> row_major_strides(std::span<const std::int64_t> shape);
 
-/// "[2,3,4]"; "[]" for a scalar.
+/// Returns "[2,3,4]"; "[]" for a scalar.
 std::string to_string(const Shape& shape);
 
-/// No tensor is larger (1 PiB). So bytes of some thousand tensors, or of one on some thousand
-/// devices, add up within 64 bits.
+/// Limit on the size of a tensor (1 PiB). Sums over thousands of tensors or devices then fit in 64
+/// bits.
 inline constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 50;
 
-/// Element type and shape: all that is known of a tensor before it exists.
+/// Element type and shape of a tensor.
 struct TensorType {
   DType dtype = DType::kF32;
   Shape shape;
 
   std::int64_t elements() const { return num_elements(shape); }
-  /// Throws Error(kInvalidArgument) above kMaxTensorBytes.
+  /// Returns the size in bytes. Throws Error(kInvalidArgument) above kMaxTensorBytes.
   std::size_t bytes() const;
-  /// Whether bytes() has an answer.
+  /// Returns true if bytes() does not throw.
   bool is_possible() const;
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 
-/// "f32[2,3,4]".
+/// Returns "f32[2,3,4]".
 std::string to_string(const TensorType& type);
 
 }  // namespace weft
