@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-/// Four standard normal numbers from four random words (Box and Muller).
+/// Returns four standard normal numbers computed from four random words (Box and Muller).
 std::array<double, 4> normals(const std::array<std::uint32_t, 4>& words) {
   std::array<double, 4> result{};
   for (std::size_t pair = 0; pair < 2; ++pair) {
@@ -24,7 +24,7 @@ std::array<double, 4> normals(const std::array<std::uint32_t, 4>& words) {
   return result;
 }
 
-/// values[i] = deviation * normal number of element first + i.
+/// Sets values[i] = deviation * normal number of element first + i.
 void fill_normal_run(std::uint64_t key, std::uint64_t stream, std::uint64_t first, double deviation,
                      std::span<float> values) {
   std::array<double, 4> four{};
@@ -35,7 +35,7 @@ void fill_normal_run(std::uint64_t key, std::uint64_t stream, std::uint64_t firs
   }
 }
 
-/// A region that goes beyond the shape.
+/// Fills a region that extends beyond the shape.
 void fill_padded(std::string_view name, const Shape& shape, const Region& region,
                  const Initializer& initializer, std::uint64_t seed, std::span<float> values) {
   std::ranges::fill(values, 0.0F);
@@ -62,7 +62,7 @@ void fill_parameter(std::string_view name, const Shape& shape, const Region& reg
               initializer.kind == Initializer::Kind::kOnes ? 1.0f : 0.0f);
     return;
   }
-  // Walk the rows of the region: runs of the last dimension.
+  // Iterates over the rows of the region, that is runs of the last dimension.
   const std::uint64_t stream = fnv1a(name.data(), name.size());
   const std::size_t rank = shape.size();
   const std::vector<std::int64_t> strides = row_major_strides(shape);

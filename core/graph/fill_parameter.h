@@ -9,12 +9,12 @@
 
 namespace weft {
 
-/// Writes the initial values of one region of a parameter, dense and row-major, into `values`
-/// (region.num_elements() of them).
+/// Writes the initial values of one region of a parameter, dense and row-major, into `values`,
+/// which has region.num_elements() elements.
 ///
-/// An element's value depends on (seed, name, its index in the whole tensor) alone, so every way to
-/// shard a parameter starts from equal values. What the region has beyond the shape is padding: 0.
-/// Throws Error(kInvalidArgument) if the region has another rank, or another size than `values`.
+/// An element depends on (seed, name, its index in the whole tensor) only, so every sharding starts
+/// from equal values. The part of the region beyond the shape is padding and becomes 0. Throws
+/// Error(kInvalidArgument) if the region has another rank, or another size than `values`.
 void fill_parameter(std::string_view name, const Shape& shape, const Region& region,
                     const Initializer& initializer, std::uint64_t seed, std::span<float> values);
 

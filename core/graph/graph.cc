@@ -21,7 +21,7 @@ std::string_view to_string(Pass pass) {
 
 namespace {
 
-/// Said here, where the tensor has its name, not where its bytes are first counted.
+/// Checks the size when a tensor is added, where its name is known for the message.
 void require_possible(const std::string& name, const TensorType& type) {
   if (type.is_possible()) return;
   throw_error(ErrorCode::kInvalidArgument,

@@ -14,88 +14,88 @@ namespace weft {
 using ValueId = StrongId<struct ValueTag>;
 using NodeId = StrongId<struct NodeTag>;
 
-/// Which part of a training step a node belongs to. Schedules move W apart from I (reference:
-/// zero-bubble pipelines).
+/// Part of a training step that a node belongs to. Schedules place W separately from I, as in
+/// zero-bubble pipelines.
 enum class Pass : std::uint8_t {
   kForward,
-  kInputGrad,   ///< I: on the path to earlier stages
-  kWeightGrad,  ///< W: needed only by the optimizer
+  kInputGrad,   ///< I: input gradient, needed by earlier stages.
+  kWeightGrad,  ///< W: weight gradient, needed by the optimizer only.
 };
 
-/// "F", "I", "W".
+/// Returns "F", "I" or "W".
 std::string_view to_string(Pass pass);
 
-/// One SSA value of the logical (unsharded) program of one microbatch.
+/// SSA value of the logical (unsharded) program of one microbatch.
 struct Value {
   std::string name;
   TensorType type;
-  std::optional<NodeId> producer;  ///< None for inputs and parameters.
-  /// Of a gradient, or a term of one: the value by which the loss is differentiated.
+  std::optional<NodeId> producer;  ///< Null for inputs and parameters.
+  /// Value with respect to which this gradient, or term of one, differentiates the loss. Null for
+  /// others.
   std::optional<ValueId> gradient_of = {};
 };
 
-/// One operation. Outputs are new values; nothing is overwritten.
+/// Operation of the graph. Its outputs are new values; no value is overwritten.
 struct Node {
   Op op;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
-  /// Which block of the model; stages are cut between blocks. A gradient node has its forward
-  /// node's block.
+  /// Block of the model; stages are cut between blocks. A gradient node has the block of its
+  /// forward node.
   int block = 0;
   Pass pass = Pass::kForward;
-  /// The forward node whose gradient rule has made this one; none of forward nodes and of those
-  /// that add up gradients.
+  /// Forward node whose gradient rule created this node. Null for forward nodes and for nodes that
+  /// sum gradients.
   std::optional<NodeId> forward = {};
 };
 
-/// How a parameter starts.
+/// Initial values of a parameter.
 struct Initializer {
   enum class Kind : std::uint8_t { kZeros, kOnes, kNormal };
   Kind kind = Kind::kZeros;
-  double standard_deviation = 0;  ///< For kNormal; the mean is 0.
+  double standard_deviation = 0;  ///< Used by kNormal; the mean is 0.
   friend bool operator==(const Initializer&, const Initializer&) = default;
 };
 
-/// A value that is trained. A bf16 value is the copy that ops read; the optimizer's master value,
-/// f32, lies beside the graph. `axes` has one logical name per dimension ("embed", "heads", "mlp",
-/// "vocab", ...), which the sharding section of a configuration maps to mesh axes.
+/// Trained value. A bf16 value is the copy that ops read; the optimizer keeps an f32 master value
+/// outside the graph. `axes` has one logical name per dimension ("embed", "heads", "mlp", "vocab",
+/// ...), which the sharding section of a configuration maps to mesh axes.
 struct Parameter {
   ValueId value;
   Initializer initializer;
   std::vector<std::string> axes;
-  bool decay = true;  ///< Whether weight decay applies (not to biases and norms).
-  /// As it is initialised and as checkpoints have it. The value may go beyond it, with zeros that
-  /// stay zeros (padding).
+  bool decay = true;  ///< True if weight decay applies; false for biases and norms.
+  /// Shape as initialised and as saved in checkpoints. The value may be larger; the padding is zero
+  /// and stays zero.
   Shape shape = {};
 };
 
-/// A value that comes from the data set: token ids, targets, pictures. Its first dimension is the
+/// Value read from the data set: token ids, targets, pictures. Its first dimension is the
 /// microbatch.
 struct Input {
   ValueId value;
-  std::vector<std::string> axes;  ///< Logical names as for parameters; the first is "batch".
+  std::vector<std::string> axes;  ///< Logical names like those of parameters; the first is "batch".
 };
 
-/// The logical program of one microbatch: values, and nodes in an order in which they can run.
+/// Logical program of one microbatch: values, and nodes in an executable order.
 ///
-/// A value type; only appended to. Knows nothing of devices, shapes of meshes, or how an op is
-/// computed.
+/// Append-only and copyable. Independent of devices, mesh shapes and the implementation of ops.
 class Graph {
  public:
   ValueId add_input(std::string name, TensorType type, std::vector<std::string> axes);
   ValueId add_parameter(std::string name, TensorType type, Initializer initializer,
                         std::vector<std::string> axes, bool decay);
-  /// One whose value is padded: `shape` is what of it is more than padding, from the first element
-  /// of each dimension.
+  /// Adds a parameter with a padded value. `shape` is the unpadded part, which starts at index 0 of
+  /// each dimension.
   ValueId add_padded_parameter(std::string name, TensorType type, Shape shape,
                                Initializer initializer, std::vector<std::string> axes, bool decay);
-  /// Appends a node whose outputs are new values of the given types. core/ops infers the types;
-  /// apps do not call this.
+  /// Appends a node whose outputs are new values of the given types. Called by core/ops, which
+  /// infers the types, not by apps.
   NodeId add_node(Op op, std::vector<ValueId> inputs, const std::vector<TensorType>& output_types,
                   const std::vector<std::string>& output_names, int block, Pass pass,
                   std::optional<NodeId> forward = {});
-  /// Says that a value is a gradient of another one, or a term of it. What is the gradient of
-  /// several (of a sum and of its terms) keeps the first.
+  /// Records that a value is the gradient, or a term of the gradient, of another value. A value
+  /// marked several times keeps the first mark.
   void mark_gradient(ValueId gradient, ValueId of);
 
   const Value& value(ValueId id) const { return values_[id.value()]; }
@@ -104,9 +104,9 @@ class Graph {
   std::span<const Node> nodes() const { return nodes_; }
   std::span<const Input> inputs() const { return inputs_; }
   std::span<const Parameter> parameters() const { return parameters_; }
-  /// 1 + the largest block of any node.
+  /// Returns 1 + the largest block of any node.
   int num_blocks() const;
-  /// Sum over parameters of their elements, without padding.
+  /// Returns the number of elements of all parameters, without padding.
   std::int64_t num_parameter_elements() const;
 
  private:
@@ -116,23 +116,23 @@ class Graph {
   std::vector<Parameter> parameters_;
 };
 
-/// One line per node: "%7 f32[8,16,64] h0.ln = layer_norm(%5, %1, %2) block 1 F".
+/// Returns one line per node: "%7 f32[8,16,64] h0.ln = layer_norm(%5, %1, %2) block 1 F".
 std::string to_string(const Graph& graph);
 
-/// A parameter and a value, f32, that is its gradient for one microbatch, or a term of it: a
-/// parameter that several blocks share has a term from each. Terms are summed over microbatches
-/// each by itself, then added up in their order, once per step; so the sum does not depend on where
-/// the blocks lie.
+/// Parameter and an f32 value that is its gradient for one microbatch, or a term of it. A parameter
+/// that several blocks use has a term from each block. Each term is summed over microbatches
+/// separately. The terms are then added in their order, once per step, so that the sum does not
+/// depend on the placement of the blocks.
 struct Gradient {
   ValueId parameter;
   ValueId gradient;
 };
 
-/// A forward graph extended by its backward nodes; what autodiff returns.
+/// Forward graph extended by its backward nodes; the result of autodiff.
 struct TrainingGraph {
   Graph graph;
-  ValueId loss;  ///< A scalar f32.
-  /// In the order of graph.parameters(), then of blocks; every parameter has one or more.
+  ValueId loss;  ///< Scalar f32.
+  /// Sorted like graph.parameters(), then by block; at least one for every parameter.
   std::vector<Gradient> gradients;
 };
 

@@ -14,19 +14,19 @@ namespace weft {
 
 using Attribute = std::variant<std::int64_t, double>;
 
-/// An operator with its attributes. A value.
+/// Operator with its attributes.
 struct Op {
   OpKind kind = OpKind::kAdd;
   std::vector<std::pair<std::string, Attribute>> attributes;
 
-  /// The attribute's value; throws Error(kInternal) when it is absent or of the other type.
+  /// Return an attribute's value. Throw Error(kInternal) if it is absent or of the other type.
   std::int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
   friend bool operator==(const Op&, const Op&) = default;
   static constexpr auto fields = weft::fields(&Op::kind, &Op::attributes);
 };
 
-/// "attention(head_dim=64)".
+/// Returns "attention(head_dim=64)".
 std::string to_string(const Op& op);
 
 }  // namespace weft

@@ -7,11 +7,11 @@
 
 namespace weft {
 
-// The list of ops. A row is OP(enumerator, "name"); everything else of an op is found by its
-// enumerator: kGroupNormDefinition in core/ops says what it computes, with shapes, and each device
-// has its kGroupNormKernel. What a row lacks, the linker names.
+// List of ops. A row is OP(enumerator, "name"). All other properties of an op are found by its
+// enumerator: kGroupNormDefinition in core/ops defines its semantics and shapes, and each device
+// has a kGroupNormKernel. If one is missing, the linker reports it.
 //
-// The order is the encoding of programs that travel: new rows go to the end.
+// The order determines the encoding of programs in messages: add new rows at the end.
 #define WEFT_OPS(OP)                                                                   \
   OP(kAdd, "add")                                                                      \
   OP(kSumLeading, "sum_leading") /* the gradient of a broadcast and of a bias */       \
@@ -27,7 +27,7 @@ namespace weft {
   OP(kAttentionGrad, "attention_grad")                                                 \
   OP(kEmbedding, "embedding")                                                          \
   OP(kEmbeddingGrad, "embedding_grad")                                                 \
-  OP(kEmulatedBlock, "emulated_block") /* a part of a model: tensors and seconds */    \
+  OP(kEmulatedBlock, "emulated_block") /* part of a model: tensors and seconds */      \
   OP(kEmulatedInputGrad, "emulated_input_grad")                                        \
   OP(kEmulatedWeightGrad, "emulated_weight_grad")                                      \
   OP(kCrossEntropy, "cross_entropy")                                                   \
@@ -49,18 +49,18 @@ namespace weft {
   OP(kSlice, "slice") /* the gradient of concat */                                     \
   OP(kAddChannels, "add_channels")                                                     \
   OP(kSumPositions, "sum_positions")     /* the gradient of add_channels */            \
-  OP(kCrossAttention, "cross_attention") /* q to k and v from elsewhere, not causal */ \
+  OP(kCrossAttention, "cross_attention") /* not causal; k and v from another tensor */ \
   OP(kCrossAttentionGrad, "cross_attention_grad")                                      \
   OP(kSquaredError, "squared_error")                                                   \
   OP(kSquaredErrorGrad, "squared_error_grad")                                          \
   OP(kToBF16, "to_bf16")                                                               \
   OP(kToF32, "to_f32")                                                                 \
-  /* Two ops each: core/ops/fusion.h puts them into lists of ops. */                   \
+  /* Fused pairs of ops, inserted into lists of ops by core/ops/fusion.h. */           \
   OP(kLinearGelu, "linear_gelu")                                                       \
   OP(kLinearAdd, "linear_add")                                                         \
   OP(kLinearInputGradGelu, "linear_input_grad_gelu")                                   \
   OP(kLinearWeightGradSum, "linear_weight_grad_sum")                                   \
-  /* Parts of ops whose normalised dimension is split: mesh/layouts puts them in. */   \
+  /* Parts of ops with a split normalised dimension; inserted by mesh/layouts. */      \
   OP(kLayerNormMoments, "layer_norm_moments")                                          \
   OP(kLayerNormStatistics, "layer_norm_statistics")                                    \
   OP(kLayerNormApply, "layer_norm_apply")                                              \
@@ -78,14 +78,14 @@ namespace weft {
   OP(kTargetRows, "target_rows")                                                       \
   OP(kCrossEntropyCombinedInputGrad, "cross_entropy_combined_input_grad")
 
-/// The closed set of operators.
+/// Closed set of operators.
 enum class OpKind : std::uint8_t {
 #define WEFT_OP(kind, name) kind,
   WEFT_OPS(WEFT_OP)
 #undef WEFT_OP
 };
 
-/// By enumerator.
+/// Names of the ops, indexed by enumerator.
 inline constexpr std::string_view kOpNames[] = {
 #define WEFT_OP(kind, name) name,
     WEFT_OPS(WEFT_OP)
@@ -93,7 +93,7 @@ inline constexpr std::string_view kOpNames[] = {
 };
 inline constexpr std::size_t kOpKinds = std::size(kOpNames);
 
-/// "linear", "layer_norm_input_grad", ...; "?" for what is no enumerator.
+/// Returns "linear", "layer_norm_input_grad", ...; "?" for a number that is not an enumerator.
 constexpr std::string_view to_string(OpKind kind) {
   const auto index = static_cast<std::size_t>(kind);
   return index < kOpKinds ? kOpNames[index] : "?";
