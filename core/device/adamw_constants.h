@@ -5,7 +5,7 @@ namespace weft {
 struct AdamW;
 struct OptimizedParameter;
 
-/// Constants of an AdamW step, as the inner loops of every device want them.
+/// Constants of an AdamW step in the form used by the inner loops of all devices.
 struct AdamWConstants {
   float gradient_scale, beta1, beta2, one_minus_beta1, one_minus_beta2;
   float step_size;                ///< learning_rate / (1 - beta1^step)
@@ -14,7 +14,7 @@ struct AdamWConstants {
 };
 
 AdamWConstants adamw_constants(const AdamW& step);
-/// learning_rate * weight_decay; 0 for a parameter that does not decay.
+/// Returns learning_rate * weight_decay, or 0 for a parameter without decay.
 float adamw_decay(const AdamW& step, const OptimizedParameter& parameter);
 
 }  // namespace weft

@@ -16,7 +16,7 @@ namespace weft {
 
 class Device;
 
-/// Memory of a device. Owns it; the device must outlive it.
+/// Owner of memory of a device. The device must outlive it.
 class DeviceMemory final {
  public:
   DeviceMemory() = default;
@@ -43,91 +43,91 @@ class DeviceMemory final {
   std::size_t size_ = 0;
 };
 
-/// A point in a stream's queue. Any thread.
+/// Position in a stream's queue. Thread-safe.
 class Event {
  public:
   virtual ~Event() = default;
-  /// True when everything that was queued before the event is done, or will never be because the
+  /// Returns true if all work queued before the event is done, or will never be done because the
   /// device failed.
   virtual bool done() const = 0;
-  /// Blocks until done. Throws the error of the work before it, if that failed. Programs wait by
-  /// Stream::wait.
+  /// Blocks until done. Throws the error of earlier work that failed. Programs use Stream::wait
+  /// instead.
   virtual void synchronize() const = 0;
 };
 
-/// Work that a stream has recorded, to be queued again at the cost of one call. Ends before its
-/// stream, and when none of it is queued.
+/// Work recorded by a stream, to be queued again by one call. Must be destroyed before its stream
+/// and while none of it is queued.
 class Recording {
  public:
   virtual ~Recording() = default;
 };
 
-/// An in-order queue of work on one device. Calls return at once or when the work is done, as the
-/// device likes. What they are given by reference and in spans of TensorRef and the like is read
-/// within the call; the memory that tensors, `from`, `to` and `results` point to must stay valid,
-/// and as it is, until the work is done. One thread at a time.
+/// Ordered queue of work on one device. A call returns at once or when the work is done, depending
+/// on the device. Arguments (references, spans of TensorRef and the like) are read within the call.
+/// The memory behind tensors, `from`, `to` and `results` must stay valid and unchanged until the
+/// work is done. Not thread-safe.
 class Stream {
  public:
   virtual ~Stream() = default;
 
-  /// Runs one op. `modes` has one entry per output, or is empty: then all outputs are written. Only
-  /// f32 outputs accumulate. An output may share memory with the input that its OpDefinition names
-  /// as in_place_input, and with no other. Throws Error(kInvalidArgument) if types do not fit the
-  /// op or an id is outside its table.
+  /// Runs one op. `modes` has one entry per output; if empty, all outputs are written. Only f32
+  /// outputs can accumulate. An output may share memory only with the in_place_input of its
+  /// OpDefinition. Throws Error(kInvalidArgument) if types do not fit the op or an id is outside
+  /// its table.
   virtual void run(const Op& op, std::span<const ConstTensorRef> inputs,
                    std::span<const TensorRef> outputs, std::span<const OutputMode> modes = {}) = 0;
-  /// to[i] += from[i]
+  /// Computes to[i] += from[i].
   virtual void add(std::span<const float> from, std::span<float> to) = 0;
-  /// Between memory of this device and of the host, in any direction. Copies from and to host
-  /// memory that is not allocate_staging()'s may hold up the caller.
+  /// Copies between any memory of this device and of the host. May block the caller if the host
+  /// memory is not from allocate_staging().
   virtual void copy(std::span<const std::byte> from, std::span<std::byte> to) = 0;
   virtual void fill_zero(std::span<std::byte> memory) = 0;
   /// Updates values, moments and working copies of all parameters from their gradients.
   virtual void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) = 0;
-  /// results[i] = sum of the squares of tensors[i], added up in double in a fixed order. `results`
-  /// is host memory, valid when an event that is recorded later is done; best allocate_staging()'s.
+  /// Sets results[i] to the sum of squares of tensors[i], summed in double in a fixed order.
+  /// `results` is host memory, preferably from allocate_staging(), and is valid once a later event
+  /// is done.
   virtual void sums_of_squares(std::span<const std::span<const float>> tensors,
                                std::span<double> results) = 0;
 
   virtual std::unique_ptr<Event> record() = 0;
-  /// Work queued after this call starts only when `event`, of this device, is done. The event need
-  /// not outlive the call.
+  /// Delays work queued after this call until `event`, of this device, is done. The event need not
+  /// outlive the call.
   virtual void wait(const Event& event) = 0;
-  /// Blocks until all queued work is done. An error of queued work is thrown here at the latest.
+  /// Blocks until all queued work is done. Throws an error of queued work at the latest here.
   virtual void synchronize() = 0;
-  /// Queues what `work` queues on this stream (ops, copies, zeros; on the same memory whenever it
-  /// is queued again), and records it where the device gains by that, as a CUDA graph; elsewhere
-  /// the result is null, and the work is queued by calling it again. `work` has been called without
-  /// recording before, so that all that its ops prepare once is there.
+  /// Queues the work that `work` queues on this stream, and records it if the device benefits, as a
+  /// CUDA graph. Otherwise returns null; call `work` again to queue it again. `work` must queue
+  /// ops, copies and zeros only, on the same memory each time. It must have run once without
+  /// recording, so that one-time preparations of its ops are done.
   virtual std::unique_ptr<Recording> record_work(const std::function<void()>& work) {
     work();
     return nullptr;
   }
-  /// Queues recorded work of this stream once more.
+  /// Queues recorded work of this stream again.
   virtual void replay(const Recording& recording) { static_cast<void>(recording); }
-  /// What libraries of this kind of device call a stream (a cudaStream_t); null where there is
-  /// none.
+  /// Returns the stream's handle for the libraries of the device (a cudaStream_t), or null.
   virtual void* native_handle() const { return nullptr; }
 };
 
-/// One processor with its memory. Owned by the process's main or its device actor; outlives its
+/// Processor with its memory. Owned by the process's main or its device actor. Must outlive its
 /// memory and streams.
 class Device {
  public:
   virtual ~Device() = default;
-  /// "cpu (avx512, 1 thread)": for status pages and benchmark records.
+  /// Returns "cpu (avx512, 1 thread)", for status pages and benchmark records.
   virtual std::string description() const = 0;
-  /// Memory with any content, aligned to 64 bytes or more. Throws Error(kResourceExhausted). Any
-  /// thread.
+  /// Allocates uninitialized memory, aligned to at least 64 bytes. Throws
+  /// Error(kResourceExhausted). Thread-safe.
   virtual DeviceMemory allocate(std::size_t bytes) = 0;
-  /// Host memory that copies to and from this device are fastest with (pinned, for a GPU), aligned
-  /// like allocate()'s. Any thread. This one is for devices whose memory is the host's.
+  /// Allocates host memory for the fastest copies to and from this device (pinned, for a GPU),
+  /// aligned like allocate()'s. Thread-safe. The default is for devices that use host memory.
   virtual DeviceMemory allocate_staging(std::size_t bytes) { return allocate(bytes); }
   virtual std::unique_ptr<Stream> create_stream() = 0;
-  /// Whether the host may read and write the memory directly.
+  /// Returns true if the host may access the memory directly.
   virtual bool is_host_memory() const = 0;
-  /// What turned out so far about how it computes, for people, each once, the newest last: an op
-  /// that a library refused, which then took a slower way. Only ever grows. Any thread.
+  /// Returns messages for users about how the device computes, each once, oldest first: an op that
+  /// a library rejected and for which a slower implementation is used. Only grows. Thread-safe.
   virtual std::vector<std::string> notes() const { return {}; }
 
  private:

@@ -6,27 +6,27 @@
 
 namespace weft {
 
-/// What computes.
+/// Kind of device that runs ops.
 enum class DeviceKind : std::uint8_t {
   kCpu,
-  /// Takes the time that ops state, or would take at a stated rate; computes nothing (core/device).
+  /// Takes the time that ops state, or that a given rate implies; computes nothing (core/device).
   kEmulated,
-  kCuda,  ///< A GPU.
-  kAuto,  ///< A GPU where the machine has one that can be used, else the CPU.
+  kCuda,  ///< GPU.
+  kAuto,  ///< GPU if the machine has a usable one, else the CPU.
 };
 
-/// What all devices of a run compute on: what `cluster:` of a run file says of it, as it travels to
-/// the device processes. A value.
+/// Devices of a run: the settings in `cluster:` of a run file that are sent to the device
+/// processes.
 struct DeviceConfig {
   DeviceKind kind = DeviceKind::kCpu;
-  int threads = 1;  ///< Of the CPU, for a device's matrix products.
-  /// Whether several devices may compute on one GPU: slower than one, and without NCCL between
-  /// them. Devices beyond the number of a machine's GPUs begin with the first again.
+  int threads = 1;  ///< CPU threads for the matrix products of a device.
+  /// Allows several devices on one GPU; slower than one, and without NCCL between them. Devices are
+  /// assigned to a machine's GPUs round-robin.
   bool share_gpu = false;
-  /// Whether GPUs give equal results for equal inputs; without it, backward attention in bf16 is
-  /// faster, and so are sums between GPUs, which the library then adds up in its own order.
+  /// Makes GPUs give equal results for equal inputs. If false, backward bf16 attention is faster,
+  /// and so are sums between GPUs, whose order NCCL then chooses.
   bool deterministic = true;
-  /// Of emulated devices, for ops that state no seconds; 0: they take no time.
+  /// Rate of emulated devices for ops that do not state their seconds; 0: those take no time.
   double flops_per_second = 0;
 
   friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;

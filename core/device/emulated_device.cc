@@ -19,12 +19,11 @@
 namespace weft {
 namespace {
 
-/// Host code between two pieces of work that takes longer than this is no dispatch: the device was
-/// idle.
+/// Longest host time between two ops that counts as dispatch; after more, the device was idle.
 constexpr Nanoseconds kDispatch = std::chrono::milliseconds(1);
 
-/// From here on memory is taken from the kernel, which gives pages only when they are written: what
-/// ops would fill stays without.
+/// Size from which memory is allocated by mmap, so that the kernel provides pages only on writing.
+/// Memory that ops would fill then has no pages.
 constexpr std::size_t kLazy = std::size_t{1} << 20;
 
 std::size_t page_bytes() {
@@ -32,7 +31,7 @@ std::size_t page_bytes() {
   return bytes;
 }
 
-/// Gives whole pages back, so that they are zero.
+/// Zeroes memory; returns whole pages to the kernel.
 void make_zero(std::span<std::byte> memory) {
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
   const std::uintptr_t first = (begin + page_bytes() - 1) / page_bytes() * page_bytes();
@@ -85,8 +84,8 @@ class EmulatedStream final : public Stream {
  private:
   void work(Nanoseconds duration) {
     const TimePoint now = timer_.now();
-    // Straight after a sleep that ended late, the device would have been at it since the sleep's
-    // due end.
+    // If the previous sleep ended late, work that follows directly started at the sleep's intended
+    // end.
     const bool at_once = now - woke_ <= kDispatch;
     busy_until_ = std::max(at_once ? now - (woke_ - busy_until_) : now, busy_until_) + duration;
     if (busy_until_ > now) timer_.hold_until(busy_until_);
@@ -97,7 +96,7 @@ class EmulatedStream final : public Stream {
   WaitableClock& timer_;
   std::vector<TensorType> types_;
   TimePoint busy_until_{};
-  /// When the last work was over for the host: busy_until_, or what the timer made of it.
+  /// End of the previous work as seen by the host: busy_until_, or later if the timer was late.
   TimePoint woke_{};
 };
 

@@ -9,22 +9,21 @@
 
 namespace weft {
 
-/// How fast an emulated device is.
+/// Speed of an emulated device.
 struct EmulatedDeviceOptions {
-  /// Of ops that do not state their seconds themselves, as emulated blocks do; 0: those take no
-  /// time.
+  /// Rate for ops that do not state their seconds, as emulated blocks do; 0: those take no time.
   double flops_per_second = 0;
 };
 
-/// A device that computes nothing but takes the time that its cost model says, on a timer: for
-/// schedules of models that no machine at hand could hold. Memory is real where something is
-/// written into it, and only there: real bytes cross real links (scaled down with them), and
-/// weights, which nothing reads, take none. What it gives back is what memory held before; losses
-/// and norms are 0. Whatever is measured on it must be called emulated.
+/// Device that computes nothing but takes the time of its cost model, by a timer. For schedules of
+/// models too large for the available machines. Memory is backed by pages only where it is written:
+/// transferred bytes are real (scaled down with the links), while unused weights occupy none.
+/// Results are the previous content of memory; losses and norms are 0. Label all measurements on it
+/// as emulated.
 ///
-/// A stream sleeps inside run(), as CpuDevice computes inside it. Work that follows at once begins
-/// when the work before should have ended, not when the sleeper woke, so that errors of the timer
-/// do not add up.
+/// A stream sleeps inside run(), like CpuDevice computes inside it. Work that follows at once
+/// starts at the intended end of the previous work, not at the actual wake-up, so that timer errors
+/// do not accumulate.
 class EmulatedDevice final : public Device {
  public:
   EmulatedDevice(const EmulatedDeviceOptions& options, std::unique_ptr<WaitableClock> timer);
@@ -41,7 +40,7 @@ class EmulatedDevice final : public Device {
   std::unique_ptr<WaitableClock> timer_;
 };
 
-/// Seconds that one run of an op takes on such a device.
+/// Returns the seconds that one run of an op takes on an emulated device.
 double emulated_seconds(const EmulatedDeviceOptions& options, const Op& op,
                         std::span<const TensorType> inputs);
 

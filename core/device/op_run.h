@@ -11,26 +11,26 @@
 
 namespace weft {
 
-/// One execution of an op, as its kernel sees it on every device: checked, and at the device's
-/// addresses.
+/// Execution of one op, as passed to its kernel on every device: validated, with device addresses.
 struct OpRun {
   const Op& op;
   std::span<const ConstTensorRef> inputs;
   std::span<const TensorRef> outputs;
-  /// By output: adds to what is there. Only ever set for a kernel that `accumulates`.
+  /// True for outputs that are added to instead of overwritten. Only set for kernels with
+  /// `accumulates`.
   std::array<bool, 3> accumulate{};
 
   const Shape& shape(std::size_t input) const { return inputs[input].type.shape; }
   DType type(std::size_t input) const { return inputs[input].type.dtype; }
   std::int64_t size(std::size_t input) const { return inputs[input].type.elements(); }
   std::int64_t columns(std::size_t input) const { return shape(input).back(); }
-  /// Elements that lie side by side in memory for one index of `dim`.
+  /// Returns the number of contiguous elements per index of `dim`.
   std::int64_t stride(std::size_t input, std::int64_t dim) const {
     std::int64_t elements = 1;
     for (std::size_t d = dim + 1; d < shape(input).size(); ++d) elements *= shape(input)[d];
     return elements;
   }
-  /// All dimensions but the last together.
+  /// Returns the product of all dimensions except the last.
   std::int64_t rows(std::size_t input) const { return size(input) / columns(input); }
 
   const void* in(std::size_t i) const { return inputs[i].data; }
@@ -40,34 +40,35 @@ struct OpRun {
   float* out_floats(std::size_t i = 0) const { return static_cast<float*>(out(i)); }
 };
 
-/// How a device computes an op; one per row of the list of ops. `Context` is what the device's
-/// kernels work with.
+/// Kernel of an op on one kind of device; one for each row of the list of ops. `Context` holds the
+/// device's state for kernels.
 template <typename Context>
 struct OpKernel {
   void (*run)(Context& context, const OpRun& run);
-  /// Whether it adds to its outputs itself; what others compute is added by run_kernel().
+  /// True if the kernel can add to its outputs; for other kernels run_kernel() adds.
   bool accumulates = false;
 };
 
-/// The kernel of an op that only emulated devices run: throws Error(kFailedPrecondition).
+/// Throws Error(kFailedPrecondition) for an op that only emulated devices can run.
 [[noreturn]] void refuse_emulated(const Op& op);
 template <typename Context>
 void emulated_only(Context&, const OpRun& run) {
   refuse_emulated(run.op);
 }
 
-/// Throws Error(kInvalidArgument) unless the op takes such inputs and gives such outputs.
+/// Throws Error(kInvalidArgument) unless the op accepts the inputs and produces the outputs.
 void check_types(const Op& op, std::span<const TensorType> inputs,
                  std::span<const TensorRef> outputs);
 
-/// What Stream::run is asked for. Throws as it promises: types must fit the op, modes are as many
-/// as outputs, or none, and only f32 outputs accumulate.
+/// Validates the arguments of Stream::run. Throws as documented there: types must fit the op,
+/// `modes` must be empty or have one entry per output, and only f32 outputs accumulate.
 OpRun checked_run(const Op& op, std::span<const ConstTensorRef> inputs,
                   std::span<const TensorRef> outputs, std::span<const OutputMode> modes);
 
-/// Runs the kernel. Outputs that it should add to and cannot are computed beside, then added.
-///   allocate(bytes)  gives memory for them, aligned to 64 bytes or more, until this call ends
-///   add(from, to)    to += from, of two f32 tensors
+/// Runs the kernel. Outputs to accumulate into, if the kernel cannot, are computed in temporary
+/// memory and then added.
+///   allocate(bytes)  returns temporary memory for this call, aligned to at least 64 bytes
+///   add(from, to)    computes to += from for two f32 tensors
 template <typename Context, typename Allocate, typename Add>
 void run_kernel(const OpKernel<Context>& kernel, Context& context, const OpRun& run,
                 const Allocate& allocate, const Add& add) {

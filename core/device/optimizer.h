@@ -9,8 +9,8 @@
 
 namespace weft {
 
-/// One AdamW step (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019,
-/// algorithm 2) on some parameters:
+/// AdamW step (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019, algorithm 2)
+/// on some parameters:
 ///   g = gradient_scale * gradient
 ///   m = beta1 m + (1 - beta1) g
 ///   v = beta2 v + (1 - beta2) g^2
@@ -21,37 +21,37 @@ struct AdamW {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
-  double weight_decay = 0;    ///< Of parameters that decay.
-  std::int64_t step = 1;      ///< Counts steps from 1, those whose update was skipped among them.
-  double gradient_scale = 1;  ///< The factor of gradient clipping.
+  double weight_decay = 0;    ///< Applies to parameters with `decay`.
+  std::int64_t step = 1;      ///< Step number, from 1; skipped updates count.
+  double gradient_scale = 1;  ///< Factor from gradient clipping.
 };
 
-/// What AdamW reads and writes of one parameter. All of one number of elements.
+/// Memory of one parameter that AdamW reads and writes. All spans have the same length.
 struct OptimizedParameter {
   std::span<const float> gradient;
   std::span<float> value;
   std::span<float> first_moment, second_moment;
   bool decay = true;  ///< False for biases and norms: no weight decay.
-  /// The copy of the value that ops read, in their element type, rounded to nearest even. No data:
-  /// they read `value` itself.
+  /// Copy of the value that ops read, in their element type, rounded to nearest even. Without data
+  /// if ops read `value` itself.
   TensorRef working = {};
 };
 
-/// What the optimizer keeps of a parameter, and checkpoints hold, all f32.
+/// State of a parameter that the optimizer keeps and checkpoints store; all f32.
 enum class StateBlock : std::uint8_t { kValue, kFirstMoment, kSecondMoment };
 
-/// Consecutive elements of one block of a parameter, as they travel between devices and files.
+/// Consecutive elements of one state block of a parameter, as moved between devices and files.
 struct StatePiece {
-  std::size_t parameter = 0;  ///< In the graph's list of parameters.
+  std::size_t parameter = 0;  ///< Index in the graph's list of parameters.
   StateBlock block = StateBlock::kValue;
-  std::size_t first = 0;  ///< Element.
+  std::size_t first = 0;  ///< Index of the first element.
 };
 using TakePiece = std::function<void(const StatePiece& piece, std::span<const float> values)>;
 using GivePiece = std::function<void(const StatePiece& piece, std::span<float> values)>;
 
-/// min(1, clip_norm / norm): the factor that limits the norm of all gradients together. No limit if
-/// clip_norm is 0. Only for a norm that is finite: with any other the caller skips the update,
-/// since no factor mends a gradient that is NaN or infinite.
+/// Returns min(1, clip_norm / norm), the factor that clips the global gradient norm; 1 if clip_norm
+/// is 0. `norm` must be finite: otherwise the caller must skip the update, as scaling cannot fix
+/// NaN or infinite gradients.
 double clip_factor(double norm, double clip_norm);
 
 }  // namespace weft

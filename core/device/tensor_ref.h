@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// A dense tensor in some device's memory, which somebody else owns.
+/// Dense tensor in the memory of a device. Does not own the memory.
 struct ConstTensorRef {
   TensorType type;
   const std::byte* data = nullptr;
@@ -19,7 +19,7 @@ struct ConstTensorRef {
   }
 };
 
-/// The same, to be written.
+/// Writable dense tensor in the memory of a device. Does not own the memory.
 struct TensorRef {
   TensorType type;
   std::byte* data = nullptr;
@@ -31,10 +31,10 @@ struct TensorRef {
   operator ConstTensorRef() const { return {type, data}; }
 };
 
-/// What an op does with the memory of an output.
+/// Effect of an op on the memory of an output.
 enum class OutputMode : std::uint8_t {
   kWrite,
-  kAccumulate,  ///< Adds to what is there: gradients of microbatches, in place.
+  kAccumulate,  ///< Adds to the current content, to sum gradients of microbatches in place.
 };
 
 }  // namespace weft

@@ -8,7 +8,7 @@
 namespace weft {
 
 void SystemWaitableClock::hold_until(TimePoint time) {
-  // Timers of a thread may otherwise come 50 microseconds late.
+  // Timers of a thread may fire 50 microseconds late by default.
   thread_local const bool prompt = prctl(PR_SET_TIMERSLACK, 1UL) == 0;
   (void)prompt;
   const auto since_start = time.time_since_epoch();

@@ -4,14 +4,14 @@
 
 namespace weft {
 
-/// A clock that can be waited for. Passed in, so that tests need not wait. One thread at a time.
+/// Clock with a blocking wait, injected so that tests need not wait. Not thread-safe.
 class WaitableClock : public Clock {
  public:
-  /// Returns at `time` or a little later; at once if it has passed.
+  /// Blocks until `time` or slightly later; returns at once if it has passed.
   virtual void hold_until(TimePoint time) = 0;
 };
 
-/// The machine's monotonic clock, with the least slack that the kernel grants a thread.
+/// Monotonic clock of the machine, with the smallest timer slack that the kernel allows.
 class SystemWaitableClock final : public WaitableClock {
  public:
   TimePoint now() const override { return SteadyClock().now(); }
