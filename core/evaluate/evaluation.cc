@@ -36,7 +36,7 @@ Evaluation::~Evaluation() {
   try {
     stream_->synchronize();
   } catch (...) {
-    // Work that failed no longer uses the memory; whoever wanted its results has been told.
+    // Failed work no longer uses the memory, and its error was reported to readers of the results.
     static_cast<void>(current_error());
   }
 }
@@ -220,7 +220,7 @@ void Evaluation::run(OutputMode accumulated) {
   if (runs.recording != nullptr) {
     stream_->replay(*runs.recording);
   } else if (runs.queued == 1) {
-    // All that ops prepare once, the first run has prepared.
+    // The first run has done all one-time preparations of the ops.
     runs.recording = stream_->record_work([&] { queue(accumulated); });
   } else {
     queue(accumulated);

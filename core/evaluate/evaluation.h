@@ -14,9 +14,9 @@
 
 namespace weft {
 
-/// Runs a graph on one device, in the graph's order: for tests, benchmarks, text generation, and
-/// the one-device training that distributed training is compared with. One thread at a time. The
-/// device must outlive it.
+/// Executes a graph on one device, in the graph's order. For tests, benchmarks, text generation,
+/// and the one-device training that serves as the reference for distributed training. Not
+/// thread-safe. The device must outlive it.
 ///
 ///   Evaluation evaluation(device, gpt.graph, {gpt.logits});
 ///   evaluation.fill_parameters(seed);
@@ -24,28 +24,28 @@ namespace weft {
 ///   evaluation.run();
 ///   std::span<const float> logits = evaluation.data<float>(gpt.logits);
 ///
-/// Where the host cannot touch the device's memory, write(), read() and read_part() take the place
-/// of data(); they do on every device.
+/// If the host cannot access the device's memory, use write(), read() and read_part() instead of
+/// data(); they work on every device.
 ///
-/// Only nodes that the results need are run: inputs that matter to the loss alone need no content
-/// when logits are asked for. Pairs of ops run as one where core/ops/fusion finds them. The third
-/// and later runs replay what the second recorded, on devices that record (a CUDA graph).
+/// Runs only the nodes that the results need, so inputs that only the loss needs can stay unset if
+/// logits are requested. Fuses pairs of ops found by core/ops/fusion. If the device supports
+/// recording (CUDA graphs), the second run is recorded and later runs replay it.
 class Evaluation final {
  public:
-  /// `results` can be read after a run. `accumulated` are results too; a run can add to them
-  /// instead of writing them, and no node may use them. Throws Error(kInvalidArgument) if one does,
-  /// or if a result is not computed by the graph.
+  /// `results` can be read after a run. `accumulated` are results that a run can add to instead of
+  /// overwriting; no node may use them. Throws Error(kInvalidArgument) if one does, or if the graph
+  /// does not compute a result.
   Evaluation(Device& device, Graph graph, std::vector<ValueId> results,
              std::vector<ValueId> accumulated = {});
-  /// Waits for what is queued, since it uses memory that ends with this.
+  /// Blocks until queued work is done, because it uses memory owned by this object.
   ~Evaluation();
   Evaluation(const Evaluation&) = delete;
   Evaluation& operator=(const Evaluation&) = delete;
 
-  /// Memory of an input, a parameter or a result, on the device.
+  /// Returns the device memory of an input, a parameter or a result.
   TensorRef tensor(ValueId value) const;
-  /// The same for the host: its elements, of a type with the size of theirs. Throws
-  /// Error(kInvalidArgument) if the host cannot touch the device's memory.
+  /// Returns the elements for direct host access; T must have the size of the element type. Throws
+  /// Error(kInvalidArgument) if the host cannot access the device's memory.
   template <typename T>
   std::span<T> data(ValueId value) const {
     require_host_memory();
@@ -54,14 +54,13 @@ class Evaluation final {
                to_string(found.type), sizeof(T));
     return found.as<T>();
   }
-  /// Gives an input its content for the runs that follow. Does not wait for the device, but for the
-  /// last write to the same input.
+  /// Sets an input for subsequent runs. Blocks only until the last write to the same input is done.
   void write(ValueId value, std::span<const std::byte> content);
   template <typename T>
   void write(ValueId value, const std::vector<T>& content) {
     write(value, std::as_bytes(std::span(content)));
   }
-  /// What a value holds after the runs before; waits for them.
+  /// Reads a value. Blocks until earlier runs are done.
   void read(ValueId value, std::span<std::byte> content);
   template <typename T>
   std::vector<T> read(ValueId value) {
@@ -69,8 +68,8 @@ class Evaluation final {
     read(value, std::as_writable_bytes(std::span(content)));
     return content;
   }
-  /// A part of it: the bytes from `begin` on, or elements [first, first + count) of its rows one
-  /// after the other.
+  /// Reads a part: the bytes from `begin` on, or the elements [first, first + count) in row-major
+  /// order.
   void read_part(ValueId value, std::size_t begin, std::span<std::byte> content);
   template <typename T>
   std::vector<T> read_part(ValueId value, std::size_t first, std::size_t count) {
@@ -78,20 +77,20 @@ class Evaluation final {
     read_part(value, first * sizeof(T), std::as_writable_bytes(std::span(content)));
     return content;
   }
-  /// Gives every parameter its initial values.
+  /// Initialises all parameters.
   void fill_parameters(std::uint64_t seed);
-  /// Gives one parameter its values, in its element type (rounded to bf16).
+  /// Sets one parameter, converted to its element type (rounded to bf16).
   void set_parameter(ValueId parameter, std::span<const float> values);
 
-  /// Runs all nodes that the results need. With kAccumulate, the accumulated results are added to.
-  /// Where the host can touch the device's memory, they are there on return; else read() waits for
-  /// them.
+  /// Runs all nodes that the results need. With kAccumulate, adds to the accumulated results.
+  /// Returns when they are ready if the host can access the device's memory; otherwise read()
+  /// blocks for them.
   void run(OutputMode accumulated = OutputMode::kWrite);
 
   const Graph& graph() const { return graph_; }
   Stream& stream() { return *stream_; }
   Device& device() { return device_; }
-  /// Bytes of inputs, parameters and results, and of everything in between.
+  /// Return the bytes of inputs, parameters and results, and of intermediate values.
   std::size_t persistent_bytes() const { return persistent_.size(); }
   std::size_t temporary_bytes() const { return temporary_.size(); }
 
@@ -100,7 +99,7 @@ class Evaluation final {
     const Op* op;
     std::vector<ConstTensorRef> inputs;
     std::vector<TensorRef> outputs;
-    /// kAccumulate for the outputs that are accumulated results.
+    /// kAccumulate for outputs that are accumulated results.
     std::vector<OutputMode> accumulating;
     bool accumulates = false;
   };
@@ -112,7 +111,7 @@ class Evaluation final {
   void queue(OutputMode accumulated);
   void require_host_memory() const;
 
-  /// An input on its way to the device.
+  /// Host copy of an input that is being copied to the device.
   struct Staging {
     DeviceMemory memory;
     std::unique_ptr<Event> copied;
@@ -121,16 +120,16 @@ class Evaluation final {
   Device& device_;
   Graph graph_;
   std::unique_ptr<Stream> stream_;
-  std::vector<ListedOp> ops_;  ///< On values of the graph.
-  std::deque<Op> fused_;       ///< Those of ops_ that are not nodes of the graph.
+  std::vector<ListedOp> ops_;  ///< Operands are values of the graph.
+  std::deque<Op> fused_;       ///< Fused ops in ops_, which are not nodes of the graph.
   DeviceMemory persistent_;
   DeviceMemory temporary_;
-  std::vector<std::byte*> addresses_;  ///< By value; null for values that no result needs.
-  std::vector<bool> readable_;         ///< By value: keeps its content between runs.
+  std::vector<std::byte*> addresses_;  ///< Indexed by value; null for values that no result needs.
+  std::vector<bool> readable_;  ///< Indexed by value; true if the content persists between runs.
   std::vector<Call> calls_;
   std::map<ValueId, Staging> staging_;
 
-  /// Of run() with kWrite and kAccumulate.
+  /// State of run() for one mode.
   struct Runs {
     int queued = 0;
     std::unique_ptr<Recording> recording;

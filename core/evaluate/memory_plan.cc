@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-/// Free and taken bytes of a block that grows at its end.
+/// First-fit allocator of a block that grows at its end.
 class Arena {
  public:
   std::size_t take(std::size_t size) {
@@ -76,7 +76,7 @@ MemoryPlan plan_memory(const Graph& graph, std::span<const ListedOp> ops,
     for (const std::uint32_t value : dying) {
       if (!dies_at(value, position)) continue;
       arena.give_back(*plan.offsets[value]);
-      taken_over[value] = true;  // given back once
+      taken_over[value] = true;  // released once
     }
   }
   plan.size = arena.high();
