@@ -24,7 +24,7 @@ ConfigDocument ConfigDocument::load(const std::filesystem::path& path,
                                     const std::filesystem::path& folder) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  // Of an empty file no character can be inserted, which fails the stream that takes none.
+  // Inserting an empty file's stream buffer sets failbit, so an empty file is handled separately.
   const bool is_empty = file && file.peek() == std::ifstream::traits_type::eof() && !file.bad();
   if (is_empty) file.clear();
   if (!file || std::filesystem::is_directory(path) || (!is_empty && !(text << file.rdbuf())))

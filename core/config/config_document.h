@@ -12,63 +12,62 @@
 
 namespace weft {
 
-/// One YAML document, read strictly: duplicate keys, aliases to themselves, explicit tags and
-/// further documents are refused, and every value knows its line and column. All errors are
-/// Error(kInvalidConfig).
+/// YAML document, parsed strictly: duplicate keys, recursive aliases, explicit tags and further
+/// documents are errors. Every value has its line and column. All errors are Error(kInvalidConfig).
 ///
-/// Owned by whoever loads it; the nodes it hands out borrow from it. One thread at a time.
+/// Nodes borrow from the document. Not thread-safe.
 ///
 ///   auto document = ConfigDocument::load("cluster.yaml", {"training.steps=10"});
 ///   document.attempt([&] { cluster = parse_cluster(document.root().at("cluster")); });
 ///   document.attempt([&] { training = parse_training(document.root().at("training")); });
-///   // throws every problem of all sections, and every key that nobody has read
+///   // throws every problem of all sections, and every key that was not read
 ///   document.finish();
 class ConfigDocument {
  public:
-  /// `overrides` are the values of --set: "key.path=value", where the value is YAML ("3",
-  /// "[worker0]", "{data: 2}") and a number in the path is an index into a list
-  /// ("cluster.hosts.0.devices=4"). Missing maps on the way are made. `folder`: from which its
-  /// paths count, where it is a copy of a file of another folder; empty: its own.
+  /// Loads a file. `overrides` are the values of --set, "key.path=value". The value is YAML ("3",
+  /// "[worker0]", "{data: 2}"); a number in the path is a list index ("cluster.hosts.0.devices=4").
+  /// Missing maps in the path are created. Relative paths are resolved against `folder`, or against
+  /// the file's folder if it is empty. Set `folder` for a copy of a file of another folder.
   static ConfigDocument load(const std::filesystem::path& path,
                              std::span<const std::string> overrides = {},
                              const std::filesystem::path& folder = {});
-  /// The same from text; `name` stands for the file in messages, and its folder for that of paths.
+  /// Parses text. `name` replaces the file name in messages, and its folder resolves relative
+  /// paths.
   static ConfigDocument parse(const std::string& text, const std::string& name,
                               std::span<const std::string> overrides = {});
 
-  /// A document that stands for all run files: readers find every section, and note the keys that
-  /// they take. See keys_read_by().
+  /// Returns a document that stands for all run files, to collect keys: readers find every section,
+  /// and the keys that they read are recorded. See keys_read_by().
   static ConfigDocument outline();
 
   ConfigDocument(ConfigDocument&&) noexcept;
   ConfigDocument& operator=(ConfigDocument&&) noexcept;
   ~ConfigDocument();
 
-  /// Where the document comes from; see resolved().
+  /// Returns the file behind the document; see resolved().
   const ConfigOrigin& origin() const;
-  /// Returns this document as a file that stands by itself: values of --set applied, and each value
-  /// that was read by ConfigNode::as_path() absolute. load() reads the same values from it, with
-  /// the same places in messages.
+  /// Returns this document as a self-contained file: with --set applied and each value read by
+  /// ConfigNode::as_path() absolute. load() reads the same values from it, with the same places in
+  /// messages.
   std::string resolved() const;
-  /// Value that names a file whose content its reader takes; see ConfigNode::as_input_file().
+  /// Value that names a file whose content is read; see ConfigNode::as_input_file().
   struct InputFile {
     std::string key;  ///< "pipeline.schedule"
     std::filesystem::path file;
   };
-  /// Input files that have been read, also by the process that has written a resolved document.
+  /// Returns the input files read so far, or read by the process that wrote a resolved document.
   std::vector<InputFile> input_files() const;
-  /// Sets the path at `key`, which has a value that is a scalar.
+  /// Sets the path at `key`. The key must have a scalar value.
   void set_path(const std::string& key, const std::filesystem::path& path);
 
   ConfigNode root() const;
-  /// Paths of the keys and values that stand at "FILE:LINE:COLUMN", outermost first.
+  /// Returns the paths of the keys and values at the place "FILE:LINE:COLUMN", outermost first.
   std::vector<std::string> keys_at(const std::string& where) const;
-  /// Of the outline: the keys that were asked for.
+  /// Returns the recorded keys of an outline.
   const std::vector<ConfigKey>& keys() const;
-  /// Runs `read_section`; an Error(kInvalidConfig) is kept for finish() instead of thrown. False if
-  /// there was one.
+  /// Runs `read_section`. Keeps an Error(kInvalidConfig) for finish() and returns false then.
   bool attempt(const std::function<void()>& read_section) const;
-  /// Throws all problems noted so far, in the order of the file, and all keys that nobody has read.
+  /// Throws all problems found so far, in file order, including all keys that were not read.
   void finish() const;
 
  private:

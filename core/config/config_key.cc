@@ -16,10 +16,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A key with the keys below it.
+/// Tree of keys.
 struct KeyTree {
   const ConfigKey* key = nullptr;
-  std::vector<std::pair<std::string, std::unique_ptr<KeyTree>>> below;  ///< "[]": of a list.
+  /// Children; "[]" is the element of a list.
+  std::vector<std::pair<std::string, std::unique_ptr<KeyTree>>> below;
 
   KeyTree& child(const std::string& name) {
     for (auto& [known, tree] : below)
@@ -29,7 +30,7 @@ struct KeyTree {
   }
 };
 
-/// "pipeline.stages[].mesh" is pipeline, stages, [], mesh.
+/// Splits a path: "pipeline.stages[].mesh" into pipeline, stages, [], mesh.
 std::vector<std::string> parts_of(const std::string& path) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin < path.size();) {
@@ -42,12 +43,12 @@ std::vector<std::string> parts_of(const std::string& path) {
   return parts;
 }
 
-/// Whether the part of a path stands for the user's own words.
+/// Returns true if a part of a path stands for words of the user, such as NAME.
 bool is_placeholder(const std::string& part) {
   return part != "[]" && part.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == std::string::npos;
 }
 
-/// What a value may be, in words.
+/// Returns the permitted values in words.
 std::string type_of(const ConfigKey& key) {
   if (key.type != ConfigKey::Type::kUnknown) return key.type_text;
   if (key.type_text.empty()) return "map of keys";
@@ -144,7 +145,7 @@ std::vector<ConfigKey> keys_read_by(const std::function<void(const ConfigDocumen
   try {
     read(document);
   } catch (const internal::OutlineEnd&) {
-    // The reader has asked for all that it reads.
+    // The reader has read all of its keys.
   } catch (...) {
     throw_error(ErrorCode::kInternal, "the keys of the run file cannot be listed: {}",
                 current_error().message());

@@ -10,26 +10,27 @@
 
 namespace weft {
 
-/// What a reader says of a key, for `weft keys`: one line, and what the reader's type leaves open.
-/// Borrows its texts, which are literals. A value.
+/// Description of a key for `weft keys`: one line, plus details that the reader's type lacks.
+/// Borrows its texts, which are literals.
 ///
 ///   node.read("steps", config.steps, KeyText("Optimizer steps of the run").unit("steps"));
 class KeyText {
  public:
   KeyText(const char* line) : line_(line) {}  // NOLINT(google-explicit-constructor): a literal
 
-  /// Of a count: "steps", "tokens". Sizes, durations and rates are written with their own.
+  /// Sets the unit of a count: "steps", "tokens". Sizes, durations and rates have their own
+  /// notation.
   KeyText unit(std::string_view unit) &&;
-  /// Of a value that the reader takes apart itself, as "share, such as 10%, or number". `weft keys`
-  /// does not look into it.
+  /// Sets the type of a value that the reader parses itself, as "share, such as 10%, or number".
+  /// `weft keys` does not list keys inside it.
   KeyText type(std::string_view type) &&;
-  /// What else than the reader's type the value may be: "FILE.csv".
+  /// Sets another permitted kind of value besides the reader's type: "FILE.csv".
   KeyText also(std::string_view also) &&;
-  /// The default, where the variable that is read into does not hold it.
+  /// Sets the default if the variable passed to the reader does not contain it.
   KeyText by_default(std::string_view value) &&;
-  /// Required only together with another key, which the line names.
+  /// Marks a key that is required only together with another key, which the line names.
   KeyText conditional() &&;
-  /// A word that people write where they mean another: "gpu" for "cuda".
+  /// Sets a common wrong word and its replacement: "gpu" for "cuda".
   KeyText synonym(std::string_view word, std::string_view meant) &&;
 
   std::string_view line() const { return line_; }
@@ -38,7 +39,7 @@ class KeyText {
   std::string_view also() const { return also_; }
   std::string_view by_default() const { return default_; }
   bool is_conditional() const { return conditional_; }
-  /// What was meant by a word; empty if it is nobody's synonym.
+  /// Returns the replacement of a synonym; empty for other words.
   std::string_view meant_by(std::string_view word) const {
     return !word.empty() && word == synonym_.first ? synonym_.second : std::string_view();
   }
@@ -49,10 +50,10 @@ class KeyText {
   bool conditional_ = false;
 };
 
-/// A key that a reader takes, as `weft keys` prints it. A value.
+/// Key of a run file, as printed by `weft keys`.
 struct ConfigKey {
   enum class Type : std::uint8_t {
-    kUnknown,  ///< What the reader takes apart itself.
+    kUnknown,  ///< Value that the reader parses itself.
     kMap,
     kList,
     kFlag,
@@ -64,33 +65,33 @@ struct ConfigKey {
     kRate,
     kPath
   };
-  /// "pipeline.stages[].mesh"; "meshes.NAME.shape.AXIS", where NAME and AXIS are the user's words.
+  /// "pipeline.stages[].mesh"; "meshes.NAME.shape.AXIS", where NAME and AXIS are words of the user.
   std::string path;
   Type type = Type::kUnknown;
-  std::string type_text;             ///< "whole number of at least 1", "one of 1f1b, gpipe"
-  std::optional<double> min, max;    ///< Of a number.
-  std::vector<std::string> choices;  ///< Of a word out of a list; else empty.
+  std::string type_text;           ///< "whole number of at least 1", "one of 1f1b, gpipe"
+  std::optional<double> min, max;  ///< Bounds of a number.
+  /// Permitted words, if the value is one of a list; else empty.
+  std::vector<std::string> choices;
   bool required = false;
-  std::string default_text;  ///< As in YAML; empty: none.
+  std::string default_text;  ///< Default as YAML; empty: none.
   std::string unit;
-  std::string line;        ///< Empty: the reader says nothing of it, which is a defect.
-  bool also_text = false;  ///< A map may be a word instead.
+  std::string line;        ///< Description. Empty only by mistake of the reader.
+  bool also_text = false;  ///< True if a word may replace the map.
 
   friend bool operator==(const ConfigKey&, const ConfigKey&) = default;
 };
 
 class ConfigDocument;
 
-/// Every key that `read` asks for, sections in the order in which they are read. `read` is the
-/// reader of run files itself, with a document that stands for all of them: see
-/// ConfigDocument::outline(). Throws Error(kInternal) if `read` ends by an error.
+/// Returns every key that `read` reads, sections in reading order. `read` is the real reader of run
+/// files; it is called with ConfigDocument::outline(). Throws Error(kInternal) if `read` throws.
 std::vector<ConfigKey> keys_read_by(const std::function<void(const ConfigDocument&)>& read);
 
-/// For people: two lines a key.
+/// Returns the keys as text for users, two lines a key.
 std::string keys_text(const std::vector<ConfigKey>& keys);
-/// A list of objects: key, type, required, default, unit, choices, min, max, line.
+/// Returns a JSON list of objects: key, type, required, default, unit, choices, min, max, line.
 std::string keys_json(const std::vector<ConfigKey>& keys);
-/// A JSON schema (draft 2020-12) that editors check and complete run files with.
+/// Returns a JSON schema (draft 2020-12) with which editors check and complete run files.
 std::string keys_schema(const std::vector<ConfigKey>& keys, const std::string& title);
 
 }  // namespace weft

@@ -38,7 +38,7 @@ std::optional<T> number(std::string_view text) {
   return value;
 }
 
-/// "1.5GiB" -> 1.5 and "GiB".
+/// Splits "1.5GiB" into 1.5 and "GiB".
 std::optional<std::pair<double, std::string_view>> quantity(std::string_view text) {
   const auto unit = std::min(text.find_first_not_of("0123456789.+-"), text.size());
   const auto value = number<double>(text.substr(0, unit));
@@ -48,7 +48,7 @@ std::optional<std::pair<double, std::string_view>> quantity(std::string_view tex
   return std::pair(*value, text);
 }
 
-/// Only bounds that say something are printed, not the ends of int or float.
+/// Returns the bounds as text. Omits bounds that are just the limits of int or float.
 template <typename T>
 std::string bounds(T min, T max, T edge) {
   if (min > -edge && max < edge) return fmt::format(" from {} to {}", min, max);
@@ -274,7 +274,7 @@ void ConfigNode::keep_current_error(std::string_view key) const {
 
 void ConfigNode::finish() const {
   if (outlines()) {
-    // A section or the document; what is below a section is read on.
+    // Ends the reader at a section or the document; values nested deeper are read on.
     if (path().find_first_of(".[") == std::string::npos) throw internal::OutlineEnd();
     return;
   }
@@ -283,7 +283,7 @@ void ConfigNode::finish() const {
 }
 
 void ConfigNode::mismatch(std::string_view expected) const {
-  // {data:2} is a key 'data:2' without a value.
+  // "{data:2}" is a key 'data:2' without a value.
   const bool glued = value_->kind == Kind::kNull && path().find(':') != std::string::npos;
   throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}{}", where(),
               path().empty() ? "the document" : path(), expected, found(*value_),
@@ -350,7 +350,7 @@ std::filesystem::path ConfigNode::as_path() const {
   if (home != nullptr && text.starts_with("~/")) {
     path = fs::path(home) / text.substr(2);
   } else {
-    // What --set has changed stands in no file.
+    // A value from --set has no file.
     const bool in_file = !where().starts_with(kCommandLine);
     const fs::path& own = value_->folder;
     path = ((!own.empty() ? own

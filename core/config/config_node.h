@@ -28,8 +28,8 @@ struct Range {
   std::optional<T> max = std::nullopt;
 };
 
-/// The spelling of each enumerator in a configuration: EnumNames<Schedule>{{"gpipe", kGpipe},
-/// {"1f1b", k1f1b}}.
+/// Spelling of each enumerator in a configuration: EnumNames<Schedule>{{"gpipe", kGpipe}, {"1f1b",
+/// k1f1b}}.
 template <typename E>
 using EnumNames = std::vector<std::pair<std::string, E>>;
 
@@ -53,7 +53,7 @@ struct ConfigElement<std::optional<T>> {
   using Optional = T;
 };
 
-/// The range's bounds, or those of T where it has none.
+/// Returns the bounds of the range; a missing bound is that of T.
 template <ConfigInteger T>
 std::pair<std::int64_t, std::int64_t> bounds_of(const Range<T>& range) {
   constexpr auto kLowest =
@@ -76,7 +76,7 @@ void describe_text(ConfigKey& key);
 void describe_duration(ConfigKey& key);
 void describe_list(ConfigKey& key);
 
-/// Says what values a key takes.
+/// Sets the type description of a key.
 template <typename T>
 void describe_type(ConfigKey& key, const Range<T>& range) {
   using VectorOf = typename ConfigElement<T>::Vector;
@@ -101,7 +101,7 @@ void describe_type(ConfigKey& key, const Range<T>& range) {
   }
 }
 
-/// A value as one writes it in a run file: "60s", "[128, 64]", "true"; empty where there is none.
+/// Return a value as written in a run file: "60s", "[128, 64]", "true"; "" if there is none.
 std::string yaml_text(bool value);
 std::string yaml_text(std::int64_t value);
 std::string yaml_text(double value);
@@ -124,58 +124,55 @@ std::string yaml_text(const std::vector<T>& values) {
 }
 }  // namespace internal
 
-/// One value of a configuration: a map, a list or a scalar, which knows its path and its place in
-/// the file.
+/// Value of a configuration: a map, a list or a scalar, with its path and its place in the file.
 ///
-/// A borrowed view: the ConfigDocument must outlive it. One thread at a time, as reading marks keys
-/// as known.
+/// A view; the ConfigDocument must outlive it. Not thread-safe, as reading marks keys as known.
 ///
-/// Two ways to read, which mix freely:
-///  - `read(key, variable)` and `require(key, variable)` never throw: a wrong value is noted, the
-///    variable keeps its default, and the next `finish()` throws all that was noted at once. Use
+/// There are two ways to read, which can be mixed: - `read(key, variable)` and `require(key,
+/// variable)` never throw. They record a wrong value, and
+///    the variable keeps its default. The next `finish()` throws all recorded problems at once. Use
 ///    the variables only after `finish()`.
-///  - `at(key)`, `as<T>()`, `items()`, `entries()`, `fail()` throw Error(kInvalidConfig) on the
-///    spot.
+/// - `at(key)`, `as<T>()`, `items()`, `entries()`, `fail()` throw Error(kInvalidConfig) at once.
 ///
 /// Every message starts with "FILE:LINE:COLUMN: " or "command line: --set ...: ".
 ///
-/// A reader gives each key a line, its KeyText. `weft keys` prints it, with the type, the bounds
-/// and the default that the reader states: the reader runs on the outline of a document, which
-/// notes what is asked for (see ConfigDocument::outline()). There values are absent, maps have one
-/// key of each kind, lists one element, and finish() of a section ends its reader.
+/// Readers describe each key by a KeyText. `weft keys` prints it with the reader's type, bounds and
+/// default. For this the reader runs on an outline (see ConfigDocument::outline()), which records
+/// the keys read. In an outline, values are absent, maps have one key of each kind, lists have one
+/// element, and finish() of a section ends its reader.
 class ConfigNode {
  public:
   enum class Kind { kNull, kScalar, kList, kMap };
 
   Kind kind() const;
-  /// "pipeline.stages[1].mesh"; the document itself is "".
+  /// Returns "pipeline.stages[1].mesh"; "" for the document itself.
   const std::string& path() const;
-  /// "cluster.yaml:12:3", or "command line: --set training.steps=3".
+  /// Returns "cluster.yaml:12:3", or "command line: --set training.steps=3".
   std::string where() const;
 
-  /// Whether the map has `key` with a value. The key counts as known from here on.
+  /// Returns true if the map has a value for `key`. Marks the key as known.
   bool has(std::string_view key) const { return find(key).has_value(); }
-  /// The value of `key`; nothing when it is absent or empty. Throws when this is not a map.
+  /// Returns the value of `key`; nullopt if it is absent or empty. Throws if this is not a map.
   std::optional<ConfigNode> find(std::string_view key) const;
   std::optional<ConfigNode> find(std::string_view key, const KeyText& text) const;
-  /// The value of `key`; throws when there is none.
+  /// Returns the value of `key`. Throws if there is none.
   ConfigNode at(std::string_view key) const;
   ConfigNode at(std::string_view key, const KeyText& text) const;
-  /// Whether this is the outline of a document: a reader looks for no other than its own faults in
-  /// values that are not there.
+  /// Returns true for a node of an outline. Readers should then skip checks of values, which are
+  /// absent.
   bool outlines() const;
-  /// `key` belongs to somebody else: neither it nor anything below it is looked at by finish().
+  /// Leaves `key` to another reader: finish() ignores it and everything below.
   void hand_on(std::string_view key) const;
 
-  /// Sets `out` if `key` is present. T is bool, an integer, a floating-point number, std::string,
-  /// Nanoseconds ("5s", "250ms"), std::optional of one of these, or std::vector of one of these.
-  /// True if it was present and right.
+  /// Reads `key` into `out` if it is present. T is bool, an integer, a floating-point number,
+  /// std::string, Nanoseconds ("5s", "250ms"), std::optional of one of these, or std::vector of one
+  /// of these. Returns true if the key is present and valid.
   template <typename T>
   bool read(std::string_view key, T& out, const KeyText& text,
             Range<std::type_identity_t<T>> range = {}) const {
     return read_value(key, Presence::kOptional, out, text, range);
   }
-  /// Without a line for `weft keys`: for keys of one's own.
+  /// Reads a key without a description, which `weft keys` should not explain.
   template <typename T>
   bool read(std::string_view key, T& out) const {
     return read_value(key, Presence::kOptional, out, "", {});
@@ -214,15 +211,15 @@ class ConfigNode {
     return read_into(key, Presence::kOptional,
                      [&](const ConfigNode& node) { out = node.as_enum(names, text); });
   }
-  /// A number of bytes: "512B", "64KiB", "1.5GiB" (powers of 1024), "1MB" (powers of 1000); only 0
-  /// needs no unit.
+  /// Reads a number of bytes: "512B", "64KiB", "1.5GiB" (powers of 1024), "1MB" (powers of 1000).
+  /// Only 0 needs no unit.
   bool read_bytes(std::string_view key, std::uint64_t& out, const KeyText& text,
                   Range<std::uint64_t> range = {}) const;
   bool read_bytes(std::string_view key, std::uint64_t& out, Range<std::uint64_t> range = {}) const {
     return read_bytes(key, out, "", range);
   }
 
-  /// Bytes per second, from "10gbit", "250mbit", "114MiB" (see parse_rate).
+  /// Reads a rate in bytes per second: "10gbit", "250mbit", "114MiB" (see parse_rate).
   bool read_rate(std::string_view key, double& out, const KeyText& text = "") const;
 
   template <typename T>
@@ -233,34 +230,34 @@ class ConfigNode {
     for (const auto& [name, value] : names) spellings.push_back(name);
     return names[choice(spellings, text)].second;
   }
-  /// A path, absolute. In a file a relative one counts from the file's folder, in --set from the
-  /// working directory; "~/" is the home folder.
+  /// Returns an absolute path. A relative path in a file is resolved against the file's folder, one
+  /// in --set against the working directory. "~/" is the home folder.
   std::filesystem::path as_path() const;
-  /// The same of a small file whose content the caller reads: a run keeps a copy of it.
+  /// Returns as_path() of a small file whose content the caller reads. The run keeps a copy of the
+  /// file.
   std::filesystem::path as_input_file() const;
-  /// Returns whether a resolved run file (run.yaml) has marked this value as such a path.
+  /// Returns true if a resolved run file (run.yaml) marks this value as an input file.
   bool names_input_file() const;
   std::uint64_t as_bytes(Range<std::uint64_t> range = {}) const;
   double as_rate() const;
 
-  /// The elements of a list, in order. Throws when this is not a list.
+  /// Returns the elements of a list, in order. Throws if this is not a list.
   std::vector<ConfigNode> items() const;
-  /// The keys and values of a map, in the order of the file. Every key counts as known.
+  /// Returns the keys and values of a map, in file order. Marks every key as known.
   std::vector<std::pair<std::string, ConfigNode>> entries() const;
-  /// The same of a map whose keys are the user's words. `placeholder`: stands for them in the
-  /// outline, "NAME".
+  /// Returns entries() of a map whose keys are words of the user. `placeholder`, such as "NAME",
+  /// replaces them in the outline.
   std::vector<std::pair<std::string, ConfigNode>> entries(std::string_view placeholder,
                                                           const KeyText& text) const;
 
-  /// Notes a problem with this value, to be thrown by finish(): "FILE:LINE:COLUMN: <text>".
+  /// Records a problem with this value for finish() to throw: "FILE:LINE:COLUMN: <text>".
   void note(std::string text) const;
-  /// The same of one of this map's keys, at the key's own place.
+  /// Records a problem at the place of one of this map's keys.
   void note_key(std::string_view key, std::string text) const;
   [[noreturn]] void fail(std::string text) const;
 
-  /// Throws Error(kInvalidConfig) with one line for every problem noted in this value or below it.
-  /// Among them is each key that nobody has asked for, with the nearest one that somebody did ask
-  /// for.
+  /// Throws Error(kInvalidConfig) with one line for each problem recorded in or below this value,
+  /// including each unknown key, with the nearest known key.
   void finish() const;
 
  private:
@@ -281,13 +278,13 @@ class ConfigNode {
     }
     return read_into(key, presence, [&](const ConfigNode& node) { out = node.as<T>(range); });
   }
-  /// Notes a key of the outline.
+  /// Records a key of the outline.
   ConfigKey& declare(std::string_view key, const KeyText& text, Presence presence) const;
   static void set_default(ConfigKey& key, const std::string& value, const KeyText& text);
   static void describe_choices(ConfigKey& key, const KeyText& text);
-  /// The outline's node of a key of this map, or of an element of this list ("[]").
+  /// Returns the outline's node of a key of this map, or of an element of this list ("[]").
   ConfigNode outline_of(std::string_view key) const;
-  /// What the outline says of this value itself.
+  /// Returns the outline's record of this value.
   ConfigKey& described() const;
   template <typename F>
   bool read_into(std::string_view key, Presence presence, F&& convert) const {

@@ -5,13 +5,12 @@
 
 namespace weft {
 
-/// File that a person has written: the document's own, or the one that a resolved document was made
-/// of. A value.
+/// File written by the user: the document itself, or the source of a resolved document.
 struct ConfigOrigin {
-  std::string name;            ///< As messages call it: "cluster.yaml".
-  std::filesystem::path file;  ///< Absolute.
-  std::string sha256;          ///< Of its content when it was read.
-  bool is_private = false;     ///< Other users could not read it.
+  std::string name;            ///< Name in messages: "cluster.yaml".
+  std::filesystem::path file;  ///< Absolute path.
+  std::string sha256;          ///< SHA-256 of the content when it was read.
+  bool is_private = false;     ///< True if other users had no read permission.
 
   friend bool operator==(const ConfigOrigin&, const ConfigOrigin&) = default;
 };

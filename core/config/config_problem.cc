@@ -9,8 +9,8 @@
 namespace weft {
 namespace {
 
-/// The key that a problem is about: of those that stand at its place the one that the message
-/// names, else the outermost.
+/// Returns the key of a problem: among the keys at its place, the one named in the message, else
+/// the outermost.
 std::optional<std::string> key_of(const std::vector<std::string>& there,
                                   const std::string& message) {
   std::optional<std::string> named;
@@ -31,7 +31,7 @@ std::vector<ConfigProblem> problems_of(const Error& error, const std::filesystem
   try {
     document = ConfigDocument::load(file, overrides);
   } catch (const Error&) {
-    // No keys then: the file is no YAML.
+    // The file is not valid YAML, so keys stay unknown.
   }
   static const std::regex kPlace(R"(^(.+?):(\d+):(\d+): (.*)$)"),
       kOverride(R"(^(command line: --set ([^=]+)=.*?): (.*)$)"),

@@ -10,23 +10,23 @@
 
 namespace weft {
 
-/// One mistake in a configuration, for programs. A value.
+/// Problem in a configuration, in machine-readable form.
 struct ConfigProblem {
-  /// Nothing for a value of --set, or where no place is known.
+  /// File of the problem. Null for a value of --set, or if the place is unknown.
   std::optional<std::string> file;
-  std::optional<int> line, column;     ///< From 1.
+  std::optional<int> line, column;     ///< Position, counted from 1.
   std::optional<std::string> key;      ///< "pipeline.stages[1].mesh"
-  std::string message;                 ///< Without the place.
-  std::optional<std::string> nearest;  ///< What was probably meant.
+  std::string message;                 ///< Text without the place.
+  std::optional<std::string> nearest;  ///< Probably intended word.
 };
 
-/// The problems that an Error(kInvalidConfig) tells in its lines; keys are looked up in the file,
-/// as `overrides` have changed it.
+/// Parses the lines of an Error(kInvalidConfig) into problems. Looks up keys in the file, with
+/// `overrides` applied.
 std::vector<ConfigProblem> problems_of(const Error& error, const std::filesystem::path& file,
                                        std::span<const std::string> overrides = {});
 
-/// {"file": .., "valid": false, "problems": [{"file", "line", "column", "key", "message",
-/// "nearest"}, ..]}, null where nothing is known.
+/// Returns {"file": .., "valid": false, "problems": [{"file", "line", "column", "key", "message",
+/// "nearest"}, ..]}; unknown values are null.
 std::string problems_json(const std::filesystem::path& file,
                           const std::vector<ConfigProblem>& problems);
 

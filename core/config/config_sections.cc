@@ -9,7 +9,7 @@ void ConfigSections::read(const std::function<void()>& parse) {
   try {
     parse();
   } catch (const internal::OutlineEnd&) {
-    // All keys of this part have been asked for.
+    // The section has read all of its keys.
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidConfig || root_.outlines()) throw;
     problems_ += (problems_.empty() ? "" : "\n") + error.message();

@@ -6,8 +6,7 @@
 
 namespace weft {
 
-/// A part of a text, with the place where it begins: what readers of text formats name in their
-/// errors. Borrows the text.
+/// Part of a text, with the place where it begins, for error messages of parsers. Borrows the text.
 struct PlacedText {
   std::string_view text;
   int line = 1;
@@ -16,17 +15,17 @@ struct PlacedText {
   PlacedText sub(std::size_t from, std::size_t count = std::string_view::npos) const {
     return {text.substr(from, count), line, column + static_cast<int>(from)};
   }
-  /// Without the blanks at its ends.
+  /// Returns the text without leading and trailing white space.
   PlacedText trimmed() const;
 };
 
-/// "a,,b" has three parts: "a", "", "b".
+/// Splits at each separator: "a,,b" has three parts: "a", "", "b".
 std::vector<PlacedText> split(const PlacedText& text, char separator);
 
-/// What stands between blanks: "a  b" has two.
+/// Splits at blanks: "a  b" has two words.
 std::vector<PlacedText> words_of(const PlacedText& text);
 
-/// Each with its number, from 1.
+/// Splits into lines, numbered from 1.
 std::vector<PlacedText> lines_of(std::string_view text);
 
 }  // namespace weft

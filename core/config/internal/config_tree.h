@@ -12,92 +12,92 @@
 
 namespace weft::internal {
 
-/// A parsed value. Owned by its parent, the root by the tree.
+/// Parsed value, owned by its parent; the root is owned by the tree.
 struct ConfigValue {
   ConfigNode::Kind kind = ConfigNode::Kind::kNull;
-  std::string text;     ///< of a scalar
-  bool quoted = false;  ///< a scalar in quotes is a string, whatever it looks like
-  std::string where;    ///< "cluster.yaml:12:3" of the value
-  int order = 0;        ///< position in the document, for sorting problems
+  std::string text;     ///< content of a scalar
+  bool quoted = false;  ///< true if in quotes: the scalar is then always a string
+  std::string where;    ///< place of the value: "cluster.yaml:12:3"
+  int order = 0;        ///< position in the document, by which problems are sorted
   std::string path;     ///< "pipeline.stages[1]"
-  /// Folder from which a relative path counts; empty: see ConfigNode::as_path().
+  /// Folder for resolving a relative path; if empty, see ConfigNode::as_path().
   std::filesystem::path folder;
-  /// Absolute path, if a reader has asked for one.
+  /// Absolute path, if the value was read as a path.
   std::string absolute;
-  /// A reader takes the content of the file at `absolute`.
+  /// True if a reader reads the content of the file at `absolute`.
   bool is_input_file = false;
 
   struct Member {
     std::string key;
-    std::string where;  ///< of the key
+    std::string where;  ///< place of the key
     int order = 0;
-    bool asked = false;      ///< somebody has read this key
-    bool handed_on = false;  ///< somebody else will
+    bool asked = false;      ///< true if the key was read
+    bool handed_on = false;  ///< true if the key was left to another reader
     std::unique_ptr<ConfigValue> value;
   };
-  std::vector<Member> members;                         ///< of a map, in the order of the file
-  std::vector<std::unique_ptr<ConfigValue>> elements;  ///< of a list
+  std::vector<Member> members;                         ///< members of a map, in file order
+  std::vector<std::unique_ptr<ConfigValue>> elements;  ///< elements of a list
   /// every key that was asked for, present or not
   std::vector<std::string> known_keys;
 
   Member* member(std::string_view key);
 };
 
-/// What is wrong with a value, where it will be told.
+/// Recorded problem with a value.
 struct NotedProblem {
   int order = 0;
   std::string path;
   std::string message;
 };
 
-/// Ends the reader of a section that runs on the outline, when it has asked for all its keys: what
-/// it would do with values comes after finish().
+/// Exception that ends the reader of a section on an outline after it has read all its keys. The
+/// code after finish() would need values.
 struct OutlineEnd {};
 
-/// The keys that readers have asked for.
+/// Keys that readers have asked for.
 struct ConfigOutline {
   std::vector<ConfigKey> keys;
-  std::vector<std::unique_ptr<ConfigValue>> values;  ///< What nodes stand for.
+  std::vector<std::unique_ptr<ConfigValue>> values;  ///< Values behind the nodes of the outline.
 
-  /// The key of that path; a new one says nothing yet.
+  /// Returns the key with that path; adds one without description if missing.
   ConfigKey& key(const std::string& path);
 };
 
 struct ConfigTree {
   std::string name;
-  std::filesystem::path folder;  ///< From which paths count.
+  std::filesystem::path folder;  ///< Folder for resolving relative paths.
   ConfigOrigin origin;
   std::unique_ptr<ConfigValue> root;
   std::vector<NotedProblem> problems;
-  std::unique_ptr<ConfigOutline> outline;  ///< Null of a document that was read.
+  std::unique_ptr<ConfigOutline> outline;  ///< Null unless the document is an outline.
 
-  /// Keeps a problem unless the same message is there already.
+  /// Records a problem unless the same message is already recorded.
   void note(NotedProblem problem);
-  /// Notes every key below `value` that nobody has asked for.
+  /// Records every key below `value` that was not read.
   void note_unread(const ConfigValue& value);
   /// Throws the problems at or below `path` ("" for all), sorted.
   void throw_problems(std::string_view path);
 };
 
-/// Parses one YAML document. `where_prefix` empty: positions are "name:line:column"; otherwise
-/// every position is that prefix.
+/// Parses one YAML document. Places are "name:line:column", or `fixed_where` for every value if it
+/// is not empty.
 std::unique_ptr<ConfigValue> parse_yaml(const std::string& text, const std::string& name,
                                         const std::string& fixed_where);
 
-/// Writes a tree as a run file that stands by itself: values of --set applied, paths absolute. The
-/// section `resolved` keeps the origin and the place of each value, for messages.
+/// Writes a tree as a self-contained run file: with --set applied and paths absolute. Its section
+/// `resolved` stores the origin and the place of each value, for messages.
 std::string write_resolved(const ConfigTree& tree);
-/// Takes the section `resolved` out of a tree that has one: origin, folders and places become those
-/// of the original file. Throws Error(kInvalidConfig) if the section is damaged. If other values
-/// were edited since, they keep their places in this file.
+/// Removes the section `resolved`, if there is one. Restores the origin, folders and places of the
+/// original file from it; if values were edited since, places remain those of this file. Throws
+/// Error(kInvalidConfig) if the section is damaged.
 void take_resolved(ConfigTree& tree);
 
-/// Sets the paths of `value` and all below it.
+/// Sets the paths of `value` and of all values below it.
 void assign_paths(ConfigValue& value, const std::string& path);
 
 std::string child_path(const std::string& parent, std::string_view key);
 
-/// Applies one "key.path=value".
+/// Applies one override, "key.path=value".
 void apply_override(ConfigTree& tree, const std::string& assignment);
 
 }  // namespace weft::internal

@@ -17,7 +17,7 @@ constexpr std::string_view kSection = "resolved";
 constexpr std::string_view kSet = "command line: --set ";
 constexpr std::size_t kFlowColumns = 80;
 
-/// Scalars that YAML reads as they stand, in every position.
+/// Returns true for text that is a valid unquoted YAML scalar in every position.
 bool is_plain(const std::string& text) {
   const auto is_word = [](unsigned char c) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
@@ -47,7 +47,7 @@ std::string plain_or_quoted(const std::string& text) {
 std::string scalar_text(const ConfigValue& value) {
   if (value.kind == ConfigNode::Kind::kNull) return "null";
   if (!value.absolute.empty()) return quoted(value.absolute);
-  // Only numbers and truth values differ with quotes, and they are plain.
+  // Quotes change the meaning only of numbers and booleans, which are plain.
   return value.quoted ? quoted(value.text) : plain_or_quoted(value.text);
 }
 
@@ -55,7 +55,7 @@ bool is_collection(const ConfigValue& value) {
   return value.kind == ConfigNode::Kind::kMap || value.kind == ConfigNode::Kind::kList;
 }
 
-/// "{name: worker0, devices: 2}", or nothing if the collection holds collections.
+/// Returns "{name: worker0, devices: 2}", or nullopt if the collection contains collections.
 std::optional<std::string> flow_text(const ConfigValue& value) {
   const bool is_map = value.kind == ConfigNode::Kind::kMap;
   std::string text;
@@ -73,7 +73,7 @@ std::optional<std::string> flow_text(const ConfigValue& value) {
 
 void write_block(const ConfigValue& value, std::size_t indent, std::string& out);
 
-/// What stands behind "key:" or "-".
+/// Writes the part after "key:" or "-".
 void write_value(const ConfigValue& value, std::size_t indent, std::string& out) {
   if (!is_collection(value)) {
     out += " " + scalar_text(value) + "\n";
@@ -111,7 +111,7 @@ std::string digest_of(const std::string& body) {
   return sha256(std::as_bytes(std::span(body))).substr(0, 32);
 }
 
-/// Writes places as "12:3", or "s0" for the first of `sets`; "-": unknown.
+/// Encodes places as "12:3", "s0" for the first element of `sets`, or "-" if unknown.
 class Places final {
  public:
   explicit Places(const ConfigTree& tree) : prefix_(tree.name + ":") { add(*tree.root, "-"); }
@@ -158,7 +158,7 @@ void add_input_files(const ConfigValue& value, std::vector<std::string>& keys) {
   for (const auto& element : value.elements) add_input_files(*element, keys);
 }
 
-/// Section `resolved` as it was read. Every key is there, or the section is damaged.
+/// The section `resolved` as read. Throws if a key is missing.
 class Section final {
  public:
   explicit Section(const ConfigValue& value) : value_(value) {}
@@ -182,7 +182,7 @@ class Section final {
   const ConfigValue& value_;
 };
 
-/// Place of a key and of its value.
+/// Places of a key and of its value, by path.
 using PlacesByPath = std::map<std::string, std::pair<std::string, std::string>>;
 
 PlacesByPath read_places(const std::string& text) {
@@ -203,7 +203,7 @@ struct Origin {
   const PlacesByPath places;
   const std::vector<std::string> sets;
   const std::string name;
-  const std::filesystem::path directory;  ///< From which paths of --set count.
+  const std::filesystem::path directory;  ///< Folder for resolving relative paths of --set.
 
   void set(const std::string& place, std::string& where) const {
     std::size_t index = 0;

@@ -13,11 +13,11 @@
 namespace weft::internal {
 namespace {
 
-/// A document of that many values is a mistake or an attack (aliases of aliases).
+/// Limit on the values of a document; more are a mistake or an attack (nested aliases).
 constexpr int kMostValues = 100'000;
 
-/// Builds the tree from the parser's events: only there do duplicate keys and aliases to an
-/// unfinished value show.
+/// Builds the tree from the parser's events, as only these reveal duplicate keys and recursive
+/// aliases.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   TreeBuilder(std::string name, std::string fixed_where)
@@ -74,7 +74,7 @@ class TreeBuilder final : public YAML::EventHandler {
     std::unique_ptr<ConfigValue> value;
     YAML::anchor_t anchor;
     YAML::Mark mark;
-    std::optional<Key> key;  ///< of a map, when the next event is its value
+    std::optional<Key> key;  ///< key of a map whose value is the next event
   };
 
   std::string where(const YAML::Mark& mark) const {
@@ -149,7 +149,7 @@ class TreeBuilder final : public YAML::EventHandler {
   int count_ = 0;
 };
 
-/// Whether a tab stands in that line, which counts from 0, or in the one before.
+/// Returns true if the line, counted from 0, or the line before it contains a tab.
 bool has_tab(const std::string& text, int line) {
   std::istringstream lines(text);
   int number = 0;
