@@ -1,4 +1,4 @@
-// Functions of one number, element by element, and their gradients f_grad(x, dy) = dy * f'(x):
+// Element-wise functions, and their gradients f_grad(x, dy) = dy * f'(x):
 //   gelu(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), the tanh form, as in GPT-2
 //   sigmoid(x) = 1 / (1 + e^-x)
 //   silu(x) = x * sigmoid(x)

@@ -1,6 +1,7 @@
-// add(a, b) = a + b, where b's shape is a's or a suffix of it: b is broadcast over a's leading
-// dimensions.
-// sum_leading(x; dimensions=n) -> f32 sums the first n dimensions away; the gradient of that
+// add(a, b) = a + b, where b has the shape of a or a suffix of it: b is broadcast over the leading
+// dimensions of a.
+//
+// sum_leading(x; dimensions=n) -> f32 sums over the first n dimensions. It is the gradient of this
 // broadcast and of a bias.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"

@@ -1,6 +1,8 @@
-// add_channels(x[B, ..., C], t[B, C]) = x + t, the same t in all positions of a sample: how a time
-// embedding enters. sum_positions(x[B, ..., C]) -> [B, C], the sum over positions: its gradient by
-// t, in x's element type (t is an activation).
+// add_channels(x[B, ..., C], t[B, C]) = x + t, with the same t at all positions of a sample. Used
+// to add a time embedding.
+//
+// sum_positions(x[B, ..., C]) -> [B, C] sums over positions, in the element type of x, as t is an
+// activation. It is the gradient of add_channels by t.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"

@@ -1,11 +1,12 @@
-// attention(qkv[B,S,3,D]; head_dim): causal multi-head self-attention. Head h owns columns
+// attention(qkv[B,S,3,D]; head_dim): causal multi-head self-attention. Head h uses columns
 // [h*head_dim, (h+1)*head_dim) of D:
 //   y[b,i,h] = sum_{j<=i} softmax_j(q[b,i,h] . k[b,j,h] / sqrt(head_dim)) v[b,j,h]
 //   statistics[b,h,i] = log sum_{j<=i} exp(q[b,i,h] . k[b,j,h] / sqrt(head_dim))
-// with y[B,S,D] and statistics[B, heads, S], f32. A device that holds a slice of D, cut between
-// heads, runs the same op.
-// attention_grad(qkv, y, statistics, dy; head_dim) -> dqkv computes the probabilities again from
-// the statistics instead of keeping B*heads*S*S of them per layer and microbatch in flight.
+// with y[B,S,D] and statistics[B, heads, S], f32. A device with a slice of D, cut between heads,
+// runs the same op.
+//
+// attention_grad(qkv, y, statistics, dy; head_dim) -> dqkv recomputes the probabilities from the
+// statistics. Keeping them would take B*heads*S*S elements per layer and microbatch in flight.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
@@ -45,7 +46,7 @@ std::vector<TensorType> infer_attention_grad(const Op& op, std::span<const Tenso
   return {inputs[0]};
 }
 
-/// One of the products of S*S/2 (causal) by D, per batch entry.
+/// Returns the operations of one product of S*S/2 (causal) by D, over the batch.
 double causal_product_flops(const Shape& qkv) {
   return qkv[0] * static_cast<double>(qkv[1]) * (qkv[1] + 1) * qkv[3];
 }

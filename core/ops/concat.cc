@@ -1,7 +1,8 @@
-// concat(a[..., A], b[..., B]) -> y[..., A + B]: side by side along the last dimension.
-// slice(x; dim, begin, size) -> x[..., begin : begin + size, ...]; along the last dimension the
-// gradient of concat by each of its inputs.
-// The last dimension is not split: a device would need parts of both sides.
+// concat(a[..., A], b[..., B]) -> y[..., A + B]: joined along the last dimension, which cannot be
+// split, as a device would need parts of both inputs.
+//
+// slice(x; dim, begin, size) -> x[..., begin : begin + size, ...]. Along the last dimension it is
+// the gradient of concat by each input.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
@@ -32,8 +33,8 @@ std::vector<TensorType> infer_slice(const Op& op, std::span<const TensorType> in
   return {{real, x}};
 }
 
-/// Leading dimensions parallel; then one whole factor for the last dimension of each input, and one
-/// for the output's.
+/// Leading dimensions are parallel factors. The last dimension of each input and of the output is a
+/// whole factor of its own.
 FactorSignature concat_signature(const Op& op, std::span<const TensorType> inputs) {
   FactorSignature signature;
   const std::size_t leading = inputs[0].shape.size() - 1;
@@ -51,7 +52,7 @@ FactorSignature concat_signature(const Op& op, std::span<const TensorType> input
   return signature;
 }
 
-/// The dimension that is cut is whole on both sides; the others are parallel.
+/// The sliced dimension is a whole factor in input and output; other dimensions are parallel.
 FactorSignature slice_signature(const Op& op, std::span<const TensorType> inputs) {
   FactorSignature signature;
   const Shape& x = inputs[0].shape;

@@ -1,7 +1,8 @@
-// to_bf16(x f32) -> bf16, to nearest, ties to even; to_f32(x bf16) -> f32, exact. Each is the
-// gradient of the other.
-// A model converts its f32 inputs (pictures); autodiff converts a parameter's gradient that its op
-// gave in bf16.
+// Conversions: to_bf16(x f32) -> bf16 rounds to nearest, ties to even; to_f32(x bf16) -> f32 is
+// exact. Each is the gradient of the other.
+//
+// A model converts its f32 inputs (pictures). Autodiff converts the gradient of a parameter if the
+// op yields bf16.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"

@@ -1,12 +1,12 @@
 // convolution(x[B,H,W,C], w[KH,KW,C,N], bias[N]?; stride, padding) -> y[B,H',W',N], channels last:
 //   y[b,i,j,n] = bias[n] + sum over p, q, c of
 //                x[b, i*stride + p - padding, j*stride + q - padding, c] * w[p,q,c,n]
-// with zeros outside of x; H' = (H + 2 padding - KH) / stride + 1, rounded down, and W' alike.
-// convolution_input_grad(dy, w; stride, padding, height, width) -> dx (H and W do not follow from
-//   H' and W')
+// with zeros outside of x; H' = (H + 2 padding - KH) / stride + 1, rounded down, and W' likewise.
+// convolution_input_grad(dy, w; stride, padding, height, width) -> dx (H' and W' do not determine H
+//   and W)
 // convolution_weight_grad(x, dy; stride, padding, kernel_height, kernel_width) -> dw f32
-// The bias's gradient is sum_leading. Height and width are not split: neighbours would have to be
-// exchanged.
+// The bias's gradient is sum_leading. Height and width cannot be split, as this would need a halo
+// exchange.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-/// Pixels along one dimension of y.
+/// Returns the number of pixels along one dimension of y.
 std::int64_t convolved(const Op& op, std::int64_t size, std::int64_t kernel) {
   return (size + 2 * op.integer("padding") - kernel) / op.integer("stride") + 1;
 }
@@ -71,8 +71,8 @@ std::vector<TensorType> infer_convolution_weight_grad(const Op& op,
   return {{DType::kF32, {height, width, x[3], dy[3]}}};
 }
 
-/// Each element of y is a sum over a kernel of C channels; all three products multiply the same
-/// pairs.
+/// Returns the operations of a product. Each element of y is a sum over a kernel of C channels; all
+/// three products multiply the same pairs.
 double convolution_product_flops(const Shape& y, std::int64_t kernel_height,
                                  std::int64_t kernel_width, std::int64_t channels) {
   return 2.0 * num_elements(y) * (kernel_height * kernel_width * channels);
@@ -90,8 +90,8 @@ double convolution_weight_grad_flops(const Op& op, std::span<const TensorType> i
                                    op.integer("kernel_width"), inputs[0].shape[3]);
 }
 
-/// The dimensions of a convolution as factors: which of the three channels and batch are summed
-/// depends on the product.
+/// Dimensions of a convolution as factors. The product determines which of batch and channels are
+/// summed.
 struct ConvolutionFactors {
   enum : int {
     kBatch,

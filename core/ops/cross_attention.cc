@@ -1,13 +1,13 @@
 // cross_attention(q[B, Q..., D], k[B, K..., D], v[B, K..., D]; head_dim): multi-head attention of
-// every query to all keys. Head h owns columns [h*head_dim, (h+1)*head_dim) of D:
+// every query to all keys. Head h uses columns [h*head_dim, (h+1)*head_dim) of D:
 //   y[b,i,h] = sum_j softmax_j(q[b,i,h] . k[b,j,h] / sqrt(head_dim)) v[b,j,h]
 //   statistics[b,h,i] = log sum_j exp(q[b,i,h] . k[b,j,h] / sqrt(head_dim))
 // with y[B, Q..., D] and statistics[B, heads, Q...], f32. Q... and K... are any number of
-// dimensions: the rows and columns of a picture are a sequence as they lie. With q, k, v of one
-// tensor it is self-attention. A device that holds a slice of D, cut between heads, runs the same
-// op.
-// cross_attention_grad(q, k, v, y, statistics, dy; head_dim) -> dq, dk, dv computes the
-// probabilities again, as attention_grad does.
+// dimensions; rows and columns of a picture count as one sequence. With q, k, v of one tensor it is
+// self-attention. A device with a slice of D, cut between heads, runs the same op.
+//
+// cross_attention_grad(q, k, v, y, statistics, dy; head_dim) -> dq, dk, dv recomputes the
+// probabilities, like attention_grad.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
@@ -53,7 +53,7 @@ std::vector<TensorType> infer_cross_attention_grad(const Op& op,
   return {inputs[0], inputs[1], inputs[2]};
 }
 
-/// One of the products of queries by keys by D, over the batch.
+/// Returns the operations of one product of queries by keys by D, over the batch.
 double cross_product_flops(std::span<const TensorType> inputs) {
   const Shape& k = inputs[1].shape;
   const double keys = inputs[1].elements() / static_cast<double>(k.front() * k.back());

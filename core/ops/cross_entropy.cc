@@ -1,11 +1,11 @@
 // cross_entropy(logits[..., V], targets i32[...], weights f32[...]?; scale) -> f32 scalar:
 //   scale * sum over t of weights[t] * (logsumexp(logits[t]) - logits[t, targets[t]])
-// Without weights they are all 1. Added up in double in index order. For the mean over a global
-// batch pass scale = 1 / tokens of the whole step: then losses and gradients of microbatches and of
-// data-parallel shards simply add up.
+// Weights default to 1. Summed in double in index order. For the mean over a global batch pass
+// scale = 1 / tokens of the whole step; then losses and gradients of microbatches and of
+// data-parallel shards can simply be added.
 // cross_entropy_grad(logits, targets, weights?; scale) -> dlogits
 //   = scale * weights * (softmax(logits) - onehot(targets)), in the logits' element type.
-// As the loss is the end of the graph, its own gradient is 1. Targets and weights have none.
+// The loss ends the graph, so its own gradient is 1. Targets and weights have no gradient.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"

@@ -1,6 +1,8 @@
-// embedding(table[V,H], ids i32[...]) -> [..., H]: row ids[t] of the table for every t. An id
-// outside [0, V) is an error when the op runs. embedding_grad(ids, dy; rows=V) -> dtable f32[V,H]:
-// adds every row of dy to its id's row, in index order.
+// embedding(table[V,H], ids i32[...]) -> [..., H] returns row ids[t] of the table for every t. An
+// id outside [0, V) is an error when the op runs.
+//
+// embedding_grad(ids, dy; rows=V) -> dtable f32[V,H] adds every row of dy to the row of its id, in
+// index order.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"

@@ -1,11 +1,11 @@
-// Embedding (core/ops/embedding.cc) with the table's rows split over devices. A device has rows
-// [first, first + count); rows from `rows` on are padding, which no id names. An id outside [0,
-// rows) is an error when the op runs.
+// Embedding (core/ops/embedding.cc) with table rows split over devices. A device has rows [first,
+// first + count). Rows from `rows` on are padding, to which no id refers. An id outside [0, rows)
+// is an error when the op runs.
 //
 // embedding_slice(table[count, H], ids i32[...]; first, count, rows) -> [..., H]: row ids[t] of the
-//   whole table where it is here, else zeros; the sum over slices is the embedding.
+//   whole table if the slice contains it, else zeros. The sum over slices is the embedding.
 // embedding_slice_grad(ids, dy; first, count, rows) -> dtable f32[count, H]: adds every row of dy
-//   to its id's row where that is here, in index order.
+//   to the row of its id if the slice contains it, in index order.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -34,7 +34,7 @@ double slice_grad_flops(const Op&, std::span<const TensorType> inputs) {
   return static_cast<double>(inputs[1].elements());
 }
 
-/// Factors: tokens, width, rows of the table.
+/// Returns the factors: tokens, width, rows of the table.
 FactorSignature slice_factors(const Shape& ids, std::int64_t width, std::int64_t rows,
                               FactorKind token_kind, FactorKind row_kind) {
   FactorSignature signature;

@@ -1,15 +1,15 @@
-// A stand-in for any part of a model: it says how large its tensors are and how long it takes, and
+// Placeholder for any part of a model. It declares the sizes of its tensors and its run time, and
 // computes nothing. Only emulated devices run it (core/device).
 //
 // emulated_block(x_1[R, ...], ..., x_n[R, ...], w[N]; seconds, input_grad_seconds,
 //                weight_grad_seconds, rank, d1, d2, ..., saved)
-//   -> y[R, d1, d2, ...], and with saved > 0 also kept[R, saved]: what its backward needs beside
-//      the inputs. Both in w's element type, f32 or bf16.
+//   -> y[R, d1, d2, ...], and if saved > 0 also kept[R, saved]: tensor that backward needs besides
+//      the inputs. Both in the element type of w, f32 or bf16.
 // emulated_input_grad(dy, kept?, x_1, ..., x_k; seconds, kept)
-//   -> dx_1, ..., dx_k, for those inputs that want a gradient.
+//   -> dx_1, ..., dx_k, for the inputs that need a gradient.
 // emulated_weight_grad(dy, kept?, x_1, ..., x_n; seconds, weights) -> dw f32[N].
 //
-// Rows R may be split among devices. `seconds` is what each device takes for its part, however the
+// Rows R may be split over devices. `seconds` is the time of each device for its part, however the
 // op is split.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
@@ -53,7 +53,8 @@ std::vector<TensorType> infer_emulated_weight_grad(const Op& op,
   return {{DType::kF32, {op.integer("weights")}}};
 }
 
-/// Dimension 0 of everything but weights is the rows, of kind `rows`; nothing else is split.
+/// Returns the signature in which dimension 0 of all tensors except weights is the rows, with kind
+/// `rows`, and no other dimension can be split.
 FactorSignature split_by_rows(std::span<const TensorType> inputs,
                               const std::vector<TensorType>& outputs, FactorKind rows,
                               bool last_input_is_weights, bool output_is_weights) {

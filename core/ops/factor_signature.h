@@ -8,28 +8,28 @@
 
 namespace weft {
 
-/// What happens when the dimension that a factor stands for is split among devices.
+/// Effect of splitting the dimension of a factor over devices.
 enum class FactorKind : std::uint8_t {
-  kParallel,   ///< Each device computes its slice of the outputs; nothing is left to add up.
+  kParallel,   ///< Each device computes its slice of the outputs; no sum is needed.
   kReduction,  ///< Each device computes a partial value; the output is the sum over devices.
-  kWhole,      ///< Must not be split.
+  kWhole,      ///< The dimension must not be split.
 };
 
-/// One index of an op written as an einsum: a dimension that its inputs and outputs share.
+/// Index of an op written as an einsum: a dimension that inputs and outputs share.
 struct Factor {
   FactorKind kind = FactorKind::kParallel;
   std::int64_t size = 0;
-  /// Slices begin and end at multiples of this (a head's width, for attention). A dimension may
-  /// count these units instead of elements (an attention's heads): then it has size / granularity.
+  /// Slice boundaries are multiples of this (for attention, of a head's width). A dimension may
+  /// count these units instead of elements (attention's heads); its size is then size /
+  /// granularity.
   std::int64_t granularity = 1;
 };
 
-/// How an op may be sharded such that running the same op on shards is correct without
-/// communication.
+/// Ways to shard an op such that the same op runs correctly on shards without communication.
 ///
-/// `inputs[t][d]` is the factor of dimension d of input t; sharding a factor shards every dimension
-/// that names it, alike. Linear x[B,S,K] * w[K,N] + bias[N] has factors B, S, N (parallel) and K
-/// (reduction):
+/// `inputs[t][d]` is the factor of dimension d of input t. Sharding a factor shards every dimension
+/// with that factor in the same way. Linear x[B,S,K] * w[K,N] + bias[N] has factors B, S, N
+/// (parallel) and K (reduction):
 ///   inputs = {{B,S,K}, {K,N}, {N}}, outputs = {{B,S,N}},
 ///   once_inputs = {2}, linear_in = {{0}, {1}}.
 /// (The scheme is that of Shardy's sharding rules.)
@@ -37,22 +37,21 @@ struct FactorSignature {
   std::vector<Factor> factors;
   std::vector<std::vector<int>> inputs;
   std::vector<std::vector<int>> outputs;
-  /// Inputs that only one device may apply where the outputs come out partial (a bias): the others
-  /// run the node without that input. Always the last inputs of the op.
+  /// Inputs that only one device may apply if the outputs are partial (a bias); other devices run
+  /// the node without them. Always the last inputs of the op.
   std::vector<int> once_inputs;
-  /// Sets of inputs in which the op is jointly linear: if every input of one set is partial over a
-  /// mesh axis, and no other input is, then the outputs are partial over it. add: {{0,1}}. gelu:
-  /// none.
+  /// Sets of inputs in which the op is jointly linear: if exactly the inputs of one set are partial
+  /// over a mesh axis, the outputs are partial over it. add: {{0,1}}. gelu: none.
   std::vector<std::vector<int>> linear_in;
-  /// The factor of whose whole range the op's attributes `first` and `count` say the slice that it
-  /// does; -1: none. On a shard the op is op_of_slice() of the shard's range.
+  /// Factor whose slice the op's attributes `first` and `count` state, in the range of the whole
+  /// dimension; -1: none. A shard runs op_of_slice() with its range.
   int located_factor = -1;
 };
 
-/// The op with other attributes `first` and `count`.
+/// Returns the op with other attributes `first` and `count`.
 Op op_of_slice(Op op, std::int64_t first, std::int64_t count);
 
-/// "(B,S,K)(K,N)(N)->(B,S,N)" with letters a, b, c ... for factors, upper case where whole and "+"
+/// Returns "(a,b,c+)(c+,d)(d)->(a,b,d)": letters for factors, upper case for whole ones, and "+"
 /// after a reduction factor.
 std::string to_string(const FactorSignature& signature);
 

@@ -40,7 +40,8 @@ class Finder {
   }
 
  private:
-  /// The op of this kind that makes the tensor, if it can be run as late as `second`.
+  /// Returns the position of the op of this kind that produces the tensor, if it can be delayed
+  /// until `second`.
   std::optional<std::size_t> maker(std::uint32_t tensor, OpKind kind, std::size_t second) const {
     const auto found = makers_.find(tensor);
     if (found == makers_.end() || found->second.size() != 1) return std::nullopt;
@@ -136,7 +137,7 @@ class Finder {
 
   std::span<const ListedOp> list_;
   const ListedTensors& tensors_;
-  std::vector<bool> taken_;  ///< Already the first of a pair.
+  std::vector<bool> taken_;  ///< True if the op is the first of a pair.
   std::map<std::uint32_t, std::vector<std::size_t>> uses_;
   std::map<std::uint32_t, std::vector<std::size_t>> makers_;
   std::vector<Fusion> found_;

@@ -8,18 +8,17 @@
 
 namespace weft {
 
-/// What an emulated_block stands for (core/ops/emulated_block.cc).
+/// Properties of an emulated_block (core/ops/emulated_block.cc).
 struct EmulatedBlock {
-  Shape features;  ///< The output's shape after its rows.
+  Shape features;  ///< Shape of the output without its rows.
   double forward_seconds = 0;
   double input_grad_seconds = 0;
   double weight_grad_seconds = 0;
-  /// Elements that its backward needs, beside the inputs, per row.
+  /// Elements per row that backward needs besides the inputs.
   std::int64_t saved_per_row = 0;
 };
 
-/// How an app writes its model: each call appends a node to a forward graph and gives the new
-/// value.
+/// Builder of a model's forward graph: each call appends a node and returns the new value.
 ///
 ///   GraphBuilder b;
 ///   const ValueId ids =
@@ -35,15 +34,15 @@ struct EmulatedBlock {
 ///   }
 ///   Graph graph = std::move(b).finish();
 ///
-/// The precision of a model is the element type of its parameters, as its ops read them: with bf16
-/// so are all activations and their gradients, while gradients of parameters, master values and
-/// moments stay f32 (core/README.md, "Mixed precision").
+/// The precision of a model is the element type in which ops read parameters. With bf16,
+/// activations and their gradients are bf16 too; gradients of parameters, master values and moments
+/// stay f32 (core/README.md, "Mixed precision").
 ///
-/// Shapes and element types that do not fit throw Error(kInvalidArgument) with the op, the shapes,
-/// the scope, the block and the names of the inputs. One thread at a time.
+/// Invalid shapes and element types throw Error(kInvalidArgument) with the op, the shapes, the
+/// scope, the block and the names of the inputs. Not thread-safe.
 class GraphBuilder {
  public:
-  /// Prefixes the names of what is made while it lives. Scopes nest.
+  /// Prefix of the names of all nodes and values created during its lifetime. Scopes nest.
   class [[nodiscard]] Scope {
    public:
     Scope(const Scope&) = delete;
@@ -60,28 +59,28 @@ class GraphBuilder {
     std::size_t size_before_;
   };
 
-  /// `precision` is f32 or bf16; throws Error(kInvalidArgument) for others.
+  /// `precision` is f32 or bf16. Throws Error(kInvalidArgument) for others.
   explicit GraphBuilder(DType precision = DType::kF32);
 
-  /// A float input (pictures, targets of squared_error, weights of cross_entropy) is f32 in either
-  /// precision; see convert.
+  /// Adds an input. A real-valued input (pictures, targets of squared_error, weights of
+  /// cross_entropy) is f32 in either precision; see convert.
   ValueId input(const std::string& name, TensorType type, std::vector<std::string> axes);
-  /// `axes` are logical names of the dimensions; see Parameter. Biases and norms pass decay =
-  /// false.
+  /// Adds a parameter. `axes` are logical names of the dimensions; see Parameter. Pass decay =
+  /// false for biases and norms.
   ValueId parameter(const std::string& name, Shape shape, Initializer initializer,
                     std::vector<std::string> axes, bool decay = true);
 
-  // What each computes, with shapes, stands in its file in core/ops, which also defines the method.
+  // The file of each op in core/ops describes its computation and shapes, and defines its method.
   ValueId linear(ValueId x, ValueId w, std::optional<ValueId> bias = std::nullopt);
-  /// x[..., N] times the transpose of w[K, N]: for an output layer that shares the embedding's
-  /// table.
+  /// Multiplies x[..., N] by the transpose of w[K, N], for an output layer that shares the
+  /// embedding's table.
   ValueId linear_transposed(ValueId x, ValueId w);
   ValueId add(ValueId a, ValueId b);
   ValueId gelu(ValueId x);
   ValueId layer_norm(ValueId x, ValueId gamma, ValueId beta, double epsilon = 1e-5);
   ValueId attention(ValueId qkv, std::int64_t head_dim);
   ValueId embedding(ValueId table, ValueId ids);
-  /// Inputs must have equal rows (dimension 0); w has one dimension.
+  /// Inputs must have equal rows (dimension 0); w must have one dimension.
   ValueId emulated_block(std::vector<ValueId> inputs, ValueId w, const EmulatedBlock& block);
   ValueId cross_entropy(ValueId logits, ValueId targets, double scale,
                         std::optional<ValueId> weights = std::nullopt);
@@ -97,18 +96,17 @@ class GraphBuilder {
   ValueId add_channels(ValueId x, ValueId t);
   ValueId cross_attention(ValueId q, ValueId k, ValueId v, std::int64_t head_dim);
   ValueId squared_error(ValueId x, ValueId target, double scale);
-  /// x itself if it has the element type, f32 or bf16, else a node that converts: b.convert(pixels,
-  /// b.precision()).
+  /// Converts x to f32 or bf16: b.convert(pixels, b.precision()). Returns x if it has that type.
   ValueId convert(ValueId x, DType to);
 
-  /// Any op, as a value; gives its first output.
+  /// Appends any op. Returns its first output.
   ValueId append(Op op, std::vector<ValueId> inputs);
 
   DType precision() const { return precision_; }
 
   const TensorType& type(ValueId value) const { return graph_.value(value).type; }
 
-  /// The block of the nodes that follow; stages are cut between blocks. Must not decrease.
+  /// Sets the block of subsequent nodes. Stages are cut between blocks. Must not decrease.
   void set_block(int block);
   Scope scope(const std::string& name) { return Scope(*this, name); }
 

@@ -1,12 +1,12 @@
 // group_norm(x[B, ..., C], gamma[C], beta[C]; group_size, epsilon):
 //   (x - mean) / sqrt(variance + epsilon) * gamma + beta
-// where mean and (biased) variance are those of one sample's group: all positions of group_size
-// neighbouring channels.
+// with mean and (biased) variance over a group of one sample: all positions of group_size adjacent
+// channels.
 // group_norm_input_grad(x, gamma, dy; ...) -> dx
 // group_norm_weight_grad(x, dy; ...) -> dgamma f32, dbeta f32
-// The attribute is the size of a group and not their number, so that a device with some of the
-// groups runs the same op. Backward computes the statistics again instead of keeping them for every
-// microbatch in flight: one more pass over x.
+// The attribute is the size of a group, not the number of groups, so that a device with a subset of
+// the groups runs the same op. Backward recomputes the statistics in one more pass over x, instead
+// of keeping them for every microbatch in flight.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
@@ -55,7 +55,7 @@ std::vector<TensorType> infer_group_norm_weight_grad(const Op& op,
   return {row, row};
 }
 
-/// Batch of `batch` kind, positions whole, channels parallel between groups.
+/// Returns the factors: batch of kind `batch`, positions whole, channels parallel between groups.
 std::vector<Factor> group_norm_factors(const Op& op, const Shape& x, FactorKind batch) {
   std::vector<Factor> factors{{batch, x[0]}};
   for (std::size_t d = 1; d + 1 < x.size(); ++d) factors.push_back({FactorKind::kWhole, x[d]});

@@ -1,11 +1,10 @@
 // layer_norm(x[..., H], gamma[H], beta[H]; epsilon):
 //   (x - mean) / sqrt(variance + epsilon) * gamma + beta
-// over the last dimension; the variance is the biased one.
+// over the last dimension, with the biased variance.
 // layer_norm_input_grad(x, gamma, dy; epsilon) -> dx
 // layer_norm_weight_grad(x, dy; epsilon) -> dgamma f32, dbeta f32
-// Backward computes mean and variance again: a row lies in the first-level cache while it is read,
-// so that is nearly free, and the op has one output, nothing extra to keep for every microbatch in
-// flight.
+// Backward recomputes mean and variance. This is almost free, as the row is in the L1 cache, and no
+// statistics must be kept for the microbatches in flight.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
@@ -45,7 +44,7 @@ std::vector<TensorType> infer_layer_norm_weight_grad(const Op& op,
   return {row, row};
 }
 
-/// Leading dimensions of `kind`, then the normalised one, whole.
+/// Returns the factors: leading dimensions of `kind`, then the normalised one, whole.
 std::vector<Factor> layer_norm_factors(const Shape& x, FactorKind kind) {
   std::vector<Factor> factors;
   for (std::size_t d = 0; d + 1 < x.size(); ++d) factors.push_back({kind, x[d]});

@@ -1,5 +1,5 @@
-// linear(x, w, bias): y[t..., n...] = sum_k x[t..., k] * w[k, n...] + bias[n...]; the bias is
-// optional, and w may have any rank from 1 on: w[H,3,D] gives a packed qkv[B,S,3,D].
+// linear(x, w, bias): y[t..., n...] = sum_k x[t..., k] * w[k, n...] + bias[n...]. The bias is
+// optional. The rank of w is at least 1: w[H,3,D] gives a packed qkv[B,S,3,D].
 // linear_input_grad(dy, w):   dx[t..., k] = sum_n dy[t..., n...] * w[k, n...]
 // linear_weight_grad(x, dy):  dw[k, n...] = sum_t x[t..., k] * dy[t..., n...], f32
 // The bias's gradient is sum_leading(dy).
@@ -60,8 +60,8 @@ std::vector<TensorType> infer_linear_weight_grad(const Op& op, std::span<const T
   return {{DType::kF32, join(from(x, tokens), from(dy, tokens))}};
 }
 
-/// x's elements times w's features, both multiplied and added. All three products have the same
-/// sizes.
+/// Returns 2 (multiply and add) times the elements of x times the features of w. All three products
+/// have the same cost.
 double linear_flops(const Op&, std::span<const TensorType> inputs) {
   const double features = inputs[1].elements() / static_cast<double>(inputs[1].shape[0]);
   return 2.0 * inputs[0].elements() * features;
@@ -121,8 +121,8 @@ void differentiate_linear(GradientRule& rule) {
   }
 }
 
-/// In forwards it multiplies by the transpose: y = linear_input_grad(x, w), y[t, k] = sum_n x[t, n]
-/// w[k, n].
+/// Differentiates linear_input_grad as a forward op, which multiplies by the transpose: y[t, k] =
+/// sum_n x[t, n] w[k, n].
 void differentiate_linear_input_grad(GradientRule& rule) {
   const std::vector<ValueId> inputs = rule.node().inputs;
   const ValueId dy = *rule.output_gradient();

@@ -1,14 +1,14 @@
-// A product and what follows it as one op, for devices that do the second while the result of the
-// first is at hand (the epilogues of cuBLASLt). core/ops/fusion makes them of two ops of a list
-// that is about to run: they have no gradient rules, and their signatures forbid the splits of
-// which the two would have to know.
+// Fused ops: a matrix product and a subsequent op, for devices that apply the second to the product
+// before writing it (the epilogues of cuBLASLt). core/ops/fusion creates them in a list of ops
+// about to run. They have no gradient rules, and their signatures forbid splits that are correct
+// for the separate ops only.
 //
-// linear_gelu(x, w, bias; keep)     -> gelu(h), and h where keep is 1; h = linear(x, w, bias)
+// linear_gelu(x, w, bias; keep)     -> gelu(h), and h if keep is 1; h = linear(x, w, bias)
 // linear_add(x, w, a, bias)         -> a + linear(x, w, bias); the bias is optional, a has the
 //                                      product's shape
 // linear_input_grad_gelu(dy, w, h)  -> gelu_grad(h, linear_input_grad(dy, w))
-// linear_weight_grad_sum(x, dy)     -> linear_weight_grad(x, dy), sum_leading(dy) over the
-//                                      dimensions of x but the last; f32
+// linear_weight_grad_sum(x, dy)     -> linear_weight_grad(x, dy), sum_leading(dy) over all
+//                                      dimensions of x except the last; f32
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/linear_factors.h"
 #include "core/ops/internal/type_check.h"
@@ -16,7 +16,7 @@
 namespace weft {
 namespace {
 
-/// What one of the ops that a fused op stands for makes of these inputs.
+/// Returns the first output type of one of the two ops that a fused op replaces.
 TensorType infer_part(const Op& part, const std::vector<TensorType>& inputs) {
   return infer_types(part, inputs).front();
 }

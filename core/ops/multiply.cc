@@ -1,5 +1,5 @@
-// multiply(a, b) = a * b, element by element, of equal shapes. Its gradients are multiply(dy, b)
-// and multiply(dy, a).
+// multiply(a, b) = a * b, element-wise, for equal shapes. Its gradients are multiply(dy, b) and
+// multiply(dy, a).
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"

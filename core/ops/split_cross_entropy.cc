@@ -1,18 +1,18 @@
-// Cross-entropy (core/ops/cross_entropy.cc) in parts, for rows of logits that are split over
-// devices. A device has columns [first, first + count) of the vocabulary; columns from `columns` on
-// are padding, and count as minus infinity.
+// Cross-entropy (core/ops/cross_entropy.cc) in parts, for rows of logits split over devices. A
+// device has columns [first, first + count) of the vocabulary. Columns from `columns` on are
+// padding and count as minus infinity.
 //
 // cross_entropy_moments(logits[..., V], targets i32[...]; slice_width, first, count, columns) ->
-//   f32[..., V / slice_width, 3]: of each slice of a row its maximum, the sum of exp(logit -
-//   maximum), and the target's logit, or 0 where the target is elsewhere. Of a slice of padding
-//   (-infinity, 0, 0).
-// cross_entropy_statistics(moments[..., n, 3]) -> f32[..., 3]: the same three of the whole row;
-//   slices are taken in their order.
+//   f32[..., V / slice_width, 3]: for each slice of a row the maximum, the sum of exp(logit -
+//   maximum), and the target's logit, or 0 if the target is in another slice. A slice of padding
+//   has (-infinity, 0, 0).
+// cross_entropy_statistics(moments[..., n, 3]) -> f32[..., 3]: the same three numbers for the whole
+//   row; merges slices in their order.
 // cross_entropy_of_statistics(statistics[..., 3], weights f32[...]?; scale) -> f32 scalar: scale *
 //   sum over t of weights[t] * (log(sum[t]) + maximum[t] - target's logit[t]), in double in index
 //   order.
 // cross_entropy_apply_grad(logits, targets, statistics, weights?; scale, first, count, columns) ->
-//   dlogits = scale * weights * (exp(logits - maximum) / sum - onehot(targets)); of padding 0.
+//   dlogits = scale * weights * (exp(logits - maximum) / sum - onehot(targets)); 0 for padding.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"

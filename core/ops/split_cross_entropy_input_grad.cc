@@ -1,7 +1,7 @@
-// The gradient of a linear's input through a cross-entropy (core/ops/split_cross_entropy.cc), such
-// that what is left to do once the statistics are known is little: "Vocab-2" of Yeung et al.,
-// Balancing Pipeline Parallelism with Vocabulary Parallelism (arXiv 2411.05288). With logits = x W,
-// and slices k of the vocabulary, whose moments are (max_k, ...) and rows' statistics (max, sum):
+// Gradient of a linear's input through a cross-entropy (core/ops/split_cross_entropy.cc), with
+// little work left once the statistics are known: "Vocab-2" of Yeung et al., Balancing Pipeline
+// Parallelism with Vocabulary Parallelism (arXiv 2411.05288). With logits = x W, slices k of the
+// vocabulary with moments (max_k, ...), and statistics (max, sum) of the rows:
 //
 //   E = exp(logits - max_k)      cross_entropy_numerators
 //   A_k = E_k W_k^T              linear_slice_input_grad
@@ -9,16 +9,16 @@
 //   dx = scale * weight * sum over k of (exp(max_k - max) / sum * A_k - R_k)
 //                                cross_entropy_combined_input_grad
 //
-// Only the last needs the statistics. W is [width, V], or [V, width] if `transposed` (a table that
-// is an embedding too). As in split_cross_entropy.cc a device has columns [first, first + count),
-// those from `columns` on are padding, and slices are `slice_width` wide.
+// Only the last op needs the statistics. W is [width, V], or [V, width] if `transposed` (a table
+// that is also an embedding). As in split_cross_entropy.cc a device has columns [first, first +
+// count), columns from `columns` on are padding, and slices are `slice_width` wide.
 //
 // cross_entropy_numerators(logits[..., V], moments f32[..., V / slice_width, 3]; slice_width,
-//   first, count, columns) -> E[..., V], from 0 to 1; of padding 0.
+//   first, count, columns) -> E[..., V], from 0 to 1; 0 for padding.
 // linear_slice_input_grad(E[..., V], W; slice_width, transposed) -> A f32[..., V / slice_width,
-//   width]. f32 in a bf16 model too: near the end of training A_k and R_k almost cancel.
+//   width]. f32 even in a bf16 model, as A_k and R_k almost cancel near the end of training.
 // target_rows(W, targets i32[...]; slice_width, transposed, first, count, columns) -> R[..., V /
-//   slice_width, width]: in the slice that has the target the target's column of W, else zeros.
+//   slice_width, width]: the target's column of W in the slice that has the target, else zeros.
 // cross_entropy_combined_input_grad(moments[..., n, 3], statistics[..., 3], A[..., n, width],
 //   R[..., n, width], weights f32[...]?; scale) -> dx[..., width]
 #include "core/ops/internal/definitions.h"
@@ -28,7 +28,7 @@
 namespace weft {
 namespace {
 
-/// `tokens`, then these dimensions.
+/// Returns the shape of `tokens`, followed by `more`.
 Shape joined(std::span<const std::int64_t> tokens, std::initializer_list<std::int64_t> more) {
   Shape shape(tokens.begin(), tokens.end());
   shape.insert(shape.end(), more);
@@ -39,7 +39,7 @@ std::span<const std::int64_t> without_last(const Shape& shape, std::size_t count
   return std::span(shape).first(shape.size() - count);
 }
 
-/// The number of slices of V columns.
+/// Returns the number of slices in `columns` columns.
 std::int64_t slices_of(const Op& op, std::span<const TensorType> inputs, std::int64_t columns) {
   const std::int64_t width = op.integer("slice_width");
   require(width >= 1 && columns % width == 0, op, inputs,
@@ -62,7 +62,7 @@ WeightShape weight_shape(const Op& op, std::span<const TensorType> inputs, std::
   return op.integer("transposed") != 0 ? WeightShape{shape[0], shape[1]}
                                        : WeightShape{shape[1], shape[0]};
 }
-/// The factors of W's dimensions.
+/// Returns the factors of W's dimensions.
 std::vector<int> weight_factors(const Op& op, int columns, int width) {
   return op.integer("transposed") != 0 ? std::vector<int>{columns, width}
                                        : std::vector<int>{width, columns};
@@ -120,7 +120,7 @@ std::vector<TensorType> infer_combined(const Op& op, std::span<const TensorType>
 double slice_input_grad_flops(const Op& op, std::span<const TensorType> inputs) {
   return 2.0 * inputs[0].elements() * weight_shape(op, inputs, 1).width;
 }
-/// Per element of the products a multiplication, a subtraction, and an addition.
+/// Returns one multiplication, subtraction and addition per element of the products.
 double combined_flops(const Op&, std::span<const TensorType> inputs) {
   return 3.0 * inputs[2].elements();
 }

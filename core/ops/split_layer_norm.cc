@@ -1,15 +1,15 @@
-// Layer norm (core/ops/layer_norm.cc) in parts, for rows that are split over devices:
+// Layer norm (core/ops/layer_norm.cc) in parts, for rows split over devices:
 //
-// layer_norm_moments(x[..., H]; slice_width) -> f32[..., H / slice_width, 2]: of each slice of a
-//   row its mean and the sum of squared deviations from it.
+// layer_norm_moments(x[..., H]; slice_width) -> f32[..., H / slice_width, 2]: for each slice of a
+//   row the mean and the sum of squared deviations from it.
 // layer_norm_statistics(moments[..., n, 2]; slice_width, epsilon) -> f32[..., 2]: mean and 1 /
-//   sqrt(variance + epsilon) of the row of n slices, merged in their order (Chan, Golub and LeVeque
-//   1979, equation 2.1): no difference of large squares, wherever the mean lies.
+//   sqrt(variance + epsilon) of the row of n slices. Merges slices in their order (Chan, Golub and
+//   LeVeque 1979, equation 2.1), which avoids differences of large squares for any mean.
 // layer_norm_apply(x, statistics, gamma[H], beta[H]) -> (x - mean) / deviation * gamma + beta.
 // layer_norm_gradient_sums(x, statistics, gamma, dy) -> f32[..., 2]: the row's sums of g and of g *
 //   (x - mean), where g = dy * gamma.
-// layer_norm_apply_input_grad(x, statistics, gamma, dy, sums; width) -> dx; width is the whole
-//   row's.
+// layer_norm_apply_input_grad(x, statistics, gamma, dy, sums; width) -> dx; width is that of the
+//   whole row.
 // layer_norm_apply_weight_grad(x, statistics, dy) -> dgamma f32[H], dbeta f32[H].
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
@@ -18,7 +18,7 @@
 namespace weft {
 namespace {
 
-/// x's shape with other last dimensions.
+/// Returns the shape of x with its last dimension replaced.
 Shape with_last(const Shape& x, std::initializer_list<std::int64_t> last) {
   Shape shape(x.begin(), x.end() - 1);
   shape.insert(shape.end(), last);
@@ -93,7 +93,7 @@ std::vector<TensorType> infer_row_apply_weight_grad(const Op& op,
   return {row, row};
 }
 
-/// Factors of x's dimensions, then the two numbers of a row.
+/// Factors of the dimensions of x, and of the two numbers of a row.
 struct RowFactors {
   std::vector<Factor> factors;
   std::vector<int> all, row, statistics;

@@ -1,7 +1,9 @@
-// squared_error(x, target f32; scale) -> f32 scalar: scale * sum of (x - target)^2, added up in
+// squared_error(x, target f32; scale) -> f32 scalar: scale * sum of (x - target)^2, summed in
 // double in a fixed order. For a mean over a global batch pass scale = 1 / elements of the whole
-// step. squared_error_grad(x, target; scale) -> dx = 2 scale (x - target). As the loss is the end
-// of the graph, its own gradient is 1. The target has no gradient.
+// step.
+//
+// squared_error_grad(x, target; scale) -> dx = 2 scale (x - target). The loss ends the graph, so
+// its own gradient is 1. The target has no gradient.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"

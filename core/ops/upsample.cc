@@ -1,7 +1,7 @@
-// upsample(x[B,H,W,C]; factor) -> y[B, factor H, factor W, C], each pixel repeated (nearest
+// upsample(x[B,H,W,C]; factor) -> y[B, factor H, factor W, C] repeats each pixel (nearest
 // neighbour):
 //   y[b,i,j,c] = x[b, i / factor, j / factor, c]
-// upsample_grad(dy; factor) -> dx, the sum over each square.
+// upsample_grad(dy; factor) -> dx sums over each square.
 #include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
@@ -33,7 +33,7 @@ std::vector<TensorType> infer_upsample_grad(const Op& op, std::span<const Tensor
 }
 
 double upsample_flops(const Op& op, std::span<const TensorType> inputs) {
-  // The gradient adds each element of the large side; forward only copies.
+  // The gradient adds each element of the larger tensor; forward only copies.
   return op.kind == OpKind::kUpsample ? 0.0 : inputs[0].elements();
 }
 

@@ -4,7 +4,7 @@
 
 namespace weft {
 
-// kAddDefinition, kSumLeadingDefinition, ...: one per op, each in the file of its family.
+// kAddDefinition, kSumLeadingDefinition, ...: one per op, each defined in the file of its family.
 #define WEFT_OP(kind, name) extern const OpDefinition kind##Definition;
 WEFT_OPS(WEFT_OP)
 #undef WEFT_OP

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-/// Factors of a linear and its two gradients, in the order tokens, k, features; and the dimensions
-/// of their tensors.
+/// Factors of a linear op and its two gradients, in the order tokens, k, features, and the
+/// dimensions of their tensors.
 struct LinearFactors {
   std::vector<Factor> factors;
   std::vector<int> token_k;         ///< x
@@ -18,7 +18,7 @@ struct LinearFactors {
   std::vector<int> token_features;  ///< y
 };
 
-/// Of x[tokens..., k] and w[k, features...].
+/// Returns the factors for x[tokens..., k] and w[k, features...].
 LinearFactors linear_factors(std::span<const std::int64_t> tokens, std::int64_t k,
                              std::span<const std::int64_t> features, FactorKind token_kind,
                              FactorKind k_kind, FactorKind feature_kind);

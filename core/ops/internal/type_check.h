@@ -13,7 +13,7 @@
 
 namespace weft {
 
-/// "linear(f32[8,16,64], f32[32,128])": how type errors name what was asked for.
+/// Returns "linear(f32[8,16,64], f32[32,128])", as type errors name the call.
 std::string describe_call(const Op& op, std::span<const TensorType> inputs);
 
 /// Throws Error(kInvalidArgument) "<call>: <text>" unless `condition` holds.
@@ -25,21 +25,21 @@ void require(bool condition, const Op& op, std::span<const TensorType> inputs,
               fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// What an input of an op holds.
+/// Content of an op's input.
 enum class Element : std::uint8_t {
-  /// f32 or bf16, one of them in all such inputs: activations, their gradients, working copies of
+  /// f32 or bf16, the same in all kReal inputs: activations, their gradients, working copies of
   /// parameters.
   kReal,
-  kF32,  ///< f32 beside inputs of either type: targets and weights of a loss.
+  kF32,  ///< f32, regardless of the other inputs: targets and weights of a loss.
   kId,   ///< i32.
 };
 
-/// The number of inputs is right and each holds what it should; the op's rule checks shapes. Gives
-/// the element type of the inputs that are kReal.
+/// Checks the number and element types of the inputs; the op's rule checks shapes. Returns the
+/// element type of the kReal inputs. Throws Error(kInvalidArgument).
 DType require_inputs(const Op& op, std::span<const TensorType> inputs,
                      std::initializer_list<Element> elements);
 
-/// Factors 0, 1, ... rank-1: one per dimension.
+/// Returns the factors first, first + 1, ..., first + count - 1, one per dimension.
 std::vector<int> factor_range(std::size_t first, std::size_t count);
 
 }  // namespace weft
