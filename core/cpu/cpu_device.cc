@@ -70,7 +70,7 @@ std::string CpuDevice::description() const {
 }
 
 DeviceMemory CpuDevice::allocate(std::size_t bytes) {
-  // Large blocks begin on a huge page and ask for more of them: fewer page faults, fewer TLB
+  // Aligns large blocks to huge pages and requests huge pages, which reduces page faults and TLB
   // misses.
   const bool large = bytes >= 2 * kHugePage;
   const std::size_t alignment = large ? kHugePage : 64;

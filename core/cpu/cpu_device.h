@@ -9,14 +9,13 @@
 namespace weft {
 
 struct CpuDeviceOptions {
-  int threads = 1;  ///< Used inside matrix products.
-  /// The instruction set to use; the best that the CPU has by default.
+  int threads = 1;  ///< Number of threads inside matrix products.
+  /// Instruction set to use. The default is the best that the CPU has.
   std::optional<InstructionSet> instruction_set;
 };
 
-/// The processor that this process runs on. A stream executes its work inside the call, in the
-/// caller's thread, so that events are done when they are made; several streams may be used by
-/// several threads.
+/// CPU of this process. A stream executes work inside the call, in the caller's thread, so events
+/// are done when they are created. Different threads may use different streams at the same time.
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const CpuDeviceOptions& options = {});

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-/// Runs the op on f32 tensors.
+/// Runs an op on f32 tensors.
 void run_f32(CpuKernels::Context& context, const OpRun& run) {
 #define WEFT_OP(kind, name) &kind##Kernel,
   static constexpr const CpuOpKernel* kKernels[] = {WEFT_OPS(WEFT_OP)};

@@ -10,20 +10,20 @@
 
 namespace weft {
 
-/// Computes every op on host memory, in the calling thread (and `threads` threads inside matrix
-/// products). bf16 tensors are converted to f32 and results rounded: slow, and what other devices'
-/// bf16 kernels are compared with.
+/// Executes ops on host memory, in the calling thread (matrix products use `threads` threads).
+/// Converts bf16 tensors to f32 and rounds the results: slow, but the reference for bf16 kernels of
+/// other devices.
 ///
-/// Holds compiled matrix products and working memory, so a second run of an op of the same sizes
-/// allocates nothing. Results depend on inputs, instruction set and number of threads alone. One
-/// thread at a time; owned by a stream.
+/// Caches compiled matrix products and working memory, so repeating an op of the same size
+/// allocates nothing. Results depend only on inputs, instruction set and number of threads. Owned
+/// by a stream. Not thread-safe.
 class CpuKernels final {
  public:
   /// Throws Error(kInvalidArgument) if this CPU lacks the instruction set, or `threads` is below 1.
   explicit CpuKernels(InstructionSet instruction_set, int threads = 1);
   ~CpuKernels();
 
-  /// See Stream::run.
+  /// Runs an op like Stream::run.
   void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
            std::span<const OutputMode> modes);
   void add(std::span<const float> from, std::span<float> to);

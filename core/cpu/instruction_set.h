@@ -5,14 +5,14 @@
 
 namespace weft {
 
-/// What vector instructions the CPU kernels use. Ordered: a later one includes the earlier.
+/// Vector instructions used by CPU kernels. Ordered: a later set includes the earlier ones.
 enum class InstructionSet : std::uint8_t { kBaseline, kAvx2, kAvx512 };
 
-/// "baseline", "avx2", "avx512".
+/// Returns "baseline", "avx2" or "avx512".
 std::string_view to_string(InstructionSet set);
 
-/// The best that this CPU (and the system) can run. Results differ in rounding between instruction
-/// sets: a run on several hosts uses the lowest of all.
+/// Returns the best instruction set of this CPU and operating system. Rounding differs between
+/// sets, so a run on several hosts uses the lowest of all hosts.
 InstructionSet detect_instruction_set();
 
 }  // namespace weft

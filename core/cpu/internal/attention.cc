@@ -1,5 +1,5 @@
-// attention, cross_attention and their gradients, one (batch entry, head) at a time; see
-// vector_attention.h for how, core/ops/attention.cc and cross_attention.cc for what.
+// attention, cross_attention and their gradients, per head and batch entry. vector_attention.h has
+// the algorithm; core/ops/attention.cc and cross_attention.cc define the ops.
 #include <cmath>
 
 #include "core/cpu/internal/op_kernels.h"
@@ -8,7 +8,7 @@ namespace weft {
 namespace {
 
 /// Calls body(offset in qkv of the head's q, offset in y, offset in the statistics) for every batch
-/// entry and head; k and v follow q at 1 and 2 widths.
+/// entry and head. k and v follow q at offsets of 1 and 2 widths.
 template <typename Body>
 void for_heads(const OpRun& run, Body body) {
   const Shape& qkv = run.shape(0);
@@ -31,7 +31,7 @@ void set_scale_and_workspace(CpuKernels::Context& context, const OpRun& run, Att
   head.workspace = context.workspace.floats(floats);
 }
 
-/// All of a head but its addresses.
+/// Returns a head with all members set except addresses.
 AttentionHead head_sizes(CpuKernels::Context& context, const OpRun& run) {
   const Shape& qkv = run.shape(0);
   AttentionHead head{};
@@ -49,7 +49,8 @@ void set_qkv(AttentionHead& head, const float* q) {
   head.v = q + 2 * head.y_row;
 }
 
-/// The same for cross attention, where each tensor has its own shape [batch, positions..., width].
+/// Returns the same for cross attention, whose tensors have separate shapes [batch, positions...,
+/// width].
 AttentionHead cross_head_sizes(CpuKernels::Context& context, const OpRun& run) {
   const Shape &q = run.shape(0), &k = run.shape(1);
   AttentionHead head{};

@@ -22,8 +22,8 @@ using Tag = dnnl::memory::format_tag;
 
 Memory::desc f32(const Memory::dims& dims, Tag tag) { return {dims, Memory::data_type::f32, tag}; }
 
-/// One argument of a primitive: the caller's tensor, and where its layout is another one, a copy in
-/// the primitive's.
+/// Argument of a primitive: the caller's tensor and, if the primitive needs another layout, a
+/// converted copy.
 struct Argument {
   int name = 0;
   Memory given;
@@ -55,14 +55,14 @@ Convolutions::Compiled& Convolutions::compiled(Direction direction, const Convol
   std::unique_ptr<Compiled>& compiled = compiled_[{direction, s}];
   if (compiled) return *compiled;
   const dnnl::engine& engine = engine_->engine;
-  // oneDNN's dimensions are always [batch, channels, height, width] and [out, in, height, width];
-  // the tag says how they lie.
+  // oneDNN orders dimensions as [batch, channels, height, width] and [out, in, height, width]; the
+  // tag gives the memory layout.
   const Memory::dims xs{s.batch, s.in, s.height, s.width},
       ws{s.out, s.in, s.kernel_height, s.kernel_width},
       ys{s.batch, s.out, s.out_height, s.out_width}, stride{s.stride, s.stride},
       padding{s.padding, s.padding};
-  // Where a stride leaves pixels over, the padding after the picture is smaller (or negative:
-  // pixels that no kernel reaches).
+  // If the stride does not divide the size, the padding after the picture is smaller; it is
+  // negative if no kernel reaches the last pixels.
   const Memory::dims after{(s.out_height - 1) * s.stride + s.kernel_height - s.height - s.padding,
                            (s.out_width - 1) * s.stride + s.kernel_width - s.width - s.padding};
   const Memory::desc x = f32(xs, Tag::nhwc), y = f32(ys, Tag::nhwc), any_w = f32(ws, Tag::any),

@@ -9,26 +9,26 @@
 
 namespace weft {
 
-/// The sizes of a convolution; channels last, weights [kernel_height, kernel_width, in, out]. See
+/// Sizes of a convolution; channels last, weights [kernel_height, kernel_width, in, out]. See
 /// core/ops/convolution.cc.
 struct ConvolutionSizes {
   std::int64_t batch, height, width, in;
   std::int64_t out_height, out_width, out;
   std::int64_t kernel_height, kernel_width, stride, padding;
-  bool has_bias = false;  ///< Forward only.
+  bool has_bias = false;  ///< Used by forward only.
   friend auto operator<=>(const ConvolutionSizes&, const ConvolutionSizes&) = default;
 };
 
-/// Convolutions and their gradients by oneDNN.
+/// Convolutions and their gradients, using oneDNN.
 ///
-/// Pictures stay in plain channels-last layout; weights are brought into the layout that the
-/// primitive wants, and back, in every call (they are small). Keeps one compiled primitive, with
-/// its working memory, per size and direction. One thread at a time.
+/// Pictures stay in plain channels-last layout. Every call converts the weights, which are small,
+/// to and from the layout of the primitive. Caches one compiled primitive, with its working memory,
+/// per size and direction. Not thread-safe.
 class Convolutions final {
  public:
   Convolutions();
   ~Convolutions();
-  /// y = convolution of x with w, + bias unless null.
+  /// Computes y = convolution of x with w, plus bias unless null.
   void forward(const ConvolutionSizes& sizes, const float* x, const float* w, const float* bias,
                float* y);
   void input_grad(const ConvolutionSizes& sizes, const float* dy, const float* w, float* dx);

@@ -1,4 +1,4 @@
-// One number in, one out: sums, products, activations and their gradients, conversions.
+// Element-wise ops: sums, products, activations and their gradients, conversions.
 #include <cstring>
 
 #include "core/cpu/internal/op_kernels.h"
@@ -17,19 +17,19 @@ void run_sum_leading(CpuKernels::Context& context, const OpRun& run) {
                           run.accumulate[0]);
 }
 
-/// y[i] = f(x[i])
+/// Computes y[i] = f(x[i]).
 template <auto F>
 void run_unary(CpuKernels::Context& context, const OpRun& run) {
   (context.vector.*F)(run.floats(0), run.out_floats(), run.size(0));
 }
 
-/// y[i] = f(a[i], b[i])
+/// Computes y[i] = f(a[i], b[i]).
 template <auto F>
 void run_binary(CpuKernels::Context& context, const OpRun& run) {
   (context.vector.*F)(run.floats(0), run.floats(1), run.out_floats(), run.size(0));
 }
 
-/// A kernel's tensors are f32: what was bf16, or is to be, is a copy in f32 (Float32Copies).
+/// Copies: the kernel's tensors are f32, as Float32Copies replaces bf16 tensors by f32 copies.
 void run_convert(CpuKernels::Context&, const OpRun& run) {
   std::memcpy(run.out(), run.in(0), run.outputs[0].type.bytes());
 }

@@ -1,4 +1,4 @@
-// Rows of a table, and its gradient: rows added in index order.
+// Embedding, and its gradient, which adds rows in index order.
 #include <cstring>
 #include <optional>
 
@@ -36,9 +36,9 @@ void run_embedding_grad(CpuKernels::Context& context, const OpRun& run) {
   }
 }
 
-// Tables whose rows are split over devices: core/ops/embedding_slice.cc.
+// Embedding with table rows split over devices: core/ops/embedding_slice.cc.
 
-/// The row of this slice that the id names; nothing where it is elsewhere.
+/// Returns the row of this slice for the id; nullopt if another slice contains it.
 std::optional<std::int64_t> row_here(const OpRun& run, std::int32_t id, std::int64_t index) {
   check_id(run.op, id, index, run.op.integer("rows"));
   const std::int64_t row = id - run.op.integer("first");

@@ -7,7 +7,8 @@
 namespace weft {
 namespace {
 
-/// Elements of a tensor, rounded up so that the next copy begins at a multiple of 64 bytes.
+/// Returns the elements of a tensor, rounded up so that the next copy starts at a multiple of 64
+/// bytes.
 std::size_t padded_elements(const TensorType& type) {
   return (static_cast<std::size_t>(type.elements()) + 15) / 16 * 16;
 }

@@ -8,10 +8,10 @@
 
 namespace weft {
 
-/// The tensors of one execution of an op, with f32 copies in place of those that are bf16: kernels
-/// are written for f32 alone, and so compute in f32 whatever the types are.
+/// Tensors of one op execution, with bf16 tensors replaced by f32 copies, as kernels support f32
+/// only.
 ///
-/// A value of the call; the copies lie in `workspace`, which serves nothing else meanwhile.
+/// Lives during one call. The copies use `workspace` exclusively.
 class Float32Copies final {
  public:
   /// Copies the bf16 inputs.
@@ -20,7 +20,7 @@ class Float32Copies final {
 
   std::span<const ConstTensorRef> inputs() const { return inputs_; }
   std::span<const TensorRef> outputs() const { return outputs_; }
-  /// When the op is done: writes the bf16 outputs.
+  /// Writes the bf16 outputs after the op is done.
   void round_outputs() const;
 
  private:
@@ -29,7 +29,7 @@ class Float32Copies final {
   std::vector<TensorRef> outputs_;
 };
 
-/// Whether any of the tensors is bf16.
+/// Returns true if any tensor is bf16.
 bool any_bf16(std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs);
 
 }  // namespace weft

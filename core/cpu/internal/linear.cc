@@ -1,12 +1,11 @@
-// linear and its gradients as matrix products; see core/ops/linear.cc for what they compute. All
-// dimensions before the last of x are rows (M), K is x's last, and all dimensions of w after its
-// first are columns (N).
+// linear and its gradients as matrix products; see core/ops/linear.cc. All dimensions of x except
+// the last are rows (M), the last is K, and all dimensions of w except the first are columns (N).
 #include "core/cpu/internal/op_kernels.h"
 
 namespace weft {
 namespace {
 
-/// y = x w (+ bias) of the op's first inputs.
+/// Computes y = x w (+ bias) from the op's first two inputs.
 void multiply(CpuKernels::Context& context, const OpRun& run, const float* bias, float* y) {
   const std::int64_t m = run.rows(0), k = run.shape(1)[0], n = run.size(1) / k;
   if (bias != nullptr) {
@@ -32,8 +31,7 @@ void run_linear_weight_grad(CpuKernels::Context&, const OpRun& run) {
        run.accumulate[0] ? 1 : 0, run.out_floats(), n);
 }
 
-// The ops of linear_fused.cc: the two that each stands for, one after the other, so that results
-// are those of the two bit for bit.
+// Fused ops of linear_fused.cc. They run their two ops in sequence, with bitwise equal results.
 
 void run_linear_gelu(CpuKernels::Context& context, const OpRun& run) {
   float* const h = run.outputs.size() == 2 ? run.out_floats(1) : run.out_floats(0);

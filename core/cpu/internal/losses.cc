@@ -1,5 +1,5 @@
-// Cross entropy and its gradient, row by row: a row of logits is in the first-level cache for all
-// of its passes. Squared error and its gradient.
+// Cross entropy and its gradient, row by row, so that a row of logits stays in the L1 cache during
+// all passes. Squared error and its gradient.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,7 +20,7 @@ void check_targets(const OpRun& run, std::int64_t rows, std::int64_t columns) {
   }
 }
 
-/// The op's input i, if it has it; null where all weights are 1.
+/// Returns input i of the op if it exists; null means that all weights are 1.
 const float* weights(const OpRun& run, std::size_t i = 2) {
   return run.inputs.size() == i + 1 ? run.floats(i) : nullptr;
 }
@@ -42,9 +42,9 @@ void run_cross_entropy_grad(CpuKernels::Context& context, const OpRun& run) {
                                     columns, scale);
 }
 
-// Rows that are split over devices: core/ops/split_cross_entropy.cc.
+// Cross entropy with rows split over devices: core/ops/split_cross_entropy.cc.
 
-/// How many of `count` columns from `first` on are no padding.
+/// Returns the number of columns in [first, first + count) that are not padding.
 std::int64_t real_columns(const OpRun& run, std::int64_t first, std::int64_t count) {
   return std::clamp<std::int64_t>(run.op.integer("columns") - first, 0, count);
 }
@@ -70,7 +70,7 @@ void run_logit_moments(CpuKernels::Context& context, const OpRun& run) {
   }
 }
 
-/// In double: a handful of numbers per row.
+/// Computes in double, which is cheap for a few numbers per row.
 void run_logit_statistics(CpuKernels::Context&, const OpRun& run) {
   const std::int64_t slices = run.shape(0)[run.shape(0).size() - 2];
   const std::int64_t rows = run.size(0) / (3 * slices);

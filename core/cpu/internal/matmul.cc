@@ -4,7 +4,8 @@
 
 #include "core/base/error.h"
 
-// From OpenMP's run-time library; declared here because clang's tools do not find GCC's omp.h.
+// Declared here because clang's tools do not find GCC's omp.h. Defined by OpenMP's run-time
+// library.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace weft {

@@ -9,17 +9,15 @@ namespace weft {
 
 enum class Transpose : bool { kNo, kYes };
 
-/// Matrix products by oneDNN. Row-major; `ld` is the distance between rows as stored. The only
-/// place with dnnl calls.
-///
-/// c[M,N] = a[M,K] * b[K,N] + beta * c, where a and b are stored transposed if so said. The order
-/// of additions depends on the sizes, the number of threads and the instruction set alone.
+/// Computes c[M,N] = a[M,K] * b[K,N] + beta * c with oneDNN. Matrices are row-major; `ld` is the
+/// distance between stored rows. kYes means that the matrix is stored transposed. The order of
+/// additions depends only on sizes, number of threads and instruction set.
 void gemm(Transpose transpose_a, Transpose transpose_b, std::int64_t m, std::int64_t n,
           std::int64_t k, const float* a, std::int64_t lda, const float* b, std::int64_t ldb,
           float beta, float* c, std::int64_t ldc);
 
-/// y[M,N] = x[M,K] * w[K,N] + bias[N] in one pass over y. Keeps one compiled primitive per size.
-/// One thread at a time.
+/// Computes y[M,N] = x[M,K] * w[K,N] + bias[N] in one pass over y. Caches one compiled primitive
+/// per size. Not thread-safe.
 class BiasedMatmul final {
  public:
   BiasedMatmul();
@@ -35,7 +33,7 @@ class BiasedMatmul final {
       compiled_;
 };
 
-/// Threads that oneDNN may use in calls from the calling thread.
+/// Sets the number of threads that oneDNN uses in calls from the calling thread.
 void set_matmul_threads(int threads);
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// Layer norm, row by row, and group norm, sample by sample. Gradients of the parameters are added
-// to what is there.
+// Layer norm, row by row, and group norm, sample by sample. Parameter gradients are added to the
+// outputs.
 #include <cmath>
 #include <cstring>
 
@@ -10,7 +10,7 @@ namespace {
 
 float epsilon(const OpRun& run) { return static_cast<float>(run.op.real("epsilon")); }
 
-/// dgamma and dbeta, before they are added to.
+/// Zeroes dgamma and dbeta, to which kernels add, unless the op accumulates.
 void zero_unless_accumulated(const OpRun& run) {
   for (std::size_t i = 0; i < 2; ++i) {
     if (!run.accumulate[i]) std::memset(run.out(i), 0, run.outputs[i].type.bytes());
@@ -34,14 +34,14 @@ void run_layer_norm_weight_grad(CpuKernels::Context& context, const OpRun& run) 
                                         epsilon(run));
 }
 
-// Rows that are split over devices: core/ops/split_layer_norm.cc.
+// Layer norm with rows split over devices: core/ops/split_layer_norm.cc.
 
 void run_row_moments(CpuKernels::Context& context, const OpRun& run) {
   const std::int64_t width = run.op.integer("slice_width");
   context.vector.layer_norm_moments(run.floats(0), run.out_floats(), run.size(0) / width, width);
 }
 
-/// In double: a handful of numbers per row.
+/// Computes in double, which is cheap for a few numbers per row.
 void run_row_statistics(CpuKernels::Context&, const OpRun& run) {
   const double width = static_cast<double>(run.op.integer("slice_width"));
   const double epsilon = run.op.real("epsilon");

@@ -9,21 +9,21 @@
 
 namespace weft {
 
-/// What kernels keep between runs.
+/// State that kernels keep between runs.
 struct CpuKernels::Context {
   const VectorKernels& vector;
   int threads;
   BiasedMatmul biased_matmul;
   Convolutions convolutions;
-  Workspace workspace;          ///< for the op that runs
-  Workspace accumulate_buffer;  ///< for outputs of ops that cannot add to their output themselves
-  Workspace float32_copies;     ///< of bf16 tensors
+  Workspace workspace;          ///< scratch memory of the running op
+  Workspace accumulate_buffer;  ///< outputs of ops that cannot accumulate themselves
+  Workspace float32_copies;     ///< f32 copies of bf16 tensors
 };
 
 using CpuOpKernel = OpKernel<CpuKernels::Context>;
 
-// kAddKernel, kSumLeadingKernel, ...: one per op, each in the file of its family. To a kernel all
-// floats are f32.
+// kAddKernel, kSumLeadingKernel, ...: one per op, each defined in the file of its family. All float
+// tensors of a kernel are f32.
 #define WEFT_OP(kind, name) extern const CpuOpKernel kind##Kernel;
 WEFT_OPS(WEFT_OP)
 #undef WEFT_OP

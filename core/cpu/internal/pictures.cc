@@ -1,5 +1,5 @@
-// Ops on pictures with channels last that are loops around one row: up-sampling by row of pixels,
-// concat and slice by pixel, sums over positions by sample. See core/ops for what each computes.
+// Ops on channels-last pictures that loop over rows: up-sampling per row of pixels, concat and
+// slice per pixel, sums over positions per sample. See core/ops for their definitions.
 #include <cstring>
 
 #include "core/cpu/internal/op_kernels.h"

@@ -1,4 +1,4 @@
-// The gradient of a linear's input through a cross-entropy whose rows are split over devices:
+// Gradient of a linear's input through a cross-entropy with rows split over devices:
 // core/ops/split_cross_entropy_input_grad.cc.
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Vectors of floats by GCC's vector extension, as wide as the including source asks for, and the
-// functions of them that kernels need. Everything is static and forced inline: code compiled for
-// one instruction set must never be linked into another's.
+// Vectors of floats (GCC's vector extension), as wide as the including source sets, and functions
+// on them for kernels. All functions are static and forced inline: the linker must never merge code
+// compiled for different instruction sets.
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -31,7 +31,7 @@ WEFT_INLINE Vector load(const float* p) {
 }
 WEFT_INLINE void store(float* p, Vector v) { std::memcpy(p, &v, sizeof v); }
 
-/// The first n < kLanes floats; `fill` in the other lanes.
+/// Returns the first n < kLanes floats; `fill` in the other lanes.
 WEFT_INLINE Vector load_part(const float* p, std::int64_t n, float fill = 0) {
   Vector v = broadcast(fill);
   for (std::int64_t i = 0; i < n; ++i) v[i] = p[i];
@@ -45,7 +45,7 @@ template <std::size_t... Lane>
 WEFT_INLINE IntVector lane_numbers(std::index_sequence<Lane...>) {
   return IntVector{static_cast<std::int32_t>(Lane)...};
 }
-/// v in the lanes below n, which may be negative or more than there are; `fill` in the others.
+/// Returns v in the lanes below n, and `fill` in the others. n may be negative or above kLanes.
 WEFT_INLINE Vector first_lanes(Vector v, std::int64_t n, float fill) {
   return lane_numbers(std::make_index_sequence<kLanes>()) < static_cast<std::int32_t>(n)
              ? v
@@ -64,7 +64,7 @@ WEFT_INLINE Vector rotate(Vector v) {
   return rotate<Shift>(v, std::make_index_sequence<kLanes>());
 }
 
-/// Adds the lanes in halves: (0,8)(1,9)... then (0,4)... : a fixed order.
+/// Sums the lanes in halves in a fixed order: (0,8)(1,9)..., then (0,4)..., and so on.
 WEFT_INLINE float sum_lanes(Vector v) {
   if constexpr (kLanes >= 16) v += rotate<8>(v);
   if constexpr (kLanes >= 8) v += rotate<4>(v);
@@ -78,9 +78,9 @@ WEFT_INLINE float max_lanes(Vector v) {
   return max(v, rotate<1>(v))[0];
 }
 
-/// e^x to 2 units in the last place; x below -87.3 gives about 1e-38, x above 88 gives about 2e38.
-/// x = n ln 2 + r with |r| <= ln 2 / 2, and a polynomial for e^r (minimax; coefficients as in
-/// Cephes' expf).
+/// Computes e^x to 2 units in the last place; about 1e-38 for x below -87.3, about 2e38 above 88.
+/// Uses x = n ln 2 + r with |r| <= ln 2 / 2, and a minimax polynomial for e^r with the coefficients
+/// of Cephes' expf.
 WEFT_INLINE Vector exp(Vector x) {
   const Vector low = broadcast(-87.3f), high = broadcast(88.0f);
   x = x < low ? low : x;
@@ -99,12 +99,12 @@ WEFT_INLINE Vector exp(Vector x) {
   IntVector bits, exponent;
   std::memcpy(&bits, &p, sizeof bits);
   std::memcpy(&exponent, &shifted, sizeof exponent);
-  bits += exponent << 23;  // the low bits of `shifted` are n; the rest is shifted out
+  bits += exponent << 23;  // the low bits of `shifted` are n; the shift drops the others
   std::memcpy(&p, &bits, sizeof p);
   return p;
 }
 
-/// Calls body(offset, count) for each vector of [0, size): count is kLanes, but for the last.
+/// Calls body(offset, count) for each vector of [0, size). count is kLanes, except for the last.
 template <typename Body>
 WEFT_INLINE void for_vectors(std::int64_t size, Body body) {
   std::int64_t i = 0;

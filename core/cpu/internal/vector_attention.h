@@ -1,19 +1,19 @@
 #pragma once
 
-// Attention of one head, in groups of kTileRows rows (vector_matmul.h). Where it is causal, a group
-// of queries sees the keys up to its own end, so that of the square of scores little more than the
-// lower half is computed; else all of it is:
+// Attention of one head, in groups of kTileRows rows (vector_matmul.h). Causal attention computes
+// the scores of a group of queries for keys up to the group's end only, so little more than the
+// lower half of the square:
 //
 //             keys
 //          +--+--+--+--+    forward:  P = softmax(scale Q K^T); Y = P V
-//  queries |x |  |  |  |
+// queries |x |  |  |  |
 //          |x |x |  |  |    backward: P = exp(scale Q K^T - statistics); dP = dY V^T;
 //          |x |x |x |  |              dS = scale P (dP - rowsum(Y dY));
 //          |x |x |x |x |              dQ = dS K, by group of queries; then by group of keys,
-//          +--+--+--+--+              over all queries that see it: dK = dS^T Q, dV = P^T dY
+//          +--+--+--+--+              over all queries that attend to it: dK = dS^T Q, dV = P^T dY
 //
-// Many queries go in blocks of kQueryBlock, the last block first: it sees all keys, writes dK and
-// dV, and the others add.
+// Queries are processed in blocks of kQueryBlock, the last block first. It attends to all keys and
+// writes dK and dV; the other blocks add to them.
 #include "core/cpu/internal/vector_kernels.h"
 #include "core/cpu/internal/vector_matmul.h"
 #include "core/cpu/internal/vector_softmax.h"
@@ -24,16 +24,16 @@ namespace {
 
 constexpr std::int64_t kQueryBlock = std::int64_t{64} * kTileRows;
 
-/// Distance between rows of scores: all keys rounded up to vectors, and a bit more so that rows do
-/// not fall on the same cache sets.
+/// Returns the distance between rows of scores: the keys rounded up to whole vectors, plus padding
+/// so that rows use different cache sets.
 WEFT_INLINE std::int64_t score_row(std::int64_t keys) { return (keys + 15) / 16 * 16 + 16; }
 
 WEFT_INLINE std::int64_t round_up_to_lanes(std::int64_t n) {
   return (n + kLanes - 1) / kLanes * kLanes;
 }
 
-/// Row r of `rows` has `first` + r * step valid scores of `columns`, whole vectors. Those become
-/// exp(scale * (x - max)), the rest 0. inverse_sums[r] = 1 / their sum,
+/// Replaces the valid scores by exp(scale * (x - max)) and the others by 0. Row r has `first` + r *
+/// step valid scores out of `columns`, a whole number of vectors. inverse_sums[r] = 1 / their sum,
 /// statistics[r] = log sum exp(scale * x).
 void masked_exp(float* x, std::int64_t row, int rows, std::int64_t columns, std::int64_t first,
                 std::int64_t step, float scale, float* inverse_sums, float* statistics) {
@@ -55,7 +55,7 @@ void masked_exp(float* x, std::int64_t row, int rows, std::int64_t columns, std:
   }
 }
 
-/// The same with the statistics known: x = exp(scale * x - statistics[r]), which are probabilities.
+/// Computes the same with known statistics: x = exp(scale * x - statistics[r]), the probabilities.
 void masked_probabilities(float* x, std::int64_t row, int rows, std::int64_t columns,
                           std::int64_t first, std::int64_t step, float scale,
                           const float* statistics) {
@@ -67,7 +67,7 @@ void masked_probabilities(float* x, std::int64_t row, int rows, std::int64_t col
   }
 }
 
-/// q . k of `rows` queries from `first` on and of the first `columns` keys.
+/// Computes q . k for `rows` queries from `first` on and the first `columns` keys.
 WEFT_INLINE void scores(const AttentionHead& h, const float* keys, std::int64_t row,
                         std::int64_t first, int rows, std::int64_t columns, float* p) {
   matmul_rows(rows, columns, h.head_dim, {h.q + first * h.q_row, h.q_row, 1}, keys, row, p, row,
@@ -91,7 +91,7 @@ void scale_rows(float* x, std::int64_t row, int rows, std::int64_t columns, cons
   }
 }
 
-/// dp = scale * p * (dp - the row's delta). `columns` are whole vectors.
+/// Computes dp = scale * p * (dp - the row's delta). `columns` is a whole number of vectors.
 void softmax_grad(const float* p, float* dp, std::int64_t row, int rows, std::int64_t columns,
                   const float* deltas, float scale) {
   for (int r = 0; r < rows; ++r, p += row, dp += row) {
@@ -123,7 +123,7 @@ void attention_head_grad(const AttentionHead& h, const AttentionHeadGrad& d) {
   const std::int64_t row = score_row(h.keys);
   float* keys = h.workspace;                // K^T
   float* values = keys + h.head_dim * row;  // V^T
-  float* p = values + h.head_dim * row;     // of one query block
+  float* p = values + h.head_dim * row;     // probabilities of one query block
   float* ds = p + smaller(kQueryBlock, h.queries) * row;
   transpose(h.k, h.kv_row, h.keys, h.head_dim, keys, row);
   transpose(h.v, h.kv_row, h.keys, h.head_dim, values, row);
@@ -153,7 +153,8 @@ void attention_head_grad(const AttentionHead& h, const AttentionHeadGrad& d) {
     const std::int64_t seen = h.causal ? block_end : h.keys;
     for (std::int64_t key = 0; key < seen; key += kTileRows) {
       const int rows = smaller(kTileRows, seen - key);
-      // The first query that sees this group, or a masked one of its group.
+      // First query that attends to this group of keys; some keys of the group may be masked for
+      // it.
       const std::int64_t from = h.causal && key > block ? key : block;
       const std::int64_t depth = block_end - from, at = (from - block) * row + key;
       matmul_rows(rows, h.head_dim, depth, {p + at, 1, row}, d.dy + from * h.y_row, h.y_row,

@@ -1,16 +1,17 @@
 #pragma once
 
-// Group norm of one sample x[positions, channels], forward and both gradients. Channels lie side by
-// side, so sums over positions are taken per channel, in vectors of channels, and then added up
-// over the channels of a group:
+// Group norm of one sample x[positions, channels], forward and both gradients. Channels are
+// contiguous, so sums over positions are computed per channel, in vectors of channels, and then
+// added over the channels of a group:
 //
 //              channels                     workspace rows of `channels` floats: per channel
 //             +---------------+               0  mean of its group
 //   positions |  |  |  |  |   |  -> sums ->   1  1 / deviation of its group
-//             |  v  v  v  v   |               2, 3, 4  sums, and the coefficients made of them
+//             |  v  v  v  v   |               2, 3, 4  sums, and coefficients computed from them
 //             +---------------+
 //
-// Sums of many positions are taken in blocks, so that rounding errors do not grow with the picture.
+// Sums over many positions are computed in blocks, so that rounding errors do not grow with the
+// picture.
 #include "core/cpu/internal/vector.h"
 #include "core/cpu/internal/vector_kernels.h"
 
@@ -19,7 +20,8 @@ namespace {
 
 constexpr std::int64_t kPositionBlock = 128;
 
-/// sums[c] = sum over positions p of f(p * channels + c, c, count): a vector of channels from c on.
+/// Computes sums[c] = sum over positions p of f(p * channels + c, c, count). f returns a vector of
+/// `count` channels from c on.
 template <typename F>
 WEFT_INLINE void sum_positions_of(std::int64_t positions, std::int64_t channels, float* sums, F f) {
   for_vectors(channels,
@@ -39,7 +41,7 @@ WEFT_INLINE void sum_positions_of(std::int64_t positions, std::int64_t channels,
   }
 }
 
-/// For each group: of[c] = finish(sum over its channels of in[c]).
+/// Sets of[c] = finish(sum over the group's channels of in[c]) for each group.
 template <typename Finish>
 WEFT_INLINE void spread_over_groups(const GroupNormSample& s, const float* in, float* of,
                                     Finish finish) {
@@ -73,7 +75,7 @@ void group_statistics(const GroupNormSample& s) {
   });
 }
 
-/// Rows 2 and 3 of the workspace: sums over positions of dy, and of dy * (x - mean).
+/// Fills rows 2 and 3 of the workspace: sums over positions of dy, and of dy * (x - mean).
 void gradient_sums(const GroupNormSample& s, const float* dy) {
   float *mean = s.workspace, *sum_dy = mean + 2 * s.channels, *sum_product = sum_dy + s.channels;
   sum_positions_of(
@@ -98,8 +100,8 @@ void group_norm(const GroupNormSample& s, const float* gamma, const float* beta,
   }
 }
 
-/// With h = (x - mean) / deviation and g = dy * gamma: dx = (g - mean(g) - h * mean(g * h)) /
-/// deviation.
+/// Computes dx = (g - mean(g) - h * mean(g * h)) / deviation, with h = (x - mean) / deviation and g
+/// = dy * gamma.
 void group_norm_input_grad(const GroupNormSample& s, const float* gamma, const float* dy,
                            float* dx) {
   group_statistics(s);

@@ -7,26 +7,28 @@
 
 namespace weft {
 
-/// One head of one batch entry: where its q, k, v and y lie. Rows are head_dim floats long and so
-/// many floats apart.
+/// Addresses and sizes of one head of one batch entry. A row is head_dim floats; q_row, kv_row and
+/// y_row are the distances between rows, in floats.
 struct AttentionHead {
   const float *q, *k, *v;
-  float* y;           ///< Written, as
-  float* statistics;  ///< log sum exp(scale * q . k) of every query; the gradient has its own.
+  float* y;  ///< Output.
+  /// Output: log sum exp(scale * q . k) of every query. An input of the gradient
+  /// (AttentionHeadGrad).
+  float* statistics;
   std::int64_t q_row, kv_row, y_row;
   std::int64_t queries, keys, head_dim;
-  bool causal;  ///< Query i sees keys 0 to i only; there are as many queries as keys.
+  bool causal;  ///< True if query i attends to keys 0 to i only; queries == keys then.
   float scale;
   float* workspace;
 };
 
-/// The gradient's other addresses; rows are apart as those of q, k, v and y.
+/// Further addresses for the gradient. Row distances are those of q, k, v and y.
 struct AttentionHeadGrad {
   const float *y, *statistics, *dy;
   float *dq, *dk, *dv;
 };
 
-/// One sample of a group norm.
+/// Sample of a group norm.
 struct GroupNormSample {
   const float* x;  ///< [positions, channels]
   std::int64_t positions, channels, group_size;
@@ -35,33 +37,33 @@ struct GroupNormSample {
 };
 constexpr std::int64_t kGroupNormRows = 5;
 
-/// Kernels over dense rows of floats, one set per instruction set. Where `accumulate` is given,
-/// results are added to what is there. Sums run in a fixed order that depends on sizes alone.
+/// Kernels over dense rows of floats, one instance per instruction set. With `accumulate`, results
+/// are added to the output. The order of additions depends on sizes only.
 struct VectorKernels {
-  /// y[r,c] = a[r,c] + b[c]
+  /// Computes y[r,c] = a[r,c] + b[c].
   void (*add_row)(const float* a, const float* b, float* y, std::int64_t rows,
                   std::int64_t columns);
-  /// y[c] = sum over r of x[r,c]
+  /// Computes y[c] = sum over r of x[r,c].
   void (*sum_rows)(const float* x, std::int64_t rows, std::int64_t columns, float* y,
                    bool accumulate);
   void (*gelu)(const float* x, float* y, std::int64_t size);
   void (*gelu_grad)(const float* x, const float* dy, float* dx, std::int64_t size);
-  /// silu(x) = x * sigmoid(x)
+  /// Computes silu(x) = x * sigmoid(x).
   void (*silu)(const float* x, float* y, std::int64_t size);
   void (*silu_grad)(const float* x, const float* dy, float* dx, std::int64_t size);
   void (*sigmoid)(const float* x, float* y, std::int64_t size);
   void (*sigmoid_grad)(const float* x, const float* dy, float* dx, std::int64_t size);
   void (*multiply)(const float* a, const float* b, float* y, std::int64_t size);
-  /// Group norm of one sample x[positions, channels], and its gradients; dgamma and dbeta are added
-  /// to. The workspace has kGroupNormRows * channels floats.
+  /// Group norm of one sample x[positions, channels] and its gradients. Adds to dgamma and dbeta.
+  /// The workspace has kGroupNormRows * channels floats.
   void (*group_norm)(const GroupNormSample& sample, const float* gamma, const float* beta,
                      float* y);
   void (*group_norm_input_grad)(const GroupNormSample& sample, const float* gamma, const float* dy,
                                 float* dx);
   void (*group_norm_weight_grad)(const GroupNormSample& sample, const float* dy, float* dgamma,
                                  float* dbeta);
-  /// One row of pixels of the small side: dx[j,c] = sum of the factor by factor pixels of dy, whose
-  /// rows are `dy_row` floats apart.
+  /// Computes one row of pixels of the smaller picture: dx[j,c] = sum over factor by factor pixels
+  /// of dy, whose rows are `dy_row` floats apart.
   void (*sum_squares_of_pixels)(const float* dy, std::int64_t dy_row, float* dx, std::int64_t width,
                                 std::int64_t channels, std::int64_t factor);
   void (*layer_norm)(const float* x, const float* gamma, const float* beta, float* y,
@@ -70,7 +72,7 @@ struct VectorKernels {
                                 std::int64_t rows, std::int64_t columns, float epsilon);
   void (*layer_norm_weight_grad)(const float* x, const float* dy, float* dgamma, float* dbeta,
                                  std::int64_t rows, std::int64_t columns, float epsilon);
-  /// Parts of a layer norm: core/ops/split_layer_norm.cc. The last adds.
+  /// Parts of a layer norm: core/ops/split_layer_norm.cc. The last one adds to its outputs.
   void (*layer_norm_moments)(const float* x, float* moments, std::int64_t slices,
                              std::int64_t width);
   void (*layer_norm_apply)(const float* x, const float* statistics, const float* gamma,
@@ -87,23 +89,23 @@ struct VectorKernels {
   /// Attention of one head, and its gradient.
   void (*attention_head)(const AttentionHead& head);
   void (*attention_head_grad)(const AttentionHead& head, const AttentionHeadGrad& gradient);
-  /// Floats that either needs as workspace.
+  /// Returns the number of workspace floats that either needs.
   std::int64_t (*attention_workspace)(std::int64_t queries, std::int64_t keys,
                                       std::int64_t head_dim);
-  /// Sum over rows, in order, of weights[r] * (logsumexp(x[r]) - x[r, targets[r]]); null weights
-  /// are all 1.
+  /// Returns the sum over rows, in order, of weights[r] * (logsumexp(x[r]) - x[r, targets[r]]).
+  /// Null weights count as 1.
   double (*cross_entropy)(const float* x, const std::int32_t* targets, const float* weights,
                           std::int64_t rows, std::int64_t columns);
-  /// dx[r] = scale * weights[r] * (softmax(x[r]) - onehot(targets[r])); dx may be x.
+  /// Computes dx[r] = scale * weights[r] * (softmax(x[r]) - onehot(targets[r])); dx may be x.
   void (*cross_entropy_grad)(const float* x, const std::int32_t* targets, const float* weights,
                              float* dx, std::int64_t rows, std::int64_t columns, float scale);
-  /// moments[0] = max(x), moments[1] = sum of exp(x - max).
+  /// Computes moments[0] = max(x), moments[1] = sum of exp(x - max).
   void (*slice_maximum_and_sum)(const float* x, std::int64_t columns, float* moments);
-  /// y = scale * exp(x - shift); y may be x.
+  /// Computes y = scale * exp(x - shift); y may be x.
   void (*scaled_exp)(const float* x, float* y, std::int64_t columns, float shift, float scale);
-  /// Sum of (a[i] - b[i])^2, in double in a fixed order.
+  /// Returns the sum of (a[i] - b[i])^2, computed in double in a fixed order.
   double (*squared_error)(const float* a, const float* b, std::int64_t size);
-  /// y[i] = scale * (a[i] - b[i]); y may be a.
+  /// Computes y[i] = scale * (a[i] - b[i]); y may be a.
   void (*scaled_difference)(const float* a, const float* b, float* y, std::int64_t size,
                             float scale);
   void (*adamw)(const AdamWConstants& constants, float decay, const float* gradients,
@@ -111,8 +113,8 @@ struct VectorKernels {
   double (*sum_of_squares)(const float* x, std::int64_t size);
 };
 
-/// The kernels for an instruction set that this CPU has. Where the program was built for another
-/// architecture, the baseline.
+/// Returns the kernels for an instruction set of this CPU; the baseline if the program was built
+/// for another architecture than x86-64.
 const VectorKernels& vector_kernels(InstructionSet set);
 
 }  // namespace weft

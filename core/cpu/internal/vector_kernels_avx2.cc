@@ -1,4 +1,4 @@
-// The vector kernels for AVX2 with FMA. core/CMakeLists.txt gives this file its compiler flags.
+// Vector kernels for AVX2 with FMA. core/CMakeLists.txt sets the compiler flags of this file.
 #if defined(__x86_64__)
 #define WEFT_VECTOR_NAMESPACE avx2
 #define WEFT_VECTOR_FLOATS 8

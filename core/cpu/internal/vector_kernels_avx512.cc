@@ -1,4 +1,4 @@
-// The vector kernels for AVX-512. core/CMakeLists.txt gives this file its compiler flags.
+// Vector kernels for AVX-512. core/CMakeLists.txt sets the compiler flags of this file.
 #if defined(__x86_64__)
 #define WEFT_VECTOR_NAMESPACE avx512
 #define WEFT_VECTOR_FLOATS 16

@@ -1,6 +1,6 @@
 #pragma once
 
-// The kernels of VectorKernels, compiled once per instruction set into a namespace of its own.
+// Kernels of VectorKernels, compiled once per instruction set into its own namespace.
 #include "core/cpu/internal/vector.h"
 #include "core/cpu/internal/vector_attention.h"
 #include "core/cpu/internal/vector_group_norm.h"
@@ -21,8 +21,8 @@ void add_row(const float* a, const float* b, float* y, std::int64_t rows, std::i
   }
 }
 
-/// Eight rows at a time, so that y is read and written once per eight rows; y stays in the
-/// first-level cache.
+/// Adds eight rows at a time, so that y is read and written once per eight rows and stays in the L1
+/// cache.
 void sum_rows(const float* x, std::int64_t rows, std::int64_t columns, float* y, bool accumulate) {
   constexpr std::int64_t kUnroll = 8;
   if (!accumulate) std::memset(y, 0, columns * sizeof(float));
@@ -44,8 +44,8 @@ void sum_rows(const float* x, std::int64_t rows, std::int64_t columns, float* y,
   }
 }
 
-// 2 sqrt(2/pi) and the cubic's coefficient: gelu(x) = x * sigmoid(kTwoC (x + kCubic x^3)), which
-// equals the tanh form.
+// Constants of gelu(x) = x * sigmoid(kTwoC (x + kCubic x^3)), which equals the tanh form: 2
+// sqrt(2/pi) and the cubic coefficient.
 constexpr float kTwoC = 1.5957691216057308f;
 constexpr float kCubic = 0.044715f;
 
@@ -135,7 +135,7 @@ void scaled_difference(const float* a, const float* b, float* y, std::int64_t si
   });
 }
 
-/// Lane by lane; the compiler makes one instruction of it.
+/// Computes each lane separately; the compiler emits one vector instruction.
 WEFT_INLINE Vector square_root(Vector v) {
   Vector result;
   for (std::int64_t i = 0; i < kLanes; ++i) result[i] = __builtin_sqrtf(v[i]);

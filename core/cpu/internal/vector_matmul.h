@@ -1,14 +1,14 @@
 #pragma once
 
-// Products of small matrices that lie in cache, for attention: c[m,n] (+)= sum_k a(m,k) * b[k,n].
-// Rows of b and c are contiguous; a may have any strides, so that it may be transposed. Each
-// element of c is one chain of multiply-adds in the order of k, whatever the tile.
+// Products of small, cache-resident matrices for attention: c[m,n] (+)= sum_k a(m,k) * b[k,n]. Rows
+// of b and c are contiguous; a may have any strides, so that it can be transposed. Each element of
+// c is one chain of multiply-adds in the order of k, for any tile size.
 #include "core/cpu/internal/vector.h"
 
 namespace weft::WEFT_VECTOR_NAMESPACE {
 namespace {
 
-/// Where a(m,k) lies: data[m * row + k * column].
+/// Strided matrix: a(m,k) is data[m * row + k * column].
 struct Strided {
   const float* data;
   std::int64_t row;
@@ -16,10 +16,10 @@ struct Strided {
 };
 
 constexpr int kTileRows = 6;
-// 24 sums in AVX-512's 32 registers; 12 in the 16 of AVX2 and SSE
+// 24 sums fit in AVX-512's 32 registers; 12 in the 16 of AVX2 and SSE.
 constexpr int kTileVectors = kLanes == 16 ? 4 : 2;
 
-/// c[Rows, Vectors * kLanes] in registers.
+/// Computes c[Rows, Vectors * kLanes] in registers.
 template <int Rows, int Vectors>
 void matmul_tile(std::int64_t depth, Strided a, const float* b, std::int64_t b_row, float* c,
                  std::int64_t c_row, bool accumulate) {
@@ -71,7 +71,7 @@ MatmulTile tile_of(int rows, int vectors) {
   }
 }
 
-/// The last columns of c, fewer than a vector.
+/// Computes the last columns of c, fewer than a vector.
 void matmul_rest(int rows, std::int64_t columns, std::int64_t depth, Strided a, const float* b,
                  std::int64_t b_row, float* c, std::int64_t c_row, bool accumulate) {
   for (int m = 0; m < rows; ++m) {
@@ -82,7 +82,7 @@ void matmul_rest(int rows, std::int64_t columns, std::int64_t depth, Strided a, 
   }
 }
 
-/// At most kTileRows rows of c, any number of columns.
+/// Computes at most kTileRows rows of c, with any number of columns.
 void matmul_rows(int rows, std::int64_t columns, std::int64_t depth, Strided a, const float* b,
                  std::int64_t b_row, float* c, std::int64_t c_row, bool accumulate) {
   std::int64_t n = 0;

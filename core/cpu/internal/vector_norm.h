@@ -1,14 +1,14 @@
 #pragma once
 
-// Layer norm, forward and both gradients. Mean and variance of a row are computed where they are
-// needed: the row is in the first-level cache then.
+// Layer norm, forward and both gradients. Mean and variance of a row are computed just before use,
+// so that the row is in the L1 cache.
 #include "core/cpu/internal/vector.h"
 
 namespace weft::WEFT_VECTOR_NAMESPACE {
 namespace {
 
-/// Sum over the row of f(offset, count), with two accumulators. Lanes beyond the row must come out
-/// of f as 0.
+/// Returns the sum over a row of f(offset, count), using two accumulators. f must return 0 in lanes
+/// beyond the row.
 template <typename F>
 WEFT_INLINE float sum_row(std::int64_t columns, F f) {
   Vector sums[2] = {};
@@ -52,7 +52,7 @@ void layer_norm(const float* x, const float* gamma, const float* beta, float* y,
     apply_row(x, gamma, beta, y, columns, row_statistics(x, columns, epsilon));
 }
 
-/// The row's sums of g and of g * (x - mean), where g = dy * gamma.
+/// Sums over a row of g and of g * (x - mean), where g = dy * gamma.
 struct RowGradientSums {
   float g;
   float centred;
@@ -69,8 +69,8 @@ WEFT_INLINE RowGradientSums gradient_sums(const float* x, const float* gamma, co
   return {g, centred};
 }
 
-/// With h = (x - mean) / deviation: dx = (g - mean(g) - h * mean(g * h)) / deviation. Means are of
-/// the whole row, of `width`.
+/// Computes dx = (g - mean(g) - h * mean(g * h)) / deviation, with h = (x - mean) / deviation.
+/// Means are over the whole row of `width` elements.
 WEFT_INLINE void apply_input_grad_row(const float* x, const float* gamma, const float* dy,
                                       float* dx, std::int64_t columns, float inverse_width,
                                       RowStatistics s, RowGradientSums sums) {
@@ -93,7 +93,7 @@ void layer_norm_input_grad(const float* x, const float* gamma, const float* dy, 
   }
 }
 
-/// Adds to dgamma and dbeta, four rows at a time. `statistics` gives those of a row.
+/// Adds to dgamma and dbeta, four rows at a time. `statistics` returns the statistics of a row.
 template <typename Statistics>
 WEFT_INLINE void add_weight_gradients(const float* x, const float* dy, float* dgamma, float* dbeta,
                                       std::int64_t rows, std::int64_t columns,
@@ -124,7 +124,7 @@ void layer_norm_weight_grad(const float* x, const float* dy, float* dgamma, floa
   });
 }
 
-// Rows that are split over devices: core/ops/split_layer_norm.cc.
+// Layer norm with rows split over devices: core/ops/split_layer_norm.cc.
 
 WEFT_INLINE RowStatistics statistics_of(const float* statistics, std::int64_t row) {
   return {statistics[2 * row], statistics[2 * row + 1]};

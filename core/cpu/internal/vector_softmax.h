@@ -1,6 +1,6 @@
 #pragma once
 
-// The parts of a softmax, and the cross entropy, forward and gradient.
+// Parts of a softmax, and the cross entropy, forward and gradient.
 #include "core/cpu/internal/vector.h"
 #include "core/cpu/internal/vector_norm.h"
 
@@ -17,8 +17,8 @@ WEFT_INLINE float max_row(const float* x, std::int64_t columns) {
   return max_lanes(top);
 }
 
-/// y = exp(scale * (x - top)); returns the sum. Lanes beyond the row count as 0: their x is
-/// kLowest.
+/// Computes y = exp(scale * (x - top)) and returns the sum. Lanes beyond the row count as 0: their
+/// x is kLowest.
 WEFT_INLINE float exp_row(const float* x, float* y, std::int64_t columns, float top, float scale) {
   return sum_row(columns, [&](std::int64_t c, std::int64_t n) {
     const Vector e = exp((load_up_to(x + c, n, kLowest) - top) * scale);
@@ -27,7 +27,7 @@ WEFT_INLINE float exp_row(const float* x, float* y, std::int64_t columns, float 
   });
 }
 
-/// Sum of exp(x - top).
+/// Returns the sum of exp(x - top).
 WEFT_INLINE float exp_sum(const float* x, std::int64_t columns, float top) {
   return sum_row(columns, [&](std::int64_t c, std::int64_t n) {
     const Vector e = exp(load_up_to(x + c, n, kLowest) - top);
@@ -60,7 +60,7 @@ void cross_entropy_grad(const float* x, const std::int32_t* targets, const float
   }
 }
 
-// Rows that are split over devices: core/ops/split_cross_entropy.cc.
+// Cross entropy with rows split over devices: core/ops/split_cross_entropy.cc.
 
 void slice_maximum_and_sum(const float* x, std::int64_t columns, float* moments) {
   moments[0] = max_row(x, columns);

@@ -6,8 +6,7 @@
 namespace weft::WEFT_VECTOR_NAMESPACE {
 namespace {
 
-/// Exchanges, in every square of 2 Width by 2 Width lanes, its upper right with its lower left
-/// square.
+/// Swaps the upper right and the lower left quadrant of every square of 2 Width by 2 Width lanes.
 template <int Width, std::size_t... Lane>
 WEFT_INLINE void exchange_squares(Vector* rows, std::index_sequence<Lane...>) {
 #pragma GCC unroll 16
@@ -35,7 +34,7 @@ WEFT_INLINE void transpose_square(const float* from, std::int64_t from_row, floa
   for (int i = 0; i < kLanes; ++i) store(to + i * to_row, rows[i]);
 }
 
-/// to[c, r] = from[r, c], with zeros for r from `rows` to the next whole vector.
+/// Computes to[c, r] = from[r, c], with zeros for r from `rows` to the next whole vector.
 void transpose(const float* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns,
                float* to, std::int64_t to_row) {
   for (std::int64_t r = 0; r < rows; r += kLanes) {

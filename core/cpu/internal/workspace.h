@@ -8,11 +8,10 @@
 
 namespace weft {
 
-/// Memory that an op needs while it runs. Grows to the largest size asked for and is kept. One
-/// thread at a time.
+/// Memory for running ops. Grows to the largest requested size and is kept. Not thread-safe.
 class Workspace final {
  public:
-  /// At least `count` floats, aligned to 64 bytes; valid until the next call.
+  /// Returns at least `count` floats, aligned to 64 bytes, valid until the next call.
   float* floats(std::size_t count) {
     if (count > capacity_) {
       memory_.reset();
