@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-/// From here on a block is the driver's own.
+/// Size from which a block comes from the driver instead of the pool.
 constexpr std::size_t kLargeBlock = std::size_t{1} << 20;
 
 int attribute(cudaDeviceAttr which, int gpu) {
@@ -68,8 +68,7 @@ std::byte* CudaDevice::take(Origin origin, std::size_t bytes) {
     case Origin::kDriver: status = cudaMalloc(&data, bytes); break;
     case Origin::kPinned: status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable); break;
     case Origin::kPool:
-      // Waits for the stream, which has nothing else to do: then the block may be used on every
-      // stream.
+      // Synchronizes the stream, which runs nothing else, so that any stream may use the block.
       status = cudaMallocAsync(&data, bytes, allocations_);
       if (status == cudaSuccess) status = cudaStreamSynchronize(allocations_);
       break;
@@ -149,7 +148,7 @@ void CudaDevice::release(std::byte* data, std::size_t) noexcept {
     block = found->second;
     blocks_.erase(found);
   }
-  // Errors of earlier work come up here too; streams tell them.
+  // Errors of earlier work are reported here too; they are ignored, as streams report them.
   cudaSetDevice(options_.gpu);
   switch (block.origin) {
     case Origin::kDriver: cudaFree(data); break;

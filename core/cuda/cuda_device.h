@@ -13,18 +13,19 @@
 
 namespace weft {
 
-/// One NVIDIA GPU, through CUDA's runtime.
+/// NVIDIA GPU, used through the CUDA runtime.
 ///
-/// Large blocks are the driver's (cudaMalloc): they live long, and a pool would keep them from each
-/// other. Small ones come from the GPU's stream-ordered pool, which gives nothing back to the
-/// driver until memory runs short. Staging memory is pinned, for all GPUs.
+/// Large blocks come from the driver (cudaMalloc): they live long, and a pool would withhold their
+/// freed memory from other large blocks. Small blocks come from the stream-ordered pool, which
+/// returns memory to the driver only when memory runs short. Staging memory is pinned, for all
+/// GPUs.
 ///
-/// Errors of CUDA become Error: kResourceExhausted without memory, kFailedPrecondition for a GPU
-/// that cannot be used, kInternal for what work did; after some of those the process has lost its
-/// GPU (see cuda_call.h), says so, and its supervisor replaces it.
+/// CUDA errors become Error: kResourceExhausted if memory ran out, kFailedPrecondition if the GPU
+/// cannot be used, kInternal for failed work. After some of these the process cannot use its GPU
+/// any more (see cuda_call.h). The message says so, and the supervisor must restart the process.
 class CudaDevice final : public Device {
  public:
-  /// Throws Error(kFailedPrecondition) if there is no such GPU or it runs nothing.
+  /// Throws Error(kFailedPrecondition) if the GPU does not exist or cannot run kernels.
   explicit CudaDevice(const CudaDeviceOptions& options);
   ~CudaDevice() override;
 
@@ -34,14 +35,14 @@ class CudaDevice final : public Device {
   std::unique_ptr<Stream> create_stream() override;
   bool is_host_memory() const override { return false; }
   std::vector<std::string> notes() const override;
-  /// For notes(), unless it is there already. Any thread.
+  /// Adds a text to notes(), unless it is already there. Thread-safe.
   void note(const std::string& text);
 
   const CudaDeviceOptions& options() const { return options_; }
   const std::shared_ptr<EventPool>& events() const { return events_; }
-  /// "GPU 0"
+  /// Returns the GPU's name: "GPU 0".
   const std::string& name() const { return name_; }
-  /// Makes this GPU the calling thread's.
+  /// Makes this GPU the current device of the calling thread.
   void make_current() const;
 
  private:
@@ -51,10 +52,10 @@ class CudaDevice final : public Device {
     std::size_t size = 0;
   };
   void release(std::byte* data, std::size_t size) noexcept override;
-  /// Null if there is no such memory left.
+  /// Allocates memory. Returns null if there is not enough.
   std::byte* take(Origin origin, std::size_t bytes);
   std::byte* remember(std::byte* data, Block block);
-  /// Gives back to the driver what the pool holds and nobody uses.
+  /// Returns the pool's unused memory to the driver.
   void trim_pool();
   [[noreturn]] void throw_exhausted(std::size_t bytes);
 
@@ -62,8 +63,8 @@ class CudaDevice final : public Device {
   const std::string name_;
   std::string description_;
   bool has_pool_ = false;
-  CUstream_st* allocations_ = nullptr;  ///< Orders the pool's blocks.
-  std::shared_ptr<EventPool> events_;   ///< Shared with events, which may end last.
+  CUstream_st* allocations_ = nullptr;  ///< Stream that orders allocations from the pool.
+  std::shared_ptr<EventPool> events_;   ///< Shared with events, which may outlive this object.
 
   mutable std::mutex mutex_;
   std::unordered_map<std::byte*, Block> blocks_;  // guarded by mutex_

@@ -15,10 +15,10 @@
 namespace weft {
 namespace {
 
-/// Memory for one op at a time: one block that has grown to what any op so far needed. What does
-/// not fit is allocated beside it in the stream's order and freed behind the op, so that a recorded
-/// graph frees what it allocates, and the block grows. While the stream records, it stays as it is;
-/// and one whose address graphs have is kept until the end.
+/// Scratch memory for one op at a time: one block, which grows to the largest need of any op so
+/// far. Requests that do not fit are allocated separately in stream order and freed after the op,
+/// so that a recorded graph frees what it allocates. The block does not grow while the stream
+/// records. A block whose address a graph contains is kept until destruction.
 class WorkSpace {
  public:
   WorkSpace() = default;
@@ -43,7 +43,7 @@ class WorkSpace {
     return result;
   }
 
-  /// What was allocated is free again for work queued from now on.
+  /// Releases all allocations for work queued from now on. Grows the block if it was too small.
   void end_op(cudaStream_t stream) {
     const bool used = used_ > 0;
     used_ = 0;
@@ -62,8 +62,8 @@ class WorkSpace {
     }
   }
 
-  /// As end_op, where queueing failed: what was allocated for a graph that is not made has no
-  /// address to be freed by.
+  /// Releases all allocations after queueing failed. Ignores errors: memory allocated for an
+  /// unfinished graph has no address to be freed.
   void abandon_op(cudaStream_t stream) noexcept {
     used_ = 0;
     for (void* const block : beside_) cudaFreeAsync(block, stream);
@@ -87,7 +87,7 @@ class WorkSpace {
 
   void* block_ = nullptr;
   std::size_t size_ = 0, used_ = 0, wanted_ = 0;
-  bool recorded_ = false;  ///< Whether a graph may have block_'s address.
+  bool recorded_ = false;  ///< True if a graph may contain the address of block_.
   std::vector<void*> beside_, kept_;
 };
 
@@ -116,7 +116,7 @@ class CudaKernels::Impl final : public cuda::Backend {
   }
   ~Impl() override { cudaFreeHost(const_cast<std::uint64_t*>(fault_)); }
 
-  /// Queues an op, which may allocate.
+  /// Queues an op, which may allocate work space.
   template <typename QueueOp>
   void queue(cudaStream_t stream, const QueueOp& queue_op) {
     stream_ = stream;
@@ -175,7 +175,7 @@ void CudaKernels::run(const Op& op, std::span<const ConstTensorRef> inputs,
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kInvalidArgument ||
         error.code() == ErrorCode::kFailedPrecondition)
-      throw;  // They name the op.
+      throw;  // these messages name the op
     throw Error(error.code(), to_string(op) + ": " + error.message());
   }
 }

@@ -13,25 +13,25 @@ struct CUstream_st;
 
 namespace weft {
 
-/// A cudaStream_t, without CUDA's headers.
+/// cudaStream_t, declared without CUDA's headers.
 using CudaStreamHandle = CUstream_st*;
 
 struct CudaKernelsOptions {
-  bool tf32 = false;  ///< Products of f32 tensors may round their factors to TF32.
-  /// Equal inputs give equal results, bit for bit. Without it cuDNN may add up gradients of
-  /// attention in any order: faster, and no work space for scores.
+  bool tf32 = false;  ///< Allows products of f32 tensors to round their factors to TF32.
+  /// Makes equal inputs give bitwise equal results. If false, cuDNN may sum gradients of attention
+  /// in any order, which is faster and needs no work space for scores.
   bool deterministic = true;
-  /// Is told what cuDNN and cuBLASLt refuse, with the reasons, in the call that finds out: Weft's
-  /// own kernels do it, or it is done in two parts. Tells some more than once.
+  /// Called with the reason when cuDNN or cuBLASLt rejects an op. Weft's own kernels or two
+  /// separate ops are then used. May be called several times for the same reason.
   std::function<void(const std::string&)> note = [](const std::string&) {};
 };
 
-/// Every op on the memory of one GPU, with the libraries' handles, plans and work space that they
-/// need. Calls queue work on the stream and return; nothing here waits for the GPU.
+/// Executes ops on the memory of one GPU. Holds the libraries' handles, plans and work space. Calls
+/// queue work on the stream and return without waiting for the GPU.
 ///
-/// Work space is used by queued work: one object serves one stream. Made, used and destroyed while
-/// its GPU is the calling thread's current device; one thread at a time. Destroyed when the stream
-/// has no more work.
+/// Queued work uses the work space, so one object serves one stream. Create, use and destroy it
+/// while its GPU is the calling thread's current device. Destroy it after the stream's work is
+/// done. Not thread-safe.
 class CudaKernels final {
  public:
   explicit CudaKernels(const CudaKernelsOptions& options);
@@ -39,19 +39,19 @@ class CudaKernels final {
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
 
-  /// As Stream::run.
+  /// Queues an op like Stream::run.
   void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
            std::span<const OutputMode> modes, CudaStreamHandle stream);
   void add(std::span<const float> from, std::span<float> to, CudaStreamHandle stream);
   void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters,
              CudaStreamHandle stream);
-  /// results[i] = sum of the squares of tensors[i], in double, in a fixed order. `results` is
-  /// memory that the GPU can write: its own, or pinned host memory.
+  /// Sets results[i] to the sum of the squares of tensors[i], in double, in a fixed order.
+  /// `results` must be writable by the GPU: its own memory or pinned host memory.
   void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results,
                        CudaStreamHandle stream);
 
-  /// Throws Error(kInvalidArgument) if work that is done found its data wrong, as an id outside its
-  /// table. Call it when the stream was synchronised.
+  /// Throws Error(kInvalidArgument) if completed work found invalid data, such as an id outside its
+  /// table. Call after synchronizing the stream.
   void check_faults();
 
  private:

@@ -1,4 +1,4 @@
-// The plugin as programs see it: what there is, and devices.
+// Implementation of the CUDA plugin: detects GPUs and creates devices.
 #include "core/cuda_support/cuda_plugin.h"
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-/// 13000 -> "13.0"
+/// Formats a CUDA version: 13000 becomes "13.0".
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
@@ -22,7 +22,7 @@ class Plugin final : public CudaPlugin {
     int driver = 0;
     int runtime = 0;
     cudaRuntimeGetVersion(&runtime);
-    cudaDriverGetVersion(&driver);  // 0 where there is none
+    cudaDriverGetVersion(&driver);  // sets 0 if there is no driver
     support.runtime = version_text(runtime);
     if (driver != 0) support.driver = version_text(driver);
     int count = 0;

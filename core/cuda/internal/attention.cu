@@ -1,4 +1,4 @@
-// Attention and matrix products, for the GPU.
+// GPU kernels for attention and matrix products.
 #include "core/cuda/internal/language.cuh"
 
 #include "core/cuda/internal/attention.cuh"

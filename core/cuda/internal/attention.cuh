@@ -1,18 +1,18 @@
 #pragma once
 
-// Attention for every element type and size, in float on the ordinary cores: f32 models, and bf16
-// where cuDNN cannot. Tiles of R queries by R keys pass through shared memory; probabilities exist
-// for one tile at a time (Dao et al., "FlashAttention", 2022). A block has (R/2)^2 threads, each
-// makes 2 x 2 scores of a tile.
+// Attention for all element types and sizes, in float on CUDA cores: for f32 models, and for bf16
+// where cuDNN does not support the op. Tiles of R queries by R keys pass through shared memory;
+// only one tile of probabilities exists at a time (Dao et al., "FlashAttention", 2022). A block has
+// (R/2)^2 threads, each of which computes 2 x 2 scores of a tile.
 //
-//   forward    a block per R queries and head: over all tiles of keys, running maximum and sum per
-//              query, y in shared memory.
+//   forward    a block per R queries and head: loops over all tiles of keys, with running maximum
+//              and sum per query, and y in shared memory.
 //   backward   1. delta = dy . y per query, into the work space
-//              2. dq: as forward, over tiles of keys.
+//              2. dq: like forward, over tiles of keys.
 //              3. dk, dv: a block per R keys, over tiles of queries. No atomic additions.
 //
-// A row of a tile is head_dim + 1 floats, so that threads that read one column of several rows hit
-// different banks.
+// A row of a tile has head_dim + 1 floats, which avoids bank conflicts between threads that read
+// one column of several rows.
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
@@ -25,14 +25,15 @@ struct AttentionTile {
   static constexpr int kScores = R * kScoreRow;
 
   static __host__ __device__ int row(int head_dim) { return head_dim + 1; }
-  /// Bytes of shared memory for `tiles` tiles, `scores` score tiles and `vectors` numbers per row.
+  /// Returns the bytes of shared memory for `tiles` tiles, `scores` score tiles and `vectors`
+  /// numbers per row.
   static __host__ __device__ std::size_t bytes(std::int64_t head_dim, int tiles, int scores,
                                                int vectors) {
     return sizeof(float) * (tiles * R * (head_dim + 1) + scores * kScores + vectors * R);
   }
 };
 
-/// This block's head of a tensor: element (row, d) at base + row * stride + d.
+/// The block's head of a tensor: element (row, d) is at base + row * stride + d.
 template <typename T>
 struct Head {
   T* base;
@@ -68,8 +69,8 @@ __device__ __forceinline__ void store_tile(const float* tile, const Head<T>& hea
   }
 }
 
-/// products[i][j] = a[row] . b[column] of this thread's 2 x 2 rows and columns: (ty or ty + R/2, tx
-/// or tx + R/2).
+/// Computes products[i][j] = a[row] . b[column] for this thread's 2 x 2 rows and columns: (ty or ty
+/// + R/2, tx or tx + R/2).
 template <int R>
 __device__ __forceinline__ void multiply_tiles(const float* a, const float* b, int head_dim,
                                                float (&products)[2][2]) {
@@ -89,7 +90,7 @@ __device__ __forceinline__ void multiply_tiles(const float* a, const float* b, i
   }
 }
 
-/// f(i, j, row, column) for this thread's scores of a tile.
+/// Calls f(i, j, row, column) for this thread's scores of a tile.
 template <int R, typename F>
 __device__ __forceinline__ void for_scores(F f) {
   using Tile = AttentionTile<R>;
@@ -100,7 +101,8 @@ __device__ __forceinline__ void for_scores(F f) {
   }
 }
 
-/// sums[row][d] = sums[row][d] * factors[row] + sum over j of weights(row, j) * values[j][d].
+/// Computes sums[row][d] = sums[row][d] * factors(row) + sum over j of weights(row, j) *
+/// values[j][d].
 template <int R, typename Weights, typename Factors>
 __device__ __forceinline__ void add_weighted_rows(float* sums, const float* values, int head_dim,
                                                   Weights weights, Factors factors) {
@@ -121,16 +123,16 @@ __device__ __forceinline__ void zero_tile(float* tile, int head_dim) {
     tile[e] = 0;
 }
 
-/// Whether query i may see key j.
+/// Returns true if query i attends to key j.
 __device__ __forceinline__ bool visible(const Attention& shape, std::int64_t i, std::int64_t j) {
   return i < shape.queries && j < shape.keys && (!shape.causal || j <= i);
 }
-/// Keys that any query below `end` sees.
+/// Returns the number of keys to which any query below `end` attends.
 __device__ __forceinline__ std::int64_t keys_for(const Attention& shape, std::int64_t end) {
   return shape.causal && end < shape.keys ? end : shape.keys;
 }
 
-/// Where a row's numbers lie in [batch, heads, queries].
+/// Returns the offset of this block's head in [batch, heads, queries].
 __device__ __forceinline__ std::int64_t statistics_begin(const Attention& shape) {
   return (blockIdx.z * shape.heads + blockIdx.y) * shape.queries;
 }
@@ -160,7 +162,7 @@ __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
   }
   const std::int64_t end = keys_for(shape, first + R);
   for (std::int64_t key = 0; key < end; key += R) {
-    __syncthreads();  // The last tile has been used, or the first things are written.
+    __syncthreads();  // the previous tile is no longer used, and the initial values are written
     load_tile<R>(k_head, key, head_dim, ks);
     load_tile<R>(v_head, key, head_dim, vs);
     __syncthreads();
@@ -205,7 +207,7 @@ __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
 
 constexpr int kDeltaThreads = 128;
 
-/// A warp per query.
+/// Computes delta with one warp per query.
 template <typename T>
 __global__ void __launch_bounds__(kDeltaThreads)
     attention_delta_kernel(Attention shape, const T* y, const T* dy, float* deltas) {
@@ -225,8 +227,8 @@ __global__ void __launch_bounds__(kDeltaThreads)
   if (lane == 0) deltas[statistics_begin(shape) + row] = delta;
 }
 
-/// Of the tile of `first_query` by `first_key`: probabilities p and ds = p * (dy . v - delta), into
-/// shared tiles. Either may be left out.
+/// Computes, for the tile at `first_query` and `first_key`, the probabilities p and ds = p * (dy .
+/// v - delta) into shared tiles. `ps` may be null.
 template <int R>
 __device__ __forceinline__ void score_gradients(const Attention& shape, float scale,
                                                 std::int64_t first_query, std::int64_t first_key,
@@ -245,7 +247,7 @@ __device__ __forceinline__ void score_gradients(const Attention& shape, float sc
   });
 }
 
-/// Log-sum-exp and delta of the tile's queries.
+/// Loads log-sum-exp and delta of the tile's queries.
 template <int R>
 __device__ __forceinline__ void load_statistics(const Attention& shape, std::int64_t first,
                                                 const float* log_sums, const float* deltas,
@@ -337,7 +339,7 @@ __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
                 1.0f);
 }
 
-/// The largest number of tiles at once is that of the key gradient.
+/// Returns the shared memory of the key gradient, which needs the most tiles.
 template <int R>
 std::size_t attention_bytes(std::int64_t head_dim) {
   return AttentionTile<R>::bytes(head_dim, 6, 2, 3);
@@ -349,7 +351,7 @@ std::int64_t attention_max_head_dim(std::size_t shared_bytes) {
   return head_dim;
 }
 
-/// f(T(), PackSize<R>()): the tile that fits.
+/// Calls f(T(), PackSize<R>()) with the largest tile that fits.
 template <typename F>
 void with_attention_tile(DType type, std::int64_t head_dim, std::size_t shared_bytes, F f) {
   with_type(type, [&](auto t) {

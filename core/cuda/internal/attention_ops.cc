@@ -1,5 +1,4 @@
-// The attention ops: cuDNN's fused kernels where they exist for the type and sizes, Weft's own
-// elsewhere.
+// Attention ops: cuDNN's fused kernels if they support the type and sizes, Weft's own otherwise.
 #include "core/base/error.h"
 #include "core/cuda/internal/op_run.h"
 
@@ -15,7 +14,7 @@ void check_head_dim(const Backend& backend, const OpRun& run) {
               to_string(run.op), most);
 }
 
-/// Of qkv[B, S, 3, D].
+/// Returns the sizes and strides of qkv[B, S, 3, D].
 Attention packed_shape(const OpRun& run) {
   const Shape& qkv = run.shape(0);
   const std::int64_t sequence = qkv[1], width = qkv[3], head_dim = run.op.integer("head_dim");
@@ -34,7 +33,7 @@ Attention packed_shape(const OpRun& run) {
           .y_row = width};
 }
 
-/// Of q[B, Q..., D] and k[B, K..., D].
+/// Returns the sizes and strides of q[B, Q..., D] and k[B, K..., D].
 Attention separate_shape(const OpRun& run) {
   const std::int64_t batch = run.shape(0).front(), width = run.columns(0),
                      head_dim = run.op.integer("head_dim");

@@ -9,36 +9,36 @@ namespace weft::cuda {
 
 enum class ConvolutionPass : std::uint8_t { kForward, kInputGrad, kWeightGrad };
 
-/// One of the three products of a convolution. x and dx are window.x, y and dy [batch, out_height,
-/// out_width, out_channels], w [kernel_height, kernel_width, channels, out_channels] in `type`, dw
-/// alike in f32.
+/// Product of a convolution (one of three). x and dx have the shape window.x, y and dy [batch,
+/// out_height, out_width, out_channels], w and dw [kernel_height, kernel_width, channels,
+/// out_channels]. All are of type `type`, except dw, which is f32.
 struct Convolution {
   ConvolutionPass pass = ConvolutionPass::kForward;
   DType type = DType::kF32;
   Window window;
   std::int64_t out_channels = 0;
   const void *x = nullptr, *w = nullptr, *bias = nullptr, *dy = nullptr;
-  void* result = nullptr;  ///< y, dx or dw.
+  void* result = nullptr;  ///< Output: y, dx or dw.
   bool accumulate = false;
 };
 
-/// What the ops need of the GPU and of the vendor's libraries, for one op at a time: CudaKernels
-/// has the real one; the contract suite has one that runs on the CPU. Everything is queued on the
+/// Services of the GPU and the vendor's libraries for one op at a time. CudaKernels implements them
+/// on the GPU; the contract suite has an implementation on the CPU. All work is queued on the
 /// stream.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual StreamHandle stream() const = 0;
-  /// Work space, aligned to 256 bytes, for this op alone.
+  /// Returns scratch memory for this op, aligned to 256 bytes.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual Fault* fault() const = 0;
-  /// The most shared memory that a block may ask for.
+  /// Returns the largest size of shared memory per block, in bytes.
   virtual std::size_t shared_memory() const = 0;
   virtual void fill_zero(void* memory, std::size_t bytes) = 0;
 
   virtual void multiply(const MatrixProduct& product) = 0;
-  /// A product with what belongs to fused ones. These compute nothing and return false where the
-  /// library cannot: then Weft's own kernels do it.
+  /// Queue a fused product, a convolution or attention. Return false and queue nothing if the
+  /// library does not support it; the caller then uses Weft's own kernels.
   virtual bool multiply_fused(const MatrixProduct& product) = 0;
   virtual bool convolve(const Convolution& convolution) = 0;
   virtual bool attend(DType type, const Attention& shape, const void* q, const void* k,

@@ -1,24 +1,25 @@
 #pragma once
 
-// Sums over rows, column by column, of a[batch, rows, columns]: bias gradients, weight gradients of
+// Column-wise sums over the rows of a[batch, rows, columns]: bias gradients, weight gradients of
 // norms, statistics of group norm. Two stages, so that the order of additions depends on the sizes
-// alone:
+// only:
 //
-//   1. The rows are cut into splits. A block of 8 warps has one split of 32 packs of columns; warp
-//      w takes rows w, w + 8, ...; the 8 sums are added in order:
+//   1. The rows are cut into splits. A block of 8 warps handles one split of 32 packs of columns.
+//      Warp w adds rows w, w + 8, ...; the 8 sums are then added in order into
 //      partial[batch][split][sum][column].
-//   2. The same over splits instead of rows: adds up partial sums and writes the result.
+//   2. Adds the partial sums of all splits in the same way and writes the result.
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
 
 inline constexpr int kSumWarps = 8;
-/// Four per multiprocessor of an H100. A constant, so that results do not depend on the GPU.
+/// Target number of blocks: four per multiprocessor of an H100. Constant, so that results do not
+/// depend on the GPU.
 inline constexpr std::int64_t kBlocksWanted = 528;
 inline constexpr std::int64_t kRowsPerSplitAtLeast = 32;
 inline constexpr std::int64_t kPackForPlanning = 8;
 
-/// How many splits, and rows in each. The same for all element types.
+/// Number of splits, and rows in each. The same for all element types.
 struct Splits {
   std::int64_t count, rows;
 
@@ -39,7 +40,7 @@ std::int64_t column_sums_workspace(std::int64_t batch, std::int64_t rows, std::i
   return batch * Splits(batch, rows, columns).count * sums * columns;
 }
 
-/// The sums of the block's warps, in their order; the result is warp 0's.
+/// Adds the sums of the block's warps in order. Warp 0 has the result.
 template <int Sums, int N>
 __device__ __forceinline__ void add_warps(float (&sums)[Sums][N], float* shared) {
   const unsigned lane = threadIdx.x, warp = threadIdx.y;
@@ -56,7 +57,7 @@ __device__ __forceinline__ void add_warps(float (&sums)[Sums][N], float* shared)
   }
 }
 
-/// Stage 1. Terms::add(batch, row, column, sums) adds the terms of N columns from `column` on.
+/// Runs stage 1. Terms::add(batch, row, column, sums) adds the terms of N columns from `column` on.
 template <typename Terms, int N>
 __global__ void column_sums_kernel(Terms terms, std::int64_t batches, std::int64_t rows,
                                    std::int64_t columns, std::int64_t rows_per_split,
@@ -83,7 +84,7 @@ __global__ void column_sums_kernel(Terms terms, std::int64_t batches, std::int64
   }
 }
 
-/// Where stage 2 writes the sums: y[s][batch, column].
+/// Destination of stage 2: y[s][batch, column].
 template <typename Out, int Sums>
 struct SumOutputs {
   static_assert(Sums == 1 || Sums == 2);
@@ -91,7 +92,7 @@ struct SumOutputs {
   bool accumulate[Sums];
 };
 
-/// Stage 2. A block has 32 columns of one sum of one batch entry.
+/// Runs stage 2. A block handles 32 columns of one sum of one batch entry.
 template <typename Out, int Sums>
 __global__ void finish_sums_kernel(const float* partial, std::int64_t batches, std::int64_t splits,
                                    std::int64_t columns, SumOutputs<Out, Sums> outputs) {
@@ -108,20 +109,20 @@ __global__ void finish_sums_kernel(const float* partial, std::int64_t batches, s
     }
     add_warps(sums, shared);
     if (threadIdx.y != 0 || column >= columns) continue;
-    // Chosen, not indexed: an index known only at run time would move the arrays to local memory.
+    // Selects instead of indexing: a run-time index would move the arrays to local memory.
     Out* const y = (sum == 0 ? outputs.y[0] : outputs.y[Sums - 1]) + batch * columns + column;
     const bool accumulate = sum == 0 ? outputs.accumulate[0] : outputs.accumulate[Sums - 1];
     *y = from_float<Out>(sums[0][0] + (accumulate ? to_float(*y) : 0.0f));
   }
 }
 
-/// Both stages. N must suit the terms' addresses.
+/// Launches both stages. Packs of N must suit the alignment of the terms.
 template <int N, typename Terms, typename Out>
 void column_sums(StreamHandle stream, const char* name, const Terms& terms, std::int64_t batch,
                  std::int64_t rows, std::int64_t columns,
                  const SumOutputs<Out, Terms::kSums>& outputs, float* workspace) {
   const Splits splits(batch, rows, columns);
-  // The most blocks along z.
+  // 65535 is the largest grid dimension along z.
   const unsigned layers = batch < 65535 ? batch : 65535;
   launch(stream, name,
          {dim3(blocks_for(columns, kWarp * N), splits.count, layers), dim3(kWarp, kSumWarps)},

@@ -1,6 +1,5 @@
-// cuBLASLt's matrices lie column by column, so it is given the transposes:
-// c^T[n, m] = b^T[n, k] a^T[k, m]. A row-major [r, s] is a column-major s x r with s as its leading
-// dimension.
+// cuBLASLt expects column-major matrices, so it computes the transposed product: c^T[n, m] = b^T[n,
+// k] a^T[k, m]. A row-major [r, s] is a column-major s x r with leading dimension s.
 //
 //   our b [k, n]                -> its A, n x k, not transposed
 //   our b [n, k] (transpose_b)  -> its A, k x n, transposed
@@ -8,9 +7,9 @@
 //   our a [k, m] (transpose_a)  -> its B, m x k, transposed
 //   our c [m, n]                -> its C and D, n x m; the bias has an element per row of D
 //
-// Fused products are its epilogues: GELU (the tanh form) and its gradient with the auxiliary
-// matrix, what is added as its C beside another D, the sums of b's rows as the bias gradient of its
-// A (BGRADA). What it refuses, Weft's own kernels do.
+// Fused products use its epilogues: GELU (the tanh form) and its gradient with the auxiliary
+// matrix, an addend as C with a separate D, and the sums of b's rows as the bias gradient of A
+// (BGRADA). Weft's own kernels run products that it rejects.
 #include "core/cuda/internal/cublaslt_products.h"
 
 #include <cublasLt.h>
@@ -29,18 +28,18 @@
 namespace weft::cuda {
 namespace {
 
-/// NVIDIA's recommendation for Hopper.
+/// Work space size that NVIDIA recommends for Hopper.
 constexpr std::size_t kWorkSpaceBytes = std::size_t{32} << 20;
 
 cudaDataType_t cuda_type(DType type) { return type == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
 
-/// The largest power of two up to 256 that divides the address.
+/// Returns the largest power of two up to 256 that divides the address.
 std::uint32_t alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer) | 256u;
   return static_cast<std::uint32_t>(address & (~address + 1));
 }
 
-/// Owns one of cuBLASLt's descriptors.
+/// Owner of a cuBLASLt descriptor.
 template <typename Handle, cublasStatus_t (*Destroy)(Handle)>
 class Descriptor {
  public:
@@ -73,14 +72,15 @@ void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attr
       "cublasLtMatmulPreferenceSetAttribute");
 }
 
-/// All that the choice of an algorithm depends on.
+/// Key of a plan: all properties that affect the choice of an algorithm.
 using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, DType, DType, bool, bool,
                        cublasLtEpilogue_t, bool, std::array<std::uint32_t, 6>>;
 
-/// The library has no epilogue for other combinations than these; nothing asks for others.
+/// Returns the epilogue of a product; nullopt for combinations without one, which callers do not
+/// use.
 std::optional<cublasLtEpilogue_t> epilogue_of(const MatrixProduct& p) {
   const bool bias = p.bias != nullptr;
-  if (bias && p.in != p.out) return std::nullopt;  // It is of D's type.
+  if (bias && p.in != p.out) return std::nullopt;  // the bias must have D's type
   if (p.b_row_sums != nullptr) {
     if (bias || p.epilogue != Epilogue::kNone || p.out != DType::kF32) return std::nullopt;
     return CUBLASLT_EPILOGUE_BGRADA;
@@ -96,21 +96,21 @@ std::optional<cublasLtEpilogue_t> epilogue_of(const MatrixProduct& p) {
   return std::nullopt;
 }
 
-/// What the library demands of the auxiliary matrix: rows of a multiple of 8 elements, at a
-/// multiple of 16 bytes.
+/// Returns true if the auxiliary matrix meets the library's requirements: rows of a multiple of 8
+/// elements, and 16-byte alignment.
 bool suits_auxiliary(const MatrixProduct& p) {
   return p.n % 8 == 0 && reinterpret_cast<std::uintptr_t>(p.gelu_input) % 16 == 0;
 }
 
-/// The matrix that is added to the product: c itself where it accumulates.
+/// Returns the matrix that is added to the product: c itself if it accumulates.
 const void* added(const MatrixProduct& p) { return p.addend != nullptr ? p.addend : p.c; }
 
-/// The vector with an element per row of D. None has both.
+/// Returns the vector with one element per row of D. No product has both.
 const void* bias_or_sums(const MatrixProduct& p) {
   return p.bias != nullptr ? p.bias : p.b_row_sums;
 }
 
-/// The library's ways to say that it cannot, where the call is right.
+/// Returns true for the statuses with which the library rejects a valid call.
 bool is_refusal(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
          status == CUBLAS_STATUS_ARCH_MISMATCH;
@@ -119,7 +119,7 @@ bool is_refusal(cublasStatus_t status) {
 struct Plan {
   Operation operation;
   Layout a, b, c;
-  std::optional<cublasLtMatmulAlgo_t> algorithm;  ///< None if the library has none.
+  std::optional<cublasLtMatmulAlgo_t> algorithm;  ///< Null if the library has none.
 };
 
 }  // namespace
@@ -149,7 +149,7 @@ class CublasLtProducts::Impl {
         handle_, plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, added(p),
         plan.c.get(), p.c, plan.c.get(), &*plan.algorithm, work_space_, kWorkSpaceBytes, stream);
     if (is_refusal(status)) {
-      plan.algorithm.reset();  // It was offered all the same.
+      plan.algorithm.reset();  // rejected although the library had offered it
       refuse(p, *epilogue, "cublasLtMatmul", status);
       return false;
     }
@@ -176,7 +176,7 @@ class CublasLtProducts::Impl {
   }
 
   Plan& plan_for(const MatrixProduct& p, cublasLtEpilogue_t epilogue) {
-    // Of the last two the library learns from the pointers themselves.
+    // The library checks the last two alignments by the pointers themselves.
     const std::array<std::uint32_t, 6> alignments{
         alignment_of(p.a),      alignment_of(p.b),          alignment_of(p.c),
         alignment_of(added(p)), alignment_of(p.gelu_input), alignment_of(bias_or_sums(p))};
@@ -204,7 +204,7 @@ class CublasLtProducts::Impl {
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    // Bias, sums and auxiliary matrix are of D's type, which is the default.
+    // Bias, sums and auxiliary matrix have D's type, the default.
     if (p.gelu_input != nullptr) set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
     set_pointers(plan->operation, p);
     const auto layout = [](Layout& to, DType type, std::int64_t rows, std::int64_t columns) {
@@ -223,7 +223,7 @@ class CublasLtProducts::Impl {
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignments[0]);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignments[3]);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignments[2]);
-    // Parts of a sum over k that several blocks compute are added up in float, not in c's type.
+    // Requires that partial sums over k of several blocks are added in float, not in c's type.
     set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     cublasLtMatmulHeuristicResult_t best{};

@@ -8,19 +8,18 @@
 
 namespace weft::cuda {
 
-/// Matrix products by cuBLASLt. Of each size and alignment the library is asked once which of its
-/// algorithms is best; what it answers depends on these and the GPU alone, so results do too. The
-/// only place that calls cuBLASLt. One thread at a time; serves one stream, whose products share
-/// the work space.
+/// Matrix products by cuBLASLt. The library is asked for its best algorithm once per size and
+/// alignment. The answer depends on these and the GPU only, so results are reproducible. Only this
+/// class calls cuBLASLt. Serves one stream, whose products share the work space. Not thread-safe.
 class CublasLtProducts final {
  public:
-  /// With `tf32`, factors of f32 products may be rounded to 10 bits of mantissa.
-  /// `note` is told which products the library has no algorithm for, and why.
+  /// `tf32` allows rounding the factors of f32 products to 10 mantissa bits. `note` is called with
+  /// each product for which the library has no algorithm, and the reason.
   explicit CublasLtProducts(
       bool tf32, std::function<void(const std::string&)> note = [](const std::string&) {});
   ~CublasLtProducts();
 
-  /// False, and nothing queued, if the library has no algorithm for the product.
+  /// Queues a product. Returns false and queues nothing if the library has no algorithm for it.
   bool multiply(const MatrixProduct& product, StreamHandle stream);
 
  private:

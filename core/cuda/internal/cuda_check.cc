@@ -10,7 +10,7 @@ namespace weft::cuda {
 void check_cuda(int cuda_error, const char* what) {
   const auto error = static_cast<cudaError_t>(cuda_error);
   if (error == cudaSuccess) return;
-  cudaGetLastError();  // An error that is not sticky is forgotten: it is told here.
+  cudaGetLastError();  // clears a non-sticky error, which is reported here
   throw_error(
       error == cudaErrorMemoryAllocation ? ErrorCode::kResourceExhausted : ErrorCode::kInternal,
       "{}: {} ({})", what, cudaGetErrorString(error), cudaGetErrorName(error));

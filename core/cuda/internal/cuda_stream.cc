@@ -13,7 +13,7 @@
 namespace weft {
 namespace {
 
-/// A CUDA graph, ready to be launched.
+/// CUDA graph that is ready for launch.
 class CudaGraph final : public Recording {
  public:
   CudaGraph(int gpu, cudaGraphExec_t graph) : gpu_(gpu), graph_(graph) {}
@@ -31,7 +31,7 @@ class CudaGraph final : public Recording {
   const cudaGraphExec_t graph_;
 };
 
-/// Whether the GPU can write there: its own or pinned memory.
+/// Returns true if the GPU can write to the address: its own memory or pinned memory.
 bool is_gpu_visible(const void* address) {
   cudaPointerAttributes attributes;
   const cudaError_t status = cudaPointerGetAttributes(&attributes, address);
@@ -168,7 +168,7 @@ void CudaStream::synchronize() {
 }
 
 CUgraph_st* CudaStream::capture(const std::function<void()>& work) {
-  // Calls of other threads do not disturb a recording, nor it them.
+  // Thread-local mode: calls of other threads and the recording do not affect each other.
   check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
              "recording on " + device_.name());
   cudaGraph_t graph = nullptr;
@@ -202,7 +202,7 @@ std::unique_ptr<Recording> CudaStream::record_work(const std::function<void()>& 
     status = cudaGraphUpload(executable, stream_);
   }
   if (status == cudaErrorMemoryAllocation) {
-    // None of it has run; a GPU that is full goes on without recordings.
+    // A GPU without free memory continues without recordings. No recorded work has run yet.
     cudaGetLastError();
     recording.reset();
     work();

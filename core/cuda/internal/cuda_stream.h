@@ -15,11 +15,11 @@
 
 namespace weft {
 
-/// A CUDA stream that does not wait for the default stream, with the kernels' work space that goes
-/// with it (made when an op is run first, so that streams for copies have none).
+/// Non-blocking CUDA stream, with the kernels' work space, which is created when the first op runs,
+/// so that streams used for copies have none.
 ///
-/// Ops are only queued here. When the GPU reports an error, the ops queued last are named; with
-/// `check_every_op` the very op.
+/// Ops are queued only. If the GPU reports an error, the message names the ops queued last; with
+/// `check_every_op` it names the failed op.
 class CudaStream final : public Stream {
  public:
   explicit CudaStream(CudaDevice& device);
@@ -43,23 +43,23 @@ class CudaStream final : public Stream {
   void replay(const Recording& recording) override;
 
  private:
-  /// Queues the work that is called `name`, which must stay valid, and says so if that fails.
+  /// Queues work. The message of a failure contains `name`, which must stay valid.
   template <typename Work>
   void queue(std::string_view name, const Work& work);
   CudaKernels& kernels();
-  /// What `work` queues, as a graph that has not run.
+  /// Records the work that `work` queues. Returns it as a graph that has not run.
   CUgraph_st* capture(const std::function<void()>& work);
-  /// What this stream's failure means, with the names of its last work.
+  /// Returns the Error for a failure of this stream, with the names of its last work.
   Error failure(cudaError_t status, std::string_view what) const;
 
   CudaDevice& device_;
   CUstream_st* stream_ = nullptr;
   std::unique_ptr<CudaKernels> kernels_;
-  DeviceMemory sums_;  ///< Of squares, on their way to host memory that is not pinned.
+  DeviceMemory sums_;  ///< Sums of squares to be copied to unpinned host memory.
   bool recording_ = false;
 
   std::array<std::string_view, 12> last_work_ = {};
-  std::size_t queued_ = 0;  ///< Since the stream was last known to be empty.
+  std::size_t queued_ = 0;  ///< Number of calls queued since the stream was last known to be empty.
 };
 
 }  // namespace weft

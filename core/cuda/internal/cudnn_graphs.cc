@@ -23,7 +23,7 @@ using Graph = fe::graph::Graph;
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 using Pointers = std::unordered_map<fe::graph::Tensor_attributes::uid_t, void*>;
 
-/// The names of tensors in graphs.
+/// Ids of tensors in graphs.
 enum Uid : std::int64_t {
   kQ = 1,
   kK,
@@ -42,14 +42,14 @@ enum Uid : std::int64_t {
   kKeyLengths
 };
 
-/// Deterministic gradients of attention keep a bf16 number per query and key; the batch is taken in
-/// parts that need no more than this.
+/// Limit on the scores, one bf16 number per query and key, that deterministic gradients of
+/// attention store. The batch is processed in parts that stay below it.
 constexpr std::int64_t kScoreBytes = std::int64_t{256} << 20;
 
-/// The last version whose gradients of attention need a padding mask where the number of keys is no
-/// multiple of 128, although nothing is padded. cudnn-frontend adds one by itself where none is
-/// given, and copies the lengths to the GPU in every call from host memory that it then frees: that
-/// cannot be recorded.
+/// Last cuDNN version whose gradients of attention need a padding mask if the number of keys is not
+/// a multiple of 128, even without padding. If none is given, cudnn-frontend adds one and copies
+/// the lengths to the GPU in every call, from host memory that it then frees, which cannot be
+/// recorded.
 constexpr std::size_t kLastWithLengths = 91500;
 
 bool needs_lengths(const Attention& s) {
@@ -60,7 +60,7 @@ struct FreeOnDevice {
   void operator()(std::int32_t* memory) const { cudaFree(memory); }
 };
 
-/// The numbers of queries and of keys of each entry of a batch, on the GPU.
+/// Numbers of queries and keys of each batch entry, in GPU memory.
 class Lengths {
  public:
   Lengths() = default;
@@ -84,11 +84,11 @@ class Lengths {
   std::unique_ptr<std::int32_t, FreeOnDevice> memory_;
 };
 
-/// A graph that cuDNN has agreed to run; null if it refused.
+/// Graph that cuDNN can run; null if it rejected the graph.
 struct Plan {
   std::unique_ptr<Graph> graph;
   std::int64_t workspace = 0;
-  Lengths lengths;  ///< Where the graph has a padding mask.
+  Lengths lengths;  ///< Set if the graph has a padding mask.
 };
 
 bool aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
@@ -112,7 +112,7 @@ void output(const Tensor& tensor, Uid uid, const Sizes& sizes, const Sizes& stri
   tensor->set_output(true).set_uid(uid).set_dim(sizes).set_stride(strides).set_data_type(type);
 }
 
-/// Sizes and strides of the tensors of an attention: [batch, heads, rows, head_dim].
+/// Sizes and strides of attention tensors: [batch, heads, rows, head_dim].
 struct AttentionTensors {
   Sizes q, k, statistics, q_strides, k_strides, y_strides, statistics_strides;
 
@@ -183,8 +183,8 @@ std::unique_ptr<Graph> backward_graph(const Attention& shape, bool deterministic
   return graph;
 }
 
-/// cuDNN's names are [batch, channels, height, width] and, of the weights, [out, in, height,
-/// width]; in memory channels lie innermost.
+/// Sizes in cuDNN's order: [batch, channels, height, width], and [out, in, height, width] for
+/// weights. In memory channels are innermost.
 struct ConvolutionTensors {
   Sizes x, w, y;
 
@@ -275,13 +275,13 @@ class CudnnGraphs::Impl {
         deterministic_ ? std::clamp<std::int64_t>(kScoreBytes / score_bytes, 1, shape.batch)
                        : shape.batch;
     const std::int64_t parts[2] = {part, shape.batch % part};
-    for (const std::int64_t size : parts) {  // All graphs, before anything is queued.
+    for (const std::int64_t size : parts) {  // builds all graphs before queueing anything
       if (size == 0) continue;
       Attention s = shape;
       s.batch = size;
       if (backward_plan(backend, s).graph == nullptr) return false;
     }
-    // Parts of the batch must begin where cuDNN wants tensors to begin.
+    // Parts of the batch must meet cuDNN's alignment of tensors.
     const std::int64_t statistics_batch = shape.heads * shape.queries;
     if (part < shape.batch && !aligned(t.statistics + part * statistics_batch)) return false;
     for (std::int64_t begin = 0; begin < shape.batch; begin += part) {
@@ -321,7 +321,7 @@ class CudnnGraphs::Impl {
     if (c.pass == ConvolutionPass::kWeightGrad) return convolve_weight_grad(backend, c, taps);
     const Plan& plan = plan_for(describe(c), [&] { return convolution_graph(c); });
     if (plan.graph == nullptr) return false;
-    // cuDNN wants the channels of x innermost, Weft has those of y there.
+    // Weft's weights have the channels of y innermost; cuDNN needs those of x there.
     void* const turned = backend.allocate(static_cast<std::size_t>(weights) * 2);
     transpose(backend.stream(), DType::kBF16, DType::kBF16, c.w, turned, taps, c.out_channels,
               false);
@@ -357,8 +357,8 @@ class CudnnGraphs::Impl {
     return plan;
   }
 
-  /// cuDNN has gradients of bf16 weights in bf16 alone, summed in float; they are converted as they
-  /// are turned.
+  /// Computes the gradient of bf16 weights. cuDNN returns it in bf16 only, summed in float; it is
+  /// converted to f32 while being transposed.
   bool convolve_weight_grad(Backend& backend, const Convolution& c, std::int64_t taps) {
     const Plan& plan = plan_for(describe(c), [&] { return convolution_graph(c); });
     if (plan.graph == nullptr) return false;
@@ -369,7 +369,7 @@ class CudnnGraphs::Impl {
     return true;
   }
 
-  /// The plan of that name, built from the graph if it is new.
+  /// Returns the plan of that name. Builds it from the graph if it is new.
   template <typename MakeGraph>
   Plan& plan_for(const std::string& name, MakeGraph make_graph) {
     const auto [at, is_new] = plans_.try_emplace(name);

@@ -8,14 +8,14 @@
 
 namespace weft::cuda {
 
-/// Fused attention and convolutions of bf16 by cuDNN, through the headers of cudnn-frontend where
-/// they were found at configure (cudnn_graphs.cc; else cudnn_graphs_absent.cc, which refuses
-/// everything). A graph is built once per shape. The only place that calls cuDNN. Each call returns
-/// false, with nothing queued, where cuDNN cannot. One thread at a time.
+/// Fused attention and convolutions in bf16 by cuDNN. Uses the headers of cudnn-frontend if found
+/// at configure time (cudnn_graphs.cc); otherwise rejects all calls (cudnn_graphs_absent.cc).
+/// Builds a graph once per shape. Only this class calls cuDNN. Calls return false and queue nothing
+/// if cuDNN does not support them. Not thread-safe.
 class CudnnGraphs final {
  public:
-  /// Results are the same in every run if `deterministic`; else gradients of attention are faster
-  /// and need less work space. `note` is told which graphs cuDNN refuses, and why.
+  /// `deterministic` makes results reproducible; without it gradients of attention are faster and
+  /// need less work space. `note` is called with each graph that cuDNN rejects, and the reason.
   CudnnGraphs(bool deterministic, const std::function<void(const std::string&)>& note);
   ~CudnnGraphs();
 

@@ -1,4 +1,4 @@
-// Built where the headers of cudnn-frontend were not found: Weft's own kernels do it all.
+// Built if the headers of cudnn-frontend were not found: Weft's own kernels run all ops.
 #include "core/cuda/internal/cudnn_graphs.h"
 
 namespace weft::cuda {

@@ -1,4 +1,4 @@
-// Elementwise kernels and those of pictures, for the GPU.
+// GPU kernels for element-wise ops and pictures.
 #include "core/cuda/internal/language.cuh"
 
 #include "core/cuda/internal/elementwise.cuh"

@@ -1,8 +1,8 @@
 #pragma once
 
-// One number in, one out: activations and their gradients, sums, products, conversions. A thread
-// per pack of 16 bytes; the last, partial pack is done element by element. Formulas stand in
-// core/ops/activation.cc.
+// Element-wise ops: activations and their gradients, sums, products, conversions. One thread per
+// pack of 16 bytes; the last, partial pack is processed element by element. See
+// core/ops/activation.cc for the formulas.
 #include "core/base/check.h"
 #include "core/cuda/internal/pack.cuh"
 
@@ -12,7 +12,7 @@ inline constexpr int kMapThreads = 256;
 
 __device__ __forceinline__ float logistic(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
 
-// gelu(x) = x * logistic(kTwoC (x + kCubic x^3)) equals the tanh form.
+// Constants of gelu(x) = x * logistic(kTwoC (x + kCubic x^3)), which equals the tanh form.
 inline constexpr float kTwoC = 1.5957691216057308f;
 inline constexpr float kCubic = 0.044715f;
 __device__ __forceinline__ float gelu_logistic(float x) {
@@ -78,7 +78,7 @@ __global__ void map_kernel(const In* a, const Second* b, Out* y, std::int64_t si
 template <OpKind F, typename In, typename Second, typename Out>
 void launch_map(StreamHandle stream, const void* a, const void* b, void* y, std::int64_t size,
                 float parameter, bool accumulate) {
-  const char* const name = to_string(F).data();  // A literal.
+  const char* const name = to_string(F).data();  // a string literal
   const bool wide = aligned(a) && aligned(b) && aligned(y);
   with_pack<In>(wide, [&](auto n) {
     constexpr int kN = decltype(n)::value;
@@ -112,7 +112,7 @@ void map(StreamHandle stream, OpKind f, DType type, const void* a, const void* b
       case OpKind::kSiluGrad: return run.template operator()<OpKind::kSiluGrad>();
       case OpKind::kSigmoid: return run.template operator()<OpKind::kSigmoid>();
       case OpKind::kSigmoidGrad: return run.template operator()<OpKind::kSigmoidGrad>();
-      case OpKind::kSquaredErrorGrad:  // The target is f32 beside an x of either type.
+      case OpKind::kSquaredErrorGrad:  // the target is f32 for both types of x
         return launch_map<OpKind::kSquaredErrorGrad, T, float, T>(stream, a, b, y, size, parameter,
                                                                   accumulate);
       default: WEFT_CHECK(false, "{} is not elementwise", to_string(f));

@@ -1,10 +1,10 @@
-// The ops of elementwise.cuh: one number in, one out; and sums of rows.
+// Ops of elementwise.cuh, and sums of rows.
 #include "core/cuda/internal/op_run.h"
 
 namespace weft::cuda {
 namespace {
 
-/// y[i] = f(a[i]) or f(a[i], b[i]), where f is the op.
+/// Computes y[i] = f(a[i]) or f(a[i], b[i]), where f is the op.
 void run_map(Backend& backend, const OpRun& run) {
   const void* const second = run.inputs.size() > 1 ? run.in(1) : nullptr;
   map(backend.stream(), run.op.kind, run.type(0), run.in(0), second, run.out(), run.size(0), 0,

@@ -1,17 +1,16 @@
 #pragma once
 
-// Rows of a table, and the sum of rows back into it. The gradient must not depend on the order in
-// which threads happen to run, so no atomic additions: tokens are sorted by (id, position), by a
-// bitonic network on 64-bit keys, and each run of equal ids is added up in the order of positions
-// by one block.
+// Embedding and its gradient, which adds rows to the table. The gradient must not depend on thread
+// scheduling, so it uses no atomic additions. Tokens are sorted by (id, position) with a bitonic
+// network on 64-bit keys. One block then adds the rows of each run of equal ids by position.
 //
 //   keys  id << 32 | position, padded with ~0 to a power of two
-//         sorted by blocks of 1024 in shared memory, larger steps in memory
+//         sorted by blocks of 1024 in shared memory; larger steps use global memory
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
 
-inline constexpr unsigned kTokensPerBlock = 8;  ///< One warp each.
+inline constexpr unsigned kTokensPerBlock = 8;  ///< Each token has a warp.
 inline constexpr int kSortThreads = 512;
 inline constexpr std::int64_t kSortBlock = 2 * kSortThreads;
 inline constexpr int kRowThreads = 128;
@@ -35,7 +34,8 @@ __global__ void embedding_kernel(const T* table, const std::int32_t* ids, T* y, 
   }
 }
 
-/// Templates, as all kernels here, so that every source may include this file.
+/// Computes the sort keys. A template, like all kernels here, so that several sources may include
+/// this file.
 template <typename Id>
 __global__ void make_keys_kernel(const Id* ids, std::uint64_t* keys, std::int64_t tokens,
                                  std::int64_t padded, TableSlice slice, std::uint64_t fault_word,
@@ -55,8 +55,7 @@ __global__ void make_keys_kernel(const Id* ids, std::uint64_t* keys, std::int64_
   keys[token] = key;
 }
 
-/// Exchanges a and b, which lie `distance` apart in a run of `length` that is to be ascending if
-/// `ascending`.
+/// Swaps a and b if needed, so that their run is ascending if `ascending`, else descending.
 template <typename Key>
 __device__ __forceinline__ void order(Key& a, Key& b, bool ascending) {
   if ((a > b) != ascending) return;
@@ -65,13 +64,14 @@ __device__ __forceinline__ void order(Key& a, Key& b, bool ascending) {
   b = kept;
 }
 
-/// Where pair `pair` of elements `distance` apart begins. Distances are powers of two.
+/// Returns the first index of pair `pair` of elements `distance` apart. Distances are powers of
+/// two.
 __device__ __forceinline__ std::int64_t first_of_pair(std::int64_t pair, std::int64_t distance) {
   return pair / distance * (2 * distance) + pair % distance;
 }
 
-/// Steps of runs of `first_length` to `last_length`, from distances of half a block on, within
-/// blocks of kSortBlock keys.
+/// Sorts within blocks of kSortBlock keys: all steps for runs of `first_length` to `last_length`
+/// with distances of at most half a block.
 template <typename Key>
 __global__ void __launch_bounds__(kSortThreads)
     sort_in_block_kernel(Key* keys, std::int64_t first_length, std::int64_t last_length) {
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kSortThreads)
   keys[begin + thread + kSortThreads] = shared[thread + kSortThreads];
 }
 
-/// One step of runs of `length` with a distance of at least a block.
+/// Runs one step for runs of `length`, with a distance of at least a block.
 template <typename Key>
 __global__ void sort_step_kernel(Key* keys, std::int64_t length, std::int64_t distance) {
   const std::int64_t at =
@@ -101,12 +101,13 @@ __global__ void sort_step_kernel(Key* keys, std::int64_t length, std::int64_t di
   order(keys[at], keys[at + distance], (at & length) == 0);
 }
 
-/// The end of the run of equal ids that begins at `begin`.
+/// Returns the end of the run of equal ids that begins at `begin`, by exponential and binary
+/// search.
 template <typename Key>
 __device__ __forceinline__ std::int64_t end_of_run(const Key* keys, std::int64_t begin,
                                                    std::int64_t size) {
   const Key id = keys[begin] >> 32;
-  // The last known to be of the run, the first known to be beyond it.
+  // `inside` is known to be in the run; `outside` is known to be beyond it.
   std::int64_t inside = begin, outside = size;
   std::int64_t step = 1;
   while (inside + step < outside && keys[inside + step] >> 32 == id) {
@@ -121,7 +122,7 @@ __device__ __forceinline__ std::int64_t end_of_run(const Key* keys, std::int64_t
   return outside;
 }
 
-/// A block per key; those that begin a run work.
+/// Adds rows with one block per key; only blocks at the start of a run work.
 template <typename T, int N>
 __global__ void embedding_grad_kernel(const std::uint64_t* keys, const T* dy, float* dtable,
                                       std::int64_t tokens, std::int64_t columns) {

@@ -1,4 +1,4 @@
-// Rows of a table, and its gradient.
+// Embedding ops and their gradients.
 #include "core/cuda/internal/op_run.h"
 
 namespace weft::cuda {
@@ -6,7 +6,7 @@ namespace {
 
 TableSlice whole_table(std::int64_t rows, std::int64_t columns) { return {0, rows, rows, columns}; }
 
-/// core/ops/embedding_slice.cc
+/// Returns the slice of the table that the op states; see core/ops/embedding_slice.cc.
 TableSlice slice_of(const OpRun& run, std::int64_t columns) {
   return {run.op.integer("first"), run.op.integer("count"), run.op.integer("rows"), columns};
 }

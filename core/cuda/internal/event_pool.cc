@@ -49,7 +49,8 @@ CudaEvent::CudaEvent(std::shared_ptr<EventPool> pool, CUstream_st* stream)
 bool CudaEvent::done() const {
   pool_->make_current();
   const cudaError_t status = cudaEventQuery(event_);
-  // A question is no error; but the runtime keeps it as its last one, where a launch would find it.
+  // Clears the runtime's last error: a query that finds unfinished work counts as one, and the next
+  // launch would report it.
   if (status != cudaSuccess) cudaGetLastError();
   return status != cudaErrorNotReady;
 }

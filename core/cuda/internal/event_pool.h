@@ -11,7 +11,7 @@ struct CUstream_st;
 
 namespace weft {
 
-/// CUDA events of one GPU, made once and used again. Any thread.
+/// Pool of reusable CUDA events of one GPU. Thread-safe.
 class EventPool final {
  public:
   explicit EventPool(int gpu) : gpu_(gpu) {}
@@ -21,8 +21,8 @@ class EventPool final {
 
   CUevent_st* take();
   void give_back(CUevent_st* event) noexcept;
-  /// Makes the events' GPU the calling thread's, which may be any thread: CUDA would start another
-  /// GPU for it.
+  /// Makes the events' GPU the current device of the calling thread. Otherwise CUDA would
+  /// initialise another GPU for it.
   void make_current() const;
 
  private:
@@ -31,10 +31,10 @@ class EventPool final {
   std::vector<CUevent_st*> idle_;  // guarded by mutex_
 };
 
-/// A place in a CUDA stream.
+/// Event of a CUDA stream.
 class CudaEvent final : public Event {
  public:
-  /// Records the end of what is queued on the stream. Throws what cuda_error() makes of a failure.
+  /// Records the end of the work queued on the stream. Throws cuda_error() on failure.
   CudaEvent(std::shared_ptr<EventPool> pool, CUstream_st* stream);
   ~CudaEvent() override { pool_->give_back(event_); }
   CudaEvent(const CudaEvent&) = delete;
@@ -45,7 +45,7 @@ class CudaEvent final : public Event {
   CUevent_st* handle() const { return event_; }
 
  private:
-  const std::shared_ptr<EventPool> pool_;  // an event may outlive its device's other users
+  const std::shared_ptr<EventPool> pool_;  // an event may outlive its device
   CUevent_st* const event_;
 };
 

@@ -1,16 +1,16 @@
 #pragma once
 
-// Group norm of x[batch, positions, channels]. Channels lie side by side, so sums over positions
-// are taken per channel (column_sums.cuh), and one warp per sample and group makes the group's
-// numbers of them. Work space, rows of batch * channels floats:
+// Group norm of x[batch, positions, channels]. Channels are contiguous, so sums over positions are
+// computed per channel (column_sums.cuh). One warp per sample and group then combines them. Work
+// space, in rows of batch * channels floats:
 //
 //   0     mean of the group       4     factor
 //   1     1 / deviation           5     constant
 //   2, 3  sums over positions     6     slope of the gradient
 //                                 7 on  partial sums
 //
-// Squares are summed of differences from the channel's first element, so that a large mean costs no
-// digits. Formulas: core/ops/group_norm.cc.
+// Squares are computed of differences from the channel's first element, so that a large mean costs
+// no precision. See core/ops/group_norm.cc for the formulas.
 #include "core/cuda/internal/column_sums.cuh"
 #include "core/cuda/internal/pack.cuh"
 
@@ -30,11 +30,11 @@ struct GroupRows {
     factor = sum1 + row;
     constant = factor + row;
     slope = constant + row;
-    partial = slope + 2 * row;  // One row to spare: partial sums begin at an even address.
+    partial = slope + 2 * row;  // skips one row, so that partial sums begin at an even address
   }
 };
 
-/// x - first and its square, where `first` is the channel's element at position 0.
+/// Terms x - first and its square, where `first` is the channel's element at position 0.
 template <typename T>
 struct CentredTerms {
   static constexpr int kSums = 2;
@@ -54,7 +54,7 @@ struct CentredTerms {
   }
 };
 
-/// dy and dy * (x - mean).
+/// Terms dy and dy * (x - mean).
 template <typename T>
 struct GroupGradientTerms {
   static constexpr int kSums = 2;
@@ -74,15 +74,15 @@ struct GroupGradientTerms {
   }
 };
 
-/// The sample and group of this warp as the index of its first channel in rows of batch * channels;
-/// -1 if there is none.
+/// Returns the first channel of this warp's sample and group, as an index in rows of batch *
+/// channels. -1 if there is none.
 __device__ __forceinline__ std::int64_t first_channel_of_warp(const GroupNorm& shape) {
   const std::int64_t group =
       static_cast<std::int64_t>(blockIdx.x) * (kGroupThreads / kWarp) + threadIdx.y;
   return group < shape.batch * (shape.channels / shape.group_size) ? group * shape.group_size : -1;
 }
 
-/// Mean and 1 / deviation of each group, from the sums per channel that CentredTerms gave.
+/// Computes mean and 1 / deviation of each group from the channel sums of CentredTerms.
 template <typename T>
 __global__ void group_statistics_kernel(const T* x, GroupNorm shape, GroupRows rows) {
   const std::int64_t begin = first_channel_of_warp(shape);
@@ -94,7 +94,7 @@ __global__ void group_statistics_kernel(const T* x, GroupNorm shape, GroupRows r
   for (std::int64_t c = threadIdx.x; c < shape.group_size; c += kWarp)
     sum += to_float(first[c]) + rows.sum0[begin + c] / positions;
   const double mean = sum_lanes(sum) / shape.group_size;
-  double squares = 0;  // Within channels, and between them.
+  double squares = 0;  // sum of squares within channels and between them
   for (std::int64_t c = threadIdx.x; c < shape.group_size; c += kWarp) {
     const double of_differences = rows.sum0[begin + c],
                  channel_mean = to_float(first[c]) + of_differences / positions;
@@ -110,8 +110,8 @@ __global__ void group_statistics_kernel(const T* x, GroupNorm shape, GroupRows r
   }
 }
 
-/// dx = dy * factor - constant - (x - mean) * slope: the three, from the sums per channel that
-/// GroupGradientTerms gave.
+/// Computes the coefficients of dx = dy * factor - constant - (x - mean) * slope from the channel
+/// sums of GroupGradientTerms.
 template <typename T>
 __global__ void group_coefficients_kernel(const T* gamma, GroupNorm shape, GroupRows rows) {
   const std::int64_t begin = first_channel_of_warp(shape);
@@ -134,7 +134,8 @@ __global__ void group_coefficients_kernel(const T* gamma, GroupNorm shape, Group
   }
 }
 
-/// This thread's pack: its index, and that of its sample's channel in rows of batch * channels.
+/// Computes the index of this thread's pack, its channel, and the index of its sample's channel in
+/// rows of batch * channels. Returns false if there is none.
 template <int N>
 __device__ __forceinline__ bool group_pack(const GroupNorm& shape, std::int64_t& at,
                                            std::int64_t& channel, std::int64_t& in_rows) {
@@ -177,8 +178,8 @@ __global__ void group_norm_input_grad_kernel(const T* x, const T* dy, T* dx, Gro
   store<N>(dx + at, result);
 }
 
-/// Sums the samples, in order. A thread per channel. Templates, as all kernels here, so that every
-/// source may include this file.
+/// Sums over samples, in order, with one thread per channel. A template, like all kernels here, so
+/// that several sources may include this file.
 template <typename Row>
 __global__ void group_norm_weight_grad_kernel(GroupNorm shape, GroupRows rows, Row* dgamma,
                                               Row* dbeta, bool accumulate_gamma,
@@ -227,7 +228,7 @@ void group_gradient_sums(StreamHandle stream, const char* name, const GroupNorm&
                  SumOutputs<float, 2>{{rows.sum0, rows.sum1}, {false, false}}, rows.partial);
 }
 
-/// f(T(), PackSize<N>()) for tensors at these addresses.
+/// Calls f(T(), PackSize<N>()) with the pack size that alignment and channels permit.
 template <typename F>
 void with_group_pack(DType type, const GroupNorm& shape, bool is_aligned, F f) {
   with_type(type, [&](auto t) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the kernel files (.cuh) ask of the compiler and the run time, for nvcc: launches, shared
-// memory, bf16. A .cu file includes this and then kernel files. The contract suite has a twin of
-// this file that runs the same kernels on the CPU (tests/contract/kernels/host_language.h).
+// Compiler and run-time services that kernel files (.cuh) use, for nvcc: launches, shared memory,
+// bf16. A .cu file includes this file and then kernel files. The contract suite replaces this file
+// to run the same kernels on the CPU (tests/contract/kernels/host_language.h).
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -13,7 +13,7 @@
 
 namespace weft::cuda {
 
-/// Queues kernel(arguments...). Nothing, if the grid is empty.
+/// Queues kernel(arguments...). No effect if the grid is empty.
 template <typename... Parameters, typename... Arguments>
 void launch(StreamHandle stream, const char* name, const LaunchShape& shape,
             void (*kernel)(Parameters...), Arguments... arguments) {
@@ -42,7 +42,7 @@ __device__ __forceinline__ T* dynamic_shared() {
   return reinterpret_cast<T*>(dynamic_shared_bytes);
 }
 
-/// To nearest, ties to even.
+/// Rounds to nearest, ties to even.
 __device__ __forceinline__ std::uint16_t round_to_bf16(float value) {
   return __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }

@@ -1,17 +1,17 @@
 #pragma once
 
-// Layer norm, forward and both gradients. A warp per row: a lane holds up to kHeldPacks packs of
-// the row in registers, so that memory is read once; what a longer row has beyond is read again,
-// from the first-level cache. Formulas: core/ops/layer_norm.cc.
+// Layer norm, forward and both gradients. One warp per row. A lane holds up to kHeldPacks packs of
+// the row in registers, so that memory is read once; the rest of a longer row is read again from
+// the L1 cache. See core/ops/layer_norm.cc for the formulas.
 #include "core/cuda/internal/column_sums.cuh"
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
 
 inline constexpr int kHeldPacks = 8;
-inline constexpr unsigned kRowsPerBlock = 4;  ///< One warp each.
+inline constexpr unsigned kRowsPerBlock = 4;  ///< Each row has a warp.
 
-/// A lane's packs of one row: 0, 1, ... lie 32 packs apart.
+/// A lane's packs of one row, 32 packs apart.
 template <typename T, int N>
 struct RowPacks {
   const T* row;
@@ -28,8 +28,8 @@ struct RowPacks {
   }
 };
 
-/// f(column, pack of a, pack of b) for all packs of two rows that this lane has. Rows may be
-/// written pack by pack in f.
+/// Calls f(column, pack of a, pack of b) for all packs of two rows that this lane has. f may
+/// overwrite the rows pack by pack.
 template <typename T, int N, typename F>
 __device__ __forceinline__ void for_packs(const RowPacks<T, N>& a, const RowPacks<T, N>& b, F f) {
 #pragma unroll
@@ -47,7 +47,7 @@ struct RowStatistics {
   float mean, inverse_deviation;
 };
 
-/// Mean and sum of squared deviations from it.
+/// Mean, and sum of squared deviations from it.
 struct RowMoments {
   float mean, squares;
 };
@@ -66,7 +66,7 @@ __device__ __forceinline__ RowMoments row_moments(const RowPacks<T, N>& x) {
   return {mean, sum_lanes(squares)};
 }
 
-/// Of the row itself.
+/// Computes statistics from the row.
 struct OwnStatistics {
   float epsilon;
 
@@ -78,7 +78,7 @@ struct OwnStatistics {
   }
 };
 
-/// Of a row of which only a part is here: [rows, 2].
+/// Reads statistics [rows, 2] of rows of which only a part is on this device.
 struct GivenStatistics {
   const float* statistics;
 
@@ -88,7 +88,7 @@ struct GivenStatistics {
   }
 };
 
-/// This warp's row; at least `rows` if there is none.
+/// Returns this warp's row; at least `rows` if there is none.
 __device__ __forceinline__ std::int64_t row_of_warp() {
   return static_cast<std::int64_t>(blockIdx.x) * kRowsPerBlock + threadIdx.y;
 }
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
   });
 }
 
-/// The row's sums of g and of g * (x - mean), where g = dy * gamma.
+/// Sums over a row of g and of g * (x - mean), where g = dy * gamma.
 struct RowGradientSums {
   float g, centred;
 };
@@ -130,7 +130,7 @@ __device__ __forceinline__ RowGradientSums gradient_sums(const RowPacks<T, N>& x
   return {sum_lanes(sums.g), sum_lanes(sums.centred)};
 }
 
-/// Those of a row that is all here.
+/// Computes the sums of a row that is complete on this device.
 struct OwnSums {
   template <typename T, int N>
   __device__ __forceinline__ RowGradientSums of(const RowPacks<T, N>& x, const RowPacks<T, N>& dy,
@@ -139,7 +139,7 @@ struct OwnSums {
   }
 };
 
-/// Of a row of which only a part is here: [rows, 2].
+/// Reads sums [rows, 2] of rows of which only a part is on this device.
 struct GivenSums {
   const float* sums;
 
@@ -150,8 +150,8 @@ struct GivenSums {
   }
 };
 
-/// With h = (x - mean) / deviation and g = dy * gamma: dx = (g - mean(g) - h * mean(g * h)) /
-/// deviation. Means are over the whole row, of `width`.
+/// Computes dx = (g - mean(g) - h * mean(g * h)) / deviation, with h = (x - mean) / deviation and g
+/// = dy * gamma. Means are over the whole row of `width` elements.
 template <typename T, int N, typename Statistics, typename Sums>
 __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
     layer_norm_input_grad_kernel(const T* x, const T* gamma, const T* dy, T* dx, std::int64_t rows,
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
   statistics[2 * row + 1] = s.inverse_deviation;
 }
 
-/// dy * h and dy, for dgamma and dbeta.
+/// Terms dy * h and dy, for dgamma and dbeta.
 template <typename T>
 struct LayerNormTerms {
   static constexpr int kSums = 2;
@@ -214,7 +214,7 @@ inline LaunchShape warp_per_row(std::int64_t rows) {
   return {blocks_for(rows, kRowsPerBlock), dim3(kWarp, kRowsPerBlock)};
 }
 
-/// Rows of one type that are read and written with packs where all begin at multiples of 16 bytes.
+/// Calls f with the pack size that the alignment of all rows permits.
 template <typename T, typename F, typename... Pointers>
 void with_rows(std::int64_t columns, F f, Pointers... pointers) {
   with_pack<T>(columns % kWide<T> == 0 && (aligned(pointers) && ...), f);

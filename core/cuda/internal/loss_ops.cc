@@ -4,7 +4,7 @@
 namespace weft::cuda {
 namespace {
 
-/// Of the tokens, in input i; null where all are 1.
+/// Returns the token weights in input i; null means that all are 1.
 const float* weights_of(const OpRun& run, std::size_t i = 2) {
   return run.inputs.size() == i + 1 ? run.floats(i) : nullptr;
 }
@@ -22,7 +22,7 @@ void run_cross_entropy_grad(Backend& backend, const OpRun& run) {
                      static_cast<float>(run.op.real("scale")), fault_word(run.op), backend.fault());
 }
 
-// Rows that are split over devices: core/ops/split_cross_entropy.cc.
+// Cross entropy with rows split over devices: core/ops/split_cross_entropy.cc.
 
 LogitSlice logit_slice(const OpRun& run) {
   return {run.rows(0), run.columns(0), run.op.integer("first"), run.op.integer("columns")};

@@ -1,4 +1,4 @@
-// Losses and embedding, for the GPU.
+// GPU kernels for losses and embedding.
 #include "core/cuda/internal/language.cuh"
 
 #include "core/cuda/internal/embedding.cuh"

@@ -1,11 +1,11 @@
 #pragma once
 
-// Cross entropy and squared error with their gradients. A block per row of logits: each thread
-// keeps a running maximum and the sum of exponentials below it (online softmax, Milakov and
-// Gimelshein 2018), so that a row is read once forward and twice backward and no probabilities are
-// stored. Rows of an odd number of logits do not begin at multiples of 16 bytes: the elements
-// before the first such address and after the last are done one by one. Sums over rows are in
-// double, in a fixed order. Formulas: core/ops/cross_entropy.cc.
+// Cross entropy and squared error with their gradients. One block per row of logits. Each thread
+// keeps a running maximum and sum of exponentials (online softmax, Milakov and Gimelshein 2018), so
+// that a row is read once forward and twice backward, and no probabilities are stored. Rows with an
+// odd number of logits may not start at a multiple of 16 bytes: elements before the first such
+// address and after the last are processed one by one. Sums over rows are in double, in a fixed
+// order. See core/ops/cross_entropy.cc for the formulas.
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
@@ -13,7 +13,7 @@ namespace weft::cuda {
 inline constexpr int kLossThreads = 512;
 inline constexpr int kLossWarps = kLossThreads / static_cast<int>(kWarp);
 
-/// Adds up `value` over the block in a fixed order; the result is in all threads. `shared` has
+/// Adds `value` over the block in a fixed order. All threads get the result. `shared` has
 /// kLossWarps elements.
 template <typename T>
 __device__ __forceinline__ T sum_block(T value, T* shared) {
@@ -26,13 +26,13 @@ __device__ __forceinline__ T sum_block(T value, T* shared) {
   return total;
 }
 
-/// The sum of exp(x - maximum).
+/// Sum of exp(x - maximum).
 struct ExponentialSum {
   float maximum, sum;
 
   __device__ __forceinline__ void add(float other_maximum, float other_sum) {
     const float larger = fmaxf(maximum, other_maximum);
-    if (larger == -INFINITY) return;  // Both are empty.
+    if (larger == -INFINITY) return;  // both are empty
     sum = sum * __expf(maximum - larger) + other_sum * __expf(other_maximum - larger);
     maximum = larger;
   }
@@ -53,8 +53,8 @@ __device__ __forceinline__ ExponentialSum add_over_block(ExponentialSum own,
   return total;
 }
 
-/// The elements of a row that come before the first whole pack: all, where rows of two tensors that
-/// are walked together cannot be.
+/// Returns the number of elements of a row before its first whole pack: all elements unless `wide`,
+/// as when two rows processed together have different alignments.
 template <typename T>
 __device__ __forceinline__ std::int64_t elements_before_packs(const T* row, std::int64_t columns,
                                                               bool wide) {
@@ -64,7 +64,7 @@ __device__ __forceinline__ std::int64_t elements_before_packs(const T* row, std:
   return before < columns ? before : columns;
 }
 
-/// f(PackSize<N>(), column) for this thread's packs of the row, single elements among them.
+/// Calls f(PackSize<N>(), column) for this thread's packs and single elements of the row.
 template <typename T, typename F>
 __device__ __forceinline__ void for_row(const T* row, std::int64_t columns, bool wide, F f) {
   const std::int64_t before = elements_before_packs(row, columns, wide);
@@ -97,7 +97,7 @@ __device__ __forceinline__ ExponentialSum exponential_sum_of_row(const T* row, s
   return add_over_block(own, shared);
 }
 
-/// Whether the target lies in the row; if not, says so in `fault`.
+/// Returns true if the target is a column of the row; otherwise reports it in `fault`.
 __device__ __forceinline__ bool target_fits(std::int32_t target, std::int64_t columns,
                                             std::uint64_t fault_word, Fault* fault) {
   if (target >= 0 && target < columns) return true;
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kLossThreads)
   row_losses[row] = weights != nullptr ? weights[row] * loss : loss;
 }
 
-/// *to = scale * sum of the values (+ *to). One block.
+/// Computes *to = scale * sum of the values (+ *to) with one block.
 template <typename Value>
 __global__ void __launch_bounds__(kLossThreads)
     scaled_sum_kernel(const Value* values, std::int64_t size, double scale, float* to,

@@ -1,8 +1,8 @@
 #pragma once
 
-// Products of matrices that cuBLASLt refuses (sizes or addresses of odd numbers of bf16): correct,
-// not fast. A block of 16 x 16 threads has a tile of 32 x 32 of c, each thread 2 x 2 of it; tiles
-// of a and b of 32 along k pass through shared memory.
+// Matrix products that cuBLASLt rejects (odd sizes or unaligned addresses in bf16). Not optimised.
+// A block of 16 x 16 threads computes a tile of 32 x 32 of c, each thread 2 x 2 elements. Tiles of
+// a and b, 32 long in k, pass through shared memory.
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
@@ -10,7 +10,8 @@ namespace weft::cuda {
 inline constexpr int kProductTile = 32;
 inline constexpr int kProductSide = 16;
 
-/// matrix[row][column], or matrix[column][row] of a transposed one with `stride` rows; 0 outside.
+/// Returns element [row][column]. A transposed matrix is stored as [column][row] with rows of
+/// `rows` elements. Returns 0 outside.
 template <typename T>
 __device__ __forceinline__ float element_or_zero(const T* matrix, bool transposed, std::int64_t row,
                                                  std::int64_t column, std::int64_t rows,
@@ -68,7 +69,7 @@ void matrix_product(StreamHandle stream, const MatrixProduct& p) {
     with_type(p.out, [&](auto out) {
       using In = decltype(in);
       using Out = decltype(out);
-      if constexpr (sizeof(Out) >= sizeof(In)) {  // No product of f32 has a bf16 result.
+      if constexpr (sizeof(Out) >= sizeof(In)) {  // products of f32 have no bf16 result
         launch(stream, "matrix_product", shape, matrix_product_kernel<In, Out>,
                static_cast<const In*>(p.a), static_cast<const In*>(p.b),
                static_cast<const In*>(p.bias), static_cast<Out*>(p.c), p.m, p.n, p.k, p.transpose_a,

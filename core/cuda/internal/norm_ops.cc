@@ -1,4 +1,4 @@
-// Layer norm and group norm, with the work space that their kernels take.
+// Layer norm and group norm; allocates the work space of their kernels.
 #include "core/cuda/internal/op_run.h"
 
 namespace weft::cuda {
@@ -28,7 +28,7 @@ void run_layer_norm_weight_grad(Backend& backend, const OpRun& run) {
                          rows, columns, epsilon_of(run), workspace);
 }
 
-// Rows that are split over devices: core/ops/split_layer_norm.cc.
+// Layer norm with rows split over devices: core/ops/split_layer_norm.cc.
 
 void run_row_moments(Backend& backend, const OpRun& run) {
   const std::int64_t width = run.op.integer("slice_width");

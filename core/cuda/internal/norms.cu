@@ -1,4 +1,4 @@
-// Sums of rows, layer norm and group norm, for the GPU.
+// GPU kernels for sums of rows, layer norm and group norm.
 #include "core/cuda/internal/language.cuh"
 
 #include "core/cuda/internal/column_sums.cuh"

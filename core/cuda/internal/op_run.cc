@@ -17,7 +17,7 @@ void run_op(Backend& backend, const Op& op, std::span<const ConstTensorRef> inpu
 #undef WEFT_OP
   const OpRun run = checked_run(op, inputs, outputs, modes);
   if (std::ranges::any_of(inputs, [](const auto& input) { return input.type.elements() == 0; })) {
-    for (std::size_t i = 0; i < outputs.size(); ++i) {  // Sums of nothing, or nothing.
+    for (std::size_t i = 0; i < outputs.size(); ++i) {  // sums over no elements are 0
       if (!run.accumulate[i] && outputs[i].type.elements() > 0)
         backend.fill_zero(outputs[i].data, outputs[i].type.bytes());
     }

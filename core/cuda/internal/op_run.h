@@ -9,12 +9,12 @@ namespace weft::cuda {
 
 using OpKernel = weft::OpKernel<Backend>;
 
-// kAddKernel, kSumLeadingKernel, ...: one per op, each in the file of its family.
+// kAddKernel, kSumLeadingKernel, ...: one per op, each defined in the file of its family.
 #define WEFT_OP(kind, name) extern const OpKernel kind##Kernel;
 WEFT_OPS(WEFT_OP)
 #undef WEFT_OP
 
-/// `elements` further on; null stays null.
+/// Returns the address `elements` further on; null for null.
 inline const void* advance(const void* at, std::int64_t elements, DType type) {
   return at == nullptr
              ? nullptr
@@ -24,17 +24,17 @@ inline void* advance(void* at, std::int64_t elements, DType type) {
   return const_cast<void*>(advance(static_cast<const void*>(at), elements, type));
 }
 
-/// Queues an op. As Stream::run: checks types, computes, adds to outputs that accumulate.
+/// Queues an op like Stream::run: checks types, computes, and adds to outputs that accumulate.
 void run_op(Backend& backend, const Op& op, std::span<const ConstTensorRef> inputs,
             std::span<const TensorRef> outputs, std::span<const OutputMode> modes);
 
-/// Written with the wrong number by a kernel that finds one; see Fault.
+/// Returns the word that a kernel of the op combines with an invalid number; see Fault.
 inline std::uint64_t fault_word(const Op& op) {
   return (static_cast<std::uint64_t>(op.kind) + 1) << 32;
 }
 
-/// Throws Error(kInvalidArgument) if a kernel found a number outside its table or row; then the
-/// fault is forgotten.
+/// Throws Error(kInvalidArgument) if a kernel reported a number outside its table or row, and
+/// clears the report.
 void check_fault(Fault& fault);
 
 }  // namespace weft::cuda

@@ -1,4 +1,4 @@
-// The optimizer, for the GPU.
+// GPU kernels for the optimizer.
 #include "core/cuda/internal/language.cuh"
 
 #include "core/cuda/internal/optimizer.cuh"

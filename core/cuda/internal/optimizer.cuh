@@ -1,8 +1,8 @@
 #pragma once
 
-// AdamW and sums of squares over many tensors in one launch (256 of them; more tensors, more
-// launches). The list of tensors is a parameter of the kernel, so nothing has to be copied to the
-// GPU first: block b looks its tensor up by the first block of each.
+// AdamW and sums of squares, for up to 256 tensors per launch. The list of tensors is a kernel
+// parameter, so that nothing is copied to the GPU first. A block finds its tensor by the tensors'
+// first blocks.
 #include <cmath>
 
 #include "core/cuda/internal/pack.cuh"
@@ -12,10 +12,10 @@ namespace weft::cuda {
 
 inline constexpr int kOptimizerThreads = 256;
 inline constexpr int kTensorsPerLaunch = 256;
-inline constexpr std::int64_t kElementsPerBlock = 4096;  ///< AdamW.
-inline constexpr std::int64_t kSquaresPerBlock = 16384;  ///< Sums of squares.
+inline constexpr std::int64_t kElementsPerBlock = 4096;  ///< Used by AdamW.
+inline constexpr std::int64_t kSquaresPerBlock = 16384;  ///< Used by sums of squares.
 
-/// Kernel parameters hold up to 32764 bytes.
+/// List of tensors as a kernel parameter. Kernel parameters may have up to 32764 bytes.
 template <typename Tensor>
 struct TensorTable {
   Tensor tensors[kTensorsPerLaunch];
@@ -32,7 +32,7 @@ struct TensorTable {
     ++count;
   }
 
-  /// The tensor of a block: the last whose first block is not beyond it. Tensors without elements
+  /// Returns the tensor of a block: the last one whose first block is not after it. Empty tensors
   /// have no block.
   __device__ __forceinline__ int tensor_of(std::uint32_t block) const {
     int low = 0, high = count;
@@ -50,7 +50,7 @@ struct AdamWTensor {
   Bf16* working;  ///< May be null.
   std::int64_t size;
   float decay;  ///< learning rate * weight decay
-  bool wide;    ///< All at multiples of 16 bytes.
+  bool wide;    ///< True if all addresses are multiples of 16 bytes.
 };
 
 template <int N>
@@ -129,8 +129,8 @@ struct SquaresTensor {
   std::int64_t size;
 };
 
-/// The sum over a block of a double per thread, in a fixed order; thread 0's result. `shared` has a
-/// double per warp.
+/// Adds one number per thread over a block, in a fixed order. Thread 0 has the result. `shared` has
+/// one element per warp.
 template <typename Number>
 __device__ __forceinline__ Number sum_optimizer_block(Number value, Number* shared) {
   value = sum_lanes(value);
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kOptimizerThreads)
   if (threadIdx.x == 0) partial[blockIdx.x] = total;
 }
 
-/// A block per tensor adds up the partial sums of its blocks.
+/// Adds the partial sums of a tensor's blocks, with one block per tensor.
 template <typename Table>
 __global__ void __launch_bounds__(kOptimizerThreads)
     finish_squares_kernel(const __grid_constant__ Table table, const double* partial,

@@ -1,10 +1,9 @@
 #pragma once
 
-// Elements in memory and in registers: kernels load packs of up to 16 bytes, compute in float, and
+// Elements in memory and in registers. Kernels load packs of up to 16 bytes, compute in float, and
 // store packs.
 //
-// The N of a kernel is the number of elements of its packs: 16 bytes' worth where addresses allow
-// it, else 1.
+// A kernel's N is the number of elements in a pack: 16 bytes if alignment permits, else 1 element.
 #include <cstdint>
 
 namespace weft::cuda {
@@ -29,7 +28,7 @@ __device__ __forceinline__ Bf16 from_float<Bf16>(float value) {
   return {round_to_bf16(value)};
 }
 
-/// N elements as they lie in memory; moved by one instruction up to 16 bytes.
+/// N elements as stored in memory; moved by one instruction up to 16 bytes.
 template <typename T, int N>
 struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Pack {
   T elements[N];
@@ -47,7 +46,7 @@ __device__ __forceinline__ void store(T* to, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 
-/// Elements of T in 16 bytes.
+/// Number of elements of T in 16 bytes.
 template <typename T>
 inline constexpr int kWide = 16 / sizeof(T);
 
@@ -59,7 +58,7 @@ inline unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
   return (work + per_block - 1) / per_block;
 }
 
-/// f(T()) of the element type.
+/// Calls f(T()) with the element type.
 template <typename F>
 void with_type(DType type, F f) {
   if (type == DType::kBF16) {
@@ -73,7 +72,7 @@ template <int N>
 struct PackSize {
   static constexpr int value = N;
 };
-/// f(PackSize<N>()) for packs of T: wide ones or single elements.
+/// Calls f(PackSize<N>()) for packs of T: wide packs or single elements.
 template <typename T, typename F>
 void with_pack(bool wide, F f) {
   if (wide) {
@@ -86,7 +85,7 @@ void with_pack(bool wide, F f) {
 struct Quotient {
   std::int64_t quotient, remainder;
 };
-/// Of numbers that are not negative. 32-bit division where it suffices: it costs a fifth.
+/// Divides non-negative numbers. Uses 32-bit division if possible, which is five times as fast.
 __device__ __forceinline__ Quotient divide(std::int64_t number, std::int64_t by) {
   if (number < (std::int64_t{1} << 31) && by < (std::int64_t{1} << 31)) {
     const std::uint32_t small = number, divisor = by;
@@ -98,7 +97,7 @@ __device__ __forceinline__ Quotient divide(std::int64_t number, std::int64_t by)
 inline constexpr unsigned kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-/// The sum over the lanes of a warp, in all of them.
+/// Returns the sum over the lanes of a warp, in all lanes.
 template <typename T>
 __device__ __forceinline__ T sum_lanes(T value) {
   for (int distance = 16; distance > 0; distance /= 2)

@@ -1,4 +1,4 @@
-// Up-sampling, and ranges of the last dimension.
+// Up-sampling, concat, and slices of a dimension.
 #include "core/cuda/internal/op_run.h"
 
 namespace weft::cuda {

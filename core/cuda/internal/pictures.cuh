@@ -1,21 +1,21 @@
 #pragma once
 
-// Pictures [batch, height, width, channels]: copies and sums of whole pixels. A thread per pack of
-// channels of the output; channels that are no multiple of a pack, or addresses that are not
-// aligned, go element by element.
+// Pictures [batch, height, width, channels]: copies and sums of whole pixels. One thread per pack
+// of output channels. If the channels are not a multiple of a pack or addresses are unaligned,
+// packs have one element.
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
 
 inline constexpr int kPictureThreads = 256;
 
-/// The index of this thread's pack, in elements; or at least `size`.
+/// Returns the index of this thread's pack, in elements; at least `size` if there is none.
 template <int N>
 __device__ __forceinline__ std::int64_t pack_begin() {
   return (static_cast<std::int64_t>(blockIdx.x) * kPictureThreads + threadIdx.x) * N;
 }
 
-/// Where element `index` of a picture lies.
+/// Position of an element in a picture.
 struct Place {
   std::int64_t batch, row, column, channel;
 };
@@ -81,7 +81,7 @@ __global__ void picture_to_columns_kernel(const T* x, T* columns, Window w) {
   const std::int64_t kernel = w.kernel_height * w.kernel_width;
   if (i >= w.x.batch * w.out_height * w.out_width * kernel * w.x.channels) return;
   const Quotient channel = divide(i, w.x.channels);
-  // Its quotient counts pixels of y, its remainder is p * kernel_width + q.
+  // The quotient is the pixel of y; the remainder is p * kernel_width + q.
   const Quotient tap = divide(channel.quotient, kernel);
   const Quotient kernel_at = divide(tap.remainder, w.kernel_width);
   const Quotient column = divide(tap.quotient, w.out_width);
@@ -94,7 +94,7 @@ __global__ void picture_to_columns_kernel(const T* x, T* columns, Window w) {
   store<N>(columns + i, values);
 }
 
-/// The place of y whose window has `at` under its tap, along one dimension; or -1.
+/// Returns, for one dimension, the position of y whose window has `at` under its tap; -1 if none.
 __device__ __forceinline__ std::int64_t output_under(std::int64_t at, std::int64_t tap,
                                                      std::int64_t stride, std::int64_t padding,
                                                      std::int64_t out_size) {
@@ -130,8 +130,8 @@ __global__ void columns_to_picture_kernel(const float* columns, T* dx, Window w)
 inline constexpr int kTransposeTile = 32;
 inline constexpr int kTransposeWarps = 8;
 
-/// A block turns a tile of 32 x 32 in shared memory, so that both sides are read and written in
-/// rows.
+/// Transposes with one block per tile of 32 x 32 in shared memory, so that both sides are accessed
+/// by rows.
 template <typename In, typename Out>
 __global__ void transpose_kernel(const In* from, Out* to, std::int64_t rows, std::int64_t columns,
                                  bool accumulate) {
@@ -171,7 +171,8 @@ void transpose(StreamHandle stream, DType in, DType out, const void* from, void*
   });
 }
 
-/// run(T(), PackSize<N>(), launch shape) for an output of `size` elements in runs of `channels`.
+/// Calls run(T(), PackSize<N>(), launch shape) for an output of `size` elements in runs of
+/// `channels`.
 template <typename F>
 void with_pixels(DType type, std::int64_t size, bool is_aligned, std::int64_t channels, F run) {
   with_type(type, [&](auto t) {

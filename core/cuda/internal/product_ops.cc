@@ -1,5 +1,5 @@
-// The ops that are matrix products: linear with its gradients, and convolutions where cuDNN has
-// none for the sizes.
+// Ops that are matrix products: linear with its gradients, and convolutions that cuDNN does not
+// support.
 #include <algorithm>
 
 #include "core/cuda/internal/op_run.h"
@@ -7,7 +7,7 @@
 namespace weft::cuda {
 namespace {
 
-/// Elements of the columns of one part of the batch, unless one picture has more.
+/// Limit on the elements of `columns` for one part of the batch; one picture may exceed it.
 constexpr std::int64_t kColumnElements = std::int64_t{1} << 27;
 
 Window window_of(const OpRun& run, ConvolutionPass pass) {
@@ -28,8 +28,8 @@ Window window_of(const OpRun& run, ConvolutionPass pass) {
   return window;
 }
 
-/// A convolution as a product of matrices: the pixels under the kernel at each place of y are a
-/// row. The batch is taken in parts, so that the rows need bounded work space.
+/// Computes a convolution as a matrix product: each row has the pixels under the kernel at one
+/// position of y. Processes the batch in parts, to limit the work space for the rows.
 void convolve_by_product(Backend& backend, const Convolution& c) {
   const Window& whole = c.window;
   const std::int64_t row = whole.kernel_height * whole.kernel_width * whole.x.channels;
@@ -39,7 +39,7 @@ void convolve_by_product(Backend& backend, const Convolution& c) {
                          whole.padding == 0;
   const std::int64_t part = std::clamp<std::int64_t>(
       kColumnElements / std::max<std::int64_t>(1, places * row), 1, whole.x.batch);
-  // Columns of gradients are f32: several are added up for an element of dx.
+  // Columns of gradients are f32, as an element of dx is the sum of several.
   const DType column_type = c.pass == ConvolutionPass::kInputGrad ? DType::kF32 : c.type;
   void* const columns =
       pointwise ? nullptr : backend.allocate(part * places * row * size_of(column_type));
@@ -93,7 +93,7 @@ void convolve_by_product(Backend& backend, const Convolution& c) {
   }
 }
 
-/// x w (+ bias) of the op's first inputs.
+/// Returns the product x w (+ bias) of the op's first inputs.
 MatrixProduct linear_product(const OpRun& run, const void* bias) {
   const std::int64_t k = run.columns(0);
   return {.in = run.type(0),
@@ -136,8 +136,8 @@ MatrixProduct linear_weight_grad_product(const OpRun& run) {
           .accumulate = run.accumulate[0]};
 }
 
-/// Of f32 tensors GELU is Weft's own: its tanh is exact to a few roundings, which nobody promises
-/// of the library's.
+/// Returns true if the library's GELU may be used. f32 tensors use Weft's own, whose tanh has an
+/// error of a few roundings; the library's accuracy is not specified.
 bool library_has_gelu(const OpRun& run) { return run.type(0) == DType::kBF16; }
 
 void run_linear(Backend& backend, const OpRun& run) {
@@ -180,7 +180,7 @@ void run_linear_input_grad_gelu(Backend& backend, const OpRun& run) {
   const MatrixProduct product = linear_input_grad_product(run);
   MatrixProduct fused = product;
   fused.epilogue = Epilogue::kGeluGrad;
-  fused.gelu_input = const_cast<void*>(run.in(2));  // Read.
+  fused.gelu_input = const_cast<void*>(run.in(2));  // read only
   if (library_has_gelu(run) && backend.multiply_fused(fused)) return;
   backend.multiply(product);
   map(backend.stream(), OpKind::kGeluGrad, type, run.in(2), run.out(), run.out(),
@@ -190,7 +190,7 @@ void run_linear_input_grad_gelu(Backend& backend, const OpRun& run) {
 void run_linear_weight_grad_sum(Backend& backend, const OpRun& run) {
   const MatrixProduct product = linear_weight_grad_product(run);
   MatrixProduct fused = product;
-  // The library writes the sums and never adds to them.
+  // The library overwrites the sums and cannot add to them.
   fused.b_row_sums = run.accumulate[1] ? backend.allocate_of<float>(product.n) : run.out_floats(1);
   if (backend.multiply_fused(fused)) {
     if (!run.accumulate[1]) return;

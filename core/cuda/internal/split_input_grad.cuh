@@ -1,12 +1,12 @@
 #pragma once
 
-// The gradient of a linear's input through a cross-entropy whose rows are split over devices.
-// Formulas: core/ops/split_cross_entropy_input_grad.cc.
+// Gradient of a linear's input through a cross-entropy with rows split over devices. See
+// core/ops/split_cross_entropy_input_grad.cc for the formulas.
 #include "core/cuda/internal/split_losses.cuh"
 
 namespace weft::cuda {
 
-/// A block per slice of a row.
+/// Runs one block per slice of a row.
 template <typename T>
 __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_numerators_kernel(const T* logits, const float* moments, T* numerators,
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kLossThreads)
   });
 }
 
-/// A block per token and slice.
+/// Runs one block per token and slice.
 template <typename T>
 __global__ void __launch_bounds__(kLossThreads)
     target_rows_kernel(const T* weight, const std::int32_t* targets, T* rows, LogitSlice slice,
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kLossThreads)
     row[c] = owns ? weight[first + c * step] : from_float<T>(0.0f);
 }
 
-/// A block per token; the slices are added up in their order.
+/// Runs one block per token. Adds the slices in their order.
 template <typename T>
 __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_combined_input_grad_kernel(const CombinedInputGrad from, const T* targets,

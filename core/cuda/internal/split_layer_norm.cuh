@@ -1,7 +1,7 @@
 #pragma once
 
-// Layer norm in parts, for rows that are split over devices. Formulas:
-// core/ops/split_layer_norm.cc.
+// Layer norm in parts, for rows split over devices. See core/ops/split_layer_norm.cc for the
+// formulas.
 #include "core/cuda/internal/layer_norm.cuh"
 
 namespace weft::cuda {
@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
   moments[2 * slice + 1] = found.squares;
 }
 
-/// A thread per row, in double: a handful of numbers.
+/// Runs one thread per row, in double, which is cheap for a few numbers per row.
 template <typename Number>
 __global__ void layer_norm_statistics_kernel(const Number* moments, Number* statistics,
                                              std::int64_t rows, std::int64_t slices, double width,

@@ -1,4 +1,4 @@
-// The gradient of a linear's input through a cross-entropy whose rows are split over devices:
+// Gradient of a linear's input through a cross-entropy with rows split over devices:
 // core/ops/split_cross_entropy_input_grad.cc.
 #include "core/cuda/internal/op_run.h"
 
@@ -12,8 +12,8 @@ void run_numerators(Backend& backend, const OpRun& run) {
                            slice, run.op.integer("slice_width"));
 }
 
-/// Products need dense factors and results: where there are several slices, which one device alone
-/// has, columns are copied.
+/// Copies columns if there are several slices, as matrix products need dense inputs and results.
+/// Only a single device has several slices.
 void run_slice_input_grad(Backend& backend, const OpRun& run) {
   const bool transposed = run.op.integer("transposed") != 0;
   const DType type = run.type(0);

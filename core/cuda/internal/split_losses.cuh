@@ -1,19 +1,19 @@
 #pragma once
 
-// Cross entropy in parts, for rows of logits that are split over devices. Formulas:
-// core/ops/split_cross_entropy.cc.
+// Cross entropy in parts, for rows of logits split over devices. See
+// core/ops/split_cross_entropy.cc for the formulas.
 #include "core/cuda/internal/losses.cuh"
 
 namespace weft::cuda {
 
-/// How many of `count` columns from `first` on are no padding.
+/// Returns the number of columns in [first, first + count) that are not padding.
 __device__ __forceinline__ std::int64_t real_columns(std::int64_t first, std::int64_t count,
                                                      std::int64_t real) {
   const std::int64_t left = real - first;
   return left < 0 ? 0 : left < count ? left : count;
 }
 
-/// A block per slice of a row.
+/// Runs one block per slice of a row.
 template <typename T>
 __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_moments_kernel(const T* logits, const std::int32_t* targets, float* moments,
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kLossThreads)
   moments[3 * number + 2] = fits && at >= 0 && at < width ? to_float(x[at]) : 0.0f;
 }
 
-/// A thread per row, in double: a handful of numbers.
+/// Runs one thread per row, in double, which is cheap for a few numbers per row.
 template <typename Number>
 __global__ void cross_entropy_statistics_kernel(const Number* moments, Number* statistics,
                                                 std::int64_t rows, std::int64_t slices) {
@@ -63,7 +63,7 @@ __global__ void row_losses_kernel(const Number* statistics, const Number* weight
   losses[row] = weights != nullptr ? weights[row] * loss : loss;
 }
 
-/// A block per row.
+/// Runs one block per row.
 template <typename T>
 __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_apply_grad_kernel(const T* logits, const std::int32_t* targets,
