@@ -75,7 +75,7 @@ struct ConfigKey {
   bool required = false;
   std::string default_text;  ///< Default as YAML; empty: none.
   std::string unit;
-  std::string line;        ///< Description. Empty only by mistake of the reader.
+  std::string line;        ///< Description. An empty one is a defect of the reader.
   bool also_text = false;  ///< True if a word may replace the map.
 
   friend bool operator==(const ConfigKey&, const ConfigKey&) = default;

@@ -172,7 +172,7 @@ class ConfigNode {
             Range<std::type_identity_t<T>> range = {}) const {
     return read_value(key, Presence::kOptional, out, text, range);
   }
-  /// Reads a key without a description, which `weft keys` should not explain.
+  /// Reads a key without a description. For documents whose keys `weft keys` does not list.
   template <typename T>
   bool read(std::string_view key, T& out) const {
     return read_value(key, Presence::kOptional, out, "", {});
