@@ -6,8 +6,8 @@
 
 namespace weft {
 
-/// Codecs of the types in core/tensor. Shape is a std::vector and needs none. Decoding checks the
-/// invariants: intervals are not empty or reversed, extents are not negative.
+/// Codecs of the types in core/tensor. Shape is a std::vector and needs none. Decoding rejects a
+/// Region with an empty or reversed interval, and a TensorType with a negative extent.
 template <>
 struct last_enumerator<DType> {
   static constexpr DType kValue = DType::kBF16;
