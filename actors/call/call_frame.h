@@ -14,18 +14,17 @@
 
 namespace weft::actors {
 
-/// The coroutine at the bottom of a handler that returns task<R>. Owned by its CallFrame.
+/// Outermost coroutine of a handler that returns task<R>. Owned by its CallFrame.
 struct RootTask {
   struct promise_type;
   using Handle = std::coroutine_handle<promise_type>;
   Handle handle;
 };
 
-/// One call while it runs: who called, until when, whether it should stop, and where its reply
-/// goes.
+/// Running call: its caller, deadline, cancellation state and destination of the reply.
 ///
-/// Owned by the actor's host. Actor's thread, except cancel(), which comes from the I/O thread
-/// while the handler runs.
+/// Owned by the actor's host. Used on the actor's thread, except cancel(), which the I/O thread
+/// calls while the handler runs.
 class CallFrame {
  public:
   CallFrame(std::shared_ptr<Mailbox> mailbox, Envelope envelope)
@@ -38,26 +37,26 @@ class CallFrame {
   std::span<const std::byte> arguments() const { return envelope_.call.arguments; }
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
 
-  /// Ends the call: the encoded result, or the error. Once.
+  /// Ends the call with the encoded result or an error. Called once.
   virtual void reply(Outcome<std::vector<std::byte>> result) = 0;
   bool replied() const { return replied_; }
 
-  /// Starts the handler's coroutine; it runs until it first waits.
+  /// Starts the handler's coroutine, which runs until its first suspension.
   void start(RootTask task);
-  /// Goes on after a wait.
+  /// Resumes the coroutine after a wait.
   void resume(std::coroutine_handle<> handle);
-  /// True when a coroutine was started and has not ended.
+  /// Returns true if a coroutine was started and has not finished.
   bool suspended() const;
-  /// Destroys the coroutine, ended or abandoned. Actor's thread.
+  /// Destroys the coroutine, finished or not. Actor's thread.
   void release();
 
-  /// Asks the handler to stop: sets its stop token and ends what it waits for. Any thread.
+  /// Requests cancellation: sets the stop token and ends the handler's current wait. Any thread.
   void cancel();
   bool cancelled() const;
   std::stop_token stop_token();
 
-  /// Before a wait: `on_cancel` ends the wait if the call is cancelled meanwhile. False if it is
-  /// cancelled already.
+  /// Registers `on_cancel`, which ends the coming wait if the call is cancelled. Returns false if
+  /// the call is cancelled already.
   bool arm(std::function<void()> on_cancel);
 
  protected:
@@ -66,12 +65,12 @@ class CallFrame {
  private:
   void disarm();
 
-  // shared with whatever will wake the handler, which may come after its end
+  // shared with pending wake-ups of the handler, which may fire after its end
   const std::shared_ptr<Mailbox> mailbox_;
   Envelope envelope_;
   RootTask root_;
 
-  mutable Mutex mutex_;  // guards what follows
+  mutable Mutex mutex_;  // guards the members below
   bool cancelled_ = false;
   std::optional<std::stop_source> stop_;
   std::function<void()> on_cancel_;
@@ -83,13 +82,13 @@ struct RootTask::promise_type {
   std::suspend_always initial_suspend() noexcept { return {}; }
   std::suspend_always final_suspend() noexcept { return {}; }
   void return_void() {}
-  void unhandled_exception() { std::terminate(); }  // the body catches everything
+  void unhandled_exception() { std::terminate(); }  // run_handler() catches every exception
 };
 
-/// True on a thread that runs handlers, which must not block. Set by the actor's host.
+/// Returns true on threads that run handlers; these must not block. Set by the actor's host.
 bool on_actor_thread();
 void set_on_actor_thread(bool is_so = true);
-/// The actor whose handlers this thread runs; 0 on other threads. Set by the actor's host.
+/// Returns the actor whose handlers this thread runs; 0 on other threads. Set by the actor's host.
 ActorId current_actor();
 void set_current_actor(ActorId actor);
 

@@ -12,13 +12,13 @@
 
 namespace weft::actors {
 
-/// For within(): this call waits for ever.
+/// Argument of within() for a call without a deadline.
 inline constexpr Nanoseconds kNoDeadline = Nanoseconds::max();
 
-/// The result of a call, or of several, that is on its way. Move-only, used once.
+/// Pending result of one or several calls. Move-only; the result is taken once.
 ///
-/// Ends by the call's deadline at the latest. Dropping a Future does not cancel the call. Any
-/// thread may hold it, one at a time.
+/// Completes at the call's deadline at the latest. Destroying a Future does not cancel the call.
+/// Any thread may use it, one at a time.
 template <typename R>
 class [[nodiscard]] Future final {
  public:
@@ -30,19 +30,18 @@ class [[nodiscard]] Future final {
 
   bool ready() const { return pending_->done(); }
   void cancel() { pending_->cancel(); }
-  /// Waits at most so long for the end; whether it has come. Blocks.
+  /// Blocks until the call ends or `within` has passed. Returns true if the call has ended.
   bool wait_for(Nanoseconds within) const {
     return pending_->wait_until(SteadyClock().now() + within);
   }
 
-  /// Waits for the end and returns the result or throws the error. Blocks: not in handlers, which
-  /// co_await instead.
+  /// Blocks until the call ends, then returns the result or throws the error. Handlers must not
+  /// block: they use co_await.
   R get() {
     pending_->wait_until(TimePoint::max());
     return extract_(*pending_);
   }
-  /// As get(), but cancels and throws Error(kDeadlineExceeded) if the end has not come `within`
-  /// this time.
+  /// Like get(), but cancels the call and throws Error(kDeadlineExceeded) after `within`.
   R get(Nanoseconds within) {
     if (!pending_->wait_until(SteadyClock().now() + within)) {
       pending_->cancel();
@@ -52,8 +51,8 @@ class [[nodiscard]] Future final {
     return extract_(*pending_);
   }
 
-  // co_await, in handlers. A handler that is cancelled meanwhile cancels the call and sees
-  // Error(kCancelled).
+  // Awaitable interface, for handlers. If the waiting handler is cancelled, the call is cancelled,
+  // too, and co_await throws Error(kCancelled).
   bool await_ready() const { return pending_->done(); }
   template <typename Promise>
   bool await_suspend(std::coroutine_handle<Promise> handle) {
@@ -74,7 +73,7 @@ class [[nodiscard]] Future final {
   Extract extract_;
 };
 
-/// The value of a finished call.
+/// Returns the decoded result of a finished call, or throws its error.
 template <typename R>
 R take_result(const CallState& call) {
   if (call.error()) throw *call.error();
@@ -88,7 +87,7 @@ Future<R> future_of(std::shared_ptr<CallState> call) {
   });
 }
 
-/// All values by rank, or the first error.
+/// Result of future_of_all(): the values by rank, or void. The first error fails the whole group.
 template <typename R>
 struct AllOf {
   using Result = std::vector<R>;
@@ -123,7 +122,7 @@ Future<std::vector<Outcome<R>>> future_of_each(std::vector<std::shared_ptr<CallS
       GroupState::make(std::move(calls), GroupState::OnError::kCollect), [](Pending& pending) {
         std::vector<Outcome<R>> outcomes;
         const auto& group = static_cast<GroupState&>(pending);
-        if (group.error()) throw *group.error();  // cancelled as a whole
+        if (group.error()) throw *group.error();  // the whole group was cancelled
         for (const auto& call : group.parts()) {
           try {
             if constexpr (std::is_void_v<R>) {

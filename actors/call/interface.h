@@ -13,16 +13,16 @@
 
 namespace weft::actors {
 
-/// A string literal as a template argument.
+/// String literal that can be a template argument.
 template <std::size_t N>
 struct FixedString {
   char text[N]{};
-  // NOLINTNEXTLINE: meant to convert
+  // NOLINTNEXTLINE: implicit on purpose
   constexpr FixedString(const char (&literal)[N]) { std::copy_n(literal, N, text); }
   constexpr std::string_view view() const { return {text, N - 1}; }
 };
 
-/// What the pointer to a handler says about it.
+/// Class, result type and parameter types of a pointer to a handler.
 template <typename Pointer>
 struct MemberTraits;
 template <typename R, typename C, typename... As>
@@ -52,21 +52,21 @@ struct AwaitedResult<void> {
   using Type = void;
 };
 
-/// What a call of the handler results in: R for R f() and for task<R> f().
+/// Result type of a call of the handler: R for both R f() and task<R> f().
 template <auto Member>
 using ResultOf = typename AwaitedResult<typename MemberTraits<decltype(Member)>::Returned>::Type;
-/// Its arguments as values.
+/// Arguments of the handler as a tuple of values.
 template <auto Member>
 using ArgumentsOf = typename MemberTraits<decltype(Member)>::Arguments;
 template <auto Member>
 using ActorOf = typename MemberTraits<decltype(Member)>::Class;
 
-/// Mark of a method whose calls go first, past ordinary calls that wait, also while an ordinary
-/// handler is suspended.
+/// Tag of a method whose calls overtake waiting ordinary calls, also while an ordinary handler is
+/// suspended.
 struct Urgent {};
 inline constexpr Urgent urgent{};
 
-/// One entry of an interface: a handler and its name on the wire.
+/// Entry of an interface: a handler and its name on the wire.
 template <auto Member>
 struct Endpoint {
   const char* name;
@@ -82,7 +82,7 @@ constexpr Endpoint<Member> on(const char* name, Urgent) {
   return {name, true};
 }
 
-/// The wire contract of an actor class: a name, a version and a list of handlers.
+/// Wire contract of an actor class: a name, a version and a list of handlers.
 ///
 ///   static constexpr auto endpoints = actors::interface<"mesh.device", 1>(
 ///       actors::on<&DeviceActor::install>("install"),
@@ -95,7 +95,7 @@ struct Interface {
   std::array<const char*, kSize> names;
   std::array<bool, kSize> urgent;
 
-  /// The place of a handler in the list, or kSize.
+  /// Returns the handler's position in the list, or kSize if it is absent.
   template <auto Member>
   static constexpr std::size_t index_of() {
     constexpr std::array<bool, kSize + 1> same{
@@ -116,7 +116,7 @@ constexpr Interface<Name, Version, Members...> interface(Endpoint<Members>... li
   return made;
 }
 
-/// The constructor arguments of an actor class after Context&: T::Arguments, a std::tuple, or none.
+/// Constructor arguments of an actor class after Context&: T::Arguments, a std::tuple, or none.
 template <typename T>
 struct ConstructorArguments {
   using Type = std::tuple<>;
@@ -157,14 +157,14 @@ constexpr std::uint64_t fingerprint_of_interface(const Interface<Name, Version, 
   return hash;
 }
 
-/// Covers the name, the version, the names, arguments and results of the methods, and the
-/// constructor's arguments. Known to the compiler.
+/// Returns a hash of the interface's name and version, of the methods' names, urgency, arguments
+/// and results, and of the constructor's arguments. Evaluated at compile time.
 template <ActorClass T>
 constexpr std::uint64_t interface_fingerprint() {
   return fingerprint_of_interface(T::endpoints, codec<ConstructorArgumentsOf<T>>::kFingerprint);
 }
 
-/// The index of a handler on the wire.
+/// Returns the handler's index on the wire.
 template <typename T, auto Member>
 constexpr std::uint32_t method_index() {
   using List = std::remove_cvref_t<decltype(T::endpoints)>;

@@ -8,7 +8,7 @@
 
 namespace weft::actors {
 
-/// One handler, its types forgotten: decodes the arguments, runs the member function, replies.
+/// Type-erased handler. `invoke` decodes the arguments, runs the member function and replies.
 struct MethodEntry {
   const char* name;
   bool urgent;
@@ -17,7 +17,7 @@ struct MethodEntry {
 
 namespace internal {
 
-/// Calls a member function with the decoded arguments: values are moved in, references bound.
+/// Calls a member function with decoded arguments: moves values in, binds references.
 template <auto Member, typename T>
 decltype(auto) apply_arguments(T& actor, ArgumentsOf<Member>& arguments) {
   using Parameters = typename MemberTraits<decltype(Member)>::Parameters;
@@ -28,7 +28,7 @@ decltype(auto) apply_arguments(T& actor, ArgumentsOf<Member>& arguments) {
   (std::make_index_sequence<std::tuple_size_v<Parameters>>());
 }
 
-/// The bottom of a handler that is a coroutine; keeps its arguments until the end.
+/// Runs a coroutine handler and replies. Keeps the arguments alive until the end.
 template <auto Member, typename T>
 RootTask run_handler(T& actor, CallFrame& frame, ArgumentsOf<Member> arguments) {
   using Result = ResultOf<Member>;
@@ -75,7 +75,7 @@ constexpr std::array<MethodEntry, sizeof...(Members)> make_method_table(
 
 }  // namespace internal
 
-/// The handlers of T in the order of its list.
+/// Handlers of T in the order of T::endpoints.
 template <ActorClass T>
 inline constexpr auto kMethodTable = internal::make_method_table<T>(T::endpoints);
 

@@ -30,7 +30,7 @@ void Pending::when_done(std::function<void()> then) {
 void Pending::publish() {
   std::function<void()> then;
   {
-    // Notified under the lock: the waiter may destroy this as soon as it sees done.
+    // Notify under the lock: a waiter may destroy this object as soon as it sees done_.
     const std::lock_guard lock(mutex_);
     done_.store(true, std::memory_order_release);
     then = std::move(then_);

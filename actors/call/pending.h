@@ -14,24 +14,25 @@
 
 namespace weft::actors {
 
-/// Something that ends exactly once: what a Future waits for.
+/// Operation that completes exactly once; a Future waits for it.
 ///
-/// Shared by the Future and by whoever completes it; either may be gone first. Any thread.
+/// Shared by the Future and the completing side; either may release it first. Any thread.
 class Pending {
  public:
   virtual ~Pending() = default;
 
   bool done() const { return done_.load(std::memory_order_acquire); }
-  /// True once done; false when `until` has passed first.
+  /// Blocks until done or until the time `until`. Returns true if done.
   bool wait_until(TimePoint until);
-  /// Runs `then` once when done, on the thread that completes it; at once, on this thread, if it is
-  /// done already. One at a time.
+  /// Calls `then` once, on the thread that completes the operation, or at once on this thread if it
+  /// is done already. Holds one callback at a time.
   void when_done(std::function<void()> then);
-  /// Ends it with Error(kCancelled) unless it is done, and tells the other side to stop.
+  /// Completes with Error(kCancelled) unless done, and asks the other side to stop.
   virtual void cancel() = 0;
 
  protected:
-  /// The first caller gets true, sets the result while no reader looks, and then calls publish().
+  /// Returns true for the first caller only, which sets the result and then calls publish(). Nobody
+  /// reads the result before publish().
   bool claim() { return !claimed_.exchange(true, std::memory_order_acq_rel); }
   void publish();
 
@@ -46,7 +47,7 @@ class Pending {
 
 class CallState;
 
-/// Who made a call and can withdraw it: the system. Outlives every call that is not done.
+/// Owner of calls, which can withdraw them: the system. Outlives every call that is not done.
 class CallOwner {
  public:
   virtual void withdraw(const CallState& call) = 0;
@@ -55,7 +56,7 @@ class CallOwner {
   ~CallOwner() = default;
 };
 
-/// One call that awaits its reply: the bytes of the result, or an error.
+/// Call that awaits its reply: the bytes of the result, or an error.
 class CallState final : public Pending {
  public:
   CallState(CallOwner& caller, std::shared_ptr<const ActorAddress> callee, const char* method_name,
@@ -63,21 +64,21 @@ class CallState final : public Pending {
       : owner(caller), target(std::move(callee)), method(method_name), deadline(call_deadline) {}
 
   CallOwner& owner;
-  // shared with every call of the same reference: addresses hold strings
+  // shared by all calls of the same reference, as addresses hold strings
   const std::shared_ptr<const ActorAddress> target;
   const char* const method;
   const TimePoint deadline;
-  std::uint64_t id = 0;  ///< Set once, before it is shared.
-  /// Likewise: the actor of this process whose handler waits; 0: a thread that is no actor's.
+  std::uint64_t id = 0;  ///< Set once, before the call is shared.
+  /// Actor of this process whose handler waits; 0: a thread that is no actor's. Set like `id`.
   ActorId calling_actor{};
-  TimePoint began{};  ///< Likewise.
-  /// It has left this process, so that whether it ran is unknown when no reply comes.
+  TimePoint began{};  ///< Start of the call. Set like `id`.
+  /// True once the call has left this process. Without a reply it is then unknown whether it ran.
   std::atomic<bool> sent{false};
 
   bool complete(std::vector<std::byte> reply);
   bool fail(Error error);
   void cancel() override;
-  /// "had not been sent" or "had been sent; whether it ran is unknown".
+  /// Returns "had not been sent" or "had been sent; whether it ran is unknown".
   const char* outcome() const;
 
   /// Valid once done.
@@ -89,7 +90,8 @@ class CallState final : public Pending {
   std::optional<Error> error_;
 };
 
-/// Several calls as one: done when all are, or, failing fast, with the first error.
+/// Group of calls that completes as one: when all are done, or, with kFailFast, at the first error,
+/// which cancels the others.
 class GroupState final : public Pending {
  public:
   enum class OnError { kFailFast, kCollect };
@@ -98,7 +100,7 @@ class GroupState final : public Pending {
 
   void cancel() override;
   const std::vector<std::shared_ptr<CallState>>& parts() const { return parts_; }
-  /// The first error when failing fast. Valid once done.
+  /// First error with kFailFast, or the cancellation of the group. Valid once done.
   const std::optional<Error>& error() const { return error_; }
 
  private:

@@ -13,7 +13,7 @@ namespace weft::actors {
 template <typename T = void>
 class task;
 
-/// What the promises of all tasks share: the call they work for and who waits for them.
+/// Common part of all task promises: the call, the awaiting coroutine and the exception.
 struct TaskPromiseBase {
   CallFrame* frame = nullptr;
   std::coroutine_handle<> waiter;
@@ -55,16 +55,16 @@ struct TaskPromise<void> : TaskPromiseBase {
   }
 };
 
-/// A coroutine that a handler runs as or awaits. Starts when awaited; runs on the actor's thread
-/// only.
+/// Coroutine of a handler or of a function that a handler awaits. Starts when awaited; runs on the
+/// actor's thread only.
 ///
 ///   actors::task<StepReport> step(StepId id) {
 ///     co_await transfers_.wait();
 ///     co_return report_;
 ///   }
 ///
-/// Exceptions come out of the co_await. Parameters should be values: references must outlive the
-/// task.
+/// co_await rethrows the task's exceptions. Parameters should be values: references must outlive
+/// the task.
 template <typename T>
 class [[nodiscard]] task final {
  public:

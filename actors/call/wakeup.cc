@@ -7,11 +7,11 @@ namespace weft::actors {
 
 struct Wakeup::State {
   Schedule schedule;
-  Mutex mutex;  // guards what follows
+  Mutex mutex;  // guards the members below
   bool notified = false;
-  // numbers the waits, so that a late timer does not end the next one
+  // number of the current wait, so that a late timer does not end the next wait
   std::uint64_t waits = 0;
-  std::shared_ptr<Mailbox> mailbox;  // of the handler that waits; null when none does
+  std::shared_ptr<Mailbox> mailbox;  // mailbox of the waiting handler; null if none waits
   Resumption waiter;
   Cause cause = Cause::kNotified;
 };
@@ -59,11 +59,11 @@ bool Wakeup::Waiting::suspend(std::coroutine_handle<> handle, CallFrame& frame) 
     state_->waiter = {handle, &frame};
     state_->mailbox = frame.mailbox();
   }
-  // From here on another thread may have queued the resumption; the actor's own thread takes it
-  // after this returns.
+  // Another thread may queue the resumption from here on. The actor's thread takes it only after
+  // this function returns.
   if (!frame.arm([state = state_, wait] { wake(*state, Cause::kCancelled, wait); })) {
     const std::lock_guard lock(state_->mutex);
-    if (!state_->mailbox) return true;  // woken meanwhile: its resumption is queued
+    if (!state_->mailbox) return true;  // already woken: the resumption is queued
     state_->mailbox = nullptr;
     state_->cause = Cause::kCancelled;
     return false;

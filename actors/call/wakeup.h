@@ -9,26 +9,26 @@
 
 namespace weft::actors {
 
-/// Lets another thread wake a handler: a flag that notify() sets and one waiting handler takes.
+/// Flag with which any thread wakes a handler: notify() sets it, wait() takes it.
 ///
 ///   transfers.on_complete([wakeup = wakeup_] { wakeup.notify(); });   // the transfer thread
 ///   while (!done()) co_await wakeup_.wait();                          // the handler
 ///
-/// A notify() that comes before wait() is not lost; several are one. Copies share the flag.
-/// notify(): any thread, also after the actor is gone. wait(), wait_for(): the actor's thread, one
-/// waiter at a time.
+/// A notify() before wait() is kept; several count as one. Copies share the flag. notify(): any
+/// thread, also after the actor's end. wait(), wait_for(): the actor's thread, one waiter at a
+/// time.
 class Wakeup final {
  public:
   using Schedule = std::function<void(Nanoseconds, std::function<void()>)>;
-  /// `schedule` runs something later, for wait_for(). From Context::make_wakeup().
+  /// Uses `schedule` to run a function later, for wait_for(). Call Context::make_wakeup() instead.
   explicit Wakeup(Schedule schedule);
 
   void notify() const;
 
   class Waiting;
-  /// co_await: returns when notified; throws Error(kCancelled) when the call is cancelled.
+  /// Returns an awaitable that ends when notified and throws Error(kCancelled) on cancellation.
   Waiting wait() const;
-  /// As wait(); false when the time ran out first.
+  /// Like wait(), but co_await returns false if `time` passes first.
   Waiting wait_for(Nanoseconds time) const;
 
  private:
@@ -36,11 +36,11 @@ class Wakeup final {
   struct State;
   static void wake(State& state, Cause cause, std::optional<std::uint64_t> wait);
 
-  // shared with whoever notifies, who may come after the actor's end
+  // shared with notifiers, which may outlive the actor
   std::shared_ptr<State> state_;
 };
 
-/// One co_await of a Wakeup.
+/// Awaitable of wait() and wait_for().
 class Wakeup::Waiting final {
  public:
   Waiting(std::shared_ptr<State> state, std::optional<Nanoseconds> time)
