@@ -5,25 +5,24 @@
 
 namespace weft::actors {
 
-/// How much may wait in the mailbox of one actor.
+/// Capacity of one actor's mailbox.
 struct MailboxLimits {
   std::uint32_t messages = 1024;
   std::uint64_t bytes = 16u << 20;
 };
 
-/// What a sender may send to an actor before it has heard from it.
+/// Credit of a sender before the actor's first report.
 inline constexpr std::uint32_t kInitialMessages = 64;
 inline constexpr std::uint64_t kInitialBytes = 1u << 20;
 
-/// Calls that a sender may hold back per actor when it has no credit.
+/// Limit of the calls per actor that a sender holds back while it has no credit.
 inline constexpr std::size_t kMaxHeld = 64;
 
-/// The sender's side of credit, for one actor: what was sent, and what the actor said it has taken.
+/// Sender's side of flow control by credit, for one actor: counts sent and consumed messages.
 ///
 ///   in flight = sent - consumed <= window        (the window is a share of the mailbox)
 ///
-/// A message larger than the window goes when nothing else is in flight. A value; one thread at a
-/// time.
+/// A message larger than the window is sent when nothing else is in flight. Not thread-safe.
 class SendWindow final {
  public:
   bool admits(std::size_t bytes) const {
@@ -35,7 +34,7 @@ class SendWindow final {
     ++sent_messages_;
     sent_bytes_ += bytes;
   }
-  /// Takes a report from the actor. False, and without effect, if it claims more than was sent.
+  /// Applies a report of the actor. Returns false, without effect, if it claims more than was sent.
   bool update(std::uint64_t consumed_messages, std::uint64_t consumed_bytes,
               std::uint32_t window_messages, std::uint64_t window_bytes) {
     if (consumed_messages > sent_messages_ || consumed_bytes > sent_bytes_ ||

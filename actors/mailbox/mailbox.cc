@@ -31,7 +31,8 @@ Mailbox::Refusal Mailbox::push(Envelope& envelope) {
     Sender& sender = found->second;
     if (is_new) {
       sender.route = envelope.route;
-      for (auto& [route, each] : senders_) each.report = true;  // the shares have changed
+      // the new sender changes every share
+      for (auto& [route, each] : senders_) each.report = true;
     }
     const std::uint64_t in_flight = sender.received_messages - sender.consumed_messages;
     if (in_flight >= limits_.messages && in_flight >= kInitialMessages) return Refusal::kOverrun;
@@ -54,7 +55,7 @@ bool Mailbox::post(Task task) {
 
 bool Mailbox::resume(Resumption resumption) {
   std::unique_lock lock(mutex_);
-  wakeups_.emplace_back(resumption);  // also when closed: a handler that waits must come to its end
+  wakeups_.emplace_back(resumption);  // taken when closed, too: suspended handlers must finish
   wake(lock);
   return true;
 }
