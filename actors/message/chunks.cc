@@ -31,11 +31,11 @@ std::optional<MessageAssembler::Message> MessageAssembler::add(const FrameHeader
     throw_error(ErrorCode::kDataLoss, "a {} frame inside a {} message of several frames",
                 to_string(static_cast<MessageKind>(header.kind)),
                 to_string(static_cast<MessageKind>(kind_)));
-  // Only whole frames may be followed by more, so that every part starts at a multiple of 8.
+  // All frames but the last are full, so that every part starts at a multiple of 8.
   if (more && body.size() != kMaxFrameBody)
     throw_error(ErrorCode::kDataLoss, "a part of a message has {} bytes instead of {}", body.size(),
                 kMaxFrameBody);
-  // A little more than the payload's limit: the envelope counts too.
+  // The payload's limit plus 4 KiB for the envelope.
   if (bytes_ + body.size() > kMaxMessageBytes + 4096)
     throw_error(ErrorCode::kDataLoss, "a message is longer than {}",
                 format_bytes(kMaxMessageBytes));

@@ -14,7 +14,7 @@
 namespace weft::actors {
 
 ActorId named_actor(std::string_view name) {
-  // The top bit keeps names apart from the ids that a process counts up.
+  // The top bit separates ids of names from the ids that a process counts up.
   return ActorId(fnv1a(name.data(), name.size()) | (std::uint64_t{1} << 63));
 }
 
@@ -40,12 +40,11 @@ namespace {
 constexpr std::size_t kInlineWords = 128;
 constexpr int kMaxNesting = 8;
 
-/// Builds a message whose size in words is at most `words`, so that it is one segment, and hands it
-/// to `sink`.
+/// Builds a message of at most `words` words, so that it is one segment, and passes it to `sink`.
 template <typename Struct, typename Fill>
 void build(std::size_t words, const ByteSink& sink, Fill fill) {
   std::array<capnp::word, kInlineWords> inline_words{};
-  // capnp::word cannot be copied, and so not stand in a vector
+  // capnp::word is not copyable, so the vector holds integers
   std::vector<std::uint64_t> heap_words;
   kj::ArrayPtr<capnp::word> scratch(inline_words.data(), inline_words.size());
   if (words > kInlineWords) {
@@ -63,7 +62,8 @@ void build(std::size_t words, const ByteSink& sink, Fill fill) {
   sink({reinterpret_cast<const std::byte*>(bytes.begin()), bytes.size()});
 }
 
-/// Words for a struct with its root pointer, plus texts and data of `bytes` in `pieces` pieces.
+/// Returns the words of a struct with its root pointer, and of `pieces` texts or data of `bytes` in
+/// all.
 constexpr std::size_t words_for(std::size_t struct_words, std::size_t bytes, std::size_t pieces) {
   return 1 + struct_words + bytes / 8 + 2 * pieces;
 }
@@ -78,7 +78,7 @@ std::vector<std::byte> bytes_of(capnp::Data::Reader data) {
   return {begin, begin + data.size()};
 }
 
-/// Reads a message that is one flat segment, with limits that suit its size.
+/// Reads a message of one flat segment, with reader limits that suit its size.
 template <typename Struct, typename Read>
 auto parse(std::span<const std::byte> bytes, MessageKind kind, Read read) {
   try {

@@ -15,7 +15,7 @@
 
 namespace weft::actors {
 
-/// The kinds of frames between two processes, as in message.capnp.
+/// Kind of a frame between two processes; see message.capnp.
 enum class MessageKind : std::uint8_t {
   kHello = 1,
   kChallenge,
@@ -26,14 +26,14 @@ enum class MessageKind : std::uint8_t {
   kCancel,
   kGoodbye,
   kBeat,
-  kProof,    ///< A Mac, as it is.
-  kWelcome,  ///< Empty.
+  kProof,    ///< Body: a raw Mac.
+  kWelcome,  ///< Body: empty.
 };
 
-/// "call", "reply", ...
+/// Returns "call", "reply", ...
 std::string_view to_string(MessageKind kind);
 
-/// An interface that a process hosts or uses.
+/// Interface that a process hosts or uses.
 struct InterfaceVersion {
   std::string name;
   std::uint32_t version = 0;
@@ -41,29 +41,29 @@ struct InterfaceVersion {
   friend bool operator==(const InterfaceVersion&, const InterfaceVersion&) = default;
 };
 
-/// Whom a process dials: a head, one certain process, or whoever listens there.
+/// Process that a dialler expects: a head, one certain process, or, by default, any process.
 struct Wanted {
   bool head = false;
   ProcessId process = {};
   friend bool operator==(const Wanted&, const Wanted&) = default;
 };
 
-/// How a process introduces itself in Hello and Challenge.
+/// Content of Hello and Challenge: identity and abilities of a process.
 struct Introduction {
   ProcessRef process;
   std::int32_t pid = 0;
   std::string binary_name;
   std::string binary_hash;
   std::vector<InterfaceVersion> interfaces;
-  /// Both sides use the lower one: what is newer is not sent.
+  /// Minor version of the protocol. Both sides use the lower one and send nothing newer.
   std::uint8_t minor = kProtocolMinor;
-  /// In Hello. All others refuse.
+  /// Process that a Hello is for. All others refuse.
   Wanted wanted = {};
-  /// Random, of one connection: what the other side's proof is made for.
+  /// Random per connection. The other side's proof covers it.
   std::array<std::byte, 32> nonce{};
-  /// Which token the proof is made with (see TokenRing); 0: that of its cluster.
+  /// Id of the token that the proof uses (see TokenRing); 0: the cluster's token.
   std::uint64_t token_id = 0;
-  /// Its processor has AES instructions; see Aead::choose().
+  /// True if the processor has AES instructions; see Aead::choose().
   bool has_aes = false;
   friend bool operator==(const Introduction&, const Introduction&) = default;
 };
@@ -73,8 +73,8 @@ struct Reject {
   std::string text;
   std::string hint;
   bool duplicate = false;
-  ProcessId process;  ///< Who refuses.
-  /// It came after both proofs, encrypted: its sender knows the token. Does not travel.
+  ProcessId process;  ///< Process that refuses.
+  /// True if it came encrypted, after both proofs: its sender knows the token. Not sent.
   bool proven = false;
   friend bool operator==(const Reject&, const Reject&) = default;
 };
@@ -85,7 +85,7 @@ struct Call {
   std::uint64_t interface_fingerprint = 0;
   std::uint32_t method = 0;
   bool urgent = false;
-  /// Until the caller's deadline, measured when it is sent; 0 for none.
+  /// Nanoseconds until the caller's deadline, measured when the call is sent; 0: no deadline.
   std::int64_t remaining_ns = 0;
   std::vector<std::byte> arguments;
   friend bool operator==(const Call&, const Call&) = default;
@@ -103,22 +103,22 @@ struct Credit {
   std::uint64_t consumed_bytes = 0;
   std::uint32_t window_messages = 0;
   std::uint64_t window_bytes = 0;
-  /// From the sender: it holds calls back and asks for a report; the rest is 0.
+  /// True in a request: the sender holds calls back and asks for a report. The counts are 0 then.
   bool request = false;
   friend bool operator==(const Credit&, const Credit&) = default;
 };
 
-/// The last message of a connection.
+/// Last message of a connection.
 struct Goodbye {
   std::string reason;
-  bool lives = false;  ///< Only the connection ends: the sender goes on, and may connect again.
+  bool lives = false;  ///< Only the connection ends: the sender continues and may reconnect.
   friend bool operator==(const Goodbye&, const Goodbye&) = default;
 };
 
-/// Receives the bytes of one message, valid during the call.
+/// Callback that receives the bytes of one message, valid during the call.
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
-/// Writes one flat Cap'n Proto segment.
+/// Encodes a message as one flat Cap'n Proto segment.
 void encode_hello(const Introduction& introduction, const ByteSink& sink);
 void encode_challenge(const Introduction& introduction, const ByteSink& sink);
 void encode_reject(const Reject& reject, const ByteSink& sink);
@@ -128,8 +128,8 @@ void encode_credit(const Credit& credit, const ByteSink& sink);
 void encode_cancel(std::uint64_t id, const ByteSink& sink);
 void encode_goodbye(const Goodbye& goodbye, const ByteSink& sink);
 
-/// Each throws Error(kDataLoss) if the bytes are damaged. `bytes` starts at a multiple of 8.
-/// Nobody has the process id 0.
+/// Decodes a message. Throws Error(kDataLoss) if it is damaged or introduces a process of id 0.
+/// `bytes` starts at a multiple of 8.
 Introduction decode_hello(std::span<const std::byte> bytes);
 Introduction decode_challenge(std::span<const std::byte> bytes);
 Reject decode_reject(std::span<const std::byte> bytes);
