@@ -7,22 +7,22 @@
 
 namespace weft::actors {
 
-/// What to do about a token that does not fit.
+/// Remedy in the error for a wrong token.
 inline constexpr const char* kTokenHint =
     "a cluster's token is in the file that `weft head` names when it starts: give a copy of it, "
     "readable by you alone, with "
     "--token-file FILE";
 
-/// "worker0/device1 (gpt, pid 4121)"; safe to print, whoever sent it.
+/// Returns e.g. "worker0/device1 (gpt, pid 4121)". Safe to print, even for an untrusted peer.
 std::string describe(const Introduction& side);
 
-/// Whether `self` may talk to `other`, which has introduced itself; pure. The refusal names both
-/// sides, what differs and what to do: interfaces that both know must be equal; two apps must be
-/// the same executable.
+/// Returns why `self` must refuse `other`, or nullopt. Interfaces that both know must be equal; two
+/// apps must be the same executable. The refusal names both sides, the difference and the remedy.
+/// Pure.
 std::optional<Reject> find_incompatibility(const Introduction& self, const Introduction& other);
 
-/// A refusal as the Error of the side that was refused; safe to print. kUnavailable where its
-/// sender has not proven that it belongs to the cluster.
+/// Converts a received refusal to an Error that is safe to print. Its code is kUnavailable unless
+/// the sender has proven that it belongs to the cluster.
 Error to_error(const Reject& reject);
 
 }  // namespace weft::actors

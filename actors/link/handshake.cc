@@ -63,7 +63,7 @@ void Handshake::choose(std::uint64_t id) {
 
 void Handshake::on_frame(const FrameHeader& header, std::span<const std::byte> body) {
   const auto kind = static_cast<MessageKind>(header.kind);
-  if (!done_) return;  // it goes on although it is refused
+  if (!done_) return;  // a refused peer may still send
   if (kind == MessageKind::kReject && expected_ != MessageKind::kHello) {
     Reject reject = decode_reject(body);
     reject.proven = expected_ == MessageKind::kWelcome;
@@ -101,7 +101,7 @@ void Handshake::on_challenge(std::span<const std::byte> body) {
 void Handshake::on_proof(std::span<const std::byte> body) {
   const Side theirs = side_ == Side::kDialler ? Side::kAcceptor : Side::kDialler;
   if (!equal_in_constant_time(body, proof_of(theirs))) {
-    // Over TLS, a proof that was made for another connection fails too.
+    // Over TLS, a proof that was made for another connection fails, too.
     const char* const between =
         connection_->binding().empty() ? "" : ", or another machine stands between the two";
     refuse({ErrorCode::kFailedPrecondition,
@@ -119,7 +119,7 @@ void Handshake::on_proof(std::span<const std::byte> body) {
 }
 
 void Handshake::seal() {
-  if (!connection_->binding().empty()) return;  // TLS does it
+  if (!connection_->binding().empty()) return;  // TLS encrypts already
   const auto key = [this](const char* label) {
     return hmac_sha256(token(), label, {hello_, challenge_});
   };
@@ -163,15 +163,14 @@ void Handshake::refuse(const Reject& reject) {
 }
 
 void Handshake::on_damaged(const Error& damage) {
-  // Whoever speaks another major version reads at least the version of this frame. Nobody else is
-  // answered.
+  // A peer of another major version can read at least the version of this frame. No other peer gets
+  // an answer.
   if (side_ == Side::kAcceptor && damage.code() == ErrorCode::kIncompatible)
     refuse({damage.code(), damage.message(), "", false, self_.process.id});
 }
 
 void Handshake::on_closed(const Error& reason) {
-  // Somebody on the way put something in: the other side has said nothing yet, and may be dialled
-  // again.
+  // Data was injected on the way, before the acceptor answered. Dialling again may succeed.
   const bool damaged = expected_ == MessageKind::kWelcome && reason.code() == ErrorCode::kDataLoss;
   finish(damaged ? Error(ErrorCode::kUnavailable, reason.message()) : reason);
 }

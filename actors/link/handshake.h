@@ -16,56 +16,56 @@
 
 namespace weft::actors {
 
-/// The first frames of a connection, on either side. Both sides prove that they know the cluster's
-/// token before anything else is read; until then no frame may be longer than 4 KiB, and all has to
-/// be done within 3 seconds.
+/// First frames of a connection, on either side. Both sides prove that they know the cluster's
+/// token before anything else is read. Until then a frame is limited to 4 KiB. The handshake must
+/// finish within 3 seconds.
 ///
 ///   dialler:  Hello ->                      acceptor:  -> Hello
 ///             <- Challenge, Proof | Reject             Challenge, Proof <-
 ///             Proof ->                                 -> Proof
 ///             <- Welcome | Reject                      Welcome | Reject <-    (by the owner)
 ///
-/// What follows the dialler's proof is encrypted and authenticated, Welcome first: by TLS, and
-/// without TLS by a Stream with keys of this connection (net/sealed_stream.h). Such a Reject comes
-/// from the cluster. One that comes before the proofs can come from anybody.
+/// All frames after the dialler's proof, Welcome first, are encrypted and authenticated: by TLS, or
+/// without TLS by a Stream with keys of this connection (net/sealed_stream.h). A Reject after the
+/// proofs therefore comes from the cluster. A Reject before them can come from anybody.
 ///
-/// A proof is an HMAC with the token over a label of its direction, both introductions as they were
-/// sent, which carry fresh nonces, and what only the two ends of a TLS connection know. So it is
-/// good for this connection and this direction only, and not for somebody between two connections.
-/// The token itself never travels. While a token is being replaced, both sides use one that both
-/// know: the introductions say which. The keys are HMACs of the same token and introductions under
-/// labels of their own, one for each direction, so that no key is a value that travels. The
-/// introductions say which ciphers both can do.
+/// A proof is an HMAC with the token over a label of its direction, both introductions as sent,
+/// which carry fresh nonces, and the channel binding of TLS, if any. It is thus valid for this
+/// connection and direction only, and useless to a man in the middle. The token itself is never
+/// sent. While a token is being replaced, both sides use one that both know; the introductions name
+/// it. The keys are HMACs of the same token and introductions under labels of their own, one for
+/// each direction, so that no key equals a value that is sent. The introductions say which ciphers
+/// both support.
 ///
-/// Who speaks plain text where TLS is due is told so at Hello, and proves nothing.
+/// A plaintext peer is rejected at Hello if TLS is required, and gets no proof.
 ///
 /// Owned by the system; loop's thread only.
 class Handshake final : public FrameHandler {
  public:
   enum class Side { kDialler, kAcceptor };
-  /// What the other side, which knows the token, said; or how it failed.
+  /// Introduction of the other side, which has proven the token; or its refusal; or an error.
   using Answer = std::variant<Introduction, Reject, Error>;
-  /// Runs once, on the loop's thread. May take the connection with release(), and may destroy the
-  /// Handshake later, not in it.
+  /// Called once, on the loop's thread. May take the connection with release(). Must not destroy
+  /// the Handshake during the call.
   using Done = std::function<void(Answer)>;
   static constexpr std::uint32_t kMaxBody = 4096;
-  /// Time that the other side has for its part.
+  /// Time limit for the other side.
   static constexpr Nanoseconds kWithin = std::chrono::seconds(3);
 
-  /// `tokens`: the one that this side would use comes first.
+  /// Prepares a handshake. This side's preferred token is the first of `tokens`.
   Handshake(EventLoop& loop, std::shared_ptr<Connection> connection, Side side,
             std::vector<Secret> tokens, Done done);
   ~Handshake() override;
 
-  /// Sends Hello if this is the dialler, and listens. Ends at once when `self` does not fit into
+  /// Sends Hello if this is the dialler, and reads. Ends at once with an error if `self` exceeds
   /// kMaxBody.
   void start(Introduction self);
   const std::shared_ptr<Connection>& connection() const { return connection_; }
-  /// The token that both sides have proven.
+  /// Returns the token that both sides have proven.
   const Secret& token() const { return tokens_[chosen_]; }
   /// Hands the connection to its user; the Handshake no longer closes it.
   std::shared_ptr<Connection> release() { return std::move(connection_); }
-  /// Tells the other side why it is refused.
+  /// Sends a refusal to the other side.
   void refuse(const Reject& reject);
 
   void on_frame(const FrameHeader& header, std::span<const std::byte> body) override;
@@ -76,12 +76,12 @@ class Handshake final : public FrameHandler {
   void on_hello(std::span<const std::byte> body);
   void on_challenge(std::span<const std::byte> body);
   void on_proof(std::span<const std::byte> body);
-  /// The token of that name, if this side knows it.
+  /// Selects the token with this id, if this side has it.
   void choose(std::uint64_t id);
   void introduce();
   Mac proof_of(Side side) const;
   void send_proof();
-  /// Both have proven the token.
+  /// Encrypts the connection from now on, unless TLS does. Both sides have proven the token.
   void seal();
   void refuse_plain();
   void finish(Answer answer);

@@ -5,11 +5,11 @@
 namespace weft::actors {
 
 namespace {
-/// Up to so many unanswered calls the caller's own thread writes; above, the loop's thread writes
-/// many at once.
+/// Limit of unanswered calls up to which the calling thread writes by itself. Above, the loop's
+/// thread writes many calls at once.
 constexpr int kWriteAtOnce = 2;
 
-/// How long the caller will still wait, as told to the other side; 0 for ever.
+/// Returns the nanoseconds until `deadline`, at least 1, for the other side; 0: no deadline.
 std::int64_t remaining(TimePoint deadline) {
   if (deadline == TimePoint::max()) return 0;
   return std::max<std::int64_t>(1, (deadline - SteadyClock().now()).count());

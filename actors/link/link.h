@@ -13,56 +13,57 @@ namespace weft::actors {
 
 class Link;
 
-/// What a link tells the system. Loop's thread only.
+/// Callbacks of a link to the system. Loop's thread only.
 class LinkEvents {
  public:
   virtual ~LinkEvents() = default;
   virtual void on_call(Link& link, Call call) = 0;
   virtual void on_reply(Link& link, Reply reply) = 0;
   virtual void on_cancel(Link& link, std::uint64_t call_id) = 0;
-  /// The other side holds calls back for an actor here.
+  /// Called when the other side holds calls back for an actor of this process.
   virtual void on_credit_request(Link& link, ActorId actor) = 0;
-  /// The connection ended. The link is suspended; the system decides when to close it.
-  /// kLeft: the other side has ended; kCutOff: it has given up the connection, and goes on.
+  /// Reason of a connection's end. kEof: connection lost; kLeft: the peer's process ended; kCutOff:
+  /// the peer closed the connection and continues; kBroken: another error. The link is suspended
+  /// then; the system decides when to close it.
   enum class End { kEof, kLeft, kCutOff, kBroken };
   virtual void on_ended(Link& link, End how, const Error& reason) = 0;
 };
 
-/// The one connection between this process and another, and the route over it.
+/// The one connection between this process and a peer, and the route over it.
 ///
 ///   connecting --attach()--> open --EOF--> suspended --close()--> closed
 ///                              '----------close()---------------------^
 ///
-/// Calls may be sent in every state; they leave when it is open. Shared by the system and by the
-/// calls that will reply over it. attach(), say_goodbye(), beat() and the FrameHandler's part:
-/// loop's thread. The rest: any thread.
+/// Calls may be sent in every state and leave when the link is open. Shared by the system and by
+/// the calls that reply over it. Loop's thread: attach(), say_goodbye(), beat() and the functions
+/// of FrameHandler. Any thread: the rest.
 class Link final : public Route, public FrameHandler, public std::enable_shared_from_this<Link> {
  public:
-  /// `beat_interval`: between two calls of beat().
+  /// Creates a link without a connection. `beat_interval` is the time between two calls of beat().
   Link(ProcessRef peer, LinkEvents& events, Nanoseconds beat_interval)
       : peer_(std::move(peer)), events_(events), lease_(beat_interval) {}
 
-  /// The handshake is over: reads and writes from now on.
+  /// Takes over the connection after the handshake; reads and writes from now on.
   void attach(std::shared_ptr<Connection> connection, Introduction other, bool dialled_here);
-  /// Ends everything that waits, and the connection after what was written; returns it, for who
-  /// wants to see that through.
+  /// Fails the held-back calls with `reason` and closes the connection once its data is written.
+  /// Returns the connection, for callers that wait for that.
   std::shared_ptr<Connection> shut(const Error& reason);
   void say_goodbye(const Goodbye& goodbye);
-  /// Writes a sign of life if nothing else was written since the last time; returns for how long
-  /// nothing was read (see Lease).
+  /// Writes a heartbeat if nothing else was written since the last call. Returns how long nothing
+  /// was read (see Lease).
   Nanoseconds beat();
 
   bool attached() const { return connection() != nullptr; }
-  /// When it last was. Loop's thread.
+  /// Time of the last attach(). Loop's thread.
   TimePoint attached_at() const { return attached_at_; }
-  /// The connection was there and has ended: waiting for evidence.
+  /// True if the connection has ended and the system awaits evidence of the cause.
   bool ended() const { return ended_; }
   bool dialled_here() const { return dialled_here_; }
-  /// It is there, and nobody on the way reads it. Loop's thread.
+  /// Returns true if connected and nobody on the way can read the data. Loop's thread.
   bool is_private() const;
-  /// Something has come since the handshake. Loop's thread.
+  /// True if data has arrived since the handshake. Loop's thread.
   bool heard() const { return heard_; }
-  /// Nothing has come for a while; returns what was said before. Loop's thread.
+  /// Marks the peer as silent or not; returns the previous mark. Loop's thread.
   bool set_quiet(bool quiet) { return std::exchange(quiet_, quiet); }
   const Introduction& introduction() const { return introduction_; }
 
@@ -99,7 +100,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   MessageAssembler assembler_;
   Lease lease_;
   std::atomic<bool> wrote_{false};
-  // calls sent whose replies have not come: few of them are written at once, many together
+  // calls sent without a reply so far: a few are written at once, many together
   std::atomic<int> unanswered_{0};
 };
 

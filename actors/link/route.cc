@@ -73,7 +73,7 @@ void Route::transmit_or_hold(OutgoingCall&& outgoing) {
 }
 
 void Route::transmit_now(Target& target, OutgoingCall& outgoing) {
-  // its deadline has passed, or it was cancelled
+  // the call has timed out or was cancelled
   if (outgoing.state && outgoing.state->done()) return;
   if (!outgoing.call.urgent) target.window.sent(outgoing.call.arguments.size());
   if (outgoing.state) outgoing.state->sent = true;

@@ -14,48 +14,46 @@
 
 namespace weft::actors {
 
-/// A call that leaves, with what its caller waits on (nothing for tell).
+/// Outgoing call and the state that its caller waits on; null for tell.
 struct OutgoingCall {
   Call call;
   std::shared_ptr<CallState> state;  // shared with the caller's Future
   TimePoint deadline = TimePoint::max();
 };
 
-/// The way to one process: keeps the order of calls per actor and holds back what the actor has no
-/// credit for.
+/// Route to one process. Keeps the order of calls per actor and holds back calls without credit.
 ///
-/// Held-back calls are few (kMaxHeld per actor): beyond that a thread that calls waits inside
-/// send(), and a handler, which must not wait, gets Error(kResourceExhausted). So memory is bounded
-/// on both sides however slow the actor is. Any thread.
+/// At most kMaxHeld calls per actor are held back. Beyond that send() blocks a thread; a handler,
+/// which must not block, gets Error(kResourceExhausted). Memory is thus bounded on both sides,
+/// however slow the actor is. Any thread.
 class Route : public ReturnRoute {
  public:
-  /// Sends, or holds back. False if it cannot be sent at all: its state, if any, has ended with the
-  /// error.
+  /// Sends a call or holds it back. Returns false if it cannot be sent; its state, if any, has then
+  /// failed.
   bool send(OutgoingCall outgoing);
-  /// The actor has taken messages: sends what was held back.
+  /// Applies an actor's credit report and sends held-back calls.
   void on_credit(const Credit& credit);
-  /// Takes back a call that has not left; false if it has, or is not here.
+  /// Removes a held-back call. Returns false if it was sent or is unknown.
   bool withdraw(ActorId actor, std::uint64_t call_id);
-  /// Nothing leaves any more; what is held back ends with the error, as does whatever is sent
-  /// later.
+  /// Fails all held-back and all later calls with `reason`.
   void close(const Error& reason);
-  /// What is held back now goes, as far as there is credit.
+  /// Sends the held-back calls as far as there is credit, and later calls at once.
   void open();
-  /// What is sent is held back, until open() or close().
+  /// Holds back all calls until open() or close().
   void suspend();
 
   std::size_t held() const;
 
  protected:
-  /// Puts a call on its way; called in order, one at a time, under the route's lock. An error is
-  /// the end of that call alone.
+  /// Writes a call. Called in order, one at a time, under the route's lock. An error fails this
+  /// call only.
   virtual std::optional<Error> transmit(OutgoingCall& outgoing) = 0;
-  /// Asks an actor for a report of its credit; without the lock.
+  /// Requests a credit report from an actor. Called without the lock.
   virtual void ask(ActorId actor) = 0;
-  /// After transmit(), without the lock.
+  /// Flushes written calls. Called after transmit(), without the lock.
   virtual void flush(bool answer_awaited) = 0;
 
-  mutable Mutex mutex_;  // guards the members, and the order of what transmit() writes
+  mutable Mutex mutex_;  // guards the members, and the order of writes by transmit()
 
  private:
   struct Target {
@@ -64,12 +62,12 @@ class Route : public ReturnRoute {
     std::deque<OutgoingCall> held_urgent;
     bool asked = false;
   };
-  /// Waits until the actor has room for a call that is held back, or the route is closed. Returns
-  /// nullptr, or why there is no room.
+  /// Blocks until the actor has room for a held-back call or the route is closed. Returns nullptr,
+  /// or the reason why there is no room.
   const char* wait_for_room(std::unique_lock<Mutex>& lock, const OutgoingCall& outgoing);
-  /// Sends one now, or holds it back; the lock is held.
+  /// Sends a call now or holds it back. The lock is held.
   void transmit_or_hold(OutgoingCall&& outgoing);
-  /// Sends one now; the lock is held. Errors are collected, to be told without the lock.
+  /// Sends a call now. The lock is held; finish() reports collected errors without it.
   void transmit_now(Target& target, OutgoingCall& outgoing);
   void release(ActorId actor, Target& target);
   void ask_if_held(ActorId actor, Target& target);
@@ -83,7 +81,7 @@ class Route : public ReturnRoute {
   std::vector<ActorId> to_ask_;
 };
 
-/// `error` with the outcome of this call added to its text.
+/// Returns `error` with the outcome of this call appended to its text.
 Error with_outcome(const Error& error, const CallState& call);
 
 }  // namespace weft::actors

@@ -11,12 +11,12 @@
 
 namespace weft::actors {
 
-/// Names a token without telling anything of it; never 0. It travels in introductions, so that two
-/// processes find one that both have.
+/// Returns an id that identifies a token without revealing it; never 0. Introductions carry it, so
+/// that two processes find a token that both have.
 std::uint64_t token_id(const Secret& token);
 
-/// The tokens that a process knows: its cluster's, and those that it has replaced a moment ago. A
-/// former one is still taken from who cannot have heard of the new one.
+/// Tokens that a process accepts: its cluster's, and recently replaced ones. A replaced token is
+/// accepted from processes that cannot know the new one yet.
 ///
 /// A value; pure. Its owner's thread only.
 class TokenRing final {
@@ -24,27 +24,27 @@ class TokenRing final {
   struct Former {
     Secret token;
     TimePoint until;
-    /// Who may still prove it; nothing: whoever does.
+    /// Processes that may still use the token; nullopt: any process.
     std::optional<std::set<ProcessId>> members;
   };
 
   explicit TokenRing(const Secret& current) : current_(current) {}
 
   const Secret& current() const { return current_; }
-  /// Grows with each replacement; 0: as the process was started.
+  /// Generation of the current token; grows with each replacement. 0: the token of the start.
   std::uint64_t generation() const { return generation_; }
   bool knows(const Secret& token) const;
-  /// What it replaces is taken `until` then, and what was replaced before until its own time is
-  /// over.
+  /// Makes `next` the current token. The replaced one stays valid until `until`; earlier ones stay
+  /// valid until their own times.
   void replace(const Secret& next, std::uint64_t generation, TimePoint now, TimePoint until,
                std::optional<std::set<ProcessId>> members);
   void add_former(Former former) { former_.push_back(std::move(former)); }
-  /// It was replaced before this process began.
+  /// Sets the generation of a token that was replaced before this process started.
   void begin_at(std::uint64_t generation) { generation_ = generation; }
 
-  /// The current one, and the former ones that are not over.
+  /// Returns the current token and the former ones that are still valid.
   std::vector<Secret> usable(TimePoint now) const;
-  /// Whether `process`, which has proven the token of that id, may come in.
+  /// Returns true if `process`, which has proven the token of that id, may connect.
   bool admits(std::uint64_t id, ProcessId process, TimePoint now) const;
 
  private:
