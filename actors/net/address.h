@@ -8,14 +8,14 @@
 
 namespace weft::actors {
 
-/// Where a process listens: a host (name, IPv4 or IPv6 address) and a TCP port. Port 0 means: does
-/// not listen, or, when listening, that the system chooses.
+/// Listening address: a host (name, IPv4 or IPv6 address) and a TCP port. Port 0: does not listen,
+/// or, when listening, the system chooses.
 struct Address {
   std::string host;
   std::uint16_t port = 0;
 
-  /// "worker0:7077", "127.0.0.1:0", "[::1]:7077". Throws Error(kInvalidArgument) that says what was
-  /// expected.
+  /// Parses "worker0:7077", "127.0.0.1:0" or "[::1]:7077". Throws Error(kInvalidArgument) that says
+  /// what was expected.
   static Address parse(std::string_view text);
 
   static constexpr auto fields = weft::fields(&Address::host, &Address::port);
@@ -23,15 +23,15 @@ struct Address {
   friend auto operator<=>(const Address&, const Address&) = default;
 };
 
-/// "127.0.0.1:7077"; "[::1]:7077".
+/// Returns "127.0.0.1:7077" or "[::1]:7077".
 std::string to_string(const Address& address);
 
-/// "127.0.0.1" for "localhost", else `host`. Resolvers give ::1 too, where anybody may listen in
-/// place of a process that listens at 127.0.0.1.
+/// Returns "127.0.0.1" for "localhost", else `host`. Resolvers also return ::1, where another
+/// process may listen in place of the one at 127.0.0.1.
 const std::string& fixed_host(const std::string& host);
 
-/// False if the machine's resolver knows no host of that name. Waits for the resolver, which may
-/// ask others.
+/// Returns false if the machine's resolver knows no host of that name. Blocks: the resolver may
+/// query other machines.
 bool is_known_host(const std::string& host);
 
 }  // namespace weft::actors

@@ -1,5 +1,5 @@
-// The loops, sockets and timers of the real world. A standard header comes before Asio's: Asio
-// looks at a macro of libstdc++ to choose its allocator.
+// Event loop, sockets and timers by Asio. A standard header comes before Asio's: Asio reads a macro
+// of libstdc++ to choose its allocator.
 #include <sys/socket.h>
 
 #include <asio/connect.hpp>
@@ -21,7 +21,7 @@ using Tcp = asio::ip::tcp;
 
 Error unavailable(const std::string& why) { return Error(ErrorCode::kUnavailable, why); }
 
-/// Nothing if the name has to be looked up.
+/// Returns nullopt if the name has to be resolved.
 std::optional<Tcp::endpoint> numeric_endpoint(const Address& address) {
   asio::error_code not_numeric;
   const auto host = asio::ip::make_address(fixed_host(address.host), not_numeric);
@@ -49,7 +49,7 @@ class AsioStream final : public Stream {
         asio::buffer(into.data(), into.size()),
         [then = std::move(then)](const asio::error_code& error, std::size_t count) {
           if (!error) return then(count, std::nullopt);
-          // Its system says so. Of anything else nobody knows whether the other side lives.
+          // The peer's system reports these. Other errors do not tell whether the peer is alive.
           if (error == asio::error::eof || error == asio::error::connection_reset)
             return then(0, unavailable("connection closed by the other side"));
           then(0, Error(ErrorCode::kDeadlineExceeded, "connection failed: " + error.message()));
@@ -106,7 +106,7 @@ class AsioAcceptor final : public IoLoop::Acceptor {
       acceptor_.set_option(Tcp::acceptor::reuse_address(true));
       acceptor_.bind(*endpoint);
       acceptor_.listen();
-      // A name may stand for another address than one thinks, such as loopback.
+      // A name may resolve to an unexpected address, such as loopback.
       address_ = {acceptor_.local_endpoint().address().to_string(),
                   acceptor_.local_endpoint().port()};
     } catch (const std::system_error& error) {
@@ -133,8 +133,8 @@ class AsioAcceptor final : public IoLoop::Acceptor {
   Address address_;
 };
 
-/// Callbacks of what was cancelled may still be queued when the connector is gone: they hold the
-/// attempt, and find it given up.
+/// Connector by Asio. Cancelled callbacks may still be queued when it is destroyed: they hold the
+/// attempt, whose `then` is null by then.
 class AsioConnector final : public IoLoop::Connector {
  public:
   using Then = std::function<void(Outcome<std::unique_ptr<Stream>>)>;

@@ -9,7 +9,7 @@
 namespace weft::actors {
 
 namespace {
-/// Most connections carry little: the buffer grows to kReadBuffer with what is read at once.
+/// Initial size of the read buffer, which grows when reads fill it: most connections carry little.
 constexpr std::size_t kFirstReadBuffer = 4u << 10;
 constexpr std::size_t kReadBuffer = 64u << 10;
 constexpr std::size_t kKeepCapacity = 1 << 20;
@@ -55,7 +55,7 @@ void Connection::stop() {
       sent_.notify_all();
       return;
     }
-    // Whoever is flushing shuts the socket down at the end.
+    // A thread that is flushing shuts the socket down afterwards.
     if (!flushing_ && appended_.empty()) {
       closed_ = true;
       stream_->shut_down();
@@ -75,7 +75,7 @@ void Connection::append(std::uint8_t kind, std::uint8_t flags, std::span<const s
   header.length = body.size();
   header.sequence = next_output_++;
   if (appended_.size() + writing_.size() - written_ + body.size() > kMaxUnsent) {
-    // The read that is under way ends, and tells.
+    // The pending read ends and reports the overflow.
     overflowed_ = closed_ = true;
     appended_.clear();
     stream_->shut_down();
@@ -113,7 +113,7 @@ void Connection::flush() {
         stream_->write_some(std::span(writing_).subspan(written_));
     lock.lock();
     if (!sent) {
-      // The reading side sees the same end and reports it; what cannot be sent is dropped.
+      // The reading side sees the same end and reports it. Unsent data is dropped.
       flushing_ = false;
       closed_ = true;
       appended_.clear();
@@ -123,7 +123,7 @@ void Connection::flush() {
     }
     if (*sent == 0) {
       lock.unlock();
-      wait_writable();  // keeps flushing_: the loop's thread goes on from here
+      wait_writable();  // keeps flushing_: the loop's thread continues
       return;
     }
     written_ += *sent;
@@ -171,8 +171,8 @@ void Connection::wait_sent(TimePoint limit) const {
 }
 
 void Connection::read_more() {
-  // Room for the rest of the frame that has begun: moved to the front by a multiple of 8, so bodies
-  // stay aligned.
+  // Room for the rest of a partial frame, which moves to the front by a multiple of 8, so that
+  // bodies stay aligned.
   const bool filled = input_end_ == input_.size();
   if (input_begin_ == input_end_) {
     input_begin_ = input_end_ = 0;

@@ -16,11 +16,11 @@ struct ConnectionTrial {
   static constexpr auto fields = weft::fields(&ConnectionTrial::from, &ConnectionTrial::to);
 };
 
-/// Listens at an address of this machine, so that others can try to reach it. Connections are not
-/// accepted and nothing is read: the kernel completes the handshake. One thread at a time.
+/// Listener at an address of this machine, to which other machines try to connect. Connections are
+/// not accepted and nothing is read: the kernel completes the handshake. One thread at a time.
 class TrialListener final {
  public:
-  /// Throws Error(kUnavailable).
+  /// Listens at a port that the system chooses. Throws Error(kUnavailable).
   explicit TrialListener(const std::string& address);
   TrialListener(TrialListener&& other) noexcept;
   TrialListener& operator=(TrialListener&&) = delete;
@@ -33,22 +33,22 @@ class TrialListener final {
   std::uint16_t port_ = 0;
 };
 
-/// Connections that are being tried. One thread at a time.
+/// Set of connection attempts. One thread at a time.
 class ConnectionTrials final {
  public:
-  /// Starts all of them.
+  /// Starts all attempts without blocking.
   explicit ConnectionTrials(const std::vector<ConnectionTrial>& trials);
   ConnectionTrials(const ConnectionTrials&) = delete;
   ConnectionTrials& operator=(const ConnectionTrials&) = delete;
   ~ConnectionTrials();
 
-  /// Looks without waiting; true when each has succeeded or failed.
+  /// Polls without blocking. Returns true once every attempt has succeeded or failed.
   bool look();
-  /// 1 for each that has succeeded, else 0.
+  /// Returns 1 for each attempt that has succeeded, else 0.
   const std::vector<std::uint8_t>& reached() const { return reached_; }
 
  private:
-  std::vector<int> fds_;  ///< -1: over.
+  std::vector<int> fds_;  ///< -1 once the attempt has ended.
   std::vector<std::uint8_t> reached_;
 };
 

@@ -9,8 +9,7 @@ namespace weft::actors {
 
 namespace {
 
-/// One dial(): connect, and perhaps again. Kept alive by its own pending operations.
-/// Loop's thread.
+/// State of one dial() with its retries. Kept alive by its pending operations. Loop's thread.
 class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
  public:
   DialAttempt(EventLoop& loop, Address address, TimePoint deadline, Retry retry,
@@ -53,7 +52,7 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
           if (const DialTls& with = self->protection_; with.tls != nullptr) {
             try {
               dialled = with.tls->dialled(std::move(dialled), with.certificate);
-            } catch (const Error& error) {  // there is no TLS here
+            } catch (const Error& error) {  // TLS is not available
               return self->end(error);
             }
           }

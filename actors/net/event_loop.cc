@@ -36,8 +36,8 @@ void EventLoop::stop() { io_->stop(); }
 struct Timer::Impl {
   explicit Impl(EventLoop& loop) : alarm(loop.io().make_alarm()) {}
   std::unique_ptr<IoLoop::Alarm> alarm;
-  /// Which start() counts. An expiry may already be queued when the timer is cancelled or
-  /// destroyed: it finds another number.
+  /// Number of the latest start(). An expiry that is already queued when the timer is cancelled or
+  /// destroyed finds another number and does nothing.
   std::shared_ptr<std::uint64_t> turn = std::make_shared<std::uint64_t>(0);
 };
 

@@ -11,12 +11,11 @@ namespace weft::actors {
 
 class IoLoop;
 
-/// One thread that waits for sockets and timers and runs short callbacks: the I/O thread of a
-/// process.
+/// I/O thread of a process: waits for sockets and timers and runs short callbacks.
 ///
-/// Callbacks must not block and must not throw: an exception that leaves one ends the process.
-/// Owned by whoever owns the sockets on it; the destructor drops callbacks that have not run and
-/// joins the thread. Runs on Asio, or on a simulated world (see Network).
+/// Callbacks must not block and must not throw: an escaping exception ends the process. Owned by
+/// the owner of the sockets on it. The destructor drops callbacks that have not run and joins the
+/// thread. Runs on Asio, or in a simulated world (see Network).
 class EventLoop final {
  public:
   explicit EventLoop(const std::string& thread_name, ThreadShare share = ThreadShare::kOrdinary);
@@ -24,23 +23,22 @@ class EventLoop final {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  /// Runs `callback` on the loop's thread, after what was posted before. Any thread.
+  /// Runs `callback` on the loop's thread, after earlier posts. Any thread.
   void post(std::function<void()> callback);
-  /// Runs `callback` on the loop's thread and returns when it has run. Not from the loop's thread.
+  /// Runs `callback` on the loop's thread and blocks until it returns. Not from the loop's thread.
   void run_and_wait(std::function<void()> callback);
   bool in_loop() const;
-  /// Ends the thread; posted callbacks that have not run never will. Not from the loop's thread.
+  /// Ends the thread and drops callbacks that have not run. Not from the loop's thread.
   void stop();
 
-  /// For what is made of the loop's sockets and timers: actors/net alone.
+  /// Returns the underlying loop, for actors/net only.
   IoLoop& io() { return *io_; }
 
  private:
   std::unique_ptr<IoLoop> io_;
 };
 
-/// Calls back once, at a time. Loop's thread only; start() again replaces what was started,
-/// destruction cancels it.
+/// One-shot timer. Loop's thread only. start() replaces an earlier start(); destruction cancels.
 class Timer final {
  public:
   explicit Timer(EventLoop& loop);

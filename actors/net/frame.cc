@@ -15,7 +15,7 @@ T load(const std::byte* from) {
   return value;
 }
 
-/// Multiply-and-fold over the header without its checksum.
+/// Returns a multiply-and-fold hash of the header without its checksum.
 std::uint32_t checksum(const std::byte* bytes) {
   std::uint64_t hash = 0x9e3779b97f4a7c15ull;
   const auto mix = [&hash](std::uint64_t word) {

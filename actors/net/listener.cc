@@ -17,7 +17,7 @@ struct Listener::Impl : std::enable_shared_from_this<Impl> {
     if (!on_connection) return;
     acceptor->accept([self = shared_from_this()](Outcome<std::unique_ptr<Stream>> stream) {
       if (!self->on_connection) return;
-      if (!stream.ok()) {  // such as no file descriptors left: give others time to close theirs
+      if (!stream.ok()) {  // e.g. no file descriptors left: retries after a pause
         self->pause.start_after(std::chrono::milliseconds(50), [weak = self->weak_from_this()] {
           if (auto alive = weak.lock()) alive->accept();
         });

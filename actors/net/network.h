@@ -15,88 +15,88 @@
 
 namespace weft::actors {
 
-/// A connected pair of byte streams, one each way: a socket. Belongs to the I/O loop it was made
-/// on; functions are of the loop's thread, but where they say otherwise. Callbacks run there.
+/// Connected socket: a byte stream in each direction. Belongs to the I/O loop that made it.
+/// Functions are for the loop's thread unless they say otherwise; callbacks run there.
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual Address peer_address() const = 0;
 
-  /// Calls back once, when some bytes have come, with how many; or with why none will, which is
-  /// kUnavailable. `into` stays until then.
+  /// Calls back once: with the number of bytes read, or with the error after which no bytes will
+  /// come. That is kUnavailable if the other side closed. `into` stays valid until then.
   virtual void read_some(std::span<std::byte> into,
                          std::function<void(std::size_t, const std::optional<Error>&)> then) = 0;
-  /// Takes as many bytes as it has room for, perhaps none; nothing when it takes no more ever. Any
-  /// thread, one at a time.
+  /// Writes as many bytes as there is room for, perhaps none. Returns their number, or nullopt if
+  /// the stream takes no more ever. Any thread, one at a time.
   virtual std::optional<std::size_t> write_some(std::span<const std::byte> bytes) = 0;
-  /// Calls back once, when there is room; false when there never will be.
+  /// Calls back once: with true when there is room, with false if there never will be.
   virtual void wait_for_room(std::function<void(bool)> then) = 0;
-  /// Ends both directions: the other side reads what was written, and then the end; a read that
-  /// waits here ends. Any thread.
+  /// Ends both directions. The other side reads what was written, then EOF; a pending read here
+  /// ends. Any thread.
   virtual void shut_down() = 0;
 
-  /// Ends it where what has to come before the first byte is not over; true if so.
+  /// Closes the stream if its TLS handshake is not over. Returns true if it did so.
   virtual bool give_up() { return false; }
-  /// What both ends know, and nobody between them; empty where nothing is encrypted. From the first
-  /// byte read on.
+  /// Returns the TLS channel binding, which only the two ends know; empty without TLS. Valid from
+  /// the first byte read on.
   virtual std::span<const std::byte> binding() const { return {}; }
-  /// The other side speaks plain text, and is to be told that it must not.
+  /// Returns true if the other side speaks plain text although it must use TLS; it gets a refusal.
   virtual bool is_plain_by_mistake() const { return false; }
 };
 
-/// What an EventLoop runs on: one thread's callbacks, timers and sockets. Asio's over the system's,
-/// or those of a simulated world.
+/// Implementation of an EventLoop: one thread's callbacks, timers and sockets, by Asio or of a
+/// simulated world.
 class IoLoop {
  public:
-  /// Calls back at a time, unless another start() or cancel() comes first; a call that is on its
-  /// way may still come.
+  /// One-shot timer. Another start() or cancel() replaces an earlier start(), whose callback may
+  /// still come if it is queued already.
   class Alarm {
    public:
     virtual ~Alarm() = default;
     virtual void start(TimePoint at, std::function<void()> then) = 0;
     virtual void cancel() = 0;
   };
-  /// Waits for others to connect.
+  /// Listening socket.
   class Acceptor {
    public:
     virtual ~Acceptor() = default;
-    /// With the port that the system chose.
+    /// Returns the address with the port that the system chose.
     virtual Address address() const = 0;
-    /// Calls back once, with a connection or with why there is none at the moment; not after
-    /// close().
+    /// Calls back once, with a connection or with the reason why there is none at the moment; not
+    /// after close().
     virtual void accept(std::function<void(Outcome<std::unique_ptr<Stream>>)> then) = 0;
     virtual void close() = 0;
   };
-  /// Makes one connection at a time.
+  /// Maker of outgoing connections, one at a time.
   class Connector {
    public:
     virtual ~Connector() = default;
-    /// Calls back once, with the connection, with kNotFound where there is no host of that name, or
-    /// with kUnavailable and the system's reason; not after cancel().
+    /// Calls back once: with the connection, with kNotFound if no host has that name, or with
+    /// kUnavailable and the system's reason. Not after cancel().
     virtual void connect(const Address& address,
                          std::function<void(Outcome<std::unique_ptr<Stream>>)> then) = 0;
     virtual void cancel() = 0;
   };
 
-  /// Ends the thread; callbacks that have not run never will.
+  /// Ends the thread and drops callbacks that have not run.
   virtual ~IoLoop() = default;
   virtual void post(std::function<void()> callback) = 0;  // any thread
   virtual bool in_loop() const = 0;                       // any thread
   virtual void stop() = 0;                                // any thread but the loop's
   virtual std::unique_ptr<Alarm> make_alarm() = 0;
-  /// Throws Error(kUnavailable) with the system's reason. Any thread.
+  /// Listens. Throws Error(kUnavailable) with the system's reason. Any thread.
   virtual std::unique_ptr<Acceptor> listen(const Address& address) = 0;
   virtual std::unique_ptr<Connector> make_connector() = 0;
 };
 
-/// Makes the loops of a simulated world.
+/// Factory of the loops of a simulated world.
 class Network {
  public:
   virtual ~Network() = default;
-  /// Null in the real world; see Platform.
+  /// Returns null in the real world; see Platform.
   static Network* simulated() { return simulated_; }
   virtual std::unique_ptr<IoLoop> make_loop(const std::string& thread_name) = 0;
-  /// Of the process that runs now: where others reach it.
+  /// Returns the host at which others reach the running process.
   virtual std::string own_host() = 0;
 
  protected:
@@ -106,11 +106,11 @@ class Network {
   inline static Network* simulated_ = nullptr;
 };
 
-/// A loop of the real world.
+/// Creates a loop of the real world.
 std::unique_ptr<IoLoop> make_asio_loop(const std::string& thread_name, ThreadShare share);
 
-/// The address of this machine that the route to `peer` starts from: others reach us there. Sends
-/// nothing.
+/// Returns this machine's address on the route to `peer`, at which others reach it; 127.0.0.1 if
+/// unknown. Sends nothing.
 std::string own_host_towards(const Address& peer);
 
 }  // namespace weft::actors

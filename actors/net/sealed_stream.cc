@@ -19,7 +19,7 @@ constexpr std::size_t kMaxRecord = kMaxSealed + kOverhead;
 constexpr std::size_t kFirstBuffer = 4096;
 constexpr std::string_view kNextKey = "weft 3 next key";
 
-/// The cipher of one direction. One thread at a time.
+/// Cipher state of one direction. One thread at a time.
 class Direction final {
  public:
   Direction(Aead::Cipher cipher, const Aead::Key& key, std::uint64_t seals_per_key)
@@ -32,7 +32,7 @@ class Direction final {
         aead_.seal(next_nonce(), {record, kLengthBytes}, plain, record + kLengthBytes);
     std::memcpy(record + kLengthBytes + plain.size(), tag.data(), tag.size());
   }
-  /// `record` with its length and tag.
+  /// Decrypts `record`, which includes its length and tag. Returns false if it is not authentic.
   bool open(std::span<const std::byte> record, std::byte* plain) {
     Aead::Tag tag;
     std::memcpy(tag.data(), &record[record.size() - tag.size()], tag.size());
@@ -59,12 +59,12 @@ class Direction final {
   std::uint64_t number_ = 0;
 };
 
-/// Bytes that are touched only as far as they are used. Grows to kMaxRecord at most.
+/// Uninitialised buffer: only the used part is touched. Grows to kMaxRecord at most.
 class Buffer final {
  public:
   std::byte* data() { return bytes_.get(); }
   std::size_t size() const { return size_; }
-  /// Makes room for `size` bytes; the first `kept` stay.
+  /// Makes room for `size` bytes and keeps the first `kept`.
   void reserve(std::size_t size, std::size_t kept) {
     if (size <= size_) return;
     size_ = std::min(kMaxRecord, std::max(std::bit_ceil(size), kFirstBuffer));
@@ -126,7 +126,8 @@ class SealedStream final : public Stream {
       if (sent_ < sealed_) {
         const auto more = inner_->write_some({out_.data() + sent_, sealed_ - sent_});
         if (!more) return std::nullopt;
-        // A record counts as taken when all of it has left: the caller comes again with its bytes.
+        // A record's bytes count as taken once all of it has left. Until then the caller repeats
+        // them.
         if (*more == 0) return taken;
         sent_ += *more;
         continue;
@@ -142,7 +143,7 @@ class SealedStream final : public Stream {
   }
 
  private:
-  /// Moves what is left of a record that did not fit.
+  /// Copies the rest of a decrypted record that did not fit before.
   std::size_t take_opened(std::span<std::byte> into) {
     const std::size_t part = std::min(into.size(), opened_.size());
     std::copy_n(opened_.begin(), part, into.begin());
@@ -150,7 +151,7 @@ class SealedStream final : public Stream {
     return part;
   }
 
-  /// Opens one record, if all of it is there; returns how much `into` got.
+  /// Decrypts the next record if it is complete. Returns the bytes written to `into`.
   std::size_t open_next(std::span<std::byte> into) {
     if (into.empty() || damaged_ || !opened_.empty() || end_ - begin_ < kOverhead) return 0;
     std::byte* const at = in_.data() + begin_;
@@ -173,8 +174,7 @@ class SealedStream final : public Stream {
     return take_opened(into);
   }
 
-  /// Makes room for the rest of the record that has begun, and for more where the last read filled
-  /// the buffer.
+  /// Makes room for the rest of a partial record, and for more if the last read filled the buffer.
   void make_room() {
     if (begin_ == end_) begin_ = end_ = 0;
     std::uint32_t length = 0;
@@ -190,18 +190,18 @@ class SealedStream final : public Stream {
 
   const std::unique_ptr<Stream> inner_;
 
-  // Used by the thread that writes.
+  // Used by the writing thread.
   Direction sends_;
   Buffer out_;              // holds one record
-  std::size_t sealed_ = 0;  // bytes of that record; 0: there is none
-  std::size_t sent_ = 0;    // bytes of it that have left
+  std::size_t sealed_ = 0;  // bytes of the record in out_; 0: none
+  std::size_t sent_ = 0;    // bytes of the record that have left
 
   // Used by the loop's thread.
   Direction receives_;
   Buffer in_;  // records from begin_ to end_
   std::size_t begin_ = 0, end_ = 0;
-  bool filled_ = false;                // the last read did
-  std::span<const std::byte> opened_;  // part of in_, before begin_
+  bool filled_ = false;                // the last read filled in_
+  std::span<const std::byte> opened_;  // decrypted part of in_, before begin_
   bool damaged_ = false;
 };
 

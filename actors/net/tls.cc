@@ -14,22 +14,21 @@
 namespace weft::actors {
 namespace {
 
-/// The first bytes of a TLS record: a handshake, an alert.
+/// First byte of a TLS record: a handshake, an alert.
 constexpr std::byte kTlsHandshake{0x16};
 constexpr std::byte kTlsAlert{0x15};
-/// protocol_version, fatal: how somebody who speaks TLS hears that nobody here does.
+/// Fatal alert protocol_version: tells a TLS peer that this process does not use TLS.
 constexpr std::array<std::byte, 7> kNoTls = {kTlsAlert,    std::byte{3}, std::byte{3}, std::byte{0},
                                              std::byte{2}, std::byte{2}, std::byte{70}};
 constexpr std::size_t kSealAtOnce = 64u << 10;
 
-/// A stream that may speak TLS, over one that does not.
+/// Stream that may speak TLS, over a plain one.
 ///
 ///   accepted: kUnknown --first byte--> kPlain | kHandshake --> kOpen
 ///   dialled:                                    kHandshake --> kOpen       (kBroken from each)
 ///
-/// Until kOpen, whatever leaves does so on the loop's thread; from then on by whoever writes, one
-/// at a time: sealing needs the lock, sending does not, so that a read never waits for a system
-/// call of a writer.
+/// Until kOpen only the loop's thread writes; from then on any thread, one at a time. Encryption
+/// needs the lock, sending does not, so that a read never waits for a writer's system call.
 class TlsStream final : public Stream {
  public:
   using Then = std::function<void(std::size_t, const std::optional<Error>&)>;
@@ -88,13 +87,13 @@ class TlsStream final : public Stream {
  private:
   enum class State : std::uint8_t { kUnknown, kPlain, kHandshake, kOpen, kBroken };
 
-  /// Whoever waited to write can, or never will.
+  /// Changes the state and tells a waiting writer whether it can write.
   void enter(State state) {
     state_.store(state, std::memory_order_release);
     if (const auto tell = std::exchange(waits_for_room_, nullptr)) tell(state != State::kBroken);
   }
 
-  /// `then` may be all that keeps this alive: nothing is touched after it.
+  /// Reports the error. `then` may own the last reference to this: touches nothing after it.
   void fail(const Error& error, const Then& then) {
     enter(State::kBroken);
     then(0, error);
@@ -120,7 +119,7 @@ class TlsStream final : public Stream {
       return fail(error, then);
     }
     enter(State::kHandshake);
-    // What has come is the session's.
+    // The bytes read so far belong to the session.
     for (std::span<const std::byte> rest = into.first(count); !rest.empty();) {
       const std::span<std::byte> room = session_->room();
       const std::size_t part = std::min(room.size(), rest.size());
@@ -134,7 +133,7 @@ class TlsStream final : public Stream {
     pump(into, then);
   }
 
-  /// Gives what is there, or waits for more.
+  /// Delivers available bytes, or waits for more.
   void pump(std::span<std::byte> into, Then then) {
     std::size_t count = 0;
     std::optional<Error> failure;
@@ -160,7 +159,7 @@ class TlsStream final : public Stream {
     if (state_ == State::kHandshake && !send_handshake() && !failure)
       failure = Error(ErrorCode::kUnavailable, "connection closed by the other side");
     if (opened && (!failure || count > 0)) enter(State::kOpen);
-    // An error stays one: the next read meets it.
+    // Errors are final: the next read meets it.
     if (count > 0) return then(count, std::nullopt);
     if (failure) return fail(explained(*failure), then);
     inner_->read_some(session_->room(), [this, into, then = std::move(then)](
@@ -180,7 +179,7 @@ class TlsStream final : public Stream {
     });
   }
 
-  /// What this side says in the handshake is less than a socket takes at once.
+  /// Sends this side's part of the handshake, which fits into a socket's buffer.
   bool send_handshake() {
     std::vector<std::byte> said;
     {
@@ -203,7 +202,7 @@ class TlsStream final : public Stream {
       if (sent_ < sending_.size()) {
         const auto more = inner_->write_some(std::span(sending_).subspan(sent_));
         if (!more) return std::nullopt;
-        // What is sealed counts as taken when all of it has left: the caller comes again with it.
+        // A batch counts as taken once all of it has left. Until then the caller repeats its bytes.
         if (*more == 0) return taken;
         sent_ += *more;
         continue;
@@ -225,24 +224,24 @@ class TlsStream final : public Stream {
   }
 
   const std::unique_ptr<Stream> inner_;
-  const Address peer_;  // the socket forgets it when the other side has gone
+  const Address peer_;  // kept, as a closed socket does not report it
   Tls& tls_;
   bool dials_ = false;
   std::atomic<State> state_ = State::kUnknown;  // changed on the loop's thread
 
-  // The loop's thread.
+  // Used by the loop's thread.
   bool heard_ = false;
   bool plain_by_mistake_ = false;
-  std::function<void(bool)> waits_for_room_;  // before kOpen
+  std::function<void(bool)> waits_for_room_;  // used before kOpen
   std::vector<std::byte> binding_;
 
-  Mutex mutex_;                          // guards what follows, but its room()
+  Mutex mutex_;                          // guards session_, except its room()
   std::unique_ptr<TlsSession> session_;  // set once
 
-  // Whoever writes.
-  std::vector<std::byte> sending_;  // sealed
-  std::size_t sent_ = 0;            // of it
-  std::size_t sealed_ = 0;          // so many plain bytes are in it
+  // Used by the writing thread.
+  std::vector<std::byte> sending_;  // encrypted
+  std::size_t sent_ = 0;            // bytes of sending_ that have left
+  std::size_t sealed_ = 0;          // plaintext bytes in sending_
 };
 
 }  // namespace

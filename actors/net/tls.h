@@ -8,35 +8,35 @@
 
 namespace weft::actors {
 
-/// "127.0.0.1", "::1", "::ffff:127.0.0.1", "localhost": what is sent there does not leave the
-/// machine.
+/// Returns true for "127.0.0.1", "::1", "::ffff:127.0.0.1" and "localhost": data sent there does
+/// not leave the machine.
 bool is_loopback(const std::string& host);
 
-/// Which connections of a process speak TLS, and as whom.
+/// TLS policy and identity of a process.
 ///
-/// The first byte says what whoever connects speaks: a TLS record begins with 0x16, a frame of Weft
-/// with 'W'. So who has to speak TLS and does not can be told in frames that it reads. In a
-/// simulated world nothing is encrypted.
+/// The first byte tells what a connecting peer speaks: a TLS record begins with 0x16, a frame of
+/// Weft with 'W'. A plaintext peer that must use TLS is thus refused in frames that it can read. In
+/// a simulated world nothing is encrypted.
 ///
-/// Owned by the owner of the loop; loop's thread, but for the constructor.
+/// Owned by the owner of the loop; loop's thread, except the constructor.
 class Tls final {
  public:
   enum class Use : std::uint8_t {
     kBeyondLoopback,
     kAlways,
-    kNever,  ///< What the word --insecure asks for.
+    kNever,  ///< Requested by --insecure.
   };
-  /// `identity`: what others know this process by; none: one of its own, made when it is needed.
+  /// Takes the identity by which peers know this process; empty: generated when it is needed.
   explicit Tls(Use use, TlsIdentity identity = {}) : use_(use), identity_(std::move(identity)) {}
 
-  /// What somebody else has connected.
+  /// Wraps an accepted stream, whose first byte tells whether it speaks TLS.
   std::unique_ptr<Stream> accepted(std::unique_ptr<Stream> stream);
-  /// What this process has; see DialTls. Throws what tls_library() throws, and
-  /// Error(kFailedPrecondition) where a certificate is expected and TLS is not to be used.
+  /// Wraps a dialled stream; see DialTls. Throws the errors of tls_library(), and
+  /// Error(kFailedPrecondition) if a certificate is expected and TLS is disabled.
   std::unique_ptr<Stream> dialled(std::unique_ptr<Stream> stream, const std::string& certificate);
 
   Use use() const { return use_; }
-  /// Whether a connection to or from that host has to speak TLS.
+  /// Returns true if a connection to or from `host` must use TLS.
   static bool is_due(Use use, const std::string& host);
   TlsContext& context();
 
