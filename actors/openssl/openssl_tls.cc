@@ -17,8 +17,9 @@
 namespace weft::actors {
 namespace {
 
-constexpr std::size_t kRoom = 32u << 10;  // more than one record, which has 16 KiB and some bytes
-/// AES-GCM may seal some 2^24 records with one key (RFC 8446, 5.5). A new key costs nothing.
+constexpr std::size_t kRoom = 32u << 10;  // exceeds one record, of 16 KiB and some bytes
+/// Records after which the key changes. AES-GCM allows some 2^24 records per key (RFC 8446, 5.5); a
+/// new key costs nothing.
 constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 18;
 constexpr std::size_t kRecordBytes = 16u << 10;
 constexpr std::string_view kBindingLabel = "EXPORTER-weft";
@@ -34,7 +35,7 @@ using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
 using Memory = std::unique_ptr<BIO, Freed<BIO_free>>;
 
-/// OpenSSL's last words in this thread.
+/// Returns and clears OpenSSL's latest error of this thread.
 std::string why() {
   const unsigned long code = ERR_peek_last_error();
   const char* const reason = ERR_reason_error_string(code);
@@ -74,7 +75,7 @@ std::string sha256_of(const X509* certificate) {
   return text;
 }
 
-/// A BIO that reads and writes a session's buffers.
+/// Buffers of a session, and the BIO that reads and writes them.
 class Buffers {
  public:
   std::span<std::byte> room() {
@@ -147,7 +148,7 @@ class Session final : public TlsSession {
     SSL_set_bio(ssl_.get(), bio, bio);
     SSL_set_app_data(ssl_.get(), this);
     if (dials) {
-      SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER, nullptr);  // by check()
+      SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER, nullptr);  // calls check()
       SSL_set_connect_state(ssl_.get());
     } else {
       SSL_set_accept_state(ssl_.get());
@@ -215,7 +216,7 @@ class Session final : public TlsSession {
     return binding;
   }
 
-  /// In the dialler's handshake: whether the other side's certificate is the one that is expected.
+  /// Checks, in the dialler's handshake, that the other side's certificate is the expected one.
   static int check(X509_STORE_CTX* store, void*) {
     auto* const ssl =
         static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
@@ -233,7 +234,7 @@ class Session final : public TlsSession {
   Buffers buffers_;
   const std::unique_ptr<SSL, Freed<SSL_free>> ssl_;
   const std::string expected_;
-  std::string presented_;  // if it is another one
+  std::string presented_;  // set if it differs from expected_
   std::uint64_t records_ = 0;
 };
 
@@ -248,12 +249,12 @@ class Context final : public TlsContext {
                                      "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256") == 1 &&
                 SSL_CTX_set1_groups_list(context, "X25519:P-256") == 1,
             "its algorithms");
-    // No connection is resumed: each proves the token anew.
+    // No session is resumed: each connection proves the token anew.
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(context, 0);
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
-    // An idle connection keeps its buffers of records, 34 KiB: to allocate them anew for each costs
-    // a twentieth of a call (SSL_MODE_RELEASE_BUFFERS).
+    // Idle connections keep their record buffers, 34 KiB: allocating them for each call
+    // (SSL_MODE_RELEASE_BUFFERS) costs 5 % of it.
     SSL_CTX_set_cert_verify_callback(context, Session::check, nullptr);
     const Certificate certificate = parse_certificate(identity.certificate);
     const Memory memory = memory_of(identity.key);
@@ -278,7 +279,7 @@ class Context final : public TlsContext {
 class Library final : public TlsLibrary {
  public:
   Library() {
-    // The machine's openssl.cnf is about others; and this library is never unloaded.
+    // Ignores the machine's openssl.cnf; registers no exit handler, as the library stays loaded.
     OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr);
   }
 
@@ -292,7 +293,7 @@ class Library final : public TlsLibrary {
     require(RAND_bytes(reinterpret_cast<unsigned char*>(&serial), sizeof serial) == 1, "random");
     serial &= std::numeric_limits<std::int64_t>::max();
     X509_NAME* const name = X509_get_subject_name(made);
-    // Whoever compares its SHA-256 asks for no date, and machines' clocks differ.
+    // Always valid: peers compare its SHA-256 and ignore dates, and machines' clocks differ.
     const bool done = X509_set_version(made, X509_VERSION_3) == 1 &&
                       ASN1_INTEGER_set_int64(X509_get_serialNumber(made), serial) == 1 &&
                       ASN1_TIME_set_string(X509_getm_notBefore(made), "20000101000000Z") == 1 &&
