@@ -29,7 +29,7 @@ const TlsLibrary& open_library() {
 }  // namespace
 
 const TlsLibrary& tls_library() {
-  // It stays loaded; where opening throws, the next call tries again.
+  // Never unloaded. If opening throws, the next call tries again.
   static const TlsLibrary& library = open_library();
   return library;
 }
