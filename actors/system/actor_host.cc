@@ -12,13 +12,13 @@
 
 namespace weft::actors {
 
-/// A call that runs here; its reply gets this actor's name if it is an error of its own.
+/// Running call. reply() adds this actor's name to errors that name none.
 class ActorHost::Frame final : public CallFrame {
  public:
   Frame(const ActorHost& host, Envelope envelope)
       : CallFrame(host.mailbox_, std::move(envelope)), host_(host) {}
 
-  /// Any thread.
+  /// Returns a snapshot of the call. Any thread.
   RunningHandler survey(TimePoint now) const {
     const Call& call = envelope().call;
     RunningHandler running{host_.options_.provider.methods[call.method].name,
@@ -31,7 +31,7 @@ class ActorHost::Frame final : public CallFrame {
       running.seconds_left = in_seconds(envelope().deadline - now);
     return running;
   }
-  /// It has the actor's thread.
+  /// True while the call runs on the actor's thread.
   std::atomic<bool> computes{false};
 
   void reply(Outcome<std::vector<std::byte>> result) override {
@@ -75,7 +75,7 @@ void ActorHost::start(std::vector<std::byte> arguments,
                       std::function<void(Outcome<std::vector<std::byte>>)> constructed,
                       std::function<void()> ended) {
   when_ended(std::move(ended));
-  // An actor that ends at once is joined by the loop: not before thread_ is there.
+  // Held until thread_ is set: the loop may join an actor that ends at once.
   const std::lock_guard starting(mutex_);
   auto live = [this, keep = shared_from_this(), arguments = std::move(arguments),
                constructed = std::move(constructed)]() mutable {
@@ -134,7 +134,7 @@ void ActorHost::serve() {
                            current_error().describe());
       }
     } else if (auto* resumption = std::get_if<Resumption>(&item)) {
-      if (!resumption->handle) break;  // the grace is over: what still waits is abandoned
+      if (!resumption->handle) break;  // the grace period is over: abandons suspended calls
       go_on(*resumption);
     } else {
       begin(std::get<Envelope>(std::move(item)));
@@ -191,7 +191,7 @@ void ActorHost::begin(Envelope envelope) {
     running_.push_back(frame);
     stopping = stopping_;
   }
-  // A cancel() that came before this found the call neither waiting nor running.
+  // An earlier cancel() found the call neither waiting nor running.
   if (stopping || mailbox_->last_was_cancelled()) frame->cancel();
   current_ = frame.get();
   frame->computes = true;
@@ -308,7 +308,7 @@ void ActorHost::when_ended(std::function<void()> then) {
 }
 
 bool ActorHost::wait_ended(Nanoseconds within) const {
-  // A process that was stopped meanwhile has given the actor no time either.
+  // Time in which this process was stopped does not count: the actor did not run either.
   constexpr Nanoseconds kLookEvery = std::chrono::milliseconds(100);
   const SteadyClock clock;
   Lease watched(kLookEvery);

@@ -17,13 +17,13 @@
 
 namespace weft::actors {
 
-/// Hosts one actor: its thread, its mailbox, its object, and the calls that run.
+/// Host of one actor: its thread, its mailbox, its object, and its running calls.
 ///
 ///   construct -> [ take the next item: wake-up | urgent call | ordinary call ] -> stop -> destroy
 ///
-/// One ordinary handler at a time: while one is suspended at a co_await, only wake-ups and urgent
-/// calls are taken. Shared by the system and by calls on their way in. Any thread, except what the
-/// comment of a member says.
+/// One ordinary handler runs at a time. While it is suspended at a co_await, only wake-ups and
+/// urgent calls are taken. Shared by the system and by incoming calls. Any thread, unless a
+/// member's comment says otherwise.
 class ActorHost final : public std::enable_shared_from_this<ActorHost> {
  public:
   struct Options {
@@ -32,7 +32,7 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
     Provider provider;
     ProcessId owner;
     MailboxLimits limits;
-    /// Runs something later, on the I/O thread.
+    /// Runs a function later, on the I/O thread.
     Wakeup::Schedule schedule;
     Log log;
   };
@@ -47,37 +47,37 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
 
   const ActorAddress& self() const { return options_.self; }
   ProcessId owner() const;
-  /// Who owned it before.
+  /// Changes the owner and returns the previous one.
   ProcessId give_to(ProcessId owner);
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
 
-  /// Stops the running call, or takes the waiting one out.
+  /// Cancels the call if it runs, or removes it if it waits.
   void cancel(const ReturnRoute* route, std::uint64_t call_id);
-  /// The same of all calls of a process that run.
+  /// Cancels all running calls of a process.
   void cancel_calls_of(ProcessId process);
-  /// No new calls; running ones are cancelled and get `kStopGrace` to end; then the actor is
-  /// destroyed.
+  /// Rejects new calls, cancels running ones, which get `kStopGrace` to end, and destroys the
+  /// actor.
   void stop();
-  /// Runs `then` when the actor has ended; at once if it has.
+  /// Runs `then` once the actor has ended; at once if it has already.
   void when_ended(std::function<void()> then);
   bool ended() const;
-  /// Waits for the end, at most so long; whether it has come.
+  /// Blocks until the actor has ended, at most `within`. Returns true if it has ended.
   bool wait_ended(Nanoseconds within) const;
   /// See Context::on_report().
   void on_report(std::function<std::vector<std::byte>()> report);
   std::optional<std::vector<std::byte>> report() const;
   /// See Context::on_activity().
   void on_activity(std::function<ActorActivity()> activity);
-  /// What it is at. Any thread.
+  /// Returns the actor's state and running calls. Any thread.
   ActorSurvey survey(TimePoint now) const;
-  /// After it has ended. Not from the actor's thread.
+  /// Joins the thread, after the actor's end. Not from the actor's thread.
   void join();
 
   static constexpr auto kStopGrace = std::chrono::seconds(10);
 
   const Options& options() const { return options_; }
 
-  // For Context; the actor's thread.
+  // Used by Context, on the actor's thread.
   const CallFrame* current() const { return current_; }
   std::stop_token stop_token() const {
     return current_ ? current_->stop_token() : stop_source_.get_token();
@@ -90,10 +90,10 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   void serve();
   void begin(Envelope envelope);
   void go_on(const Resumption& resumption);
-  /// Keeps a frame that is suspended, ends one that is not.
+  /// Keeps a suspended frame, and releases a finished one.
   void settle(const std::shared_ptr<Frame>& frame);
   void refuse_waiting();
-  /// Names this actor in an error that names none.
+  /// Adds this actor's name to an error that names none.
   Error with_origin(Error error) const;
   std::optional<Error> find_problem(const Envelope& envelope) const;
 
@@ -103,19 +103,19 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   Thread thread_;
   std::stop_source stop_source_;
 
-  // The actor's thread.
+  // Used on the actor's thread.
   ActorObject object_{nullptr, [](void*) {}};
   CallFrame* current_ = nullptr;
-  std::shared_ptr<Frame> active_;                // the ordinary call that is suspended
-  std::vector<std::shared_ptr<Frame>> urgents_;  // urgent calls that are suspended
+  std::shared_ptr<Frame> active_;                // suspended ordinary call
+  std::vector<std::shared_ptr<Frame>> urgents_;  // suspended urgent calls
   std::vector<CreditReport> reports_;
 
-  mutable Mutex mutex_;  // guards what follows
+  mutable Mutex mutex_;  // guards the members below
   ProcessId owner_;
   bool stopping_ = false;
   bool ended_ = false;
-  mutable Condition changed_;  // ended_
-  // shared with cancel(), for the moment of cancelling
+  mutable Condition changed_;  // signals ended_
+  // shared with cancel() while it cancels
   std::vector<std::shared_ptr<Frame>> running_;
   std::vector<std::function<void()>> when_ended_;
   std::function<std::vector<std::byte>()> report_;

@@ -11,7 +11,7 @@
 
 namespace weft::actors {
 
-/// A handle of a mesh of actors, or of a slice of one: a plain value that keeps nothing alive.
+/// Handle of a mesh of actors, or of a slice of one: a plain value that keeps nothing alive.
 /// Results are in row-major order of its shape.
 ///
 ///   auto reports = mesh.call<&Trainer::step>(plan).get();               // of all, by rank
@@ -33,8 +33,8 @@ class MeshRef final {
   const MeshShape& shape() const { return shape_; }
   std::int64_t size() const { return actors_.size(); }
 
-  /// The actors at a part of some axes. slice({{"data", 0}}) drops the axis; slice({{"data", 0,
-  /// 2}}) keeps it.
+  /// Returns the actors at a part of some axes. slice({{"data", 0}}) drops the axis;
+  /// slice({{"data", 0, 2}}) keeps it.
   MeshRef slice(const std::vector<AxisPart>& parts) const {
     const auto chosen = shape_.slice(parts);
     Addresses actors;
@@ -47,7 +47,7 @@ class MeshRef final {
     return rank(shape_.rank(coordinates));
   }
   ActorRef<T> rank(std::int64_t rank) const {
-    (void)shape_.coordinates(rank);  // refuses a rank outside
+    (void)shape_.coordinates(rank);  // throws if the rank is out of range
     return ActorRef<T>(*system_, actors_[rank]).within(within_);
   }
   MeshRef within(Nanoseconds time) const {
@@ -61,30 +61,31 @@ class MeshRef final {
     return list;
   }
 
-  /// Calls all: their results by rank (nothing for void). The first failure is thrown and the other
-  /// calls are cancelled.
+  /// Calls all actors. The result is a vector by rank (nothing for void), or the first error; then
+  /// the other calls are cancelled.
   template <auto Member, typename... Arguments>
   Future<typename AllOf<ResultOf<Member>>::Result> call(Arguments&&... arguments) const;
-  /// Calls all: per rank the result or the error.
+  /// Calls all actors. The result is, per rank, the actor's result or its error.
   template <auto Member, typename... Arguments>
   Future<std::vector<Outcome<ResultOf<Member>>>> call_collect(Arguments&&... arguments) const;
-  /// Calls the only actor of a handle of one. Throws Error(kInvalidArgument) if there are more.
+  /// Calls the only actor of a mesh of one. Throws Error(kInvalidArgument) if there are more.
   template <auto Member, typename... Arguments>
   Future<ResultOf<Member>> call_one(Arguments&&... arguments) const;
   template <auto Member, typename... Arguments>
   void tell(Arguments&&... arguments) const;
-  /// As call(), with arguments of its own for each rank: values of the only parameter, or tuples of
+  /// Like call(), with separate arguments for each rank: values of the only parameter, or tuples of
   /// all.
   template <auto Member, typename Argument>
   Future<typename AllOf<ResultOf<Member>>::Result> scatter(
       const std::vector<Argument>& per_rank) const;
 
-  /// What the actors report of themselves (Context::on_report), per rank, or the error: answered by
-  /// their I/O threads.
+  /// Requests the reports of the actors (Context::on_report), per rank, or the errors. Their
+  /// processes' I/O threads answer.
   template <typename Report>
   Future<std::vector<Outcome<Report>>> reports() const;
 
-  /// Ends the actors. Done when all are gone; a rank that died already counts as gone.
+  /// Stops the actors and blocks until all have ended; on an actor's thread does not block. A rank
+  /// that died already counts as ended.
   void stop() const;
   void stop(Nanoseconds within) const;
 
@@ -99,11 +100,11 @@ class MeshRef final {
   Nanoseconds within_ = kDefaultDeadline;
 };
 
-/// Owns the actors of a mesh: they stop when it is destroyed. Move-only. Its ref() can be handed
-/// around.
+/// Owner of the actors of a mesh, which stop when it is destroyed. Move-only. Its ref() may be
+/// copied.
 ///
 /// Owner's thread only. The destructor asks the actors to stop and waits up to two seconds for
-/// them, on a thread that may wait.
+/// them, on a thread that may block.
 template <typename T>
 class ActorMesh final {
  public:
@@ -156,12 +157,12 @@ class ActorMesh final {
     return mesh_.template scatter<Member>(per_rank);
   }
 
-  /// Runs `callback` once when the actors have been ended, by stop() or by the destructor: for
-  /// whoever lent their processes.
+  /// Runs `callback` once the actors have been stopped, by stop() or by the destructor, e.g. to
+  /// return their processes.
   void on_stopped(std::function<void()> callback) { on_stopped_ = std::move(callback); }
-  /// Some of its actors are others now; see System::respawn_mesh().
+  /// Replaces the actors by those that System::respawn_mesh() returned.
   void renew(MeshRef<T> mesh) { mesh_ = std::move(mesh); }
-  /// Ends the actors and waits for it.
+  /// Stops the actors and blocks until they have ended.
   void stop() {
     if (!std::exchange(owned_, false)) return;
     const auto tell = std::exchange(on_stopped_, nullptr);
@@ -173,8 +174,8 @@ class ActorMesh final {
     }
     if (tell) tell();
   }
-  /// Leaves the actors running, owned by nobody but their processes and the process that spawned
-  /// them.
+  /// Releases ownership. The actors run on, until their processes or the process that spawned them
+  /// ends.
   MeshRef<T> detach() && {
     owned_ = false;
     return mesh_;
@@ -186,7 +187,7 @@ class ActorMesh final {
     try {
       mesh_.stop(std::chrono::seconds(2));
     } catch (const Error&) {
-      // Nobody is left to hear of it; the actors' process or its loss ends them.
+      // A destructor cannot report this. The actors end with their process or its connection.
     }
     if (on_stopped_) on_stopped_();
   }

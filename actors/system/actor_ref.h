@@ -11,11 +11,11 @@ namespace weft::actors {
 
 class System;
 
-/// Means: the system's default deadline.
+/// Placeholder for the system's default deadline.
 inline constexpr Nanoseconds kDefaultDeadline = Nanoseconds::zero();
 
-/// A handle of one actor of class T: a plain value that keeps nothing alive. It does not travel;
-/// its address() does.
+/// Handle of one actor of class T: a plain value that keeps nothing alive. Messages cannot carry
+/// it, but its address().
 ///
 ///   Future<Report> report = trainer.call<&Trainer::step>(plan);       // sent here
 ///   trainer.within(10min).call<&Trainer::save>("out").get();
@@ -29,7 +29,7 @@ class ActorRef final {
   ActorRef(System& system, std::shared_ptr<const ActorAddress> address)
       : system_(&system), address_(std::move(address)) {}
 
-  /// The same actor, called with another deadline; kNoDeadline waits for ever.
+  /// Returns a handle of the same actor with another deadline; kNoDeadline: none.
   ActorRef within(Nanoseconds time) const {
     ActorRef copy = *this;
     copy.within_ = time;
@@ -38,12 +38,13 @@ class ActorRef final {
 
   template <auto Member, typename... Arguments>
   Future<ResultOf<Member>> call(Arguments&&... arguments) const;
-  /// One way: nobody waits. False if it cannot be sent at all (the process is gone, the queue is
-  /// full); what the handler throws goes to the log of its process.
+  /// Sends a one-way call. Returns false if it cannot be sent at all (the process has ended, the
+  /// queue is full). Errors of the handler go to the log of its process.
   template <auto Member, typename... Arguments>
   bool tell(Arguments&&... arguments) const;
 
-  /// Ends the actor: running handlers are cancelled, waiting calls refused. Done when it is gone.
+  /// Stops the actor: cancels running handlers, refuses waiting calls. Done when the actor has
+  /// ended.
   Future<void> stop() const;
 
   const ActorAddress& address() const {
@@ -54,7 +55,7 @@ class ActorRef final {
 
  private:
   System* system_ = nullptr;
-  // shared by copies of the handle and by calls under way
+  // shared by copies of the handle and by pending calls
   std::shared_ptr<const ActorAddress> address_;
   Nanoseconds within_ = kDefaultDeadline;
 };

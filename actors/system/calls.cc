@@ -46,13 +46,13 @@ bool System::Impl::tell(const std::shared_ptr<const ActorAddress>& target, Call 
     return route_to(target->process)
         ->send({std::move(call), nullptr, SteadyClock().now() + options.default_deadline});
   } catch (const Error&) {
-    return false;  // known to be dead
+    return false;  // dead, or not reachable
   }
 }
 
 void System::Impl::finish(Reply reply) {
   const auto state = pending.take(reply.id);
-  if (!state) return;  // its deadline has passed, or it was cancelled
+  if (!state) return;  // timed out or cancelled before
   if (auto* error = std::get_if<Error>(&reply.result)) state->fail(std::move(*error));
   else state->complete(std::get<std::vector<std::byte>>(std::move(reply.result)));
 }

@@ -21,8 +21,7 @@ namespace weft::actors {
 class ActorHost;
 class System;
 
-/// Where an actor stands in its mesh; a mesh of one without axes for an actor that was hosted
-/// alone.
+/// Position of an actor in its mesh. An actor that is hosted alone has a mesh of one without axes.
 struct Place {
   std::string mesh;
   MeshShape shape;
@@ -32,19 +31,19 @@ struct Place {
   static constexpr auto fields = weft::fields(&Place::mesh, &Place::shape, &Place::rank);
 };
 
-/// Runs things on an actor's thread from any other; a copyable value that may outlive the actor.
+/// Handle that runs tasks on an actor's thread. A copyable value that may outlive the actor.
 class Poster final {
  public:
   explicit Poster(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
-  /// False when the actor has ended: `task` is dropped. Tasks run between handlers and while one is
-  /// suspended. Any thread.
+  /// Queues `task`, which runs between handlers or while one is suspended. Returns false and drops
+  /// it if the actor has ended. Any thread.
   bool post(std::function<void()> task) const { return mailbox_->post(std::move(task)); }
 
  private:
   std::shared_ptr<Mailbox> mailbox_;  // shared with the host and other posters
 };
 
-/// What an actor sees of the world: given to its constructor, valid as long as the actor lives.
+/// Access of an actor to its runtime: passed to its constructor, valid as long as the actor lives.
 ///
 /// The actor's thread only, except post() and poster().
 class Context final {
@@ -55,35 +54,35 @@ class Context final {
   Context& operator=(const Context&) = delete;
 
   System& system() const { return system_; }
-  /// With the address that this process listens on now.
+  /// Returns this actor's address, with the current listening address of the process.
   ActorAddress self() const;
-  /// "front[data=0,tensor=1]", or the name it was hosted by.
+  /// Returns "front[data=0,tensor=1]", or the name by which the actor is hosted.
   const std::string& name() const { return self_.label; }
   const Place& place() const { return place_; }
 
-  // Of the handler that runs; outside of handlers (constructor, posted tasks) of the actor itself.
-  /// The process that called.
+  // State of the running handler; outside of handlers (constructor, posted tasks) of the actor.
+  /// Returns the calling process.
   ProcessRef caller() const;
-  /// When the caller stops waiting; TimePoint::max() if never.
+  /// Returns the caller's deadline; TimePoint::max() if there is none.
   TimePoint deadline() const;
-  /// Set when the caller cancelled, its deadline passed, or the actor is being stopped.
+  /// Returns a token that is set when the caller cancels, its deadline passes, or the actor stops.
   std::stop_token stop_token() const;
 
   bool post(std::function<void()> task) const { return poster().post(std::move(task)); }
   Poster poster() const;
   Wakeup make_wakeup() const;
-  /// Answers MeshRef::reports() from now on, on the I/O thread, whatever the actor is doing: for
-  /// what must be known of an actor that is busy or stuck. `report` must not block, and holds what
-  /// it reads: it may run when the actor is gone.
+  /// Answers MeshRef::reports() with `report` from now on, on the I/O thread, also while the actor
+  /// is busy or stuck. `report` must not block and must own what it reads: it may run after the
+  /// actor's end.
   template <typename Make>
   void on_report(Make report) const {
     set_report([report = std::move(report)] { return encode(report()); });
   }
-  /// What the actor is at, for who asks why something waits (System::survey): as on_report().
+  /// Describes the actor's activity to System::survey(), by the rules of on_report().
   void on_activity(std::function<ActorActivity()> activity) const;
-  /// Of this process. Name the actor in what you write: several share it.
+  /// Returns the log of this process. Several actors share it: name the actor in each line.
   const Log& log() const;
-  /// co_await context.sleep(10ms)
+  /// Suspends a handler: co_await context.sleep(10ms).
   Wakeup::Waiting sleep(Nanoseconds time) const { return make_wakeup().wait_for(time); }
 
  private:

@@ -1,4 +1,4 @@
-// The System's actors: hosting, spawning on behalf of others, delivery, the end.
+// Actors of the System: hosting, spawning for other processes, delivery, removal.
 
 #include <fmt/format.h>
 
@@ -10,9 +10,9 @@
 namespace weft::actors {
 namespace {
 
-/// A process that lives answers at once.
+/// Time limit of adopting an actor. A live process answers at once.
 constexpr auto kTakeOverWithin = std::chrono::seconds(5);
-/// In the place of one that is not there.
+/// Placeholder for an actor that could not be adopted.
 constexpr ActorId kNoActor{std::numeric_limits<std::uint64_t>::max()};
 
 }  // namespace
@@ -69,7 +69,7 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
   try {
     if (envelope.call.method == static_cast<std::uint32_t>(SystemMethod::kStop)) {
       const auto host = find_host(decode<ActorId>(envelope.call.arguments));
-      if (!host) {  // gone already
+      if (!host) {  // ended already
         answer(std::vector<std::byte>());
         return std::nullopt;
       }
@@ -143,7 +143,7 @@ ActorAddress System::Impl::hand_over(const SpawnRequest& request, ProcessId to) 
     throw_error(ErrorCode::kNotFound, "{} has no actor '{}' to take over", self.process.name,
                 request.label);
   const ProcessId before = host->give_to(to);
-  // Nothing of that one is to come any more. Before the next call of the new one.
+  // Disconnects the previous owner, before the next call of the new one.
   loop.post([this, host, before, to] {
     if (before == to) return;
     std::shared_ptr<Link> link;
@@ -185,7 +185,7 @@ ActorAddress System::Impl::spawn(Provider provider, ActorId id, std::string labe
     hosts.emplace(id, host);
   }
   host->start(std::move(arguments), std::move(constructed), [this, id] {
-    // From the actor's thread, which is about to end: the loop joins it.
+    // Called on the actor's thread, which is about to end: the loop joins it.
     loop.post([this, id] { remove_actor(id); });
   });
   return address;
@@ -233,7 +233,7 @@ std::shared_ptr<CallState> System::ask_for_actor(const InterfaceVersion& interfa
                        takes_over};
   Call call;
   call.method = static_cast<std::uint32_t>(SystemMethod::kSpawn);
-  call.urgent = true;  // the system takes no part in credit
+  call.urgent = true;  // the system has no mailbox, and so no credit
   call.arguments = encode(request);
   const auto target = std::make_shared<const ActorAddress>(
       ActorAddress{process, ActorId(0), std::move(request.label)});

@@ -1,4 +1,4 @@
-// The System's links: connecting, handshakes, and the loss of a process.
+// Links of the System: connecting, handshakes, and lost processes.
 
 #include <fmt/format.h>
 
@@ -7,18 +7,19 @@
 namespace weft::actors {
 
 namespace {
-/// Connections whose other side has not proven the token yet. When one more comes, the oldest goes:
-/// who proves itself at once gets in beside any number that do not.
+/// Limit of incoming connections without a proven token. One more replaces the oldest, so that a
+/// peer that proves itself at once gets in beside any number that do not.
 constexpr std::size_t kMaxUnproven = 256;
-/// A process that connects again so soon has dialled twice at a time, for two of its threads; one
-/// that has lost its connection takes longer to see that.
+/// Maximum age of a connection for another one from the same process to count as a duplicate: two
+/// of its threads dialled. A process that lost its connection takes longer to notice that.
 constexpr auto kDialsTwiceWithin = std::chrono::seconds(3);
-/// A timer that fires so late shows that this process did not run.
+/// Delay of a timer that shows that this process did not run.
 constexpr auto kLate = std::chrono::milliseconds(200);
-/// A head lives for months; who died that long ago does not come back.
+/// Limit of the remembered dead peers. A head runs for months; the oldest do not return.
 constexpr std::size_t kDeadPeers = 4096;
 
-/// Where others reach a process that listens on every address: where its connection comes from.
+/// Sets the host of a process that listens on every address: the one that its connection comes
+/// from.
 void complete_address(Introduction& other, const Connection& connection) {
   Address& address = other.process.address;
   if (address.port != 0 &&
@@ -59,12 +60,12 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link, Attempt attempt)
       dial(loop, link->peer().address, deadline, Retry::kNever,
            {[this, link, deadline, attempt](std::shared_ptr<Connection> connection) {
               dials.erase(link->peer_id());
-              if (link->attached()) return;  // the other side was faster
+              if (link->attached()) return;  // the other side connected first
               start_handshake(
                   std::move(connection), Handshake::Side::kDialler,
                   [this, link, deadline, attempt, begun = SteadyClock().now()](
                       Handshake& handshake, Handshake::Answer answer) {
-                    // What was given up meanwhile stays so: nobody keeps such a link.
+                    // A link that was lost meanwhile stays lost.
                     if (link->attached() || !is_known(link)) return;
                     if (auto* other = std::get_if<Introduction>(&answer)) {
                       if (other->process.id != link->peer_id())
@@ -79,7 +80,7 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link, Attempt attempt)
                     if (const auto* reject = std::get_if<Reject>(&answer)) {
                       if (!reject->proven || !reject->duplicate)
                         return lose(link, to_error(*reject));
-                      // Its own connection is on the way, and replaces this one.
+                      // The peer's own connection is under way and replaces this one.
                       return schedule(deadline - SteadyClock().now(), [this, link] {
                         if (!link->attached())
                           lose(link,
@@ -87,7 +88,7 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link, Attempt attempt)
                                      fmt::format("{} did not connect in time", link->peer().name)));
                       });
                     }
-                    // This process was stopped, and the other one has not waited for it.
+                    // This process was stopped, and the other one has timed out.
                     if (attempt == Attempt::kFirst &&
                         SteadyClock().now() - begun > Handshake::kWithin + kLate)
                       return dial_peer(link, Attempt::kAgain);
@@ -127,7 +128,7 @@ void System::Impl::start_handshake(std::shared_ptr<Connection> connection, Hands
     handshakes.erase(oldest);
   }
   const std::uint64_t number = next_handshake++;
-  // Its callback holds only a weak pointer: the handshake owns the callback.
+  // The callback holds only a weak pointer, as the handshake owns the callback.
   const auto itself = std::make_shared<std::weak_ptr<Handshake>>();
   auto handshake = std::make_shared<Handshake>(
       loop, std::move(connection), side, tokens.usable(clock.now()),
@@ -135,7 +136,7 @@ void System::Impl::start_handshake(std::shared_ptr<Connection> connection, Hands
         const std::shared_ptr<Handshake> finished = itself->lock();
         handshakes.erase(number);
         done(*finished, std::move(answer));
-        // destroyed later: it is still at work
+        // destroyed later: a function of it is still running
         loop.post([finished] {});
       });
   *itself = handshake;
@@ -177,7 +178,7 @@ void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
                                      describe(other)),
                          "give it the new one, of the file that `weft head` has named", false,
                          me.process.id});
-  // A connection that is not meant for this process must not take the place of one that is.
+  // A connection that is meant for another process must not replace one to this process.
   if (other.wanted.head && !options.is_head)
     return refuse(handshake,
                   Reject{ErrorCode::kUnavailable,
@@ -211,8 +212,7 @@ void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
   }
   if (existing && (!existing->attached() || existing->dialled_here()) &&
       me.process.id < other.process.id) {
-    // Both dialled at once: the connection of the process with the smaller id is the one that
-    // stays.
+    // Both dialled at once: the connection of the process with the smaller id stays.
     return refuse(handshake, Reject{ErrorCode::kAlreadyExists, "both processes connect at once", "",
                                     true, me.process.id});
   }
@@ -250,7 +250,7 @@ void System::Impl::adopt(const std::shared_ptr<Link>& link, Handshake& handshake
   const bool is_behind = token_id(handshake.token()) != token_id(tokens.current());
   auto connection = handshake.release();
   link->attach(connection, std::move(other), dialled_here);
-  // It has proven a former token: it has not heard of the new one, or this process has not.
+  // The peer has proven a former token: it does not know the new one, or this process does not.
   if (is_behind && tokens.generation() != 0 && link->is_private()) tell_token(*link);
   connection->flush();
   const std::lock_guard lock(routes_mutex);
@@ -296,7 +296,7 @@ void System::Impl::on_ended(Link& link, End how, const Error& reason) {
     return lose(shared, reason, how == End::kLeft ? Loss::kLeft : Loss::kCutOff);
   }
   if (peer_suspect) peer_suspect(link.peer());
-  // A dialler that has given up before it was welcomed closes too, and tries again.
+  // A dialler that gave up before Welcome closes, too, and tries again.
   const Loss loss = link.heard() ? Loss::kEnded : Loss::kCutOff;
   schedule(options.eof_grace, [this, shared, reason, loss] { lose(shared, reason, loss); });
 }
@@ -305,7 +305,7 @@ void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason, 
   {
     const std::lock_guard lock(routes_mutex);
     const auto found = links.find(link->peer_id());
-    if (found == links.end() || found->second != link) return;  // lost before
+    if (found == links.end() || found->second != link) return;  // lost already
     links.erase(found);
   }
   if (const auto dialling = dials.find(link->peer_id()); dialling != dials.end()) {

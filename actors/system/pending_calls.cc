@@ -7,7 +7,7 @@ namespace weft::actors {
 bool PendingCalls::add(const std::shared_ptr<CallState>& call) {
   const std::lock_guard lock(mutex_);
   if (free_.empty() && slots_.size() >= purge_at_) {
-    // Calls that ended otherwise (cancelled, refused) are still here.
+    // Calls that ended otherwise (cancelled, refused) still hold slots.
     for (std::uint32_t i = 0; i < slots_.size(); ++i) {
       if (!slots_[i].call || !slots_[i].call->done()) continue;
       slots_[i].call = nullptr;

@@ -14,11 +14,10 @@ namespace weft::actors {
 
 class Context;
 
-/// An actor object, its class forgotten. Owned by its host; made, used and destroyed on the actor's
-/// thread.
+/// Type-erased actor object. Owned by its host; made, used and destroyed on the actor's thread.
 using ActorObject = std::unique_ptr<void, void (*)(void*)>;
 
-/// A class of actors that a process can host: how to make one and how to call it. A value.
+/// Class of actors that a process can host: how to construct one and how to call it. A value.
 struct Provider {
   InterfaceVersion interface;
   std::span<const MethodEntry> methods;
@@ -40,7 +39,7 @@ InterfaceVersion interface_version() {
   return {std::string(List::kName), List::kVersion, interface_fingerprint<T>()};
 }
 
-/// `make` gives a std::unique_ptr<T> from the context and the constructor's arguments.
+/// Returns a provider whose `make` gives a std::unique_ptr<T> from context and arguments.
 template <ActorClass T, typename Make>
 Provider make_provider(Make make) {
   return {interface_version<T>(), kMethodTable<T>,

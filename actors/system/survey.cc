@@ -1,4 +1,4 @@
-// The System's answer to who asks what goes on here: on the I/O thread, never on an actor's.
+// Surveys of the System's state, answered on the I/O thread, never on an actor's.
 #include "actors/system/survey.h"
 
 #include <fmt/format.h>
@@ -16,9 +16,9 @@
 namespace weft::actors {
 namespace {
 
-/// In one answer: a driver of a thousand devices calls all of them.
+/// Limit of the calls in one answer: a driver may call a thousand devices.
 constexpr std::size_t kMaxCalls = 8192;
-/// What the way to a process and back may take of the time for all of it.
+/// Part of a survey's time limit for the way to a process and back.
 constexpr Nanoseconds kForTheWay = std::chrono::milliseconds(50);
 
 std::optional<double> seconds_left(TimePoint deadline, TimePoint now) {
@@ -26,7 +26,7 @@ std::optional<double> seconds_left(TimePoint deadline, TimePoint now) {
   return in_seconds(deadline - now);
 }
 
-/// What a parent sees of its child, if that is one: " it is stopped (state T)".
+/// Returns what a parent sees of its child, e.g. ": it is stopped (state T)"; empty for others.
 std::string state_of_child(std::int64_t pid) {
   const auto child = static_cast<pid_t>(pid);
   const auto stat = pid > 0 ? read_proc_stat(child) : std::nullopt;
@@ -41,7 +41,7 @@ std::string state_of_child(std::int64_t pid) {
 
 }  // namespace
 
-/// The answers of all who were asked, until the last one is there. Any thread.
+/// Collector of the answers of all asked processes; replies after the last. Any thread.
 class System::Impl::SurveyAnswers final {
  public:
   using Done = std::function<void(Outcome<std::vector<std::byte>>)>;
@@ -145,7 +145,7 @@ void System::Impl::answer_survey(const SurveyRequest& request,
                                  std::function<void(Outcome<std::vector<std::byte>>)> answer) {
   const auto answers = std::make_shared<SurveyAnswers>(std::move(answer));
   const Nanoseconds within(request.within_ns);
-  answers->expect();  // this function itself
+  answers->expect();  // keeps the count above 0 until the end of this function
   for (const SurveyTarget& target : request.targets) {
     answers->expect();
     if (target.process != self.process.id) {

@@ -10,41 +10,41 @@
 
 namespace weft::actors {
 
-// What a process sees of itself: who waits for whom, since and until when. Told by its I/O thread,
-// whatever its handlers do. Times are told as "so long ago", as clocks differ between machines.
+// State of a process as seen by itself: the calls and waits, since and until when. Its I/O thread
+// answers, whatever its handlers do. Times are durations, as clocks differ between machines.
 
-/// Something that an actor waits for and that is no call: a transfer with other actors.
+/// Wait of an actor for something other than a call: a transfer with other actors.
 struct ActivityWait {
   std::string what;                 ///< "'t1 back->front' of microbatch 0"
-  std::uint64_t key = 0;            ///< the same for all who take part
-  std::vector<std::uint32_t> with;  ///< ActorActivity::number of the others who take part
+  std::uint64_t key = 0;            ///< equal for all participants
+  std::vector<std::uint32_t> with;  ///< ActorActivity::number of the other participants
   static constexpr auto fields =
       weft::fields(&ActivityWait::what, &ActivityWait::key, &ActivityWait::with);
 };
 
-/// What an actor says that it is at, while a handler of it runs (Context::on_activity).
+/// Activity that an actor reports while a handler runs (Context::on_activity).
 struct ActorActivity {
   std::string text;    ///< "in 1F1 (next 1B0)"; empty: nothing
-  double seconds = 0;  ///< since when: in what it does, or in its wait
-  /// Among those that wait for each other, who all count alike.
+  double seconds = 0;  ///< duration of the activity, or of its wait
+  /// Number of this actor among the actors that wait for each other; all of them agree on it.
   std::optional<std::uint32_t> number = {};
-  /// Grows: what others wait for in a later phase, it has not begun.
+  /// Phase, which grows. An actor has not begun anything of a later phase.
   std::uint64_t phase = 0;
   std::optional<ActivityWait> wait = {};
-  /// Keys of what it has not begun in this phase.
+  /// Keys of the operations that have not begun in this phase.
   std::vector<std::uint64_t> ahead = {};
   static constexpr auto fields =
       weft::fields(&ActorActivity::text, &ActorActivity::seconds, &ActorActivity::number,
                    &ActorActivity::phase, &ActorActivity::wait, &ActorActivity::ahead);
 };
 
-/// A call that an actor has begun and not ended.
+/// Call that an actor has started and not finished.
 struct RunningHandler {
   std::string method;
   ProcessRef caller;
-  double seconds = 0;                       ///< since it began
-  std::optional<double> seconds_left = {};  ///< until its caller gives up; negative: it has
-  bool computes = false;                    ///< It holds the actor's thread; or else it awaits.
+  double seconds = 0;                       ///< since the start
+  std::optional<double> seconds_left = {};  ///< until the caller's deadline; negative: passed
+  bool computes = false;                    ///< true: has the actor's thread; false: suspended
   bool cancelled = false;
   static constexpr auto fields = weft::fields(
       &RunningHandler::method, &RunningHandler::caller, &RunningHandler::seconds,
@@ -55,41 +55,41 @@ struct ActorSurvey {
   ActorId actor;
   std::string label;
   std::vector<RunningHandler> running;
-  std::uint64_t queued = 0;  ///< calls that wait in its mailbox
+  std::uint64_t queued = 0;  ///< calls waiting in the mailbox
   std::optional<ActorActivity> activity = {};
   static constexpr auto fields =
       weft::fields(&ActorSurvey::actor, &ActorSurvey::label, &ActorSurvey::running,
                    &ActorSurvey::queued, &ActorSurvey::activity);
 };
 
-/// A call from here that has no reply yet.
+/// Call of this process that has no reply yet.
 struct WaitingCall {
   ActorId caller;  ///< 0: a thread that is no actor's
   ActorAddress target;
   std::string method;
   double seconds = 0;
   std::optional<double> seconds_left = {};
-  bool sent = false;  ///< It has left this process; or else the target has no room for it.
+  bool sent = false;  ///< false: held back, as the target has no room
   static constexpr auto fields =
       weft::fields(&WaitingCall::caller, &WaitingCall::target, &WaitingCall::method,
                    &WaitingCall::seconds, &WaitingCall::seconds_left, &WaitingCall::sent);
 };
 
-/// One process, by itself; or why there is nothing from it, by who asked it.
+/// State of one process by itself, or the reason why it did not answer, by the asking process.
 struct ProcessSurvey {
   ProcessRef process;
   std::int64_t pid = 0;
-  std::string problem;  ///< "does not answer: it is stopped (state T)"; empty: this is from itself
-  std::string ending = {};  ///< "ends, for 3.1 s so far: its run is done"; empty: it does not
+  std::string problem;      ///< "does not answer: it is stopped (state T)"; empty: it answered
+  std::string ending = {};  ///< "ends, for 3.1 s so far: its run is done"; empty: it does not end
   std::vector<ActorSurvey> actors;
   std::vector<WaitingCall> calls;
-  std::uint64_t more_calls = 0;  ///< that are not listed
+  std::uint64_t more_calls = 0;  ///< calls that are not listed
   static constexpr auto fields = weft::fields(
       &ProcessSurvey::process, &ProcessSurvey::pid, &ProcessSurvey::problem, &ProcessSurvey::ending,
       &ProcessSurvey::actors, &ProcessSurvey::calls, &ProcessSurvey::more_calls);
 };
 
-/// A process, and others that it is to ask over the connections that it has.
+/// Process to survey, and others that it asks over its connections.
 struct SurveyTarget {
   ProcessId process;
   std::vector<ProcessId> behind = {};
@@ -97,7 +97,7 @@ struct SurveyTarget {
 };
 struct SurveyRequest {
   std::vector<SurveyTarget> targets;
-  std::int64_t within_ns = 0;  ///< for all of it
+  std::int64_t within_ns = 0;  ///< time limit of the whole survey
   static constexpr auto fields = weft::fields(&SurveyRequest::targets, &SurveyRequest::within_ns);
 };
 

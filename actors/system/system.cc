@@ -22,8 +22,8 @@ ProcessId new_process_id() {
   return ProcessId(id[0]);
 }
 
-/// One call of System::connect(). Whoever calls it constructs this and waits; all else happens on
-/// the loop's thread. Shared with the callbacks of what is under way.
+/// State of one System::connect(). The calling thread constructs this and waits; the rest runs on
+/// the loop's thread. Shared with pending callbacks.
 class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt> {
  public:
   ConnectAttempt(System::Impl& system, Address address, TimePoint deadline, Wanted wanted)
@@ -44,8 +44,8 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
     changed_.wait(lock, [this] { return outcome_.has_value(); });
     return std::move(*outcome_);
   }
-  /// After a failure: the process that is connecting to this one at the same time, and whose
-  /// connection stays; or none.
+  /// Returns, after a failure, the process that connects to this one at the same time and whose
+  /// connection stays; id 0: none.
   ProcessId dials_us() const { return dials_us_; }
 
  private:
@@ -68,7 +68,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
   }
 
   void on_failed(const Error& error) {
-    // It had no room for one more that has proven nothing, or is just ending or starting.
+    // The peer has too many unproven connections, or is ending or starting.
     if (error.code() == ErrorCode::kUnavailable &&
         SteadyClock().now() + kDialAgainAfter < deadline_)
       return system_.schedule(kDialAgainAfter, [self = shared_from_this()] { self->start(); });
@@ -79,7 +79,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
   void on_peer(Handshake& handshake, Introduction other) {
     if (const auto reject = find_incompatibility(system_.introduce(), other))
       return finish(to_error(*reject));
-    // Others reach it as this process did, whatever address it listens on.
+    // If the peer listens on every address, others reach it as this process did.
     Address& listens_at = other.process.address;
     if (listens_at.port != 0 && (listens_at.host == "0.0.0.0" || listens_at.host == "::"))
       listens_at.host = address_.host;
@@ -89,7 +89,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
     finish(peer);
   }
 
-  /// The link to a process, a new one if there is none or its connection was lost.
+  /// Returns the link to a process; makes a new one if there is none or its connection was lost.
   std::shared_ptr<Link> link_to(const Introduction& other) {
     std::shared_ptr<Link> link;
     {
@@ -110,7 +110,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
         .first->second;
   }
 
-  /// The first outcome counts.
+  /// Sets the outcome, if there is none yet.
   void finish(Outcome<ProcessRef> outcome) {
     const std::lock_guard lock(mutex_);
     if (!outcome_) outcome_ = std::move(outcome);
@@ -143,7 +143,7 @@ System::Impl::Impl(System& system, SystemOptions system_options)
   self.binary_hash = options.binary_hash;
   self.has_aes = Aead::has_aes();
   local->open();
-  loop.post([] { set_on_actor_thread(); });  // nor must the I/O thread wait when it calls
+  loop.post([] { set_on_actor_thread(); });  // the I/O thread must not block in calls either
   deadline_timer = std::make_unique<Timer>(loop);
   if (options.beat_interval > Nanoseconds::zero())
     repeat(options.beat_interval, std::make_shared<std::function<void()>>([this] { beat(); }));
@@ -222,13 +222,13 @@ void System::Impl::shut_down() {
         closing_connections.push_back(std::move(connection));
     }
   });
-  // What the sockets have not taken yet, such as a last large reply, has a moment to leave.
+  // Gives unsent data, such as a last large reply, a moment to leave.
   const TimePoint limit = SteadyClock().now() + std::chrono::milliseconds(500);
   for (const auto& connection : closing_connections) connection->wait_sent(limit);
   local->close(reason);
   for (const auto& state : pending.take_all()) state->fail(with_outcome(reason, *state));
   loop.stop();
-  timers.clear();  // those that were set meanwhile: they must go before the loop
+  timers.clear();  // timers that were set meanwhile must be destroyed before the loop
   const std::lock_guard lock(hosts_mutex);
   for (const auto& [id, host] : hosts) host->join();
   hosts.clear();

@@ -1,4 +1,4 @@
-// The System's tokens: how a cluster's next one gets to its processes.
+// Tokens of the System: how a cluster's next token reaches its processes.
 #include <algorithm>
 
 #include "actors/system/internal/runtime.h"
@@ -6,8 +6,8 @@
 namespace weft::actors {
 
 namespace {
-/// A process that has heard of a new token takes the former one for so long, from whoever has not
-/// heard of it yet. The head, at which strangers knock, asks who it is.
+/// Time for which a process with the new token accepts the former one, from any process that does
+/// not know the new one yet. The head, which strangers can reach, checks who it is.
 constexpr auto kFormerFor = std::chrono::seconds(30);
 }  // namespace
 
@@ -78,7 +78,7 @@ System::Replaced System::replace_token(const Secret& next, Nanoseconds former_fo
           replaced.members.push_back(id);
     }
     const std::set<ProcessId> may(replaced.members.begin(), replaced.members.end());
-    // By the clock, so that the next head's is higher than this one's.
+    // By the clock, so that the next head's generation is higher.
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const std::uint64_t generation =
         std::max<std::uint64_t>(impl_->tokens.generation() + 1,

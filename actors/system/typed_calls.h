@@ -1,6 +1,6 @@
 #pragma once
 
-// The templates of ActorRef and MeshRef that need the System. Included by system.h.
+// Templates of ActorRef and MeshRef that need the System. Included by system.h.
 
 #include "actors/system/system.h"
 
@@ -14,7 +14,7 @@ constexpr System::Method method_of() {
   return {T::endpoints.names[index], index, interface_fingerprint<T>(), T::endpoints.urgent[index]};
 }
 
-/// Converts to the parameters' types here, so that both sides agree on what is written.
+/// Encodes arguments as the parameters' types, so that both sides agree on the encoding.
 template <auto Member, typename... Arguments>
 std::vector<std::byte> encode_arguments(Arguments&&... arguments) {
   using Tuple = ArgumentsOf<Member>;
@@ -127,7 +127,7 @@ template <typename T>
 void MeshRef<T>::stop(Nanoseconds within) const {
   std::vector<std::shared_ptr<CallState>> calls;
   for (const auto& actor : actors_) calls.push_back(system_->stop_actor(actor, within));
-  if (on_actor_thread()) return;  // a handler must not wait
+  if (on_actor_thread()) return;  // a handler must not block
   for (const auto& call : calls) call->wait_until(TimePoint::max());
   for (const auto& call : calls)
     if (call->error() && call->error()->code() == ErrorCode::kDeadlineExceeded)

@@ -8,18 +8,19 @@
 
 namespace weft::actors {
 
-/// The calls of a system that wait for replies, found by the id that travels. Any thread.
+/// Calls of a system that wait for replies, by their ids in messages. Any thread.
 class PendingCalls final {
  public:
-  /// Gives the call its id. True if it ends before all others, so that the timer must be set anew.
+  /// Assigns the call's id. Returns true if its deadline is the earliest, so that the timer must be
+  /// set.
   bool add(const std::shared_ptr<CallState>& call);
-  /// Takes a call out; null if it is not there (any more).
+  /// Removes and returns a call; null if it is not there.
   std::shared_ptr<CallState> take(std::uint64_t id);
   std::vector<std::shared_ptr<CallState>> take_all_of(ProcessId process);
   std::vector<std::shared_ptr<CallState>> take_all();
-  /// Those that wait now.
+  /// Returns the calls that still wait.
   std::vector<std::shared_ptr<CallState>> waiting();
-  /// Those whose deadline has passed, and when the next one will.
+  /// Removes and returns the calls whose deadline has passed. Sets `next` to the next deadline.
   std::vector<std::shared_ptr<CallState>> take_expired(TimePoint now, TimePoint& next);
 
  private:
@@ -30,7 +31,7 @@ class PendingCalls final {
   template <typename Which>
   std::vector<std::shared_ptr<CallState>> take_if(Which which);
 
-  Mutex mutex_;  // guards what follows
+  Mutex mutex_;  // guards the members below
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
   std::size_t purge_at_ = 1024;

@@ -21,7 +21,7 @@
 
 namespace weft::actors {
 
-/// What travels to spawn an actor: a call of actor 0, method kSpawn.
+/// Arguments of a spawn: a call of actor 0, method kSpawn.
 struct SpawnRequest {
   std::string interface;
   std::uint32_t version = 0;
@@ -29,14 +29,14 @@ struct SpawnRequest {
   std::string label;
   Place place;
   std::vector<std::byte> arguments;
-  bool takes_over = false;  // no new one, but the one of that label
+  bool takes_over = false;  // adopts the actor of that label instead of spawning one
   static constexpr auto fields =
       weft::fields(&SpawnRequest::interface, &SpawnRequest::version, &SpawnRequest::fingerprint,
                    &SpawnRequest::label, &SpawnRequest::place, &SpawnRequest::arguments,
                    &SpawnRequest::takes_over);
 };
 
-/// Calls that the system itself answers, of the actor with id 0.
+/// Methods that the system itself answers, as the actor with id 0.
 enum class SystemMethod : std::uint32_t {
   kSpawn = 0,
   kStop = 1,
@@ -45,19 +45,18 @@ enum class SystemMethod : std::uint32_t {
   kSurvey = 4,
 };
 
-/// A cluster's next token, from one process to another: a one-way call of kToken. Of several, the
-/// one of the highest generation counts.
+/// Next token of a cluster, sent in a one-way call of kToken. The token of the highest generation
+/// counts.
 struct TokenMessage {
   std::uint64_t generation = 0;
   Secret::Bytes token{};
   static constexpr auto fields = weft::fields(&TokenMessage::generation, &TokenMessage::token);
 };
 
-/// The name of the calls by which processes ask each other what goes on: they are no part of it.
+/// Method name of survey calls, which surveys do not list.
 inline constexpr const char* kSurveyMethod = "survey";
 
-/// The calls of this process to actors of this process: the same order, credit and encoding,
-/// without a socket.
+/// Route of calls within this process: the same order, credit and encoding, without a socket.
 class LocalRoute final : public Route, public std::enable_shared_from_this<LocalRoute> {
  public:
   explicit LocalRoute(System::Impl& system) : system_(system) {}
@@ -74,10 +73,10 @@ class LocalRoute final : public Route, public std::enable_shared_from_this<Local
   System::Impl& system_;
 };
 
-/// The System's inside. One object, three concerns, each with its part of the data:
-///   links   who is connected          loop's thread; the map also under routes_mutex_, for callers
-///   hosts   which actors live here    under hosts_mutex_
-///   calls   who waits for what        PendingCalls has its own lock
+/// Implementation of System. One object, three concerns, each with its part of the data:
+///   links   connected peers         loop's thread; the map also under routes_mutex, for callers
+///   hosts   actors of this process  under hosts_mutex
+///   calls   pending calls           PendingCalls has its own lock
 struct System::Impl final : public LinkEvents, public CallOwner {
   Impl(System& system, SystemOptions system_options);
   ~Impl();
@@ -91,7 +90,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void arm_deadlines(TimePoint at);
   void expire();
 
-  // what goes on
+  // surveys
   class SurveyAnswers;
   ProcessSurvey survey_itself();
   void forward_survey(const SurveyTarget& target, Nanoseconds within,
@@ -100,7 +99,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
                      std::function<void(Outcome<std::vector<std::byte>>)> answer);
 
   // hosts
-  /// Hands a call to its actor; on refusal says why.
+  /// Delivers a call to its actor. Returns the reason of a refusal.
   std::optional<Error> deliver(Envelope envelope);
   std::optional<Error> answer_system_call(Envelope envelope);
   ActorAddress spawn(Provider provider, ActorId id, std::string label, Place place, ProcessId owner,
@@ -108,31 +107,31 @@ struct System::Impl final : public LinkEvents, public CallOwner {
                      std::function<void(Outcome<std::vector<std::byte>>)> constructed);
   std::shared_ptr<ActorHost> find_host(ActorId id);
   bool is_closing();
-  /// Gives an actor whose owner is gone to another process.
+  /// Makes `to` the owner of an actor and closes the link to the previous owner.
   ActorAddress hand_over(const SpawnRequest& request, ProcessId to);
   void remove_actor(ActorId id);
 
   // links
   std::shared_ptr<Route> route_to(const ProcessRef& process);
-  /// It is the link to its peer, and not one that was lost.
+  /// Returns true if this is still the link to its peer.
   bool is_known(const std::shared_ptr<Link>& link) const;
   enum class Attempt { kFirst, kAgain };
   void dial_peer(const std::shared_ptr<Link>& link, Attempt attempt = Attempt::kFirst);
-  /// `wanted`: who has to be there; nobody else takes the connection for his.
+  /// Starts a handshake. Processes other than `wanted` refuse it.
   void start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
                        std::function<void(Handshake&, Handshake::Answer)> done, Wanted wanted = {});
   void on_handshake(Handshake& handshake, Introduction other);
   void refuse(Handshake& handshake, const Reject& reject);
   void log_refusal(const Address& from, const std::string& why);
-  /// At most one line in 10 s.
+  /// Logs a warning, at most once in 10 s.
   void warn_of_stranger(const std::string& text);
-  /// How a connection to that address is protected.
+  /// Returns how a connection to that address is protected.
   DialTls protection_of(const Address& address);
   // tokens: the loop's thread
-  /// Proves this one from here on.
+  /// Proves `next` from now on; accepts the former token for `former_for`, from `members`.
   void adopt_token(const Secret& next, std::uint64_t generation, Nanoseconds former_for,
                    std::optional<std::set<ProcessId>> members);
-  /// Those to whom it was and was not told go into `report`, if there is one.
+  /// Sends the token to peers over private links. Adds the names of all peers to `report`, if any.
   void spread_token(System::Replaced* report);
   void tell_token(const Link& link);
   void on_token(const TokenMessage& message, ProcessId from);
@@ -140,7 +139,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
              bool dialled_here);
   void lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how = Loss::kEnded);
   void forget(ProcessId process, const Error& reason);
-  /// The process is dead for good: the first reason stays, unless this is `better` evidence.
+  /// Marks the process as dead for good. The first reason stays, unless this is `better` evidence.
   /// routes_mutex is held.
   void mark_dead(ProcessId process, const Error& reason, bool better);
   void beat();
@@ -160,7 +159,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   const SystemOptions options;
   mutable Mutex token_mutex;  // guards current_token
   Secret current_token;
-  // the address and the interfaces change until listen() and connect(); then fixed
+  // address and interfaces change until listen() and connect(), then they are fixed
   Introduction self;
   mutable Mutex self_mutex;  // guards self.process.address and self.interfaces
   std::vector<Provider> providers;
@@ -171,28 +170,28 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   std::function<void(const ProcessRef&, std::optional<Nanoseconds>)> peer_quiet;
 
   PendingCalls pending;
-  const std::shared_ptr<LocalRoute> local;  // shared with calls under way
+  const std::shared_ptr<LocalRoute> local;  // shared with pending calls
 
   // guards hosts, next_actor, closing and ending
   Mutex hosts_mutex;
-  // shared with deliveries under way
+  // shared with pending deliveries
   std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts;
   std::uint64_t next_actor = 1;
-  std::optional<std::pair<std::string, TimePoint>> ending;  // why this process ends, since when
+  std::optional<std::pair<std::string, TimePoint>> ending;  // reason and time of this process's end
   bool closing = false;
 
-  // guards links and dead_peers; both are changed on the loop's thread only, but for a new link
+  // guards links and dead_peers; only the loop's thread changes them, except to add a link
   mutable Mutex routes_mutex;
   Condition link_attached;
-  std::unordered_map<ProcessId, std::shared_ptr<Link>> links;  // shared with replies under way
-  // of the last kDeadPeers processes that died
+  std::unordered_map<ProcessId, std::shared_ptr<Link>> links;  // shared with pending replies
+  // reasons of the last kDeadPeers processes that died
   std::unordered_map<ProcessId, Error> dead_peers;
-  std::deque<ProcessId> dead_peer_order;  // the same, oldest first
+  std::deque<ProcessId> dead_peer_order;  // keys of dead_peers, oldest first
 
-  // The loop's thread.
-  // Handshakes, in the order in which they began. Shared with the loop, which drops one after its
+  // Used by the loop's thread.
+  // Handshakes in the order in which they began. Shared with the loop, which drops one after its
   // last callback.
-  std::map<std::uint64_t, std::shared_ptr<Handshake>> unproven;  // of those that connect here
+  std::map<std::uint64_t, std::shared_ptr<Handshake>> unproven;  // incoming
   std::map<std::uint64_t, std::shared_ptr<Handshake>> own_handshakes;
   std::uint64_t next_handshake = 0;
   const SteadyClock clock;
@@ -200,13 +199,13 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   std::function<void(const std::string&)> refused;
   TokenRing tokens;
   Tls tls;
-  std::unordered_map<ProcessId, std::function<void()>> dials;  // cancel
+  std::unordered_map<ProcessId, std::function<void()>> dials;  // cancel a dial
   std::set<std::shared_ptr<Timer>> timers;
   std::unique_ptr<Timer> deadline_timer;
   TimePoint deadline_armed = TimePoint::max();
 
-  Mutex connect_mutex;  // one connect() at a time
-  // Last but for the listener: its thread uses all of the above, and its end drops what is queued.
+  Mutex connect_mutex;  // serialises connect()
+  // Declared after all members that its thread uses. Its end drops queued callbacks.
   EventLoop loop;
   std::unique_ptr<Listener> listener;
 };
