@@ -36,7 +36,7 @@ constexpr auto kHeadHearsWithin = std::chrono::milliseconds(500);
 constexpr auto kAskForNameEvery = std::chrono::milliseconds(500);
 constexpr auto kLookForDriversEvery = std::chrono::milliseconds(50);
 
-/// The widest vector instructions that the kernels know and this machine has.
+/// Returns the widest vector instructions that the kernels know and this machine has.
 std::string instruction_set() {
   std::ifstream cpus("/proc/cpuinfo");
   for (std::string line; std::getline(cpus, line);) {
@@ -49,17 +49,17 @@ std::string instruction_set() {
   return "baseline";
 }
 
-/// Tells the head that this host leaves when nobody uses its devices.
+/// Tells the head that this host leaves when its devices are unused.
 void tell_drain(const ActorRef<Head>& head, const std::string& why) {
   try {
     head.tell<&Head::drain>(why);
   } catch (const Error&) {
-    // Where the head is away, drivers that were signalled, too, end by themselves.
+    // If the head is away: drivers that were signalled, too, end by themselves.
   }
 }
 
-/// Waits for the head, so that the owners of this host's meshes hear why before their devices end.
-/// Returns whether the head has heard it; else it is gone, or busy ending the cluster.
+/// Waits for the head, so that the owners of this host's meshes learn the reason before their
+/// devices end. Returns false if the head does not answer: it has ended, or is ending the cluster.
 bool leave(const ActorRef<Head>& head, const std::string& why) {
   try {
     head.within(kHeadHearsWithin).call<&Head::leave>(why).get();
@@ -69,12 +69,12 @@ bool leave(const ActorRef<Head>& head, const std::string& why) {
   }
 }
 
-/// What signals do to an agent. One that somebody started by hand, or Slurm on its node, leaves the
-/// cluster: its devices live until the drivers that use them are done. One with a parent: see
-/// ChildSignals.
+/// Reaction of an agent to signals. An agent that was started by hand, or by Slurm on its node,
+/// leaves the cluster: its devices live until the drivers that use them are done. For an agent with
+/// a parent see ChildSignals.
 class AgentSignals final {
  public:
-  /// While it lives, the agent's children are told when they are to wait for the agent.
+  /// Scope in which the agent's children are told to wait for the agent when it ends.
   class Children final {
    public:
     Children(AgentSignals& signals, ProcessLauncher& launcher) : signals_(signals) {
@@ -105,9 +105,9 @@ class AgentSignals final {
   AgentSignals(const AgentSignals&) = delete;
   AgentSignals& operator=(const AgentSignals&) = delete;
 
-  /// A signal asks this agent to leave.
+  /// Returns true if a signal asked this agent to leave.
   bool drains() const { return drains_; }
-  /// Set where it is to end now, whoever uses its devices.
+  /// Returns the request to end now, even if devices are in use.
   ProcessEnd& at_once() { return at_once_; }
 
  private:
@@ -134,14 +134,14 @@ class AgentSignals final {
   std::atomic<bool> drains_ = false;
   Mutex mutex_;
   ProcessLauncher* launcher_ = nullptr;  // guarded by mutex_
-  EndRequests requests_{false};          // of the signals' thread
-  // One of them; last: they call the above.
+  EndRequests requests_{false};          // used by the signals' thread
+  // One of the two is set. Declared last: they use the members above.
   std::optional<SignalWatch> by_hand_;
   std::optional<ChildSignals> with_parent_;
 };
 
-/// Introduces this host to a head. Its name may be held by an agent that nobody hears of: until it
-/// is known to be gone, or the head no longer waits for it.
+/// Registers this host with a head. If an agent that does not answer holds its name, waits until
+/// that agent is known to have ended, or the head releases the name.
 Joined join(System& system, const ProcessRef& head, const ActorRef<Agent>& agent, HostOffer offer,
             const Log& log, ProcessEnd& end) {
   const auto asked = system.named<Head>(head, "head");
@@ -174,7 +174,7 @@ int serve_agent(const AgentRole& role) {
   AgentSignals signals(role, end);
   check_name("the name of this host (--name)", role.name);
   std::filesystem::create_directories(role.log_directory);
-  // Before the system: what the launcher reports must not come back to an actor that is gone.
+  // Declared before the system: the launcher must outlive the actors that use it.
   const std::unique_ptr<ProcessLauncher> launcher = make_launcher();
   const AgentSignals::Children children(signals, *launcher);
   SystemOptions options;
@@ -190,8 +190,8 @@ int serve_agent(const AgentRole& role) {
         "for it. Its `weft join` command has the right one (--cert)",
         to_string(role.head));
   options.io_share = ThreadShare::kControl;
-  std::atomic<std::size_t> processes{0};  // of devices
-  std::atomic<bool> shut_down{false};     // by the head, which has told the owners
+  std::atomic<std::size_t> processes{0};  // number of device processes
+  std::atomic<bool> shut_down{false};     // set by the head, which has told the owners
   System system(options);
   const Ear<HeadLink> ear;
   const auto gone = [ear](const ProcessRef& peer, const std::string& how) {
@@ -209,7 +209,7 @@ int serve_agent(const AgentRole& role) {
   });
   const Address address = system.listen({own_host_towards(role.head), 0});
   AgentEvents events;
-  // Where the head is away, it asks for what has died when it is back.
+  // A head that is away asks for deaths when it is back.
   events.on_death = [&system](const ProcessRef& head, const DeathReport& report) {
     system.named<Head>(head, "head").tell<&Head::process_died>(report);
   };
@@ -259,7 +259,7 @@ int serve_agent(const AgentRole& role) {
     log.info("the head at {} is back after {:.1f} s (term {})", to_string(role.head),
              in_seconds(away), joined.term);
   };
-  // As long as somebody uses what runs here, it goes on without a head.
+  // Without a head, the agent runs on as long as its processes are in use.
   with_head.gives_up = [&processes] { return processes == 0; };
   with_head.on_lost = [&end](const Error& error) { end.set(1, error.message()); };
   HeadLink link(system, role.head, with_head);
@@ -297,8 +297,8 @@ int serve_agent(const AgentRole& role) {
                       : fmt::format(" after {:.0f} s (--grace)", in_seconds(role.grace)));
   }
   log.info("host {} ends: {}", role.name, reason.text);
-  // Device processes whose owners have not heard it die: one that stops its actors looks like a
-  // mistake of the owner.
+  // Kills device processes whose owners were not told: a process that stops its actors would look
+  // like a mistake of its owner.
   const bool heard = reason.status == 0 && (leave(link.head(), reason.text) || shut_down);
   launcher->stop_all(heard ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());
   // A parent has the same programs there, and may start another agent.

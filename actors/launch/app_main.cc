@@ -37,22 +37,22 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kHostsWithin = std::chrono::seconds(30);
-/// How long after a lost connection its cause may still be told.
+/// Time after a lost connection in which its cause may arrive.
 constexpr auto kCauseWithin = std::chrono::milliseconds(500);
-/// Before a process ends that was told to.
+/// Time for the answer to a cancel request to leave before the process ends.
 constexpr auto kAnswerLeavesWithin = std::chrono::milliseconds(50);
 
-/// SIGINT, SIGTERM and SIGHUP: the first asks, and says what happens; a second wish, or the first
-/// where nothing would be lost, ends the process at once (children get the parent-death signal).
-/// SIGUSR1 asks for a checkpoint.
+/// Reaction of a driver to signals. The first SIGINT, SIGTERM or SIGHUP requests the end and prints
+/// what happens. A second request, or the first where nothing would be lost, ends the process at
+/// once (children get the parent-death signal). SIGUSR1 requests a checkpoint.
 class Interruption {
  public:
   enum class Parent {
-    kWeftRun,  ///< Sends SIGKILL when it wants the end at once.
+    kWeftRun,  ///< Sends SIGKILL for an end at once.
     kNone,
   };
   explicit Interruption(Parent parent) : requests_(parent == Parent::kWeftRun) {}
-  /// True once for each time that somebody has asked for a checkpoint since. Any thread.
+  /// Returns true if a checkpoint was requested since the last call. Any thread.
   bool take_checkpoint_request() { return checkpoint_asked_.exchange(false); }
   std::stop_token token() const { return source_.get_token(); }
   bool requested() const { return source_.stop_requested(); }
@@ -61,12 +61,13 @@ class Interruption {
     doing_ = text;
     then_ = then;
   }
-  /// From outside, as the first signal, or `now` as the second. What is done until the end, and
-  /// whether it is for the caller to end the process, when it has told that.
+  /// Result of cancel(): what the driver does until its end, and whether the caller must end the
+  /// process after passing that on.
   struct Cancelled {
     std::string doing;
     bool ends_at_once = false;
   };
+  /// Requests the end like the first signal, or, with `now`, like the second.
   Cancelled cancel(bool now) {
     source_.request_stop();
     const std::lock_guard lock(mutex_);
@@ -99,12 +100,12 @@ class Interruption {
   IfInterrupted then_ = IfInterrupted::kEndsAtOnce;  // guarded by mutex_
   std::stop_source source_;
   std::atomic<bool> checkpoint_asked_ = false;
-  EndRequests requests_;  // of the signals' thread
+  EndRequests requests_;  // used by the signals' thread
   const SignalWatch signals_{[this](const ReceivedSignal& signal) { received(signal); }};
 };
 
-/// Ends a process whose clean-up hangs: a destructor may wait for a device, a connection or a disk
-/// that never answers.
+/// Time limit of a clean-up. Ends the process if a destructor waits for a device, a connection or a
+/// disk that never answers.
 class CleanUpLimit final {
  public:
   CleanUpLimit(System& system, Cluster& cluster, Interruption& interruption)
@@ -120,7 +121,7 @@ class CleanUpLimit final {
   CleanUpLimit(const CleanUpLimit&) = delete;
   CleanUpLimit& operator=(const CleanUpLimit&) = delete;
 
-  /// The driver's thread, once.
+  /// Starts the limit. The driver's thread; later calls do nothing.
   void begin() {
     if (thread_.joinable()) return;
     system_.note_end("its run is done; it gives its devices back");
@@ -191,8 +192,8 @@ void connect(AppRun& run, Interruption& interruption) {
   run.checkpoint_asked = [&interruption] { return interruption.take_checkpoint_request(); };
 }
 
-/// What the processes of a run need to know of the run file; what is wrong elsewhere in it is for
-/// others to say.
+/// Sections of the run file that all processes of a run need. Mistakes in other sections are not
+/// reported here.
 struct ProcessConfig {
   ClusterConfig cluster;
   RecoveryConfig recovery;
@@ -224,7 +225,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, AppRu
   ClusterOptions cluster_options;
   cluster_options.name = name;
   cluster_options.binary = run.binary;
-  // Whatever library the kernels use, it must not start more threads than the run file grants.
+  // Limits the threads of every kernel library to those that the run file grants.
   cluster_options.environment = {
       fmt::format("OMP_NUM_THREADS={}", config.cluster.device.threads),
       fmt::format("{}={}", kLogLevelVariable, to_string(config.log_level))};
@@ -252,8 +253,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, AppRu
   const Ear<Cluster>::Open open(ear, cluster);
   std::vector<std::string> names;
   if (!run.config.empty()) names = config.recovery.without_spares(config.cluster.hosts);
-  // `weft run` has seen all hosts. A run that recovers goes on with those that are left, from its
-  // first moment on.
+  // `weft run` has seen all hosts. A run that recovers starts with those that are left.
   if (!cluster_options.description.restarts)
     cluster.wait_for_hosts(names, names.empty() ? hosts : names.size(), kHostsWithin);
   interruption.doing("", IfInterrupted::kFinishes);
@@ -271,7 +271,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, AppRu
   } catch (const Error& error) {
     failure = error;
   }
-  // The app may have seen a symptom before its cause was told.
+  // The app may have seen a symptom before its cause arrived.
   const bool asked_for = failure->code() == ErrorCode::kCancelled && interruption.requested();
   const bool symptom = is_symptom(*failure) && !asked_for;
   if (auto cause = symptom ? cluster.failure(kCauseWithin) : std::nullopt)
@@ -318,11 +318,11 @@ int AppMain::run(const Drive& drive) {
   try {
     return serve(drive);
   } catch (...) {
-    // Before a role has begun: a mistake in the arguments is a wrong usage.
+    // Before a role begins, an invalid argument is wrong usage.
     const Error error = current_error();
     const bool usage =
         error.code() == ErrorCode::kInvalidConfig || error.code() == ErrorCode::kInvalidArgument;
-    // Lines about a file begin with their place.
+    // Messages about a file begin with its place.
     const bool placed = error.code() == ErrorCode::kInvalidConfig;
     const std::string who = placed ? "" : own_name() + ": ";
     say(stderr, "{}\n", fitted_to(STDERR_FILENO, who + error.message()));
@@ -356,7 +356,7 @@ int AppMain::serve(const Drive& drive) {
 int AppMain::serve_check(const AppRun& run, const std::string& resolved_to) {
   try {
     const int status = check_ ? check_(run) : 0;
-    // The readers of the sections have told which values are paths.
+    // The document knows which values are paths once all sections are read.
     if (status == 0 && !resolved_to.empty())
       leave_last_words(resolved_to, run.document().resolved());
     return status;
@@ -402,7 +402,7 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
   std::optional<Error> failure;
   try {
     const ProcessConfig config = process_config_of(run);
-    const Ear<Cluster> nobody;  // the parent of head and agents is elsewhere
+    const Ear<Cluster> nobody;  // unused: the head and agents have another parent
     const int status =
         drive_cluster(drive, interruption, run, config, arguments.get_or("name", "driver"),
                       config.cluster.hosts.size(), nobody, token, Protection::of(arguments));
@@ -439,7 +439,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
   }
   std::optional<Error> failure;
   int status = 0;
-  const Ear<Cluster> mourner;  // told of the deaths of a local cluster's processes
+  const Ear<Cluster> mourner;  // receives the deaths of a local cluster's processes
   std::unique_ptr<ProcessLauncher> launcher;
   try {
     std::size_t expected = 1;

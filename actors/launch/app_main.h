@@ -17,70 +17,69 @@ namespace weft::actors {
 
 class RoleArguments;
 
-/// What SIGINT or SIGTERM does to a driver at its present work.
+/// Effect of SIGINT or SIGTERM on a driver at its present work.
 enum class IfInterrupted {
-  kFinishes,    ///< AppRun::stop is set, and the driver ends when it has done what it is doing
+  kFinishes,    ///< AppRun::stop is set; the driver ends after its current work
   kEndsAtOnce,  ///< nothing would be lost: the process ends
 };
 
-/// What the person or `weft` has asked of the app.
+/// Options of an app, from a person or from `weft`.
 class AppRun {
  public:
-  /// the run file; empty when the app was started by hand without one
+  /// Run file; empty if the app was started by hand without one.
   std::filesystem::path config;
-  std::vector<std::string> overrides;  ///< the values of --set
-  std::filesystem::path out;           ///< where results go; it exists, and so does out/logs
+  std::vector<std::string> overrides;  ///< values of --set
+  std::filesystem::path out;           ///< folder of the results; exists, and so does out/logs
   bool json = false;
-  bool quiet = false;    ///< of a check: say nothing unless something is wrong
-  std::string programs;  ///< of a plan: the device whose program to print, kAllPrograms, or nothing
-  /// Of a plan: how tensors are split on this mesh is to be printed; empty: on each.
+  bool quiet = false;    ///< check: no output unless something is wrong
+  std::string programs;  ///< plan: device whose program to print, kAllPrograms, or empty
+  /// Plan: mesh whose tensor splits to print; empty: all meshes; unset: none.
   std::optional<std::string> strategy;
-  std::string layouts;  ///< Of a plan: "1d,3d" are to be compared; or nothing,
-  std::string svg;      ///< and drawn into this file.
-  std::string head;     ///< "HOST:PORT"; of a driver
-  /// Of a driver: path of the app's executable on the hosts; empty: that of this process.
+  std::string layouts;  ///< plan: layouts to compare, such as "1d,3d"; or empty
+  std::string svg;      ///< plan: file for a drawing of that comparison; or empty
+  std::string head;     ///< driver: address of the head, "HOST:PORT"
+  /// Driver: path of the app's executable on the hosts; empty: that of this process.
   std::string binary;
-  std::stop_token stop;  ///< SIGINT or SIGTERM: finish the step, save, return 130
-  /// Tells what the driver is at, for whoever interrupts it: "finishing step 37". Any thread. May
-  /// be empty.
-  std::function<void(const std::string& text, IfInterrupted then)> doing = {};
-  /// Of a driver: whether somebody has asked for a checkpoint (SIGUSR1) since the last call. Any
+  std::stop_token stop;  ///< set by SIGINT or SIGTERM: finish the step, save, return 130
+  /// Announces the driver's current work, for a person who interrupts it: "finishing step 37". Any
   /// thread. May be empty.
+  std::function<void(const std::string& text, IfInterrupted then)> doing = {};
+  /// Driver: returns true if a checkpoint was requested (SIGUSR1) since the last call. Any thread.
+  /// May be empty.
   std::function<bool()> checkpoint_asked = {};
-  /// Of a driver: all is done, saved and said, and only the clean-up is left. From here on the
-  /// program's own part ends within kCleanUpWithin: what hangs then is named and cut off. May be
-  /// empty.
+  /// Driver: announces that all is done, saved and printed, and only the clean-up is left. A
+  /// clean-up of more than kCleanUpWithin is reported and cut off. May be empty.
   std::function<void()> clean_up_begins = {};
   static constexpr Nanoseconds kCleanUpWithin = std::chrono::seconds(8);
-  /// Of a check: leaves the digest of what it has planned for the driver. May be empty.
+  /// Check: passes the digest of its plan to the driver. May be empty.
   std::function<void(const std::string& digest)> planned = {};
-  /// Of a driver: the digest that the check has left; empty where there is none.
+  /// Driver: digest from the check; empty if there is none.
   std::string checked;
-  /// Where `config` is a copy: the folder from which its paths count; else empty.
+  /// Base folder of the paths in `config`, if that is a copy; else empty.
   std::filesystem::path config_folder;
-  /// Of the driver of a detached run: "worker0:3", the host and which one of its runs; else empty.
+  /// Driver of a detached run: its host and the number of the run there, "worker0:3"; else empty.
   std::string started_by;
-  /// Of a driver: how often it has been started again in this run. What it has done lies in `out`.
+  /// Driver: number of its restarts in this run. Earlier work is in `out`.
   std::uint64_t restart = 0;
-  /// Of a driver: where the deaths of its run are counted, see RestartBudget; empty: by itself.
+  /// Driver: path of the run's count of deaths, see RestartBudget; empty: its own count.
   std::string restarts;
-  /// Path of a file in the memory of `weft run`, for a driver: holds what the disk refuses, so that
-  /// the next driver of the run can read it. Empty: none.
+  /// Driver: path of a file in the memory of `weft run`, for data that the disk refuses, so that
+  /// the run's next driver can read it. Empty: none.
   std::string refused;
-  /// Of a driver: where the earlier run that lay at `out` lies now. May be empty.
+  /// Driver: new place of the earlier run that was at `out`. May be empty.
   std::filesystem::path moved = {};
 
   static constexpr const char* kAllPrograms = "all";
 
-  /// The run file with its overrides, read when it is first asked for, and once. One thread at a
-  /// time. Throws Error(kInvalidConfig).
+  /// Returns the run file with its overrides, read once, at the first call. One thread at a time.
+  /// Throws Error(kInvalidConfig).
   const ConfigDocument& document() const;
 
  private:
-  mutable std::shared_ptr<const ConfigDocument> document_;  // shared by copies of this
+  mutable std::shared_ptr<const ConfigDocument> document_;  // shared by copies of this object
 };
 
-/// The main() of an app: one executable that serves every role it can be started in.
+/// Main program of an app: one executable that serves every role.
 ///
 ///   int main(int argc, char** argv) {
 ///     weft::actors::AppMain app(argc, argv);
@@ -94,7 +93,7 @@ class AppRun {
 ///
 /// Roles: driver, check, plan, keys, device (see actors/README.md), head and agent of a local
 /// cluster. Without a role the app was started by hand: it drives a cluster of its own on this
-/// machine (--workers N, --devices N), or one that runs (--head HOST:PORT). Exit statuses: 0 done,
+/// machine (--workers N, --devices N), or a running one (--head HOST:PORT). Exit statuses: 0 done,
 /// 1 failed, 2 wrong usage or configuration, 130 interrupted.
 class AppMain final {
  public:
@@ -104,28 +103,29 @@ class AppMain final {
 
   AppMain(int argc, char** argv);
 
-  /// Actors of this class can be spawned in device processes of this binary.
+  /// Lets device processes of this binary host actors of class T.
   template <typename T>
   void provide() {
     provided_.push_back([](System& system) { system.provide<T>(); });
   }
-  /// The same, made by `make`: see System::provide().
+  /// Like provide(), with actors made by `make`: see System::provide().
   template <typename T, typename Make>
   void provide(Make make) {
     provided_.push_back([make = std::move(make)](System& system) { system.provide<T>(make); });
   }
-  /// It says what is right, as JSON if asked, or throws; mistakes are printed by the library.
+  /// Sets the check. It prints what is right, as JSON if asked, or throws; the library prints
+  /// errors.
   void on_check(Inspect check) { check_ = std::move(check); }
   void on_plan(Inspect plan) { plan_ = std::move(plan); }
-  /// Reads a run file as a driver does, for `weft keys`: see keys_read_by(). Without it the keys
-  /// are those that all apps have.
+  /// Sets the function that reads a run file as a driver does, for `weft keys`: see keys_read_by().
+  /// Without it, only the keys of all apps are known.
   void on_keys(ReadKeys read) { read_keys_ = std::move(read); }
-  /// Serves the role and returns the exit status. `drive` is called for a driver only.
+  /// Serves the role and returns the exit status. Calls `drive` for a driver only.
   int run(const Drive& drive);
 
  private:
   int serve(const Drive& drive);
-  /// `resolved_to`: where to leave the resolved run file for `weft run`; may be empty.
+  /// Runs the check. `resolved_to`: file for the resolved run file, for `weft run`; may be empty.
   int serve_check(const AppRun& run, const std::string& resolved_to);
   int serve_keys(const RoleArguments& arguments);
   int serve_driver(const Drive& drive, const RoleArguments& arguments);
@@ -138,7 +138,7 @@ class AppMain final {
   ReadKeys read_keys_;
 };
 
-/// 130 for kCancelled after an interruption, 2 for kInvalidConfig, 1 for everything else.
+/// Returns 130 for kCancelled after an interruption, 2 for kInvalidConfig, 1 for everything else.
 int exit_status_of(const Error& error, bool interrupted);
 
 }  // namespace weft::actors

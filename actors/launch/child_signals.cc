@@ -18,7 +18,7 @@ ChildSignals::~ChildSignals() {
     ending_ = true;
     changed_.notify_all();
   }
-  // A signal that comes now finds that the process ends.
+  // Later signals find `ending_` set and start no thread.
   if (waiting_.joinable()) waiting_.join();
 }
 

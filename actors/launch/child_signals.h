@@ -11,27 +11,28 @@
 
 namespace weft::actors {
 
-/// Answers signals in a process that another process of Weft has started: a head, an agent, a
+/// Reaction to signals of a process that another process of Weft has started: a head, an agent, a
 /// device.
 ///
 ///   SIGINT, SIGTERM, SIGHUP
-///     from its parent      it ends in order, at once
-///     from elsewhere       it goes on, because a signal to all processes of a run (by Slurm,
+///     from its parent      ends in order, at once
+///     from elsewhere       continues, because a signal to all processes of a run (by Slurm,
 ///                          systemd) asks for the run's last checkpoint. A parent that was also
-///                          signalled ends it. If the parent does not say so within
+///                          signalled ends the process. If the parent does not say so within
 ///                          kParentSays, the process dies of the signal: a death
-///   kParentEndsInOrder     from its parent: it waits for the parent, however long that takes
+///   kParentEndsInOrder     from its parent: waits for the parent, without limit
 ///   others                 ignored
 ///
-/// Made first in main(), as SignalWatch.
+/// Construct it first in main(), like SignalWatch.
 class ChildSignals final {
  public:
   /// Called on threads of this object.
   struct Events {
     std::function<void(const std::string& reason)> on_end;  ///< The parent ends this process.
-    /// This process ends in order, too, so its own children wait for it. May be empty.
+    /// Called when this process will end in order, so that its own children wait. May be empty.
     std::function<void()> on_wait = {};
-    std::function<void(const std::string& text)> on_note = {};  ///< For the log. May be empty.
+    /// Receives log lines. May be empty.
+    std::function<void(const std::string& text)> on_note = {};
   };
   static constexpr Nanoseconds kParentSays = std::chrono::seconds(2);
 
@@ -50,8 +51,8 @@ class ChildSignals final {
   Condition changed_;
   bool parent_ends_ = false;  // guarded by mutex_
   bool ending_ = false;       // guarded by mutex_
-  Thread waiting_;            // of the signals' thread; joined by the destructor
-  const SignalWatch watch_;   // last: calls received()
+  Thread waiting_;            // started by the signals' thread; joined by the destructor
+  const SignalWatch watch_;   // declared last: calls received()
 };
 
 }  // namespace weft::actors

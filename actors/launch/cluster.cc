@@ -21,13 +21,13 @@ namespace {
 
 constexpr auto kSpawnWithin = std::chrono::seconds(60);
 constexpr auto kAskAgainAfter = std::chrono::milliseconds(50);
-/// A head that is away comes back in its grace, or never.
+/// Time limit for a head that is away: it returns within its grace, or never.
 constexpr Nanoseconds kHeadReturnsWithin = std::chrono::seconds(60);
 constexpr auto kReleaseWithin = std::chrono::seconds(5);
 constexpr auto kEndToldWithin = std::chrono::milliseconds(500);
 constexpr auto kOwnWithin = std::chrono::seconds(5);
 constexpr auto kStatusWithin = std::chrono::seconds(30);
-/// Agents count silence from another moment, and look at their processes twice a second.
+/// Time for agents to report a silent process. They count from another moment, twice a second.
 constexpr auto kAgentTellsWithin = std::chrono::milliseconds(1500);
 
 }  // namespace
@@ -81,9 +81,9 @@ Cluster::~Cluster() {
   try {
     watcher_.stop().get();
   } catch (const Error&) {
-    // The system has ended it already.
+    // The system has already stopped the watcher.
   }
-  // Meshes that are left are released by the head as soon as the connection ends.
+  // The head releases remaining meshes as soon as the connection ends.
 }
 
 Joined Cluster::own(const ProcessRef& head) {
@@ -148,7 +148,7 @@ void Cluster::report_end(const RunEnd& end) {
     if (std::exchange(end_told_, true)) return;
   }
   try {
-    // What is only told may be dropped with the connection, which ends next.
+    // A one-way call may be dropped with the connection, which ends next.
     head_.reach({}).head.within(kEndToldWithin).call<&Head::run_ended>(end).get();
   } catch (const Error&) {
     tell_agents(end);
@@ -169,7 +169,7 @@ void Cluster::tell_agents(const RunEnd& end) {
     try {
       answer.get();
     } catch (const Error&) {
-      // Its device processes end when nobody has used them for a while.
+      // The agent's device processes end when they have been unused for a while.
     }
   }
 }
@@ -253,8 +253,8 @@ R Cluster::ask(Nanoseconds within, const Call& call) {
     } catch (const Error& error) {
       problem = error;
     }
-    // A head comes back, and devices become free. Only a head that ends, or has lost sight of this
-    // program, cancels its calls.
+    // Retries, as a head returns and devices become free. kCancelled is retried, too: only a head
+    // that ends, or has lost this program, cancels its calls.
     const bool passes = problem->code() == ErrorCode::kUnavailable ||
                         problem->code() == ErrorCode::kCancelled || head_.losses() != losses;
     const std::string& why = problem->message();
@@ -306,11 +306,11 @@ void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t 
 }
 
 MeshProcesses Cluster::spawn_processes(const MeshRequest& request) {
-  // What an answer was lost for is released when this program is here again.
+  // Processes whose answer was lost are released when this program reconnects.
   return ask<MeshProcesses>(kSpawnWithin, [&](const ActorRef<Head>& head, std::uint64_t losses) {
     MeshProcesses started = head.call<&Head::spawn>(request).get();
     const std::lock_guard lock(mutex_);
-    // Else this program may have said meanwhile that it does not have it.
+    // After a loss, this program may have told the head that it does not have the mesh.
     if (head_.losses() != losses)
       throw_error(ErrorCode::kUnavailable, "the connection to the head was lost");
     remember(started.key, started.processes);
@@ -322,7 +322,7 @@ Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& sha
                                    const OnHosts& where) {
   {
     std::lock_guard lock(mutex_);
-    // An owner that goes on after the death of one mesh may have another.
+    // An owner that survives the death of a mesh may spawn another.
     const bool goes_on =
         (survives_ || options_.failure_scope == ClusterOptions::FailureScope::kOneMesh) && !lost_;
     if (first_failure_ && !goes_on) throw *first_failure_;
@@ -388,7 +388,7 @@ Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape, c
 void Cluster::release(const MeshKey& key) {
   {
     std::unique_lock lock(mutex_);
-    // Of a mesh that is released nobody will say why its device is gone.
+    // After the release nobody would report why a device of the mesh was lost.
     if (unexplained_)
       changed_.wait_for(lock, internal::kExplainedWithin,
                         [&] { return first_failure_.has_value(); });
@@ -397,7 +397,7 @@ void Cluster::release(const MeshKey& key) {
   try {
     head_.reach({}).head.within(kReleaseWithin).call<&Head::release>(key).get();
   } catch (const Error&) {
-    // Where the head is away, it learns of that when this program is here again, or gone.
+    // A head that is away learns of it when this program reconnects or has ended.
   }
 }
 
@@ -413,7 +413,7 @@ void Cluster::say_caps(const std::vector<DeviceProcess>& processes) {
     const std::lock_guard lock(mutex_);
     if (options_.memory_cap == 0 || std::exchange(caps_told_, true)) return;
   }
-  std::map<std::string, std::set<std::string>> hosts;  // by what caps them
+  std::map<std::string, std::set<std::string>> hosts;  // by the kind of cap
   for (const DeviceProcess& process : processes)
     hosts[to_string(process.cap.kind)].insert(process.place.host);
   std::vector<std::string> kinds;
@@ -447,7 +447,7 @@ DataInterfaces Cluster::data_interfaces(const std::set<std::string>& hosts) {
         is_local = is_local && is_loopback_address(process.process.address.host);
       }
   }
-  // A run on one machine asks nobody: its head may be away.
+  // A run on one machine asks no head, as that may be away.
   if (is_local) return loopback;
   return networks_.interfaces_of(hosts, status());
 }

@@ -24,48 +24,48 @@
 
 namespace weft::actors {
 
-/// Where a mesh goes: its ranks fill the devices of these hosts in this order. No hosts: all, in
+/// Placement of a mesh: its ranks fill the devices of these hosts in this order. No hosts: all, in
 /// the order of joining.
 struct OnHosts {
   std::vector<std::string> hosts;
-  /// "KEY=VALUE" for the device processes, besides the cluster's own
+  /// Environment of the device processes, "KEY=VALUE", added to the cluster's own.
   std::vector<std::string> environment = {};
-  /// By rank, the device of each process that is to start; empty: the head chooses among `hosts`.
+  /// Device of each process that is to start, by rank; empty: the head chooses among `hosts`.
   std::vector<HostDevice> places = {};
 };
 
 struct ClusterOptions {
-  std::string name = "driver";  ///< in the head's list of owners
-  /// executable of the device processes, as a path on the hosts; empty: this process's own
+  std::string name = "driver";  ///< shown in the head's list of owners
+  /// Executable of the device processes, as a path on the hosts; empty: that of this process.
   std::string binary;
   std::vector<std::string> environment;  ///< "KEY=VALUE" for all device processes
-  std::uint64_t memory_cap = 0;          ///< of each device process, in bytes; 0: none
-  /// What one dead process takes with it: every mesh of this owner (a training step couples them
-  /// all), or its own mesh. See also Cluster::survive_deaths().
+  std::uint64_t memory_cap = 0;          ///< limit of each device process, in bytes; 0: none
+  /// Meshes that a dead process makes fail: all meshes of this owner, which a training step
+  /// couples, or its own. See also Cluster::survive_deaths().
   enum class FailureScope { kAllMeshes, kOneMesh } failure_scope = FailureScope::kAllMeshes;
-  /// A mesh has failed, or what report() says; on the thread that learns of it. May be empty.
+  /// Called when a mesh fails, and by report(), on the thread that learns of it. May be empty.
   std::function<void(const RunEvent&)> on_event = {};
-  /// The head or the cluster is gone; called once, on some thread of the system. May be empty.
+  /// Called once when the head or the cluster is lost, on a thread of the system. May be empty.
   std::function<void(const Error&)> on_lost = {};
-  /// For `weft runs`.
+  /// Description of the run for `weft runs`.
   RunDescription description = {};
-  /// `weft cancel`: ends this program as an interruption does, or at once, and says what it does
-  /// until then. On a thread that must not wait. Empty: it cannot be cancelled.
+  /// Called by `weft cancel`: ends this program like an interruption, or at once, and returns what
+  /// it does until then. Must not block. Empty: the program cannot be cancelled.
   std::function<std::string(bool now)> on_cancel = {};
   /// Network interface that the run file names for a host's tensors, by host.
   std::map<std::string, std::string> interfaces = {};
 };
 
-/// A cluster as its user sees it: a connection to the head, through which meshes of actors are
-/// spawned on device processes.
+/// Connection of a driver to a cluster's head, through which it spawns meshes of actors on device
+/// processes.
 ///
 /// Owned by the driver, made after the System it uses (which has not connected yet; one Cluster per
-/// System) and destroyed before it. Meshes end with it. A head that is gone is waited for: what
-/// runs goes on meanwhile, what starts or asks waits. Any thread. A process that dies fails every
-/// call that waits for it, with the incident as error: see reference in actors/decisions.md.
+/// System) and destroyed before it. Meshes end with it. While the head is away, running work
+/// continues, and new requests wait. Any thread. A process that dies fails every call that waits
+/// for it, with the incident as error: see actors/decisions.md.
 class Cluster final {
  public:
-  /// Throws Error(kUnavailable) when there is no head at that address.
+  /// Connects to the head. Throws Error(kUnavailable) if there is none at that address.
   Cluster(System& system, const Address& head, ClusterOptions options = {});
   ~Cluster();
   Cluster(const Cluster&) = delete;
@@ -74,8 +74,8 @@ class Cluster final {
   System& system() { return system_; }
   ClusterStatus status();
 
-  /// Waits until hosts of these names have joined (none named: until `at_least` have). Throws
-  /// Error(kDeadlineExceeded) naming the missing.
+  /// Blocks until hosts of these names (none named: `at_least` hosts) have joined. Throws
+  /// Error(kDeadlineExceeded) that names the missing hosts.
   void wait_for_hosts(const std::vector<std::string>& names, std::size_t at_least,
                       Nanoseconds within);
 
@@ -83,15 +83,15 @@ class Cluster final {
   /// args...).
   ///   auto trainers = cluster.spawn<Trainer>("front", {{"data", 1}, {"tensor", 2}},
   ///                                          OnHosts{{"worker0"}}, config);
-  /// The actors and their processes end when the ActorMesh is destroyed. Throws what Head::spawn
-  /// throws.
+  /// The actors and their processes end when the ActorMesh is destroyed. Throws the errors of
+  /// Head::spawn.
   template <typename T, typename... Args>
   ActorMesh<T> spawn(const std::string& name, const MeshShape& shape, const OnHosts& where,
                      Args&&... args) {
     MeshKey ignored;
     return spawn<T>(ignored, name, shape, where, std::forward<Args>(args)...);
   }
-  /// The same, for who renews it: gives its key.
+  /// Like spawn(), and returns the mesh's key for renew().
   template <typename T, typename... Args>
   ActorMesh<T> spawn(MeshKey& key, const std::string& name, const MeshShape& shape,
                      const OnHosts& where, Args&&... args) {
@@ -105,43 +105,43 @@ class Cluster final {
     });
   }
 
-  /// From here on a death takes no mesh with it: the calls that wait for any process of the owner's
-  /// meshes fail with the incident, later ones reach those that live, and renew() replaces the
-  /// others. For owners that do that; one that was started again does from the beginning.
+  /// Lets the owner survive deaths from now on. Calls that wait for any process of its meshes fail
+  /// with the incident, later calls reach the live processes, and renew() replaces the dead ones. A
+  /// restarted driver survives deaths from the start.
   void survive_deaths();
-  /// From here on, a host that leaves the cluster keeps this owner's devices until let_go(), or
-  /// until its agent's grace ends. `saves` is called, and the owner saves its state first. Without
-  /// this call the devices are let go at once. `saves`: on a thread that must not wait.
+  /// Keeps, from now on, the owner's devices on a host that leaves the cluster, until let_go() or
+  /// the end of its agent's grace. `saves` asks the owner to save its state first, on a thread that
+  /// must not block. Without this call the devices are let go at once.
   void save_before_hosts_leave(std::function<void(const std::string& text)> saves);
-  /// What lies on hosts that leave is lost from here on, as if it had died.
+  /// Releases devices on leaving hosts. Their data is lost from now on, as after a death.
   void let_go();
-  /// What has failed so far is about to be mended: failure() begins anew. Throws it where nothing
-  /// can be mended, as the head or the cluster is gone.
+  /// Clears recorded failures before a recovery: failure() starts afresh. Throws the failure if the
+  /// head or the cluster is lost, as nothing can be recovered then.
   void forgive();
-  /// What has failed last, in short: "worker1 device 0 died: SIGKILL", "worker1 died: SIGKILL";
-  /// where no process has, the error itself.
+  /// Returns the recorded failure in short: "worker1 device 0 died: SIGKILL", "worker1 died:
+  /// SIGKILL"; the text of `error` if no process died.
   std::string what_died(const Error& error) const;
-  /// What has failed last; nothing where no process has.
+  /// Returns the recorded incident; nullopt if no process died.
   std::optional<Incident> incident() const;
-  /// Returns whether a process of this owner's meshes is known not to run. Asks the head, which
-  /// asks the agents. Throws what the call of the head throws.
+  /// Returns true if a process of this owner's meshes is known not to run. Asks the head, which
+  /// asks the agents. Throws the errors of that call.
   bool lacks_process();
-  /// Hosts, and which of their devices are free.
+  /// Returns the hosts and their free devices.
   ClusterPlaces places();
-  /// Waits until ClusterPlaces::version differs from `seen`, another failure is told, `stop` is
-  /// requested, or `within` is over.
+  /// Blocks until ClusterPlaces::version differs from `seen`, another failure is reported, `stop`
+  /// is requested, or `within` has passed.
   void wait_for_change(std::uint64_t seen, Nanoseconds within, const std::stop_token& stop);
-  /// Ranks whose processes are of no use are missing after that, with the reason, where there are
-  /// no devices for others, or those have died meanwhile: it can be asked again.
+  /// Result of renew(): ranks with new processes, and ranks without a process, with the reason: no
+  /// device is free, or a new process died meanwhile. renew() can be called again.
   struct Renewed {
     std::set<std::uint32_t> fresh, missing;
     std::string problem;
-    ErrorCode code = ErrorCode::kUnavailable;  ///< of the problem
+    ErrorCode code = ErrorCode::kUnavailable;  ///< code of `problem`
   };
-  /// The next epoch of a mesh: its actors that live go on, other ranks get new processes, on the
-  /// hosts of `where` (spares last), and actors constructed with `args`. `broken`: ranks that are
-  /// to be replaced though they live. Throws what Head::renew throws, and what the new actors do;
-  /// `key` is the new one also then.
+  /// Starts the next epoch of a mesh. Its live actors continue; other ranks get new processes, on
+  /// the hosts of `where` (spares last), and actors constructed with `args`. `broken`: live ranks
+  /// that are replaced, too. Throws the errors of Head::renew, and of the new actors; `key` is
+  /// already the new one then.
   template <typename T, typename... Args>
   Renewed renew(ActorMesh<T>& mesh, MeshKey& key, const OnHosts& where,
                 const std::set<std::uint32_t>& broken, Args&&... args) {
@@ -157,8 +157,8 @@ class Cluster final {
     return std::move(replaced.renewed);
   }
 
-  /// Of a driver that was started again: the mesh of that name and shape that the one before it has
-  /// left, as it is; for renew(), which replaces what has died. Nothing where there is none.
+  /// Adopts, in a restarted driver, the mesh of that name and shape that its predecessor left.
+  /// renew() then replaces dead processes. nullopt if there is none.
   template <typename T>
   std::optional<ActorMesh<T>> take_over(MeshKey& key, const std::string& name,
                                         const MeshShape& shape) {
@@ -170,41 +170,40 @@ class Cluster final {
     return mesh;
   }
 
-  /// The caps on the memory of the device processes of a mesh of this owner, by rank.
+  /// Returns the memory caps of a mesh's device processes, by rank.
   std::vector<MemoryCap> memory_caps_of(const MeshKey& mesh) const;
-  /// Where the ranks of a mesh of this owner lie.
+  /// Returns the devices of a mesh, by rank.
   std::vector<HostDevice> places_of(const MeshKey& mesh) const;
-  /// Network interfaces for tensors between these hosts and this process; see DataNetworks. The
-  /// driver's thread.
+  /// Returns the network interfaces for tensors between these hosts and this process; see
+  /// DataNetworks. The driver's thread.
   DataInterfaces data_interfaces(const std::set<std::string>& hosts);
-  /// Ranks for which the last renew() found no process.
+  /// Returns the ranks for which the last renew() found no process.
   std::set<std::uint32_t> missing_ranks(const MeshKey& mesh) const;
-  /// "worker1 device 0 (pid 4121)".
+  /// Returns "worker1 device 0 (pid 4121)".
   std::string whereabouts(const MeshKey& mesh, std::uint32_t rank) const;
-  /// Tells the operator what the owner of a mesh has seen of a device: a warning in the log, and
+  /// Reports an observation about a device to the operator: a warning in the log, and
   /// ClusterOptions::on_event.
   void report(const std::string& kind, const MeshKey& mesh, std::uint32_t rank,
               const std::string& text) const;
 
-  /// For `weft status`: what the devices of a mesh are, by rank.
+  /// Describes the devices of a mesh, by rank, for `weft status`.
   void describe(const MeshKey& mesh, std::vector<std::string> devices);
 
-  /// For `weft status`: how far this program is. Nobody waits for it; call it once a second at
-  /// most.
+  /// Reports this program's progress for `weft status`. One-way; call it once a second at most.
   void report_progress(const RunProgress& progress);
 
-  /// For `weft runs`: how this program ends. The first one counts; without one, the destructor says
-  /// what it can. Waits until the head knows, half a second at most.
+  /// Reports how this program ends, for `weft runs`. The first report counts; without one, the
+  /// destructor reports. Blocks until the head or the agents know, a second at most.
   void report_end(const RunEnd& end);
 
-  /// What the parent of an agent, or of the head, knows about its end; better than a lost
+  /// Reports the end of an agent, or of the head, as its parent saw it: better evidence than a lost
   /// connection.
   void report_host_death(const std::string& host, const ExitEvidence& evidence);
   void report_head_death(const ExitEvidence& evidence);
 
-  /// The first thing that went wrong, if anything has, or does so within a time: a symptom may be
-  /// seen before its cause is told. With a time, waits longer where a device process is silent or
-  /// gone and its agent, which knows more, has not told why.
+  /// Returns the first failure since forgive(), if there is one or it occurs within a time: a
+  /// symptom may precede its cause. If `within` is not 0, waits longer while a silent or lost
+  /// device process is not yet explained by its agent.
   std::optional<Error> failure(Nanoseconds within = Nanoseconds::zero()) const;
 
  private:
@@ -229,37 +228,37 @@ class Cluster final {
   Joined own(const ProcessRef& head);
   std::string cancelled(bool now);
   void host_leaves(const std::string& host, const std::string& why);
-  /// Once: what caps the device processes.
+  /// Reports once what caps the device processes' memory.
   void say_caps(const std::vector<DeviceProcess>& processes);
   void head_away(const std::string& how);
   void head_back(const Joined& joined, Nanoseconds away);
   void tell_operator(const std::string& kind, const std::string& text) const;
-  /// Asks the head, and asks again where its answer was lost with it, or it says that it may pass.
-  /// `call`: R(head, how often it was lost so far).
+  /// Calls the head, and retries if the answer was lost with it, or the error may pass. `call`:
+  /// R(head, number of its losses so far).
   template <typename R, typename Call>
   R ask(Nanoseconds within, const Call& call);
-  /// Nobody waits for it, and where the head is away nobody hears of it.
+  /// Sends a one-way call, which is lost while the head is away.
   template <auto kMethod, typename Message>
   void tell_head(Message&& message) const {
     try {
       head_.head().template tell<kMethod>(std::forward<Message>(message));
     } catch (const Error&) {
-      // It has ended for good, which is told elsewhere.
+      // The head has ended for good, which is reported elsewhere.
     }
   }
   MeshProcesses spawn_processes(const MeshRequest& request);
   void remember(const MeshKey& key, const std::vector<DeviceProcess>& processes);  // under mutex_
-  /// Tells the agents, which end this owner's processes and tell the next head.
+  /// Reports the end to the agents, which end this owner's processes and tell the next head.
   void tell_agents(const RunEnd& end);
   void peer_gone(const ProcessRef& peer, const std::string& how);
-  /// A device process that its agent says nothing of is silent here: the head is told.
+  /// Reports a silent device process to the head, unless its agent does.
   void peer_silent(const ProcessRef& peer, Nanoseconds silence);
   void report_silent(ProcessId process, Nanoseconds silence);
-  bool is_device(ProcessId process) const;  ///< Of a mesh that has not failed. Under mutex_.
+  bool is_device(ProcessId process) const;  ///< True in a mesh that has not failed. Under mutex_.
   void fail_meshes(const Error& error, const MeshFailure* only);
-  /// The dead fail for good, what waits for others fails now.
+  /// Fails the dead processes for good, and the pending calls of all others now.
   void fail_dead(const Error& error, const MeshFailure& failure);
-  /// Throws the incident of `key` in place of `error`, if there is one or one comes soon.
+  /// Throws the incident of `key` in place of `error`, if there is one or it arrives soon.
   [[noreturn]] void rethrow(const MeshKey& key, const Error& error);
 
   template <typename F>
@@ -283,26 +282,26 @@ class Cluster final {
   mutable Mutex mutex_;
   mutable Condition changed_;
   std::map<MeshKey, std::vector<DeviceProcess>> meshes_;  // guarded by mutex_
-  std::map<std::string, MeshKey> inherited_;              // guarded by mutex_: by name
+  std::map<std::string, MeshKey> inherited_;              // guarded by mutex_, by name
   std::map<MeshKey, Error> failed_;                       // guarded by mutex_
   std::optional<Error> first_failure_;                    // guarded by mutex_
-  std::optional<Incident> first_incident_;                // guarded by mutex_: that
+  std::optional<Incident> first_incident_;                // guarded by mutex_: its incident
   std::map<std::string, ProcessRef> agents_;              // guarded by mutex_: of all meshes so far
   bool lost_ = false;                                     // guarded by mutex_
   bool caps_told_ = false;                                // guarded by mutex_
   bool survives_ = false;                                 // guarded by mutex_: survive_deaths()
   bool end_told_ = false;                                 // guarded by mutex_
-  std::set<std::string> leaving_;                         // guarded by mutex_: hosts, to be let go
+  std::set<std::string> leaving_;                         // guarded by mutex_: hosts to let go
   std::function<void(const std::string&)> saves_;         // guarded by mutex_
-  // guarded by mutex_: a device process is silent or gone, and no incident has said why
+  // guarded by mutex_: a device process is silent or lost, and no incident explains that
   bool unexplained_ = false;
   DataNetworks networks_;
   HeadLink head_;
-  // Last: callbacks of the system come as soon as it is there.
+  // Declared last: enables the callbacks of the system.
   std::optional<Ear<Cluster>::Open> open_;
 };
 
-/// SHA-256 of this process's executable.
+/// Returns the SHA-256 of this process's executable.
 std::string own_binary_sha256();
 
 }  // namespace weft::actors

@@ -29,7 +29,7 @@ std::filesystem::path find_app(const ConfigNode& node, const std::filesystem::pa
   const std::string app = node.as<std::string>();
   const bool own = app.find('/') != std::string::npos;
   const std::filesystem::path path = own ? node.as_path() : directory / app;
-  std::error_code unreachable;  // a name that is too long, say: there is no such file
+  std::error_code unreachable;  // e.g. the name is too long: there is no such file
   if (std::filesystem::is_regular_file(path, unreachable) && ::access(path.c_str(), X_OK) == 0)
     return std::filesystem::absolute(path).lexically_normal();
   const std::string build = own ? "" : how_to_build(directory, "weft_apps_" + app);
@@ -39,7 +39,7 @@ std::filesystem::path find_app(const ConfigNode& node, const std::filesystem::pa
                         own ? "" : did_you_mean(app, executables_in(directory))));
 }
 
-/// Of at most 15 bytes, without what UCX's list of interfaces would take for more than one name.
+/// Accepts at most 15 bytes, without characters that separate names in UCX's list of interfaces.
 bool is_interface(const std::string& name) {
   return !name.empty() && name.size() < 16 && name.find_first_of("/,: \t\n") == std::string::npos;
 }

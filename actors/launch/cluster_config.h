@@ -15,10 +15,10 @@
 
 namespace weft::actors {
 
-/// The least that `cluster.memory` may be: a device process that has done nothing holds half of it.
+/// Minimum of `cluster.memory`, in bytes. An idle device process uses half of it.
 inline constexpr std::uint64_t kLeastMemory = std::uint64_t{16} << 20;
 
-/// Who starts the processes of a cluster.
+/// Starter of a cluster's processes.
 enum class LauncherKind {
   kLocal,   ///< `weft run` itself, all on this machine
   kManual,  ///< people: `weft head` and `weft join` in other terminals, or other machines
@@ -27,7 +27,7 @@ enum class LauncherKind {
 struct HostSpec {
   std::string name;
   std::uint32_t devices = 1;
-  std::optional<double> link = {};  ///< bytes per second of its network, each way
+  std::optional<double> link = {};  ///< bandwidth of its network, in bytes per second, each way
   std::string interface = {};       ///< network interface for tensors; empty: see DataNetworks
 };
 
@@ -37,45 +37,46 @@ struct ClusterConfig {
   std::vector<HostSpec> hosts = {{"worker0", 1}};
   /// `device`, `threads_per_device`, `share_gpu` and `deterministic`
   DeviceConfig device;
-  /// `memory`: what each device process may hold at most, in bytes; 0: no limit.
+  /// `memory`: limit of each device process, in bytes; 0: none.
   std::uint64_t memory = 0;
-  /// A run in which nothing moves anywhere for so long is told of, again and again.
+  /// Time without any progress after which the run reports where it waits, repeatedly.
   Nanoseconds no_progress = std::chrono::seconds(60);
-  /// A run of which an op takes longer ends. Nothing: an op may take for ever.
+  /// Time limit of one op, after which the run ends; nullopt: none.
   std::optional<Nanoseconds> longest_op = {};
 };
 
-/// The `recovery:` section of a run file: what becomes of a run of which something dies.
+/// The `recovery:` section of a run file: what a run does after a death.
 struct RecoveryConfig {
-  std::size_t restarts = RestartBudget::kRestarts;  ///< At most so many within `within`; 0: none.
+  std::size_t restarts = RestartBudget::kRestarts;  ///< Maximum of deaths within `within`; 0: none.
   Nanoseconds within = RestartBudget::kWithin;
   /// Hosts of `cluster:` that no mesh uses until another host is lost.
   std::vector<std::string> spares = {};
-  bool waits = true;             ///< `if_too_few`: for devices, where too few are left; or fails.
+  bool waits = true;             ///< `if_too_few`: waits for devices if too few are left; or fails.
   std::int64_t copy_every = 10;  ///< Steps between copies of the state in memory; 0: none.
   bool is_spare(const std::string& host) const;
-  /// Names of those that are no spares.
+  /// Returns the names of the hosts that are no spares.
   std::vector<std::string> without_spares(const std::vector<HostSpec>& hosts) const;
 };
 
-/// `hosts`: those of `cluster:`. Throws Error(kInvalidConfig) with all problems of the section.
+/// Parses the section, for the hosts of `cluster:`. Throws Error(kInvalidConfig) with all its
+/// problems.
 RecoveryConfig parse_recovery(const ConfigNode& section, const std::vector<HostSpec>& hosts);
 
-/// Throws Error(kInvalidConfig) with all problems of the section.
+/// Parses the section. Throws Error(kInvalidConfig) with all its problems.
 ClusterConfig parse_cluster(const ConfigNode& section);
 
-/// The `logs:` section of a run file: {level: debug | info | warning | error}, of every process of
-/// the run. Throws Error(kInvalidConfig).
+/// Parses the `logs:` section of a run file: {level: debug | info | warning | error}, for every
+/// process of the run. Throws Error(kInvalidConfig).
 LogLevel parse_logs(const ConfigNode& section);
 
-/// What every run file has, for all who read one.
+/// Returns a key or section that every run file may have.
 ConfigNode name_of_run(const ConfigNode& root);
 ConfigNode app_of_run(const ConfigNode& root);
 std::optional<ConfigNode> cluster_section(const ConfigNode& root);
 std::optional<ConfigNode> recovery_section(const ConfigNode& root);
 std::optional<ConfigNode> logs_section(const ConfigNode& root);
 
-/// What `weft` itself reads of a run file: the rest belongs to the app.
+/// Part of a run file that `weft` itself reads. The rest belongs to the app.
 struct RunHeader {
   std::string name;
   std::filesystem::path app;  ///< the executable
@@ -86,16 +87,15 @@ struct RunHeader {
 
 /// Reads `name`, `app`, `cluster`, `recovery` and `logs`. `app: gpt` is an executable in
 /// `program_directory`; one with a slash is a path (ConfigNode::as_path). Throws
-/// Error(kInvalidConfig), also when there is no such executable. Keys that it does not know are
-/// left to others.
+/// Error(kInvalidConfig), also if there is no such executable. Ignores other keys.
 RunHeader parse_run_header(const ConfigDocument& document,
                            const std::filesystem::path& program_directory);
 
-/// Folder of this process's executable.
+/// Returns the folder of this process's executable.
 std::filesystem::path program_directory();
 
-/// How to get a program that is not in `directory` (a build's bin/), for the end of a message: ";
-/// it has not been built yet: cmake --build build --target weft_apps_select". Empty if the build
+/// Returns the end of a message about a program that is not in `directory` (a build's bin/): "; it
+/// has not been built yet: cmake --build build --target weft_apps_select". Empty if the build
 /// beside it has no such program.
 std::string how_to_build(const std::filesystem::path& directory, const std::string& target);
 

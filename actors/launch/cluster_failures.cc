@@ -1,4 +1,4 @@
-// Deaths, as an owner of meshes hears of them and lives with them.
+// Deaths, as the owner of meshes learns of them and survives them.
 
 #include <algorithm>
 #include <utility>
@@ -10,9 +10,10 @@
 namespace weft::actors {
 namespace {
 
-/// An incident travels agent -> head -> owner; a lost connection can be seen earlier than it.
+/// Time for an incident (agent -> head -> owner) to arrive after the lost connection that it
+/// explains.
 constexpr auto kIncidentWithin = std::chrono::milliseconds(500);
-/// The head and agents look at their own processes.
+/// Time for the head and the agents to check their processes.
 constexpr auto kLooksWithin = std::chrono::seconds(2);
 constexpr auto kLookForChangeEvery = std::chrono::milliseconds(20);
 
@@ -59,7 +60,7 @@ void Cluster::wait_for_change(std::uint64_t seen, Nanoseconds within, const std:
                  .head.within(within + kLooksWithin)
                  .call<&Head::next_change>(seen, std::int64_t{within.count()});
   } catch (const Error&) {
-    // While the head is away, time alone passes.
+    // The head is away: waits for failures and time alone.
   }
   std::unique_lock lock(mutex_);
   const std::size_t told = failed_.size();
@@ -98,14 +99,14 @@ void Cluster::mesh_failed(const MeshFailure& failure) {
     const std::lock_guard lock(mutex_);
     survives = survives_;
   }
-  // Before anybody learns of it and makes other calls.
+  // Done before the owner learns of the failure and makes other calls.
   if (survives) fail_dead(error, failure);
   {
     std::lock_guard lock(mutex_);
-    // A head that comes back tells it again; and another one of the mesh may have died.
+    // A head that returns repeats its reports, and another process of the mesh may have died.
     is_new = failed_.emplace(key, error).second;
     if (is_new) {
-      // One that has been renewed meanwhile is mended.
+      // A mesh that was renewed meanwhile is recovered.
       if (!first_failure_ && (!survives || meshes_.contains(key))) {
         first_failure_ = error;
         first_incident_ = failure.incident;

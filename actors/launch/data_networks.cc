@@ -13,10 +13,10 @@ constexpr auto kAnswersWithin = std::chrono::seconds(3);
 
 }  // namespace
 
-/// Agents of one address are on one machine, as is this process if it has that address too.
+/// Machine of a run: agents of one address share it, and this process if it has that address, too.
 struct DataNetworks::Machine {
   HostNetworks networks;
-  ProcessRef agent;  ///< Nobody if only this process is there.
+  ProcessRef agent;  ///< id 0 if only this process is there
   std::vector<std::string> hosts;
   bool has_driver = false;
 };
@@ -38,7 +38,7 @@ std::vector<DataNetworks::Machine> DataNetworks::machines_of(const std::set<std:
     machine.hosts.push_back(host.offer.name);
     machine.agent = host.agent;
   }
-  // The head may have been reached by loopback: what counts is how this process reaches the hosts.
+  // The head may have been reached by loopback, so this uses the route to the hosts.
   std::string own = "127.0.0.1";
   for (const Machine& machine : machines)
     if (!is_loopback_address(machine.networks.address))
@@ -54,7 +54,7 @@ DataInterfaces DataNetworks::interfaces_of(const std::set<std::string>& hosts,
   std::vector<Machine> machines = machines_of(hosts, status);
   std::vector<std::pair<Machine*, Future<std::vector<InterfaceAddress>>>> asked;
   for (Machine& machine : machines) {
-    // Loopback needs no question.
+    // Loopback needs no query.
     if (is_loopback_address(machine.networks.address)) continue;
     if (machine.has_driver) machine.networks.addresses = addresses_for_tensors();
     else
@@ -66,7 +66,7 @@ DataInterfaces DataNetworks::interfaces_of(const std::set<std::string>& hosts,
     try {
       machine->networks.addresses = answer.get();
     } catch (const Error&) {
-      // Its end is told elsewhere.
+      // The agent's end is reported elsewhere.
     }
   }
   std::vector<HostNetworks> networks;
@@ -92,7 +92,7 @@ void DataNetworks::try_connections(const std::vector<Machine>& machines,
   std::map<std::size_t, std::vector<NetworkTrial>> by_sender;
   for (const NetworkTrial& trial : trials) {
     const bool fresh = !tried_.contains(Pair(trial.from_address, trial.to_address));
-    // A machine without an agent, where only this process is, tries nothing.
+    // A machine with this process alone has no agent that could try connections.
     if (fresh && machines[trial.from].agent.id.value() != 0 &&
         machines[trial.to].agent.id.value() != 0)
       by_sender[trial.from].push_back(trial);
@@ -122,7 +122,7 @@ void DataNetworks::try_connections(const std::vector<Machine>& machines,
         tried_[Pair((*some)[i].from_address, (*some)[i].to_address)] = reached[i] != 0;
     }
   } catch (const Error&) {
-    // Pairs that were not tried are not used, and are tried the next time.
+    // Pairs that were not tried are not used, and are tried next time.
   }
 }
 

@@ -13,16 +13,17 @@
 
 namespace weft::actors {
 
-/// Finds the interfaces of a run's hosts; see core/network/network_choice.h. Asks the agents for
-/// their addresses, and has them try connections over networks that could be faster: each pair
+/// Finder of the interfaces of a run's hosts; see core/network/network_choice.h. Asks the agents
+/// for their addresses, and lets them try connections over networks that could be faster: each pair
 /// once in the life of this object. Owned by a driver's Cluster; one thread at a time.
 class DataNetworks final {
  public:
-  /// `chosen`: interface that the run file names, by host.
+  /// Takes the interfaces that the run file names, by host.
   DataNetworks(System& system, std::map<std::string, std::string> chosen)
       : system_(system), chosen_(std::move(chosen)) {}
 
-  /// A host whose agent does not answer has no interface here: its processes are about to fail.
+  /// Returns the interfaces. A host whose agent does not answer gets none: its processes are about
+  /// to fail.
   DataInterfaces interfaces_of(const std::set<std::string>& hosts, const ClusterStatus& status);
 
  private:
@@ -32,11 +33,11 @@ class DataNetworks final {
   void try_connections(const std::vector<Machine>& machines,
                        const std::vector<NetworkTrial>& trials);
 
-  /// Trial between two machines, whatever their positions in a list.
+  /// Addresses of two machines, whatever their positions in a list.
   using Pair = std::pair<std::string, std::string>;
   System& system_;
   const std::map<std::string, std::string> chosen_;
-  std::map<Pair, bool> tried_;  ///< By both addresses: whether a connection has succeeded.
+  std::map<Pair, bool> tried_;  ///< Results of the tried connections.
 };
 
 }  // namespace weft::actors

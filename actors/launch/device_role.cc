@@ -21,9 +21,9 @@
 namespace weft::actors {
 namespace {
 
-/// A device process ends when its agent is silent for so long: before the head counts the host as
-/// gone, after kSilenceLimit, and gives its devices to others. Two beats earlier, as either side
-/// may have heard of the agent a beat later.
+/// Silence of its agent after which a device process ends: before the head counts the host as lost,
+/// after kSilenceLimit, and gives its devices to others. Two beats earlier, as either side may have
+/// heard of the agent a beat later.
 constexpr Nanoseconds kDeviceLease = kSilenceLimit - std::chrono::seconds(2);
 
 constexpr auto kLookForUseEvery = std::chrono::seconds(1);
@@ -41,7 +41,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   std::atomic<bool> agent_leaves = false;
   const ChildSignals signals(
       {[&end, &agent_leaves](const std::string& reason) {
-         // The agent ends what its run has given back.
+         // The agent ends processes that their run has given back.
          end.set(0, agent_leaves ? reason : "ends: its run is done with it");
        },
        [&agent_leaves] { agent_leaves = true; },
@@ -52,7 +52,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   options.token = inherited_token(arguments);
   Protection::of(arguments).apply(agent_address, options);
   options.log = log;
-  // of this very file, as the agent has just checked
+  // hash of this very file, which the agent has just checked
   options.binary_hash = arguments.get_or("sha256", "");
   options.binary_name = std::filesystem::read_symlink("/proc/self/exe").filename().string();
   options.dead_after = kDeviceLease;
@@ -62,8 +62,8 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   const auto unused = std::chrono::milliseconds(arguments.number("unused-ms"));
   System system(options);
   provide(system);
-  // The parent-death signal usually comes first. Whatever the handlers are doing, nobody waits for
-  // them any more.
+  // Ends this process when its agent is lost; the parent-death signal usually comes first. Running
+  // handlers are cut off, as nobody waits for them any more.
   std::atomic<std::uint64_t> agent_id{0};
   const auto end_without = [&agent_id, &label, &log](const ProcessRef& peer,
                                                      const std::string& how) {
@@ -75,7 +75,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   system.on_peer_silent([end_without](const ProcessRef& peer, Nanoseconds silence) {
     end_without(peer, describe_silence(silence, 0));
   });
-  // Its owner, which spawns actors here and takes them back, is gone, and no head has said so.
+  // Ends the process when its owner has disconnected and no head has reported that.
   system.every(kLookForUseEvery, [&] {
     if (system.num_owned_actors() > 0) {
       used = true;
@@ -83,7 +83,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
     }
     const TimePoint now = SteadyClock().now();
     if (!unused_since) unused_since = now;
-    // Where a head is there, the agent is told to end this process, which comes first.
+    // If a head is there, it tells the agent to end this process, which happens first.
     if (used && agent_leaves && now - *unused_since >= kLookForUseEvery)
       end.set(0, "its run is done, and its agent leaves");
     if (now - *unused_since > unused)

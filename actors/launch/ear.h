@@ -7,12 +7,12 @@
 
 namespace weft::actors {
 
-/// What callbacks hold that cannot be taken back: whom they tell, while that is there. A copy is
-/// the same ear. Any thread.
+/// Revocable target of callbacks that cannot be unregistered: they do nothing while no Open exists.
+/// Copies share the target. Any thread.
 template <typename T>
 class Ear final {
  public:
-  /// While it lives, `listener` is told. Its end waits for a callback under way.
+  /// Scope in which callbacks reach `listener`. The destructor waits for a running callback.
   class Open final {
    public:
     Open(const Ear& ear, T& listener) : ear_(ear) { set(&listener); }

@@ -43,7 +43,7 @@ std::string EditWatch::change_of(Watched& watched) {
   try {
     return sha256_file(watched.file.path) == watched.file.sha256 ? "" : "was edited";
   } catch (const Error&) {
-    return "";  // It is being replaced.
+    return "";  // The file is being replaced.
   }
 }
 

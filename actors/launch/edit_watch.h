@@ -9,12 +9,12 @@ namespace weft::actors {
 
 /// File that was read when a run began. A value.
 struct ReadFile {
-  std::string name;  ///< As messages call it.
+  std::string name;  ///< Name in messages.
   std::filesystem::path path;
-  std::string sha256;  ///< Of its content then.
+  std::string sha256;  ///< Hash of its content then.
 };
 
-/// Notices that files were edited or removed after they were read. One thread at a time.
+/// Detector of files that were edited or removed after they were read. One thread at a time.
 class EditWatch final {
  public:
   explicit EditWatch(const std::vector<ReadFile>& files);

@@ -18,11 +18,11 @@ namespace {
 constexpr auto kDialWithin = std::chrono::seconds(1);
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(50);
 constexpr auto kAskEvery = std::chrono::seconds(1);
-/// Nobody else than a head may take the dial for his.
+/// Expected peer: processes other than a head refuse the connection.
 constexpr Wanted kWantsHead{.head = true};
 
-/// What asking again does not change. All else may pass: nobody is there, it listens and has no
-/// actor yet, or everybody asks at once.
+/// Returns true for errors that a retry does not change. Others may pass: no process is there, the
+/// head listens and has no actor yet, or too many processes ask at once.
 bool is_final(const Error& error) {
   return error.code() == ErrorCode::kIncompatible || error.code() == ErrorCode::kAlreadyExists ||
          error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kCancelled;
@@ -55,7 +55,7 @@ Joined HeadLink::join(Nanoseconds returns_within) {
       reached = true;
       joined = events_.greet(found);
     } catch (const Error& error) {
-      // Everybody may ask at once, where a whole cluster starts.
+      // Many processes may ask at once when a whole cluster starts.
       const Nanoseconds patience =
           error.code() == ErrorCode::kResourceExhausted ? Nanoseconds(internal::kConnectWithin)
           : may_return(error) || (!reached && !is_final(error)) ? returns_within
@@ -171,7 +171,7 @@ std::optional<ProcessRef> HeadLink::dial() {
   try {
     return system_.connect(address_, kDialWithin, kWantsHead);
   } catch (const Error& error) {
-    // Whoever is there and is no head of this cluster may go again.
+    // A process there that is no head of this cluster may end.
     const std::lock_guard lock(mutex_);
     last_problem_ = error.message();
     return std::nullopt;

@@ -12,62 +12,63 @@
 
 namespace weft::actors {
 
-/// What a process of a cluster knows of its head, which may be gone for a while: it looks for one
-/// at the same address until it is there again, and introduces this process anew.
+/// Connection of a process to its cluster's head, which may be away for a while. Searches for a
+/// head at the same address until it is back, and then registers this process again.
 ///
-/// Made after the System it uses and destroyed before it. Any thread, but connecting waits.
+/// Made after the System it uses and destroyed before it. Any thread, but connecting blocks.
 class HeadLink final {
  public:
   struct Events {
-    /// Introduces this process to a head that has just been reached, at first and whenever it was
-    /// away. Waits. kIncompatible, kAlreadyExists, kInvalidArgument and kCancelled are final; on
-    /// other errors it is tried again.
+    /// Registers this process with a head that has just been reached, at first and after each
+    /// absence. Blocks. kIncompatible, kAlreadyExists, kInvalidArgument and kCancelled are final;
+    /// other errors lead to a retry.
     std::function<Joined(const ProcessRef& head)> greet;
-    /// "is gone: connection lost"; on any thread, must not wait.
+    /// Receives e.g. "is gone: connection lost"; on any thread, must not block.
     std::function<void(const std::string& how)> on_away = {};
     std::function<void(const Joined&, Nanoseconds away)> on_back = {};
-    /// The head has been away for longer than its grace: is that the end? Asked every second then;
-    /// empty: it is not.
+    /// Decides whether to give up. Asked every second once the head has been away for longer than
+    /// its grace; empty: never.
     std::function<bool()> gives_up = {};
-    /// Once: nothing more will come of it. "has not come back within 60 s", or why it refuses.
+    /// Called once when the search ends for good: "has not come back within 60 s", or a refusal.
     std::function<void(const Error&)> on_lost = {};
   };
 
   HeadLink(System& system, const Address& address, Events events);
-  /// Waits for what is under way: 4 seconds at most, when a head is there that does not answer.
+  /// Waits for pending work: 4 seconds at most, if a head is there that does not answer.
   ~HeadLink();
   HeadLink(const HeadLink&) = delete;
   HeadLink& operator=(const HeadLink&) = delete;
 
-  /// Reaches the head, which peer_gone() must be able to tell of from here on. Throws what
-  /// System::connect() and `greet` throw. Once. `returns_within`: where there has been a head, one
-  /// that is away or hangs is waited for so long.
+  /// Reaches the head and registers, once; peer_gone() must work from now on. Throws the errors of
+  /// System::connect() and `greet`. `returns_within`: time to wait for a head that is away or does
+  /// not respond, if there has been one.
   Joined join(Nanoseconds returns_within = Nanoseconds::zero());
-  /// The head as last known.
+  /// Returns the head as last known.
   ActorRef<Head> head() const;
   ProcessRef process() const;
   const Address& address() const { return address_; }
-  /// How often it was lost: what was asked for since may have had no answer for that.
+  /// Returns the number of losses. Requests from before a loss may have lost their answers.
   std::uint64_t losses() const;
-  /// The head when it is there, and how often it had been lost then. Throws Error(kUnavailable)
-  /// when it is not in time, and why it never will be.
+  /// Head that is there, and its number of losses at that time.
   struct Reached {
     ActorRef<Head> head;
     std::uint64_t losses = 0;
   };
+  /// Returns the head, after waiting up to `within` for it. Throws Error(kUnavailable) if it is
+  /// still away, or the error that is final.
   Reached reach(Nanoseconds within) const;
-  /// From the system's callbacks on lost and silent peers, which see all of them first. False: it
-  /// was not the head.
+  /// Takes lost and silent peers from the system's callbacks, before any other handling. Returns
+  /// false if the peer is not the head.
   bool peer_gone(const ProcessRef& peer, const std::string& how);
-  /// Nobody looks for it any more.
+  /// Ends the search for a head.
   void give_up(const Error& why);
 
  private:
   void search();
-  /// 50 to 100 ms, so that not all come at once; less where this ends.
+  /// Waits 50 to 100 ms, so that not all retry at once; less if this object ends.
   void wait_a_while();
   std::optional<ProcessRef> dial();
-  /// One attempt; false: again later.
+  /// Makes one attempt. Returns false if it must be repeated.
   bool find();
   void lose(const Error& why);
 
@@ -80,11 +81,11 @@ class HeadLink final {
   ProcessRef process_;                   // guarded by mutex_
   Joined joined_;                        // guarded by mutex_
   std::optional<TimePoint> away_since_;  // guarded by mutex_
-  std::uint64_t losses_ = 0;             // guarded by mutex_: of process_, or of the next one
+  std::uint64_t losses_ = 0;             // guarded by mutex_: of all heads so far
   std::optional<Error> lost_;            // guarded by mutex_
   bool stopping_ = false;                // guarded by mutex_
-  std::string last_problem_;             // guarded by mutex_: of looking for it
-  Thread thread_;                        // looks for it
+  std::string last_problem_;             // guarded by mutex_: of the search
+  Thread thread_;                        // runs search()
 };
 
 }  // namespace weft::actors

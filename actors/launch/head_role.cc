@@ -22,14 +22,14 @@
 namespace weft::actors {
 namespace {
 
-/// How long the head waits after a bare end of file for the better evidence of a parent.
+/// Time after a bare end of file for the better evidence of a parent.
 constexpr auto kEofGrace = std::chrono::milliseconds(25);
-/// For hosts and owners that have been away for too long.
+/// Interval of checks for hosts and owners that have been away for too long.
 constexpr auto kLookForAwayEvery = std::chrono::seconds(1);
 constexpr auto kAnswersWithin = std::chrono::seconds(1);
 
-/// Who started the head gives the token to its children itself: without the file, other commands
-/// alone find no token.
+/// Returns the token. A parent gives it to its children itself: without the file, only other
+/// commands find no token.
 Secret token_of(const HeadRole& role, const Log& log) {
   if (role.token.empty()) return load_or_make_token(role.state_directory);
   try {
@@ -40,7 +40,7 @@ Secret token_of(const HeadRole& role, const Log& log) {
   return role.token;
 }
 
-/// What others know this head by; none where nobody is connected from elsewhere.
+/// Returns the identity by which others know this head; empty if no peer needs TLS.
 TlsIdentity identity_of(const HeadRole& role, const Log& log) {
   const Tls::Use use = role.insecure ? Tls::Use::kNever : Tls::Use::kBeyondLoopback;
   if (!Tls::is_due(use, role.listen.host)) return {};
@@ -54,8 +54,8 @@ TlsIdentity identity_of(const HeadRole& role, const Log& log) {
   }
 }
 
-/// The tokens that were replaced, by this head or an older one: members may prove them for the
-/// grace of the head, and then they are forgotten.
+/// Tokens that were replaced, by this head or an older one. Members may prove them for the grace of
+/// the head; then they are deleted.
 class FormerTokens final {
  public:
   FormerTokens(System& system, const HeadRole& role) : system_(system), role_(role) {
@@ -74,13 +74,13 @@ class FormerTokens final {
  private:
   System& system_;
   const HeadRole& role_;
-  // of those that are being waited for the last one counts; shared with what waits
+  // number of the last timer, which alone deletes the tokens; shared with the timers
   const std::shared_ptr<std::atomic<std::uint64_t>> count_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
-/// Replaces the token of a head that runs. The file comes first: a head that dies now comes back
-/// with the new one.
+/// Replaces the token of a running head. The file comes first: a head that dies now restarts with
+/// the new token.
 RotatedToken rotate(System& system, const HeadRole& role, std::vector<ProcessId> members) {
   for (const ProcessRef& peer : system.peers()) members.push_back(peer.id);
   add_former_token(role.state_directory, system.token(), members);
@@ -96,7 +96,7 @@ RotatedToken rotate(System& system, const HeadRole& role, std::vector<ProcessId>
 /// head with a parent see ChildSignals; when its parent ends it, it tells owners and hosts why.
 class HeadSignals final {
  public:
-  /// While it lives, the cluster can be told.
+  /// Scope in which the cluster can be told.
   class Running final {
    public:
     Running(HeadSignals& signals, System& system) : signals_(signals) { set(&system); }
@@ -129,13 +129,13 @@ class HeadSignals final {
   HeadSignals(const HeadSignals&) = delete;
   HeadSignals& operator=(const HeadSignals&) = delete;
 
-  /// Hosts and runs go on without this head.
+  /// Returns true if hosts and runs continue without this head.
   bool leaves_the_rest() const { return leaves_the_rest_; }
 
  private:
   void stop_cluster(const std::string& reason) {
     const std::lock_guard lock(mutex_);
-    // The second time it does not wait for others.
+    // The second request does not wait for others.
     if (running_ == nullptr || std::exchange(asked_, true)) return end_.set(0, reason);
     running_->named<Head>(running_->self(), "head").tell<&Head::stop>(reason, true);
   }
@@ -145,12 +145,12 @@ class HeadSignals final {
   Mutex mutex_;
   System* running_ = nullptr;  // guarded by mutex_
   bool asked_ = false;         // guarded by mutex_
-  // One of them; last: they call the above.
+  // One of the two is set. Declared last: they use the members above.
   std::optional<SignalWatch> by_hand_;
   std::optional<ChildSignals> with_parent_;
 };
 
-/// Of a head that leaves hosts and runs to the next one.
+/// Logs which hosts and runs wait for the next head.
 void say_who_waits(System& system, const HeadRole& role, const Address& address, const Log& log) {
   ClusterStatus status;
   try {
@@ -159,7 +159,7 @@ void say_who_waits(System& system, const HeadRole& role, const Address& address,
                  .call<&Head::status>()
                  .get();
   } catch (const Error&) {
-    return;  // it is busy, and who waits hears of it all the same
+    return;  // the head is busy; those that wait learn of its end anyway
   }
   if (status.hosts.empty() && status.runs.empty()) return;
   std::vector<std::string> who;

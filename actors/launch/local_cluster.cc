@@ -31,7 +31,7 @@ std::vector<std::string> command(const std::filesystem::path& executable,
 }  // namespace
 
 struct LocalCluster::End {
-  pid_t pid = 0;  // of the owner's thread
+  pid_t pid = 0;  // used by the owner's thread
   Mutex mutex;
   Condition changed;
   std::optional<ExitEvidence> evidence;  // guarded by mutex
@@ -88,7 +88,7 @@ ProcessEvents LocalCluster::events_of(const std::string& who) {
 void LocalCluster::wait_until_reaped(const std::string& who) const {
   End& end = *ends_.at(who);
   const SteadyClock clock;
-  Lease watched(kLookForEndEvery);  // this process may have been stopped meanwhile
+  Lease watched(kLookForEndEvery);  // time in which this process was stopped does not count
   std::unique_lock lock(end.mutex);
   while (!end.changed.wait_for(lock, kLookForEndEvery, [&] { return end.reaped; }))
     if (watched.look(clock.now()) > kReapedWithin)

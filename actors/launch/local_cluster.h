@@ -16,46 +16,46 @@
 
 namespace weft::actors {
 
-/// A head and its agents as processes of this machine, started by this process: what `launcher:
-/// local` means.
+/// Head and agents as child processes on this machine: `launcher: local`.
 ///
-/// Owned by `weft run`, or by an app that was started by itself. They end when the launcher is
-/// destroyed, or with this process.
+/// Owned by `weft run`, or by an app that was started by hand. The children end when the launcher
+/// is destroyed, or with this process.
 class LocalCluster final {
  public:
   struct Options {
-    std::filesystem::path executable;  ///< one that serves the roles head and agent
+    std::filesystem::path executable;  ///< serves the roles head and agent
     std::vector<HostSpec> hosts;
     std::filesystem::path directory;  ///< gets state/ and logs/
     Secret token;
-    /// On the launcher's thread, when one of them ends unasked: "head", or the name of a host.
+    /// Called on the launcher's thread when a child ends unasked: "head", or the name of a host.
     std::function<void(const std::string& who, const ExitEvidence&)> on_death;
     LogLevel log_level = LogLevel::kInfo;
-    /// Where the head listens, for agents that are not on this machine's loopback.
+    /// Listening host of the head, for agents that are not on this machine's loopback.
     std::string listen_host = "127.0.0.1";
-    /// The command that starts `command` on a host; empty: on this machine as it is.
+    /// Returns the command that starts `command` on a host; empty: on this machine as it is.
     std::function<std::vector<std::string>(const std::string& host,
                                            std::vector<std::string> command)>
         wrap = {};
-    bool caps_devices = false;  ///< Agents will cap the memory of their device processes.
-    /// Told, once, that the head takes long to start. May be empty.
+    bool caps_devices = false;  ///< agents cap the memory of their device processes
+    /// Called once if the head takes long to start. May be empty.
     std::function<void(const std::string&)> note = {};
-    /// Asked while the head starts: whether nobody wants it any more. May be empty.
+    /// Returns true to abandon the start of the head. May be empty.
     std::function<bool()> gives_up = {};
   };
-  /// Starts the head, waits until it listens, starts the agents; they join by themselves. Throws
-  /// Error(kPeerDied) with evidence when the head ends, kCancelled when gives_up() says so. A slow
-  /// disk is no reason to end. The launcher must outlive this.
+  /// Starts the head, waits until it listens, and starts the agents; they join by themselves.
+  /// Throws Error(kPeerDied) with evidence if the head ends, kCancelled if gives_up() returns true.
+  /// Waits for a slow disk without limit. The launcher must outlive this.
   LocalCluster(ProcessLauncher& launcher, Options options);
   ~LocalCluster();
   LocalCluster(const LocalCluster&) = delete;
   LocalCluster& operator=(const LocalCluster&) = delete;
 
-  /// Another head at the same address, with its state, as soon as the dead one is reaped: until
-  /// then it holds both. Who belongs to the cluster looks for it. `token`: the cluster's, which may
-  /// have been replaced meanwhile. Throws as ProcessLauncher::launch() does.
+  /// Restarts the head, at the same address and with its state, once the dead one is reaped: until
+  /// then it holds both. Members of the cluster find the new head. `token`: the cluster's present
+  /// one. Throws the errors of ProcessLauncher::launch(), and Error(kDeadlineExceeded) if the dead
+  /// one is not reaped within 10 s.
   void restart_head(const Secret& token);
-  /// Another agent under the name of a dead one, as soon as that is reaped. The same.
+  /// Restarts the agent of a host, once the dead one is reaped. Throws like restart_head().
   void restart_agent(const std::string& host, const Secret& token);
 
   const Address& head() const { return head_; }
@@ -63,7 +63,7 @@ class LocalCluster final {
   std::filesystem::path log_directory() const { return options_.directory / "logs"; }
 
  private:
-  /// The end of a process, handed from the launcher's thread.
+  /// End of a process, passed on by the launcher's thread.
   struct End;
   ProcessEvents events_of(const std::string& who);
   void wait_until_reaped(const std::string& who) const;

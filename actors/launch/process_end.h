@@ -8,23 +8,23 @@
 
 namespace weft::actors {
 
-/// The exit status of a run that SIGINT or SIGTERM ended, as a shell says it.
+/// Exit status of a run that SIGINT or SIGTERM ended, as shells report it.
 inline constexpr int kInterrupted = 130;
 
-/// How a process is to end: set once by whoever has a reason, waited for by main(). Any thread.
+/// Request to end this process: set once by anyone with a reason, awaited by main(). Any thread.
 class ProcessEnd {
  public:
   struct Reason {
     int status = 0;
     std::string text;
   };
-  /// The first reason counts.
+  /// Sets the reason, if there is none yet.
   void set(int status, std::string text) {
     std::lock_guard lock(mutex_);
     if (!reason_) reason_ = Reason{status, std::move(text)};
     changed_.notify_all();
   }
-  /// Whether there is a reason by then.
+  /// Blocks for at most `within`. Returns true if there is a reason.
   bool wait_for(Nanoseconds within) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, within, [&] { return reason_.has_value(); });

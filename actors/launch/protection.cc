@@ -36,7 +36,7 @@ std::optional<std::string> read_pem(const std::filesystem::path& path) {
                        "and give hosts the --cert that the head prints then");
 }
 
-/// Of the certificate beside a token file, where that can be read.
+/// Returns the digest of the certificate beside a token file; empty if that cannot be read.
 std::string digest_beside(const std::filesystem::path& token_file) {
   std::error_code failed;
   const auto real = std::filesystem::canonical(token_file, failed);
@@ -45,7 +45,7 @@ std::string digest_beside(const std::filesystem::path& token_file) {
     const auto pem = read_pem(real.parent_path() / kCertificateFile);
     return pem ? tls_library().certificate_sha256(*pem) : "";
   } catch (const Error&) {
-    return "";  // another one's: it is not known then
+    return "";  // belongs to another user
   }
 }
 
@@ -110,7 +110,7 @@ TlsIdentity load_or_make_identity(const std::filesystem::path& state_directory) 
   }
   make_own_folder(folder);
   TlsIdentity made = tls_library().make_identity();
-  // A head that ends in between makes both anew.
+  // If the head dies in between, the next start makes both again.
   write_own_file(folder / kKeyFile, made.key, "key");
   write_own_file(folder / kCertificateFile, made.certificate, "certificate");
   return made;

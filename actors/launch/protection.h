@@ -11,21 +11,21 @@
 
 namespace weft::actors {
 
-/// How a process of a cluster protects its connections: TLS beyond loopback, unless it was told not
-/// to. The head's certificate lies beside its token:
+/// Protection of a process's connections in a cluster: TLS beyond loopback, unless disabled. The
+/// head's certificate lies beside its token:
 ///
 ///   STATE/certificate.pem, STATE/key.pem    mode 0600, made by a head that listens beyond loopback
 ///
-/// A value; travels in the arguments of Weft's processes. Nothing in it is secret.
+/// A value, passed in the arguments of Weft's processes. It contains no secret.
 struct Protection {
   bool insecure = false;
-  /// SHA-256 of the certificate that the head has to present; empty: any, as both sides prove the
+  /// SHA-256 of the certificate that the head must present; empty: any, as both sides prove the
   /// token over that very connection.
   std::string certificate = {};
-  /// A person named it: TLS on loopback too, which may be a tunnel's end.
+  /// True if a person named it: TLS on loopback, too, which may be a tunnel's end.
   bool named = false;
 
-  /// For a process that is connected to the head at that address.
+  /// Configures a process that is connected to the head at that address.
   void apply(const Address& head, SystemOptions& options) const;
   std::vector<std::string> to_arguments() const;
   /// The flag among to_arguments(), see RoleArguments.
@@ -33,16 +33,16 @@ struct Protection {
   static Protection of(const RoleArguments& arguments);
 };
 
-/// What `--cert` and `--insecure` of a command ask for. Without them, the certificate of a head of
-/// this user on this machine, or that beside the token file. Throws Error(kInvalidArgument) for a
-/// text that is no SHA-256, and for both options at once.
+/// Returns what `--cert` and `--insecure` of a command ask for. Without them, uses the certificate
+/// of this user's head on this machine, or the one beside the token file. Throws
+/// Error(kInvalidArgument) for a text that is no SHA-256, and for both options at once.
 Protection find_protection(const Address& head, const std::filesystem::path& token_file,
                            const std::string& certificate, bool insecure);
 
-/// Says what it means, at every start.
+/// Logs the consequences of --insecure, at every start.
 void warn_of_insecure(const Log& log);
 
-/// The key and certificate of the head with that state folder; made if there are none. Throws
+/// Returns the key and certificate in the head's state folder; makes them if there are none. Throws
 /// Error(kFailedPrecondition).
 TlsIdentity load_or_make_identity(const std::filesystem::path& state_directory);
 

@@ -7,30 +7,30 @@
 
 namespace weft::actors {
 
-/// The arguments that Weft's processes give each other: "--weft-role=device --agent 127.0.0.1:4000
-/// --slot 3". Not for people.
+/// Arguments between Weft's processes, not for people: "--weft-role=device --agent 127.0.0.1:4000
+/// --slot 3".
 class RoleArguments {
  public:
-  /// Every argument is "--name value" or "--name=value", except the flags listed. Throws
-  /// Error(kInvalidArgument) otherwise.
+  /// Parses "--name value" and "--name=value"; `flags` have no value. Throws
+  /// Error(kInvalidArgument) for anything else.
   RoleArguments(const std::vector<std::string>& arguments, const std::vector<std::string>& flags);
 
-  /// Throws Error(kInvalidArgument), with the nearest name, for one that is none of these.
+  /// Throws Error(kInvalidArgument), with the nearest name, for an argument that is not in `names`.
   void check_known(const std::vector<std::string>& names) const;
   bool has(const std::string& name) const { return values_.contains(name); }
-  /// Throws Error(kInvalidArgument) when it is missing.
+  /// Returns the last value. Throws Error(kInvalidArgument) if it is missing.
   const std::string& get(const std::string& name) const;
   std::string get_or(const std::string& name, const std::string& otherwise) const;
-  /// Throws Error(kInvalidArgument) unless it is a number.
+  /// Returns a whole number. Throws Error(kInvalidArgument) if it is missing or none.
   std::uint64_t number(const std::string& name) const;
-  /// Every value of an argument that may be repeated.
+  /// Returns every value of an argument that may be repeated.
   std::vector<std::string> all(const std::string& name) const;
 
  private:
   std::map<std::string, std::vector<std::string>> values_;
 };
 
-/// The value of --weft-role=ROLE, if it is the first argument.
+/// Returns the value of --weft-role=ROLE, if it is the first argument.
 std::optional<std::string> role_of(const std::vector<std::string>& arguments);
 
 }  // namespace weft::actors

@@ -27,7 +27,7 @@ std::size_t rotate_token_offline(const std::filesystem::path& state_directory) {
   const Secret former = read_token_file(token_file_in(state_directory));
   std::vector<ProcessId> members;
   if (std::filesystem::exists(state_directory / "head.db")) {
-    // Locked as long as this lives: no head starts meanwhile.
+    // Holds the lock of the state, so that no head starts meanwhile.
     const std::unique_ptr<StateStore> opened = open_store(state_directory);
     const StateStore& store = *opened;
     try {

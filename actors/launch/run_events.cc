@@ -16,10 +16,10 @@
 namespace weft::actors {
 namespace {
 
-/// Takes back the half of a line with which a file ends, so that the next line is not glued to it,
+/// Removes a partial line from the end of a file, so that the next line does not continue it,
 /// unless another process has appended meanwhile.
 void cut_off(int file, ssize_t half) {
-  const off_t end = ::lseek(file, 0, SEEK_CUR);  // of what was appended
+  const off_t end = ::lseek(file, 0, SEEK_CUR);  // end of this process's write
   struct stat now {};
   if (::fstat(file, &now) != 0 || now.st_size != end) return;
   [[maybe_unused]] const int refused = ::ftruncate(file, end - half);
@@ -47,7 +47,7 @@ std::string to_json_line(const RunEvent& event, std::int64_t unix_ms) {
   if (event.rank) line["rank"] = *event.rank;
   if (event.pid) line["pid"] = *event.pid;
   line["cause"] = event.cause;
-  // What a log ends with need not be UTF-8.
+  // Quoted logs need not be UTF-8.
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -62,7 +62,7 @@ void RunEvents::add(const RunEvent& event) const noexcept {
     if (written >= 0 && written < std::ssize(line)) cut_off(file, written);
     ::close(file);
   } catch (const std::exception&) {
-    return;  // out of memory: see above
+    return;  // out of memory: the line is lost
   }
 }
 

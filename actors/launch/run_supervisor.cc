@@ -37,11 +37,11 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kJoinWithin = std::chrono::seconds(20);
-/// How long a driver may take to end by itself when its cluster is gone.
+/// Time for a driver to end by itself when its cluster is lost.
 constexpr auto kDriverGrace = std::chrono::seconds(2);
-/// A driver can notice the death of another process before its parent has reported it.
+/// Time for the death of another process to be reported, which a driver can notice earlier.
 constexpr auto kBetterCauseWithin = std::chrono::milliseconds(60);
-/// After the second Ctrl-C; what is left then gets the parent-death signal.
+/// Time to end after the second Ctrl-C; remaining processes then get the parent-death signal.
 constexpr auto kEndWithin = std::chrono::milliseconds(1500);
 constexpr auto kHeadToldWithin = std::chrono::milliseconds(500);
 constexpr auto kGreetWithin = std::chrono::seconds(5);
@@ -60,7 +60,7 @@ std::vector<std::string> app_command(const std::filesystem::path& app, const std
   return command;
 }
 
-/// One run, from its first process to its last.
+/// Supervisor of one run, from its first process to its last.
 class RunSupervisor {
  public:
   explicit RunSupervisor(SupervisedRun run)
@@ -96,7 +96,7 @@ class RunSupervisor {
   }
 
  private:
-  /// While it lives, the second signal can kill all processes. Ends before the launcher.
+  /// Scope in which the second signal can kill all processes. Ends before the launcher.
   class Launched final {
    public:
     explicit Launched(RunSupervisor& supervisor) : supervisor_(supervisor) { set(true); }
@@ -115,7 +115,7 @@ class RunSupervisor {
 
   bool at_once() const { return interruptions_ >= 2; }
 
-  /// On the signals' thread, whatever the run is at.
+  /// Handles a signal on the signals' thread, at any time of the run.
   void received(const ReceivedSignal& signal) {
     if (signal.number == kWriteCheckpoint)
       queue_.add({SupervisorEvent::Kind::kCheckpointWanted, "", {}});
@@ -124,7 +124,7 @@ class RunSupervisor {
       interrupted(signal);
   }
 
-  /// Says what happens, and the second time makes it happen.
+  /// Prints what happens, and ends all processes the second time.
   void interrupted(const ReceivedSignal& signal) {
     const int count = ++interruptions_;
     events_.add({"interruption", fmt::format("{}{}", signal.describe(),
@@ -134,7 +134,7 @@ class RunSupervisor {
           doing_.load());
     if (count == 2) say(stderr, "weft: {}: everything ends at once\n", signal.describe());
     std::unique_lock lock(ending_mutex_);
-    // Whoever has signalled them, too: they are needed for the last checkpoint.
+    // The processes may have been signalled, too, but the last checkpoint needs them.
     if (count == 1 && launched_) launcher_->signal_all(kParentEndsInOrder);
     queue_.add({SupervisorEvent::Kind::kSignal, "", {}});
     if (count != 2 || !launched_) return;
@@ -153,7 +153,8 @@ class RunSupervisor {
     events_.add({"failed", last_words_});
   }
 
-  /// Keeps a program for all starts of this run. Simulated processes share one.
+  /// Copies a program for all starts of this run and returns the path. Simulated processes share
+  /// one.
   std::filesystem::path keep(const std::filesystem::path& binary) const {
     if (Platform::simulated() != nullptr) return binary;
     return programs_.keep(binary, binary_sha256(binary, hash_directory()));
@@ -234,7 +235,8 @@ class RunSupervisor {
     }
   }
 
-  /// Whoever has died while the cluster comes up.
+  /// Restarts a process that died while the cluster comes up. Returns false if the start has
+  /// failed.
   bool revive(const SupervisorEvent& event) {
     switch (event.kind) {
       case SupervisorEvent::Kind::kHeadDied: return restart_head(event.evidence);
@@ -352,7 +354,7 @@ class RunSupervisor {
         case SupervisorEvent::Kind::kHostDied:
           host_died(*event);
           if (interrupted || restart_agent(*event)) break;
-          // Nobody else would, and the run would wait for it.
+          // No other process would restart the agent, and the run would wait for it.
           if (!first_cause) first_cause = refusal_;
           driver_must_end = clock.now() + kDriverGrace;
           break;
@@ -367,7 +369,7 @@ class RunSupervisor {
     }
   }
 
-  /// What a person edits while the run lasts is for the next run.
+  /// Reports edits of input files, which count for the next run only.
   void tell_edits() {
     for (const std::string& edit : edits_.look()) {
       const std::string text = fmt::format("{}; this run goes on with what it has read, in {}",
@@ -382,9 +384,10 @@ class RunSupervisor {
     try {
       const auto head = head_->reach({}).head.within(kHeadToldWithin);
       if (event.evidence.silence.empty()) head.tell<&Head::host_died>(death);
-      else head.call<&Head::host_died>(death).get();  // before its connection's end tells less
+      // must precede the loss of its connection, which tells less
+      else head.call<&Head::host_died>(death).get();
     } catch (const Error&) {
-      untold_.push_back(event);  // for the next head
+      untold_.push_back(event);  // kept for the next head
     }
     end_stopped(event.evidence);
   }
@@ -394,8 +397,8 @@ class RunSupervisor {
                        evidence.pid, evidence.verdict());
   }
 
-  /// Apps that have planned their steps go on from what lies in the run's folder; others would
-  /// begin again.
+  /// Returns true if the run can survive a death. Apps that have planned their steps resume from
+  /// the run's folder; others would start again.
   bool goes_on() const { return !run_.checked.empty() && run_.header.recovery.restarts > 0; }
 
   void tell_restart(const char* kind, const std::string& text) {
@@ -403,7 +406,7 @@ class RunSupervisor {
     say(stderr, "{}\n", fitted_to(STDERR_FILENO, "weft: " + text));
   }
 
-  /// Which restart it is; nothing where there is none more, and refusal_ says why.
+  /// Returns the number of the restart; nullopt, with the reason in refusal_, at the limit.
   std::optional<std::size_t> admit(const std::string& host, const ExitEvidence& evidence,
                                    const std::string& what) {
     const SteadyClock clock;
@@ -413,11 +416,11 @@ class RunSupervisor {
     return verdict.restart;
   }
 
-  /// The next one of its name; the driver has what was lost replaced. False where it has died too
+  /// Restarts an agent; the driver has lost devices replaced. Returns false if it has died too
   /// often.
   bool restart_agent(const SupervisorEvent& event) {
     if (!local_ || !goes_on() || event.evidence.orderly() || !event.evidence.silence.empty())
-      return true;  // of one that was stopped, the end comes as another event
+      return true;  // the end of a stopped process comes as another event
     const std::string what = fmt::format("the agent of {} (pid {}) {}", event.host,
                                          event.evidence.pid, event.evidence.verdict());
     const auto number = admit(event.host, event.evidence, what);
@@ -429,17 +432,17 @@ class RunSupervisor {
     return true;
   }
 
-  /// Nobody waits for the next one.
+  /// Tells the head that no other driver will come.
   void give_up_driver() {
     try {
       const RunDescription run{machine_name(), std::filesystem::absolute(run_.out)};
       head_->reach({}).head.tell<&Head::driver_given_up>(run.id());
     } catch (const Error&) {
-      // It sees that none comes.
+      // A head that is away sees that none comes.
     }
   }
 
-  /// Whose own errors end the run; a death does not, where it can go on.
+  /// Restarts the driver after a crash, if the run can resume. An error exit ends the run.
   bool restart_driver(const ExitEvidence& evidence) {
     if (!goes_on() || !evidence.violent()) return false;
     const std::string what = driver_cause(driver_stopped_.value_or(evidence));
@@ -453,11 +456,11 @@ class RunSupervisor {
     return true;
   }
 
-  /// Its next start, at the same place; false when there is none. What runs goes on meanwhile.
+  /// Restarts the head at the same address, while the run continues. Returns false if it cannot.
   bool restart_head(const ExitEvidence& evidence) {
     if (!local_ || evidence.orderly()) return false;
     if (!evidence.silence.empty()) {
-      // Its end comes as another event.
+      // The end of a stopped process comes as another event.
       launcher_->signal(evidence.pid, SIGKILL);
       head_stopped_ = evidence;
       return true;
@@ -475,7 +478,7 @@ class RunSupervisor {
     return true;
   }
 
-  /// Whoever is stopped does not end by itself.
+  /// Ends a stopped process, which cannot end by itself.
   void end_stopped(const ExitEvidence& evidence) {
     if (!evidence.silence.empty()) launcher_->stop(evidence.pid, Nanoseconds::zero());
   }
@@ -483,11 +486,11 @@ class RunSupervisor {
   int driver_ended(const ExitEvidence& evidence, bool interrupted,
                    std::optional<std::string> first_cause) {
     const std::string said = driver_said_.read();
-    // An interrupted driver has failed all the same if it says so: the last checkpoint could not be
-    // written.
+    // An interrupted driver that reports an error has failed all the same: the last checkpoint
+    // could not be written.
     if (interrupted && (said.empty() || evidence.violent())) return kInterrupted;
     if (evidence.orderly()) return 0;
-    // `weft cancel` has asked it, not this terminal.
+    // `weft cancel` has ended the driver, not this terminal.
     if (!evidence.violent() && evidence.status == kInterrupted && said.empty()) return kInterrupted;
     const SteadyClock clock;
     const TimePoint until = clock.now() + kBetterCauseWithin;
@@ -505,7 +508,7 @@ class RunSupervisor {
       last_words_ = fmt::format(
           "its driver {} (pid {}) {}; its output is above, the logs of the others in {}{}",
           run_.header.app.filename().string(), evidence.pid, how, (run_.out / "logs").string(),
-          // Its output went to the terminal, so nobody has looked at it.
+          // The driver's output went to the terminal, so it was not searched.
           evidence.signal == SIGABRT
               ? fmt::format(". If an assertion in tcp_ep.c is there, it ended{}", kUcxStranger)
               : "");
@@ -524,12 +527,12 @@ class RunSupervisor {
   std::filesystem::path driver_program_;
   SupervisorEvents queue_;
   std::atomic<int> interruptions_ = 0;
-  EndRequests requests_;  // of the signals' thread
+  EndRequests requests_;  // used by the signals' thread
   std::atomic<const char*> doing_ = "the cluster, which is coming up, ends";
   Mutex ending_mutex_;
   Condition ended_;
-  bool launched_ = false;      // guarded by ending_mutex_: the launcher is there
-  const SignalWatch signals_;  // before any thread starts
+  bool launched_ = false;      // guarded by ending_mutex_: launcher_ exists
+  const SignalWatch signals_;  // made before any thread starts
   const std::unique_ptr<ProcessLauncher> launcher_ = make_launcher();
   Secret token_;
   std::optional<LocalCluster> local_;
@@ -537,12 +540,12 @@ class RunSupervisor {
   const Ear<HeadLink> ear_;
   std::optional<HeadLink> head_;
   std::optional<Ear<HeadLink>::Open> open_;
-  std::vector<SupervisorEvent> untold_;  // deaths of hosts, while the head was away
-  RestartBudget restarts_;               // of all processes of the run; its drivers count in it too
-  std::string refusal_;                  // of the last restart that was one too many
+  std::vector<SupervisorEvent> untold_;  // host deaths that were not reported, as the head was away
+  RestartBudget restarts_;               // counts all processes of the run; shared with its drivers
+  std::string refusal_;                  // reason against the last restart
   std::uint64_t driver_restarts_ = 0;
-  std::optional<ExitEvidence> driver_stopped_;  // and has got SIGKILL
-  std::optional<ExitEvidence> head_stopped_;    // and has got SIGKILL
+  std::optional<ExitEvidence> driver_stopped_;  // stopped driver, which gets SIGKILL
+  std::optional<ExitEvidence> head_stopped_;    // stopped head, which gets SIGKILL
   LastWords driver_said_;
   const MemoryFile refused_{"refused by the disk"};
   pid_t driver_ = 0;
@@ -574,9 +577,9 @@ int run_app_role(const std::filesystem::path& app, const std::string& role,
     say(stderr, "weft: interrupted, '{}' ends\n", spec.label);
     return kInterrupted;  // the launcher's destructor ends the app
   }
-  // Whoever read its output has read enough: `weft plan cluster.yaml | head`.
+  // The reader of its output has read enough: `weft plan cluster.yaml | head`.
   if (event->evidence.signal == SIGPIPE) return 0;
-  // Whoever ends everything has asked the app first.
+  // The request to end everything reached the app first.
   if (ReceivedSignal{event->evidence.signal}.asks_to_end()) return kInterrupted;
   if (event->evidence.violent()) {
     say(stderr, "weft: {} (pid {}) died: {}\n", spec.label, pid, event->evidence.cause());

@@ -10,36 +10,35 @@
 
 namespace weft::actors {
 
-/// A run that `weft run` is to start. Its run file has been read, and the app's check has found
-/// nothing wrong with it.
+/// Run that `weft run` starts. Its run file has been read, and the app's check has passed.
 struct SupervisedRun {
   RunHeader header;
-  /// The resolved run file in `out`.
+  /// Path of the resolved run file, in `out`.
   std::filesystem::path run_file;
-  /// Original of `run_file`, as messages call it.
+  /// Name of the original of `run_file` in messages.
   std::string original;
-  /// Files of people that were read for it: an edit while the run lasts is reported.
+  /// Input files of people, whose edits during the run are reported.
   std::vector<ReadFile> read_files;
-  /// "HOST:PORT" of a cluster that runs; empty: the launcher of the run file starts one
+  /// Address of a running cluster, "HOST:PORT"; empty: the launcher of the run file starts one.
   std::string head;
   std::filesystem::path out;
-  /// of the cluster at `head`; empty: it is looked up, see find_token()
+  /// Token file of the cluster at `head`; empty: see find_token().
   std::filesystem::path token_file = {};
-  /// digest of what the check has planned, for the driver; may be empty
+  /// Digest of the check's plan, for the driver; may be empty.
   std::string checked = {};
-  /// towards the cluster at `head`
+  /// Protection of the connections to the cluster at `head`.
   Protection protection = {};
-  /// of the cluster at `head`, where whoever starts it has it
+  /// Token of the cluster at `head`, if the caller has it.
   Secret token = {};
-  /// see AppRun
+  /// See AppRun.
   std::string started_by = {};
-  /// Where the earlier run that lay at `out` lies now. May be empty.
+  /// New place of the earlier run that was at `out`. May be empty.
   std::filesystem::path moved = {};
 };
 
-/// Parent and supervisor of a run: starts head and agents (launcher local), then the app's driver,
-/// passes Ctrl-C on, and ends everything with it. Its last words on stderr are the first cause of a
-/// failure. Returns the exit status of `weft run`.
+/// Supervises a run: starts head and agents (launcher local), then the app's driver, passes Ctrl-C
+/// on, and ends all of them with it. Its last output on stderr is the first cause of a failure.
+/// Returns the exit status of `weft run`.
 int supervise_run(SupervisedRun run);
 
 /// Runs `APP --weft-role=ROLE --config FILE --set ... MORE..` with the terminal of this process,

@@ -11,7 +11,7 @@
 
 namespace weft::actors {
 
-/// Something that a supervisor must react to.
+/// Event that a supervisor must react to.
 struct SupervisorEvent {
   enum class Kind {
     kDriverEnded,
@@ -19,7 +19,7 @@ struct SupervisorEvent {
     kHeadDied,
     kHeadBack,
     kHostDied,
-    kSignal,            ///< Somebody wants the run to end.
+    kSignal,            ///< Request to end the run.
     kCheckpointWanted,  ///< SIGUSR1.
   };
   Kind kind = Kind::kSignal;
@@ -27,7 +27,7 @@ struct SupervisorEvent {
   ExitEvidence evidence;
 };
 
-/// What has happened, from the threads that see it to the one that reacts. Any thread.
+/// Queue of events, from the threads that see them to the thread that reacts. Any thread.
 class SupervisorEvents {
  public:
   void add(SupervisorEvent event) {
@@ -35,7 +35,7 @@ class SupervisorEvents {
     queue_.push_back(std::move(event));
     changed_.notify_all();
   }
-  /// The oldest. Nothing when none comes in time; without a time it waits.
+  /// Returns the oldest event; nullopt if none comes by `until`. Without `until` waits forever.
   std::optional<SupervisorEvent> next(std::optional<TimePoint> until) {
     std::unique_lock lock(mutex_);
     const auto some = [&] { return !queue_.empty(); };

@@ -26,7 +26,7 @@ std::filesystem::path link_of(std::uint16_t port) {
   return user_state_directory() / "tokens" / std::to_string(port);
 }
 
-/// The file's text, or nothing where there is no file.
+/// Returns the file's text, or nullopt if there is no file.
 std::optional<std::string> read_token_text(const std::filesystem::path& path) {
   return read_own_file(
       path, "token file", kTokenHint,
@@ -50,7 +50,7 @@ std::filesystem::path linked_token_file(std::uint16_t port) {
   try {
     return link_of(port);
   } catch (const Error&) {
-    return "";  // where there is no folder for links, there is none
+    return "";  // no folder for links, no link
   }
 }
 
@@ -142,7 +142,7 @@ Secret find_token(const Address& head, const std::filesystem::path& token_file, 
   while (true) {
     if (auto text = read_token_text(link)) return parse_token(link, std::move(*text));
     if (clock.now() >= give_up) break;
-    // nobody tells when a link appears in a folder that may not exist yet
+    // polls, as the link's folder may not exist yet
     ::poll(nullptr, 0, kLookForTokenEveryMs);
   }
   if (!is_known_host(head.host))
@@ -202,7 +202,7 @@ void TokenLink::remove(std::uint16_t port, const std::filesystem::path& token_fi
     if (std::filesystem::read_symlink(link, failed) == token_file && !failed)
       ::unlink(link.c_str());
   } catch (const Error&) {
-    // Where there is no folder for links, there is none.
+    // No folder for links, no link.
   }
 }
 

@@ -14,68 +14,70 @@
 
 namespace weft::actors {
 
-// A cluster's token: where it lies, and how the processes of a cluster get it. It is never an
+// Token of a cluster: its files, and how it reaches the processes of the cluster. It is never an
 // argument, an environment variable or part of a log line.
 //
 //   STATE/token                          64 hexadecimal digits, mode 0600, written by the head
-//   STATE/token.former                   what it has replaced, while members may still prove it
+//   STATE/token.former                   replaced tokens, while members may still prove them
 //   ~/.local/state/weft/tokens/PORT  ->  STATE/token, so that commands of the same user find it by
 //                                        the head's port
 //   descriptor 3                         children read it from there (ProcessSpec::secret)
 
-/// $XDG_STATE_HOME/weft, or ~/.local/state/weft; for whom neither is an absolute path (a service, a
-/// bare container) /tmp/weft-UID, which must be this user's alone: else throws
+/// Returns $XDG_STATE_HOME/weft, or ~/.local/state/weft; if neither is an absolute path (a service,
+/// a bare container), /tmp/weft-UID. That must be this user's alone: else throws
 /// Error(kFailedPrecondition) that says what to set.
 std::filesystem::path user_state_directory();
-/// Where the hashes of binary_sha256() are kept for this user; empty where they cannot be.
+/// Returns this user's folder for the hashes of binary_sha256(); empty if it cannot be made.
 std::filesystem::path hash_directory();
 
-/// The token in a head's state folder. One that is there is kept, so that copies of it stay good;
-/// else it is made, and so is the folder, for this user alone. Throws what read_token_file()
-/// throws, and Error(kFailedPrecondition) where nothing can be written.
+/// Returns the token in a head's state folder. An existing one is kept, so that copies of it stay
+/// valid; otherwise makes token and folder, for this user alone. Throws the errors of
+/// read_token_file(), and Error(kFailedPrecondition) if nothing can be written.
 Secret load_or_make_token(const std::filesystem::path& state_directory);
-/// Puts `token` there in place of any other.
+/// Writes `token` to the state folder, in place of any other.
 void write_token(const std::filesystem::path& state_directory, const Secret& token);
 std::filesystem::path token_file_in(const std::filesystem::path& state_directory);
 
-/// By which commands of this user find it, whether it is there or not; empty where there is no
-/// place for it.
+/// Returns the link by which commands of this user find the token, whether it exists or not; empty
+/// if there is no folder for it.
 std::filesystem::path linked_token_file(std::uint16_t port);
 
-/// A token that was replaced, and who was a member of the cluster then.
+/// Token that was replaced, and the members of the cluster then.
 struct FormerToken {
   Secret token;
   std::vector<ProcessId> members;
 };
 std::filesystem::path former_tokens_in(const std::filesystem::path& state_directory);
-/// Throw Error(kFailedPrecondition).
+/// Adds a replaced token to the list. Throws Error(kFailedPrecondition), like reading the list.
 void add_former_token(const std::filesystem::path& state_directory, const Secret& former,
                       const std::vector<ProcessId>& members);
 std::vector<FormerToken> read_former_tokens(const std::filesystem::path& state_directory);
 void forget_former_tokens(const std::filesystem::path& state_directory);
-/// Makes a new token for a head that does not run; returns how many processes the next head takes
-/// the former one from. Throws Error(kFailedPrecondition) where a head runs, or there is no token.
+/// Makes a new token for a head that does not run. Returns the number of processes that the next
+/// head accepts with the former one. Throws Error(kFailedPrecondition) if a head runs, or there is
+/// no token; kDataLoss if the head's state is damaged.
 std::size_t rotate_token_offline(const std::filesystem::path& state_directory);
 
-/// Throws Error(kFailedPrecondition) that says what to do: there is none, others may read it, or it
-/// holds something else.
+/// Reads a token. Throws Error(kFailedPrecondition) that says what to do, if the file is missing,
+/// readable by others, or holds something else.
 Secret read_token_file(const std::filesystem::path& file);
 
-/// The token of the head at that address: `token_file` if it is not empty, else what a head of this
-/// user has linked by its port, waiting `within` for one that is just starting. Throws
-/// Error(kFailedPrecondition) that says what to do. `how_given`: how the command takes the address.
+/// Returns the token of the head at that address: from `token_file`, or, if that is empty, from the
+/// link by port of this user's head, waiting `within` for a head that is starting. Throws
+/// Error(kFailedPrecondition) that says what to do, or kNotFound for an unknown host. `how_given`:
+/// how the command takes the address.
 Secret find_token(const Address& head, const std::filesystem::path& token_file,
                   Nanoseconds within = Nanoseconds::zero(),
                   std::string_view how_given = "it comes from --head HOST:PORT or WEFT_HEAD");
 
-/// The token that the parent gave to this process, as `--token-fd N` says. Read once; the
-/// descriptor is closed.
+/// Reads the token that the parent gave to this process, by `--token-fd N`. Called once; closes the
+/// descriptor.
 Secret inherited_token(const RoleArguments& arguments);
-/// What a parent adds to the command of a child that it gives the token.
+/// Returns the arguments for a child that receives the token.
 std::vector<std::string> token_arguments();
 
-/// The link by which other commands of this user find the token; removed at the end. A user without
-/// a home has none, and is told.
+/// Link by which other commands of this user find the token; removed by the destructor. Without a
+/// place for links, logs a warning.
 class TokenLink final {
  public:
   TokenLink(std::uint16_t port, const std::filesystem::path& token_file, const Log& log);
@@ -83,7 +85,7 @@ class TokenLink final {
   TokenLink(const TokenLink&) = delete;
   TokenLink& operator=(const TokenLink&) = delete;
 
-  /// Removes it for a head that could not do so itself.
+  /// Removes the link of a head that could not do so itself.
   static void remove(std::uint16_t port, const std::filesystem::path& token_file);
 
  private:

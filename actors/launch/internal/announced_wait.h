@@ -8,22 +8,22 @@
 
 namespace weft::actors::internal {
 
-/// A wait that a person may wonder about: after one second it says on standard error what is waited
-/// for, and for how long at most: "waiting for worker1 (at most 20 s)". Lives as long as the wait.
-/// Says nothing in a simulated world. Methods: any thread.
+/// Announcement of a long wait: prints on standard error, after one second, what is waited for and
+/// the time limit: "waiting for worker1 (at most 20 s)". Lives as long as the wait. Silent in a
+/// simulated world. Any thread.
 class AnnouncedWait final {
  public:
   using Say = std::function<void(const std::string&)>;
 
-  /// `after`: how long the wait goes on without a word. `say`: called once, on a thread of this
-  /// object; default: a line on standard error.
+  /// Starts the wait. `after`: time before the announcement. `say`: called once, on a thread of
+  /// this object; default: a line on standard error.
   AnnouncedWait(std::string what, Nanoseconds at_most, Say say = {},
                 Nanoseconds after = std::chrono::seconds(1));
   AnnouncedWait(const AnnouncedWait&) = delete;
   AnnouncedWait& operator=(const AnnouncedWait&) = delete;
   ~AnnouncedWait();
 
-  /// What is waited for from now on.
+  /// Changes what is waited for.
   void update(std::string what);
 
  private:

@@ -4,13 +4,14 @@
 
 namespace weft::actors::internal {
 
-/// A head or an agent that listens answers much sooner.
+/// Time limit of connecting. A head or an agent that listens answers much sooner.
 inline constexpr auto kConnectWithin = std::chrono::seconds(10);
-/// How often the head is asked which hosts have joined.
+/// Interval at which the head is asked which hosts have joined.
 inline constexpr auto kAskHeadEvery = std::chrono::milliseconds(5);
-/// How long processes of a run may take to end by themselves before they are killed.
+/// Time for processes of a run to end by themselves before they are killed.
 inline constexpr auto kStopGrace = std::chrono::seconds(3);
-/// A device process ends two seconds before its agent, which is stopped, counts as gone.
+/// Time for a lost device to be explained: it ends two seconds before its stopped agent counts as
+/// lost.
 inline constexpr auto kExplainedWithin = std::chrono::seconds(5);
 
 }  // namespace weft::actors::internal
