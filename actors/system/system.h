@@ -29,7 +29,7 @@ struct SystemOptions {
   /// Secret of the cluster, which its processes prove to each other. Without it, listen() and
   /// connect() throw.
   Secret token;
-  /// True for the head of a cluster, which those want who dial a head. It sends new tokens to
+  /// True for the head of a cluster, which a dialler of a head expects. It sends new tokens to
   /// others (replace_token()) and accepts none.
   bool is_head = false;
   /// Use of TLS 1.3 below the proof of the token. `identity` is what this process presents; empty:
