@@ -38,7 +38,7 @@ std::array<std::byte, kFrameHeaderBytes> pack(const FrameHeader& header);
 
 /// Parses a header. Throws Error(kDataLoss) if magic, checksum or sequence is wrong or the length
 /// exceeds `max_body`; Error(kIncompatible), naming both versions, if the major version differs.
-/// Allocates nothing.
+/// Nothing is allocated for a frame before this succeeds.
 FrameHeader unpack(std::span<const std::byte, kFrameHeaderBytes> bytes,
                    std::uint64_t expected_sequence, std::uint32_t max_body);
 
