@@ -102,9 +102,7 @@ auto parse(std::span<const std::byte> bytes, MessageKind kind, Read read) {
 }
 
 ErrorCode error_code(std::uint16_t code) {
-  if (code < static_cast<int>(ErrorCode::kInvalidArgument) ||
-      code > static_cast<int>(ErrorCode::kStaleEpoch))
-    throw_error(ErrorCode::kDataLoss, "error code {} does not exist", code);
+  if (!is_error_code(code)) throw_error(ErrorCode::kDataLoss, "error code {} does not exist", code);
   return static_cast<ErrorCode>(code);
 }
 

@@ -124,7 +124,7 @@ void System::Impl::forward_survey(const SurveyTarget& target, Nanoseconds within
   const auto address =
       std::make_shared<const ActorAddress>(ActorAddress{silent.process, ActorId(0), "survey"});
   const auto state = this->call(address, kSurveyMethod, std::move(call), within);
-  state->when_done([state, silent, answers, behind = target.behind, within]() mutable {
+  state->when_done([state, silent, answers, within]() mutable {
     if (!state->error()) {
       try {
         return answers->add(decode<std::vector<ProcessSurvey>>(state->reply()));

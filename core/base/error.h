@@ -30,6 +30,12 @@ enum class ErrorCode : int {
   kStaleEpoch,         ///< The request came from a head that has been replaced.
 };
 
+/// Returns whether a received number is the code of an error.
+constexpr bool is_error_code(int code) {
+  return code >= static_cast<int>(ErrorCode::kInvalidArgument) &&
+         code <= static_cast<int>(ErrorCode::kStaleEpoch);
+}
+
 /// Returns "invalid argument", "peer died", ...
 std::string_view to_string(ErrorCode code);
 

@@ -12,9 +12,7 @@ void codec<Error>::write(ByteWriter& writer, const Error& error) {
 
 Error codec<Error>::read(ByteReader& reader) {
   const auto code = reader.read<std::uint8_t>();
-  if (code < static_cast<std::uint8_t>(ErrorCode::kInvalidArgument) ||
-      code > static_cast<std::uint8_t>(ErrorCode::kInternal))
-    reader.fail("an error code that does not exist");
+  if (!is_error_code(code)) reader.fail("an error code that does not exist");
   auto message = codec<std::string>::read(reader);
   auto where = codec<std::string>::read(reader);
   auto node = codec<std::string>::read(reader);

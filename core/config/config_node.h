@@ -69,6 +69,12 @@ std::pair<double, double> bounds_of(const Range<T>& range) {
   return {range.min.value_or(-kHighest), range.max.value_or(kHighest)};
 }
 
+/// Returns the bounds of an optional number as bounds of the number.
+template <typename T>
+Range<T> inner_range(const Range<std::optional<T>>& range) {
+  return {range.min.value_or(std::nullopt), range.max.value_or(std::nullopt)};
+}
+
 void describe_flag(ConfigKey& key);
 void describe_integer(ConfigKey& key, std::int64_t min, std::int64_t max);
 void describe_number(ConfigKey& key, double min, double max);
@@ -94,7 +100,7 @@ void describe_type(ConfigKey& key, const Range<T>& range) {
   } else if constexpr (std::same_as<T, Nanoseconds>) {
     describe_duration(key);
   } else if constexpr (!std::same_as<OptionalOf, void>) {
-    describe_type<OptionalOf>(key, {});
+    describe_type<OptionalOf>(key, inner_range<OptionalOf>(range));
   } else {
     describe_type<VectorOf>(key, {});
     describe_list(key);
@@ -128,8 +134,9 @@ std::string yaml_text(const std::vector<T>& values) {
 ///
 /// A view; the ConfigDocument must outlive it. Not thread-safe, as reading marks keys as known.
 ///
-/// There are two ways to read, which can be mixed: - `read(key, variable)` and `require(key,
-/// variable)` never throw. They record a wrong value, and
+/// There are two ways to read, which can be mixed:
+///
+/// - `read(key, variable)` and `require(key, variable)` never throw. They record a wrong value, and
 ///    the variable keeps its default. The next `finish()` throws all recorded problems at once. Use
 ///    the variables only after `finish()`.
 /// - `at(key)`, `as<T>()`, `items()`, `entries()`, `fail()` throw Error(kInvalidConfig) at once.
@@ -340,10 +347,7 @@ T ConfigNode::as(Range<std::type_identity_t<T>> range) const {
     return as_duration(range.min.value_or(Nanoseconds::zero()),
                        range.max.value_or(Nanoseconds::max()));
   } else if constexpr (!std::same_as<OptionalOf, void>) {
-    Range<OptionalOf> inner;
-    if (range.min) inner.min = *range.min;
-    if (range.max) inner.max = *range.max;
-    return as<OptionalOf>(inner);
+    return as<OptionalOf>(internal::inner_range<OptionalOf>(range));
   } else {
     static_assert(!std::same_as<VectorOf, void>, "a configuration has no values of this type");
     T list;

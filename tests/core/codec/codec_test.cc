@@ -142,6 +142,10 @@ TEST(Codec, ErrorsAndOutcomesTravelWhole) {
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.error(), error);
   EXPECT_EQ(decode<Outcome<int>>(encode(Outcome<int>(3))).value(), 3);
+  for (int code = 1; is_error_code(code); ++code) {
+    const Error of_code(static_cast<ErrorCode>(code), "text");
+    EXPECT_EQ(decode<Error>(encode(of_code)), of_code) << code;
+  }
 }
 
 TEST(Codec, EveryTruncationIsAnError) {

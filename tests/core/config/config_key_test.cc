@@ -76,6 +76,15 @@ const ConfigKey& key(const std::vector<ConfigKey>& keys, const std::string& path
   throw_error(ErrorCode::kNotFound, "no key {}", path);
 }
 
+TEST(ConfigKeys, AnOptionalNumberHasItsBoundsToo) {
+  const std::vector<ConfigKey> keys = keys_read_by([](const ConfigDocument& document) {
+    std::optional<int> depth;
+    document.root().read("depth", depth, "Depth of a bed", {.min = 1, .max = 3});
+    document.root().finish();
+  });
+  EXPECT_EQ(key(keys, "depth").type_text, "whole number from 1 to 3");
+}
+
 TEST(ConfigKeys, AReaderTellsItsKeysWithTypesDefaultsAndLines) {
   const std::vector<ConfigKey> keys = garden_keys();
   std::vector<std::string> paths;
