@@ -13,7 +13,7 @@
 namespace weft::mesh {
 namespace {
 
-/// The plan with transfers as they were measured where nobody has said what the links carry.
+/// Replaces planned transfer times by measured ones, unless the layout states all hosts' links.
 TrainingPlan with_measured_transfers(TrainingPlan plan, std::span<const EdgeTime> edges) {
   const auto known = [&](const std::string& host) {
     return host == plan.hosts.back() || plan.layout.links.contains(host);
@@ -33,7 +33,7 @@ std::uint64_t most_memory(const TrainingPlan& plan) {
   return most;
 }
 
-/// By actor: what its fullest device holds that the simulation does not count.
+/// Returns, by actor, the bytes on its fullest device that the simulation does not count.
 std::vector<double> uncounted_memory(const TrainingPlan& plan,
                                      const ScheduleSimulation& simulation) {
   std::vector<double> result(simulation.actors.size(), 0);
@@ -51,7 +51,7 @@ std::vector<double> uncounted_memory(const TrainingPlan& plan,
   return result;
 }
 
-/// What a measured plan tells the search.
+/// Runs the search for one measured plan.
 class Finder {
  public:
   Finder(const TrainingPlan& plan, ScheduleCosts costs) : plan_(plan) {
@@ -74,7 +74,7 @@ class Finder {
       layout.own_schedule = best->schedule;
       if (plan_.partition.vocabulary)
         layout.vocabulary_times = vocabulary_times(request_.costs, request_.actor_of_stage);
-      layout.memory.reset();  // What does not fit is no error here.
+      layout.memory.reset();  // The memory limit is checked below.
       TrainingPlan found = again(layout);
       found.layout.memory = plan_.layout.memory;
       if (!find_short_of_memory(found)) {
@@ -92,11 +92,11 @@ class Finder {
  private:
   static constexpr int kRungs = 3;
   static constexpr int kCorrections = 6;
-  /// A schedule that takes this little longer counts as equal if it holds less.
+  /// Ratio of step times within which two schedules count as equally fast.
   static constexpr double kAboutAsFast = 1.005;
 
-  /// With the memory of the plan's own schedule, with twice of it, with all that there is: the
-  /// first that is about as fast as any.
+  /// Searches with the memory of the plan's own schedule, then with twice as much, then with all
+  /// memory. Returns the first result that is about as fast as the fastest.
   std::optional<SearchResult> search(const std::vector<double>& uncounted) {
     std::vector<SearchResult> found;
     for (int rung = 0; rung < kRungs; ++rung) {
@@ -134,8 +134,7 @@ std::optional<FoundSchedule> find_schedule(const TrainingPlan& plan,
                                            std::span<const ActionTime> actions,
                                            std::span<const EdgeTime> edges,
                                            const PlanAgain& again) {
-  // What each op takes by the cost model says when within an action a tensor is made; how long
-  // actions take was measured.
+  // The cost model only places tensors within actions. The lengths of actions were measured.
   ScheduleCosts costs = plan_costs(with_measured_transfers(plan, edges), cost_model_seconds(1e11));
   scale_to(costs, plan, measured_stages(plan, actions, Collectives::kIncluded));
   return Finder(plan, std::move(costs)).find(again);

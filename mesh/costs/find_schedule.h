@@ -10,26 +10,27 @@
 
 namespace weft::mesh {
 
-/// The same job's plan for a changed layout.
+/// Builds the plan of the same job for a changed layout.
 using PlanAgain = std::function<TrainingPlan(const LayoutConfig&)>;
 
-/// A schedule that was found for a run, compiled.
+/// Compiled schedule that the search found for a run.
 struct FoundSchedule {
-  TrainingPlan plan;  ///< Its layout's own schedule is called "auto".
-  std::string from;   ///< What it was improved from: see SearchResult.
-  /// A step under the plan that was measured, and under this one, in simulation.
+  TrainingPlan plan;  ///< Named "auto" in `layout.own_schedule`.
+  std::string from;   ///< Schedule that the search improved: see SearchResult::from.
+  /// Simulated seconds of a step: under the measured plan, and under this one.
   double seconds_before = 0;
   double seconds = 0;
-  std::uint64_t memory_before = 0;  ///< Of the device that holds most.
+  std::uint64_t memory_before = 0;  ///< Bytes on the fullest device.
   std::uint64_t memory = 0;
 };
 
-/// Searches a schedule for what a plan's actions took. Transfers take what was planned where the
-/// layout knows the hosts' links, else what was measured. Within the layout's memory, by what the
-/// compiled programs need: where the search's idea of memory was too small, it is corrected by the
-/// difference and the search repeated. Of schedules that are about as fast it takes one that holds
-/// less. Nothing if none is faster than the plan's own, in simulation. Throws
-/// Error(kInvalidArgument) unless every stage has times of F, I and W.
+/// Searches a faster schedule, given the measured times of a plan's actions. Transfers take their
+/// planned times if the layout states the links of all hosts, else their measured times. Found
+/// schedules keep within the layout's memory, as the compiled programs need it; if the search
+/// underestimated memory, it is repeated with the difference added. Among schedules of about equal
+/// speed, prefers one that holds less memory. Returns nothing if none is faster than the plan's own
+/// schedule in simulation. Throws Error(kInvalidArgument) unless every stage has times of F, I and
+/// W.
 std::optional<FoundSchedule> find_schedule(const TrainingPlan& plan,
                                            std::span<const ActionTime> actions,
                                            std::span<const EdgeTime> edges, const PlanAgain& again);

@@ -11,8 +11,8 @@ namespace weft::mesh {
 
 namespace {
 
-/// Of a stage's backward, by FLOPs: the part that is input gradients, and the R that it begins
-/// with.
+/// Returns the share, by FLOPs, of a stage's backward that is input gradient. R counts as input
+/// gradient if the stage recomputes.
 double input_grad_share(const TrainingPlan& plan, StageId stage) {
   const MeshPartition& part = plan.partition.per_mesh[plan.partition.mesh_of_stage[stage]];
   double input_grad = 0, weight_grad = 0;

@@ -9,26 +9,26 @@
 
 namespace weft::mesh {
 
-/// What the actions of a stage took on real devices, in seconds. Of the vocabulary's stages, on the
-/// mean of all actors: forward stands for S and IF, weight_grad for T and IB.
+/// Seconds of a stage's actions, measured on real devices. For the vocabulary's stages: means over
+/// all actors, S and IF in `forward`, T and IB in `weight_grad`.
 struct MeasuredStage {
   double forward = 0;
-  double input_grad = 0;  ///< With the R that an I of a stage begins with that recomputes.
+  double input_grad = 0;  ///< Includes the R at the beginning of I, if the stage recomputes.
   double weight_grad = 0;
 };
 
-/// Whether standing still for transfers within the mesh counts. Never of vocabulary passes, whose
-/// devices wait for each other.
+/// Says whether an action's time includes waits for transfers within its mesh. Vocabulary passes
+/// never include them, as their devices wait for each other.
 enum class Collectives : std::uint8_t { kIncluded, kLeftOut };
 
-/// By stage of the partition. Of a backward that was measured as a whole I and W have their parts
-/// by FLOPs. Throws Error(kInvalidArgument) unless F and B, or F, I and W, of each stage that the
-/// schedule counts were measured.
+/// Returns the measured times by stage of the partition. Splits a measured B into I and W by FLOPs.
+/// Throws Error(kInvalidArgument) unless F and B, or F, I and W, were measured for each stage that
+/// the schedule counts.
 std::vector<MeasuredStage> measured_stages(const TrainingPlan& plan,
                                            std::span<const ActionTime> actions,
                                            Collectives collectives);
 
-/// Throws Error(kInvalidArgument) unless there is one for each stage of the partition.
+/// Throws Error(kInvalidArgument) unless `measured` has one entry per stage of the partition.
 void require_measured(const TrainingPlan& plan, std::span<const MeasuredStage> measured);
 
 }  // namespace weft::mesh

@@ -7,12 +7,12 @@
 
 namespace weft::mesh {
 
-/// What an op takes on one device of its mesh, whose shares of the inputs are `inputs`.
+/// Returns the seconds of an op on one device of its mesh. `inputs`: types of the device's shards.
 using OpSeconds = std::function<double(const Op& op, std::span<const TensorType> inputs)>;
 
-/// An emulated device's time (core/device): what emulated ops state, and of other ops their
-/// floating point operations at that rate; 0: those take none. For real devices the times of ops in
-/// proportion to each other; see scale_to().
+/// Times ops as an emulated device does (core/device). An emulated op takes the seconds that it
+/// states; other ops take their FLOPs at `flops_per_second`, or no time if that is 0. For real
+/// devices only the ratios of these times matter: see scale_to().
 OpSeconds cost_model_seconds(double flops_per_second);
 
 }  // namespace weft::mesh

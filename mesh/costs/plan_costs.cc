@@ -16,7 +16,7 @@
 namespace weft::mesh {
 namespace {
 
-/// `part` of `whole`. Where all takes no time, `otherwise`.
+/// Returns `part / whole`, at most 1, or `otherwise` if `whole` is 0.
 double share(double part, double whole, double otherwise) {
   return whole > 0 ? std::min(part / whole, 1.0) : otherwise;
 }
@@ -66,7 +66,7 @@ class PlanCosts {
     costs_.stages.push_back(costs);
   }
 
-  /// Passes of an actor stand in its list under one of its stages.
+  /// Adds each actor's passes to the stage under which its action list names them.
   void add_vocabulary() {
     const MeshPartition& part = partition_.per_mesh[*partition_.spanning_mesh()];
     const std::vector<double>& seconds = seconds_[*partition_.spanning_mesh()];
@@ -106,7 +106,8 @@ class PlanCosts {
     }
   }
 
-  /// Of the stage's gradients that are partial over axes of its mesh.
+  /// Returns the seconds in which the stage's gradients are reduced that are partial over axes of
+  /// its mesh.
   double reduction_seconds(StageId stage) const {
     const MeshPartition& part = partition_.per_mesh[mesh_of(stage)];
     std::map<std::vector<int>, double> bytes;
@@ -128,10 +129,10 @@ class PlanCosts {
     return seconds;
   }
 
-  /// What goes from mesh to mesh. A tensor and a gradient between the same stages, of equal size if
-  /// there are such, share an edge.
+  /// Adds an edge per tensor between meshes. A tensor and a gradient between the same stages share
+  /// an edge if they have equal size.
   void add_crossings() {
-    // By (earlier stage, later stage).
+    // Key: (earlier stage, later stage).
     std::map<std::pair<StageId, StageId>, std::vector<std::size_t>> forth, back;
     for (std::size_t e = 0; e < partition_.edges.size(); ++e) {
       const MeshEdge& edge = partition_.edges[e];
@@ -196,8 +197,8 @@ class PlanCosts {
     (forward ? costs.forward_timing : costs.backward_timing) = timing;
   }
 
-  /// Of the streams to other hosts that a device may have under way, the most that one device has
-  /// for this transfer.
+  /// Returns the part of a device's allowed concurrent streams to other hosts that this transfer
+  /// takes, on the device where that part is largest. At most 1.
   double share_of_places(const transfer::ReshardPlan& plan) const {
     std::map<transfer::HostId, std::size_t> devices;
     for (const transfer::HostId host : plan_.topology.host_of_device) ++devices[host];
@@ -222,14 +223,14 @@ class PlanCosts {
     return std::min(most, 1.0);
   }
 
-  /// Between stages of one mesh values stay where they are.
+  /// Adds an edge without cost for each value between stages of one mesh, which is not sent.
   void add_handovers() {
     for (const StageEdge& edge : stage_edges(partition_)) {
       if (mesh_of(StageId(edge.from)) == mesh_of(StageId(edge.to))) costs_.edges.push_back({edge});
     }
   }
 
-  /// Meshes on the same hosts share an interface.
+  /// Gives meshes on the same hosts the same network interface.
   void add_interfaces() {
     costs_.sharing = InterfaceSharing::kFair;
     std::map<std::set<transfer::HostId>, int> interfaces;
@@ -263,7 +264,7 @@ class PlanCosts {
 
   const TrainingPlan& plan_;
   const Partition& partition_;
-  IndexedVector<MeshId, std::vector<double>> seconds_;  ///< By step.
+  IndexedVector<MeshId, std::vector<double>> seconds_;  ///< Seconds by mesh and step.
   IndexedVector<StageId, StageTimeline> forward_, backward_;
   ScheduleCosts costs_;
 };

@@ -28,15 +28,15 @@ MeshId mesh_of(const TrainingPlan& plan, const Program& program) {
   return MeshId(found - plan.partition.meshes.begin());
 }
 
-/// What a Run of a program belongs to.
+/// Position of a Run instruction in the model.
 struct RunPlace {
   OpKind kind = OpKind::kAdd;
   int stage = 0;
   Pass pass = Pass::kForward;
-  bool again = false;  ///< It repeats what a forward did.
+  bool again = false;  ///< True if it recomputes part of a forward.
 };
 
-/// Tells it of the Runs of one program.
+/// Finds the places of the Runs of one program.
 class RunPlaces {
  public:
   RunPlaces(const TrainingPlan& plan, const Program& program)
@@ -55,8 +55,8 @@ class RunPlaces {
     next_ = &reached_[{action.stage, action.kind, action.microbatch}];
   }
 
-  /// To be called for all of them in order, with their ops. A step whose op is not found has become
-  /// part of a later one of the same pass (core/graph).
+  /// Returns the place of the next Run, an op of `kind`. Call for all Runs of an action in order.
+  /// Skips steps whose ops were fused into a later step of the same pass (core/graph).
   const RunPlace& next(OpKind kind) {
     WEFT_CHECK(current_ != nullptr, "a run outside of an action");
     std::size_t& next = *next_;
@@ -86,7 +86,7 @@ class RunPlaces {
     if (action.kind == ActionKind::kVocabularyGrads && barriers == 2)
       add(part, *stage, rest_of_scores(part, *stage, barriers), false);
     add(part, *stage, steps_of(part, *stage, action.kind, barriers), false);
-    // As they are measured: by action.
+    // Measured times are per action, so all ops of an action count as one pass.
     const bool grads =
         action.kind == ActionKind::kVocabularyGrads || action.kind == ActionKind::kInputBackward;
     for (RunPlace& place : *current_) place.pass = grads ? Pass::kWeightGrad : Pass::kForward;
@@ -103,16 +103,16 @@ class RunPlaces {
   }
 
   const TrainingPlan& plan_;
-  const MeshPartition& own_;  ///< Of its stages' mesh.
-  std::set<int> scheduled_;   ///< Stages whose R the schedule has.
+  const MeshPartition& own_;  ///< Part of the mesh of the program's stages.
+  std::set<int> scheduled_;   ///< Stages whose R is in the schedule.
   std::map<std::pair<int, ActionKind>, std::vector<RunPlace>> places_;
   std::vector<RunPlace>* current_ = nullptr;
-  /// By stage, kind and microbatch: how far it has come.
+  /// Index of the next place, by stage, action kind and microbatch.
   std::map<std::tuple<int, ActionKind, int>, std::size_t> reached_;
   std::size_t* next_ = nullptr;
 };
 
-/// Calls `visit` for every Run with its index and place.
+/// Calls `visit` with the instruction index and place of every Run.
 template <typename Visit>
 void for_each_run(const TrainingPlan& plan, const Program& program, const Visit& visit) {
   RunPlaces places(plan, program);
@@ -123,7 +123,7 @@ void for_each_run(const TrainingPlan& plan, const Program& program, const Visit&
   }
 }
 
-/// The seconds of all microbatches in a stage of one device.
+/// Seconds of all microbatches of a stage on one device.
 struct StageSum {
   double forward = 0, input_grad = 0, weight_grad = 0, again = 0;
 
@@ -167,7 +167,7 @@ InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& se
       const MeasuredStage& one = measured[stage];
       StageSum& factor = factors[stage];
       factor.forward = factor.again = ratio(microbatches * one.forward, sum.forward);
-      // What was measured of I has the R in it with which it begins.
+      // The measured I includes the R that precedes it.
       const bool recomputes =
           stage < plan.partition.num_schedule_stages() && plan.layout.stages[stage].recompute;
       const double again = recomputes ? factor.again * sum.again : 0;

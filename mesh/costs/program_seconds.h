@@ -9,20 +9,19 @@
 
 namespace weft::mesh {
 
-/// What each instruction of a plan's training programs takes on its device. Only ops take time.
+/// Returns the seconds of each instruction of the plan's training programs. Only ops take time.
 InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& seconds);
 
-/// The same, scaled so that F, I and W of a microbatch take on every device of a stage what was
-/// measured of it; R in proportion to F. Throws Error(kInvalidArgument) unless there is one for
-/// each stage.
+/// Scales these times so that F, I and W of a microbatch take the measured seconds on every device
+/// of a stage. R keeps its ratio to F. Throws Error(kInvalidArgument) unless `measured` has one
+/// entry per stage of the partition.
 InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& seconds,
                                    std::span<const MeasuredStage> measured);
 
-/// One training step of the plan, its transfers over the network that it counts on.
+/// Simulates one training step of the plan over the plan's network.
 ProgramSimulation simulate_step(const TrainingPlan& plan, const InstructionSeconds& seconds);
 
-/// See busiest_link_seconds() of programs: of the plan's training step, over the network that it
-/// counts on.
+/// Returns busiest_link_seconds() (mesh/program) of the plan's training programs over its network.
 double busiest_link_seconds(const TrainingPlan& plan);
 
 }  // namespace weft::mesh

@@ -11,16 +11,16 @@
 namespace weft::mesh {
 namespace {
 
-constexpr double kSlower = 1.03;  // more than noise
+constexpr double kSlower = 1.03;  // Slowdowns below this are noise.
 
-/// A step that something else has disturbed does not count.
+/// Returns the median, so that a disturbed step does not count.
 double step_seconds(const std::vector<StepResult>& results) {
   std::vector<double> seconds;
   for (const StepResult& result : results) seconds.push_back(result.seconds);
   return median(std::move(seconds));
 }
 
-/// Entry by entry, all steps being of one plan.
+/// Returns the medians of each entry. All steps are of one plan, so their entries correspond.
 std::vector<ActionTime> action_times(const std::vector<StepResult>& results) {
   std::vector<ActionTime> times = results.front().action_times;
   for (std::size_t i = 0; i < times.size(); ++i) {
@@ -35,7 +35,7 @@ std::vector<ActionTime> action_times(const std::vector<StepResult>& results) {
   return times;
 }
 
-/// Of all actions of a step.
+/// Returns the seconds of all actions of a step.
 double work_seconds(const std::vector<ActionTime>& times) {
   double work = 0;
   for (const ActionTime& time : times) work += time.count * time.seconds;
@@ -95,9 +95,9 @@ ScheduleTuner::Advice ScheduleTuner::judge(const TrainingPlan& plan, const PlanA
       "schedule auto: a step takes {} now, {} by simulation, {} with {}", format_seconds(seconds),
       format_seconds(predicted_), format_seconds(seconds_before_), began_with_);
   if (seconds <= seconds_before_) return {{}, outcome};
-  // The simulation takes it that an action takes as long under any schedule. Devices that share
-  // processors, or a processor's memory, break that: the more of them compute at a time, the longer
-  // each takes, and no schedule has the work done sooner.
+  // The simulation assumes that an action takes as long under any schedule. Devices that share
+  // processors or memory bandwidth break that: each takes longer when more of them compute at a
+  // time, and no schedule finishes the work sooner.
   const double work = work_seconds(action_times(results_));
   if (work > kSlower * work_before_) {
     outcome += fmt::format(
@@ -109,7 +109,7 @@ ScheduleTuner::Advice ScheduleTuner::judge(const TrainingPlan& plan, const PlanA
   first.own_schedule.reset();
   first.vocabulary_times.reset();
   TrainingPlan back = again(first);
-  // What was searched and found wanting is not searched again.
+  // A schedule that was slower in practice is not searched again.
   back.layout.own_schedule = back.schedule;
   return {std::move(back), outcome + "; back to that"};
 }

@@ -9,9 +9,8 @@
 
 namespace weft::mesh {
 
-/// The part of a run of `auto` that looks at its steps: measures the second to the fourth, searches
-/// a schedule, looks whether the job has become faster, and goes back to where it began if it has
-/// not.
+/// Tunes the schedule of a run with `schedule: auto`. Measures steps 2 to 4, searches a schedule,
+/// tries it for as many steps, and returns to the first schedule if the new one is slower.
 ///
 ///   cold -> measuring (3 steps) -> [new schedule] cold -> trying (3 steps) -> settled
 ///                               `-> settled                                `-> [the first] settled
@@ -19,14 +18,14 @@ namespace weft::mesh {
 /// A value; pure: the same results lead to the same decisions.
 class ScheduleTuner final {
  public:
-  /// What a running job should do: go on with this plan, if there is one. `note` is for the user,
-  /// mostly empty.
+  /// Plan to switch to, if any, and a note for the user, often empty.
   struct Advice {
     std::optional<TrainingPlan> plan = {};
     std::string note = {};
   };
 
-  /// Takes in a step of `plan`'s training program. Does nothing for a layout that wants no search.
+  /// Records a step of `plan`'s training program. Does nothing unless the layout's schedule is
+  /// `auto`.
   Advice after_step(const TrainingPlan& plan, const StepResult& result, const PlanAgain& again);
 
  private:
@@ -35,14 +34,14 @@ class ScheduleTuner final {
   Advice search(const TrainingPlan& plan, const PlanAgain& again);
   Advice judge(const TrainingPlan& plan, const PlanAgain& again);
 
-  static constexpr int kMeasured = 3;  ///< Steps, behind a cold one.
+  static constexpr int kMeasured = 3;  ///< Steps measured after a cold one.
 
   State state_ = State::kMeasuring;
-  int steps_ = 0;                    ///< In this state.
-  std::vector<StepResult> results_;  ///< Of the measured ones.
+  int steps_ = 0;                    ///< Steps done in this state.
+  std::vector<StepResult> results_;  ///< Results of the measured steps.
   std::string began_with_;
-  double seconds_before_ = 0;  ///< A step of the first schedule, measured.
-  double work_before_ = 0;     ///< All actions of a step of it.
+  double seconds_before_ = 0;  ///< Measured seconds of a step under the first schedule.
+  double work_before_ = 0;     ///< Seconds of all actions of such a step.
   double predicted_ = 0;
 };
 

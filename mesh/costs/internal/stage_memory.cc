@@ -16,7 +16,7 @@ double bytes_on(const Partition& partition, MeshId mesh, LocalId local, int rank
       .bytes();
 }
 
-/// What the backward of a stage reads, but for parameters; and what its weight gradients do.
+/// Values, except parameters, that a stage's backward reads: all, and those read by W.
 struct BackwardReads {
   std::set<LocalId> all, by_weight_grads;
 };

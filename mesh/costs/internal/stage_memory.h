@@ -4,19 +4,20 @@
 
 namespace weft::mesh {
 
-/// What a microbatch holds on the fullest device of a stage, in bytes.
+/// Memory of one microbatch on the fullest device of a stage, in bytes.
 struct StageMemory {
-  double activations = 0;         ///< What F makes or gets and I or W read.
-  double for_weight_grad = 0;     ///< What W reads: of those, and of what I makes or gets.
-  double kept_for_recompute = 0;  ///< Of `activations` what stays where the rest is computed again.
+  double activations = 0;         ///< Values that F makes or receives and I or W read.
+  double for_weight_grad = 0;     ///< Values that F or I makes or receives and W reads.
+  double kept_for_recompute = 0;  ///< Part of `activations` that a recomputing stage keeps.
 };
 
 StageMemory stage_memory(const Partition& partition, StageId stage);
 
-/// Bytes of a value on the device that has most of it.
+/// Returns the bytes of a value on the device that holds most of it.
 double local_bytes(const Partition& partition, MeshId mesh, LocalId local);
 
-/// What vocabulary passes hold of a microbatch, on the device that holds most; see StageCosts.
+/// Memory that vocabulary passes hold for a microbatch, in bytes of the fullest device. See
+/// StageCosts.
 struct VocabularyMemory {
   double scores = 0;
   double partial = 0;

@@ -9,7 +9,7 @@
 namespace weft::mesh {
 namespace {
 
-/// Of all groups at the same time.
+/// Returns the seconds until the last group is done when all groups start together.
 double simulated_seconds(const TrainingPlan& plan, const std::vector<GroupPlan>& groups) {
   std::vector<transfer::Flow> flows;
   for (const GroupPlan& group : groups) {

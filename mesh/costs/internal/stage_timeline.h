@@ -8,34 +8,35 @@
 
 namespace weft::mesh {
 
-/// A moment within an action while nothing holds it up: what its steps of a pass have taken by
-/// then.
+/// Point within an action that runs without waiting, as seconds of steps done so far.
 struct Moment {
-  double work = 0;     ///< Of F, or of the input gradient.
-  double weights = 0;  ///< Of the weight gradient.
-  int step = 0;        ///< Counts what happens in the action.
+  double work = 0;     ///< Seconds of F, or of the input gradient.
+  double weights = 0;  ///< Seconds of the weight gradient.
+  int step = 0;        ///< Sequence number of the event within the action.
 };
 
-/// What the steps of one stage do in order, in one direction: F, or I and W as they stand within a
-/// B.
+/// Timeline of a stage's steps in one direction: F, or B with its parts I and W.
 struct StageTimeline {
   double work = 0;     ///< Seconds of F, or of I.
-  double weights = 0;  ///< Of W.
+  double weights = 0;  ///< Seconds of W.
   std::map<LocalId, Moment> first_use;
-  /// Of what is in first_use: F or I need it; else only W does.
+  /// True if F or I reads the value of `first_use`, false if only W reads it.
   std::map<LocalId, bool> used_by_work;
-  std::map<std::size_t, Moment> sent;  ///< By index into the partition's edges.
+  std::map<std::size_t, Moment> sent;  ///< Send times by index into the edges of the partition.
 };
 
-/// Seconds of each of a mesh's steps on the slowest of its devices; collectives as planned on the
-/// network. What is done once in a training step is spread over its microbatches.
+/// Returns the seconds of each of a mesh's steps on its slowest device. Collectives take the time
+/// that a simulation of the plan's network gives. The time of a step that runs once per training
+/// step is divided by the number of microbatches.
 std::vector<double> step_seconds(const TrainingPlan& plan, MeshId mesh, const OpSeconds& seconds);
 
-/// `forward`: F, else I and W. `seconds`: of the mesh's steps.
+/// Returns the timeline of F if `forward`, else of I and W. `seconds`: one entry per step of the
+/// mesh.
 StageTimeline stage_timeline(const Partition& partition, StageId stage, bool forward,
                              const std::vector<double>& seconds);
 
-/// What all groups of the mesh over these axes take to sum so many bytes each, at the same time.
+/// Returns the seconds in which all groups of the mesh over `axes` all-reduce `type` at the same
+/// time.
 double all_reduce_seconds(const TrainingPlan& plan, const DeviceMesh& mesh,
                           const std::vector<int>& axes, const TensorType& type);
 
