@@ -9,7 +9,7 @@ namespace weft::mesh {
 
 std::vector<std::byte> ExchangePort::open(const transfer::DataPlaneSetup& setup) {
   ranks_.clear();
-  engine_.reset();  // the one before ends first
+  engine_.reset();  // The old engine must end first.
   transfer::EngineOptions options;
   options.log = context_.log();
   engine_ = std::make_unique<transfer::TransferEngine>(transfer::make_wire(setup), clock_,
@@ -39,7 +39,7 @@ transfer::TransferEngine& ExchangePort::engine_for(std::uint64_t number) {
   if (cancelled_) throw Error(*cancelled_);
   if (!is_connected())
     throw_error(ErrorCode::kFailedPrecondition, "connect the ranks before they exchange anything");
-  // What is late of the one before it would be taken for this one's, or the other way round.
+  // Late blocks of the earlier exchange would be taken for blocks of this one.
   if (!numbers_.insert(number).second)
     throw_error(ErrorCode::kFailedPrecondition, "exchange {} has been in this epoch", number);
   return *engine_;

@@ -22,33 +22,32 @@ namespace weft::mesh {
 
 class Exchange;
 
-/// What an actor reaches the other ranks of its exchanges by: its end of the data plane.
-///
-/// Member of an actor, whose `open` and `connect` hand what a RankConnector calls to it. Actor's
-/// thread.
+/// Actor's end of the data plane, through which it reaches the other ranks. Member of an actor,
+/// which forwards the calls of a RankConnector to `open` and `connect`. Actor's thread only.
 class ExchangePort final {
  public:
   explicit ExchangePort(actors::Context& context) : context_(context) {}
 
-  /// Gives this process's address. Again for a later epoch: what is under way ends, connections are
-  /// new.
+  /// Opens the data plane and returns this process's address. A call for a later epoch ends running
+  /// exchanges and replaces all connections.
   std::vector<std::byte> open(const transfer::DataPlaneSetup& setup);
-  /// All ranks, by rank.
+  /// Connects to all ranks. `peers`: one per rank, in the order of ranks.
   void connect(const std::vector<transfer::PeerAddress>& peers);
-  /// Ends what is under way, here and on other ranks, and what begins before the next open(): so
-  /// that a handler that waits for another rank ends with `error`. For an urgent method, when a
-  /// rank has died.
+  /// Ends running exchanges, here and on other ranks, and all new ones until the next open().
+  /// Handlers that wait for another rank throw `error`. Call from an urgent method when a rank has
+  /// died.
   void cancel(const Error& error);
 
   bool is_connected() const { return !ranks_.empty(); }
   std::uint32_t rank() const { return rank_; }
   std::uint32_t num_ranks() const { return static_cast<std::uint32_t>(ranks_.size()); }
-  /// Payload sent to other ranks since the actor began.
+  /// Payload bytes sent to other ranks since the actor was created.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
  private:
   friend class Exchange;
-  /// Throws where no exchange of that number can begin.
+  /// Throws Error(kFailedPrecondition) before connect() or if `number` was used; after cancel(),
+  /// its error.
   transfer::TransferEngine& engine_for(std::uint64_t number);
 
   actors::Context& context_;
@@ -58,12 +57,13 @@ class ExchangePort final {
   std::vector<transfer::DeviceId> ranks_;
   std::uint64_t bytes_sent_ = 0;
   std::optional<Error> cancelled_;
-  std::set<std::uint64_t> numbers_;  ///< Used in this epoch.
-  std::set<Exchange*> exchanges_;    ///< Under way; they end themselves before the port does.
+  std::set<std::uint64_t> numbers_;  ///< Numbers used in this epoch.
+  std::set<Exchange*> exchanges_;    ///< Running exchanges. Each must be destroyed before the port.
   std::unique_ptr<transfer::TransferEngine> engine_;
 };
 
-/// One exchange of an actor with the other ranks, for its handlers (see transfer::Exchange):
+/// All-to-all exchange between an actor and the other ranks, for use in its handlers (see
+/// transfer::Exchange):
 ///
 ///   Exchange exchange(port_, {.number = phase, .budget = 32 << 20}, [&](const auto& block) {
 ///     absorb(block.from(), block.bytes());
@@ -73,13 +73,13 @@ class ExchangePort final {
 ///   }
 ///   co_await exchange.finish();
 ///
-/// What comes is handed to `take` while the handler waits in put(), flush() and finish(). Without
-/// `take` it waits for next(). Errors come out of the waits: Error(kPeerDied) and others.
-/// Actor's thread. The port must outlive it.
+/// Passes received blocks to `take` while the handler waits in put(), flush() or finish(); without
+/// `take`, next() returns them. Waits throw the exchange's error, such as Error(kPeerDied). Actor's
+/// thread only. The port must outlive the exchange.
 class Exchange final {
  public:
   struct Options {
-    /// Of the exchange, equal on all ranks, and of no other one in this epoch.
+    /// Number of the exchange. Equal on all ranks; unique within the epoch.
     std::uint64_t number = 0;
     std::size_t budget = std::size_t{32} << 20;  ///< See transfer::ExchangeOptions.
     transfer::TransferLimits limits = {};
@@ -94,22 +94,23 @@ class Exchange final {
   std::uint32_t num_ranks() const { return exchange_.num_ranks(); }
   std::size_t block_bytes() const { return exchange_.block_bytes(); }
 
-  /// Sends these bytes as a block of its own, in whole blocks if they are more than one holds.
+  /// Sends `bytes` as one block, or as several if they exceed block_bytes().
   actors::task<> put(std::uint32_t rank, std::span<const std::byte> bytes);
-  /// Adds a record to the block that is filled for `rank`. False: it must be flushed first.
+  /// Appends a record to the block being filled for `rank`. Returns false if the block is full:
+  /// flush it first.
   bool append(std::uint32_t rank, std::span<const std::byte> record);
-  /// Sends the block that is filled for `rank`, if anything is in it.
+  /// Sends the block being filled for `rank`, unless it is empty.
   actors::task<> flush(std::uint32_t rank);
-  /// Flushes all, and puts nothing more.
+  /// Flushes all blocks and ends this rank's streams.
   actors::task<> end();
-  /// A block that has come; nothing when there will be none.
+  /// Waits for a block. Returns nothing when no more blocks will come.
   actors::task<std::optional<transfer::ReceivedBlock>> next();
-  /// Ends, and waits until all is taken, here and by the other ranks.
+  /// Calls end(), then waits until all ranks have taken all blocks.
   actors::task<> finish();
 
  private:
   friend class ExchangePort;
-  /// Hands over what is here; false: nothing was.
+  /// Passes all received blocks to `take`. Returns false if there were none.
   bool take_all();
   void throw_if_failed() const;
 
@@ -117,7 +118,7 @@ class Exchange final {
   const Take take_;
   actors::Wakeup wakeup_;
   transfer::Exchange exchange_;
-  std::vector<std::vector<std::byte>> filled_;  ///< By rank.
+  std::vector<std::vector<std::byte>> filled_;  ///< Blocks being filled, by rank.
 };
 
 }  // namespace weft::mesh

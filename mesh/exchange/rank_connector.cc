@@ -5,7 +5,7 @@
 namespace weft::mesh {
 
 void RankConnector::connect() const {
-  const Secret secret = Secret::random();  // of these ranks in this epoch: it ends with them
+  const Secret secret = Secret::random();  // valid for this epoch only
   std::map<std::string, std::uint32_t> host_ids;
   std::vector<transfer::PeerAddress> peers;
   for (const Mesh& mesh : meshes_) {

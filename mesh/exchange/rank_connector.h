@@ -17,22 +17,21 @@
 
 namespace weft::mesh {
 
-/// Lets the actors of several meshes reach each other on the data plane: ranks 0, 1, ... over all
-/// meshes in the order in which they were added, so that each can open exchanges with all others.
-///
+/// Connects the actors of several meshes on the data plane, each with all others. Ranks count over
+/// all meshes in the order of add().
 ///   RankConnector ranks(epoch, cluster.data_interfaces(hosts));
 ///   ranks.add<&Owner::open, &Owner::connect>(owners.ref(), cluster.places_of(key));
 ///   ranks.connect();
 ///
-/// The actors hand both calls to their ExchangePort. After a replacement: the same again, with a
-/// larger epoch and a connector of its own. In a driver; one thread.
+/// Actors forward both calls to their ExchangePort. After a replacement, connect again with a new
+/// RankConnector and a larger epoch. Used in a driver; one thread.
 class RankConnector final {
  public:
-  /// `interfaces`: of the hosts that are added; see actors::Cluster::data_interfaces().
+  /// `interfaces`: of all ranks' hosts; see actors::Cluster::data_interfaces().
   RankConnector(std::uint64_t epoch, DataInterfaces interfaces)
       : epoch_(epoch), interfaces_(std::move(interfaces)) {}
 
-  /// `places`: where the head has put the ranks of the mesh.
+  /// Adds a mesh. `places`: where the head placed its ranks.
   template <auto Open, auto Connect, typename Actor>
   void add(const actors::MeshRef<Actor>& mesh, std::span<const actors::HostDevice> places) {
     for (const actors::HostDevice& place : places) hosts_.push_back(place.host);
@@ -44,7 +43,7 @@ class RankConnector final {
                          mesh.template call<Connect>(peers).get();
                        }});
   }
-  /// Throws what the calls throw.
+  /// Opens and connects all ranks. Throws what the actors' calls throw.
   void connect() const;
   std::size_t num_ranks() const { return hosts_.size(); }
 
@@ -58,7 +57,7 @@ class RankConnector final {
   const std::uint64_t epoch_;
   const DataInterfaces interfaces_;
   std::vector<Mesh> meshes_;
-  std::vector<std::string> hosts_;  ///< By rank.
+  std::vector<std::string> hosts_;  ///< Host names by rank.
 };
 
 }  // namespace weft::mesh
