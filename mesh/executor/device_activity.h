@@ -6,8 +6,8 @@
 
 namespace weft::mesh {
 
-/// What a device is at, for `weft why`: the action of its program, the op that it is inside of or
-/// the transfer that it waits for, and with whom. Any thread.
+/// Returns a device's current activity for `weft why`: the action of its program, and the op that
+/// it runs or the transfer and peers that it waits for. Any thread.
 actors::ActorActivity device_activity(const ProgressBoard& board, TimePoint now);
 
 }  // namespace weft::mesh

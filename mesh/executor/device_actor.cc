@@ -14,7 +14,7 @@
 namespace weft::mesh {
 namespace {
 
-/// How often device collectives under way are looked after.
+/// Interval at which running device collectives are polled.
 constexpr Nanoseconds kPoll = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -139,7 +139,7 @@ std::optional<std::uint64_t> DeviceActor::available_memory() { return weft::avai
 
 std::function<std::unique_ptr<DeviceActor>(actors::Context&, std::vector<std::byte>)>
 make_device_actors(OpenBatches open, const Hardware& hardware) {
-  transfer::calm_ucx();  // of the driver's process too, which opens no wire
+  transfer::calm_ucx();  // the driver's process too, which opens no wire
   return [open = std::move(open), hardware](actors::Context& context,
                                             const std::vector<std::byte>& prepared) {
     return std::make_unique<DeviceActor>(context, open(prepared), hardware);

@@ -16,45 +16,47 @@
 
 namespace weft::mesh {
 
-/// Runs one device's part of an app's programs.
+/// Actor that runs one device's part of an app's programs. MeshGroup creates one per rank of a
+/// mesh. If its process dies, a new actor replaces it; if another device dies, this actor continues
+/// in the next epoch.
 ///
-/// Created by MeshGroup, one per rank of a mesh. Replaced where its process dies; where another
-/// one's does, it goes on in the next epoch. Owner's thread only: methods run one at a time, in the
-/// order each caller sent them; run() suspends while transfers are under way.
+/// Owner's thread only. Methods run one at a time, in the order in which each caller sent them;
+/// run() suspends during transfers.
 class DeviceActor final {
  public:
-  /// What the driver has prepared for OpenBatches.
+  /// Bytes that the driver has prepared for OpenBatches.
   using Arguments = std::tuple<std::vector<std::byte>>;
 
   DeviceActor(actors::Context& context, std::unique_ptr<BatchSource> batches, Hardware hardware);
 
-  /// Makes the device reachable; gives its address on the data plane. Comes first, and again for
-  /// each later epoch of the run, in which memory and programs stay.
+  /// Creates the device, or on later calls moves it to a new epoch, keeping memory and programs.
+  /// Returns the device's address on the data plane. Must be the first call.
   std::vector<std::byte> open(DeviceSetup setup);
   void connect(const std::vector<transfer::PeerAddress>& peers);
-  // Between connect() and install(), where the device's library reaches others; see DeviceEngine.
+  // Call place(), make_ids() and open_communicators() between connect() and install(). See
+  // DeviceEngine.
   transfer::DevicePlace place();
   std::vector<transfer::CommunicatorId> make_ids(
       const std::vector<transfer::CommunicatorGroup>& groups);
   void open_communicators(const CommunicatorSetup& setup);
-  /// Answers while run() waits: ends what waits for a device that has died.
+  /// Cancels collectives that wait for a dead device. Answered also while run() waits.
   void cancel_collectives(std::string why);
   void install(Program program);
   void initialize(std::uint64_t seed);
-  /// What the device is: "cpu (avx2, 1 thread)".
+  /// Returns a description of the device: "cpu (avx2, 1 thread)".
   std::string description();
-  /// Nanoseconds of this process's steady clock, to align traces.
+  /// Returns this process's steady clock in nanoseconds, to align traces.
   std::int64_t clock();
-  /// Runs a program once. After an error the mesh is of no more use: others may have done half a
-  /// step.
+  /// Runs a program once. After an error the mesh cannot be used: other devices may have done half
+  /// a step.
   actors::task<StepReport> run(StepRequest request);
-  /// Runs a program that only moves what lies in host memory, while run() runs another. One at a
-  /// time; the same after an error.
+  /// Runs a program that only moves data in host memory, beside run(). At most one at a time. After
+  /// an error the mesh cannot be used.
   actors::task<> run_beside(StepRequest request);
-  /// For recall(), whoever asks then.
+  /// Stores the driver's note for recall(), which any later driver may call.
   void remember(KeptNote note) { note_ = std::move(note); }
   KeptNote recall() const { return note_; }
-  /// What this process's host could still give away; nothing where it does not tell.
+  /// Returns the free bytes of this process's host, or nothing if unknown.
   std::optional<std::uint64_t> available_memory();
 
   static constexpr auto endpoints = actors::interface<"mesh.device", 2>(
@@ -79,14 +81,14 @@ class DeviceActor final {
   actors::Wakeup wakeup_, beside_wakeup_;
   const std::string name_;
   const Log log_;
-  // shared with reports on the I/O thread
+  // Shared with progress reports on the I/O thread.
   const std::shared_ptr<ProgressBoard> board_ = std::make_shared<ProgressBoard>();
   std::optional<DeviceEngine> engine_;
   KeptNote note_;
 };
 
-/// How device processes make their actors, for System::provide() and AppMain::provide(): with the
-/// source that `open` gives for what the driver has prepared.
+/// Returns the factory of device actors for System::provide() and AppMain::provide(). `open` makes
+/// each actor's batch source from the driver's bytes.
 std::function<std::unique_ptr<DeviceActor>(actors::Context&, std::vector<std::byte>)>
 make_device_actors(OpenBatches open, const Hardware& hardware = machine_hardware());
 

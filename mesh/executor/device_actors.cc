@@ -41,7 +41,7 @@ void DeviceActors::take_over() {
     actors::MeshKey key;
     auto taken = cluster_.take_over<DeviceActor>(key, mesh.name, MeshShape(mesh.axes));
     whole = whole && taken;
-    if (!whole) continue;  // started in this order; it ends here if it was there
+    if (!whole) continue;  // Meshes start in order, so those after a missing one end here.
     meshes_.push_back(std::move(*taken));
     keys_.push_back(key);
     fresh_ranks_.emplace_back();
@@ -51,7 +51,7 @@ void DeviceActors::take_over() {
 }
 
 std::vector<std::set<std::uint32_t>> DeviceActors::find_broken() {
-  reserve_.release();  // for connections to others that take the place of the dead
+  reserve_.release();  // used by connections to replacement devices
   std::vector<std::set<std::uint32_t>> broken(meshes_.size());
   const auto ask = [&](std::size_t mesh, std::uint32_t rank, Nanoseconds within) {
     return meshes_[mesh].rank(rank).within(within).call<&DeviceActor::clock>();
@@ -71,7 +71,7 @@ std::vector<std::set<std::uint32_t>> DeviceActors::find_broken() {
   for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh) {
     for (std::uint32_t rank = 0; rank < meshes_[mesh].size(); ++rank) {
       if (answers(asked[mesh][rank])) continue;
-      // Its call may have failed with those of a device that died meanwhile.
+      // The call may have failed because another device died meanwhile, so ask again.
       auto again = ask(mesh, rank, kAskAgainWithin);
       if (!answers(again)) broken[mesh].insert(rank);
     }
@@ -118,7 +118,7 @@ void DeviceActors::find_places() {
 
 std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& numbering,
                                                       const DeviceConfig& config) {
-  // of these meshes in this epoch: it ends with them
+  // Valid only for these meshes in this epoch.
   const Secret secret = Secret::random();
   std::set<std::string> hosts;
   for (const auto& places : places_)

@@ -16,7 +16,7 @@ transfer::EngineOptions engine_options(Device& device, std::optional<Log> log) {
   transfer::EngineOptions options;
   options.log = std::move(log);
   options.staging = [&device](std::size_t bytes) {
-    // owner of what it points to
+    // Owns the memory it points to.
     const auto memory = std::make_shared<DeviceMemory>(device.allocate_staging(bytes));
     return transfer::StagingMemory(memory, memory->data());
   };
@@ -59,7 +59,7 @@ void DeviceEngine::use_transfers() {
 void DeviceEngine::renew(const DeviceSetup& setup) {
   collectives_.reset();
   setup_ = setup;
-  // The one before ends first: with a report under way it may be a moment later.
+  // The old engine must end first. A running report may keep it alive for a moment.
   transfers_.reset();
   transfers_ = make_transfers();
   use_transfers();
@@ -161,7 +161,7 @@ std::vector<std::string> DeviceEngine::take_notes() {
 
 void DeviceEngine::abandon(Interpreter& interpreter, const Error& why) {
   interpreter.cancel(why);
-  // The engine cuts what does not end by itself within its grace (half a second).
+  // The engine aborts transfers that do not end within its grace period of half a second.
   WEFT_CHECK(interpreter.wait_quiescent(std::chrono::seconds(10)),
              "transfers or copies do not end after being cancelled: {}", interpreter.position());
 }

@@ -15,8 +15,9 @@
 
 namespace weft::mesh {
 
-/// What a device process works with: the device, its memory, the transfer engine, the programs. The
-/// device actor and the driver (for checkpoints) each own one. Owner's thread only.
+/// State of a device process: the device, its memory, the transfer engine and the installed
+/// programs. Each device actor owns one, and so does the driver, for checkpoints. Owner's thread
+/// only.
 class DeviceEngine final {
  public:
   DeviceEngine(const DeviceSetup& setup, BatchSource& batches,
@@ -25,40 +26,40 @@ class DeviceEngine final {
                std::optional<Log> log = {});
   ~DeviceEngine();
 
-  /// Of the next epoch, after a death: all connections and communicators are to be made anew;
-  /// memory and programs stay. Nothing may be under way.
+  /// Moves to the next epoch, after a device died. Drops connections and communicators; keeps
+  /// memory and programs. Nothing may be running.
   void renew(const DeviceSetup& setup);
 
   std::vector<std::byte> address() const { return transfers_->address(); }
   void connect(const std::vector<transfer::PeerAddress>& peers);
-  /// How this device can be reached by others like it: opens its library, which takes a second.
+  /// Returns where this device computes and how other GPUs reach it. The first call opens the
+  /// collective library, which takes about a second.
   const transfer::DevicePlace& place();
-  /// For groups whose first member it is. After place().
+  /// Creates the ids of groups whose first member is this device. Call after place().
   std::vector<transfer::CommunicatorId> make_ids(
       const std::vector<transfer::CommunicatorGroup>& groups);
-  /// Ends and creates communicators, and lets their members meet: waits for them, a second each.
-  /// All devices do it with equal changes, between executions.
+  /// Destroys and creates communicators; blocks until their members have connected, about a second
+  /// each. All devices must call it with equal changes, between executions.
   void open_communicators(const CommunicatorSetup& setup);
-  /// Device collectives of this epoch come to no end: the execution under way fails when it goes
-  /// on.
+  /// Cancels this epoch's device collectives. The running execution fails when it next advances.
   void cancel_collectives(const Error& why);
-  /// Replaces a program of the same name.
+  /// Installs a program. Replaces one of the same name.
   void install(Program program);
   void initialize(std::uint64_t seed);
-  /// An execution of an installed program. `wake` is called on the transfer thread. At most one at
-  /// a time.
+  /// Begins an execution of an installed program. At most one at a time. `wake` is called on the
+  /// transfer thread.
   std::unique_ptr<Interpreter> begin(const StepRequest& request, std::function<void()> wake);
-  /// The same beside that one, of a program that only moves what lies in host memory: at most one
-  /// at a time, too. Nobody reads of it on the board.
+  /// Begins a background execution of a program that only moves data in host memory. At most one at
+  /// a time. Its progress does not appear on the board.
   std::unique_ptr<Interpreter> begin_beside(const StepRequest& request, std::function<void()> wake);
-  /// Ends the transfers of a failed execution and waits until its memory is free.
+  /// Cancels the transfers of a failed execution and blocks until its memory is free.
   void abandon(Interpreter& interpreter, const Error& why);
 
   /// See Storage::block.
   std::span<std::byte> block(const std::string& name) { return storage_.block(name); }
   std::string description() const { return device_->description(); }
   DeviceProgress progress() const { return board_->read(clock_.now()); }
-  /// What the device has noted since the last call; see Device::notes.
+  /// Returns the device's notes since the last call; see Device::notes.
   std::vector<std::string> take_notes();
 
  private:
@@ -73,19 +74,19 @@ class DeviceEngine final {
   const std::optional<Log> log_;
   SteadyClock clock_;
   std::unique_ptr<Device> device_;
-  std::optional<DeviceLibrary> library_;  ///< Since place().
+  std::optional<DeviceLibrary> library_;  ///< Set by place().
   std::unique_ptr<Stream> stream_;
   CopyStreams copies_;
   Storage storage_;
-  std::optional<LibraryQueue> collectives_;  ///< Since there are communicators.
-  std::shared_ptr<ProgressBoard> board_;     // shared with whoever reports
-  // shared with a report under way, for a moment
+  std::optional<LibraryQueue> collectives_;  ///< Set once there are communicators.
+  std::shared_ptr<ProgressBoard> board_;     // shared with progress reports
+  // Shared with a running report for a moment.
   std::shared_ptr<transfer::TransferEngine> transfers_;
   std::optional<Resources> resources_;
   std::unique_ptr<Stream> beside_stream_;
   CopyStreams beside_copies_;
-  std::optional<Resources> beside_;  ///< Of what runs beside.
-  // shared with the board, which others read
+  std::optional<Resources> beside_;  ///< Resources of background executions.
+  // Shared with the board, which other threads read.
   std::map<std::string, std::shared_ptr<const Program>> programs_;
   std::size_t notes_taken_ = 0;
 };

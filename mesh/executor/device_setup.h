@@ -12,35 +12,35 @@
 
 namespace weft::mesh {
 
-/// What a device actor must know of itself before it can be reached.
+/// Settings that a device actor needs before it can be reached.
 struct DeviceSetup {
   transfer::DataPlaneSetup data;
   DeviceConfig config = {};
-  /// Which of its machine's devices this is, over all hosts there: its GPU.
+  /// Index of the device among all devices of its machine, over all hosts. Selects the GPU.
   int slot = 0;
   static constexpr auto fields =
       weft::fields(&DeviceSetup::data, &DeviceSetup::config, &DeviceSetup::slot);
 };
 
-/// What a driver leaves with the devices of its run, for the one that is started in its place:
-/// which slots of KeptState are whole. A value.
+/// Note that a driver leaves with its devices for a restarted driver: which slots of KeptState are
+/// complete. A value.
 struct KeptNote {
   struct Slot {
-    std::int64_t step = 0;  ///< Steps done then; 0: it is not whole.
-    bool held = false;      ///< Holders have theirs, too.
+    std::int64_t step = 0;  ///< Steps done when the slot was filled; 0: incomplete.
+    bool held = false;      ///< True if the holders' copies are complete too.
     static constexpr auto fields = weft::fields(&Slot::step, &Slot::held);
   };
-  std::uint64_t number = 0;  ///< Grows with each; 0: there is none.
-  std::string groups;        ///< Digest of the groups that the slots were kept as.
+  std::uint64_t number = 0;  ///< Grows with each note; 0: no note.
+  std::string groups;        ///< Digest of the replica groups of the slots.
   std::vector<Slot> slots;
-  // As in the plan: what is not copied, for which nothing is allocated.
+  // Reasons from the plan. Copies that it rules out are not allocated.
   std::string no_copies_because, not_kept_because;
   static constexpr auto fields =
       weft::fields(&KeptNote::number, &KeptNote::groups, &KeptNote::slots,
                    &KeptNote::no_copies_because, &KeptNote::not_kept_because);
 };
 
-/// Communicators to end and to create, with what their members share.
+/// Communicators to destroy and to create, and the ids that their members share.
 struct CommunicatorSetup {
   transfer::CommunicatorChanges changes;
   std::vector<transfer::CommunicatorId> ids;

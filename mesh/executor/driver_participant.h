@@ -12,8 +12,8 @@
 
 namespace weft::mesh {
 
-/// The driver as a device of its own, which computes nothing: it takes part in the transfers of
-/// checkpoints. One thread at a time.
+/// The driver's part in transfers of checkpoints: a device that computes nothing. One thread at a
+/// time.
 class DriverParticipant final {
  public:
   explicit DriverParticipant(const DeviceSetup& setup);
@@ -22,24 +22,24 @@ class DriverParticipant final {
   std::vector<std::byte> address() const { return engine_.address(); }
   void connect(const std::vector<transfer::PeerAddress>& peers) { engine_.connect(peers); }
   void install(Program program) { engine_.install(std::move(program)); }
-  /// What checkpoints pass through.
+  /// Returns the buffer through which checkpoints pass.
   std::span<float> checkpoint_buffer();
 
   DeviceProgress progress() const { return engine_.progress(); }
 
-  /// Runs a program to its end; waits, and calls `look` while it does, some times a second. Throws
-  /// what the transfers throw, and what `look` throws: where a device has failed, or nothing moves,
-  /// our part never ends by itself.
+  /// Runs a program to its end. Blocks; calls `look` about 50 times a second meanwhile. Throws the
+  /// errors of transfers and of `look`. If a device has failed or nothing moves, only `look` can
+  /// end the call.
   void run(const StepRequest& request, const std::function<void()>& look);
 
  private:
-  /// The driver reads no data.
+  /// Batch source of the driver, which reads no data.
   class NoBatches final : public BatchSource {
    public:
     void read(std::string_view input, Split split, std::uint64_t step, int microbatch,
               int microbatches, const Region& region, std::span<std::byte> out) override;
   };
-  /// Set by the transfer thread; shared with callbacks, which may outlive a run.
+  /// Wake-up flag, set by the transfer thread. Shared with callbacks, which may outlive a run.
   struct Bell {
     std::mutex mutex;
     std::condition_variable changed;

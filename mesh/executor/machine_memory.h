@@ -7,17 +7,16 @@
 
 namespace weft::mesh {
 
-/// What a run is going to take of one machine's memory, in bytes, and what is free there before.
+/// Memory that a run needs on one machine and the memory free before it starts, in bytes.
 struct MachineMemory {
-  std::uint64_t needed = 0;  ///< By its devices and its driver, without copies.
-  std::uint64_t copies = 0;  ///< For checkpoints.
-  /// Nothing where the machine does not tell: then it is taken to be enough.
+  std::uint64_t needed = 0;  ///< Bytes for its devices and its driver, without copies.
+  std::uint64_t copies = 0;  ///< Bytes of copies for checkpoints and recovery.
+  /// Unknown if absent; then memory is assumed to suffice.
   std::optional<std::uint64_t> free;
 };
 
-/// Copies for checkpoints may take half of what the run leaves free on a machine. Why they must not
-/// be made, by the first machine, by name, on which they would take more; nothing where there is
-/// none. Pure.
+/// Checks that copies take at most half of the memory that the run leaves free on each machine.
+/// Returns the reason for the first machine by name that is too small, or nothing. Pure.
 std::optional<std::string> short_of_memory(const std::map<std::string, MachineMemory>& machines);
 
 }  // namespace weft::mesh

@@ -4,7 +4,7 @@ namespace weft::mesh {
 
 std::map<std::string, int> first_slots(std::span<const actors::HostStatus> hosts) {
   std::map<std::string, int> slots;
-  std::map<std::string, int> taken;  // by machine
+  std::map<std::string, int> taken;  // next free slot by machine
   for (const actors::HostStatus& host : hosts) {
     int& next = taken[host.offer.machine];
     slots[host.offer.name] = next;

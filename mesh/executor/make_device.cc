@@ -24,7 +24,7 @@ std::unique_ptr<Device> make_gpu(const DeviceSetup& setup, const PluginSearch& s
   return make_cuda_device(options, search);
 }
 
-/// The GPU that make_device() takes; nothing if it takes none.
+/// Returns the index of the GPU that make_device() uses, or nothing.
 std::optional<int> gpu_of(const DeviceSetup& setup, const PluginSearch& search) {
   if (setup.config.kind != DeviceKind::kCuda && setup.config.kind != DeviceKind::kAuto)
     return std::nullopt;

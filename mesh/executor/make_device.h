@@ -10,33 +10,33 @@
 
 namespace weft::mesh {
 
-/// The device that a setup asks for. Throws Error(kFailedPrecondition) if it asks for a GPU that
-/// this process cannot have, and says why.
+/// Creates the device that the setup asks for. Throws Error(kFailedPrecondition) with the reason if
+/// this process cannot use the GPU that it asks for.
 std::unique_ptr<Device> make_device(const DeviceSetup& setup);
 
-/// The library by which a device reaches others of its kind, as far as it has one.
+/// Collective library through which a GPU reaches other GPUs, if available.
 struct DeviceLibrary {
   transfer::DevicePlace place;
-  /// Null for what is not a GPU, or has no library.
+  /// Null if the device is no GPU or has no library.
   std::unique_ptr<transfer::CollectivesPlugin> plugin;
-  std::unique_ptr<transfer::DeviceCollectives> collectives = {};  ///< As the plugin.
+  std::unique_ptr<transfer::DeviceCollectives> collectives = {};  ///< Null if `plugin` is.
 };
 
-/// What a device process gets its device from; tests have their own.
+/// Factories of devices and libraries. Tests supply their own.
 struct Hardware {
   std::function<std::unique_ptr<Device>(const DeviceSetup&)> make_device;
   std::function<DeviceLibrary(const DeviceSetup&)> open_library;
 };
 
-/// The library for the device that make_device() gives. Never throws Error: what is missing, the
-/// place says.
+/// Opens the library for the device that make_device() creates. Throws no Error:
+/// `place.library_absent` says what is missing.
 DeviceLibrary open_library(const DeviceSetup& setup);
 
-/// This machine's.
+/// Returns the factories for this machine.
 Hardware machine_hardware();
 
-/// The GPU, of so many on the machine, for a device in this slot. Throws Error(kFailedPrecondition)
-/// if there are fewer and they are not shared.
+/// Returns the index of the GPU for the device in `slot`, of `gpus` on the machine. Throws
+/// Error(kFailedPrecondition) if there are fewer GPUs than slots and they are not shared.
 int gpu_for_slot(int slot, std::size_t gpus, bool share_gpu);
 
 }  // namespace weft::mesh

@@ -21,12 +21,12 @@
 namespace weft::mesh {
 namespace {
 
-/// How long after a symptom its cause may still be told.
+/// Time after a symptom within which its cause may still be reported.
 constexpr Nanoseconds kCauseWithin = std::chrono::milliseconds(500);
-/// How long a device that may be stuck is given to say where it stands.
+/// Time within which a possibly stuck device must report its position.
 constexpr Nanoseconds kAnswerWithin = std::chrono::seconds(2);
 
-/// A device that lives is done with what it was at, after a death elsewhere.
+/// Time within which a live device finishes its work after another device died.
 constexpr Nanoseconds kAnswersAgainWithin = std::chrono::seconds(10);
 
 actors::RunRecoveryOptions no_restarts() {
@@ -35,7 +35,7 @@ actors::RunRecoveryOptions no_restarts() {
   return options;
 }
 
-/// Driver's clock minus the device's, from the quickest of a few round trips.
+/// Measures the driver's clock minus the device's, from the fastest of five round trips.
 std::int64_t measure_clock(const actors::ActorRef<DeviceActor>& actor) {
   std::int64_t best = std::numeric_limits<std::int64_t>::max(), offset = 0;
   for (int i = 0; i < 5; ++i) {
@@ -55,7 +55,7 @@ bool same_flows(const Compiled& before, const Compiled& after) {
       [](const PlannedEdge& a, const PlannedEdge& b) { return a.plan.flows == b.plan.flows; });
 }
 
-/// Waits for the end of a call of all devices for as long as they get on.
+/// Waits for a call to all devices while they make progress.
 template <typename Result>
 Result watched(actors::Future<Result> future, ProgressWatch watch) {
   try {
@@ -111,7 +111,7 @@ MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const
   if (options_.recovery.on_early_recovery) options_.recovery.on_early_recovery(recovered);
 }
 
-/// With devices that are all new, or were another driver's.
+/// Begins with devices that are all new or were adopted from another driver.
 void MeshGroup::begin(std::optional<TrainingPlan> planned) {
   const DeviceNumbering numbering = number_devices(layout_, devices_.places());
   driver_.reset();
@@ -130,7 +130,7 @@ void MeshGroup::begin(std::optional<TrainingPlan> planned) {
   begun_ = true;
 }
 
-/// Where the devices compute, if some are GPUs.
+/// Returns the devices' places, or nothing if none is a GPU.
 std::vector<transfer::DevicePlace> MeshGroup::find_gpus() const {
   const DeviceKind kind = options_.device.kind;
   if (kind != DeviceKind::kCuda && kind != DeviceKind::kAuto) return {};
@@ -139,7 +139,7 @@ std::vector<transfer::DevicePlace> MeshGroup::find_gpus() const {
   return places;
 }
 
-/// `planned`, if devices lie and compute where it supposes them, else another plan.
+/// Returns `planned` if it matches the devices' places, else a new plan.
 TrainingPlan MeshGroup::plan_for(LayoutConfig layout, const DeviceNumbering& numbering,
                                  std::optional<TrainingPlan> planned) const {
   layout.device_places = find_gpus();
@@ -149,8 +149,8 @@ TrainingPlan MeshGroup::plan_for(LayoutConfig layout, const DeviceNumbering& num
   return make_training_plan(layout, model_, devices_.places());
 }
 
-/// Gives up copies where a machine has too little memory for those of all its devices: first those
-/// for recovery, then those for checkpoints. Nothing of the run is allocated yet.
+/// Drops copies if a machine lacks memory for them: first those for recovery, then those for
+/// checkpoints. Called before the run allocates memory.
 void MeshGroup::leave_memory_free() {
   if (!plan_.kept.empty())
     if (auto why = find_short_machine()) drop_kept_state(plan_, std::move(*why));
@@ -158,7 +158,7 @@ void MeshGroup::leave_memory_free() {
     if (auto why = find_short_machine()) drop_checkpoint_copies(plan_, std::move(*why));
 }
 
-/// Why the plan's copies must not all be made, by a machine with too little memory for them.
+/// Returns why a machine lacks memory for the plan's copies, or nothing.
 std::optional<std::string> MeshGroup::find_short_machine() const {
   std::map<std::string, MachineMemory> machines;
   const auto free = devices_.all().call<&DeviceActor::available_memory>().get();
@@ -239,7 +239,7 @@ void MeshGroup::use_layout(const LayoutConfig& layout) {
   });
 }
 
-/// Checkpoints go on as they are installed: somebody may be gathering one.
+/// Replaces the plan but keeps its checkpoint programs, which a gather() may be using.
 void MeshGroup::replace(TrainingPlan plan) {
   plan.checkpoint = std::move(plan_.checkpoint);
   plan.checkpoint_copy = std::move(plan_.checkpoint_copy);
@@ -249,7 +249,7 @@ void MeshGroup::replace(TrainingPlan plan) {
   plan_ = std::move(plan);
 }
 
-/// `plan` must differ in the programs "train" and "validate" alone.
+/// Installs `plan`, which may differ only in the programs "train" and "validate".
 void MeshGroup::use(TrainingPlan plan) {
   open_communicators(devices_.meshes(), plan, ledger_);
   replace(std::move(plan));
@@ -259,8 +259,8 @@ void MeshGroup::use(TrainingPlan plan) {
   outdated_.clear();
 }
 
-/// Plans the transfers anew where the network is not what the plan counts on. What to tell the
-/// user; empty: nothing has changed.
+/// Replans the transfers if the network differs from the plan's. Returns a note for the user, or ""
+/// if no transfer changed.
 std::string MeshGroup::follow_network(const std::vector<double>& egress_rates) {
   const transfer::Network network = observed_network(plan_, egress_rates);
   if (network == plan_.network) return "";
@@ -274,7 +274,7 @@ std::string MeshGroup::follow_network(const std::vector<double>& egress_rates) {
   return text + "; transfers planned anew";
 }
 
-/// Goes on as the tuner advises after a step of training.
+/// Applies the tuner's advice after a training step.
 void MeshGroup::follow_times(StepResult& result) {
   ScheduleTuner::Advice advice = tuner_.after_step(plan_, result, [&](const LayoutConfig& layout) {
     return make_training_plan(layout, model_, devices_.places(), plan_.network);
@@ -316,7 +316,7 @@ void MeshGroup::release() {
   devices_.end();
 }
 
-/// A device that waits for a dead one in a collective does not see that by itself.
+/// Cancels collectives: a device that waits for a dead one in a collective cannot see the death.
 void MeshGroup::cancel_collectives(const Error& why) {
   if (ledger_.size() == 0) return;
   for (const auto& mesh : devices_.meshes()) {
@@ -325,7 +325,7 @@ void MeshGroup::cancel_collectives(const Error& why) {
           .call_collect<&DeviceActor::cancel_collectives>("the run has failed: " + why.message())
           .get();
     } catch (const Error&) {
-      continue;  // Nobody of this mesh is there any more; `why` tells more.
+      continue;  // No actor of this mesh answers; `why` says more.
     }
   }
 }
@@ -345,7 +345,7 @@ std::vector<StepReport> MeshGroup::run_step(const StepRequest& request, Progress
   return watched(start(request), std::move(watch));
 }
 
-/// Who looks after an execution; `programs` as ProgressWatch::Devices has them.
+/// Returns the watch of an execution. `programs`: see ProgressWatch::Devices.
 ProgressWatch MeshGroup::watch(const StepRequest& request, std::string what,
                                const std::vector<Program>* programs, bool with_driver) {
   ProgressWatch::Devices devices;
@@ -373,9 +373,9 @@ void MeshGroup::move(const std::vector<Program>& programs) {
   });
 }
 
-/// A gather beside steps. Uses nothing of the group that a step changes. While a step runs, its own
-/// judge says whether devices get on, and a step that has failed is told by whoever runs it; while
-/// training waits, it is the gather that is judged.
+/// Runs a gather program beside steps. Uses nothing of the group that a step changes. While a step
+/// runs, its own watch judges progress and its caller reports failures. Between steps, the gather
+/// is watched itself.
 void MeshGroup::move_beside(const std::string& program, const std::stop_token& stop) {
   std::optional<Error> error;
   try {
@@ -408,15 +408,15 @@ void MeshGroup::move_beside(const std::string& program, const std::stop_token& s
   throw *error;
 }
 
-/// Runs the driver's part in what the devices do until `done`, and waits for both; calls `look`
-/// meanwhile, at least every `interval`. What any of the three throws cancels the rest.
+/// Runs the driver's part and waits for it and for the devices' part, `done`. Calls `look`
+/// meanwhile, at least every `interval`. An error of any of the three cancels the rest.
 template <typename Done>
 void MeshGroup::move_with_driver(const StepRequest& request, Done done, Nanoseconds interval,
                                  const std::function<void()>& look) {
   bool ended = false;
   const auto look_at_both = [&] {
     look();
-    // A device that fails leaves its transfers undone: its error ends ours.
+    // A failed device does not finish its transfers, so its error ends the driver's part.
     if (ended || !done.ready()) return;
     ended = true;
     done.get();

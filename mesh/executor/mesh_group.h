@@ -24,38 +24,37 @@
 
 namespace weft::mesh {
 
-/// What becomes of a group whose devices die. A value, but for whom it tells.
+/// Recovery of a group from the death of devices. A value, except for its callback.
 struct RecoveryOptions {
-  /// Of the whole run; outlives the group. Null: an error is final.
+  /// Recovery of the whole run; must outlive the group. Null: every error is final.
   actors::RunRecovery* run = nullptr;
-  std::int64_t copy_every = 10;  ///< Steps, between copies of the state in memory; 0: none.
-  /// Told of a recovery while the group begins, as nobody asks for it then. May be empty.
+  std::int64_t copy_every = 10;  ///< Steps between copies of the state in memory; 0: no copies.
+  /// Called when a recovery happens during start-up. May be empty.
   std::function<void(const TrainingEngine::Recovered&)> on_early_recovery = {};
-  /// The driver before this one has died, and hosts may have too: begins as it would go on.
+  /// True for a restarted driver: adopts the devices of the previous one, and replaces dead ones.
   bool takes_over = false;
 };
 
-/// Settings of a group.
+/// Settings of a MeshGroup.
 struct GroupOptions {
   std::uint64_t seed = 1;
   DeviceConfig device = {};
   ProgressLimits progress = {};
   RecoveryOptions recovery = {};
-  /// See run(); false where the links are certainly what the layout says.
+  /// False if the layout's link rates are certainly right. See run().
   bool follow_network = true;
 };
 
-/// The device actors of all meshes of a plan, as the driver drives them: spawned on the cluster,
-/// connected, with their programs installed and their parameters initialised. One message per
-/// device and step.
+/// Drives the device actors of all meshes of a plan: spawns them on the cluster, connects them,
+/// installs their programs and initialises their parameters. Sends one message per device and step.
 ///
-/// Owned by the driver; one thread at a time, but for gather(). When anything throws, the group is
-/// of no more use, unless recover() mends it. The error of a dead device is the cluster's incident,
-/// not the first symptom.
+/// Owned by the driver. One thread at a time, except for gather(). After an exception the group can
+/// only be used again if recover() succeeds. If a device died, the exception is the cluster's
+/// incident, not the first symptom.
 class MeshGroup final : public TrainingEngine {
  public:
-  /// `batches` is what OpenBatches takes in the device processes. `planned`, if it is there, was
-  /// made of the same layout and model for where devices are likely to lie; it is taken if they do.
+  /// `batches`: bytes for OpenBatches in the device processes. `planned`: optional plan of the same
+  /// layout and model for the expected places; used if the devices are placed there.
   MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const ModelGraphs& model,
             const std::vector<std::byte>& batches, const GroupOptions& options,
             std::optional<TrainingPlan> planned = {});
@@ -63,32 +62,31 @@ class MeshGroup final : public TrainingEngine {
   const TrainingPlan& plan() const { return plan_; }
   const Graph& graph() const override { return plan_.partition.graph; }
 
-  /// After the 8th, 16th, 32nd... step of "train" the transfers are planned anew if the hosts'
-  /// links turn out to carry something else than the plan counts on; the result's note then says
-  /// so. Under schedule `auto`, the first steps are measured, and a schedule searched for what they
-  /// took (see ScheduleTuner). Sums do not depend on any of it.
+  /// Replans the transfers after training step 8, 16, 32, ... if the hosts' observed link rates
+  /// differ from the plan's; the result's note says so. Under schedule `auto`, measures the first
+  /// steps and searches a faster schedule (see ScheduleTuner). Neither changes any sum.
   StepResult run(StepRequest request) override;
 
-  /// Goes on with other programs between two steps: another schedule, resharding strategy,
-  /// lowering, number of credits, payload or choice of what to recompute. Parameters stay where
-  /// they are, and sums do not depend on it. Throws Error(kInvalidArgument) if meshes, sharding or
-  /// the layers of stages differ, and what make_training_plan() throws; then all stays as it was.
+  /// Switches to other programs between two steps: another schedule, resharding strategy, lowering,
+  /// number of credits, payload or recomputation. Parameters stay in place, and sums do not change.
+  /// Throws Error(kInvalidArgument) if meshes, sharding or the stages' layers differ, and the
+  /// errors of make_training_plan(); then nothing changes.
   void use_layout(const LayoutConfig& layout);
 
   bool copies() const override { return copies_; }
   void copy_state() override;
-  /// Where it copies(), another thread than the group's may do it beside steps, one of them.
+  /// If copies() is true, one thread other than the group's may call it beside steps.
   void gather(const TakePiece& take, const std::stop_token& stop = {}) override;
   void restore(const GivePiece& give, std::int64_t steps_done) override;
   bool recovers_from(const Error& error) const override;
-  /// Actors that live keep their memory and programs.
+  /// Live actors keep their memory and programs.
   Recovered recover(const Error& why) override;
   void keep_state(std::int64_t steps_done) override;
   std::int64_t inherited_step() const override { return inherited_step_; }
   void restore_kept() override;
   void begin_anew() override;
   std::vector<DeviceTrace> take_traces() override;
-  /// The device processes have ended when it returns.
+  /// Returns when the device processes have exited.
   void release() override;
 
  private:
@@ -116,15 +114,15 @@ class MeshGroup final : public TrainingEngine {
                       const std::vector<Program>* programs, bool with_driver = false);
   void move(const std::vector<Program>& programs);
   void move_beside(const std::string& program, const std::stop_token& stop);
-  /// Runs programs without the driver to their end; meanwhile a gather judges nobody.
+  /// Runs programs without the driver to their end. Meanwhile gather() does not judge progress.
   std::vector<StepReport> run_step(const StepRequest& request, ProgressWatch watch);
   template <typename Done>
   void move_with_driver(const StepRequest& request, Done done, Nanoseconds interval,
                         const std::function<void()>& look);
   void remember_traces(std::vector<StepReport>& reports);
   void measure_clocks();
-  /// Gives the cause rather than the symptom: a connection error may arrive before the head's
-  /// report of the crash.
+  /// Calls `f` and throws the cause of an error rather than the symptom: a connection error may
+  /// arrive before the head's report of the crash.
   template <typename F>
   auto guarded(F&& f) {
     std::optional<Error> error;
@@ -139,58 +137,59 @@ class MeshGroup final : public TrainingEngine {
 
   actors::Cluster& cluster_;
   const GroupOptions options_;
-  const LayoutConfig layout_;  ///< As asked for.
+  const LayoutConfig layout_;  ///< The requested layout.
   const ModelGraphs model_;
   const SteadyClock clock_;
-  actors::RunRecovery none_;  ///< For a group that ends with the first death.
+  actors::RunRecovery none_;  ///< Used if the group does not recover.
   actors::RunRecovery& recovery_;
   DeviceActors devices_;
   TrainingPlan plan_;
   transfer::CommunicatorLedger ledger_;
   std::unique_ptr<DriverParticipant> driver_;
-  std::vector<std::int64_t> clock_offsets_;  ///< By DeviceId.
+  std::vector<std::int64_t> clock_offsets_;  ///< Offsets by DeviceId.
   std::vector<DeviceTrace> traces_;
-  std::atomic<std::uint64_t> runs_ = 0;  ///< Also counted by who gathers beside steps.
-  std::atomic<bool> step_runs_ = false;  ///< Looked at by who gathers beside steps.
-  /// Devices that lack programs of the plan: they are new, or installing has failed half-way.
+  /// Number of executions. Also incremented by a background gather().
+  std::atomic<std::uint64_t> runs_ = 0;
+  std::atomic<bool> step_runs_ = false;  ///< Read by a background gather() too.
+  /// Devices that lack programs of the plan: new devices, or all after a failed installation.
   std::set<transfer::DeviceId> outdated_;
-  bool begun_ = false;   ///< There was a plan, and programs.
+  bool begun_ = false;   ///< A plan exists and its programs are installed.
   bool copies_ = false;  ///< Checkpoints are gathered from copies.
-  /// The plan may change between steps, but not in this.
+  /// Checkpoint programs. They stay the same when the plan changes between steps.
   std::span<const CheckpointBatch> checkpoint_;
-  std::uint64_t steps_ = 0, next_look_ = 8;  ///< Of "train".
+  std::uint64_t steps_ = 0, next_look_ = 8;  ///< Counts training steps.
   ScheduleTuner tuner_;
-  /// What devices have in a slot of KeptState.
+  /// State of one slot of KeptState on the devices.
   struct Kept {
-    std::int64_t step = 0;                   ///< Steps done then; 0: nothing.
-    bool held = false;                       ///< Holders have theirs, too.
-    std::vector<StateReplicas> groups{};     ///< As it was kept.
-    std::set<transfer::DeviceId> without{};  ///< Devices that are new since then.
+    std::int64_t step = 0;                   ///< Steps done when the slot was filled; 0: empty.
+    bool held = false;                       ///< True if the holders' copies are complete too.
+    std::vector<StateReplicas> groups{};     ///< Replica groups of that time.
+    std::set<transfer::DeviceId> without{};  ///< Devices added since then.
   };
-  /// The slot with the newest state that all devices can have; nothing where there is none.
+  /// Returns the slot with the newest state that all devices can obtain, or nothing.
   std::optional<std::size_t> newest_kept() const;
   std::optional<std::vector<Program>> fetch_of(std::size_t slot) const;
-  /// Begins to send to holders, where nothing else runs beside steps.
+  /// Starts the due transfer to holders, unless a background transfer is running.
   void begin_hold();
-  /// Where what was sent has arrived, the slot is whole.
+  /// Marks the slot as held once the transfer to holders is complete.
   void settle_hold();
   void give_up_hold();
   void forget_kept();
-  /// Leaves with all devices what is kept, for the driver after this one.
+  /// Leaves a note of the kept slots with all devices, for a restarted driver.
   void note_kept();
-  /// Finds what the one before this has left, where it came so far.
+  /// Reads the note that the previous driver left, if any.
   void recall_note();
-  /// With the plan: what is whole of that.
+  /// Takes the complete slots of that note into kept_. Needs the plan.
   void inherit(const KeptNote& note);
   void run_programs(const std::vector<Program>& programs, std::string what);
   std::array<Kept, KeptState::kSlots> kept_;
-  /// What runs beside steps, one at a time: a batch of a checkpoint, or what goes to holders.
+  /// Guards background transfers, one at a time: a checkpoint batch, or a transfer to holders.
   std::mutex beside_;
   std::optional<actors::Future<void>> hold_;       // guarded by beside_
-  StepRequest hold_request_;                       // guarded by beside_: of that
+  StepRequest hold_request_;                       // guarded by beside_; the request of hold_
   std::optional<std::size_t> hold_due_, holding_;  ///< Slots.
   bool keep_due_ = false;
-  std::uint64_t notes_ = 0;  ///< Left so far, also by drivers before this one.
+  std::uint64_t notes_ = 0;  ///< Number of the last note, over all drivers of the run.
   std::optional<KeptNote> inherited_;
   std::int64_t inherited_step_ = 0;
 };

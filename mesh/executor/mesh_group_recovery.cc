@@ -1,4 +1,4 @@
-// What a group does when devices die: others take their place, and the state comes back.
+// Recovery of a MeshGroup: replaces dead devices and restores the training state.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,10 +20,10 @@
 
 namespace weft::mesh {
 
-/// With devices some of which are new. What others have in memory stays.
+/// Continues with some new devices. The others keep their memory.
 void MeshGroup::begin_again() {
   const DeviceNumbering numbering = number_devices(layout_, devices_.places());
-  driver_.reset();  // its connections first
+  driver_.reset();  // closes its connections first
   driver_ = devices_.open(numbering, options_.device);
   ledger_.clear();
   LayoutConfig layout = plan_.layout;
@@ -69,7 +69,7 @@ MeshGroup::Recovered MeshGroup::recover(const Error& why) {
   return recovered;
 }
 
-/// The newest first; compiled anew for whoever is new since then.
+/// Checks the newest slot first. A slot counts if fetch programs for new devices compile.
 std::optional<std::size_t> MeshGroup::newest_kept() const {
   std::array<std::size_t, KeptState::kSlots> slots{};
   std::iota(slots.begin(), slots.end(), 0);
@@ -97,11 +97,11 @@ void MeshGroup::keep_state(std::int64_t steps_done) {
     settle_hold();
     begin_hold();
     keep_due_ = keep_due_ || steps_done % options_.recovery.copy_every == 0;
-    // Links that are too slow for one copy after the other get fewer.
+    // Slow links get fewer copies: the last one must have arrived.
     if (!keep_due_ || hold_due_ || holding_) return;
     const std::size_t slot = kept_[0].step <= kept_[1].step ? 0 : 1;
     kept_[slot] = {};
-    note_kept();  // before anything of it is overwritten
+    note_kept();  // before the slot is overwritten
     run_programs(plan_.kept.slots[slot].keep, "the copy for recovery");
     kept_[slot] = {steps_done, !plan_.kept.sends(), plan_.kept.groups, {}};
     note_kept();
@@ -114,7 +114,7 @@ void MeshGroup::keep_state(std::int64_t steps_done) {
 void MeshGroup::begin_hold() {
   if (!hold_due_) return;
   const std::unique_lock lock(beside_, std::try_to_lock);
-  if (!lock.owns_lock()) return;  // after the part of a checkpoint that is under way
+  if (!lock.owns_lock()) return;  // a checkpoint batch is running; try again after the next step
   StepRequest request;
   request.program = plan_.kept.slots[*hold_due_].hold.front().name;
   request.run = ++runs_;
@@ -165,7 +165,7 @@ void MeshGroup::note_kept() {
   KeptNote note{
       ++notes_, digest_of(plan_.kept.groups), {}, plan_.no_copies_because, plan_.not_kept_because};
   for (const Kept& kept : kept_) {
-    // What was kept as other groups is whole with what only this process knows.
+    // Slots kept by other groups are only complete with state that this process alone has.
     const bool whole = kept.groups == plan_.kept.groups && kept.without.empty();
     note.slots.push_back({whole ? kept.step : 0, kept.held});
   }
@@ -177,7 +177,7 @@ void MeshGroup::recall_note() {
   const auto notes = devices_.all().call<&DeviceActor::recall>().get();
   for (std::uint32_t i = 0; i < notes.size(); ++i) {
     if (notes[i].number > newest.number) newest = notes[i];
-    // One that is new has nothing of what is kept.
+    // A new device has no kept state.
     if (notes[i].number == 0) outdated_.insert(transfer::DeviceId(i));
   }
   notes_ = newest.number;

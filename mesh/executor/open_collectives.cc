@@ -9,7 +9,7 @@
 namespace weft::mesh {
 namespace {
 
-/// For all that opening a library and creating communicators takes, a second or two each.
+/// Time limit for opening a library and creating communicators, a second or two each.
 constexpr Nanoseconds kOpenCollectivesWithin = std::chrono::minutes(3);
 
 }  // namespace
@@ -38,7 +38,7 @@ void open_communicators(const ActorMeshes& meshes, const TrainingPlan& plan,
       for (transfer::CommunicatorId& id : ids) setup.ids.push_back(std::move(id));
     }
   }
-  // Their members wait for each other, so all are asked before any answer is awaited.
+  // Members wait for each other, so all meshes are called before any answer is awaited.
   std::vector<actors::Future<void>> pending;
   for (const auto& mesh : meshes)
     pending.push_back(

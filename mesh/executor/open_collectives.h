@@ -9,14 +9,14 @@
 
 namespace weft::mesh {
 
-/// The device actors of every mesh of a run.
+/// Device actors by mesh.
 using ActorMeshes = std::vector<actors::ActorMesh<DeviceActor>>;
 
-/// Where the devices of all meshes compute, by DeviceId.
+/// Asks all devices of all meshes for their places. Returns them by DeviceId.
 std::vector<transfer::DevicePlace> ask_places(const ActorMeshes& meshes);
 
-/// Creates the communicators that a plan needs and that are not there, on all devices at once; ends
-/// those that would be too many. Before its programs are installed.
+/// Creates on all devices the communicators that the plan needs and that do not exist yet. Destroys
+/// those beyond the limit. Call before the plan's programs are installed.
 void open_communicators(const ActorMeshes& meshes, const TrainingPlan& plan,
                         transfer::CommunicatorLedger& ledger);
 

@@ -13,7 +13,7 @@ Nanoseconds ProgressJudge::interval() const {
 
 bool ProgressJudge::has_moved(const Reports& reports, TimePoint now) const {
   if (!moved_) return true;
-  // UCX sends a few bytes every 20 s over each connection, whatever it carries.
+  // UCX sends a few bytes every 20 s over each connection, even an idle one.
   const auto rounds = static_cast<std::uint64_t>((now - *moved_) / std::chrono::seconds(20)) + 1;
   const std::uint64_t signs_of_life = 4096 + 64 * rounds * reports.size();
   for (std::size_t i = 0; i < reports.size(); ++i) {

@@ -11,42 +11,42 @@
 
 namespace weft::mesh {
 
-/// When a run that does not move is told of, and when it ends.
+/// Times after which a run without progress is reported, or ended.
 struct ProgressLimits {
   Nanoseconds no_progress = std::chrono::seconds(60);
-  std::optional<Nanoseconds> longest_op = {};  ///< Nothing: an op may take for ever.
+  std::optional<Nanoseconds> longest_op = {};  ///< No limit if absent.
 };
 
-/// Whether an execution of programs gets on, judged by what all of its devices report together: by
-/// progress, never by duration. Pure but for the times that are passed in. One thread at a time.
+/// Judges from the reports of all devices whether an execution makes progress. An execution that
+/// moves is never too slow. Pure: times are passed in. One thread at a time.
 ///
-/// Progress is any instruction that a device has finished and any chunk that has moved, anywhere,
-/// and more bytes from the network than signs of life account for.
-/// Time before a device has begun does not count. Where nothing has moved for `no_progress` and a
-/// device is inside an op, or does not answer, somebody is to be told, again and again; the
-/// execution ends only where nobody is inside anything (a deadlock, or a connection that hangs), or
-/// where one op takes longer than `longest_op`.
+/// Progress is any instruction finished, any chunk moved, and any bytes received beyond keep-alive
+/// traffic. Time before the first device has begun does not count. If nothing has moved for
+/// `no_progress` while a device is inside an op or does not answer, the verdict is kStill, repeated
+/// every `no_progress`. If no device is inside an op (a deadlock, or a hanging connection), it is
+/// kDeadlock. It is kOpTooLong if an op exceeds `longest_op`.
 class ProgressJudge final {
  public:
-  /// By device; nothing where one does not answer: then it is for others to say whether it lives.
+  /// Reports by device; nothing for a device that does not answer. Others must judge whether it
+  /// lives.
   using Reports = std::vector<std::optional<DeviceProgress>>;
   enum class Kind : std::uint8_t { kFine, kStill, kDeadlock, kOpTooLong };
   struct Verdict {
     Kind kind = Kind::kFine;
-    Nanoseconds still = Nanoseconds::zero();  ///< For so long nothing has moved.
-    /// The one that has been inside something for the longest time.
+    Nanoseconds still = Nanoseconds::zero();  ///< Time since the last progress.
+    /// Device that has been inside an op or handler for the longest time.
     std::optional<std::size_t> device;
   };
 
-  /// Of the execution of this number (StepRequest::run).
+  /// `run`: number of the execution (StepRequest::run).
   ProgressJudge(const ProgressLimits& limits, std::uint64_t run) : limits_(limits), run_(run) {}
 
-  /// How often it should look: often enough for its limits.
+  /// Interval between calls of look() that suits the limits.
   Nanoseconds interval() const;
   Verdict look(const Reports& reports, TimePoint now);
 
  private:
-  /// Whether any device has come further than when anything last moved.
+  /// Returns whether any device has progressed since the last move.
   bool has_moved(const Reports& reports, TimePoint now) const;
   const ProgressLimits limits_;
   const std::uint64_t run_;

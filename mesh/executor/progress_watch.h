@@ -15,29 +15,29 @@
 
 namespace weft::mesh {
 
-/// Looks after one execution of programs while somebody waits for its end: asks the devices' I/O
-/// threads how they get on, has that judged, and tells. One thread at a time.
+/// Watches one execution while the driver waits for its end: polls the devices' I/O threads, has
+/// the reports judged, and reports a stall or throws. One thread at a time.
 class ProgressWatch final {
  public:
   using Answers = actors::Future<std::vector<Outcome<DeviceProgress>>>;
   struct Devices {
-    /// "back[0,0] on worker1 device 0 (pid 4121)"; the driver, if it takes part, last.
+    /// Names such as "back[0,0] on worker1 device 0 (pid 4121)"; last the driver, if it takes part.
     std::vector<std::string> names;
-    const std::vector<Program>* programs;  ///< Null: they are in no program, or beside one.
+    const std::vector<Program>* programs;  ///< Null: no program runs, or a background one.
     std::function<Answers()> ask;
-    /// Where it takes part.
+    /// Reads the driver's progress. Empty if the driver takes no part.
     std::function<std::optional<DeviceProgress>()> driver = {};
-    /// A device that is worth naming.
+    /// Called with a device to name and a message when nothing moves.
     std::function<void(std::size_t device, const std::string& line)> on_still;
   };
-  /// `what`: "step 3 of 'train'".
+  /// `what`: name of the execution, such as "step 3 of 'train'".
   ProgressWatch(const ProgressLimits& limits, std::uint64_t run, std::string what, Devices devices,
                 const Clock& clock);
 
   Nanoseconds interval() const { return judge_.interval(); }
-  /// To be called about every interval(). Throws Error(kDeadlineExceeded) where the execution will
-  /// not end by itself, or takes too long for an op: who waits for whom, or the device, its op and
-  /// since when.
+  /// Call about every interval(). Throws Error(kDeadlineExceeded) if the execution is deadlocked or
+  /// an op takes too long. The message says which device waits for which, or the device, its op and
+  /// the time.
   void look();
 
  private:
