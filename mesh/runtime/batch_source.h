@@ -11,13 +11,12 @@
 
 namespace weft::mesh {
 
-/// Which of the data a step reads.
+/// Part of the data that a step reads.
 enum class Split : std::uint8_t { kTrain, kValidation };
 
-/// Where a device's data inputs come from. The app implements it over its data set; every device
-/// reads just its own region.
-///
-/// Must be a pure function of its arguments: replicas read the same bytes. Owner's thread only.
+/// Source of a device's data inputs. Implemented by the app over its data set; each device reads
+/// only its own region. Must be a pure function of its arguments, so that replicas read the same
+/// bytes. Owner's thread only.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
@@ -28,8 +27,7 @@ class BatchSource {
                     int microbatches, const Region& region, std::span<std::byte> out) = 0;
 };
 
-/// Makes the source in a device process, from what the driver has prepared: bytes whose meaning is
-/// the app's own.
+/// Makes the source in a device process. `prepared`: bytes from the driver, in a format of the app.
 using OpenBatches =
     std::function<std::unique_ptr<BatchSource>(std::span<const std::byte> prepared)>;
 

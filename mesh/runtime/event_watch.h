@@ -14,22 +14,22 @@
 
 namespace weft::mesh {
 
-/// Tells when events of one stream are done: a thread that waits for them in the order in which
-/// they were recorded, so that nobody else has to. The thread begins with the first event. Any
-/// thread.
+/// Calls back when events of one stream are done. A thread, started with the first event, waits for
+/// the events in the order in which they were recorded. Any thread.
 class EventWatch final {
  public:
-  /// When the event was seen to be done, or the error of the work before it.
+  /// Receives the time at which the event was seen to be done, or the error of the work before it.
   using Callback = std::function<void(const Outcome<TimePoint>&)>;
 
   /// `clock` must outlive it.
   explicit EventWatch(const Clock& clock);
-  /// Waits for all events that it was given; their callbacks have run when it returns.
+  /// Blocks until all events are done and all callbacks have run.
   ~EventWatch();
   EventWatch(const EventWatch&) = delete;
   EventWatch& operator=(const EventWatch&) = delete;
 
-  /// The callback runs once, on the watch's thread; it must neither block nor throw.
+  /// Calls `callback` once, on the watch's thread, when the event is done. It must neither block
+  /// nor throw.
   void watch(std::shared_ptr<const Event> event, Callback callback);
 
  private:

@@ -17,7 +17,7 @@
 
 namespace weft::mesh {
 
-/// What a device process has, without the process.
+/// State of one device without a process of its own.
 struct InProcessTraining::DeviceSide {
   DeviceSide(transfer::DeviceId self, Device& device, std::unique_ptr<transfer::Wire> wire,
              const Clock& clock, BatchSource& batches, const InProcessCollectives& with)
@@ -48,7 +48,7 @@ struct InProcessTraining::DeviceSide {
   std::map<std::string, const Program*> programs;
 };
 
-/// Shared with callbacks, which may outlive a run.
+/// Wake-up flag. Shared with callbacks, which may outlive a run.
 struct InProcessTraining::Bell {
   std::mutex mutex;
   std::condition_variable changed;
@@ -59,7 +59,7 @@ struct InProcessTraining::Bell {
     rung = true;
     changed.notify_one();
   }
-  /// Until it has rung, or for a moment: a wire may want to be polled.
+  /// Waits for ring(), at most 1 ms, as a wire may need polling.
   void wait() {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, std::chrono::milliseconds(1), [&] { return rung; });
@@ -73,7 +73,7 @@ InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batc
     : plan_(&plan), batches_(batches), hub_(options), bell_(std::make_shared<Bell>()) {
   const std::size_t devices = plan.topology.num_devices();
   for (std::uint32_t i = 0; i < devices; ++i) {
-    // The driver works with the host's memory.
+    // The driver computes in host memory.
     Device& computes = device == nullptr || transfer::DeviceId(i) == plan.driver() ? cpu_ : *device;
     const transfer::DeviceId id(i);
     sides_.push_back(
@@ -202,7 +202,7 @@ std::vector<StepReport> InProcessTraining::run_on_devices(StepRequest request) {
       const bool computing = std::ranges::any_of(
           interpreters, [](const auto& interpreter) { return interpreter->device_busy(); });
       if (!moved && computing) bell_->wait();
-      // A shuffled loopback may hold messages back for some polls.
+      // A shuffled loopback may delay messages for some polls.
       idle_rounds = moved || computing ? 0 : idle_rounds + 1;
       if (idle_rounds > 1000) {
         std::vector<Program> programs;

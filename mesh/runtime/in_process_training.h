@@ -19,39 +19,38 @@
 
 namespace weft::mesh {
 
-/// Device collectives of devices in one process.
+/// Library of device collectives for devices in one process.
 struct InProcessCollectives {
   std::function<std::unique_ptr<transfer::DeviceCollectives>(transfer::DeviceId)> make;
   transfer::CollectiveQueueOptions options;
 };
 
-/// All devices of a plan in one thread of one process, over a loopback wire: the same programs,
-/// interpreter and transfer engine as in a cluster, but every step is in the caller's hands.
-/// (Communicators are made by a thread per device, as their members wait for each other.) For
-/// tests, for debugging a model, and as the one-device reference. Schedule `auto` stays with what
-/// it begins with, and the first step's note says so. What another thread gathers takes turns with
-/// steps.
+/// Runs all devices of a plan in one thread of one process, over a loopback wire. Uses the same
+/// programs, interpreter and transfer engine as a cluster. Only communicators are created by a
+/// thread per device, as their members wait for each other. For tests, for debugging a model, and
+/// as the one-device reference. Schedule `auto` keeps the schedule it begins with, and the first
+/// step's note says so. A gather() in another thread takes turns with steps.
 class InProcessTraining final : public TrainingEngine {
  public:
-  /// The meshes compute on `device`, which must outlive this; null: on the CPU. A plan with device
-  /// collectives needs a device that runs by itself, and `collectives`.
+  /// `device`: device on which the meshes compute; must outlive this; null: the CPU. A plan with
+  /// device collectives needs an asynchronous device, and `collectives`.
   InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed,
                     const transfer::LoopbackOptions& options = {}, Device* device = nullptr,
                     const InProcessCollectives& collectives = {});
   ~InProcessTraining() override;
 
-  /// Goes on with the programs of another plan for the same devices, which must outlive this: see
-  /// MeshGroup::use_layout().
+  /// Switches to the programs of another plan for the same devices; see MeshGroup::use_layout().
+  /// `plan` must outlive this.
   void use(const TrainingPlan& plan);
 
-  /// Programs besides the plan's, which must outlive this: each on its device.
+  /// Installs further programs, each on its device. They must outlive this.
   void install(const std::vector<Program>& programs);
 
   const Graph& graph() const override { return plan_->partition.graph; }
-  /// Throws the first error of any device, and Error(kInternal) with every device's position if all
-  /// of them stand still.
+  /// Throws the first error of any device, or Error(kInternal) with every device's position if no
+  /// device can progress.
   StepResult run(StepRequest request) override;
-  /// The same, without adding up.
+  /// Runs a step like run(), but returns the reports of all devices.
   std::vector<StepReport> run_on_devices(StepRequest request);
   bool copies() const override { return plan_->copies_checkpoints(); }
   void copy_state() override;
@@ -64,20 +63,21 @@ class InProcessTraining final : public TrainingEngine {
   struct Bell;
 
   void open_communicators(const TrainingPlan& plan);
-  /// Runs a program that only moves what devices have.
+  /// Runs a program that only moves data.
   void move(const Program& program);
   std::span<float> checkpoint_buffer();
 
-  const TrainingPlan* plan_;  ///< The newest.
+  const TrainingPlan* plan_;  ///< Plan in use.
   BatchSource& batches_;
   SteadyClock clock_;
   transfer::LoopbackHub hub_;
   CpuDevice cpu_;
-  const std::shared_ptr<Bell> bell_;  ///< Rung by devices that run by themselves.
+  const std::shared_ptr<Bell> bell_;  ///< Notified by asynchronous devices.
   transfer::CommunicatorLedger ledger_;
-  std::vector<std::unique_ptr<DeviceSide>> sides_;  ///< By DeviceId; the last is the driver.
+  /// Devices by DeviceId; the last is the driver.
+  std::vector<std::unique_ptr<DeviceSide>> sides_;
   std::mutex mutex_;
-  std::uint64_t runs_ = 0;  // guarded by mutex_; of any program: names the transfers of each
+  std::uint64_t runs_ = 0;  // guarded by mutex_; number of executions, which names their transfers
   std::vector<DeviceTrace> traces_;
   bool said_what_auto_does_ = false;
 };

@@ -6,9 +6,9 @@
 
 namespace weft::mesh {
 
-/// Fills this device's shards of the program's parameters with their initial values, which depend
-/// on the seed and on each element's place in the whole parameter only, rounds their working
-/// copies, and zeroes the moments.
+/// Sets this device's shards of the program's parameters to their initial values, rounds their
+/// working copies, and zeroes the moments. An element's value depends only on the seed and its
+/// index in the whole parameter.
 void initialize_parameters(const Program& program, std::uint64_t seed, Storage& storage,
                            Stream& stream);
 

@@ -16,8 +16,8 @@
 namespace weft::mesh {
 namespace {
 
-/// How many actions a device is given ahead of the one that it is at: enough that it never waits
-/// for the host, few enough that a failure is seen soon and little host memory is in use.
+/// Number of actions queued ahead of the device's current one. Enough that the device never waits
+/// for the host; few enough that failures are seen soon and staging stays small.
 constexpr std::size_t kActionsAhead = 2;
 
 }  // namespace
@@ -94,8 +94,8 @@ Interpreter::Progress Interpreter::advance() {
   }
 }
 
-/// Work that is pending on the device counts as an op that takes its time, unless it is a transfer
-/// that waits for others.
+/// Publishes the position to the board. Pending device work counts as an op, unless it is a
+/// transfer that waits for peers.
 void Interpreter::leave_word() const {
   if (resources_.board == nullptr) return;
   const auto transfer = current_transfer();
@@ -130,7 +130,7 @@ Interpreter::Progress Interpreter::settle() {
   }
   const bool idle = quiescent();
   take_news();
-  // News of what became idle after the look is still to be taken; it wakes us.
+  // News may have arrived since the check; it calls `wake`.
   if (!idle || !quiescent()) return Progress::kBlocked;
   device_->synchronize();
   return Progress::kDone;
@@ -146,7 +146,7 @@ void Interpreter::take_news() {
 }
 
 bool Interpreter::execute(const Begin& begin) {
-  // What was copied out meanwhile should leave.
+  // Sends off data that has been copied to the host meanwhile.
   take_news();
   if (device_->actions_ahead() >= kActionsAhead) return false;
   device_->mark({Mark::Kind::kBegin, begin});
@@ -160,7 +160,7 @@ bool Interpreter::execute(const Read& read) {
       resources_.batches.read(input.name, request_.split, request_.step, read.microbatch,
                               microbatches_, input.region, out);
     } catch (...) {
-      // The app does not say of which batch it speaks.
+      // The app's error does not name the batch.
       const Error error = current_error();
       throw Error(error.code(),
                   fmt::format("reading the input '{}' of step {}, microbatch {}{}, on {}: {}",
@@ -174,7 +174,7 @@ bool Interpreter::execute(const Read& read) {
 
 bool Interpreter::execute(const Start& start) {
   const Transfer& transfer = program_.transfers[start.transfer];
-  // All of its buffer, or, of a signal, as much as the plan says.
+  // The whole buffer, or, for a signal, as many bytes as planned.
   const auto bytes_of = [&](std::int32_t buffer, std::size_t size) {
     if (buffer < 0) return std::span<std::byte>();
     const std::span<std::byte> all = bytes(tensors_[buffer]);

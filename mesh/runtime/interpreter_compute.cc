@@ -1,5 +1,5 @@
-// What the interpreter has the device compute: ops, one by one or as recorded segments, and the
-// optimizer's step.
+// Compute work of the interpreter: ops, one by one or as recorded segments, and the optimizer's
+// step.
 #include <algorithm>
 #include <cmath>
 #include <variant>
@@ -22,7 +22,7 @@ bool Interpreter::queue_segment() {
 }
 
 bool Interpreter::execute(const Run& run) {
-  // An op has few operands; these keep their memory from one call to the next.
+  // The vectors are thread_local to keep their memory between calls.
   thread_local std::vector<ConstTensorRef> inputs;
   thread_local std::vector<TensorRef> outputs;
   thread_local std::vector<OutputMode> modes;
@@ -64,7 +64,7 @@ bool Interpreter::execute(const Norm& norm) {
 }
 
 bool Interpreter::execute(const Update& update) {
-  // Added by parameter, then by device: an order that does not depend on how the model is cut into
+  // Sums by parameter, then by device. This order does not depend on how the model is cut into
   // stages.
   const TensorRef& norms = tensors_[update.norms];
   const std::size_t devices = norms.type.shape[0], parameters = norms.type.shape[1];
@@ -78,8 +78,8 @@ bool Interpreter::execute(const Update& update) {
     sum += of_parameter;
   }
   grad_norm_ = std::sqrt(sum);
-  // Every device reads the same table, so all of them skip the update or none does. Values, moments
-  // and working copies stay as they are: nothing is queued.
+  // All devices read the same table, so all skip the update or none does. Skipping leaves values,
+  // moments and working copies unchanged.
   if (!std::isfinite(grad_norm_)) return true;
   const OptimizerStep& optimizer = request_.optimizer;
   AdamW step;

@@ -7,16 +7,16 @@
 
 namespace weft::mesh {
 
-/// What executions need whose transfers go by the library of the GPUs: the queue with its own
-/// stream, and somebody who waits for the events of that. Owned by whoever owns the device's
-/// streams; owner's thread only.
+/// Queue of device collectives with its own stream, and the watch of that stream's events. Owned by
+/// the owner of the device's streams; owner's thread only.
 struct LibraryQueue {
-  /// All must outlive it.
+  /// All references must outlive it.
   LibraryQueue(transfer::DeviceId self, transfer::DeviceCollectives& library, Device& device,
                const Clock& clock, transfer::CollectiveQueueOptions options = {})
       : passed(clock), queue(self, library, device, clock, options) {}
 
-  /// Of the queue's stream. Ends after the queue, which ends what the events wait for.
+  /// Watches the queue's stream. Destroyed after the queue, which ends the work that the events
+  /// wait for.
   EventWatch passed;
   transfer::CollectiveQueue queue;
 };

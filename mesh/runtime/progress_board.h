@@ -15,50 +15,50 @@
 
 namespace weft::mesh {
 
-/// What a device is at, and what it has done so far: a beat of its progress. A value; travels.
+/// Position of a device and what it has done so far. A value; sent over the network.
 struct DeviceProgress {
   ProgramPosition position;
-  /// Instructions and handlers, and what its device has told of, since its process began.
+  /// Instructions, handlers and device events completed since the process began.
   std::uint64_t finished = 0;
-  std::uint64_t moved_bytes = 0;  ///< By its transfers, in and out, in whole chunks.
-  /// That have come over the network, also of chunks that are not whole yet, and as signs of life.
-  /// 0 where the wire cannot tell.
+  std::uint64_t moved_bytes = 0;  ///< Bytes moved by its transfers, in and out, in whole chunks.
+  /// Bytes received from the network, including incomplete chunks and keep-alive messages. 0 if the
+  /// wire cannot tell.
   std::uint64_t network_bytes = 0;
-  std::uint64_t arriving = 0;  ///< Chunks on their way into memory here.
-  /// The device thread is inside an instruction or a handler, or the device works by itself (an
-  /// event is pending): something that takes its time, and that nobody else can help along.
+  std::uint64_t arriving = 0;  ///< Chunks being received.
+  /// True if the device thread is inside an instruction or a handler, or the device works
+  /// asynchronously. Such work takes its time, and no other device can speed it up.
   bool inside = false;
   double inside_seconds = 0;
-  std::string handler;  ///< That it is inside of; empty: an instruction.
+  std::string handler;  ///< Handler that it is inside of; empty: an instruction.
   static constexpr auto fields = weft::fields(
       &DeviceProgress::position, &DeviceProgress::finished, &DeviceProgress::moved_bytes,
       &DeviceProgress::network_bytes, &DeviceProgress::arriving, &DeviceProgress::inside,
       &DeviceProgress::inside_seconds, &DeviceProgress::handler);
 };
 
-/// Where a device thread leaves word of what it is at, for its I/O thread to report while it
-/// computes or is stuck. Any thread.
+/// Board on which a device thread publishes its position, so that the I/O thread can report it
+/// while the device thread computes or is stuck. Any thread.
 class ProgressBoard final {
  public:
   void begin(std::shared_ptr<const Program> program, std::uint64_t run);
-  /// The device thread goes into this instruction; again, if it has been called for it and could
-  /// not go on.
+  /// Records that the device thread enters this instruction. May repeat if the instruction could
+  /// not complete.
   void enter(std::size_t instruction, TimePoint now);
-  /// An instruction is done.
+  /// Records that an instruction is done.
   void finished();
-  /// The device, which runs by itself, has come further.
+  /// Records progress of an asynchronous device.
   void device_came_further(TimePoint now);
-  /// The device thread waits. `works`: its device is at work.
+  /// Records that the device thread waits. `works`: true if its device is working.
   void leave(std::size_t instruction, std::optional<transfer::OperationKey> collective, bool works,
              TimePoint now);
   void enter_handler(const char* name, TimePoint now);
   void leave_handler();
-  /// Whose bytes count.
+  /// Sets the engine whose bytes are counted.
   void count(std::weak_ptr<const transfer::TransferEngine> engine);
 
   DeviceProgress read(TimePoint now) const;
-  /// The program that was begun last, and for how long the device thread has waited at its
-  /// instruction; null before that.
+  /// Program that was begun last, and the time for which the device thread has waited at its
+  /// instruction. Null before the first program.
   struct Standing {
     std::shared_ptr<const Program> program;
     double waited_seconds = 0;
@@ -75,7 +75,7 @@ class ProgressBoard final {
   std::weak_ptr<const transfer::TransferEngine> engine_;  // guarded by mutex_
 };
 
-/// The device thread is inside a handler, which is not a program.
+/// Marks the device thread as inside a handler, outside of programs.
 class InHandler final {
  public:
   InHandler(ProgressBoard& board, const char* name) : board_(board) {

@@ -12,7 +12,7 @@ constexpr std::size_t kPage = 4096;
 StagingPool::Block StagingPool::take(std::size_t bytes) {
   const std::size_t rounded = std::max((bytes + kPage - 1) / kPage * kPage, kPage);
   DeviceMemory memory;
-  // A block twice as large is better kept for whom it fits.
+  // Leaves blocks more than twice as large for larger requests.
   if (const auto found = free_.lower_bound(rounded);
       found != free_.end() && found->first <= 2 * rounded) {
     memory = std::move(found->second);

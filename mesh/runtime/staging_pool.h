@@ -9,12 +9,11 @@
 
 namespace weft::mesh {
 
-/// Host memory that copies from and to a device are fastest with, kept for the next who needs as
-/// much: a step needs the same sizes as the one before, and pinning memory is slow. Owner's thread
-/// only.
+/// Pool of host staging memory, such as pinned memory, for copies from and to a device. Steps need
+/// equal sizes, and pinning is slow, so freed blocks are kept. Owner's thread only.
 class StagingPool final {
  public:
-  /// A piece of the pool; goes back when it is destroyed, which must come before the pool's end.
+  /// Block of the pool. Returns to the pool on destruction, which must come before the pool's.
   class Block final {
    public:
     Block() = default;
@@ -26,7 +25,7 @@ class StagingPool final {
     ~Block() {
       if (pool_ != nullptr) pool_->give_back(std::move(memory_));
     }
-    /// As many bytes as were asked for.
+    /// Returns as many bytes as were requested.
     std::span<std::byte> span() const { return {memory_.data(), size_}; }
 
    private:
@@ -43,7 +42,7 @@ class StagingPool final {
     std::size_t size_ = 0;
   };
 
-  /// Keeps at most `kept` bytes that nobody uses.
+  /// `kept`: limit of unused bytes that the pool keeps.
   explicit StagingPool(Device& device, std::size_t kept = std::size_t{2} << 30)
       : device_(device), most_kept_(kept) {}
 
@@ -57,7 +56,7 @@ class StagingPool final {
 
   Device& device_;
   const std::size_t most_kept_;
-  std::multimap<std::size_t, DeviceMemory> free_;  ///< By size.
+  std::multimap<std::size_t, DeviceMemory> free_;  ///< Free blocks by size.
   std::size_t in_use_ = 0;
   std::size_t kept_ = 0;
 };

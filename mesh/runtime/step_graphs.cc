@@ -46,7 +46,7 @@ StepGraphs::~StepGraphs() {
   try {
     forget_all();
   } catch (...) {
-    // Work that failed no longer uses what was recorded; whoever wanted its results has been told.
+    // Failed work no longer uses the recordings, and its error was reported to its caller.
     static_cast<void>(current_error());
   }
 }

@@ -13,59 +13,60 @@
 
 namespace weft::mesh {
 
-/// What a stream has recorded of the segments of programs (CUDA graphs), each of which is then
-/// queued at the cost of one call: queued as it is when it is met first, recorded the second time,
-/// replayed from then on.
+/// Recordings (CUDA graphs) of program segments, each of which is queued with one call. A segment
+/// is queued normally the first time, recorded the second time, and replayed from then on.
 ///
-/// Owned by the Storage whose memory the recordings point to, which forgets them when that moves or
-/// a program is replaced. Used with one stream, which must outlive it. Owner's thread only.
+/// Owned by the Storage to whose memory the recordings point; Storage drops them if that memory
+/// moves or a program is replaced. Used with one stream, which must outlive it. Owner's thread
+/// only.
 class StepGraphs final {
  public:
-  /// A CUDA graph takes some 10 KiB of the GPU's memory per kernel, and instructions are one to
-  /// three kernels: 200 to 500 MiB. What is beyond is queued as it is.
+  /// Limit of recorded instructions. A CUDA graph takes some 10 KiB of GPU memory per kernel, and
+  /// an instruction is one to three kernels: 200 to 500 MiB. Segments beyond the limit are queued
+  /// normally.
   static constexpr std::size_t kMostInstructions = 16384;
 
-  /// 0: nothing is recorded, and programs have no segments.
+  /// If `most_instructions` is 0, nothing is recorded and programs have no segments.
   explicit StepGraphs(std::size_t most_instructions = kMostInstructions)
       : room_(most_instructions), records_(most_instructions > 0) {}
   ~StepGraphs();
   StepGraphs(const StepGraphs&) = delete;
   StepGraphs& operator=(const StepGraphs&) = delete;
 
-  /// Of one program.
+  /// Recordings of one program.
   class Graphs final {
    public:
     Graphs(StepGraphs& all, const Program& program);
-    /// The segment that begins with this instruction; null if none does.
+    /// Returns the segment that begins with this instruction, or null.
     const CaptureSegment* beginning_at(std::size_t instruction) const;
-    /// Queues the segment's work: calls `work`, which queues it, or replays what that queued
-    /// before. Throws what `work` throws; then nothing is recorded.
+    /// Queues the segment's work: calls `work`, or replays the recording of an earlier call. Throws
+    /// what `work` throws; then nothing is recorded.
     void queue(const CaptureSegment& segment, Stream& stream, const std::function<void()>& work);
 
    private:
     friend class StepGraphs;
     struct Recorded {
       bool queued_before = false;
-      std::size_t instructions = 0;  ///< Of the recording.
+      std::size_t instructions = 0;  ///< Number of recorded instructions.
       std::unique_ptr<Recording> recording;
     };
     StepGraphs& all_;
-    std::size_t instructions_;  ///< Of the program.
+    std::size_t instructions_;  ///< Number of the program's instructions.
     std::vector<CaptureSegment> segments_;
-    std::vector<Recorded> recorded_;  ///< By CaptureSegment::work.
+    std::vector<Recorded> recorded_;  ///< Recordings by CaptureSegment::work.
   };
 
-  /// The program's, good until one of its name is forgotten.
+  /// Returns the program's recordings. Valid until forget() of its name.
   Graphs& of(const Program& program);
-  /// Of a program that is replaced. Waits for the stream if anything of it was recorded.
+  /// Drops the recordings of a replaced program. Waits for the stream if any were made.
   void forget(const std::string& program);
   void forget_all();
 
  private:
   std::map<std::string, Graphs> programs_;
-  std::size_t room_;          ///< For so many more instructions.
-  bool records_;              ///< The device has not declined to record.
-  Stream* stream_ = nullptr;  ///< Of the recordings.
+  std::size_t room_;          ///< Number of instructions that may still be recorded.
+  bool records_;              ///< False if the device has declined to record.
+  Stream* stream_ = nullptr;  ///< Stream of the recordings.
 };
 
 }  // namespace weft::mesh

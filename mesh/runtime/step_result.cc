@@ -39,7 +39,7 @@ StepResult combine(const std::vector<StepReport>& reports) {
   std::size_t microbatches = 0;
   for (const StepReport& report : reports) {
     microbatches = std::max(microbatches, report.losses.size());
-    // Written so that a NaN stays, which std::max() would drop.
+    // Keeps a NaN, which std::max() would drop.
     if (!(report.grad_norm <= result.grad_norm) && !std::isnan(result.grad_norm))
       result.grad_norm = report.grad_norm;
     if (!result.first_not_finite) result.first_not_finite = report.first_not_finite;

@@ -60,7 +60,7 @@ void StepTimeline::begin(const Begin& begin, TimePoint now) {
 }
 
 void StepTimeline::leave_actions(TimePoint now) {
-  // A reduction and an update that the schedule names are actions of the whole step.
+  // A reduction or an update named by the schedule is an action of the whole step.
   if (!action_ || !has_microbatch(action_->kind)) return;
   close_compute_span(now);
   action_.reset();
@@ -88,7 +88,7 @@ void StepTimeline::close_compute_span(TimePoint now) {
   const double span = in_seconds(now - *computing_since_);
   report_.compute_seconds += span;
   if (action_) report_.action_times[action_time_].seconds += span;
-  // Before the first action receives are posted; behind the last one the step is taken.
+  // Receives are posted before the first action. The optimizer step comes after the last one.
   const bool begun = !report_.action_times.empty();
   if (request_.trace && begun) {
     const bool update = !action_;
@@ -108,7 +108,7 @@ void StepTimeline::transferred(const Transfer& transfer, std::int32_t microbatch
     report_.reshard_bytes += report.bytes_sent;
     if (report.bytes_received > 0) {
       arrivals_.emplace_back(report.moving, report.finished);
-      // What comes once per step belongs to no edge.
+      // Transfers once per step belong to no edge.
       if (microbatch >= 0) {
         auto& times = report_.edge_times;
         auto time = std::ranges::find(times, transfer.op, &EdgeTime::op);

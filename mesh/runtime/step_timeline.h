@@ -14,41 +14,40 @@
 
 namespace weft::mesh {
 
-/// A point of a program that the times of its execution are made of.
+/// Point of a program at which the timeline takes the time.
 struct Mark {
   enum class Kind : std::uint8_t {
     kBegin,         ///< An action begins.
-    kLeaveActions,  ///< No action from here on, or none yet.
+    kLeaveActions,  ///< Actions end here, or have not begun.
     kStandStill,    ///< The device waits for a transfer.
-    kGoOn,          ///< It need not wait any more.
+    kGoOn,          ///< The device continues.
     kEnd,
   };
   Kind kind = Kind::kEnd;
-  Begin action = {};                   ///< Of kBegin.
-  const Transfer* transfer = nullptr;  ///< Of kGoOn: what it waited for.
-  std::int32_t microbatch = -1;        ///< Of kGoOn.
-  /// Of kStandStill and kEnd: the device was given nothing since it went on.
+  Begin action = {};                   ///< Action of kBegin.
+  const Transfer* transfer = nullptr;  ///< Transfer for which kGoOn ends the wait.
+  std::int32_t microbatch = -1;        ///< Microbatch of kGoOn.
+  /// True for kStandStill or kEnd if the device got no work since it continued.
   bool idle = false;
 };
 
-/// Makes an execution's report and trace of when its device was where, and when its transfers
-/// moved. Is told of marks in the order of the program, with the time at which the device was
-/// there. Owner's thread only.
+/// Builds an execution's report and trace from the times at which its device reached marks and its
+/// transfers moved. Marks must come in the order of the program. Owner's thread only.
 class StepTimeline final {
  public:
   /// `request` must outlive it.
   explicit StepTimeline(const StepRequest& request) : request_(request) {}
 
-  /// The device computes from now on.
+  /// Records that the device computes from now on.
   void compute(TimePoint now) { computing_since_ = now; }
   void reach(const Mark& mark, TimePoint now);
-  /// A transfer has ended well.
+  /// Records a transfer that has completed.
   void transferred(const Transfer& transfer, std::int32_t microbatch,
                    const transfer::TransferReport& report);
 
-  /// The action that the device is in.
+  /// Returns the device's current action.
   const std::optional<Begin>& action() const { return action_; }
-  /// All but losses, norm and the step's own seconds.
+  /// Returns the report without losses, norm and the step's own seconds.
   StepReport finish();
 
  private:
@@ -59,12 +58,12 @@ class StepTimeline final {
 
   const StepRequest& request_;
   std::optional<Begin> action_;
-  /// Of action_, in report_.action_times, which holds sums until finish().
+  /// Index of action_ in report_.action_times, which holds sums until finish().
   std::size_t action_time_ = 0;
   std::optional<TimePoint> computing_since_;
   std::optional<TimePoint> waiting_since_;
-  TimeSpans arrivals_;  ///< When resharded data was on its way to this device.
-  TimeSpans waits_;     ///< When the device stood still for resharded data.
+  TimeSpans arrivals_;  ///< Spans in which resharded data was arriving.
+  TimeSpans waits_;     ///< Spans in which the device waited for resharded data.
   StepReport report_;
 };
 

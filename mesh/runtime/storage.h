@@ -11,25 +11,25 @@
 
 namespace weft::mesh {
 
-/// The memory of one device actor: blocks that stay, by name, and one arena that all programs
-/// share, since one runs at a time; and what was recorded of work on it. Owner's thread only.
+/// Memory of one device actor: named blocks that stay, one arena that programs share, since one
+/// runs at a time, and recordings of work on this memory. Owner's thread only.
 class Storage final {
  public:
-  /// What a device computes in the host's memory is done when it is queued, and never recorded.
+  /// Devices that compute in host memory finish work when it is queued, and record nothing.
   explicit Storage(Device& device)
       : device_(device), graphs_(device.is_host_memory() ? 0 : StepGraphs::kMostInstructions) {}
 
-  /// Makes what the program needs and is not there yet, filled with zeros, for a program that is
-  /// new or takes the place of one of its name. Not while one runs. Throws
-  /// Error(kFailedPrecondition) when a block exists with another size.
+  /// Allocates the memory that a new or replaced program needs and that does not exist yet, filled
+  /// with zeros. Call while no program runs. Throws Error(kFailedPrecondition) if a block exists
+  /// with another size.
   void provide(const Program& program, Stream& stream);
 
-  /// A block that the host may read and write. Throws Error(kFailedPrecondition) for others.
+  /// Returns a block that the host can read and write. Throws Error(kFailedPrecondition) for other
+  /// blocks.
   std::span<std::byte> block(const std::string& name);
-  /// Where each buffer of the program lies; true until a program that needs a larger arena is
-  /// provided for.
+  /// Returns the address of each buffer of the program. Valid until provide() enlarges the arena.
   std::vector<TensorRef> resolve(const Program& program);
-  /// Recordings of programs provided for, of the stream that was given then.
+  /// Returns the recordings of provided programs, for the stream passed to provide().
   StepGraphs& graphs() { return graphs_; }
 
  private:

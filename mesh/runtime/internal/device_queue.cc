@@ -25,7 +25,7 @@ DeviceQueue::DeviceQueue(Stream& compute, CopyStreams& copies, const Clock& cloc
 
 void DeviceQueue::when_done(std::shared_ptr<const Event> event, EventWatch& watch,
                             Reached reached) {
-  // Never past news that is still to come.
+  // Callbacks keep their order, so none may overtake pending news.
   if (under_way_ == 0 && event->done()) {
     try {
       event->synchronize();
@@ -58,7 +58,7 @@ void DeviceQueue::mark(const Mark& mark) {
   when_done(compute_, copies_.computed, [this, mark](TimePoint at) {
     if (mark.kind == Mark::Kind::kBegin) --actions_ahead_;
     timeline_.reach(mark, at);
-    // The next piece of work is in the queue, or will be at once.
+    // The next work is queued, or will be at once.
     if (mark.kind == Mark::Kind::kGoOn) timeline_.compute(at);
   });
 }
@@ -68,8 +68,8 @@ void DeviceQueue::fill(std::span<std::byte> memory,
   if (copies_.host_memory()) return read(memory);
   StagingPool::Block block = copies_.staging.take(memory.size());
   read(block.span());
-  // On the compute stream: it would have to wait for the copy anyway, and large tensors may be in
-  // the way on the other.
+  // Uses the compute stream, which would wait for the copy anyway. Large tensors could delay it on
+  // the other stream.
   compute_.copy(block.span(), memory);
   batches_.push_back(std::move(block));
   when_done(compute_, copies_.computed,
@@ -104,7 +104,7 @@ void DeviceQueue::seal() {
     try {
       when_done(stream(), watch, [](TimePoint) {});
     } catch (...) {
-      // A device that takes no more work touches no memory either.
+      // A failed device that takes no more work touches no memory either.
       static_cast<void>(current_error());
     }
   };

@@ -44,8 +44,7 @@ bool HostTransfers::start(const Start& start, std::span<std::byte> source,
 void HostTransfers::stage(std::uint32_t handle) {
   UnderWay& transfer = transfers_[handle];
   CopyStreams& copies = device_.copies();
-  // What was queued before may still write the source, and read or write where the destination will
-  // lie.
+  // Earlier work may still write the source, or read or write the destination.
   const std::shared_ptr<const Event> computed = device_.compute().record();
   const std::span<const std::byte> source = transfer.source;
   const bool in_place =
@@ -55,7 +54,7 @@ void HostTransfers::stage(std::uint32_t handle) {
     transfer.landing = std::exchange(transfer.destination, transfer.destination_block.span());
     transfer.free = computed;
   }
-  // One without a source begins at once, others when that has come.
+  // The transfer starts at once if it has no source, else after the copy to the host.
   if (source.empty()) return give_to_engine(handle);
   if (!in_place) transfer.source_block = copies.staging.take(source.size());
   const std::span<std::byte> copy =
@@ -125,7 +124,7 @@ bool HostTransfers::wait(std::uint32_t handle) {
 }
 
 void HostTransfers::cancel(const Error& why) {
-  // Whoever waits for this device recovers from it as this device's own error is recovered from.
+  // Passes on recoverable codes, so that peers that wait for this device recover as it does.
   const bool passes = is_symptom(why) || why.code() == ErrorCode::kDeadlineExceeded;
   engine_.cancel(naming_.epoch, naming_.run,
                  Error(passes ? why.code() : ErrorCode::kCancelled,

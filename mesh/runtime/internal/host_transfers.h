@@ -13,7 +13,7 @@
 
 namespace weft::mesh {
 
-/// The transfers of one execution that the engine carries.
+/// Transfers of one execution that the transfer engine carries.
 ///
 ///   memory that the host may touch:
 ///     send:     compute ──event──▶ engine
@@ -25,13 +25,13 @@ namespace weft::mesh {
 /// Owner's thread only.
 class HostTransfers final : public TransferExecutor {
  public:
-  /// How the engine is to know and to treat them.
+  /// Identity and priority of the transfers in the engine.
   struct Naming {
     std::uint64_t epoch = 0;
     std::uint64_t run = 0;
-    bool stands_back = false;  ///< See TransferLimits.
+    bool stands_back = false;  ///< See TransferLimits::stands_back.
   };
-  /// All must outlive it, but for `naming`.
+  /// All references must outlive it.
   HostTransfers(transfer::TransferEngine& engine, const Program& program, DeviceQueue& device,
                 const Naming& naming);
 
@@ -42,27 +42,29 @@ class HostTransfers final : public TransferExecutor {
   void cancel(const Error& why) override;
 
  private:
-  /// Checkpoints move everything that a device holds: not all of it through host memory at once.
+  /// Limit of staged bytes at which checkpoint transfers wait. A checkpoint moves all of a device's
+  /// state, which must not be in host memory at once.
   static constexpr std::size_t kMostStaged = std::size_t{256} << 20;
 
   struct UnderWay {
     const Start* start = nullptr;
-    /// What the engine is given: the buffers, or blocks in their place.
+    /// Memory that the engine reads and writes: the buffers, or staging blocks in their place.
     std::span<const std::byte> source;
     std::span<std::byte> destination;
     StagingPool::Block source_block, destination_block;
-    std::span<std::byte> landing;       ///< In the device's memory, of what comes to a block.
-    std::shared_ptr<const Event> free;  ///< The landing may be written.
+    std::span<std::byte> landing;       ///< Device memory for the bytes of `destination_block`.
+    std::shared_ptr<const Event> free;  ///< Done when `landing` may be written.
+    /// Done when `landing` has been written.
     std::shared_ptr<const Event> landed;
-    bool reported = false;  ///< By the engine.
+    bool reported = false;  ///< True once the engine has reported the end.
   };
 
   const Transfer& transfer_of(std::uint32_t handle) const {
     return program_.transfers[transfers_[handle].start->transfer];
   }
-  /// Compute reads or writes the buffer.
+  /// Returns whether compute work reads or writes the buffer.
   bool is_computed(std::int32_t buffer) const;
-  /// Takes blocks for what lies in the device's memory, and begins to copy the source out.
+  /// Takes staging blocks for buffers in device memory, and starts to copy the source to the host.
   void stage(std::uint32_t handle);
   void give_to_engine(std::uint32_t handle);
   void engine_reported(std::uint32_t handle, const transfer::TransferReport& report);
@@ -71,7 +73,7 @@ class HostTransfers final : public TransferExecutor {
   const Program& program_;
   DeviceQueue& device_;
   const Naming naming_;
-  std::vector<UnderWay> transfers_;  ///< By handle.
+  std::vector<UnderWay> transfers_;  ///< Transfers by handle.
 };
 
 }  // namespace weft::mesh

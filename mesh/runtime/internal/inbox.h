@@ -11,13 +11,13 @@
 
 namespace weft::mesh {
 
-/// What other threads tell an execution: news, each of which its owner calls on its own thread, in
-/// the order in which they came. Any thread.
+/// Queue of callbacks from other threads, which the owner runs on its own thread in order of
+/// arrival. Any thread.
 class Inbox final {
  public:
   using News = std::function<void()>;
 
-  /// Something begins that ends with put() or withdraw().
+  /// Announces work that ends with put() or withdraw().
   void expect() {
     const std::lock_guard lock(mutex_);
     ++expected_;
@@ -36,12 +36,12 @@ class Inbox final {
     const std::lock_guard lock(mutex_);
     return std::exchange(news_, {});
   }
-  /// Nothing is expected any more.
+  /// Returns whether no work is expected.
   bool quiescent() const {
     const std::lock_guard lock(mutex_);
     return expected_ == 0;
   }
-  /// Blocks until then, at most so long; whether it is.
+  /// Blocks until quiescent(), for at most `limit`. Returns whether it is.
   bool wait_quiescent(Nanoseconds limit) const {
     std::unique_lock lock(mutex_);
     return idle_.wait_for(lock, limit, [&] { return expected_ == 0; });

@@ -31,8 +31,7 @@ bool LibraryTransfers::start(const Start& start, std::span<std::byte> source,
   const Transfer& transfer = program_.transfers[start.transfer];
   const std::span<const std::byte> reads = source;
   try {
-    // What was queued before may still write the source, and read or write where the destination
-    // lies.
+    // Earlier work may still write the source, or read or write the destination.
     queue_.start(keys_[start.handle], *transfer.operations(), {&reads, 1}, {&destination, 1},
                  device_.compute().record());
   } catch (const Error& error) {

@@ -14,7 +14,7 @@
 
 namespace weft::mesh {
 
-/// The transfers of one execution that the library of the GPUs carries.
+/// Transfers of one execution that the GPUs' collective library carries.
 ///
 ///   start: compute ──event──▶ queue, which begins it in its turn ──events──▶ its begin and end
 ///   wait:  queue ──event──▶ compute; the host goes on
@@ -22,7 +22,7 @@ namespace weft::mesh {
 /// Owner's thread only.
 class LibraryTransfers final : public TransferExecutor {
  public:
-  /// Begins an execution of the queue. All must outlive it.
+  /// Begins an execution of the queue. All references must outlive it.
   LibraryTransfers(LibraryQueue& library, const Program& program, DeviceQueue& device,
                    std::uint64_t epoch);
 
@@ -33,7 +33,7 @@ class LibraryTransfers final : public TransferExecutor {
     queue_.wait(keys_[handle], device_.compute());
     return true;
   }
-  /// The error has the names of what is under way.
+  /// Throws the queue's error, with the names of running transfers.
   void poll() override;
   bool wants_polling() const override { return !queue_.idle(); }
   void cancel(const Error& why) override;
@@ -45,10 +45,11 @@ class LibraryTransfers final : public TransferExecutor {
     return program_.transfers[starts_[handle]->transfer];
   }
   void watch(const transfer::OperationKey& key);
-  /// "'h1.out front->back' of microbatch 3, then 2 more"; empty if nothing is under way.
+  /// Returns names such as "'h1.out front->back' of microbatch 3, then 2 more"; "" if nothing is
+  /// running.
   std::string under_way() const;
-  /// The error of the queue, which knows no names, with what the device is at; `otherwise` where
-  /// nothing is under way.
+  /// Adds the names of running transfers to an error of the queue, or `otherwise` if there are
+  /// none.
   Error named(const Error& error, const std::string& otherwise) const;
 
   transfer::CollectiveQueue& queue_;
@@ -57,10 +58,10 @@ class LibraryTransfers final : public TransferExecutor {
   DeviceQueue& device_;
   const std::uint64_t epoch_;
   std::map<transfer::OperationKey, std::uint32_t> handles_;
-  std::vector<transfer::OperationKey> keys_;  ///< By handle.
-  std::vector<const Start*> starts_;          ///< By handle; null for those of other executors.
-  std::vector<TimePoint> began_;              ///< By handle.
-  std::size_t watched_ = 0;                   ///< Of those on the stream.
+  std::vector<transfer::OperationKey> keys_;  ///< Keys by handle.
+  std::vector<const Start*> starts_;  ///< Starts by handle; null for those of other executors.
+  std::vector<TimePoint> began_;      ///< Begin times by handle.
+  std::size_t watched_ = 0;           ///< Number of transfers on the stream that are watched.
 };
 
 }  // namespace weft::mesh
