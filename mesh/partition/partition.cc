@@ -63,15 +63,14 @@ class Partitioner {
     return found->second;
   }
 
-  /// A value as it is on a mesh.
+  /// Copy of a value on a mesh.
   struct Known {
     LocalId id;
-    /// Who has made it for its own use, so that others cannot count on it; else it is there for
-    /// everybody who needs the value at all.
+    /// Stage that made it for its own use. Absent: every stage on the mesh can use it.
     std::optional<StageId> for_stage;
-    int moves = 0;           ///< Between this and how the value came into being.
-    bool in_forward = true;  ///< Made in a forward.
-    double order = -2;       ///< Step::order of what makes it; -2: it is there before all steps.
+    int moves = 0;           ///< Moves between the op's output and this copy.
+    bool in_forward = true;  ///< True if made in a forward.
+    double order = -2;       ///< Step::order of the step that makes it; -2: before all steps.
   };
 
   LocalId add_local(MeshId mesh, ValueId value, Spec spec, LocalOrigin origin) {
@@ -83,8 +82,8 @@ class Partitioner {
     return known.id;
   }
 
-  /// Whether it is there in this pass: a strategy may keep nothing but homes from a forward to its
-  /// backward.
+  /// Returns whether the copy is available in this pass. With Gather::kUse, backward passes find
+  /// only the homes of what a forward has made.
   bool is_there(MeshId mesh, const Known& known, Pass pass) const {
     const bool same_direction = known.in_forward == (pass == Pass::kForward);
     if (same_direction && known.order > static_cast<double>(lowering_.value())) return false;
@@ -95,7 +94,7 @@ class Partitioner {
     return home == strategy.homes.end() || home->second == value.spec;
   }
 
-  /// A parameter lives on the meshes whose forward nodes read it.
+  /// Places each parameter on the meshes whose forward nodes read it.
   void place_parameters() {
     std::map<ValueId, std::vector<MeshId>> homes;
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
@@ -122,7 +121,8 @@ class Partitioner {
     }
   }
 
-  /// The value on this mesh as it first got there; received or read when it is not there yet.
+  /// Returns the first copy of the value on this mesh. If there is none, adds its receipt or, for a
+  /// data input, its reading.
   LocalId on_mesh(MeshId mesh, ValueId id, StageId stage) {
     auto& known = known_[mesh];
     if (const auto found = known.find(id); found != known.end()) return found->second.front().id;
@@ -140,7 +140,7 @@ class Partitioner {
     return destination;
   }
 
-  /// The value without partial sums. It is summed where it is computed, for all who need it.
+  /// Returns the value without partial sums. The mesh that computes it sums it, for all users.
   LocalId whole(MeshId mesh, LocalId id) {
     const LocalValue& from = local(mesh, id);
     if (!from.spec.is_partial()) return id;
@@ -155,8 +155,7 @@ class Partitioner {
     return in_spec(mesh, from.value, spec, stage_of(*producer), graph_.node(*producer).pass);
   }
 
-  /// The value in exactly this spec: as it is there, or brought into it from where that takes the
-  /// least.
+  /// Returns the value in exactly this spec, moved from the cheapest available copy if necessary.
   LocalId in_spec(MeshId mesh, ValueId value, const Spec& spec, StageId stage, Pass pass) {
     const LocalId first = on_mesh(mesh, value, stage);
     const Shape& shape = graph_.value(value).type.shape;
@@ -167,7 +166,7 @@ class Partitioner {
       if (!is_there(mesh, known, pass)) continue;
       const Spec& held = local(mesh, known.id).spec;
       if (held == spec) return known.id;
-      // Sums are there for all, so they are made of what is.
+      // Every stage can use a sum, so it is made from a copy available to all.
       const bool sums = held.partial != spec.partial;
       if (sums && (known.for_stage || !std::includes(held.partial.begin(), held.partial.end(),
                                                      spec.partial.begin(), spec.partial.end())))
@@ -177,7 +176,7 @@ class Partitioner {
       source = known;
       moves = std::move(candidate);
     }
-    // Every device reads the data that it needs itself.
+    // Every device reads its own data.
     if (local(mesh, first).origin == LocalOrigin::kInput)
       return add_local(mesh, value, spec, LocalOrigin::kInput);
     WEFT_CHECK(source.has_value(), "'{}' cannot be brought into {}", graph_.value(value).name,
@@ -191,9 +190,9 @@ class Partitioner {
     return elements;
   }
 
-  /// What sums, and what comes before that, belongs to the stage and the pass that compute the
-  /// value; its result is there for all. The rest belongs to the stage that wants it, or is for all
-  /// too.
+  /// Adds the moves. Those up to the last sum belong to the stage and pass that compute the value,
+  /// and their results are available to all. The others belong to `stage`, or are available to all
+  /// if it is absent.
   LocalId add_moves(MeshId mesh, Known from, const std::vector<Move>& moves,
                     std::optional<StageId> stage, Pass pass) {
     const ValueId value = local(mesh, from.id).value;
@@ -221,9 +220,10 @@ class Partitioner {
     return from.id;
   }
 
-  /// Communication comes right after what it waits for, if that is of the same action. What is
-  /// there already is fetched one product ahead of its use, so that the product hides it and no
-  /// more lies in memory than that takes; what comes from elsewhere as soon as it is there.
+  /// Returns the order of a move. Communication comes right after the step that it waits for, if
+  /// that belongs to the same action. A value that exists before the action is fetched one product
+  /// (linear, convolution) before its use, which hides the communication and keeps memory small. A
+  /// received value is moved at once.
   double order_of_move(MeshId mesh, ValueId value, StageId stage, Pass pass) {
     const LocalOrigin origin = local(mesh, known_[mesh].at(value).front().id).origin;
     const auto producer = graph_.value(value).producer;
@@ -275,7 +275,7 @@ class Partitioner {
     }
   }
 
-  /// Brings what an op has made to where it is kept, for all who need it.
+  /// Moves an op's output to its home, for all users.
   void go_home(MeshId mesh, ValueId value, const Spec& home) {
     const Known made = known_[mesh].at(value).front();
     const Spec& spec = local(mesh, made.id).spec;
@@ -292,7 +292,7 @@ class Partitioner {
     result_.loss_local = known_[result_.loss_mesh].at(request_.loss).front().id;
   }
 
-  /// The value at home, if it has one; else as it was made.
+  /// Returns the copy at home if the value has one, else the op's output.
   LocalId as_kept(MeshId mesh, ValueId value) const {
     const auto& known = known_[mesh].at(value);
     const auto& homes = request_.strategies[mesh].homes;
@@ -306,7 +306,7 @@ class Partitioner {
 
   void attach_gradients() {
     std::map<ValueId, int> terms;
-    std::map<std::pair<MeshId, ValueId>, std::size_t> place;  // among the mesh's parameters
+    std::map<std::pair<MeshId, ValueId>, std::size_t> place;  // index in the mesh's parameters
     for (const MeshId mesh : result_.per_mesh.ids()) {
       const auto& parameters = part(mesh).parameters;
       for (std::size_t i = 0; i < parameters.size(); ++i)
@@ -325,9 +325,9 @@ class Partitioner {
   const PartitionRequest& request_;
   const Graph& graph_;
   Partition result_;
-  /// The first is how the value came into being.
+  /// Copies of each value. The first one is the original.
   IndexedVector<MeshId, std::map<ValueId, std::vector<Known>>> known_;
-  /// By stage and whether they are in its forward; ascending.
+  /// Products (linear, convolution) by stage and direction (true: forward), ascending.
   std::map<std::pair<StageId, bool>, std::vector<NodeId>> products_;
   NodeId lowering_;
 };

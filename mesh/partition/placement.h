@@ -8,33 +8,34 @@
 
 namespace weft::mesh {
 
-/// A stage of a model, in the order of its blocks; schedules count them alike.
+/// Stage of a model, numbered in the order of its blocks, as in schedules.
 using StageId = StrongId<struct StageTag, int>;
-/// A mesh, in the order of the run file.
+/// Mesh, numbered in the order of the run file.
 using MeshId = StrongId<struct MeshTag, int>;
 
-/// Stages on a mesh that spans the meshes of all others: same devices, axes of its own. Every actor
-/// runs its devices' part when its list says so (Vocabulary Parallelism, arXiv 2411.05288). They
-/// come after the stages that schedules count.
+/// Stages of a shared vocabulary, on a mesh that spans all other meshes: same devices, own axes.
+/// Every actor runs its devices' part where its list says so (Vocabulary Parallelism, arXiv
+/// 2411.05288). Numbered after the stages that schedules count.
 struct VocabularyStages {
   StageId output;                ///< The output layer and the loss: S and T.
   std::optional<StageId> input;  ///< The embedding: IF and IB.
   friend bool operator==(const VocabularyStages&, const VocabularyStages&) = default;
 };
 
-/// Which part of a model a stage has, and where stages lie.
+/// Assignment of the model's blocks to stages, and of stages to meshes.
 struct StageCut {
   IndexedVector<StageId, MeshId> mesh_of_stage;
-  std::vector<StageId> stage_of_block;  ///< One entry per block.
+  std::vector<StageId> stage_of_block;  ///< Stage of each block.
   std::optional<VocabularyStages> vocabulary = {};
 };
 
-/// A node belongs to the stage of its block. But where all terms of a gradient's sum come from one
-/// other stage, they are added there, so that one tensor travels and not each term. Throws
-/// Error(kInvalidConfig) unless the blocks are the graph's, and every stage has one.
+/// Assigns nodes to stages. A node belongs to the stage of its block, with one exception: if all
+/// terms of a gradient's sum come from one other stage, they are added there, so that only their
+/// sum is sent. Throws Error(kInvalidConfig) unless `cut` covers the graph's blocks and every stage
+/// has one.
 IndexedVector<NodeId, StageId> place_nodes(const Graph& graph, const StageCut& cut);
 
-/// Those that lie on a mesh. Ascending.
+/// Returns the nodes on a mesh, ascending.
 std::vector<NodeId> nodes_on(MeshId mesh, const IndexedVector<NodeId, StageId>& stage_of_node,
                              const StageCut& cut);
 

@@ -11,11 +11,10 @@
 
 namespace weft::mesh {
 
-/// A device's place in a mesh: one index per axis, in the order of the axes.
+/// Position of a device in a mesh: one index per axis, in the order of the axes.
 using Coordinate = std::vector<std::int64_t>;
 
-/// A rectangle of devices with named axes: a MeshShape, and who stands where. A value; says nothing
-/// of how its devices are reached.
+/// Grid of devices with named axes: a MeshShape and its devices. A value.
 ///
 /// Devices are listed in row-major order of their coordinates: the last axis varies fastest.
 class DeviceMesh {
@@ -30,13 +29,13 @@ class DeviceMesh {
   const std::vector<MeshAxis>& axes() const { return shape_.axes(); }
   const std::vector<transfer::DeviceId>& devices() const { return devices_; }
   int size() const { return devices_.size(); }
-  /// Index of the axis with this name.
+  /// Returns the index of the axis with this name.
   std::optional<int> axis(std::string_view name) const;
   Coordinate coordinate(int rank) const { return shape_.coordinates(rank); }
   int rank(const Coordinate& coordinate) const { return shape_.rank(coordinate); }
-  /// The rank of `device` in this mesh.
+  /// Returns the rank of `device` in this mesh.
   std::optional<int> rank_of(transfer::DeviceId device) const;
-  /// Ranks that differ from `rank` only along `axis`, ordered by their index on it.
+  /// Returns the ranks that differ from `rank` only along `axis`, ordered by their index on it.
   std::vector<int> group(int rank, int axis) const;
 
   friend bool operator==(const DeviceMesh&, const DeviceMesh&) = default;
@@ -47,9 +46,9 @@ class DeviceMesh {
   std::vector<transfer::DeviceId> devices_;
 };
 
-/// "front(data=1,tensor=2)".
+/// Returns text such as "front(data=1,tensor=2)".
 std::string to_string(const DeviceMesh& mesh);
-/// "front[0,1]": one device.
+/// Returns the name of one device, such as "front[0,1]".
 std::string device_name(const DeviceMesh& mesh, int rank);
 
 }  // namespace weft::mesh

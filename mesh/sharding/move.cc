@@ -33,16 +33,16 @@ std::int64_t local_elements(const Shape& shape, const Spec& spec, const DeviceMe
   return elements;
 }
 
-/// What is paid for a sequence of moves, the dearer unit first.
+/// Cost of a sequence of moves. Earlier members weigh more.
 struct Cost {
   std::int64_t elements = 0;
   int collectives = 0;
-  /// An all-to-all can do what others do; it is named only where none of them does it as well.
+  /// Breaks ties: an all-to-all is chosen only if no other kind costs as little.
   int all_to_alls = 0;
   friend auto operator<=>(const Cost&, const Cost&) = default;
 };
 
-/// All moves from one spec that can lie on the way to `to`.
+/// Generates the moves from one spec that can be on the way to `to`.
 class Moves {
  public:
   Moves(const Shape& shape, const Spec& to, const DeviceMesh& mesh)
@@ -89,7 +89,8 @@ class Moves {
     }
   }
 
-  /// Over every set of axes: each is dropped, or split by the dimension where `to` has it.
+  /// Adds sums over every set of axes: as an all-reduce and, if `to` splits dimensions by all these
+  /// axes, as a reduce-scatter.
   void sums() {
     std::vector<int> summed;
     for (const int axis : from_->partial)
@@ -105,7 +106,7 @@ class Moves {
       add(MoveKind::kAllReduce, axes, whole);
       if (std::any_of(axes.begin(), axes.end(), [&](int axis) { return to_.dim_of(axis) < 0; }))
         continue;
-      Spec scattered = whole;  // in the order in which `to` has them
+      Spec scattered = whole;  // axes in the order of `to`
       for (std::size_t d = 0; d < to_.dims.size(); ++d) {
         for (const int axis : to_.dims[d])
           if (std::find(axes.begin(), axes.end(), axis) != axes.end())
@@ -126,7 +127,7 @@ class Moves {
       to.dims[other].push_back(axis);
       add(MoveKind::kAllToAll, {axis}, std::move(to));
     }
-    // The same axes in the order in which `to` has them; those that it has not are gathered next.
+    // Puts the axes into the order of `to`. Axes that `to` lacks are gathered next.
     Spec ordered = *from_;
     for (std::size_t d = 0; d < to_.dims.size(); ++d) {
       ordered.dims[d].clear();
