@@ -127,7 +127,7 @@ class Moves {
       to.dims[other].push_back(axis);
       add(MoveKind::kAllToAll, {axis}, std::move(to));
     }
-    // Puts the axes into the order of `to`. Axes that `to` lacks are gathered next.
+    // Moves all axes to the dimensions and order of `to`. Axes that `to` lacks are gathered next.
     Spec ordered = *from_;
     for (std::size_t d = 0; d < to_.dims.size(); ++d) {
       ordered.dims[d].clear();
