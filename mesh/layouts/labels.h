@@ -8,18 +8,18 @@
 
 namespace weft::mesh {
 
-/// The logical names of a value's dimensions; "" where nothing is known.
+/// Logical names of a value's dimensions; "" if unknown.
 using Labels = std::vector<std::string>;
 
-/// The name of dimensions that are a vocabulary.
+/// Logical name of vocabulary dimensions.
 inline constexpr std::string_view kVocabulary = "vocab";
 
-/// Carries the logical axis names of inputs and parameters through the graph, along the factors of
-/// each op. One entry per value.
+/// Propagates the logical axis names of inputs and parameters through the graph, along the factors
+/// of each op. Returns one entry per value.
 std::vector<Labels> propagate_labels(const Graph& graph);
 
-/// The logical axis names that tensors of this graph have: all that a rule can be about. Sorted,
-/// each once.
+/// Returns the logical axis names of inputs and parameters, which rules can refer to. Sorted and
+/// unique.
 std::vector<std::string> axis_names(const Graph& graph);
 
 }  // namespace weft::mesh

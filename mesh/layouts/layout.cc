@@ -44,7 +44,7 @@ const LayoutDefinition& find_layout(const std::string& name) {
                    did_you_mean(name, names)));
 }
 
-/// The axis of every role that the layout has.
+/// Returns the axis of each role of the layout.
 Roles roles_of(const LayoutDefinition& layout, const LayoutChoice& choice, const DeviceMesh& mesh) {
   const auto takes = [&](Role role) {
     return role == Role::kData || std::ranges::find(layout.roles, role) != layout.roles.end();

@@ -14,7 +14,7 @@
 
 namespace weft::mesh {
 
-/// What an axis of a mesh is to a layout.
+/// Role of a mesh axis in a layout.
 enum class Role : std::uint8_t {
   kTensor,
   kRow,
@@ -25,44 +25,45 @@ enum class Role : std::uint8_t {
   kOutput,
   kData,
 };
-/// "tensor", "row", ...
+/// Returns the role's name: "tensor", "row", ...
 std::string_view to_string(Role role);
 std::span<const Role> all_roles();
-/// A mesh axis of this name takes the role too: "t", "r", "c", "d", "i", "j", "l"; "data".
+/// Returns the short axis name that also implies the role: "t", "r", "c", "d", "i", "j", "l",
+/// "data".
 std::string_view letter_of(Role role);
 
-/// Which axis has which role. Axes of size 1 have theirs too.
+/// Axis of each role. Axes of size 1 have roles too.
 using Roles = std::map<Role, std::string>;
 
-/// A layout as a run file names it.
+/// Layout that a run file selects for a mesh.
 struct LayoutChoice {
   std::string name;  ///< See layout_names().
-  Roles roles;       ///< Those that are said; the rest follow from the axes' names.
-  /// Parameters are split over the data axis too, as in `fsdp`.
+  Roles roles;       ///< Roles given explicitly; axis names imply the others.
+  /// True if parameters are split over the data axis too, as in `fsdp`.
   bool shard_data = false;
-  /// Absent: kStep where memory allows it (see LayoutConfig::memory), else kMicrobatch.
+  /// Absent: kStep if memory allows it (see LayoutConfig::memory), else kMicrobatch.
   std::optional<Gather> gather = {};
   friend bool operator==(const LayoutChoice&, const LayoutChoice&) = default;
 };
 
-/// "1d", "1d-sequence", "2d", "2.5d", "3d", "fsdp".
+/// Returns "1d", "1d-sequence", "2d", "2.5d", "3d", "fsdp".
 std::vector<std::string> layout_names();
 
-/// What the layout splits of what ops normalise or select over: see split_graph(). Throws as
-/// layout_strategy().
+/// Returns how many ways the layout splits the dimensions that ops normalise or select over: see
+/// split_graph(). Throws as layout_strategy().
 FeatureSplits feature_splits(const LayoutChoice& choice, const DeviceMesh& mesh);
 
-/// Makes the strategy of a named layout for the part of a graph on a mesh. *Expand* is a linear
-/// from the residual stream ("embed") to a hidden one ("heads", "mlp", "vocab"), *contract* one
-/// back. Per layout the axes that split tokens, k and n of both; activations and parameters are
-/// kept split over these and over the axes left over, so that each device has its share of each.
-/// Backward ops inherit from their forward op. The graph has been through split_graph(). Throws
-/// Error(kInvalidConfig) that says what to do for an unknown layout, a role without an axis, an
-/// axis with two roles or none, a model whose linears are neither, and what does not divide; its
-/// where() is "layout".
+/// Makes the strategy of a named layout for the part of a graph on a mesh. An *expand* is a linear
+/// from the residual stream ("embed") to a hidden dimension ("heads", "mlp", "vocab"); a *contract*
+/// is one back. A layout defines the axes that split tokens, and k and n of both. Activations and
+/// parameters are kept split over these axes and then over the remaining ones, so that each device
+/// has its share. Backward ops inherit from their forward ops. Apply split_graph() to the graph
+/// first. Throws Error(kInvalidConfig) with advice, and where() "layout", for an unknown layout, a
+/// role without an axis, an axis with two roles or none, other linears, and sizes that do not
+/// divide.
 ///
-/// Gradients go home once per step; in every microbatch where `gather` keeps nothing gathered, or
-/// where a step has one microbatch: then they are never kept in another form.
+/// Gradients are moved home once per step. They are moved in every microbatch if `gather` is kUse
+/// or a step has one microbatch, so that they need no other form.
 ShardingStrategy layout_strategy(const MeshGraph& part, const LayoutChoice& choice,
                                  int microbatches);
 

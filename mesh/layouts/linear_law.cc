@@ -18,7 +18,7 @@ std::vector<LawOfTensor> linear_law(const LayoutChoice& choice, const DeviceMesh
                                     const LinearShape& shape, int microbatches) {
   const LayoutAxes axes = axes_of(choice, mesh);
   const LinearAxes& linear = shape.is_expand ? axes.expand : axes.contract;
-  // Homes of w use what is left over; gradients are summed over tokens.
+  // Parameters are kept split over spare axes. Gradients are summed over token axes.
   std::vector<int> gathered, summed;
   for (std::size_t a = 0; a < mesh.axes().size(); ++a) {
     const auto axis = static_cast<int>(a);

@@ -7,23 +7,24 @@
 
 namespace weft::mesh {
 
-/// A product y[M, N] = x[M, K] w[K, N] of a microbatch.
+/// Product y[M, N] = x[M, K] w[K, N] of one microbatch.
 struct LinearShape {
   double m = 0, k = 0, n = 0;
-  bool is_expand = true;  ///< Else contract: see layout_strategy().
+  bool is_expand = true;  ///< False: contract. See layout_strategy().
 };
 
-/// What a device receives of one tensor and of its gradient in a step.
+/// Elements that a device receives of one tensor and its gradient in a step.
 struct LawOfTensor {
-  std::string axes;              ///< Along which it moves: "i", "depth+row".
-  double elements = 0;           ///< Of x, w or y, and of the gradients of x and y.
-  double gradient_elements = 0;  ///< Of w's gradient, which is f32 whatever w is.
+  std::string axes;              ///< Axes along which it moves: "i", "depth+row".
+  double elements = 0;           ///< Elements of x, w or y, and of the gradients of x and y.
+  double gradient_elements = 0;  ///< Elements of w's gradient, which is always f32.
 };
 
-/// What each device receives in a step for one linear under a layout, forward and backward, by
-/// closed form: x along what splits n, y along what splits k, w along what splits tokens (Bian et
-/// al. 2021, section 3.2; of SUMMA, Megatron and ZeRO with axes of their own). Sizes of axes need
-/// not be equal; every dimension must divide. What is received in a microbatch counts as often.
+/// Computes in closed form what each device receives in a step for one linear under a layout,
+/// forward and backward. x moves along the axes that split n, y along those that split k, w along
+/// those that split tokens (Bian et al. 2021, section 3.2; SUMMA, Megatron and ZeRO likewise, with
+/// their axes). Axes may differ in size; every dimension must divide. Traffic per microbatch counts
+/// once per microbatch.
 std::vector<LawOfTensor> linear_law(const LayoutChoice& choice, const DeviceMesh& mesh,
                                     const LinearShape& shape, int microbatches);
 

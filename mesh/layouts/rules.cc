@@ -12,8 +12,8 @@
 namespace weft::mesh {
 namespace {
 
-/// Axes of size 1, and axes that the mesh lacks, are left out; an axis is used for the first
-/// dimension that wants it.
+/// Returns the spec that the rules give. Skips axes that the mesh lacks or that have size 1. Each
+/// axis splits only the first dimension that names it.
 Spec spec_for(const Labels& labels, const ShardingRules& rules, const DeviceMesh& mesh) {
   Spec spec = Spec::replicated(labels.size());
   std::set<int> used;
@@ -30,7 +30,7 @@ Spec spec_for(const Labels& labels, const ShardingRules& rules, const DeviceMesh
   return spec;
 }
 
-/// `what` names the tensor.
+/// Throws unless the spec divides the shape. `what`: the tensor's name for the message.
 void check_divides(const std::string& what, const Shape& shape, const Labels& labels,
                    const Spec& spec, const DeviceMesh& mesh) {
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -72,7 +72,7 @@ class ByRules {
     result_.homes[id] = std::move(spec);
   }
 
-  /// Those that forward nodes read.
+  /// Keeps the parameters that forward nodes read.
   void keep_parameters() {
     std::set<ValueId> read;
     for (const NodeId id : part_.nodes) {
@@ -93,7 +93,7 @@ class ByRules {
       current.push_back(current_.at(input));
     }
     const FactorSignature signature = factor_signature(part_.graph, node);
-    // Nothing that it reads is split as the table is: it takes the rows of its forward.
+    // None of its inputs is split like the table, so it inherits the rows of its forward op.
     const bool of_slice = node.op.kind == OpKind::kEmbeddingSliceGrad && node.forward &&
                           result_.ops.contains(*node.forward);
     OpSharding sharding = of_slice
@@ -109,7 +109,7 @@ class ByRules {
   const MeshGraph& part_;
   const ShardingRules& rules_;
   const std::vector<Labels> labels_;
-  /// As each value comes to be on this mesh.
+  /// Spec in which each value first exists on this mesh.
   std::map<ValueId, Spec> current_;
   ShardingStrategy result_;
 };

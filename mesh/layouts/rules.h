@@ -8,16 +8,16 @@
 
 namespace weft::mesh {
 
-/// Which mesh axes split which logical axis: "batch" -> data, "heads" -> tensor. What is not named
-/// is replicated.
+/// Mesh axes that split each logical axis, such as "batch" -> data, "heads" -> tensor. Other
+/// logical axes are replicated.
 struct ShardingRules {
   std::vector<std::pair<std::string, std::vector<std::string>>> axes;
 };
 
-/// The layout `rules`, of the section `sharding`. Parameters, inputs and what comes from other
-/// meshes are kept as the rules say; each op takes, per mesh axis, of the ways that its factor
-/// signature allows and that an input already has, the one that moves the fewest bytes of inputs,
-/// and its outputs stay as they come. Throws Error(kInvalidConfig) when a shape does not divide.
+/// Makes the strategy of layout `rules`, by the section `sharding`. Parameters, inputs and received
+/// values are kept as the rules say. For each op, every mesh axis takes one of the splits that the
+/// op's factor signature allows and an input already has: those that move the fewest bytes of
+/// inputs. Outputs stay as ops make them. Throws Error(kInvalidConfig) if a shape does not divide.
 ShardingStrategy rules_strategy(const MeshGraph& part, const ShardingRules& rules);
 
 }  // namespace weft::mesh

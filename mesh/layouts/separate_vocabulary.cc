@@ -50,7 +50,7 @@ class Separation {
   static bool is_sum(const Node& node) {
     return node.op.kind == OpKind::kAdd && node.pass != Pass::kForward && !node.forward;
   }
-  /// A sum of a parameter's gradients whose terms are in several blocks now.
+  /// Returns whether the node sums a parameter's gradients whose terms are now in several blocks.
   bool is_sum_of_blocks(NodeId id) const { return !block_[id.value()]; }
 
   void place_nodes() {
@@ -71,8 +71,9 @@ class Separation {
     }
   }
 
-  /// As differentiate() (core/autodiff) places it: terms of one block are added up there, others
-  /// where the value is computed. Nothing where a parameter's are not of one block.
+  /// Places a sum as differentiate() (core/autodiff) does: terms of one block are added there,
+  /// others where the value is computed. Returns nothing if terms of a parameter's gradient are in
+  /// several blocks.
   std::optional<int> block_of_sum(const Node& node) const {
     const std::optional<int> first = block_of_value(node.inputs[0]);
     if (first == block_of_value(node.inputs[1])) return first;
@@ -119,7 +120,7 @@ class Separation {
     }
   }
 
-  /// Of a gradient that was added up of terms that are in several blocks now: one for each.
+  /// Adds one gradient per block that has terms of it.
   void add_gradient(const Gradient& gradient, TrainingGraph& to) {
     const ValueId parameter = values_.at(gradient.parameter);
     std::map<int, ValueId> sums;
@@ -148,10 +149,10 @@ class Separation {
   std::map<ValueId, const Parameter*> parameters_;
   std::map<ValueId, const Input*> inputs_;
   bool has_embedding_ = false;
-  std::vector<std::optional<int>> block_;  ///< New ones, by old node.
+  std::vector<std::optional<int>> block_;  ///< New block by old node.
   Graph new_;
-  std::map<ValueId, ValueId> values_;  ///< Old to new.
-  std::map<NodeId, NodeId> nodes_;     ///< Old to new.
+  std::map<ValueId, ValueId> values_;  ///< New value by old value.
+  std::map<NodeId, NodeId> nodes_;     ///< New node by old node.
 };
 
 }  // namespace

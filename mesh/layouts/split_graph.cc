@@ -106,7 +106,7 @@ class Splitter {
     finish(id, emit(id, node.op, std::move(inputs)));
   }
 
-  /// Ways in which the value's last dimension is split.
+  /// Returns the ways in which the value's last dimension is split.
   std::int64_t ways_of(ValueId id, const FeatureSplits& splits) const {
     switch (stream_of(labels_[id.value()].back())) {
       case Stream::kNone: return 1;
@@ -116,8 +116,8 @@ class Splitter {
     return 1;
   }
 
-  /// Every vocabulary is padded to a multiple of this, so that one that several blocks share has
-  /// one size.
+  /// Returns the number of which every vocabulary's padded size is a multiple, so that blocks that
+  /// share a vocabulary agree on its size.
   std::int64_t ways_of_vocabularies() const {
     std::int64_t ways = 1;
     for (const Node& node : old_.nodes()) {
@@ -144,7 +144,7 @@ class Splitter {
     return new_.value(at(old)).type.shape != old_.value(old).type.shape;
   }
 
-  /// Heads of the attention whose output has this width; 1 if there is none.
+  /// Returns the heads of the attention whose output has this width, or 1 if there is none.
   std::int64_t heads_of_width(std::int64_t width) const {
     for (const Node& node : old_.nodes())
       if (node.op.kind == OpKind::kAttention &&
@@ -165,7 +165,7 @@ class Splitter {
         .at("layout");
   }
 
-  /// A node in place of an old one.
+  /// Adds a node in place of an old one.
   NodeId emit(NodeId old, Op op, std::vector<ValueId> inputs, const std::string& suffix = "") {
     return emit(old, old_.node(old).pass, std::move(op), std::move(inputs), suffix);
   }
@@ -187,9 +187,9 @@ class Splitter {
   }
   ValueId result(NodeId node) const { return new_.node(node).outputs.front(); }
 
-  /// `last` gives the outputs of the old node.
+  /// Records that `last` computes the outputs of the old node.
   void finish(NodeId old, NodeId last) { finish(old, last, last); }
-  /// `heir`: the forward node from which gradients inherit.
+  /// `heir`: forward node from which gradients inherit.
   void finish(NodeId old, NodeId last, NodeId heir) {
     const Node& node = old_.node(old);
     nodes_[old] = heir;
@@ -231,7 +231,7 @@ class Splitter {
                     {at(node.inputs[0]), statistics, at(node.inputs[1])}));
   }
 
-  /// Attributes of an op that knows its place in the vocabulary.
+  /// Returns the attributes of an op that knows its place in the vocabulary.
   static std::vector<std::pair<std::string, Attribute>> located(std::int64_t size,
                                                                 std::string_view name,
                                                                 std::int64_t without_padding) {
@@ -246,7 +246,7 @@ class Splitter {
                  located(columns, "columns", old_row_size(node.inputs[0]))};
     of_slices.attributes.emplace_back("slice_width", columns / ways);
     const NodeId moments = emit(id, std::move(of_slices), {logits, targets}, ".moments");
-    // Before the statistics, which wait for the moments of all: this does not.
+    // Comes before the statistics, which wait for all devices' moments, because it does not wait.
     if (early_ && id == early_->loss) multiply_slices(result(moments), columns / ways);
     const NodeId statistics =
         emit(id, {OpKind::kCrossEntropyStatistics, {}}, {result(moments)}, ".statistics");
@@ -267,13 +267,13 @@ class Splitter {
     Op op{OpKind::kCrossEntropyApplyGrad,
           located(row_size(logits), "columns", old_row_size(node.inputs[0]))};
     op.attributes.emplace_back("scale", node.op.real("scale"));
-    // The gradient of the weights alone needs it where that of their input was prepared.
+    // Only the gradient of the weights needs it if the input's gradient was prepared.
     const bool is_early = early_ && id == early_->loss_grad;
     finish(id,
            emit(id, is_early ? Pass::kWeightGrad : node.pass, std::move(op), std::move(inputs)));
   }
 
-  /// In forward, what the gradient of the last linear's input is made of:
+  /// Adds the forward part of the gradient of the last linear's input: see
   /// split_cross_entropy_input_grad.cc (core/ops).
   void multiply_slices(ValueId moments, std::int64_t slice_width) {
     const Node& loss = old_.node(early_->loss);
@@ -295,7 +295,7 @@ class Splitter {
     slice_terms_ = {moments, result(products), result(rows)};
   }
 
-  /// Takes the place of the linear's input gradient.
+  /// Replaces the linear's input gradient.
   void combine_slices(NodeId id) {
     const Node& loss = old_.node(early_->loss);
     std::vector<ValueId> inputs = slice_terms_;
@@ -335,13 +335,14 @@ class Splitter {
   std::map<ValueId, const Parameter*> parameters_;
   std::map<ValueId, const Input*> inputs_;
   Graph new_;
-  std::map<ValueId, ValueId> values_;  ///< Old to new.
-  std::map<NodeId, NodeId> nodes_;  ///< Old to new: of several the one that gradients inherit from.
-  /// Forward nodes that were split, with their statistics (of an embedding its table).
+  std::map<ValueId, ValueId> values_;  ///< New value by old value.
+  /// New by old node; of several, the one from which gradients inherit.
+  std::map<NodeId, NodeId> nodes_;
+  /// Split forward nodes with their statistics (of an embedding, its table).
   std::map<NodeId, ValueId> split_;
-  /// The output layer whose input's gradient is prepared in forward (FeatureSplits).
+  /// Output layer whose input's gradient is prepared in forward (FeatureSplits).
   std::optional<OutputLayer> early_;
-  std::vector<ValueId> slice_terms_;  ///< Its moments, products, and rows of targets.
+  std::vector<ValueId> slice_terms_;  ///< Moments, products and target rows of `early_`.
 };
 
 }  // namespace

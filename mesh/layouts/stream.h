@@ -5,7 +5,7 @@
 
 namespace weft::mesh {
 
-/// Which features a dimension holds, by its logical name.
+/// Kind of features that a dimension holds, by its logical name.
 enum class Stream : std::uint8_t {
   kNone,
   kResidual,  ///< "embed"

@@ -43,7 +43,7 @@ class Application {
   }
   const Shape& shape(ValueId id) const { return graph_.value(id).type.shape; }
   const Labels& labels(ValueId id) const { return labels_[id.value()]; }
-  /// The last dimension that holds features, if any.
+  /// Returns the last dimension that holds features, if any.
   std::optional<std::size_t> feature_dimension(ValueId id) const {
     for (std::size_t d = labels(id).size(); d-- > 0;)
       if (stream_of(labels(id)[d]) != Stream::kNone) return d;
@@ -70,7 +70,7 @@ class Application {
     }
   }
 
-  /// Appends the axes one by one to the first of these dimensions that still divides.
+  /// Appends each axis to the first of these dimensions that it still divides.
   void spread(Spec& spec, const Shape& shape, const std::vector<int>& axes,
               const std::vector<std::size_t>& dimensions) const {
     for (const int axis : axes) {
@@ -107,12 +107,13 @@ class Application {
     return spec;
   }
 
-  /// Of an activation: the axes that compute it, then what is left over.
+  /// Returns the spec in which an activation is kept: split over the axes that compute it, then
+  /// over all remaining ones.
   std::optional<Spec> activation_home(ValueId id) const {
     const auto batch = dimension(id, "batch");
     const auto feature = feature_dimension(id);
     if (!batch || !feature || !splits_features()) return std::nullopt;
-    // A product for each slice of a vocabulary stays where the slice is.
+    // Products per slice of a vocabulary stay on the device that has the slice.
     if (std::ranges::count_if(labels(id), [](const std::string& label) {
           return stream_of(label) != Stream::kNone;
         }) > 1)
@@ -147,7 +148,8 @@ class Application {
     return spec;
   }
 
-  /// How the value is kept on this mesh; nothing for one that stays as its op makes it.
+  /// Returns the spec in which the value is kept on this mesh, or nothing if it stays as its op
+  /// makes it.
   std::optional<Spec> home_of(ValueId id) const {
     if (parameters_.contains(id)) return parameter_home(id);
     const Value& value = graph_.value(id);
@@ -162,14 +164,14 @@ class Application {
     return activation_home(id);
   }
 
-  /// Of data, and of values from elsewhere that are no activations: split by tokens.
+  /// Returns a spec split by tokens, for data and for received values that are not activations.
   Spec by_tokens(ValueId id) const {
     Spec spec = Spec::replicated(shape(id).size());
     if (const auto batch = dimension(id, "batch")) spec.dims[*batch] = axes_.tokens;
     return spec;
   }
 
-  /// The value as ops find it.
+  /// Returns the spec in which ops find the value.
   const Spec& current(ValueId id) {
     const auto found = current_.find(id);
     if (found != current_.end()) return found->second;
@@ -179,7 +181,7 @@ class Application {
     return current_[id] = std::move(spec);
   }
 
-  /// x[..., k] w[k, n...] -> y[..., n...], or with w[n, k] where `transposed`.
+  /// Shards x[..., k] w[k, n...] -> y[..., n...]; w is w[n, k] if `transposed`.
   OpSharding linear(const Node& node, const FactorSignature& signature, bool transposed) const {
     OpSharding sharding{std::vector<std::vector<int>>(signature.factors.size()), {}};
     const ValueId x = node.inputs[0], w = node.inputs[1], y = node.outputs[0];
@@ -203,8 +205,8 @@ class Application {
     return sharding;
   }
 
-  /// Splits each factor as the first tensor that has it is split: outputs that have a home, then
-  /// inputs but parameters.
+  /// Splits each factor like the first tensor that has it: outputs with a home first, then computed
+  /// inputs, then data.
   OpSharding as_tensors(const Node& node, const FactorSignature& signature) {
     OpSharding sharding{std::vector<std::vector<int>>(signature.factors.size()), {}};
     std::vector<bool> found(signature.factors.size(), false);
@@ -231,8 +233,8 @@ class Application {
     return sharding;
   }
 
-  /// Of a row's slices: each device merges those of rows of its own. Rows take the axes of slices
-  /// as far as they divide; what does not is gathered.
+  /// Shards the merge of a row's slices: each device merges whole rows. The slices' axes split rows
+  /// as far as they divide, and are gathered otherwise.
   OpSharding merge(const Node& node, const FactorSignature& signature) {
     const std::vector<int>& factors = signature.inputs[0];
     const std::size_t slices = factors.size() - 2;
@@ -246,7 +248,7 @@ class Application {
     return sharding;
   }
 
-  /// Of ids[tokens...] by table[vocabulary, width]: as a contract of their one-hot rows.
+  /// Shards a lookup of ids[tokens...] in table[vocabulary, width] like a contract of one-hot rows.
   OpSharding select(const Node& node, const FactorSignature& signature) const {
     OpSharding sharding{std::vector<std::vector<int>>(signature.factors.size()), {}};
     if (const auto batch = dimension(node.inputs[1], "batch"))
@@ -256,8 +258,8 @@ class Application {
     return sharding;
   }
 
-  /// Of a vocabulary's slices, each by the device that has them; the other dimension of the weight,
-  /// which is the node's input `weight`, stays whole.
+  /// Shards an op over a vocabulary's slices, each on the device that has it. `weight`: index of
+  /// the weight among the inputs; its other dimension stays whole.
   OpSharding by_slices(const Node& node, const FactorSignature& signature,
                        std::size_t weight) const {
     OpSharding sharding{std::vector<std::vector<int>>(signature.factors.size()), {}};
@@ -277,7 +279,7 @@ class Application {
 
   OpSharding sharding_of(NodeId id, const FactorSignature& signature) {
     const Node& node = graph_.node(id);
-    // Its slices are those of what it adds up, which the linear that it belongs to does not know.
+    // This op combines slices, which its forward linear does not have, so it does not inherit.
     if (node.op.kind == OpKind::kCrossEntropyCombinedInputGrad) return as_tensors(node, signature);
     if (node.forward) {
       const auto forward = result_.ops.find(*node.forward);
@@ -294,7 +296,7 @@ class Application {
       case OpKind::kLayerNormStatistics:
       case OpKind::kCrossEntropyStatistics: return merge(node, signature);
       case OpKind::kAdd:
-        // Of terms of a parameter's gradient.
+        // Sum of the terms of a parameter's gradient.
         if (node.pass == Pass::kWeightGrad) return sum_of_gradients(node, signature);
         break;
       case OpKind::kConvolution:
@@ -331,9 +333,9 @@ class Application {
   const Graph& graph_;
   const LayoutAxes& axes_;
   const std::vector<Labels> labels_;
-  const bool gradients_go_home_;  ///< Each microbatch's.
+  const bool gradients_go_home_;  ///< True if each microbatch's gradients go home.
   std::set<ValueId> parameters_;
-  /// Parameters that linears multiply by and embeddings look up.
+  /// Parameters that linears multiply by or embeddings look up.
   std::set<ValueId> matrices_;
   std::map<ValueId, Spec> current_;
   ShardingStrategy result_;

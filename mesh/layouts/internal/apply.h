@@ -4,7 +4,7 @@
 
 namespace weft::mesh {
 
-/// Makes a strategy of a layout's axes.
+/// Makes the strategy of a layout whose axes are `axes`.
 ShardingStrategy apply(const MeshGraph& part, const LayoutAxes& axes, Gather gather,
                        int microbatches);
 

@@ -9,36 +9,37 @@
 
 namespace weft::mesh {
 
-/// Axis indices by role; of size 1 or absent: empty.
+/// Axis indices by role. Empty if the axis has size 1 or is absent.
 using AxesOf = std::map<Role, std::vector<int>>;
 
-/// The axes that split the inner and the outer feature dimensions of a linear.
+/// Axes that split the inner (k) and outer (n) feature dimensions of a linear.
 struct LinearAxes {
   std::vector<int> k;
   std::vector<int> n;
 };
 
-/// What a layout says of a mesh. Lists are outer first.
+/// Axes of a layout on a mesh. Lists are outermost first.
 struct LayoutAxes {
   std::vector<int> tokens;
   LinearAxes expand;
   LinearAxes contract;
-  /// What homes of parameters take of what is left over, in this order.
+  /// Axes over which parameters are split as well, in this order.
   std::vector<int> spare;
-  /// Activations of the residual stream take what is left over.
+  /// True if activations of the residual stream are also split over all remaining axes.
   bool split_residual = true;
-  /// Parameters that are no matrices (biases, norms, positions) take what is left over.
+  /// True if parameters that are not matrices (biases, norms, positions) are also split over
+  /// `spare`.
   bool split_vectors = true;
 };
 
-/// A layout: a file beside this one, and a row of the list in layout.cc.
+/// Definition of a layout: a file in this folder, and a row of the list in layout.cc.
 struct LayoutDefinition {
   std::string_view name;
-  std::vector<Role> roles;  ///< That it must have; `data` is possible with all.
+  std::vector<Role> roles;  ///< Required roles; `data` is always allowed.
   LayoutAxes (*axes)(AxesOf& axis);
 };
 
-/// What the layout says of this mesh, with roles found. Throws as layout_strategy().
+/// Returns the layout's axes on this mesh. Throws as layout_strategy().
 LayoutAxes axes_of(const LayoutChoice& choice, const DeviceMesh& mesh);
 
 extern const LayoutDefinition kLayout1d;

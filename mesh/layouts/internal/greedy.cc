@@ -11,12 +11,13 @@
 namespace weft::mesh {
 namespace {
 
-/// The axis splits nothing: every device along it does the same work.
+/// Choice: the axis splits nothing, and all devices along it do the same work.
 constexpr int kNone = -1;
-/// All inputs are partial over the axis, the op is linear, so its outputs are partial too.
+/// Choice: all inputs are partial over the axis, and the op is linear, so its outputs are partial
+/// too.
 constexpr int kPassPartial = -2;
 
-/// Builds and prices the sharding for one choice of factor per axis.
+/// Builds the sharding of one choice of factor per axis, and computes its cost.
 class Candidate {
  public:
   Candidate(const FactorSignature& signature, const std::vector<TensorType>& types,
@@ -24,7 +25,7 @@ class Candidate {
             const std::vector<int>& choice)
       : signature_(signature), types_(types), current_(current), mesh_(mesh), choice_(choice) {}
 
-  /// Axes that split a factor, outer first: in the order in which an input already has them.
+  /// Returns the axes that split a factor, outermost first, in the order of an input.
   std::vector<int> axes_of(int factor) const {
     std::vector<int> axes;
     for (std::size_t i = 0; i < current_.size(); ++i) {
@@ -61,8 +62,8 @@ class Candidate {
     return result;
   }
 
-  /// Bytes that a device receives to bring the inputs into place (overlap.md section 3: ring
-  /// collectives).
+  /// Returns the bytes that a device receives to move the inputs into their specs, by ring
+  /// collectives.
   double bytes(const OpSharding& sharding) const {
     const OpSpecs specs = specs_of(signature_, sharding);
     double sum = 0;
@@ -95,16 +96,16 @@ class Candidate {
   const std::vector<int>& choice_;
 };
 
-/// What each axis may split: nothing, a factor that some input has it on, or a partial sum passed
-/// through.
+/// Returns the choices of each axis: nothing, a factor that it splits in an input, or passing on
+/// partial sums.
 std::vector<std::vector<int>> options_per_axis(const FactorSignature& signature,
                                                const std::vector<Spec>& current,
                                                const DeviceMesh& mesh, const std::string& op) {
   std::vector<std::vector<int>> options(mesh.axes().size());
   for (std::size_t axis = 0; axis < options.size(); ++axis) {
     std::set<int> seen;
-    // Only where the op is linear in all its inputs together (add): else a cheap sum here becomes a
-    // dear one of the outputs.
+    // Only for ops that are linear in all inputs together (add). For others, a cheap sum of an
+    // input would become an expensive sum of the outputs.
     bool all_partial =
         std::any_of(signature.linear_in.begin(), signature.linear_in.end(),
                     [&](const std::vector<int>& set) { return set.size() == current.size(); });

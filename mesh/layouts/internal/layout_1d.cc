@@ -1,4 +1,4 @@
-// Megatron (Shoeybi et al. 2019, section 3): expand split by its outputs, contract by its inputs.
+// Megatron (Shoeybi et al. 2019, section 3): expand is split by outputs, contract by inputs.
 #include "mesh/layouts/internal/definitions.h"
 
 namespace weft::mesh {

@@ -1,4 +1,4 @@
-// Megatron with sequence parallelism (Korthikanti et al. 2022, section 4.2): as 1d, with the
+// Megatron with sequence parallelism (Korthikanti et al. 2022, section 4.2): like 1d, with the
 // residual stream split between the products.
 #include "mesh/layouts/internal/definitions.h"
 

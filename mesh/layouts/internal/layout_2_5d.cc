@@ -1,5 +1,4 @@
-// Tesseract (Wang et al. 2021, section 3.1): squares of 2d beside each other, each with tokens of
-// its own.
+// Tesseract (Wang et al. 2021, section 3.1): several 2d squares, each with its own tokens.
 #include "mesh/layouts/internal/definitions.h"
 
 namespace weft::mesh {

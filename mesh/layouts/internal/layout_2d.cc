@@ -1,5 +1,5 @@
-// SUMMA on a square of devices (Optimus: Xu et al. 2021, section 3.1): tokens by rows, features by
-// columns; X is gathered along columns, W along rows.
+// SUMMA on a square of devices (Optimus: Xu et al. 2021, section 3.1): rows split tokens, columns
+// split features; X is gathered along columns, W along rows.
 #include "mesh/layouts/internal/definitions.h"
 
 namespace weft::mesh {

@@ -1,6 +1,5 @@
 // Load-balanced 3-D products (Bian et al. 2021, arXiv 2105.14450, algorithms 1 to 3): every product
-// is split in all three of its dimensions, and the next one takes the axes of k and n the other way
-// round.
+// is split in all three dimensions, and the next product swaps the axes of k and n.
 #include "mesh/layouts/internal/definitions.h"
 
 namespace weft::mesh {

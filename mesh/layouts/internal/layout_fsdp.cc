@@ -1,5 +1,5 @@
-// Fully sharded data parallelism (ZeRO stage 3: Rajbhandari et al. 2020, section 5.3): tokens over
-// data, parameters kept split over it and gathered for use.
+// Fully sharded data parallelism (ZeRO stage 3: Rajbhandari et al. 2020, section 5.3): data splits
+// tokens and parameters; parameters are gathered for use.
 #include "mesh/layouts/internal/definitions.h"
 
 namespace weft::mesh {

@@ -20,8 +20,8 @@ namespace {
       .at("pipeline.vocabulary");
 }
 
-/// The name of the dimension of a linear's weights that its result has; empty if they are not a
-/// parameter of two dimensions.
+/// Returns the name of the weights' dimension that becomes the linear's output dimension, or "" if
+/// the weights are not a parameter of two dimensions.
 std::string vocabulary_axis(const Graph& graph, const Node& linear) {
   const auto weights = std::ranges::find(graph.parameters(), linear.inputs[1], &Parameter::value);
   if (weights == graph.parameters().end() || weights->axes.size() != 2) return "";

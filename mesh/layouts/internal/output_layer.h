@@ -7,17 +7,18 @@
 
 namespace weft::mesh {
 
-/// The end of a model over a vocabulary: logits = x W, loss = cross-entropy(logits).
+/// Last layer of a model with a vocabulary: logits = x W, loss = cross-entropy(logits).
 struct OutputLayer {
-  NodeId linear;  ///< kLinear, or kLinearInputGrad where W is a table that is an embedding too.
+  NodeId linear;  ///< kLinear, or kLinearInputGrad if W is also an embedding's table.
   NodeId loss;
-  /// Both absent of a graph that has no backward, input_grad also where nothing before is trained.
+  /// Both absent in forward-only graphs. `input_grad` is also absent if no earlier layer is
+  /// trained.
   std::optional<NodeId> loss_grad = {};
-  std::optional<NodeId> input_grad = {};  ///< Gives the gradient of x, or a term of it.
+  std::optional<NodeId> input_grad = {};  ///< Computes the gradient of x, or a term of it.
 };
 
-/// Throws Error(kInvalidConfig) if the model does not end so, with W's columns named "vocab", or if
-/// the logits have other uses.
+/// Finds the output layer. Throws Error(kInvalidConfig) if the model does not end in one, if W's
+/// columns are not named "vocab", or if the logits have other uses.
 OutputLayer output_layer(const TrainingGraph& model);
 
 }  // namespace weft::mesh
