@@ -19,8 +19,8 @@ Spec spec_of(const std::vector<int>& factors, const OpSharding& sharding,
   return spec;
 }
 
-/// The forward factors that the dimensions of a tensor of a backward node stand for; nothing for a
-/// tensor that the forward node does not know.
+/// Returns the forward factors of the dimensions of a backward node's tensor, or null for a tensor
+/// that is unrelated to the forward node.
 const std::vector<int>* factors_of(const Graph& graph, ValueId id, bool is_input,
                                    const Node& forward, const FactorSignature& signature) {
   const auto among = [&](ValueId value) -> const std::vector<int>* {
@@ -35,13 +35,13 @@ const std::vector<int>* factors_of(const Graph& graph, ValueId id, bool is_input
   if (value.gradient_of) {
     if (const auto* factors = among(*value.gradient_of)) return factors;
   }
-  // The gradient of the output, where it is that of a sum too.
+  // An input of the output's shape is its gradient, even if marked as the gradient of a sum.
   if (is_input && value.type.shape == graph.value(forward.outputs[0]).type.shape)
     return &signature.outputs[0];
   return nullptr;
 }
 
-/// The first tensor dimension that stands for a factor: "dimension 2 of 'h0.qkv'".
+/// Returns the first tensor dimension of a factor, such as "dimension 2 of 'h0.qkv'".
 std::string dimension_of(const Graph& graph, const Node& node, const FactorSignature& signature,
                          int factor) {
   const auto find = [&](const std::vector<ValueId>& tensors,
@@ -59,8 +59,8 @@ std::string dimension_of(const Graph& graph, const Node& node, const FactorSigna
   return input.empty() ? find(node.outputs, signature.outputs) : input;
 }
 
-/// The next size from `units` on that divides into `split` parts. Where an attention has so many
-/// elements, its heads divide it too: of 32 elements in 4 heads over 3 devices that is 36.
+/// Returns the next size from `units` on that divides into `split` parts. If an attention has
+/// `units` elements, its heads divide the size too: 36 for 32 elements in 4 heads over 3 devices.
 std::int64_t next_size(const Graph& graph, std::int64_t units, std::int64_t split) {
   std::int64_t step = split;
   for (const Node& node : graph.nodes())

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kMagic = "weft-strategy";
 constexpr std::string_view kVersion = "1";
-/// In the line "splits".
+/// Keyword in the line "splits".
 constexpr std::string_view kEarlyInputGrad = "early-input-grad";
 
 /// Reads the header of a text. Used once.
@@ -78,7 +78,7 @@ class HeaderReader {
     else read_splits(line.rest);
   }
 
-  /// "i=2".
+  /// Reads a size such as "i=2".
   std::pair<PlacedText, std::int64_t> read_size(const PlacedText& word) const {
     const std::size_t sign = word.text.find('=');
     const PlacedText number =

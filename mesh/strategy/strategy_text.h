@@ -9,7 +9,7 @@
 
 namespace weft::mesh {
 
-/// A strategy of one mesh as text: names in place of a graph's ids, a line for each home and op.
+/// Strategy of one mesh as text: names instead of a graph's ids, and a line per home and op.
 ///
 ///   weft-strategy 1
 ///   mesh cube i=2 j=2 l=2
@@ -18,35 +18,35 @@ namespace weft::mesh {
 ///   home h0.attention.qkv_weight [l+i,-,j]
 ///   op h0.attention.linear [i,-,l] [l,-,j] [-,j] -> [i,-,-,j]
 ///
-/// An op is named by its first output. Its line has a list of axes for each dimension of its
-/// inputs, then of its outputs; dimensions that are one factor of its signature say the same.
-/// Axes that split a reduction stand among the inputs alone. `partial(i)` at the end: inputs and
-/// outputs are partial sums over these axes. Left out are forward ops that split nothing, and
-/// backward ops that are split as they inherit it. Of several values of one name the second is
-/// "name#2", in the graph's order. Blank lines and those that start with # count for nothing.
+/// An op is named by its first output. Its line lists the axes of each dimension of its inputs,
+/// then of its outputs. Dimensions of one factor must agree. Axes that split a reduction appear
+/// only among the inputs. `partial(i)` at the end: inputs and outputs are partial sums over these
+/// axes. Forward ops that split nothing and backward ops that are split as inherited have no line.
+/// The second value of a name, in the graph's order, is "name#2". Blank lines and lines that start
+/// with # are ignored.
 ///
-/// A value. Of the text it knows the header; names are looked up by strategy_of().
+/// A value. Only the header is parsed; strategy_of() looks names up.
 struct StrategyText {
-  std::string source;  ///< Where it comes from, for messages: a file.
+  std::string source;  ///< File that it comes from, for messages.
   std::string text;
-  std::string mesh;  ///< The name of the mesh that it was made for; it suits others of its axes.
+  std::string mesh;  ///< Mesh that it was made for. Others with equal axes can use it.
   std::vector<MeshAxis> axes;
   Gather gather = Gather::kMicrobatch;
   FeatureSplits splits;
   friend bool operator==(const StrategyText&, const StrategyText&) = default;
 };
 
-/// Reads the header. Throws Error(kInvalidConfig) that begins with "source:line:column:" for what
-/// is no such text, and for lines of other kinds.
+/// Reads the header. Throws Error(kInvalidConfig) that begins with "source:line:column:" for other
+/// texts and unknown kinds of lines.
 StrategyText read_strategy(std::string text, std::string source);
 
-/// The strategy, for a graph that has been through split_graph() with these splits. A graph without
-/// backward nodes takes what it has of a training graph's. Throws Error(kInvalidConfig) with a line
-/// "source:line:column: ..." for each mistake: another mesh, another graph, an unknown value, op or
-/// axis with the nearest one, a line too much or too little, what check() refuses.
+/// Returns the strategy for a graph that split_graph() has split by these splits. A graph without
+/// backward nodes ignores lines for them. Throws Error(kInvalidConfig) with a line
+/// "source:line:column: ..." per problem: another mesh or graph, an unknown value, op or axis with
+/// the nearest known one, a duplicate or missing line, an op that check() refuses.
 ShardingStrategy strategy_of(const MeshGraph& part, const StrategyText& text);
 
-/// The text of which read_strategy() and strategy_of() make this strategy again.
+/// Returns a text from which read_strategy() and strategy_of() make the same strategy.
 std::string write_strategy(const MeshGraph& part, const ShardingStrategy& strategy,
                            const FeatureSplits& splits);
 

@@ -12,30 +12,30 @@
 
 namespace weft::mesh {
 
-/// A line of a strategy's text: "home", and "x [i,-]".
+/// Line of a strategy's text, such as "home" and "x [i,-]".
 struct StrategyLine {
   PlacedText keyword;
   PlacedText rest;
 };
-/// Nothing for blank lines and comments.
+/// Splits a line. Returns nothing for blank lines and comments.
 std::optional<StrategyLine> line_of(const PlacedText& text);
 
 /// Throws Error(kInvalidConfig): "source:line:column: message".
 [[noreturn]] void fail_at(const std::string& source, const PlacedText& at,
                           const std::string& message);
 
-/// Of every value of a graph: its name, and "name#2" for the second of that name.
+/// Returns the names of a graph's values, in order. The second value of a name is "name#2".
 std::vector<std::string> names_of_values(const Graph& graph);
 
-/// "[i,-,l] [l,j] [j] -> [i,-,j]".
+/// Returns text such as "[i,-,l] [l,j] [j] -> [i,-,j]".
 std::string specs_text(const FactorSignature& signature, const OpSharding& sharding,
                        const DeviceMesh& mesh);
 
-/// Splits nothing.
+/// Returns a sharding that splits nothing.
 OpSharding whole(const FactorSignature& signature);
 
-/// What an op does whose line is left out. `forward`: the sharding of the node's forward node, if
-/// it has one on this mesh.
+/// Returns the sharding of an op without a line. `forward`: sharding of its forward op, or null if
+/// that is not on this mesh.
 OpSharding left_out(const Graph& graph, const Node& node, const OpSharding* forward);
 
 }  // namespace weft::mesh

@@ -15,7 +15,7 @@
 namespace weft::mesh {
 namespace {
 
-/// So many mistakes are told at once.
+/// Limit of problems in one error message.
 constexpr std::size_t kMostProblems = 10;
 
 std::string shape_text(const std::vector<MeshAxis>& axes) {
@@ -25,20 +25,20 @@ std::string shape_text(const std::vector<MeshAxis>& axes) {
   return text;
 }
 
-/// The axes of a tensor's dimensions, with the places where they stand.
+/// Spec of a tensor, with the positions of its text.
 struct PlacedSpec {
   PlacedText at;
   Spec spec;
   std::vector<PlacedText> dims;
 };
 
-/// What stands in the line of an op.
+/// Contents of an op's line.
 struct OpSpecsText {
   std::vector<PlacedSpec> inputs, outputs;
   std::vector<int> passed;
 };
 
-/// Takes specs from a line, left to right.
+/// Reads specs from a line, left to right.
 class SpecScanner {
  public:
   SpecScanner(const std::string& source, const DeviceMesh& mesh, const PlacedText& text)
@@ -53,7 +53,7 @@ class SpecScanner {
     rest_ = rest_.sub(word.size()).trimmed();
     return true;
   }
-  /// "[l+i,-,j]".
+  /// Reads a spec such as "[l+i,-,j]".
   PlacedSpec spec() {
     const std::size_t close = rest_.text.find(']');
     if (!rest_.text.starts_with('[') || close == std::string_view::npos)
@@ -70,7 +70,7 @@ class SpecScanner {
     rest_ = rest_.sub(close + 1).trimmed();
     return result;
   }
-  /// "partial(i+j)", or nothing. Ascending.
+  /// Reads axes such as "partial(i+j)", if there are any. Returns them ascending.
   std::vector<int> partial() {
     if (!take("partial(")) return {};
     const std::size_t close = rest_.text.find(')');
@@ -82,7 +82,7 @@ class SpecScanner {
   }
 
  private:
-  /// "l+i", "-". Axes of size 1 split nothing and are left out.
+  /// Reads axes such as "l+i" or "-". Leaves out axes of size 1, which split nothing.
   std::vector<int> axes(const PlacedText& text) const {
     std::vector<int> result;
     if (text.text == "-") return result;
@@ -108,7 +108,7 @@ class SpecScanner {
   PlacedText rest_;
 };
 
-/// Makes the strategy, line by line; notes what is wrong. Used once.
+/// Reads a strategy line by line and collects problems. Used once.
 class StrategyReader {
  public:
   StrategyReader(const MeshGraph& part, const StrategyText& text)
@@ -173,7 +173,7 @@ class StrategyReader {
     if (!specs.at_end()) specs.fail_here("nothing more was expected in this line");
   }
 
-  /// Made for other sizes, most of it would not be about this mesh.
+  /// Fails for other mesh sizes at once, as most other problems would follow from them.
   void check_mesh(const PlacedText& at) const {
     if (text_.axes != part_.mesh.axes())
       fail(at,
@@ -181,7 +181,8 @@ class StrategyReader {
                        part_.mesh.name(), shape_text(part_.mesh.axes())));
   }
 
-  /// What the name stands for. Nothing if it may be one of backward values, where there are none.
+  /// Looks a name up. Returns nothing if it is unknown but may name a backward value of a
+  /// forward-only graph.
   template <typename Id>
   std::optional<Id> find(const std::map<std::string, Id>& known, const PlacedText& name,
                          std::string_view what) {
@@ -195,7 +196,7 @@ class StrategyReader {
                            did_you_mean(name.text, names)));
   }
 
-  /// A second line for the same thing is a mistake.
+  /// Fails if an earlier line was for the same value or op.
   template <typename Id>
   void claim(std::map<Id, PlacedText>& places, Id id, const PlacedText& name) const {
     const auto [at, is_new] = places.emplace(id, name);
@@ -257,7 +258,7 @@ class StrategyReader {
     check_at(name, *id);
   }
 
-  /// Throws what check() has to say, with a place.
+  /// Runs check() for an op; adds the position to its error.
   void check_at(const PlacedText& at, NodeId id) const {
     try {
       check(part_, id, result_.ops.at(id));
@@ -267,7 +268,7 @@ class StrategyReader {
     }
   }
 
-  /// Factor by factor; all dimensions of one must say the same.
+  /// Reads the sharding, factor by factor. All dimensions of a factor must agree.
   OpSharding sharding_of(const Node& node, const FactorSignature& signature,
                          const OpSpecsText& read) const {
     OpSharding sharding = whole(signature);
@@ -312,7 +313,7 @@ class StrategyReader {
     return sharding;
   }
 
-  /// One sentence in place of a hundred.
+  /// Replaces the problems by one sentence if most names are unknown.
   void check_graph() {
     if (unknown_ * 2 <= named_) return;
     problems_ = {
@@ -335,7 +336,7 @@ class StrategyReader {
     }
   }
 
-  /// What is not computed here has a home.
+  /// Checks that values not computed on this mesh have a home.
   void check_homes(const PlacedText& end) {
     std::set<ValueId> computed;
     for (const NodeId id : part_.nodes)
