@@ -19,10 +19,11 @@ namespace weft::mesh {
 namespace {
 
 constexpr std::int64_t kMaxDevices = 1 << 16;
-/// A device's program has every instruction of a step: 100 kB for each microbatch of a small model.
+/// A program lists every instruction of a step: 100 kB per microbatch of a small model.
 constexpr std::int64_t kMostMicrobatches = 1 << 14;
 
-/// What a file beside the run file holds. `advice`: what to do where there is none.
+/// Returns the contents of a file beside the run file. `advice`: text for the error if it does not
+/// exist.
 std::string read_text_file(const ConfigNode& node, std::string_view what, std::string_view advice) {
   const std::string path = node.as_input_file().string();
   std::ifstream file(path);
@@ -30,7 +31,8 @@ std::string read_text_file(const ConfigNode& node, std::string_view what, std::s
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// `layout: 3d`, `layout: {name: 3d, weight: i, input: j, output: l}`, or `layout: FILE.strategy`.
+/// Reads `layout: 3d`, `layout: {name: 3d, weight: i, input: j, output: l}` or `layout:
+/// FILE.strategy`.
 void parse_mesh_layout(const ConfigNode& node, MeshConfig& mesh) {
   LayoutChoice choice;
   const bool is_map = node.kind() == ConfigNode::Kind::kMap;
@@ -114,7 +116,7 @@ void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
 }
 
 void parse_sharding(const ConfigNode& node, LayoutConfig& layout) {
-  // A layout says how tensors are split on its mesh; the rules are for the others.
+  // Rules apply only to meshes without a layout.
   std::vector<std::string> known;
   for (const MeshConfig& mesh : layout.meshes) {
     if (mesh.layout || mesh.own_strategy) continue;
@@ -260,7 +262,7 @@ LayoutConfig parse_layout(const ConfigNode& root) {
   for (const char* key : {"meshes", "sharding", "pipeline"}) root.hand_on(key);
   sections.read(
       [&] { parse_meshes(root.at("meshes", "Device meshes: which hosts, which shape"), layout); });
-  // The others name meshes and axes: of some that could not be read, nothing true can be said.
+  // The other sections name meshes and axes, so they cannot be checked if these are unknown.
   if (!sections.clean()) sections.finish();
   sections.read([&] {
     if (const auto sharding =

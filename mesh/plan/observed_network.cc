@@ -11,7 +11,7 @@
 namespace weft::mesh {
 namespace {
 
-/// Whether the device sends to other meshes during training.
+/// Returns whether the device sends to other meshes during training.
 bool sends(const TrainingPlan& plan, transfer::DeviceId device) {
   for (const Program& program : plan.train.programs) {
     if (program.device != device) continue;

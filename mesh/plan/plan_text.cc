@@ -11,7 +11,7 @@
 namespace weft::mesh {
 namespace {
 
-/// The parameters that the stage's forward reads.
+/// Returns the parameters that the stage's forward reads.
 std::set<ValueId> parameters_of(const Partition& partition, StageId stage) {
   std::set<ValueId> all, read;
   for (const Parameter& parameter : partition.graph.parameters()) all.insert(parameter.value);
@@ -30,7 +30,7 @@ bool has_gpus(const TrainingPlan& plan) {
                              [](const transfer::DevicePlace& place) { return place.is_gpu; });
 }
 
-/// Of a transfer of a training step.
+/// Describes the path of a transfer of a training step.
 std::string path_text(const TrainingPlan& plan, std::uint32_t op) {
   if (!has_gpus(plan) || plan.layout.gpu_transfers == GpuTransfers::kHost) return "";
   const transfer::PathChoice choice = path_of(plan, op);
@@ -57,7 +57,7 @@ std::string gpu_transfers_text(const TrainingPlan& plan) {
   return text;
 }
 
-/// What the driver needs, and whether training goes on while a checkpoint passes through it.
+/// Describes the driver's memory, and whether training continues while a checkpoint is gathered.
 std::string driver_text(const TrainingPlan& plan) {
   std::string text = fmt::format(
       "\ndriver\n  {} for checkpoints (checkpoint.buffer), which pass through it in {} part{}\n",
@@ -76,7 +76,7 @@ std::string driver_text(const TrainingPlan& plan) {
                     format_bytes(most));
 }
 
-/// What a death costs.
+/// Describes how training recovers from a death.
 std::string recovery_text(const TrainingPlan& plan) {
   if (!plan.not_kept_because.empty())
     return "\nrecovery\n  from checkpoints alone: " + plan.not_kept_because + "\n";

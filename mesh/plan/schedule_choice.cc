@@ -12,8 +12,8 @@
 namespace weft::mesh {
 namespace {
 
-/// The named schedule, over as many stages per mesh as the layout has. Throws unless they lie as
-/// the schedule places them.
+/// Returns the named schedule, with as many stages per mesh as the layout has. Throws unless stages
+/// are placed as the schedule places them.
 Schedule named_schedule_of(const LayoutConfig& layout, const VocabularyTimes& times) {
   const NamedSchedule& named = find_named_schedule(layout.schedule);
   const std::vector<int> mesh_of_stage = layout.mesh_of_stage();
@@ -49,7 +49,7 @@ Schedule named_schedule_of(const LayoutConfig& layout, const VocabularyTimes& ti
   return make_schedule(request);
 }
 
-/// B becomes I, then W.
+/// Replaces each B by I, then W.
 Schedule with_split_backwards(Schedule schedule) {
   bool any = false;
   for (std::vector<Action>& actions : schedule.actors) {
@@ -67,7 +67,7 @@ Schedule with_split_backwards(Schedule schedule) {
   return schedule;
 }
 
-/// The least memory: a microbatch begins when the one before it is through.
+/// Returns the schedule of least memory: a microbatch begins when the previous one is done.
 Schedule one_after_the_other(const std::vector<int>& actor_of_stage, int microbatches) {
   Schedule schedule;
   schedule.name = "one microbatch after the other";
@@ -105,7 +105,7 @@ std::vector<Schedule> schedules_to_measure(const LayoutConfig& layout,
         with_vocabulary(with_split_backwards(make_schedule(request)), layout.vocabulary, times));
   }
   if (result.empty()) {
-    // Stages that lie like those of no named schedule.
+    // No named schedule places stages like this.
     SearchRequest request;
     request.actor_of_stage = placement;
     request.microbatches = layout.microbatches;

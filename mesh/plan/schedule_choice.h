@@ -10,16 +10,17 @@
 
 namespace weft::mesh {
 
-/// The layout's meshes as actors, numbered in the order of their first stages, as schedules number
-/// them: one entry per stage.
+/// Returns each stage's actor. Actors are the layout's meshes, numbered in the order of their first
+/// stages, as in schedules.
 std::vector<int> actor_of_stage(const LayoutConfig& layout);
 
-/// The schedules that a run of this layout may begin with, the best first; the first whose programs
-/// fit in memory is taken. Its own one, or the named one, alone. For `auto` such as run I and W
-/// apart, so that both can be measured: the named one of this placement (zb-h1, zb-v,
-/// interleaved-1f1b), then less and less memory, down to one microbatch after the other. `edges`
-/// join the stages; `times` order the passes of a shared vocabulary. Throws Error(kInvalidConfig)
-/// unless the stages lie as the named schedule places them.
+/// Returns the schedules with which a run of this layout may begin, best first; the first whose
+/// programs fit in memory is used. The own or the named schedule is the only choice. `auto` chooses
+/// from schedules with separate I and W, so that both can be measured: the named one of this
+/// placement (zb-h1, zb-v, interleaved-1f1b), then ones that need less and less memory, down to one
+/// microbatch at a time. `edges`: between the stages. `times`: for ordering the passes of a shared
+/// vocabulary. Throws Error(kInvalidConfig) unless stages are placed as the named schedule places
+/// them.
 std::vector<Schedule> schedules_to_begin_with(const LayoutConfig& layout,
                                               std::span<const StageEdge> edges,
                                               const VocabularyTimes& times = {});

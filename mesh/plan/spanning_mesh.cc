@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kDataAxis = "data";
 
-/// The size of the axis `data`, if all meshes have it alike.
+/// Returns the size of the axis `data` if all meshes have the same, else 1.
 std::int64_t common_data(const IndexedVector<MeshId, DeviceMesh>& meshes) {
   std::optional<std::int64_t> common;
   for (const DeviceMesh& mesh : meshes) {
@@ -100,11 +100,11 @@ VocabularyTimes vocabulary_times(const Partition& partition, const LayoutConfig&
                                        : weight_grad) += work / partition.meshes[mesh].size();
     }
   }
-  // Nothing is known of stages that take no time.
+  // Stages that take no time give no ratios.
   if (forward <= 0) return times;
   const double interval = forward / actors;
-  // Transfers, of which nothing is known, take what orders leave for them: on links that cost
-  // nothing that is within a percent of the best too.
+  // Transfer times are unknown. An order that leaves this much time for them is within one percent
+  // of the best, even on links that cost nothing.
   return {1,
           input_grad / forward,
           weight_grad / forward,

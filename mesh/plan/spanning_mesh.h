@@ -6,23 +6,23 @@
 
 namespace weft::mesh {
 
-/// The axis of a spanning mesh that splits the vocabulary.
+/// Axis of a spanning mesh that splits the vocabulary.
 inline constexpr const char* kVocabularyAxis = "vocab";
 
-/// The mesh "vocab" of all devices of `meshes`, in the order of the stages that lie on them: its
-/// axis `vocab` splits the vocabulary (Vocabulary Parallelism, arXiv 2411.05288). Where every mesh
-/// has an axis `data` of the same size, so has this one, and each of its slices has the devices of
-/// that slice of the others. Throws Error(kInvalidConfig), whose where() is "pipeline.vocabulary",
-/// for fewer than two meshes.
+/// Returns the mesh "vocab" of all devices of `meshes`, in the order of their stages. Its axis
+/// `vocab` splits the vocabulary (Vocabulary Parallelism, arXiv 2411.05288). If every mesh has an
+/// axis `data` of the same size, so has this one, and each of its slices consists of the same
+/// slices of the meshes. Throws Error(kInvalidConfig) with where() "pipeline.vocabulary" for fewer
+/// than two meshes.
 DeviceMesh make_spanning_mesh(const LayoutConfig& layout,
                               const IndexedVector<MeshId, DeviceMesh>& meshes);
 
-/// How tensors are split on it.
+/// Sharding of tensors on a spanning mesh.
 ShardingRules spanning_rules();
 FeatureSplits spanning_splits(const DeviceMesh& spanning, VocabularyMode mode);
 
-/// What its passes take beside those of a stage, by the work of their ops: for the order in which a
-/// schedule has them. Of a partition without one the defaults.
+/// Returns times of vocabulary passes relative to a stage's, by the work of their ops, for ordering
+/// a schedule. Returns defaults for a partition without a shared vocabulary.
 VocabularyTimes vocabulary_times(const Partition& partition, const LayoutConfig& layout);
 
 }  // namespace weft::mesh

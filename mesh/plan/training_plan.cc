@@ -44,7 +44,7 @@ void check_layers(const LayoutConfig& layout, const Graph& graph) {
       .at("pipeline.stages");
 }
 
-/// The schedule's forwards alone: what keeps every dependency that they have among themselves.
+/// Returns the schedule with forwards only, which keep all dependencies between them.
 Schedule forwards_of(const Schedule& schedule) {
   Schedule forwards = schedule;
   forwards.name = "forwards of " + schedule.name;
@@ -70,8 +70,7 @@ void plan_kept(TrainingPlan& plan, bool keeps) {
   plan.kept = keeps ? compile_kept_state(plan.partition, plan.topology) : KeptState();
 }
 
-/// Gives up copies in the memory of hosts if all devices fit pipeline.memory without them; whether
-/// they do.
+/// Removes the state copies. Returns whether all devices then fit into pipeline.memory.
 bool fits_without_kept(TrainingPlan& plan) {
   if (plan.kept.empty()) return false;
   std::uint64_t most = 0;
@@ -88,8 +87,8 @@ bool fits_without_kept(TrainingPlan& plan) {
   return fits;
 }
 
-/// Gives up copies for checkpoints if all devices fit pipeline.memory without them; whether they
-/// do.
+/// Removes copies for checkpoints if all devices then fit into pipeline.memory. Returns whether
+/// they do.
 bool fits_without_copies(TrainingPlan& plan) {
   if (!plan.copies_checkpoints()) return false;
   std::uint64_t most = 0;
@@ -109,7 +108,7 @@ bool fits_without_copies(TrainingPlan& plan) {
 
 constexpr const char* kMemoryKey = "pipeline.memory";
 
-/// Runs `decide` for a mesh; what it throws is about the mesh's layout.
+/// Calls `decide` for a mesh. Errors about "layout" get the key of the mesh's layout.
 template <typename Decide>
 auto for_mesh(const MeshConfig& mesh, const Decide& decide) {
   try {
@@ -139,7 +138,7 @@ ShardingStrategy strategy_on(const MeshGraph& part, MeshId mesh, const LayoutCon
   });
 }
 
-/// Takes the vocabulary's layers out of the first and the last stage.
+/// Moves the vocabulary's layers from the first and last stage to the spanning mesh.
 TrainingGraph share_vocabulary(PartitionRequest& request, const TrainingGraph& model,
                                const LayoutConfig& layout) {
   SeparatedVocabulary separated = separate_vocabulary(model);
@@ -154,7 +153,7 @@ TrainingGraph share_vocabulary(PartitionRequest& request, const TrainingGraph& m
   return std::move(separated.graph);
 }
 
-/// The model as the layouts of the meshes need it.
+/// Sets the model, transformed for the layouts of the meshes.
 void set_model(PartitionRequest& request, TrainingGraph model, const LayoutConfig& layout) {
   request.cut = {};
   for (const int mesh : layout.mesh_of_stage()) request.cut.mesh_of_stage.push_back(MeshId(mesh));
@@ -172,7 +171,7 @@ void set_model(PartitionRequest& request, TrainingGraph model, const LayoutConfi
     by_block.push_back(for_mesh(config, [&] { return splits_of(config, devices); }));
   }
   if (std::ranges::any_of(by_block, &FeatureSplits::any)) {
-    // What does not divide is the layout's that splits it.
+    // Attributes sizes that do not divide to the first mesh that splits features.
     MeshId first(0);
     for (std::size_t block = by_block.size(); block-- > 0;) {
       const MeshId mesh = request.cut.mesh_of_stage[request.cut.stage_of_block[block]];
@@ -192,7 +191,7 @@ void set_model(PartitionRequest& request, TrainingGraph model, const LayoutConfi
   }
 }
 
-/// `network` absent: the layout's.
+/// `network`: null for the layout's.
 TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
                        const MeshPlaces& places, const transfer::Network* network) {
   check_layers(layout, model.train.graph);
@@ -236,7 +235,7 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
     if (!find_short_of_memory(plan)) return plan;
     if (layout.kept_copies == CheckpointCopies::kIfMemoryAllows && fits_without_kept(plan))
       return plan;
-    // A run that pauses for checkpoints rather than one under a slower schedule.
+    // Prefers pauses for checkpoints to a slower schedule.
     if (layout.checkpoint_copies == CheckpointCopies::kIfMemoryAllows && fits_without_copies(plan))
       return plan;
   }
@@ -257,7 +256,7 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
       .at(kMemoryKey);
 }
 
-/// The layout with this for the meshes that do not say how often they gather; nothing if all say.
+/// Returns the layout with `gather` set for all meshes that leave it open, or nothing if none does.
 std::optional<LayoutConfig> with_gather(const LayoutConfig& layout, Gather gather) {
   LayoutConfig result = layout;
   bool changed = false;
@@ -269,7 +268,7 @@ std::optional<LayoutConfig> with_gather(const LayoutConfig& layout, Gather gathe
   return changed ? std::optional(std::move(result)) : std::nullopt;
 }
 
-/// Gathers once per step where the memory that devices may hold allows it.
+/// Chooses to gather once per step if the memory limit allows it.
 TrainingPlan make_plan_within_memory(const LayoutConfig& layout, const ModelGraphs& model,
                                      const MeshPlaces& places, const transfer::Network* network) {
   const auto per_microbatch = with_gather(layout, Gather::kMicrobatch);

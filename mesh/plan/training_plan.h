@@ -18,89 +18,91 @@
 
 namespace weft::mesh {
 
-/// The model of an app, for one microbatch: with backward, and forward only for validation (with a
-/// batch of its own).
+/// Graphs of an app's model for one microbatch: with backward for training, and forward-only for
+/// validation, with its own batch.
 struct ModelGraphs {
   TrainingGraph train;
   Graph validate;
   ValueId validate_loss;
 };
 
-/// Where the ranks of each mesh lie: places[mesh][rank].
+/// Places of the ranks of each mesh: places[mesh][rank].
 using MeshPlaces = std::vector<std::vector<actors::HostDevice>>;
 
-/// Where the head would place the meshes on an empty cluster of these hosts (name, devices): for
-/// checking and planning without one. Throws Error(kResourceExhausted) or Error(kNotFound) as the
-/// head would.
+/// Returns the places that the head would choose on an empty cluster of these hosts (name,
+/// devices), for checks and plans without a cluster. Throws Error(kResourceExhausted) or
+/// Error(kNotFound) like the head.
 MeshPlaces plan_places(const LayoutConfig& layout,
                        const std::vector<std::pair<std::string, std::uint32_t>>& hosts);
 
-/// Devices and hosts as a plan numbers them: mesh by mesh, rank by rank; the driver is the last
-/// device, on a host of its own. A value.
+/// Numbering of a plan's devices and hosts: mesh by mesh, rank by rank. The driver is the last
+/// device, on its own host. A value.
 struct DeviceNumbering {
   IndexedVector<MeshId, DeviceMesh> meshes;
-  std::vector<std::string> hosts;  ///< By HostId; the last is "driver".
-  transfer::Topology topology;     ///< By DeviceId; the last is the driver.
+  std::vector<std::string> hosts;  ///< Names by HostId; the last is "driver".
+  transfer::Topology topology;     ///< Hosts by DeviceId; the last device is the driver.
 
   transfer::DeviceId driver() const { return transfer::DeviceId(topology.num_devices() - 1); }
 };
 DeviceNumbering number_devices(const LayoutConfig& layout, const MeshPlaces& places);
 
-/// All that is decided before a run starts: devices, stages, specs, transfers and programs. A
-/// value; equal inputs give equal plans. The driver takes part in checkpoints only.
+/// Everything decided before a run starts: devices, stages, specs, transfers and programs. A value;
+/// equal inputs give equal plans. The driver only takes part in checkpoints.
 struct TrainingPlan {
   LayoutConfig layout;
-  std::vector<std::string> hosts;  ///< See DeviceNumbering, as of the topology.
+  std::vector<std::string> hosts;  ///< Names by HostId, see DeviceNumbering.
   transfer::Topology topology;
-  transfer::Network network;  ///< By HostId: what the plan counts on.
-  Partition partition;        ///< Of the training graph.
-  Schedule schedule;          ///< What `train` runs; of `auto` what it begins with.
+  transfer::Network network;  ///< Link rates, by HostId, that the plan assumes.
+  Partition partition;        ///< Partition of the training graph.
+  Schedule schedule;          ///< Schedule of `train`; for `auto`, the first one.
   Compiled train;
   Compiled validate;
-  CollectiveUse collectives;  ///< Of `train` and `validate`.
-  /// Parameters and moments to the driver and back, a buffer's worth at a time.
+  CollectiveUse collectives;  ///< Collectives of `train` and `validate`.
+  /// Programs that move parameters and moments to the driver and back, in batches of the buffer's
+  /// size.
   std::vector<CheckpointBatch> checkpoint;
-  /// "copy", where batches are gathered from copies; else none.
+  /// Programs "copy" if batches are gathered from copies, else empty.
   std::vector<Program> checkpoint_copy;
-  /// Copies were asked for, and memory does not allow them; else empty.
+  /// Reason why memory does not allow the requested copies, or "".
   std::string no_copies_because;
-  /// What recovery goes on from; nothing where it is not asked for, or of no use.
+  /// State copies for recovery; empty if not requested or of no use.
   KeptState kept;
-  std::string not_kept_because;  ///< As no_copies_because.
+  std::string not_kept_because;  ///< See no_copies_because.
 
   transfer::DeviceId driver() const { return transfer::DeviceId(topology.num_devices() - 1); }
-  /// Number of devices that compute.
+  /// Returns the number of devices that compute.
   int num_devices() const { return static_cast<int>(topology.num_devices()) - 1; }
   bool copies_checkpoints() const { return layout.checkpoint_copies == CheckpointCopies::kYes; }
-  /// Those of all programs: of steps and of checkpoints.
+  /// Returns all programs, of steps, checkpoints and state copies.
   std::vector<const std::vector<Program>*> all_programs() const;
 };
 
-/// Makes the plan. Throws Error(kInvalidConfig) when the layers do not fit the model, a shape does
-/// not divide, or a device would hold more than the layout's memory; its where() is the key of the
-/// run file that it is about, if it is about one.
+/// Makes the plan. Throws Error(kInvalidConfig) if the layers do not fit the model, a shape does
+/// not divide, or a device would hold more than the layout's memory. where() is the run file's key
+/// that the error concerns, if any.
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,
                                 const MeshPlaces& places);
-/// The same plan for another network than the layout's: its transfers may take other ways, nothing
-/// else differs.
+/// Makes the same plan for another network than the layout's. Only the routes of transfers may
+/// differ.
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,
                                 const MeshPlaces& places, const transfer::Network& network);
 
-/// How tensors are split on a mesh, as a file that `layout: FILE.strategy` takes.
+/// Returns the sharding of a mesh as a file for `layout: FILE.strategy`.
 std::string write_strategy(const TrainingPlan& plan, MeshId mesh);
 
-/// SHA-256 of the programs of steps: equal where devices compute and exchange the same. Checkpoints
-/// do not count.
+/// Returns the SHA-256 of the programs of steps. Equal if devices compute and exchange the same.
+/// Ignores checkpoints.
 std::string digest_of_steps(const TrainingPlan& plan);
 
-/// Gives up copies for checkpoints, in a plan none of whose programs is installed.
+/// Removes copies for checkpoints from a plan before its programs are installed.
 void drop_checkpoint_copies(TrainingPlan& plan, std::string because);
 
-/// Gives up copies in the memory of hosts, in a plan none of whose programs is installed.
+/// Removes copies of the state in host memory from a plan before its programs are installed.
 void drop_kept_state(TrainingPlan& plan, std::string because);
 
-/// Whether a running job of one layout can go on with programs of the other: parameters, gradients
-/// and data lie at the same places. Throws Error(kInvalidArgument) that names what differs.
+/// Checks that a job of layout `running` can continue with programs of layout `other`: parameters,
+/// gradients and data are at the same places. Throws Error(kInvalidArgument) that names the
+/// difference.
 void check_same_places(const LayoutConfig& running, const LayoutConfig& other);
 
 }  // namespace weft::mesh
