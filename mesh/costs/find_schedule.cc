@@ -51,7 +51,7 @@ std::vector<double> uncounted_memory(const TrainingPlan& plan,
   return result;
 }
 
-/// Runs the search for one measured plan.
+/// Search for one measured plan.
 class Finder {
  public:
   Finder(const TrainingPlan& plan, ScheduleCosts costs) : plan_(plan) {

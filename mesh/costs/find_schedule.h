@@ -10,7 +10,7 @@
 
 namespace weft::mesh {
 
-/// Builds the plan of the same job for a changed layout.
+/// Function that builds the plan of the same job for a changed layout.
 using PlanAgain = std::function<TrainingPlan(const LayoutConfig&)>;
 
 /// Compiled schedule that the search found for a run.

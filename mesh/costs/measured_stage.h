@@ -17,7 +17,7 @@ struct MeasuredStage {
   double weight_grad = 0;
 };
 
-/// Says whether an action's time includes waits for transfers within its mesh. Vocabulary passes
+/// Treatment of waits for transfers within the mesh in the time of an action. Vocabulary passes
 /// never include them, as their devices wait for each other.
 enum class Collectives : std::uint8_t { kIncluded, kLeftOut };
 

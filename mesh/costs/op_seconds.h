@@ -7,12 +7,13 @@
 
 namespace weft::mesh {
 
-/// Returns the seconds of an op on one device of its mesh. `inputs`: types of the device's shards.
+/// Function that returns the seconds of an op on one device of its mesh. `inputs`: types of the
+/// device's shards.
 using OpSeconds = std::function<double(const Op& op, std::span<const TensorType> inputs)>;
 
-/// Times ops as an emulated device does (core/device). An emulated op takes the seconds that it
-/// states; other ops take their FLOPs at `flops_per_second`, or no time if that is 0. For real
-/// devices only the ratios of these times matter: see scale_to().
+/// Returns a function that times ops as an emulated device does (core/device). An emulated op takes
+/// the seconds that it states; other ops take their FLOPs at `flops_per_second`, or no time if that
+/// is 0. For real devices only the ratios of these times matter: see scale_to().
 OpSeconds cost_model_seconds(double flops_per_second);
 
 }  // namespace weft::mesh

@@ -21,7 +21,7 @@ double share(double part, double whole, double otherwise) {
   return whole > 0 ? std::min(part / whole, 1.0) : otherwise;
 }
 
-/// Makes the costs of one plan. Used once.
+/// Builder of the costs of one plan. Used once.
 class PlanCosts {
  public:
   PlanCosts(const TrainingPlan& plan, const OpSeconds& seconds)

@@ -36,7 +36,7 @@ struct RunPlace {
   bool again = false;  ///< True if it recomputes part of a forward.
 };
 
-/// Finds the places of the Runs of one program.
+/// Places of the Runs of one program.
 class RunPlaces {
  public:
   RunPlaces(const TrainingPlan& plan, const Program& program)

@@ -9,8 +9,9 @@
 
 namespace weft::mesh {
 
-/// Tunes the schedule of a run with `schedule: auto`. Measures steps 2 to 4, searches a schedule,
-/// tries it for as many steps, and returns to the first schedule if the new one is slower.
+/// Tuner of the schedule of a run with `schedule: auto`. Measures steps 2 to 4, searches a
+/// schedule, tries it for as many steps, and returns to the first schedule if the new one is
+/// slower.
 ///
 ///   cold -> measuring (3 steps) -> [new schedule] cold -> trying (3 steps) -> settled
 ///                               `-> settled                                `-> [the first] settled

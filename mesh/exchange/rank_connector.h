@@ -17,8 +17,8 @@
 
 namespace weft::mesh {
 
-/// Connects the actors of several meshes on the data plane, each with all others. Ranks count over
-/// all meshes in the order of add().
+/// Connector of the actors of several meshes on the data plane, each with all others. Ranks count
+/// over all meshes in the order of add().
 ///   RankConnector ranks(epoch, cluster.data_interfaces(hosts));
 ///   ranks.add<&Owner::open, &Owner::connect>(owners.ref(), cluster.places_of(key));
 ///   ranks.connect();

@@ -62,9 +62,9 @@ class DeviceActors final : public actors::RunMeshes {
   /// error of any device.
   actors::MeshRef<DeviceActor> all() const;
 
-  /// "front[0,1]", by DeviceId.
+  /// Names such as "front[0,1]", by DeviceId.
   const std::vector<std::string>& names() const { return names_; }
-  /// "front[0,1] on worker1 device 0 (pid 4121)", by DeviceId.
+  /// Names such as "front[0,1] on worker1 device 0 (pid 4121)", by DeviceId.
   std::vector<std::string> names_with_places() const;
   const std::string& host_of(transfer::DeviceId device) const;
   /// Returns the device's machine. Several hosts may be on one machine.

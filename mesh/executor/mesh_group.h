@@ -45,8 +45,9 @@ struct GroupOptions {
   bool follow_network = true;
 };
 
-/// Drives the device actors of all meshes of a plan: spawns them on the cluster, connects them,
-/// installs their programs and initialises their parameters. Sends one message per device and step.
+/// Engine in the driver that runs a plan on the device actors of all meshes. Spawns them on the
+/// cluster, connects them, installs their programs and initialises their parameters. Sends one
+/// message per device and step.
 ///
 /// Owned by the driver. One thread at a time, except for gather(). After an exception the group can
 /// only be used again if recover() succeeds. If a device died, the exception is the cluster's
@@ -187,7 +188,7 @@ class MeshGroup final : public TrainingEngine {
   std::mutex beside_;
   std::optional<actors::Future<void>> hold_;       // guarded by beside_
   StepRequest hold_request_;                       // guarded by beside_; the request of hold_
-  std::optional<std::size_t> hold_due_, holding_;  ///< Slots.
+  std::optional<std::size_t> hold_due_, holding_;  ///< Slot due to be sent; being sent.
   bool keep_due_ = false;
   std::uint64_t notes_ = 0;  ///< Number of the last note, over all drivers of the run.
   std::optional<KeptNote> inherited_;

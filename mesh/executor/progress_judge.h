@@ -17,7 +17,7 @@ struct ProgressLimits {
   std::optional<Nanoseconds> longest_op = {};  ///< No limit if absent.
 };
 
-/// Judges from the reports of all devices whether an execution makes progress. An execution that
+/// Judge of whether an execution makes progress, from the reports of all devices. An execution that
 /// moves is never too slow. Pure: times are passed in. One thread at a time.
 ///
 /// Progress is any instruction finished, any chunk moved, and any bytes received beyond keep-alive

@@ -15,7 +15,7 @@
 
 namespace weft::mesh {
 
-/// Watches one execution while the driver waits for its end: polls the devices' I/O threads, has
+/// Watch over one execution while the driver waits for its end. Polls the devices' I/O threads, has
 /// the reports judged, and reports a stall or throws. One thread at a time.
 class ProgressWatch final {
  public:

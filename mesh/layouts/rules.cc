@@ -48,7 +48,7 @@ void check_divides(const std::string& what, const Shape& shape, const Labels& la
   }
 }
 
-/// Makes the strategy, node by node.
+/// Builder of the strategy, node by node.
 class ByRules {
  public:
   ByRules(const MeshGraph& part, const ShardingRules& rules)

@@ -13,7 +13,7 @@
 namespace weft::mesh {
 namespace {
 
-/// Copies a graph into other blocks. Used once.
+/// Copier of a graph into other blocks. Used once.
 class Separation {
  public:
   explicit Separation(const TrainingGraph& model)

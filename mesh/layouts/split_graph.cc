@@ -18,7 +18,7 @@
 namespace weft::mesh {
 namespace {
 
-/// Copies a graph node by node. Used once.
+/// Copier of a graph, node by node. Used once.
 class Splitter {
  public:
   Splitter(const TrainingGraph& model, const std::vector<FeatureSplits>& by_block)

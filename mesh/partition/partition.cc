@@ -14,7 +14,7 @@
 namespace weft::mesh {
 namespace {
 
-/// Builds one Partition. Used once.
+/// Builder of one Partition. Used once.
 class Partitioner {
  public:
   explicit Partitioner(const PartitionRequest& request) : request_(request), graph_(request.graph) {

@@ -14,11 +14,12 @@
 
 namespace weft::mesh {
 
-/// Calls back when events of one stream are done. A thread, started with the first event, waits for
-/// the events in the order in which they were recorded. Any thread.
+/// Watch that calls back when events of one stream are done. Its thread, started with the first
+/// event, waits for them in the order in which they were recorded. Any thread.
 class EventWatch final {
  public:
-  /// Receives the time at which the event was seen to be done, or the error of the work before it.
+  /// Callback with the time at which the event was seen to be done, or the error of the work before
+  /// it.
   using Callback = std::function<void(const Outcome<TimePoint>&)>;
 
   /// `clock` must outlive it.

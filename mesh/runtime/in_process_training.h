@@ -25,11 +25,11 @@ struct InProcessCollectives {
   transfer::CollectiveQueueOptions options;
 };
 
-/// Runs all devices of a plan in one thread of one process, over a loopback wire. Uses the same
-/// programs, interpreter and transfer engine as a cluster. Only communicators are created by a
-/// thread per device, as their members wait for each other. For tests, for debugging a model, and
-/// as the one-device reference. Schedule `auto` keeps the schedule it begins with, and the first
-/// step's note says so. A gather() in another thread takes turns with steps.
+/// Engine that runs all devices of a plan in one thread of one process, over a loopback wire. Uses
+/// the same programs, interpreter and transfer engine as a cluster. Only communicators are created
+/// by a thread per device, as their members wait for each other. For tests, for debugging a model,
+/// and as the one-device reference. Schedule `auto` keeps the schedule it begins with, and the
+/// first step's note says so. A gather() in another thread takes turns with steps.
 class InProcessTraining final : public TrainingEngine {
  public:
   /// `device`: device on which the meshes compute; must outlive this; null: the CPU. A plan with

@@ -43,7 +43,7 @@ struct Resources {
   bool stands_back = false;        ///< Transfers give way to those of other programs.
 };
 
-/// Runs one execution of a program: a state machine that never blocks.
+/// Interpreter of one execution of a program: a state machine that never blocks.
 ///
 /// advance() runs until the program is done or must wait, and is called again after `wake`. Owner's
 /// thread only; `wake` is called on the transfer thread and by event watches. Used once. Must not
@@ -68,7 +68,8 @@ class Interpreter final {
 
   /// Continues the execution. Throws the Error of a failed transfer or op.
   Progress advance();
-  /// "wait for 'h1.out front->back' of microbatch 3, for 1.2 s, in 1F3 (instruction 412 of 900)".
+  /// Returns text such as "wait for 'h1.out front->back' of microbatch 3, for 1.2 s, in 1F3
+  /// (instruction 412 of 900)".
   std::string position() const;
   /// Index of the current instruction; the number of instructions when done.
   std::size_t instruction() const { return next_; }

@@ -75,7 +75,7 @@ class ProgressBoard final {
   std::weak_ptr<const transfer::TransferEngine> engine_;  // guarded by mutex_
 };
 
-/// Marks the device thread as inside a handler, outside of programs.
+/// Guard that marks the device thread as inside a handler, outside of programs.
 class InHandler final {
  public:
   InHandler(ProgressBoard& board, const char* name) : board_(board) {

@@ -46,7 +46,7 @@ class StagingPool final {
   explicit StagingPool(Device& device, std::size_t kept = std::size_t{2} << 30)
       : device_(device), most_kept_(kept) {}
 
-  /// Throws Error(kResourceExhausted).
+  /// Returns a block of `bytes` bytes. Throws Error(kResourceExhausted) if memory is exhausted.
   Block take(std::size_t bytes);
   std::size_t bytes_in_use() const { return in_use_; }
   std::size_t bytes_kept() const { return kept_; }

@@ -77,7 +77,7 @@ struct ActionTime {
 
 /// Mean time of receiving a tensor of an edge between meshes, over a step.
 struct EdgeTime {
-  std::uint32_t op = 0;     ///< PlannedEdge::op.
+  std::uint32_t op = 0;     ///< See PlannedEdge::op.
   std::uint32_t count = 0;  ///< Tensors in the step.
   double seconds = 0;       ///< Seconds from the first byte to the last.
   static constexpr auto fields = weft::fields(&EdgeTime::op, &EdgeTime::count, &EdgeTime::seconds);

@@ -31,8 +31,8 @@ struct Mark {
   bool idle = false;
 };
 
-/// Builds an execution's report and trace from the times at which its device reached marks and its
-/// transfers moved. Marks must come in the order of the program. Owner's thread only.
+/// Builder of an execution's report and trace, from the times at which its device reached marks and
+/// its transfers moved. Marks must come in the order of the program. Owner's thread only.
 class StepTimeline final {
  public:
   /// `request` must outlive it.

@@ -45,7 +45,7 @@ class TrainingEngine {
   virtual bool recovers_from(const Error& /*error*/) const { return false; }
   /// Recovery that has happened. A value.
   struct Recovered {
-    std::string cause = {};      ///< "worker1 device 0 died: SIGKILL"
+    std::string cause = {};      ///< Example: "worker1 device 0 died: SIGKILL".
     std::string where = {};      ///< Hosts of new devices: "worker2"; empty if none.
     std::size_t restart = 0;     ///< Number of this restart.
     std::size_t most = 0;        ///< Number of restarts allowed.

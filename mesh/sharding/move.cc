@@ -42,7 +42,7 @@ struct Cost {
   friend auto operator<=>(const Cost&, const Cost&) = default;
 };
 
-/// Generates the moves from one spec that can be on the way to `to`.
+/// Generator of the moves from one spec that can be on the way to `to`.
 class Moves {
  public:
   Moves(const Shape& shape, const Spec& to, const DeviceMesh& mesh)

@@ -24,7 +24,7 @@ std::string_view to_string(MoveKind kind);
 /// along `axes` takes part together. Sums are in the order of ranks.
 struct Move {
   MoveKind kind = MoveKind::kSlice;
-  std::vector<int> axes;  ///< Ascending.
+  std::vector<int> axes;  ///< Mesh axes, ascending.
   Spec from;
   Spec to;
   friend bool operator==(const Move&, const Move&) = default;

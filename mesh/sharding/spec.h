@@ -14,7 +14,7 @@ namespace weft::mesh {
 /// values. Other axes hold replicas.
 struct Spec {
   std::vector<std::vector<int>> dims;  ///< Indices of mesh axes.
-  std::vector<int> partial;            ///< Ascending.
+  std::vector<int> partial;            ///< Mesh axes, ascending.
 
   static Spec replicated(std::size_t rank) { return {std::vector<std::vector<int>>(rank), {}}; }
   bool is_partial() const { return !partial.empty(); }

@@ -23,11 +23,11 @@ struct OpSharding {
   friend bool operator==(const OpSharding&, const OpSharding&) = default;
 };
 
-/// How often tensors that are kept split are gathered for use.
+/// Frequency at which tensors that are kept split are gathered for use.
 enum class Gather : std::uint8_t {
   kStep,        ///< Parameters once per step; activations as kMicrobatch.
   kMicrobatch,  ///< Once per microbatch: the backward reuses what the forward has gathered.
-  kUse,         ///< Again in the backward; nothing is kept between.
+  kUse,         ///< Once in the forward and once in the backward; nothing is kept between.
 };
 /// Returns "step", "microbatch" or "use".
 std::string_view to_string(Gather gather);

@@ -21,7 +21,7 @@ constexpr std::string_view kVersion = "1";
 /// Keyword in the line "splits".
 constexpr std::string_view kEarlyInputGrad = "early-input-grad";
 
-/// Reads the header of a text. Used once.
+/// Reader of the header of a text. Used once.
 class HeaderReader {
  public:
   HeaderReader(std::string text, std::string source) {

@@ -15,7 +15,7 @@
 namespace weft::mesh {
 namespace {
 
-/// Makes the strategy, node by node.
+/// Builder of the strategy, node by node.
 class Application {
  public:
   Application(const MeshGraph& part, const LayoutAxes& axes, Gather gather, int microbatches)

@@ -17,7 +17,7 @@ constexpr int kNone = -1;
 /// too.
 constexpr int kPassPartial = -2;
 
-/// Builds the sharding of one choice of factor per axis, and computes its cost.
+/// Sharding of one choice of factor per axis, and its cost.
 class Candidate {
  public:
   Candidate(const FactorSignature& signature, const std::vector<TensorType>& types,

@@ -17,7 +17,7 @@ namespace weft::mesh {
 /// Transfers of one execution that the GPUs' collective library carries.
 ///
 ///   start: compute ──event──▶ queue, which begins it in its turn ──events──▶ its begin and end
-///   wait:  queue ──event──▶ compute; the host goes on
+///   wait:  queue ──event──▶ compute; the host does not block
 ///
 /// Owner's thread only.
 class LibraryTransfers final : public TransferExecutor {

@@ -15,7 +15,7 @@ namespace weft::mesh {
 /// engine, through host memory; LibraryTransfers uses the GPUs' collective library. To add a way,
 /// add an alternative of Transfer::work and an implementation.
 ///
-///   start ──▶ (bytes move; poll) ──▶ wait: what compute is given next comes behind the transfer
+///   start ──▶ (bytes move; poll) ──▶ wait: later compute work follows the transfer
 ///
 /// Reports go to the timeline of the execution's DeviceQueue, errors become its failure. Owner's
 /// thread only; nothing blocks.

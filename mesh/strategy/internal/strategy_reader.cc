@@ -38,7 +38,7 @@ struct OpSpecsText {
   std::vector<int> passed;
 };
 
-/// Reads specs from a line, left to right.
+/// Reader of specs from a line, left to right.
 class SpecScanner {
  public:
   SpecScanner(const std::string& source, const DeviceMesh& mesh, const PlacedText& text)
@@ -108,7 +108,7 @@ class SpecScanner {
   PlacedText rest_;
 };
 
-/// Reads a strategy line by line and collects problems. Used once.
+/// Reader of a strategy's lines, which collects problems. Used once.
 class StrategyReader {
  public:
   StrategyReader(const MeshGraph& part, const StrategyText& text)
