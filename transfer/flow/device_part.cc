@@ -10,7 +10,7 @@
 namespace weft::transfer {
 namespace {
 
-/// "f32 from [0:4,0:8] to [0:2,0:8]".
+/// Formats a tensor, such as "f32 from [0:4,0:8] to [0:2,0:8]".
 std::string describe(const TensorPart& tensor) {
   std::string text(to_string(tensor.dtype));
   if (tensor.source) text += " from " + to_string(*tensor.source);
@@ -18,7 +18,7 @@ std::string describe(const TensorPart& tensor) {
   return text;
 }
 
-/// "flow 3 [0:4,0:8] 128 B from 1 to 2,4".
+/// Formats a stream, such as "flow 3 [0:4,0:8] 128 B from 1 to 2,4".
 std::string describe(const FlowRole& stream) {
   std::string text = fmt::format("flow {} {} {}", stream.flow, to_string(stream.segments),
                                  format_bytes(stream.bytes));
@@ -94,7 +94,7 @@ std::vector<FlowRole> streams_of(const std::vector<Flow>& flows, DeviceId device
     return edge.child == device || edge.parent == device;
   };
   for (const Flow& flow : flows) {
-    // Of many flows few are this device's: nothing is copied of the others.
+    // Skips other devices' flows before copying anything: a plan may have very many.
     if (std::ranges::none_of(flow.edges, is_its)) continue;
     if (flow.kind == FlowKind::kResult && flow.root == device && !streams.empty() &&
         streams.back().adds() && streams.back().flow.value() + 1 == flow.id.value()) {

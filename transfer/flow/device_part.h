@@ -10,8 +10,8 @@
 
 namespace weft::transfer {
 
-/// One device's role in one flow: receives from its parent (the root has none), sends to its
-/// children.
+/// Role of one device in one flow. The device receives from its parent (the root has none) and
+/// sends to its children.
 struct FlowRole {
   FlowId flow;
   FlowKind kind = FlowKind::kDeliver;
@@ -21,20 +21,20 @@ struct FlowRole {
   std::uint64_t bytes = 0;
   std::uint64_t chunk_bytes = 0;
   std::uint32_t window = 0;
-  /// kContribution where received, kResult at its root: the reduction (index into
-  /// DevicePart::reductions).
+  /// Index into DevicePart::reductions. Set for a kContribution where it is received and for a
+  /// kResult at its root.
   std::uint32_t reduction = 0;
-  /// kContribution: the rank whose term this is.
+  /// Rank that contributed the term. kContribution only.
   std::uint32_t rank = 0;
-  /// kSum, the last of the chain: the flow in which its children get the sum.
+  /// Flow that carries the total to the children of the last device of a kSum chain.
   std::optional<FlowId> result = std::nullopt;
-  /// kSum, the last of the chain: the sum also goes into its own destination.
+  /// True if the last device of a kSum chain also writes the total to its own destination.
   bool keeps = false;
 
   std::uint32_t num_chunks() const { return (bytes + chunk_bytes - 1) / chunk_bytes; }
-  /// What its children know the stream as.
+  /// Returns the flow id under which the children receive this stream.
   FlowId sent_as() const { return result.value_or(flow); }
-  /// Adds its own term to what arrives.
+  /// Returns true if the device adds its own term to the arriving bytes.
   bool adds() const { return kind == FlowKind::kSum && parent.has_value(); }
   friend bool operator==(const FlowRole&, const FlowRole&) = default;
   static constexpr auto fields =
@@ -45,9 +45,9 @@ struct FlowRole {
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
 
-/// A collective works on one tensor, the part's only one: destination[region] = term 0 (+) term 1
-/// (+) ... in rank order. This device's own term is source[region], the others arrive as
-/// kContribution streams. Chunk by chunk, as soon as all terms of a chunk are there.
+/// Ordered reduction of one tensor, the part's only one: destination[region] = term 0 (+) term 1
+/// (+) ... in rank order. This device's own term is source[region]; the others arrive as
+/// kContribution streams. Each chunk is reduced as soon as all its terms are present.
 struct Reduction {
   Region region;
   ReduceOp op = ReduceOp::kSum;
@@ -64,9 +64,8 @@ struct Reduction {
                    &Reduction::bytes, &Reduction::chunk_bytes, &Reduction::window);
 };
 
-/// What one device has of one tensor before and after: the source box (absent if it holds nothing)
-/// and the destination box (absent if it wants nothing), both dense and row-major. Their memory is
-/// named at execution.
+/// Boxes of one tensor at one device, dense and row-major. The source is absent if the device holds
+/// nothing, the destination if it needs nothing. Buffers are given at execution.
 struct TensorPart {
   DType dtype = DType::kF32;
   std::optional<Region> source;
@@ -79,7 +78,7 @@ struct TensorPart {
       weft::fields(&TensorPart::dtype, &TensorPart::source, &TensorPart::destination);
 };
 
-/// A region that a device copies from its source box to its destination box of a tensor.
+/// Region that a device copies from its source box to its destination box of a tensor.
 struct TensorCopy {
   std::uint32_t tensor = 0;
   Region region;
@@ -87,27 +86,27 @@ struct TensorCopy {
   static constexpr auto fields = weft::fields(&TensorCopy::tensor, &TensorCopy::region);
 };
 
-/// All that one device must do for one plan (a resharding or a collective): a value that travels in
-/// its program.
+/// All work of one device for one plan (a resharding or a collective). A value that travels in the
+/// device's program.
 struct DevicePart {
   DeviceId device;
-  /// All of the plan's, also those that this device has nothing of.
+  /// All tensors of the plan, including those of which this device has nothing.
   std::vector<TensorPart> tensors;
-  std::vector<TensorCopy> copies;  ///< Without any message.
-  std::vector<FlowRole> streams;   ///< Ascending by flow.
+  std::vector<TensorCopy> copies;  ///< Local copies, without messages.
+  std::vector<FlowRole> streams;   ///< Streams in ascending order of their flows.
   std::vector<Reduction> reductions;
-  /// How many of the streams may send to other hosts at a time; 0: as many as the engine's
-  /// EgressRule says.
+  /// Number of streams that may send to other hosts at a time. 0: as the engine's EgressRule says.
   std::uint32_t egress_places = 0;
 
-  /// Nothing to send, receive or copy.
+  /// Returns true if there is nothing to send, receive or copy.
   bool empty() const { return copies.empty() && streams.empty() && reductions.empty(); }
-  /// It holds or wants something of some tensor.
+  /// Returns true if the device has a source or destination box of some tensor.
   bool has_buffers() const;
-  /// Bytes of payload this device sends and receives, over all edges.
+  /// Returns the payload bytes that this device sends, summed over all edges.
   std::uint64_t bytes_sent() const;
   std::uint64_t bytes_received() const;
-  /// Every device that this one sends to or receives from, ascending: those must be connected.
+  /// Returns every device that this one sends to or receives from, ascending. These devices must be
+  /// connected.
   std::vector<DeviceId> peers() const;
 
   friend bool operator==(const DevicePart&, const DevicePart&) = default;
@@ -116,11 +115,11 @@ struct DevicePart {
                    &DevicePart::streams, &DevicePart::reductions, &DevicePart::egress_places);
 };
 
-/// A line per copy, stream and reduction.
+/// Formats the part with one line per copy, stream and reduction.
 std::string to_string(const DevicePart& part);
 
-/// `flows` as one device sees them; streams without a role are left out. The last device of a kSum
-/// has one stream for that and for the kResult behind it. `keeps` is left to the caller.
+/// Returns the roles of `device` in `flows`. Omits flows in which it has none. The last device of a
+/// kSum chain has one role for the kSum and the kResult after it. Leaves `keeps` unset.
 std::vector<FlowRole> streams_of(const std::vector<Flow>& flows, DeviceId device);
 
 }  // namespace weft::transfer

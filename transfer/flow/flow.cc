@@ -21,7 +21,7 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-/// Bytes of everything inside the outermost dimension that is wider than one.
+/// Returns the bytes of everything inside the outermost dimension that is wider than one.
 std::uint64_t row_bytes(const Region& region, std::size_t element_size) {
   std::size_t outer = 0;
   while (outer < region.rank() && region[outer].size() == 1) ++outer;
@@ -77,7 +77,7 @@ void set_chunks(Flow& flow, std::size_t element_size, const ChunkOptions& option
   flow.bytes = 0;
   for (const Segment& segment : flow.segments) flow.bytes += segment.bytes;
   flow.window = options.window;
-  // A few chunks at least, so that packing, sending and unpacking overlap.
+  // Cuts the flow into a few chunks at least, so that packing, sending and unpacking overlap.
   const std::uint64_t direct =
       std::min(options.direct_chunk_bytes, std::max<std::uint64_t>(flow.bytes / 4, 256 * 1024));
   const std::uint64_t limit = is_forwarded(flow) ? options.chunk_bytes : direct;

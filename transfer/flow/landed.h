@@ -8,8 +8,8 @@
 
 namespace weft::transfer {
 
-/// Which chunks of one flow lie in their place at one device. A value that travels to whoever plans
-/// a repair.
+/// Set of the chunks of one flow that have landed at one device. A value that is sent to the
+/// planner of a repair.
 struct LandedChunks {
   FlowId flow;
   std::uint32_t num_chunks = 0;

@@ -50,9 +50,9 @@ Limit ingress_limit(std::span<const Datum> data, const Network& network) {
 
 /// Raises `limit` to the egress bound and leaves shares that meet it in `sends`.
 ///
-/// Levelling usually gives shares that reach a lower bound already: the ingress bound, or the ratio
-/// of the busiest hosts, which proves itself. Otherwise Newton's iteration: try T; if it is too
-/// small the minimum cut gives a set whose ratio is the next T.
+/// Levelling usually gives shares that reach a lower bound: the ingress bound, or the ratio of the
+/// busiest hosts, which is itself a lower bound. Otherwise iterates as Newton's method: tries T,
+/// and if T is too small, the minimum cut gives a set of hosts whose ratio is the next T.
 void raise_to_egress(internal::SendAssignment& sends, Limit& limit) {
   std::vector<bool> set(sends.num_hosts());
   const auto raise = [&](const std::vector<bool>& hosts) {
@@ -73,13 +73,14 @@ void raise_to_egress(internal::SendAssignment& sends, Limit& limit) {
   }
   while (sends.seconds() > limit.seconds * (1 + 1e-11)) {
     if (sends.fit(limit.seconds, set)) break;
-    // The cut's ratio is above what was tried, but for rounding: then this is the limit.
+    // The cut's ratio exceeds the tried limit, except for rounding. If it does not, this is the
+    // limit.
     if (!raise(set)) break;
   }
   sends.level(4, 0);
 }
 
-/// The bipartite flow of some data: two demands each, one where there is a single receiver.
+/// Bipartite flow of some data. Each datum has two demands, or one if it has a single receiver.
 struct Sends {
   struct Demands {
     std::size_t datum, lead, forward;

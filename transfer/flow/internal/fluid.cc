@@ -11,7 +11,7 @@ namespace weft::transfer::internal {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kByte = 0.5;  // less than this is rounding
+constexpr double kByte = 0.5;  // smaller amounts are rounding
 
 }  // namespace
 
@@ -48,7 +48,7 @@ Fluid::Fluid(std::span<const Flow> flows, const Topology& topology, const Networ
 }
 
 void Fluid::add_flow(std::uint32_t index, const Flow& flow, const Topology& topology) {
-  if (flow.edges.size() == 1) {  // the many small ones of a large plan
+  if (flow.edges.size() == 1) {  // fast path: large plans have many such flows
     const FlowEdge& edge = flow.edges.front();
     if (topology.host_of(edge.parent) == topology.host_of(edge.child)) return;
     Device& device = devices_[edge.parent.value()];
@@ -133,7 +133,7 @@ void Fluid::choose_active() {
   }
 }
 
-/// And that of all that it feeds and that is as far.
+/// Sets the rate of edge `id` and of all edges that it feeds and that have caught up with it.
 void Fluid::set_rate(std::uint32_t id, double rate) {
   edges_[id].rate = rate;
   for (const std::uint32_t fed : fed_[id]) {
@@ -149,8 +149,7 @@ void Fluid::allocate() {
     shares_.use(id, 2 * edges_[id].from);
     shares_.use(id, 2 * edges_[id].to + 1);
   }
-  // What a device has passed on as far as it came, and whose sender upstream waits for its turn,
-  // stands still.
+  // An edge that has sent all that arrived, and whose feeder waits for a slot, does not move.
   for (const std::uint32_t id : active_) {
     if (edges_[id].coupled && !edges_[edges_[id].feeder].active) shares_.fix(id, 0, set);
   }
@@ -191,7 +190,7 @@ void Fluid::advance(double seconds) {
       finished.push_back(id);
     }
   }
-  // No device has more than its parent has brought.
+  // A coarse step may overshoot: a device cannot have sent more than its parent delivered.
   if (options_.resolution_seconds > 0) {
     for (const std::uint32_t id : active_) {
       FluidEdge& edge = edges_[id];
@@ -228,7 +227,7 @@ void Fluid::step(double until) {
   const double dt = std::min(next_event(), until - now_);
   WEFT_CHECK(dt < kNever, "the simulation stands still at {} s with {} edges to go", now_,
              unfinished_);
-  // From a 64th of the resolution, doubled every so many events.
+  // Starts at 1/64 of the resolution and doubles the step every `fine_events` events.
   const std::uint64_t fine_events = std::clamp<std::uint64_t>(65536 / (edges_.size() + 1), 8, 64);
   const std::uint64_t doublings = std::min<std::uint64_t>(6, result_.events / fine_events);
   const double step = options_.resolution_seconds * std::exp2(static_cast<double>(doublings) - 6);

@@ -8,9 +8,10 @@
 namespace weft::transfer::internal {
 namespace {
 
-/// A flow gives way only to what is better by that: cuts cost a little.
+/// Factor by which another flow must be better to replace the present one, because each cut has a
+/// cost.
 constexpr double kBetter = 1.005;
-/// How often all places are looked through for a better flow.
+/// Number of passes over all slots that look for a better flow.
 constexpr int kRounds = 3;
 
 }  // namespace
@@ -148,7 +149,7 @@ const std::vector<RunChooser::Choice>& RunChooser::choose(std::span<const double
   for (Place& place : places_) {
     if (place.flow != kNone && finished[place.flow]) clear(place);
   }
-  // Free places first: nobody stays idle who has something to send.
+  // Fills free slots first, so that no sender is idle while it has something to send.
   double now = value();
   for (Place& place : places_)
     if (place.kind == kNone) now = fill(place, -1, finished);

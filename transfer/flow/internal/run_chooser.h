@@ -11,25 +11,26 @@
 
 namespace weft::transfer::internal {
 
-/// Chooses, again and again, which flows their roots should send next: those that use the links
-/// that have most left to do. See preemptive_schedule().
+/// Chooses repeatedly which flows their roots send next: the flows that use the links with the most
+/// work left. See preemptive_schedule().
 ///
 /// Links are numbered as in Fluid: egress of host h at 2h, ingress at 2h + 1.
 class RunChooser {
  public:
-  /// `places`: per device, how many flows it sends at a time.
+  /// `places`: number of flows that each device sends at a time.
   RunChooser(std::span<const Flow> flows, std::span<const std::vector<DeviceId>> roots,
              const Topology& topology, std::vector<double> capacity,
              std::span<const std::size_t> places, const PreemptOptions& options);
 
-  /// `seconds_left`: per link, at its full speed. `finished`: per flow, whether its root has sent
-  /// it, and whether it must go on if it was chosen last. `anew`: all places are looked through for
-  /// something better, else only free ones are filled. The flows to send now; those of the last
-  /// call stay unless others are clearly better.
+  /// Flow to send, and the root that sends it.
   struct Choice {
     std::uint32_t flow = 0;
     DeviceId root;
   };
+  /// Returns the flows to send now. Flows of the last call stay unless others are clearly better.
+  /// `seconds_left`: work left per link, at its full speed. `finished`: per flow, true if its root
+  /// has sent it. `held`: per flow, true if it must continue if it was chosen last. `anew`: if
+  /// true, reconsiders all slots; otherwise fills only free slots.
   const std::vector<Choice>& choose(std::span<const double> seconds_left,
                                     const std::vector<bool>& finished,
                                     const std::vector<bool>& held, bool anew);
@@ -39,14 +40,15 @@ class RunChooser {
  private:
   static constexpr std::uint32_t kNone = 0xffffffff;
 
-  /// Flows along the same hosts that the same devices can send: any of them is as good as another.
+  /// Group of flows that use the same hosts and that the same devices can send, so they are
+  /// interchangeable.
   struct Kind {
-    /// And how many copies of the flow each carries.
+    /// Link, and number of copies of the flow that it carries.
     std::vector<std::pair<std::uint32_t, double>> links;
     std::vector<std::uint32_t> flows;
     double weight = 1;
   };
-  /// One of a device's places.
+  /// Send slot of a device.
   struct Place {
     std::uint32_t device = 0;
     std::uint32_t kind = kNone;
@@ -54,20 +56,20 @@ class RunChooser {
   };
 
   void set_urgency(std::span<const double> seconds_left);
-  /// Gives the place a flow of the kind that makes value() highest. `now` is the value with what it
-  /// has; what is worth less does not count. Returns the value with what it has then.
+  /// Gives the slot a flow of the kind that maximizes value(), if that beats `now`, the value with
+  /// the slot's present flow. Returns the value after the choice.
   double fill(Place& place, double now, const std::vector<bool>& finished);
   std::uint32_t next_of(std::uint32_t kind, const std::vector<bool>& finished) const;
   void put(Place& place, std::uint32_t kind, const std::vector<bool>& finished);
   void clear(Place& place);
-  /// Of all flows in their places, at the rates that sharing the links gives them: what the urgent
-  /// links carry.
+  /// Returns the work that the slots' flows do on urgent links, at the rates that fair sharing
+  /// gives them.
   double value();
 
   std::vector<Kind> kinds_;
-  std::vector<std::vector<std::uint32_t>> kinds_of_;  ///< Per device.
+  std::vector<std::vector<std::uint32_t>> kinds_of_;  ///< Per device, indices of kinds_.
   std::vector<Place> places_;
-  std::vector<bool> taken_;  ///< Per flow.
+  std::vector<bool> taken_;  ///< Per flow, true if a slot has it.
   std::vector<double> capacity_, urgency_, room_, users_;
   std::vector<std::uint32_t> open_;  ///< Scratch of value(): indices of places_.
   std::vector<std::uint32_t> used_;

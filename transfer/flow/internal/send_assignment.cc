@@ -7,7 +7,7 @@ namespace weft::transfer::internal {
 
 std::size_t SendAssignment::add(double bytes, std::span<const std::uint32_t> hosts) {
   bytes_.push_back(bytes);
-  // In proportion to egress: a start that is already right when everybody may send everything.
+  // Shares the bytes in proportion to egress, which is optimal if every host may send everything.
   double egress = 0;
   for (const std::uint32_t host : hosts) egress += egress_[host];
   for (const std::uint32_t host : hosts) {
@@ -40,7 +40,7 @@ void SendAssignment::share_out(std::size_t demand, std::vector<std::size_t>& scr
     const double x = load_[host_[a]] / egress_[host_[a]], y = load_[host_[b]] / egress_[host_[b]];
     return x != y ? x < y : host_[a] < host_[b];
   });
-  // The water level: the hosts below it are filled up to it.
+  // Water-filling: hosts below the level are filled up to it.
   double load = 0, egress = 0, level = 0;
   std::size_t filled = 0;
   while (filled < count) {
@@ -64,7 +64,7 @@ void SendAssignment::level(int rounds, double enough) {
   for (int round = 0; round < rounds; ++round) {
     const std::vector<double> before = load_;
     for (std::size_t demand = 0; demand < num_demands(); ++demand) share_out(demand, scratch);
-    // Adding and taking away leaves rounding behind.
+    // Recomputes the loads, because repeated additions and subtractions leave rounding errors.
     std::fill(load_.begin(), load_.end(), 0.0);
     for (std::size_t i = 0; i < host_.size(); ++i) load_[host_[i]] += amount_[i];
     if (seconds() <= enough) return;
@@ -126,7 +126,7 @@ bool SendAssignment::search(const std::vector<double>& unmet, const std::vector<
 }
 
 /// Moves up to `bytes` more of `demand` onto its hosts, along the levels of the last search.
-/// Depth-first, as in Dinic's algorithm.
+/// Depth-first, as in Dinic's algorithm. Returns the bytes moved.
 double SendAssignment::push(std::size_t demand, double bytes, std::vector<double>& room,
                             double tolerance) {
   double pushed = 0;
@@ -157,7 +157,7 @@ bool SendAssignment::fit(double seconds, std::vector<bool>& cut) {
   double total = 0;
   for (const double bytes : bytes_) total += bytes;
   const double tolerance = total * 1e-14;
-  // What does not fit is taken from the hosts that overflow, then finds its way.
+  // Takes the excess from overloaded hosts; the search below redistributes it.
   std::vector<double> room(num_hosts()), unmet(num_demands());
   for (std::size_t host = 0; host < num_hosts(); ++host)
     room[host] = egress_[host] * seconds - load_[host];

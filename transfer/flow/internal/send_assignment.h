@@ -7,8 +7,8 @@
 
 namespace weft::transfer::internal {
 
-/// Demands (bytes to be sent) that may each be shared out over some hosts: the bipartite flow
-/// behind the physical limit.
+/// Assignment of demands (bytes to send) to hosts, each demand shared by some hosts. It is the
+/// bipartite flow behind the physical limit.
 ///
 /// `amount[i]` bytes go to host `host[i]`, for the arcs i in [begin[d], begin[d + 1]) of demand d.
 class SendAssignment {
@@ -16,26 +16,28 @@ class SendAssignment {
   explicit SendAssignment(std::vector<double> egress)
       : egress_(std::move(egress)), load_(egress_.size()), begin_{0} {}
 
-  /// `hosts` may send parts of `bytes`. Returns the demand's number.
+  /// Adds a demand of `bytes` that `hosts` may share. Returns the demand's index.
   std::size_t add(double bytes, std::span<const std::uint32_t> hosts);
 
-  /// Replaces the shares of a demand. `amounts`: one per host of the demand, with the demand's
-  /// bytes as their sum.
+  /// Replaces the shares of a demand. `amounts` has one value per host of the demand; they must sum
+  /// to the demand's bytes.
   void set(std::size_t demand, std::span<const double> amounts);
 
-  /// Shares every demand out anew, one after the other, so that its hosts' loads in units of their
-  /// egress are as equal as possible given the others. Never makes the largest load larger. Stops
-  /// when nothing changes, or when no host takes longer than `enough`.
+  /// Redistributes every demand in turn, so that its hosts' loads in units of their egress are as
+  /// equal as possible, given the other demands. Never increases the largest load. Stops after
+  /// `rounds` rounds, when nothing changes, or when no host takes longer than `enough` seconds.
   void level(int rounds, double enough);
 
-  /// Makes every host take at most `seconds`. If that is impossible returns false and leaves in
-  /// `cut` the hosts that must send more than that, on which the shares in this object overflow.
+  /// Changes the shares so that every host takes at most `seconds`. If that is impossible, returns
+  /// false and sets `cut` to the hosts that must send longer; shares of these hosts then exceed
+  /// `seconds`.
   bool fit(double seconds, std::vector<bool>& cut);
 
-  /// The longest that a host sends.
+  /// Returns the longest sending time of a host.
   double seconds() const;
   double seconds(std::size_t host) const { return load_[host] / egress_[host]; }
-  /// Bytes that only hosts of `set` may send, over the egress of `set`: a lower bound of the time.
+  /// Returns the bytes that only hosts of `set` may send, divided by the egress of `set`. This is a
+  /// lower bound on the time.
   double ratio(const std::vector<bool>& set) const;
 
   std::size_t num_hosts() const { return egress_.size(); }
@@ -49,13 +51,14 @@ class SendAssignment {
  private:
   std::size_t num_demands() const { return bytes_.size(); }
   void share_out(std::size_t demand, std::vector<std::size_t>& scratch);
-  /// Levels of a breadth-first search from unmet demands; true if a host with room is reached.
+  /// Assigns the levels of a breadth-first search from unmet demands. Returns true if it reaches a
+  /// host with room.
   bool search(const std::vector<double>& unmet, const std::vector<double>& room, double tolerance);
   double push(std::size_t demand, double bytes, std::vector<double>& room, double tolerance);
 
   std::vector<double> egress_;
-  std::vector<double> load_;   ///< Per host.
-  std::vector<double> bytes_;  ///< Per demand.
+  std::vector<double> load_;   ///< Bytes that each host sends.
+  std::vector<double> bytes_;  ///< Bytes of each demand.
   std::vector<std::size_t> begin_;
   std::vector<std::uint32_t> host_;
   std::vector<double> amount_;
@@ -63,7 +66,7 @@ class SendAssignment {
   // Scratch of fit().
   std::vector<int> demand_level_, host_level_;
   std::vector<std::size_t> demand_next_, host_next_;
-  /// Per host: (demand, arc).
+  /// Arcs of each host, as (demand, arc).
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> senders_;
 };
 
