@@ -20,15 +20,16 @@
 
 namespace weft::transfer {
 
-/// What an engine does under one TransferId: a device's part of a planned transfer, or its end of
-/// an exchange.
+/// Work that an engine runs under one TransferId: a device's part of a planned transfer, or its end
+/// of an exchange.
 ///
-/// It knows the engine as a TransferPort only, and the engine it by this class: it gets the
-/// messages of its id, and ends by itself, by a limit, a peer's death or fail(). Owner: whoever
-/// implements the port. Transfer thread only. Lives until nothing of it is under way on the wire.
+/// The work uses the engine through TransferPort, and the engine uses the work through this class.
+/// The engine passes it the messages of its id. The work ends when it is complete, by a limit, by a
+/// peer's death or by fail(). Owned by the implementation of the port. Transfer thread only. Lives
+/// until none of its messages is in flight.
 class ActiveWork {
  public:
-  /// `order`: work that goes first where they compete for the network has lower ones.
+  /// `order` is the priority on the network: lower values go first.
   ActiveWork(const TransferContext& context, const TransferId& id, std::uint64_t order,
              const TransferLimits& limits);
   virtual ~ActiveWork() = default;
@@ -38,63 +39,65 @@ class ActiveWork {
   const TransferId& id() const { return id_; }
   std::uint64_t order() const { return order_; }
   const std::optional<Error>& error() const { return error_; }
-  /// Of work that has just finished.
+  /// Returns the report of work that has just finished.
   virtual TransferReport report() const;
 
-  /// The first sends.
+  /// Starts the first sends.
   virtual void begin() = 0;
-  /// The first bytes for this device are on their way.
+  /// Records that the first bytes for this device are on their way.
   void bytes_are_coming();
-  /// A message of this id is here: takes and ends it, or keeps it for later (kHeld).
+  /// Handles a message of this id. Takes and ends it (kDone), or keeps it for later (kHeld).
   enum class Arrival : std::uint8_t { kDone, kHeld };
   virtual Arrival message_arrived(MessageId message, DeviceId sender, const ChunkHeader& header,
                                   std::size_t bytes, std::span<const std::byte> payload) = 0;
-  /// `child` has told that it cannot take this chunk yet.
+  /// Called when `child` reports that it cannot take this chunk yet.
   virtual void chunk_held(DeviceId child, std::uint32_t flow, std::uint32_t chunk) = 0;
   virtual void chunk_sent(const PendingChunk& what, const Outcome<void>& outcome) = 0;
   virtual void chunk_received(const PendingChunk& what, const Outcome<void>& outcome) = 0;
-  /// Messages of it may still come after its end; they mean nothing.
+  /// Returns true if notes for this work may arrive after its end. The engine then ignores them.
   virtual bool leaves_notes() const { return false; }
 
-  /// See EgressOrder. Chunks of a stream that go to children over the network.
+  /// State of a stream's sends over the network. See EgressOrder.
   struct NetworkUse {
-    bool wants = false;      // one could be sent now
-    bool moves = false;      // some are under way and not held by their receivers
+    bool wants = false;      // a chunk could be sent now
+    bool moves = false;      // chunks are in flight and not held by their receivers
     std::size_t places = 0;  // DevicePart::egress_places
   };
   virtual NetworkUse network_use(std::uint32_t stream) const = 0;
-  /// Sends all that can be sent now.
+  /// Sends all chunks of the stream that can be sent now.
   virtual void send_over_network(std::uint32_t stream) = 0;
 
-  /// True while something must still go to or come from `peer`.
+  /// Returns true while this device must still send to or receive from `peer`.
   virtual bool needs(DeviceId peer) const = 0;
-  /// kOthers: the devices that still wait for this one hear why. kNobody: the caller cuts the
-  /// connections next.
+  /// Recipients of a failure's error. kOthers: the devices that still wait for this one. kNobody:
+  /// none, because the caller cuts the connections next.
   enum class Tell : std::uint8_t { kOthers, kNobody };
-  /// Stops: nothing new is sent or received. It is over once nothing is under way.
+  /// Stops the work: it sends and receives nothing new. It finishes once no message is in flight.
   void fail(const Error& error, Tell tell);
-  /// Whose connections must be cut for the work to end: something of it is under way on them, or
-  /// waits to be taken, which the cut takes away.
+  /// Gives up messages in flight and held messages. Returns the devices whose connections must be
+  /// cut to end these messages.
   virtual std::set<DeviceId> give_up_messages() = 0;
-  /// Fails if it is past one of its limits. Gives give_up_messages() if it has failed and `grace`
-  /// has passed since the last of its messages ended.
+  /// Fails the work if it has exceeded a limit. If it failed earlier and `grace` has passed since
+  /// its last message ended, returns give_up_messages(); otherwise returns no devices.
   std::set<DeviceId> check_deadline(TimePoint now, Nanoseconds grace);
   TimePoint next_check(Nanoseconds grace) const;
 
  protected:
-  /// It has failed: drops what is not under way. `keep_messages`: those that wait to be taken stay,
-  /// since their senders must see a loss. Returns the devices that still wait for this one.
+  /// Called on failure. Drops everything that is not in flight. With `keep_messages`, held messages
+  /// are not released, since their senders must see a loss. Returns the devices that still wait for
+  /// this one.
   virtual std::set<DeviceId> stop(bool keep_messages) = 0;
-  /// Nothing is left to be done.
+  /// Returns true if nothing is left to do.
   virtual bool complete() const = 0;
-  /// For errors: "transfer epoch 1 ...", what has not come or gone.
+  /// Names the work for error messages, such as "transfer epoch 1 ...".
   virtual std::string describe() const = 0;
+  /// Lists the chunks that have not arrived or left, for error messages.
   virtual std::string describe_missing() const = 0;
 
-  /// A message has gone under way; one has ended.
+  /// Counts a message in flight.
   void message_begun() { ++in_flight_; }
   void message_ended();
-  /// Something has left or landed.
+  /// Records progress: a chunk has left or landed.
   void moved() { moved_ = context_.clock.now(); }
   void finish_if_over();
   bool over() const { return over_; }
@@ -109,13 +112,13 @@ class ActiveWork {
   const TransferLimits limits_;
   const TimePoint started_;
   TimePoint moved_;                  // when a message last left or landed
-  std::optional<TimePoint> moving_;  // when the first bytes were known to come, if any had to
+  std::optional<TimePoint> moving_;  // when the first bytes were announced or arrived
   std::uint32_t in_flight_ = 0;
   std::optional<Error> error_;
   bool over_ = false;
 };
 
-/// Makes work of this order, on the transfer thread.
+/// Factory of work with a given order. Called on the transfer thread.
 using MakeWork =
     std::function<std::unique_ptr<ActiveWork>(const TransferContext&, std::uint64_t order)>;
 

@@ -12,33 +12,33 @@
 
 namespace weft::transfer {
 
-/// Host memory and whoever owns it.
+/// Host memory with shared ownership.
 using StagingMemory = std::shared_ptr<std::byte[]>;
 
 struct EngineOptions {
-  /// kThreaded: the engine has a thread of its own. kStepped: nothing happens outside poll().
+  /// Threading of the engine. kThreaded: it has its own thread. kStepped: it works only inside
+  /// poll().
   enum class Mode : std::uint8_t { kThreaded, kStepped };
   Mode mode = Mode::kThreaded;
-  /// The longest sleep, so that deadlines are seen and nothing depends on one lost wake-up.
+  /// Longest sleep of the engine's thread. It bounds the delay of deadlines and of a lost wake-up.
   Nanoseconds tick = std::chrono::milliseconds(50);
-  /// How long a failed transfer waits for the next of its last messages to end before it cuts the
-  /// connections they are on.
+  /// Time that a failed transfer waits for its next message in flight to end. Afterwards it cuts
+  /// the connections of these messages.
   Nanoseconds grace = std::chrono::milliseconds(500);
-  /// How long an engine that is being destroyed waits for its last messages to end before it cuts
-  /// the connections they are on.
+  /// Time that the engine's destructor waits for messages in flight to end. Afterwards it cuts
+  /// their connections.
   Nanoseconds last_messages = std::chrono::seconds(3);
-  /// The devices of its host: those connected over shared memory.
+  /// Limit on concurrent sends. The devices of a host are those connected over shared memory.
   EgressRule egress = {};
-  /// kVerify: every chunk carries its CRC32C, taken where the flow begins and checked wherever it
-  /// lands, before it is passed on. All devices of a run should have the same.
+  /// Checksums of chunks. kVerify: every chunk carries the CRC32C taken at the flow's root, and
+  /// each receiver checks it before forwarding. All devices of a run should use the same value.
   enum class Checksum : std::uint8_t { kOff, kVerify };
   Checksum checksum = Checksum::kOff;
-  /// Where chunks are packed, wait to be unpacked and are summed up; none: the heap. Called on the
-  /// transfer thread for powers of two; what it gives is kept and used again. A GPU's device gives
-  /// memory here that its copies are fast with (pinned).
+  /// Allocator of staging memory, in which chunks are packed, wait to be unpacked and are summed.
+  /// Empty: the heap. Called on the transfer thread with powers of two; the memory is reused. A GPU
+  /// device supplies pinned memory here, which it copies faster.
   std::function<StagingMemory(std::size_t)> staging = {};
-  /// Where messages that are dropped are told of, a line every ten seconds at most; none: they are
-  /// only counted.
+  /// Log of dropped messages, at most one line every ten seconds. Empty: drops are only counted.
   std::optional<Log> log = {};
 };
 

@@ -10,35 +10,36 @@
 
 namespace weft::transfer {
 
-/// The devices that an engine was told of: where they are, what carries bytes to them, and which of
-/// them are lost. A value. Transfer thread only.
+/// Devices that an engine was connected to: their hosts, their paths, and which of them are lost. A
+/// value. Transfer thread only.
 class Peers final {
  public:
-  /// `peer` is about to be connected, for the first time or again: a loss is forgotten.
+  /// Registers a peer that is about to be connected, for the first time or again. Forgets an
+  /// earlier loss.
   void add(DeviceId peer, HostId host);
   void set_path(DeviceId peer, Path path);
-  /// False if it was lost before.
+  /// Records the loss of a peer. Returns false if it was already lost.
   bool lose(DeviceId peer, const Error& error) { return lost_.emplace(peer, error).second; }
-  /// This device has cut the connection; the wire tells nobody of that.
+  /// Records that this device cut the connection, which the wire does not report.
   void cut(DeviceId peer) { cut_.insert(peer); }
 
-  /// Why it was lost; null if it was not.
+  /// Returns the error by which the peer was lost, or null.
   const Error* loss_of(DeviceId peer) const;
-  /// It was connected, and not cut from here.
+  /// Returns true if the peer was connected and this device did not cut the connection.
   bool was_connected(DeviceId peer) const { return hosts_.contains(peer) && !cut_.contains(peer); }
-  /// It is reached by tcp, or was: until its loss is told.
+  /// Returns true if the peer was ever reached over TCP, even if it has been lost since.
   bool is_over_network(DeviceId peer) const { return over_network_.contains(peer); }
-  /// Devices of this host that were ever connected.
+  /// Returns the number of devices on this host that were ever connected.
   std::size_t num_neighbours() const { return neighbours_.size(); }
-  /// "device 2 (host 1)".
+  /// Formats a peer, such as "device 2 (host 1)".
   std::string name_of(DeviceId peer) const;
 
  private:
   std::map<DeviceId, HostId> hosts_;
-  std::set<DeviceId> neighbours_;    // on this host
-  std::set<DeviceId> over_network_;  // by tcp
+  std::set<DeviceId> neighbours_;    // devices on this host
+  std::set<DeviceId> over_network_;  // devices over TCP
   std::map<DeviceId, Error> lost_;
-  std::set<DeviceId> cut_;  // from here, since they were connected
+  std::set<DeviceId> cut_;  // peers cut from here since they were connected
 };
 
 }  // namespace weft::transfer

@@ -9,23 +9,22 @@
 
 namespace weft::transfer {
 
-/// How fast a link takes bytes, seen from its sender: completed bytes over time, in windows in
-/// which there was always something under way. The fastest of the newest few: a window can be slow
-/// because a process did not get its processor.
+/// Measures how fast a link takes bytes, at its sender: completed bytes over time, in windows
+/// during which a send was always in flight. Reports the fastest of the last eight windows, since a
+/// window can be slow because the process was not scheduled.
 ///
-/// A window begins with a completion and not with the first send, because what is under way then is
-/// under way at its end too. One that an idle moment cuts short is thrown away: what was sent in it
-/// says nothing about the link. So only transfers much longer than a window are seen. A value; the
-/// time is passed in.
+/// A window begins with a completion, not with the first send, because the sends in flight at its
+/// begin are matched by those at its end. A window that an idle moment interrupts is discarded. So
+/// only transfers much longer than a window are measured. A value; callers pass the time.
 class RateMeter final {
  public:
   static constexpr Nanoseconds kWindow = std::chrono::milliseconds(100);
 
-  /// `bytes` have left. `busy`: more are under way now.
+  /// Records that `bytes` have left. `busy`: further bytes are in flight.
   void completed(std::uint64_t bytes, bool busy, TimePoint now);
-  /// Nothing is under way any more, without a completion.
+  /// Records that nothing is in flight any more, without a completion.
   void idle() { window_.reset(); }
-  /// Bytes per second; nothing before the third whole window.
+  /// Returns bytes per second. Empty before the third whole window.
   std::optional<double> rate() const;
 
  private:

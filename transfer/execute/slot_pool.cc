@@ -19,7 +19,7 @@ SlotPool::Slot SlotPool::take(std::size_t bytes) {
   slot.capacity_ = std::bit_ceil(std::max<std::size_t>(bytes, 256));
   auto& free = shelf(slot.capacity_).free;
   if (free.empty()) {
-    // not zeroed
+    // memory is not zeroed
     slot.memory_ =
         allocate_ ? allocate_(slot.capacity_) : StagingMemory(new std::byte[slot.capacity_]);
   } else {

@@ -10,13 +10,12 @@
 
 namespace weft::transfer {
 
-/// Chunk-sized pieces of memory, kept for reuse so that staging does not fault in fresh pages each
-/// time.
+/// Pool of chunk-sized memory, reused so that staging does not fault in fresh pages each time.
 ///
-/// Owner: the engine's dispatcher. Transfer thread only.
+/// Owned by the engine's dispatcher. Transfer thread only.
 class SlotPool final {
  public:
-  /// A piece of memory on loan; goes back to the pool with its owner. The pool must outlive it.
+  /// Piece of memory on loan, returned to the pool by the destructor. The pool must outlive it.
   class Slot final {
    public:
     Slot() = default;
@@ -46,7 +45,7 @@ class SlotPool final {
     std::size_t capacity_ = 0;
   };
 
-  /// `allocate`: see EngineOptions::staging.
+  /// `allocate` is EngineOptions::staging.
   explicit SlotPool(std::function<StagingMemory(std::size_t)> allocate = {})
       : allocate_(std::move(allocate)) {}
 
@@ -64,7 +63,7 @@ class SlotPool final {
   Shelf& shelf(std::size_t capacity);
 
   const std::function<StagingMemory(std::size_t)> allocate_;
-  std::vector<Shelf> shelves_;  // capacities are powers of two; few
+  std::vector<Shelf> shelves_;  // few, one per power of two
   std::size_t on_loan_ = 0;
   std::size_t peak_ = 0;
 };

@@ -14,7 +14,7 @@
 namespace weft::transfer {
 namespace {
 
-/// A wire ends what is under way on a connection that it cuts.
+/// Time that the destructor allows a wire to end messages on the connections that it cut.
 constexpr Nanoseconds kCutWithin = std::chrono::seconds(2);
 
 }  // namespace
@@ -35,7 +35,7 @@ TransferEngine::~TransferEngine() {
   wire_->wake();
   if (thread_.joinable()) thread_.join();
   else run();
-  // What the wire has not ended must not come back to a dispatcher that has been destroyed.
+  // Destroys the wire before the dispatcher, which must not be called after its own destruction.
   wire_.reset();
 }
 
@@ -139,15 +139,16 @@ bool TransferEngine::run_once() {
 void TransferEngine::run() {
   if (options_.mode == EngineOptions::Mode::kThreaded)
     pthread_setname_np(pthread_self(), "transfers");
-  const SteadyClock clock;  // of the end alone
+  const SteadyClock clock;  // independent of the engine's clock, which tests may stop
   std::optional<TimePoint> give_up;
   bool cut = false;
   while (true) {
-    // Read before the step: what was submitted before the stop is then done before the end.
+    // Reads the flag before the step, so that commands submitted before the stop run before the
+    // end.
     const bool stopping = stopping_;
     const bool worked = run_once();
     if (stopping && dispatcher_->idle()) return;
-    // Others may never take what was sent to them.
+    // A peer may never take the messages that were sent to it.
     if (stopping && !give_up) give_up = clock.now() + options_.last_messages;
     if (stopping && clock.now() > *give_up) {
       if (cut) return;

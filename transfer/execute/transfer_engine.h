@@ -19,79 +19,82 @@ namespace weft::transfer {
 
 class TransferDispatcher;
 
-/// Executes the parts that plans give to one device: sends, receives, passes on, copies and
+/// Executes the parts that plans assign to one device: sends, receives, forwards, copies and
 /// reduces.
 ///
-/// One per device; owns its wire. Any thread may call anything, except poll() (kStepped: one
-/// thread). Callbacks run on the transfer thread (kStepped: inside poll() or the destructor), may
-/// start further transfers, must not block and must not throw.
+/// There is one engine per device; it owns its wire. Any thread may call any function except poll()
+/// (kStepped: one thread only). Callbacks run on the transfer thread (kStepped: inside poll() or
+/// the destructor). They may start further transfers, must not block and must not throw.
 ///
-/// All transfers under way proceed together, in any order of starting; where they compete for the
-/// network, the earlier one goes first (see TransferLimits::stands_back), and none holds the link
-/// that cannot use it. A chunk that arrives before its transfer is started here waits: small ones
-/// in the wire's bounded buffer, others at their sender.
+/// All transfers in progress proceed together, in whatever order they started. Where they compete
+/// for the network, the earlier one goes first (see TransferLimits::stands_back). A transfer that
+/// cannot use the link does not block it. A chunk that arrives before its transfer is started here
+/// waits: small chunks in the wire's bounded buffer, others at their sender.
 class TransferEngine final {
  public:
   using Callback = std::function<void(const TransferReport&)>;
 
   TransferEngine(std::unique_ptr<Wire> wire, const Clock& clock, EngineOptions options = {});
-  /// Cancels what is under way; all callbacks have run when it returns, but those of messages that
-  /// do not even end when they are cut off. Waits for its last messages no longer than
-  /// EngineOptions::last_messages, then cuts their connections and logs them.
+  /// Cancels all transfers and runs their callbacks. Waits up to EngineOptions::last_messages for
+  /// messages in flight, then cuts and logs their connections. Callbacks of transfers whose
+  /// messages do not end even then do not run.
   ~TransferEngine();
   TransferEngine(const TransferEngine&) = delete;
   TransferEngine& operator=(const TransferEngine&) = delete;
 
   DeviceId self() const;
-  /// What other engines need to connect() to this one. Opaque bytes, to be carried by the control
+  /// Returns the address that other engines pass to connect(). Opaque bytes, carried by the control
   /// plane.
   std::vector<std::byte> address() const;
-  /// Makes a peer reachable. Both sides must do it before a transfer between them starts. An
-  /// address that is wrong shows as the peer being lost. Connecting again after a loss forgets the
-  /// loss.
+  /// Makes a peer reachable. Both sides must call it before a transfer between them starts. A wrong
+  /// address shows as a loss of the peer. Connecting again forgets an earlier loss.
   void connect(DeviceId peer, HostId host, std::vector<std::byte> address);
 
-  /// Starts this device's part of a transfer; the other devices of the plan start theirs under the
-  /// same id, at any time.
+  /// Starts this device's part of a transfer. The other devices of the plan start their parts under
+  /// the same id, at any time.
   ///
-  /// One source and one destination per tensor of the part, of its source_bytes() and
-  /// destination_bytes(): empty where this device holds or wants nothing; one may be the other for
-  /// an all-reduce. `part` and all buffers' memory stay valid and sources unchanged until the
-  /// callback has begun; after it the engine touches none. The callback comes exactly once: ok, the
-  /// peer's death (kPeerDied), kDeadlineExceeded (see TransferLimits), the error of cancel_all(),
-  /// kIncompatible when the plans of two devices differ, or kDataLoss for bytes that were damaged
-  /// on their way. After an error the report says what has landed: connections to devices that live
-  /// stay as they are, and a repair can be started under another id. Throws Error(kInvalidArgument)
-  /// when buffers do not fit the part.
+  /// Takes one source and one destination per tensor of the part, of source_bytes() and
+  /// destination_bytes() bytes. A buffer is empty where the device holds or needs nothing. For an
+  /// all-reduce source and destination may be the same buffer. `part` and all buffers stay valid,
+  /// and sources unchanged, until the callback begins; afterwards the engine does not touch them.
+  ///
+  /// The callback runs exactly once. Its outcome is ok or one of: the peer's death (kPeerDied),
+  /// kDeadlineExceeded (see TransferLimits), the error of cancel_all() or cancel(), kIncompatible
+  /// if the plans of two devices differ, kDataLoss for bytes damaged in transit. After an error the
+  /// report says which chunks have landed. Connections to live devices stay open, and a repair can
+  /// start under another id.
+  ///
+  /// Throws Error(kInvalidArgument) if the buffers do not fit the part.
   void start(const DevicePart& part, const TransferId& id,
              std::span<const std::span<const std::byte>> sources,
              std::span<const std::span<std::byte>> destinations, const TransferLimits& limits,
              Callback callback);
 
-  /// The same for other work than planned transfers (see ActiveWork), with these devices: `make` is
+  /// Starts other work than planned transfers (see ActiveWork) with the devices `peers`. `make` is
   /// called on the transfer thread.
   void start(const TransferId& id, std::vector<DeviceId> peers, bool stands_back, MakeWork make,
              Callback callback);
-  /// Runs `task` on the transfer thread, after what was asked before.
+  /// Runs `task` on the transfer thread, after all earlier requests.
   void post(std::function<void()> task);
 
-  /// Ends every transfer under way with `error`; buffers are free once their callbacks have run.
-  /// Connections that were carrying something are cut (their peers see this device as lost);
+  /// Ends every transfer in progress with `error`; buffers are free once the callbacks have run.
+  /// Cuts connections that were carrying something, so their peers see this device as lost. Call
   /// connect() again before using them.
   void cancel_all(Error error);
-  /// Ends the transfers under way of this step of this epoch with `error`, here and on the devices
-  /// that still take part in them; others go on. A connection is cut only if what it carries of
-  /// them has not ended within EngineOptions::grace.
+  /// Ends the transfers in progress of this step and epoch with `error`, here and on the devices
+  /// that still take part in them. Other transfers continue. A connection is cut only if one of its
+  /// messages has not ended within EngineOptions::grace.
   void cancel(std::uint64_t epoch, std::uint64_t step, Error error);
-  /// The control plane knows that `peer` is dead: the transfers that still need it end with
+  /// Reports that the control plane has found `peer` dead. Transfers that still need it end with
   /// `error`.
   void peer_died(DeviceId peer, Error error);
 
   EngineCounters counters() const;
-  /// See Wire: moves also while a large chunk is on its way, of which counters() tells at its end.
+  /// Returns Wire::network_bytes_received(). It advances while a large chunk arrives, whereas
+  /// counters() counts a chunk once it is complete.
   std::uint64_t network_bytes_received() const;
 
-  /// kStepped only: does what can be done now. False when there was nothing to do.
+  /// Does all work that is possible now. Returns false if there was none. kStepped only.
   bool poll();
 
  private:

@@ -11,11 +11,11 @@
 
 namespace weft::transfer {
 
-/// Names one execution of one plan, equally on every device that takes part.
+/// Identifier of one execution of one plan, the same on every device that takes part.
 ///
-/// `op` is the transfer's place in the program (the same on all its devices), `microbatch` and
-/// `step` tell executions apart, `epoch` is the incarnation of the mesh: messages of an older epoch
-/// than the newest one started are thrown away.
+/// `op` is the transfer's index in the program. `microbatch` and `step` tell executions apart.
+/// `epoch` is the incarnation of the mesh: messages of an epoch older than the newest one started
+/// are dropped.
 struct TransferId {
   std::uint64_t epoch = 0;
   std::uint64_t step = 0;
@@ -27,7 +27,7 @@ struct TransferId {
       weft::fields(&TransferId::epoch, &TransferId::step, &TransferId::op, &TransferId::microbatch);
 };
 
-/// "epoch 1 step 3 op 5 microbatch 2".
+/// Formats an id, such as "epoch 1 step 3 op 5 microbatch 2".
 inline std::string to_string(const TransferId& id) {
   return fmt::format("epoch {} step {} op {} microbatch {}", id.epoch, id.step, id.op,
                      id.microbatch);

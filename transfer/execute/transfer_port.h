@@ -17,7 +17,7 @@ namespace weft::transfer {
 
 class ActiveWork;
 
-/// Which chunk a send or receive under way carries.
+/// Chunk that a send or receive in flight carries, as indices into the work.
 struct PendingChunk {
   std::uint32_t stream = 0;
   std::uint32_t child = 0;  // sends only
@@ -28,53 +28,54 @@ struct OutgoingChunk {
   PendingChunk what;
   DeviceId child;
   FlowId flow;
-  std::uint32_t crc = 0;  // see ChunkHeader
+  std::uint32_t crc = 0;  // CRC32C of the payload; see ChunkHeader
   std::span<const std::byte> payload;
-  bool first = false;  // of its flow to this child
+  bool first = false;  // first chunk of its flow to this child
   std::uint32_t magic = ChunkHeader::kChunk;
 };
 
-/// What work under way asks of the engine: send, receive, schedule; and what it tells it.
+/// Interface through which work uses the engine: to send, to receive, to schedule, and to report
+/// failure and completion.
 ///
-/// The engine's dispatcher is one; tests have their own. What a call begins ends later, by
-/// ActiveWork::chunk_sent() or chunk_received(), never inside the call. Transfer thread only.
+/// Implemented by the engine's dispatcher and by tests. An operation that a call starts ends later
+/// with ActiveWork::chunk_sent() or chunk_received(), never inside the call. Transfer thread only.
 class TransferPort {
  public:
   virtual ~TransferPort() = default;
 
-  /// The payload stays as it is until chunk_sent().
+  /// Sends a chunk. The payload stays unchanged until chunk_sent().
   virtual void send(ActiveWork& work, const OutgoingChunk& chunk) = 0;
-  /// A message without payload, if the peer is connected.
+  /// Sends a message without payload, if the peer is connected.
   virtual void send_note(DeviceId peer, const ChunkHeader& note) = 0;
-  /// The message's payload lands in `buffer` before chunk_received().
+  /// Receives the message's payload into `buffer`, then calls chunk_received().
   virtual void receive(ActiveWork& work, DeviceId sender, const PendingChunk& what,
                        MessageId message, std::span<std::byte> buffer) = 0;
-  /// Ends a message whose payload, of so many bytes, was read in place.
+  /// Ends a message whose payload of `bytes` bytes was read in place.
   virtual void take(MessageId message, DeviceId sender, std::size_t bytes) = 0;
-  /// Ends a message that is not wanted any more.
+  /// Ends a message that is no longer needed.
   virtual void release(MessageId message) = 0;
-  /// Ends a message that was never wanted, and counts it as dropped.
+  /// Ends a message that was never expected, and counts it as dropped.
   virtual void refuse(MessageId message, DeviceId sender, std::string_view why) = 0;
 
-  /// What a stream wants of the network has changed (ActiveWork::network_use()).
-  /// send_over_network() follows in its turn, perhaps inside this call.
+  /// Reports that ActiveWork::network_use() of a stream has changed. send_over_network() follows in
+  /// the stream's turn, perhaps inside this call.
   virtual void schedule(ActiveWork& work, std::uint32_t stream) = 0;
 
-  /// The work has failed: what still arrives for it is released, and the devices in `tell` hear
-  /// why, so that they need not wait for their deadlines.
+  /// Reports that the work has failed. Messages that still arrive for it are released. The devices
+  /// in `tell` receive the error, so that they need not wait for their deadlines.
   virtual void failed(ActiveWork& work, const std::set<DeviceId>& tell) = 0;
-  /// Nothing of the work is under way any more; its callback is due.
+  /// Reports that no message of the work is in flight any more. Its callback is due.
   virtual void finished(ActiveWork& work) = 0;
 };
 
-/// What all work of an engine shares. All of it outlives them.
+/// References that all work of an engine shares. All of them outlive the work.
 struct TransferContext {
   TransferPort& port;
   SlotPool& slots;
   const Clock& clock;
   const Peers& peers;
   bool orders_network = true;  // sends over the network take turns; see TransferPort::schedule()
-  bool verifies = false;       // EngineOptions::Checksum::kVerify
+  bool verifies = false;       // checksums are verified: EngineOptions::Checksum::kVerify
 };
 
 }  // namespace weft::transfer

@@ -67,16 +67,16 @@ void ActiveTransfer::open_stream(StreamState& state) {
 }
 
 void ActiveTransfer::begin() {
-  ++remaining_;  // nothing below can end the transfer before all of it has begun
+  ++remaining_;  // keeps the transfer from ending before all of it has begun
   for (const TensorCopy& copy : part_.copies) {
     const TensorPart& tensor = part_.tensors.at(copy.tensor);
-    // the very same bytes
+    // same bytes, nothing to copy
     if (in_place(copy.tensor) && tensor.source == tensor.destination) continue;
     copy_region(copy.region, size_of(tensor.dtype), tensor.source.value(), sources_[copy.tensor],
                 tensor.destination.value(), destinations_[copy.tensor]);
   }
-  // In place, a reduction overwrites this device's own term: keep a copy for those who have not got
-  // it yet.
+  // An in-place reduction overwrites this device's own term. Keep a copy for the children that have
+  // not received it yet.
   for (StreamState& state : streams_) {
     const FlowRole& stream = *state.stream;
     if (stream.kind != FlowKind::kContribution || stream.parent || !in_place(0)) continue;
@@ -112,7 +112,7 @@ std::optional<std::uint32_t> ActiveTransfer::find_stream(std::uint32_t flow) con
 }
 
 std::optional<std::uint32_t> ActiveTransfer::find_sending(std::uint32_t flow) const {
-  // A result comes right behind its sum, in whose place it is here.
+  // A sum's result has the next flow id and is part of the same stream here.
   for (const std::uint32_t of : {flow, flow - 1}) {
     const auto index = find_stream(of);
     if (index && streams_[*index].stream->sent_as().value() == flow) return index;

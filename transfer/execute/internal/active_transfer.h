@@ -22,18 +22,18 @@
 
 namespace weft::transfer {
 
-/// The memory of a transfer, one buffer per tensor of its part on each side. Empty where the device
-/// has nothing.
+/// Buffers of a transfer, one per tensor of its part on each side. Empty where the device has
+/// nothing.
 struct Buffers {
   std::vector<std::span<const std::byte>> sources;
   std::vector<std::span<std::byte>> destinations;
 };
 
-/// One transfer of this device while it is under way: the state of each chunk of each stream.
+/// Transfer in progress on this device: the state of each chunk of each stream.
 ///
 ///   arrives ─▶ (held: no slot free) ─▶ received ─▶ landed
 ///   landed ─┬▶ in the destination, unpacked if strided
-///           ├▶ passed on to each child, at most `window` at a time
+///           ├▶ forwarded to each child, at most `window` at a time
 ///           ├▶ a partial sum: this device's own term is added first
 ///           └▶ a term of a reduction ─▶ reduced ─▶ sent as a result
 ///
@@ -44,7 +44,7 @@ class ActiveTransfer final : public ActiveWork {
                  std::uint64_t order, Buffers buffers, const TransferLimits& limits);
 
   TransferReport report() const override;
-  /// Local copies and the first sends.
+  /// Makes the local copies and starts the first sends.
   void begin() override;
   Arrival message_arrived(MessageId message, DeviceId sender, const ChunkHeader& header,
                           std::size_t bytes, std::span<const std::byte> payload) override;
@@ -59,21 +59,21 @@ class ActiveTransfer final : public ActiveWork {
  private:
   struct UnderWay {
     std::uint32_t chunk;
-    bool held;  // by the receiver
+    bool held;  // true if the receiver holds the chunk
   };
   struct Child {
     DeviceId device;
-    bool network = false;  // sends to it are ordered by EgressOrder
+    bool network = false;  // true if EgressOrder orders sends to it
     std::uint32_t next = 0, done = 0;
     std::vector<UnderWay> under_way = {};  // at most a window
   };
   struct ChunkState {
     SlotPool::Slot slot;
     std::uint32_t users = 0;
-    std::uint32_t crc = 0;  // as it came, or as it was taken here; 0: not taken
+    std::uint32_t crc = 0;  // CRC32C from the header, or taken here; 0: not taken
     bool seen = false;
-    bool in_place = false;  // in the destinations
-    bool verified = false;  // before it landed, where its bytes were read
+    bool in_place = false;  // true if the bytes are in the destinations
+    bool verified = false;  // true if checked before landing, where the bytes were read
   };
   struct Held {
     MessageId message;
@@ -81,13 +81,14 @@ class ActiveTransfer final : public ActiveWork {
   };
   struct StreamState {
     const FlowRole* stream = nullptr;
-    // in the sources (root of kDeliver, kContribution, kSum) or the destinations, if it goes there
+    // view of the sources (root of kDeliver, kContribution, kSum) or else of the destinations, if
+    // any
     SegmentedView view;
-    SegmentedView term;         // in the sources: what is added to each chunk, if anything is
-    DType dtype = DType::kF32;  // of what is added
+    SegmentedView term;         // view of the sources: the term added to each chunk, if any
+    DType dtype = DType::kF32;  // type of the added terms
     std::vector<Child> children;
     std::vector<ChunkState> chunks;
-    // in the order they became available to the children; not used if all are from the start
+    // chunks in the order they became available to the children; unused if `all_ready`
     std::vector<std::uint32_t> ready;
     std::vector<Held> held;
     std::uint32_t landed = 0, receiving = 0, slots_in_use = 0;
@@ -96,53 +97,54 @@ class ActiveTransfer final : public ActiveWork {
   struct ReductionState {
     const Reduction* reduction = nullptr;
     StridedView source, destination;
-    std::vector<std::uint32_t> arrived;       // terms per chunk
-    std::vector<std::uint32_t> term_streams;  // stream of each rank's term; own rank: unused
+    std::vector<std::uint32_t> arrived;       // number of terms per chunk
+    std::vector<std::uint32_t> term_streams;  // stream of each rank's term; unused for the own rank
     std::vector<std::uint32_t> result_streams;
-    std::uint32_t prefix = 0;  // all chunks before it are reduced
+    std::uint32_t prefix = 0;  // number of leading chunks that are all reduced
     std::vector<bool> reduced;
   };
 
   std::size_t chunk_size(const FlowRole& stream, std::uint32_t chunk) const;
   std::optional<std::uint32_t> find_stream(std::uint32_t flow) const;
-  /// The stream whose children get its chunks as this flow.
+  /// Returns the stream whose children receive its chunks as flow `flow`.
   std::optional<std::uint32_t> find_sending(std::uint32_t flow) const;
   bool may_take(const StreamState& state, std::uint32_t chunk) const;
   void take(std::uint32_t index, std::uint32_t chunk, MessageId message,
             std::span<const std::byte> payload);
   void landed(std::uint32_t index, std::uint32_t chunk);
-  /// The views of a stream; throws Error(kInvalidArgument) where the part contradicts itself.
+  /// Creates the views of a stream. Throws Error(kInvalidArgument) if the part is inconsistent.
   void open_stream(StreamState& state);
   void open_sum(StreamState& state);
-  /// Turns a partial sum that has landed in a slot into the next one.
+  /// Adds this device's term to a partial sum that has landed in a slot.
   void add_term(StreamState& state, std::uint32_t chunk);
-  /// Of a received chunk: in its slot, or in one run of a destination.
+  /// Returns the bytes of a received chunk: in its slot, or in a contiguous part of a destination.
   std::span<const std::byte> where_it_landed(StreamState& state, std::uint32_t chunk);
-  /// Compares a chunk that has landed with its sum. False: it differs, and the transfer has failed.
+  /// Checks a landed chunk's CRC32C. Returns false if it differs; the transfer has then failed.
   bool verify(StreamState& state, std::uint32_t chunk, std::span<const std::byte> bytes);
   /// Unpacks a chunk that has landed in a slot.
   void put_in_place(StreamState& state, std::uint32_t chunk);
   void reduce(std::uint32_t index, std::uint32_t chunk);
-  /// Sends what can be sent: at once inside the host, in its turn over the network.
+  /// Sends all chunks that can be sent: immediately inside the host, in their turn over the
+  /// network.
   void pump(std::uint32_t index);
   std::uint32_t next_chunk(const StreamState& state, const Child& child) const {
     return state.all_ready ? child.next : state.ready[child.next];
   }
   bool can_send(const StreamState& state, const Child& child) const;
-  /// Sends one more chunk if it can be sent.
+  /// Sends one more chunk if possible. Returns false if none can be sent.
   bool send_next(std::uint32_t index, std::uint32_t child);
   void take_held(std::uint32_t index);
-  /// Where the bytes that a stream sends lie.
+  /// Returns the buffers that a stream sends from.
   std::span<const std::span<const std::byte>> sent_from(const StreamState& state) const {
     return state.all_ready ? sources_ : landed_in_;
   }
   bool in_place(std::uint32_t tensor) const;
-  /// The bytes of a chunk that can be sent, packed if need be.
+  /// Returns the bytes of a chunk that can be sent, packed if necessary.
   std::span<const std::byte> chunk_bytes(StreamState& state, std::uint32_t chunk);
-  /// Copies a chunk out of the box into a slot, for all children.
+  /// Copies a chunk out of the box into a slot that all children share.
   void pack(StreamState& state, std::uint32_t chunk);
   void drop_user(std::uint32_t index, std::uint32_t chunk);
-  /// See TransferReport.
+  /// Returns the chunks for TransferReport::landed.
   std::vector<LandedChunks> landed() const;
   void one_done();
   std::set<DeviceId> stop(bool keep_messages) override;
@@ -156,7 +158,7 @@ class ActiveTransfer final : public ActiveWork {
   const std::vector<std::span<const std::byte>> landed_in_;  // destinations_, for reading
   std::vector<StreamState> streams_;
   std::vector<ReductionState> reductions_;
-  // chunks to land, to send per child, to reduce; and 1 while begin() runs
+  // chunks to land, to send per child and to reduce, plus 1 while begin() runs
   std::uint64_t remaining_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The receiving half of ActiveTransfer: chunks that arrive, land, are put in place and reduced.
+// Receiving half of ActiveTransfer: chunks arrive, land, are unpacked and reduced.
 #include <cstring>
 
 #include "core/base/crc32c.h"
@@ -66,7 +66,7 @@ void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId me
   } else {
     ChunkState& at_chunk = state.chunks[chunk];
     at_chunk.slot = context_.slots.take(bytes);
-    // one: until it has landed, or been reduced
+    // plus one user: until the chunk has been put in place or reduced
     at_chunk.users = 1 + static_cast<std::uint32_t>(state.children.size());
     ++state.slots_in_use;
     target = at_chunk.slot.bytes();
@@ -106,7 +106,7 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
   ++state.landed;
   moved();
   bytes_received_ += chunk_size(stream, chunk);
-  ++remaining_;  // the end, if this is it, comes at the end of this function
+  ++remaining_;  // the transfer may end only at the end of this function
   one_done();
   state.ready.push_back(chunk);
   pump(index);

@@ -1,4 +1,4 @@
-// ActiveTransfer on a chain of partial sums (FlowKind::kSum).
+// Part of ActiveTransfer for chains of partial sums (FlowKind::kSum).
 #include <algorithm>
 #include <array>
 
@@ -19,7 +19,7 @@ void ActiveTransfer::open_sum(StreamState& state) {
     const TensorPart& tensor = part_.tensors.at(segment.tensor);
     if (segment.tensor == stream.segments.front().tensor) state.dtype = tensor.dtype;
     if (tensor.dtype != state.dtype) refuse("its tensors are of several types");
-    // The sum of one region could come before another sum has read the term below it.
+    // An in-place result of one region could arrive before another sum has read the term there.
     if (in_place(segment.tensor)) refuse("source and destination must not share memory");
   }
   if (!stream.adds()) return;
@@ -46,7 +46,7 @@ void ActiveTransfer::add_term(StreamState& state, std::uint32_t chunk) {
     terms[1] = packed.bytes().data();
   }
   reduce_terms(state.dtype, ReduceOp::kSum, terms, sum);
-  at_chunk.crc = 0;  // of what came; taken anew of what is sent
+  at_chunk.crc = 0;  // the received CRC is no longer valid; a new one is taken when sending
 }
 
 }  // namespace weft::transfer

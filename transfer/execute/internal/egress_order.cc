@@ -24,8 +24,8 @@ void EgressOrder::update(const Key& key, bool wants, bool moves, std::size_t pla
 }
 
 std::optional<EgressOrder::Key> EgressOrder::next() const {
-  // A transfer with few places is not to wait for a later one with many: what moves counts against
-  // the most that any has.
+  // Compares the moving streams with the largest limit of any transfer, so that a transfer with a
+  // small limit does not wait for a later one with a large limit.
   const std::size_t most = most_places();
   std::size_t rank = 0;
   for (const auto& [key, state] : streams_) {

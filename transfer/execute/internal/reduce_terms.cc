@@ -11,8 +11,8 @@
 namespace weft::transfer {
 namespace {
 
-// A block stays in the first-level cache. It is summed apart, because `out` may be one of the later
-// terms; and its length is a constant, which lets the compiler use vector instructions.
+// Elements per block. A block stays in the L1 cache. It is summed separately, because `out` may be
+// one of the later terms. The constant length lets the compiler vectorize.
 constexpr std::size_t kBlock = 1024;
 
 template <typename T, ReduceOp op>
@@ -23,7 +23,7 @@ void accumulate(std::array<T, kBlock>& sum, const std::array<T, kBlock>& term) {
   }
 }
 
-/// What elements of type T are added in.
+/// Type in which elements of type T are accumulated.
 template <typename T>
 struct SumOf {
   using Type = T;
@@ -33,7 +33,7 @@ struct SumOf<BFloat16> {
   using Type = float;
 };
 
-/// Copies `count` elements into a block or out of it.
+/// Copies `count` elements into a block.
 template <typename T>
 void load(const std::byte* from, std::size_t count,
           std::array<typename SumOf<T>::Type, kBlock>& to) {
@@ -64,7 +64,7 @@ void reduce(std::span<const std::byte* const> terms, std::span<std::byte> out) {
   std::array<Sum, kBlock> sum, term;
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
     const std::size_t size = std::min(kBlock, count - begin);
-    if (size < kBlock) {  // the last block: what lies behind it is added too, and must be numbers
+    if (size < kBlock) {  // last block: the padding is added too and must hold numbers
       sum.fill(Sum{});
       term.fill(Sum{});
     }

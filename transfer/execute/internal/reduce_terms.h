@@ -9,9 +9,10 @@
 
 namespace weft::transfer {
 
-/// out = term 0 (+) term 1 (+) ... element by element, in this order, whatever the terms' number:
-/// the same bits everywhere. `out` may be one of the terms. Terms and out have out.size() bytes;
-/// f32, f64, i32 or bf16. Sums of bf16 are taken in f32 and rounded once.
+/// Computes out = term 0 (+) term 1 (+) ... element by element, always in this order, so that
+/// results are bitwise equal everywhere. `out` may be one of the terms. Terms and `out` have
+/// out.size() bytes. Supports f32, f64, i32 and bf16. Sums of bf16 accumulate in f32 and round
+/// once.
 void reduce_terms(DType dtype, ReduceOp op, std::span<const std::byte* const> terms,
                   std::span<std::byte> out);
 

@@ -11,17 +11,17 @@
 
 namespace weft::transfer {
 
-/// A flow's payload, the concatenation of its segments, and where each byte of it lies in a
-/// device's buffers, one per tensor.
+/// Mapping from bytes of a flow's payload, the concatenation of its segments, to a device's
+/// buffers, one per tensor.
 ///
-/// Borrowed memory is passed to each call. A value; any thread.
+/// The buffers are passed to each call. A value; any thread.
 class SegmentedView final {
  public:
-  /// Which of a device's two boxes of each tensor.
+  /// Selects the source or the destination box of each tensor.
   enum class Side : std::uint8_t { kSource, kDestination };
 
   SegmentedView() = default;
-  /// Throws Error(kInvalidArgument) when the device has no such box of a tensor, or a segment is
+  /// Throws Error(kInvalidArgument) if the device has no such box of a tensor, or if a segment is
   /// not inside it.
   SegmentedView(std::span<const Segment> segments, std::span<const TensorPart> tensors, Side side);
 
@@ -33,7 +33,7 @@ class SegmentedView final {
     std::size_t offset;
     friend bool operator==(const Place&, const Place&) = default;
   };
-  /// Where [offset, offset + count) lies, if it is one run of one buffer.
+  /// Returns the location of [offset, offset + count), if it is contiguous in one buffer.
   std::optional<Place> contiguous(std::size_t offset, std::size_t count) const;
   /// Copies [offset, offset + out.size()) out of the buffers.
   void gather(std::span<const std::span<const std::byte>> buffers, std::size_t offset,
@@ -46,11 +46,11 @@ class SegmentedView final {
   struct Piece {
     StridedView view;
     std::uint32_t tensor;
-    std::size_t at;     // in the payload
-    std::size_t begin;  // in the view
+    std::size_t at;     // offset in the payload
+    std::size_t begin;  // offset in the view
     std::size_t bytes;
   };
-  /// The piece that byte `offset` of the payload is in.
+  /// Returns the index of the piece that contains byte `offset` of the payload.
   std::size_t piece_at(std::size_t offset) const;
   /// Calls visit(piece, offset in its view, offset in the range, bytes) for each piece of the
   /// range.

@@ -52,7 +52,7 @@ void StridedView::for_each_run(std::size_t offset, std::size_t count, Visit visi
   if (outer_.empty()) return visit(base_ + offset, count);
   std::size_t run = offset / run_bytes_, within = offset % run_bytes_;
   while (count > 0) {
-    // The innermost strided dimension as a plain loop; the rest by division once per turn of it.
+    // Walks the innermost strided dimension as a plain loop; run_start() divides only once per row.
     const Outer& inner = outer_.back();
     std::size_t at = run_start(run);
     for (std::size_t i = run % inner.count; i < inner.count && count > 0;

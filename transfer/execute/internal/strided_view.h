@@ -10,19 +10,18 @@
 
 namespace weft::transfer {
 
-/// A region inside a dense row-major box, seen as one dense run of bytes: what a flow calls byte i,
-/// and where it lies.
+/// Mapping from bytes of a region, seen as a dense run, to a dense row-major box that contains it.
 ///
-/// Borrowed memory is passed to each call. [1:3,2:4] in [0:4,0:8] of 4-byte elements: 16 bytes, in
-/// runs of 8 at 40 and 72. A value; any thread.
+/// The box's memory is passed to each call. Example: [1:3,2:4] in [0:4,0:8] of 4-byte elements has
+/// 16 bytes, in runs of 8 at offsets 40 and 72. A value; any thread.
 class StridedView final {
  public:
   StridedView() = default;
-  /// Throws Error(kInvalidArgument) when `region` is not inside `box`.
+  /// Throws Error(kInvalidArgument) if `region` is not inside `box`.
   StridedView(const Region& region, const Region& box, std::size_t element_size);
 
   std::size_t bytes() const { return bytes_; }
-  /// Where [offset, offset + count) lies in the box, if it is one run there.
+  /// Returns the offset in the box of [offset, offset + count), if it is contiguous there.
   std::optional<std::size_t> contiguous(std::size_t offset, std::size_t count) const;
   /// Copies [offset, offset + out.size()) out of the box's memory.
   void gather(const std::byte* box, std::size_t offset, std::span<std::byte> out) const;

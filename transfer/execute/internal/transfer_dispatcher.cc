@@ -10,20 +10,20 @@
 namespace weft::transfer {
 namespace {
 
-// How many transfers that are over are remembered, so that what still arrives for them is thrown
-// away at once.
+// Number of finished transfers that are remembered, so that late messages for them are dropped at
+// once.
 constexpr std::size_t kRememberedEnds = 4096;
-// How many that others have begun and this device has not; those of plans that differ never start
-// here.
+// Number of remembered transfers that peers have announced and this device has not started. Those
+// of differing plans never start here.
 constexpr std::size_t kRememberedBeginnings = 4096;
-// How many chunks of one sender may wait for transfers that have not begun here: as many of four
-// bytes as its budget of eager bytes holds. Who sends more has another plan, and would fill this
+// Number of chunks of one sender that may wait for transfers not started here. As many four-byte
+// chunks fit in its budget of eager bytes. A sender of more has another plan, and would fill this
 // device's memory.
 constexpr std::size_t kMostEarly = Wire::kEagerBudget / 4;
-// A first chunk of at least this size is announced: its receiver would else count its bytes' time
-// only from when all have come.
+// Smallest first chunk that is announced. Without the announcement, the receiver's measured time
+// would begin only when the whole chunk has arrived.
 constexpr std::size_t kWorthTelling = 32 * 1024;
-// How much of an Error may travel: a longer one is cut, and memory for more is not given.
+// Size limit of an encoded Error. A longer one is truncated when sent and refused when received.
 constexpr std::size_t kMostErrorBytes = 64 * 1024;
 
 std::vector<std::byte> encode_short(const Error& error) {
@@ -96,7 +96,7 @@ void TransferDispatcher::start(const TransferId& id, std::span<const DeviceId> p
   for (const DeviceId peer : peers) {
     if (const Error* const loss = peers_.loss_of(peer)) return refuse_start(*loss);
     if (wire_.is_connected(peer)) continue;
-    if (peers_.was_connected(peer)) {  // peer_lost() is on its way
+    if (peers_.was_connected(peer)) {  // peer_lost() follows
       return refuse_start(Error(ErrorCode::kPeerDied,
                                 fmt::format("lost the connection to {}", peers_.name_of(peer))));
     }
@@ -112,7 +112,7 @@ void TransferDispatcher::start(const TransferId& id, std::span<const DeviceId> p
     owned = make({*this, slots_, clock_, peers_, options_.egress.device_streams != 0,
                   options_.checksum == EngineOptions::Checksum::kVerify},
                  order);
-  } catch (const std::exception&) {  // a part that contradicts itself
+  } catch (const std::exception&) {  // the part is inconsistent
     return refuse_start(current_error());
   }
   ActiveWork& work = *owned;
@@ -128,7 +128,8 @@ void TransferDispatcher::start(const TransferId& id, std::span<const DeviceId> p
 }
 
 void TransferDispatcher::cancel_all(const Error& error) {
-  // What has come and was never taken is not released: its senders would believe it received.
+  // Does not release messages that arrived and were never taken: their senders would count them as
+  // received.
   std::set<DeviceId> waiting;
   for (auto& [id, early] : early_) {
     for (const Early& chunk : early) waiting.insert(chunk.sender);
@@ -162,7 +163,7 @@ void TransferDispatcher::cancel(std::uint64_t epoch, std::uint64_t step, const E
   for (auto& [id, running] : transfers_) {
     if (belongs(id)) running.work->fail(error, ActiveWork::Tell::kOthers);
   }
-  // Of parts that were to start here, and will not.
+  // Ends parts that were to start here.
   for (auto it = early_.begin(); it != early_.end();) {
     const TransferId id = it->first;
     const std::vector<Early>& chunks = (it++)->second;
@@ -189,7 +190,7 @@ void TransferDispatcher::lose(DeviceId peer, const Error& error) {
 
 std::size_t TransferDispatcher::step() {
   std::size_t done = wire_.progress();
-  // not while the wire hands over its message
+  // deferred: message_arrived() must not cut the connection that it is called from
   for (const DeviceId peer : std::exchange(overrun_, {})) {
     peer_died(peer, Error(ErrorCode::kIncompatible,
                           fmt::format("{} chunks of {} wait for transfers that have not begun "
@@ -210,7 +211,7 @@ void TransferDispatcher::check_deadlines() {
   }
   next_check_ = TimePoint::max();
   for (auto& [id, running] : transfers_) {
-    // Past its time and still here: its connections are being cut; look again soon.
+    // A transfer past its time waits for its connections to be cut; check again soon.
     next_check_ = std::min(next_check_, std::max(running.work->next_check(options_.grace),
                                                  now + std::chrono::milliseconds(10)));
   }
@@ -370,7 +371,7 @@ void TransferDispatcher::send_abort(DeviceId peer, const TransferId& id, const E
       error.node().empty() ? Error(error).from(fmt::format("device {}", wire_.self()), "") : error;
   const Token token =
       new_operation({Operation::Kind::kSendNote, peer, nullptr, {}, encode_short(told), id});
-  // The vector's memory stays where it is when operations_ grows.
+  // The vector's memory does not move when operations_ grows.
   wire_.send(peer, std::as_bytes(std::span(&header, 1)), operations_[token].payload, token);
 }
 
@@ -501,7 +502,7 @@ void TransferDispatcher::abort_arrived(const TransferId& id, std::span<const std
   if (over_.contains(id)) return;
   remember_over(id);
   aborted_.emplace(id, error);
-  release_early(id);  // so that those who sent it need not cut the connection to be done with it
+  release_early(id);  // ends the senders' messages without a cut
 }
 
 void TransferDispatcher::release_early(const TransferId& id) {

@@ -28,10 +28,10 @@
 
 namespace weft::transfer {
 
-/// What a TransferEngine does on its one thread: finds the transfer that an event belongs to, and
-/// ends transfers.
+/// Implementation of TransferEngine on its transfer thread. Routes events to transfers, and ends
+/// transfers.
 ///
-/// Owner: TransferEngine. Transfer thread only, but counters(): any thread.
+/// Owned by TransferEngine. Transfer thread only, except counters(): any thread.
 class TransferDispatcher final : public WireEvents, public TransferPort {
  public:
   using Callback = std::function<void(const TransferReport&)>;
@@ -39,18 +39,17 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   TransferDispatcher(Wire& wire, const Clock& clock, const EngineOptions& options);
 
   void connect(DeviceId peer, HostId host, std::span<const std::byte> address);
-  /// `stands_back`: see TransferLimits.
+  /// `stands_back` is TransferLimits::stands_back.
   void start(const TransferId& id, std::span<const DeviceId> peers, bool stands_back,
              const MakeWork& make, Callback callback);
   void cancel_all(const Error& error);
   void cancel(std::uint64_t epoch, std::uint64_t step, const Error& error);
   void peer_died(DeviceId peer, const Error& error);
-  /// For the end: cuts each connection that carries a message of ours which has not ended, and logs
-  /// which.
+  /// Cuts each connection with an own message in flight, and logs them. Called at shutdown.
   void cut_pending();
-  /// Progress of the wire, deadlines, callbacks. The number of things done.
+  /// Runs the wire's progress, deadlines and callbacks. Returns the number of things done.
   std::size_t step();
-  /// No transfer and no message of ours is under way.
+  /// Returns true if no transfer and no own message is in progress.
   bool idle() const { return transfers_.empty() && pending_ == 0 && finished_.empty(); }
   EngineCounters counters() const;
 
@@ -63,11 +62,11 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
     enum class Kind : std::uint8_t { kFree, kSendChunk, kReceiveChunk, kSendNote, kReceiveAbort };
     Kind kind = Kind::kFree;
     DeviceId peer;
-    ActiveWork* work = nullptr;  // outlives the operation: it waits for it
+    ActiveWork* work = nullptr;  // outlives the operation, since it waits for it
     PendingChunk what;
-    std::vector<std::byte> payload;  // of an abort
-    TransferId id;                   // of an abort received
-    std::uint64_t bytes = 0;         // of a chunk
+    std::vector<std::byte> payload;  // payload of an abort
+    TransferId id;                   // id of a received abort
+    std::uint64_t bytes = 0;         // bytes of a chunk
   };
   struct Early {
     MessageId message;
@@ -75,8 +74,7 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
     ChunkHeader header;
     std::size_t bytes;
   };
-  /// What is done with messages whose header begins with `magic`. A new kind is a row of
-  /// kMessageKinds.
+  /// Handler of messages whose header begins with `magic`. A new kind is a row of kMessageKinds.
   struct MessageKind {
     std::uint32_t magic;
     void (TransferDispatcher::*arrived)(const Message& message, const ChunkHeader& header);
@@ -84,7 +82,7 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   static const std::array<MessageKind, 8> kMessageKinds;
   struct Ending {
     TransferReport report;
-    Callback callback;  // none: that of the transfer, which is still in transfers_
+    Callback callback;  // empty: the callback of the transfer, which is still in transfers_
   };
 
   void message_arrived(const Message& message) override;
@@ -106,19 +104,19 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   void failed(ActiveWork& work, const std::set<DeviceId>& tell) override;
   void finished(ActiveWork& work) override;
 
-  /// Sends to this peer are ordered. Also of one that the wire has lost already and peer_lost() has
-  /// not yet told of.
+  /// Returns true if EgressOrder orders sends to this peer. Stays true after the wire has lost the
+  /// peer.
   bool is_network(DeviceId peer) const {
     return options_.egress.device_streams != 0 && peers_.is_over_network(peer);
   }
-  /// Tells `peer` that this transfer has failed here and why.
+  /// Sends the error to `peer`: this transfer has failed here.
   void send_abort(DeviceId peer, const TransferId& id, const Error& error);
   void count_received(DeviceId peer, std::size_t bytes);
-  /// A message of `sender`, if that is known, has been thrown away: counts and tells it.
+  /// Counts and logs a dropped message of `sender`, if that is known.
   void count_dropped(std::optional<DeviceId> sender, std::string_view why);
   void drop(DeviceId peer);
 
-  /// A message of a transfer or an exchange, which perhaps has not been started here.
+  /// Handles a message of a transfer or an exchange, which may not have been started here.
   void work_arrived(const Message& message, const ChunkHeader& header);
   void hold_arrived(const Message& message, const ChunkHeader& header);
   void beginning_arrived(const Message& message, const ChunkHeader& header);
@@ -128,9 +126,9 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
 
   Token new_operation(Operation operation);
   Operation take_operation(Token token);
-  /// Tells the sender of a chunk that stays with it for now, if the sender cares.
+  /// Notifies the sender that its chunk is held, if the sender orders its sends.
   void tell_held(DeviceId sender, const ChunkHeader& header);
-  /// Tells the order what the stream wants and does now.
+  /// Updates EgressOrder with the stream's present state.
   void update_egress(const ActiveWork& work, std::uint32_t stream);
   void send_what_may_be_sent();
   void abort_arrived(const TransferId& id, std::span<const std::byte> payload);
@@ -139,7 +137,7 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   void remember_over(const TransferId& id);
   void check_deadlines();
   std::size_t run_callbacks();
-  /// What a failed send or receive means to whoever started the transfer.
+  /// Returns the error that a transfer reports for a failed send or receive.
   Error explain(DeviceId peer, const Error& error) const;
 
   Wire& wire_;
@@ -149,7 +147,7 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   RateMeter egress_rate_;
   LogLimit drops_;
   std::size_t peak_network_streams_ = 0;
-  /// Comes after the orders of all others.
+  /// Order bit that puts low-priority transfers after all others.
   static constexpr std::uint64_t kStandsBack = std::uint64_t{1} << 63;
   std::uint64_t next_order_ = 0;
   std::unordered_map<std::uint64_t, ActiveWork*> by_order_;
@@ -157,12 +155,13 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   Peers peers_;
   std::unordered_map<TransferId, Running> transfers_;
   std::unordered_map<TransferId, std::vector<Early>> early_;
-  std::map<DeviceId, std::size_t> early_from_;     // how many of them a device has sent
-  std::set<DeviceId> overrun_;                     // who wanted to send more than may wait
-  std::unordered_map<TransferId, Error> aborted_;  // told before they were started here
-  // whose bytes were coming before they were started here
+  std::map<DeviceId, std::size_t> early_from_;  // number of early messages per sender
+  std::set<DeviceId> overrun_;                  // senders that exceeded the limit of early messages
+  // errors received before the transfers were started here
+  std::unordered_map<TransferId, Error> aborted_;
+  // transfers announced before they were started here
   std::unordered_set<TransferId> begun_;
-  std::unordered_set<TransferId> over_;  // what still arrives for these is released
+  std::unordered_set<TransferId> over_;  // finished transfers, whose late messages are released
   std::deque<TransferId> over_order_;    // bounds over_ and aborted_
   std::vector<Operation> operations_;
   std::vector<std::uint32_t> free_operations_;
