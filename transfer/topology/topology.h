@@ -11,21 +11,21 @@ namespace weft::transfer {
 
 /// Cluster-wide dense index of a device of this run.
 using DeviceId = StrongId<struct DeviceTag>;
-/// Dense index of a host (an agent) of this run. Bytes between hosts cross a wire; inside one they
-/// use shared memory.
+/// Dense index of a host (an agent) of this run. Bytes between hosts cross a wire; bytes inside a
+/// host use shared memory.
 using HostId = StrongId<struct HostTag>;
 
-/// Which host each device lives on. A value; the same on every process of a run.
+/// Placement of devices on hosts. A value; the same on every process of a run.
 struct Topology {
-  /// Indexed by DeviceId.
+  /// Host of each device, indexed by DeviceId.
   std::vector<HostId> host_of_device;
 
-  /// Throws Error(kInvalidArgument) for a device that is not in the topology.
+  /// Returns the host of a device. Throws Error(kInvalidArgument) if it is not in the topology.
   HostId host_of(DeviceId device) const;
   std::size_t num_devices() const { return host_of_device.size(); }
   std::size_t num_hosts() const;
 
-  /// `devices_per_host` {2, 2}: devices 0 and 1 on host 0, 2 and 3 on host 1.
+  /// Numbers devices host by host. {2, 2} puts devices 0 and 1 on host 0, 2 and 3 on host 1.
   static Topology dense(const std::vector<int>& devices_per_host);
 
   friend bool operator==(const Topology&, const Topology&) = default;
