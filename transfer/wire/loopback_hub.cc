@@ -8,7 +8,7 @@
 
 namespace weft::transfer {
 
-/// One device's end of a LoopbackHub.
+/// Endpoint of one device at a LoopbackHub.
 class LoopbackWire final : public Wire {
  public:
   LoopbackWire(LoopbackHub& hub, DeviceId self)

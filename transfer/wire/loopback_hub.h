@@ -16,25 +16,26 @@
 
 namespace weft::transfer {
 
-/// How unkind a LoopbackHub is.
+/// Disturbances that a LoopbackHub simulates.
 struct LoopbackOptions {
-  /// Payloads up to this size travel with their header.
+  /// Largest payload that travels with its header, in bytes.
   std::size_t eager_bytes = 4096;
-  /// Deliver events in random order, and each one only after a random number of progress() calls.
+  /// Seed of a random order of events, each of which is delivered after up to `max_delay`
+  /// progress() calls. Empty: in order, at once.
   std::optional<std::uint64_t> shuffle_seed;
   std::uint32_t max_delay = 8;
-  /// Flip a bit of the payload of the n-th message that has one, on its way.
+  /// Index of the message with a payload in which one bit is flipped in transit.
   std::optional<std::uint64_t> damage = {};
-  /// Say that the way to a device is tcp or shared memory, as if the devices lived on these hosts;
-  /// empty: loopback.
+  /// Simulated hosts: path_to() reports TCP or shared memory as if the devices were on these hosts.
+  /// Empty: loopback.
   std::optional<Topology> hosts = {};
 };
 
-/// Joins the devices of one process, for tests and for runs in a single process. Any thread; one
+/// Connects the devices of one process, for tests and for runs in a single process. Any thread; one
 /// mutex guards everything.
 ///
-/// Its wires must not outlive it. A wire's progress() delivers only its own events, so a test that
-/// owns all wires in one thread decides every step.
+/// Wires must not outlive the hub. A wire's progress() delivers only its own events, so a test that
+/// owns all wires in one thread controls every step.
 class LoopbackHub final {
  public:
   explicit LoopbackHub(const LoopbackOptions& options = {});
@@ -42,15 +43,15 @@ class LoopbackHub final {
   LoopbackHub(const LoopbackHub&) = delete;
   LoopbackHub& operator=(const LoopbackHub&) = delete;
 
-  /// The wire of `device`; one per device.
+  /// Returns the wire of `device`. Call it once per device.
   std::unique_ptr<Wire> attach(DeviceId device);
 
-  /// As if the process of `device` had been killed: its peers see it as lost. What it has under way
-  /// ends on its own side too, so that its owner can be destroyed, and nothing it does reaches
-  /// anybody.
+  /// Simulates a kill of the process of `device`: its peers see it as lost. Its own operations in
+  /// flight end too, so that its owner can be destroyed. Nothing that it does reaches other
+  /// devices.
   void kill(DeviceId device);
 
-  /// Payload bytes buffered on their way from `from` to `to`: what the back-pressure contract
+  /// Returns the payload bytes buffered between `from` and `to`, which the back-pressure contract
   /// bounds.
   std::size_t buffered_bytes(DeviceId from, DeviceId to) const;
 
@@ -59,8 +60,8 @@ class LoopbackHub final {
   struct InFlight {
     DeviceId from, to;
     std::vector<std::byte> header;
-    std::vector<std::byte> eager;          // the payload, if it travelled along
-    std::span<const std::byte> at_sender;  // the payload, if it did not
+    std::vector<std::byte> eager;          // payload, if it travelled with the header
+    std::span<const std::byte> at_sender;  // payload, if it did not
     std::size_t bytes = 0;
     Token token = 0;
     bool is_eager = false;
@@ -82,8 +83,8 @@ class LoopbackHub final {
   };
 
   void post(DeviceId to, decltype(Event::what) what);
-  /// Ends all that is under way between two stations; `error` is told to `told`, kCancelled to the
-  /// other.
+  /// Ends all operations in flight between two stations. `told` sees `error`; the sends of
+  /// `dropper` end with kCancelled.
   void cut(DeviceId dropper, DeviceId told, const Error& error);
   void finish_send(const InFlight& message, Outcome<void> outcome);
 

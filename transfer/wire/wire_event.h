@@ -4,8 +4,8 @@
 
 namespace weft::transfer {
 
-// What a wire has seen outside progress(), and keeps until it may tell its owner: the calls of
-// WireEvents of the same names, as values.
+// Events that a wire has seen outside progress() and keeps until it may call WireEvents. Each is
+// the call of the same name, as a value.
 
 struct SendFinished {
   Token token;
