@@ -13,22 +13,22 @@
 
 namespace weft::transfer {
 
-/// What a process must be told before others can reach it on the data plane. Travels in control
-/// messages only, to who knows the token.
+/// Settings with which a process opens its data plane. Sent in control messages only, to processes
+/// that know the token.
 struct DataPlaneSetup {
   DeviceId device;
   HostId host;
-  std::uint64_t epoch = 0;  ///< Of the run; names its transfers.
-  /// Network interfaces that it listens on, as its transport names them; empty: all.
+  std::uint64_t epoch = 0;  ///< Incarnation of the run; part of its TransferIds.
+  /// Network interfaces to listen on, as the transport names them. Empty: all.
   std::string interfaces = {};
-  Secret::Bytes secret = {};                  ///< Of the run's data connections; see WireSettings.
-  std::string transport = kDefaultTransport;  ///< Equal on all devices of the run.
+  Secret::Bytes secret = {};  ///< Secret of the run's data connections; see WireSettings.
+  std::string transport = kDefaultTransport;  ///< Transport, equal on all devices of the run.
   static constexpr auto fields = weft::fields(&DataPlaneSetup::device, &DataPlaneSetup::host,
                                               &DataPlaneSetup::epoch, &DataPlaneSetup::interfaces,
                                               &DataPlaneSetup::secret, &DataPlaneSetup::transport);
 };
 
-/// How to reach a device of the run; the address is TransferEngine::address().
+/// Address of a device of the run, as TransferEngine::address() returns it.
 struct PeerAddress {
   DeviceId device;
   HostId host;
@@ -37,7 +37,7 @@ struct PeerAddress {
       weft::fields(&PeerAddress::device, &PeerAddress::host, &PeerAddress::address);
 };
 
-/// Throws what make_wire() throws.
+/// Creates the wire. Throws the errors of make_wire(DeviceId, HostId, WireSettings).
 inline std::unique_ptr<Wire> make_wire(const DataPlaneSetup& setup) {
   return make_wire(setup.device, setup.host,
                    {setup.transport, Secret(setup.secret), setup.interfaces});
