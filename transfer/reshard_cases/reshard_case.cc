@@ -13,13 +13,12 @@
 namespace weft::transfer {
 namespace {
 
-/// One side of a case: hosts x devices per host, seen as a mesh of other extents where that is
-/// needed.
+/// Source or destination of a case: hosts x devices per host, with mesh extents if they differ.
 struct Side {
   int hosts = 1;
   int devices = 1;
-  std::vector<std::vector<int>> axes;  ///< Per dimension, outermost first.
-  std::vector<int> extents = {};       ///< Empty: {hosts, devices}.
+  std::vector<std::vector<int>> axes;  ///< Mesh axes of each dimension, outermost first.
+  std::vector<int> extents = {};       ///< Extents of the mesh. Empty: {hosts, devices}.
 };
 
 Topology topology_of(const Side& source, const Side& destination) {
@@ -49,7 +48,7 @@ ReshardCase case_of(std::string_view name, std::string description, const Shape&
   return result;
 }
 
-/// About `bytes` of i32 whose outer dimensions keep the proportions of the paper's tensors.
+/// Returns an i32 shape of about `bytes` bytes, with the proportions of the paper's tensors.
 Shape block(std::uint64_t bytes, std::int64_t lead) {
   const std::int64_t elements = bytes / 4;
   const std::int64_t side = elements >= (16 << 20) ? 1024 : elements >= (1 << 20) ? 256 : 32;
@@ -89,7 +88,8 @@ ReshardCase paper(std::string_view name, std::uint64_t bytes, int number) {
   }
 }
 
-/// `hosts` shared out as from : to; at least one each, the receivers a multiple of `unit`.
+/// Splits `hosts` as from : to, with at least one host each and the receivers a multiple of `unit`.
+/// Returns {from, to} for 0 hosts.
 std::pair<int, int> share_hosts(int hosts, int from, int to, int unit = 1) {
   if (hosts == 0) return {from, to};
   int receivers =
@@ -99,7 +99,8 @@ std::pair<int, int> share_hosts(int hosts, int from, int to, int unit = 1) {
   return {std::max(1, hosts - receivers), receivers};
 }
 
-/// About `bytes` of i32, nearly square, with a row and a column for every device of `parts`.
+/// Returns a nearly square i32 shape of about `bytes` bytes, with at least `parts` rows and
+/// columns.
 Shape plane(std::uint64_t bytes, int parts) {
   const std::uint64_t elements = std::max<std::uint64_t>(bytes / 4, 1);
   const auto rows =
@@ -166,11 +167,11 @@ ReshardCase uneven(std::string_view name, std::uint64_t bytes) {
                  {3, 2, {{0, 1}, {}, {}}}, {3, 3, {{}, {1}, {0}}});
 }
 
-/// Weights of a GPT-2 of `bytes` in f32: 12 layers and 50,257 tokens are 475 MiB. Matrices are cut
-/// 8-way on the trainer and 2-way, by columns or rows as tensor parallelism does, on every
-/// inference host; vectors are replicated there.
+/// Builds the weights of a GPT-2 of `bytes` in f32 (12 layers and 50,257 tokens: 475 MiB). Matrices
+/// are cut 8-way on the trainer and 2-way, by columns or rows as in tensor parallelism, on every
+/// inference host. Vectors are replicated there.
 ReshardCase gpt2(std::string_view name, std::uint64_t bytes) {
-  constexpr std::uint64_t kLayerBytes = 28351488;  // at width 768
+  constexpr std::uint64_t kLayerBytes = 28351488;  // width 768
   const int layers = std::clamp<std::uint64_t>(bytes / (497759232 / 12), 1, 96);
   const std::uint64_t others = layers * kLayerBytes + 1026 * 768 * 4;
   const std::int64_t vocabulary =
@@ -209,7 +210,7 @@ ReshardCase gpt2(std::string_view name, std::uint64_t bytes) {
   return result;
 }
 
-/// A term on a device of each of so many hosts, the sum to one on a host of its own.
+/// Builds a sum with one term on a device of each of `terms` hosts and the result on another host.
 ReshardCase reduce(std::string_view name, std::uint64_t bytes, int terms) {
   const Shape shape = {static_cast<std::int64_t>(std::max<std::uint64_t>(1, bytes / 4))};
   ReshardCase result = case_of(name, fmt::format("terms on {} hosts, their sum to one more", terms),
