@@ -29,12 +29,12 @@
 namespace weft::transfer {
 namespace {
 
-// How long a wire that is being destroyed waits for its last messages to leave.
+// Time that the destructor waits for the last messages to leave.
 constexpr auto kFlushTime = std::chrono::milliseconds(200);
 
 }  // namespace
 
-/// See Wire and make_ucx_wire.
+/// Implementation of make_ucx_wire().
 class UcxWire final : public Wire {
  public:
   UcxWire(DeviceId self, HostId host, const UcxOptions& options)
@@ -52,8 +52,8 @@ class UcxWire final : public Wire {
   }
 
   ~UcxWire() override {
-    // Connections with messages that were never taken are cut, so that their senders do not believe
-    // them received.
+    // Cuts connections with messages that were never taken, so that their senders do not count them
+    // as received.
     std::set<DeviceId> untaken;
     for (auto& [id, incoming] : incoming_) {
       if (incoming.descriptor != nullptr) untaken.insert(incoming.sender);
@@ -187,7 +187,7 @@ class UcxWire final : public Wire {
     WEFT_CHECK(events_ != nullptr, "set_events() comes before progress()");
     std::size_t done = workers_.progress();
     close_lingering();
-    // Errors of endpoints are told inside the progress above, which may count nothing.
+    // Endpoint errors are reported inside the progress above, which may return 0 then.
     for (auto it = peers_.begin(); it != peers_.end();) {
       const auto at = it++;
       Peer& peer = *at->second;
@@ -238,25 +238,25 @@ class UcxWire final : public Wire {
   }
 
  private:
-  /// One send or receive that UCX works on. The header must stay where it is until then.
+  /// Send or receive that UCX works on. The header must not move until UCX has finished.
   struct Request {
     UcxWire* wire = nullptr;
-    Peer* peer = nullptr;  // none: a receive from a device that was dropped
+    Peer* peer = nullptr;  // null: a receive from a device that was dropped
     std::size_t way = 0;
     std::size_t at_sender = 0;          // bytes of a rendezvous
-    std::uint64_t eager_end = 0;        // of an eager message, see EagerLedger
-    std::optional<Token> token;         // none: a message of the wire itself
-    Peer::Connection* hello = nullptr;  // where this is the first message
+    std::uint64_t eager_end = 0;        // end of an eager message, see EagerLedger
+    std::optional<Token> token;         // empty: a message of the wire itself
+    Peer::Connection* hello = nullptr;  // connection of which this is the first message, if any
     std::array<std::byte, sizeof(Prefix) + kMaxHeaderBytes> header;
   };
   struct Incoming {
     DeviceId sender;
     WorkerSet::Side* side = nullptr;
     std::size_t bytes = 0;
-    void* descriptor = nullptr;              // of a rendezvous; else
-    const std::byte* in_callback = nullptr;  // the payload while message_arrived() runs
-    std::unique_ptr<std::byte[]> copy;       // and after it
-    bool told = false;                       // its sender knows, or soon will, that it has come
+    void* descriptor = nullptr;              // handle of a rendezvous; otherwise null
+    const std::byte* in_callback = nullptr;  // payload while message_arrived() runs
+    std::unique_ptr<std::byte[]> copy;       // payload afterwards
+    bool told = false;  // the sender has been or will be notified that it arrived
   };
   using Happened = std::variant<SendFinished, ReceiveFinished, PeerLost>;
 
@@ -285,8 +285,8 @@ class UcxWire final : public Wire {
     params.cb.send = &on_sent;
     params.user_data = &request;
     params.flags = eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
-    // Over shared memory endpoints are joined only by the first message that may be answered; a
-    // hello leaves when it is so.
+    // Over shared memory, only the first message that allows a reply connects the endpoints. The
+    // hello completes once they are connected.
     if (request.hello != nullptr) params.flags |= UCP_AM_SEND_FLAG_REPLY;
     ++sends_under_way_;
     void* status = ucp_am_send_nbx(connection.endpoint, 0, request.header.data(), header_bytes,
@@ -324,7 +324,7 @@ class UcxWire final : public Wire {
     post(*request, connection, sizeof(prefix), {}, true);
   }
 
-  /// A hello has left or come.
+  /// Called when a hello has left or arrived. Opens the peer once all connections are open.
   void greeted(Peer& peer) {
     const auto all = peer.connections();
     if (peer.open || !std::all_of(all.begin(), all.end(),
@@ -347,7 +347,7 @@ class UcxWire final : public Wire {
     if (!known) early_hellos_.insert({sender, &worker});
   }
 
-  /// Closes the connections that may be, see Peer; true: all are closed.
+  /// Closes the peer's connections that may be closed (see Peer). Returns true if all are closed.
   bool close(Peer& peer, UcxWorker::Close how) {
     bool all = true;
     for (Peer::Connection* connection : peer.connections()) {
@@ -356,29 +356,29 @@ class UcxWire final : public Wire {
         all = false;
         continue;
       }
-      // A socket's end tells the other side; shared memory has nothing of that kind.
+      // A socket's end notifies the other side; shared memory needs a message for that.
       if (!connection->ended) send_control(peer, *connection, Prefix::kGoodbye, 0);
       connection->worker->close(std::exchange(connection->endpoint, nullptr), how);
     }
     return all;
   }
-  /// True: nothing lingers any more.
+  /// Closes connections that could not be closed earlier. Returns true if none is left.
   bool close_lingering() {
     std::erase_if(lingering_, [&](Peer* peer) { return close(*peer, UcxWorker::Close::kForce); });
     return lingering_.empty();
   }
 
-  /// Tells the sender, in large steps, that its eager bytes have left this device's buffer.
+  /// Grants the sender, in large steps, credit for eager bytes that have left this device's buffer.
   void give_credit(const Incoming& incoming) {
     const auto found = peers_.find(incoming.sender);
-    if (found == peers_.end()) return;  // it was dropped
+    if (found == peers_.end()) return;  // the peer was dropped
     Peer& peer = *found->second;
     if (peer.path == incoming.side->path)
       tell_of(peer, incoming.side->way, incoming.told ? Prefix::kLeft : Prefix::kCredit,
               incoming.bytes);
   }
-  /// Tells the sender of an eager message that nobody wants yet that it has come: messages behind
-  /// it, which somebody may wait for, must not count as under way because of it.
+  /// Notifies the sender that an eager message has arrived, although no receive has claimed it yet.
+  /// Otherwise later messages, which a receiver may need, would count as in flight because of it.
   void tell_kept(Incoming& incoming) {
     const auto found = peers_.find(incoming.sender);
     if (found == peers_.end() || found->second->path != incoming.side->path ||
@@ -428,7 +428,7 @@ class UcxWire final : public Wire {
     return Error(ErrorCode::kPeerDied, text_of(status, peer));
   }
 
-  /// UCX's words, and where the network is at fault, between which addresses and what to do.
+  /// Returns UCX's description. For network errors, adds the addresses of both ends and advice.
   static std::string text_of(ucs_status_t status, const Peer* peer) {
     const bool unreached = status == UCS_ERR_UNREACHABLE || status == UCS_ERR_NO_DEVICE ||
                            status == UCS_ERR_TIMED_OUT || status == UCS_ERR_ENDPOINT_TIMEOUT;
@@ -442,7 +442,8 @@ class UcxWire final : public Wire {
       ucp_am_data_release(incoming.side->worker.get(), incoming.descriptor);
   }
 
-  /// Closes a peer's endpoint for good. The Peer itself stays: callbacks under way still name it.
+  /// Closes a peer's endpoints for good. The Peer object stays, since pending callbacks refer to
+  /// it.
   void retire(std::map<DeviceId, std::unique_ptr<Peer>>::iterator found) {
     Peer& peer = *found->second;
     for (Peer::Way& way : peer.ways) {
@@ -451,10 +452,11 @@ class UcxWire final : public Wire {
     }
     for (const Peer::Unsent& message : std::exchange(peer.unsent, {}))
       happened_.push_back(SendFinished{message.token, outcome_of(UCS_ERR_CONNECTION_RESET, &peer)});
-    // First, so that what is discarded next is not told to the peer as received.
+    // Closes before discarding, so that discarded messages are not reported to the peer as
+    // received.
     if (!close(peer, UcxWorker::Close::kForce)) lingering_.push_back(&peer);
     for (auto it = incoming_.begin(); it != incoming_.end();) {
-      // What a lost peer has sent whole may still be received.
+      // Complete messages of a lost peer may still be received.
       if (it->second.sender != peer.id ||
           (it->second.descriptor == nullptr && peer.end == Peer::End::kFailed)) {
         ++it;
@@ -501,8 +503,8 @@ class UcxWire final : public Wire {
         "it closed the connection");
   }
 
-  /// Whether the message comes from the device that it names. The proofs of those who may send are
-  /// few, and remembered.
+  /// Returns true if the message comes from the device that it names. Caches the proofs of the few
+  /// devices that may send.
   bool is_proven(const Prefix& prefix) {
     const DeviceId sender(prefix.sender);
     const auto known = proofs_.find(sender);
@@ -515,7 +517,7 @@ class UcxWire final : public Wire {
 
   ucs_status_t refuse(std::optional<DeviceId> claimed, std::string_view why) {
     if (events_ != nullptr && !ending_) events_->message_refused(claimed, why);
-    return UCS_OK;  // UCX frees it
+    return UCS_OK;  // UCX frees the data
   }
 
   ucs_status_t arrived(WorkerSet::Side& side, std::span<const std::byte> header, void* data,
@@ -564,26 +566,26 @@ class UcxWire final : public Wire {
   const HostId host_;
   const UcxOptions options_;
   const int wake_fd_;
-  const std::string network_;  // Of this process, for messages.
+  const std::string network_;  // networks of this process, for messages
   WireEvents* events_ = nullptr;
   std::vector<std::byte> address_;
   std::map<DeviceId, std::unique_ptr<Peer>> peers_;
   std::vector<std::unique_ptr<Peer>> retired_;
-  // of those retired: with connections that are not closed yet
+  // retired peers with connections that are not closed yet
   std::vector<Peer*> lingering_;
-  // of proven devices that are not connected from here yet
+  // hellos of proven devices to which this device has not connected yet
   std::set<std::pair<DeviceId, const UcxWorker*>> early_hellos_;
-  std::map<DeviceId, SenderProof> proofs_;  // of those that have shown theirs
+  std::map<DeviceId, SenderProof> proofs_;  // proofs that devices have shown
   std::unordered_map<MessageId, Incoming> incoming_;
   std::vector<std::unique_ptr<Request>> requests_;
   std::vector<Request*> free_requests_;
   std::deque<Happened> happened_;
   std::uint64_t next_message_ = 1;
   std::size_t sends_under_way_ = 0;
-  MessageId in_callback_;  // the message whose message_arrived() runs
+  MessageId in_callback_;  // message whose message_arrived() runs
   ucs_status_t callback_verdict_ = UCS_OK;
   bool ending_ = false;
-  // Last, so that they are destroyed first: their callbacks use the members above.
+  // Declared last and so destroyed first: its callbacks use the members above.
   WorkerSet workers_;
 };
 

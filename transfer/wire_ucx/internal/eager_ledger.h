@@ -11,52 +11,53 @@
 
 namespace weft::transfer {
 
-/// The books of eager payload over one way of a peer: bytes that travel with their header and that
-/// the receiver must find room for. Both directions, each seen from this end.
+/// Accounting of eager payload on one way of a peer. Eager bytes travel with their header, and the
+/// receiver must find room for them. Covers both directions, as seen from this end.
 ///
-///   sent ───────▶ arrived ───────▶ taken      what the sender knows (send(), told())
-///                  └ kArrived ────── kLeft ┐   what the receiver tells: kept a while, then taken,
-///                  └────────── kCredit ────┘   or taken as they came
+///   sent ───────▶ arrived ───────▶ taken      state at the sender (send(), told())
+///                  └ kArrived ────── kLeft ┐   notices by the receiver: kept first, then taken,
+///                  └────────── kCredit ────┘   or taken on arrival
 ///
-/// *Untaken* bytes fill the receiver's memory: the wire bounds them. Those that have not *arrived*
-/// share the link with all else in the sockets, whatever should go first: a send is called far
-/// ahead while more than kFarAhead of what was sent before its end is still on its way, and waits
-/// here to be told to be finished. So bytes that nobody wants yet hold up nobody.
+/// Bytes that are *untaken* occupy the receiver's memory; the wire bounds them. Bytes that have not
+/// *arrived* share the link with all other traffic in the sockets, whatever its priority. A send is
+/// far ahead while more than kFarAhead of the bytes sent up to its end have not arrived. Its
+/// completion is then delayed here. So bytes that no receiver needs yet do not delay other
+/// messages.
 ///
-/// A receiver tells in steps, so that credits are few beside messages. A value. Owner's thread
-/// only.
+/// A receiver sends its notices in steps, so that they are few compared to messages. A value.
+/// Owner's thread only.
 class EagerLedger final {
  public:
-  /// Small beside kFarAhead, or senders would wait for the credit of what has long been taken.
+  /// Bytes per notice. Small compared to kFarAhead: otherwise senders would wait for notices of
+  /// bytes taken long ago.
   static constexpr std::size_t kStep = 32 * 1024;
-  /// Not less than two steps (of what was taken and what is kept), or the last messages would never
-  /// be told.
+  /// Limit of unarrived bytes. At least two steps (one of taken and one of kept bytes): otherwise
+  /// the completion of the last sends would never be reported.
   static constexpr std::size_t kFarAhead = 64 * 1024;
 
-  /// `step`: how many bytes are told at once; less than kStep where a peer is reached in several
-  /// ways.
+  /// `step`: bytes per notice; less than kStep if a peer is reached in several ways.
   explicit EagerLedger(std::size_t step = kStep) : step_(step) {}
 
-  // ---- of what this device sends ----
+  // ---- bytes that this device sends ----
 
-  /// A message of `bytes` is handed to the network. Returns its end, counted from the first byte
-  /// ever sent.
+  /// Records that a message of `bytes` is handed to the network. Returns its end as an offset from
+  /// the first byte ever sent.
   std::uint64_t send(std::size_t bytes) { return sent_ += bytes; }
   std::size_t untaken() const { return sent_ - taken_; }
   bool is_far_ahead(std::uint64_t end) const { return end > arrived_ + kFarAhead; }
-  /// The send that ends there is over, but for being told; in the order of their ends.
+  /// Delays the completion of the send that ends at `end`. Called in ascending order of ends.
   void wait_for(std::uint64_t end, Token token) { waiting_.push_back({token, end}); }
-  /// The peer told (kCredit, kArrived, kLeft) of `bytes`. More than were sent count as all: a peer
-  /// is not trusted with that. Returns the sends that need not wait any longer.
+  /// Handles the peer's notice (kCredit, kArrived, kLeft) of `bytes`. Clamps them to the bytes
+  /// sent, since the peer is not trusted. Returns the sends that complete.
   std::vector<Token> told(Prefix::Kind kind, std::uint64_t bytes);
-  /// All sends that wait: the connection has ended.
+  /// Returns all delayed sends, because the connection has ended.
   std::vector<Token> abandon();
 
-  // ---- of what this device receives ----
+  // ---- bytes that this device receives ----
 
-  /// `bytes` have come and are taken (kCredit), have come and stay (kArrived), or were told to have
-  /// come and are taken now (kLeft). Returns how many bytes to tell the peer under that kind, if it
-  /// is time to.
+  /// Records `bytes` that arrived and were taken (kCredit), arrived and are kept (kArrived), or
+  /// were kept and are now taken (kLeft). Returns the number of bytes to report to the peer under
+  /// that kind, if a step is full.
   std::optional<std::size_t> count(Prefix::Kind kind, std::size_t bytes);
 
  private:

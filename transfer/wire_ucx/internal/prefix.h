@@ -13,8 +13,8 @@
 
 namespace weft::transfer {
 
-/// What the sender of a message shows: that it knows the secret of those who may send here, and
-/// which device it is for whom. Half an HMAC.
+/// Proof that a message's sender knows the shared secret, bound to the sender and the receiver.
+/// First half of an HMAC.
 using SenderProof = std::array<std::byte, 16>;
 
 inline SenderProof proof_of_sender(const Secret& secret, DeviceId sender, DeviceId receiver) {
@@ -25,27 +25,28 @@ inline SenderProof proof_of_sender(const Secret& secret, DeviceId sender, Device
   return proof;
 }
 
-/// Precedes the caller's header in every message of a UcxWire. Little-endian, copied as it is.
+/// Header that precedes the caller's header in every message of a UcxWire. Little-endian, copied as
+/// is.
 ///
-/// UCX does not say reliably whom a message comes from, so each one carries the proof: who can
-/// connect to a worker, but does not know the secret, is heard by nobody.
+/// UCX does not identify the sender of a message reliably, so each message carries the proof.
+/// Messages of a process that can connect to a worker but does not know the secret are dropped.
 struct Prefix {
   enum Kind : std::uint32_t {
     kMessage,
-    kHello,    ///< Makes UCX connect now, and says that this end is joined to the receiver's.
-    kCredit,   ///< `value` bytes of eager payload have come and left the receiver's buffer.
-    kGoodbye,  ///< The sender is closing this connection.
-    /// `value` bytes of eager payload have come, and stay in the receiver's buffer until somebody
-    /// wants them.
+    kHello,    ///< Makes UCX connect now, and shows that this end is joined to the receiver's.
+    kCredit,   ///< `value` bytes of eager payload have arrived and left the receiver's buffer.
+    kGoodbye,  ///< Notice that the sender closes this connection.
+    /// `value` bytes of eager payload have arrived and stay in the receiver's buffer until they are
+    /// taken.
     kArrived,
-    kLeft,  ///< `value` bytes that kArrived told of have left it.
+    kLeft,  ///< `value` bytes reported by kArrived have left the buffer.
   };
   std::uint32_t kind = kMessage;
   std::uint32_t sender = 0;
   std::uint64_t value = 0;
   SenderProof proof{};
 
-  /// Nothing when the bytes do not begin with one of this version.
+  /// Parses the prefix of a message. Returns nullopt if it is too short or of another version.
   static std::optional<Prefix> parse(std::span<const std::byte> bytes) {
     Prefix prefix;
     if (bytes.size() < sizeof(prefix)) return std::nullopt;

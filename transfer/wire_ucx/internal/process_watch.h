@@ -4,23 +4,24 @@
 
 namespace weft::transfer {
 
-/// Tells when another process of this machine has ended, whoever is its parent. Shared memory
-/// itself never tells.
+/// Detects the end of another process of this machine, of any parent. Shared memory itself does not
+/// report it.
 ///
-/// Owner: one peer of a UcxWire. One thread at a time.
+/// Owned by one peer of a UcxWire. One thread at a time.
 class ProcessWatch final {
  public:
   ProcessWatch() = default;
-  /// Watches `pid`; this process itself needs no watching.
+  /// Watches `pid`. Does nothing for this process.
   explicit ProcessWatch(pid_t pid);
   ~ProcessWatch();
   ProcessWatch(ProcessWatch&& other) noexcept;
   ProcessWatch& operator=(ProcessWatch&& other) noexcept;
 
   pid_t pid() const { return pid_; }
-  /// Readable (poll) once the process has ended; -1: nothing is watched.
+  /// Returns a descriptor that is readable (poll) once the process has ended. -1 if none is
+  /// watched.
   int fd() const { return fd_; }
-  /// It had ended already when the watch began.
+  /// Returns true if the process had already ended when the watch began.
   bool was_gone() const { return was_gone_; }
 
  private:

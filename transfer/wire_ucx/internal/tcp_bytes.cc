@@ -22,7 +22,7 @@ std::optional<std::uint64_t> bytes_of_socket(int fd) {
   return info.tcpi_bytes_received;
 }
 
-/// `depth`: of epoll descriptors inside each other.
+/// Sums the bytes of all watched sockets, down to `depth` levels of nested epoll descriptors.
 std::uint64_t bytes_of_epoll(int fd, int depth) {
   std::ifstream entries(fmt::format("/proc/self/fdinfo/{}", fd));
   std::uint64_t bytes = 0;

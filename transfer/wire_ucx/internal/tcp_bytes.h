@@ -4,10 +4,10 @@
 
 namespace weft::transfer {
 
-/// Payload bytes that the kernel has received on all TCP sockets which an epoll descriptor watches,
-/// also through other epoll descriptors inside it: UCX's transports each have one of their own. UCX
-/// itself tells only of whole messages. 0 where the kernel does not say (/proc/self/fdinfo). Any
-/// thread: a socket that is closed meanwhile is left out.
+/// Returns the payload bytes that the kernel has received on all TCP sockets that an epoll
+/// descriptor watches, directly or through nested epoll descriptors (each UCX transport has its
+/// own). UCX itself reports only complete messages. Returns 0 if the kernel does not provide
+/// /proc/self/fdinfo. Any thread: a socket that is closed meanwhile is skipped.
 std::uint64_t tcp_bytes_received(int epoll_fd);
 
 }  // namespace weft::transfer

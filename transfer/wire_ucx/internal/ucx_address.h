@@ -11,10 +11,10 @@
 
 namespace weft::transfer {
 
-/// What UcxWire::address() carries. UCX trusts the addresses it is given, so damage must be seen
+/// Content of UcxWire::address(). UCX trusts the addresses it is given, so damage must be detected
 /// here.
 struct UcxAddress {
-  /// Of the workers on one network interface, see WorkerSet.
+  /// Addresses of the workers on one network interface; see WorkerSet.
   struct Rail {
     std::vector<std::byte> sending, receiving;
     static constexpr auto fields = weft::fields(&Rail::sending, &Rail::receiving);
@@ -26,14 +26,15 @@ struct UcxAddress {
   std::int32_t pid = 0;
   std::vector<Rail> tcp;
   std::vector<std::byte> shm;
-  /// "10.9.0.1 (eth0)", for messages.
+  /// Networks, such as "10.9.0.1 (eth0)", for messages.
   std::string network;
   std::uint64_t check = 0;
 
-  /// Of this process.
+  /// Builds the address of this process.
   static UcxAddress of(DeviceId device, HostId host, std::vector<Rail> tcp,
                        std::vector<std::byte> shm, std::string network);
-  /// Throws Error(kInvalidArgument) unless the bytes are the undamaged address of `device`.
+  /// Decodes an address. Throws Error(kInvalidArgument) unless the bytes are the undamaged address
+  /// of `device`.
   static UcxAddress parse(DeviceId device, std::span<const std::byte> bytes);
 
   static constexpr auto fields =

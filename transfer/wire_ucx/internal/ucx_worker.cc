@@ -22,9 +22,9 @@
 
 #include "core/crash/crash_report.h"
 
-/// Makes System V segments for this user alone. UCX asks for mode 0660, with which everybody of the
-/// user's group could read and change tensors. UCX's libraries call this definition, as the dynamic
-/// linker looks into the executable first, so that no segment is ever open to others.
+/// Overrides shmget() so that System V segments are private to this user. UCX asks for mode 0660,
+/// with which everybody of the user's group could read and change tensors. UCX's libraries call
+/// this definition, since the dynamic linker searches the executable first.
 extern "C" int shmget(key_t key, std::size_t size, int flags) noexcept {
   return static_cast<int>(::syscall(SYS_shmget, key, size, flags & ~(S_IRWXG | S_IRWXO)));
 }
@@ -32,7 +32,7 @@ extern "C" int shmget(key_t key, std::size_t size, int flags) noexcept {
 namespace weft::transfer {
 namespace {
 
-/// Ports of the worker that this thread creates, as listen() notes them; null at other times.
+/// Ports of the worker that this thread is creating, recorded by listen(). Null at other times.
 thread_local std::vector<ListeningSocket>* ports_of_new_worker = nullptr;
 
 ino_t inode_of(int fd) {
@@ -43,7 +43,8 @@ ino_t inode_of(int fd) {
 }  // namespace
 }  // namespace weft::transfer
 
-/// Listens, and notes ports that UCX opens for a worker. UCX does not tell their descriptors.
+/// Overrides listen() to record the ports that UCX opens for a worker, since UCX does not expose
+/// their descriptors.
 extern "C" int listen(int fd, int backlog) noexcept {
   using namespace weft::transfer;
   const auto status = static_cast<int>(::syscall(SYS_listen, fd, backlog));
@@ -73,13 +74,13 @@ ucp_context_h make_context(Transports transports, const std::string& interfaces)
     status = set("TLS", "tcp");
     if (status == UCS_OK && !interfaces.empty()) status = set("NET_DEVICES", interfaces.c_str());
   } else {
-    // Not posix: containers often give /dev/shm 64 MiB, and what does not fit there dies by SIGBUS.
+    // Not posix: containers often limit /dev/shm to 64 MiB, and exceeding it raises SIGBUS.
     status = set("TLS", "sysv");
-    // Without this, shared memory hides itself where errors of peers are handled.
+    // UCX would otherwise exclude shared memory when peer error handling is on.
     if (status == UCS_OK) status = set("MM_ERROR_HANDLING", "y");
-    // While a receiver's queue is full, its sender does not sleep but spins, which on busy cores
-    // keeps the receiver from emptying it: 1 MiB took 10 ms with the default queue of 0.5 MiB, and
-    // 0.2 ms with this one of 7.5 MiB. (A segment's length has 16 bits.)
+    // While a receiver's queue is full, its sender spins instead of sleeping, which on busy cores
+    // keeps the receiver from emptying the queue. 1 MiB took 10 ms with the default queue of 0.5
+    // MiB, and 0.2 ms with this one of 7.5 MiB. (A segment's length has 16 bits.)
     if (status == UCS_OK) status = set("MM_SEG_SIZE", "61440");
     if (status == UCS_OK) status = set("MM_FIFO_SIZE", "128");
     if (status == UCS_OK) status = set("MM_RX_BUFS_GROW", "128");
@@ -98,11 +99,11 @@ ucp_context_h make_context(Transports transports, const std::string& interfaces)
   return context;
 }
 
-/// Takes UCX's handlers of ports away that are closed.
+/// Removes UCX's handlers of ports that are closed.
 ///
-/// When a process has no descriptor left for a stranger's connection, UCX 1.13 closes the port, and
-/// forgets the handler of its descriptor. It would refuse the next port of that number
-/// (UCS_ERR_ALREADY_EXISTS), for the life of the process.
+/// When a process has no descriptor left for an incoming connection, UCX 1.13 closes the port but
+/// keeps the handler of its descriptor. It would then refuse the next port with that number
+/// (UCS_ERR_ALREADY_EXISTS) for the life of the process.
 void remove_stale_handlers(const std::vector<ListeningSocket>& ports) {
   for (const ListeningSocket& port : ports) {
     if (inode_of(port.fd) != port.inode) ucs_async_remove_handler(port.fd, 1);
@@ -111,9 +112,9 @@ void remove_stale_handlers(const std::vector<ListeningSocket>& ports) {
 
 }  // namespace
 
-/// UCX takes over the signals of crashes, to print a back trace without names, and it writes to
-/// standard output, even about peers that have died, which is told as an Error here. The variable
-/// UCX_LOG_LEVEL brings that back.
+/// UCX installs crash handlers that print a back trace without names. It also logs to standard
+/// output, even about dead peers, which are reported as an Error here. If UCX_LOG_LEVEL is set, the
+/// log stays.
 void calm_ucx() {
   static std::once_flag once;
   std::call_once(once, [] {

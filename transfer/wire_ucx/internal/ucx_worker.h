@@ -12,10 +12,11 @@
 
 namespace weft::transfer {
 
-/// What UCX may use for one worker.
+/// Transports that UCX may use for one worker.
 enum class Transports { kTcp, kSharedMemory };
 
-/// Turns a failed UCX call into Error(kUnavailable) "<doing>: <UCX's words>".
+/// Throws Error(kUnavailable) "<doing>: <UCX's words>" if `status` is an error. Reports a shortage
+/// of file descriptors instead if there is one.
 void check_ucs(ucs_status_t status, const char* doing);
 
 /// Socket at which a process listens. A value.
@@ -24,11 +25,11 @@ struct ListeningSocket {
   std::uint64_t inode = 0;
 };
 
-/// One UCP context with one worker, restricted to a set of transports. Owner: UcxWire. One thread
-/// at a time.
+/// UCP context with one worker, restricted to a set of transports. Owned by UcxWire. One thread at
+/// a time.
 class UcxWorker final {
  public:
-  /// `handler` is called with `argument` for each active message. `interfaces` restricts tcp,
+  /// `handler` is called with `argument` for each active message. `interfaces` restricts TCP;
   /// empty: all. Throws Error(kUnavailable).
   UcxWorker(Transports transports, const std::string& interfaces, ucp_am_recv_callback_t handler,
             void* argument);
@@ -40,20 +41,21 @@ class UcxWorker final {
   const std::vector<std::byte>& address() const { return address_; }
   int event_fd() const { return event_fd_; }
 
-  /// A few rounds of ucp_worker_progress; the number of events.
+  /// Runs a few rounds of ucp_worker_progress. Returns the number of events.
   std::size_t progress();
-  /// True when the event descriptor will tell of the next event; false when there is something to
+  /// Returns true if the event descriptor will signal the next event, false if there is work to
   /// progress now.
   bool arm();
 
-  /// `on_error(argument, endpoint, status)` comes at most once, inside progress().
+  /// Creates an endpoint. `on_error(argument, endpoint, status)` is called at most once, inside
+  /// progress().
   ucp_ep_h connect(std::span<const std::byte> address, ucp_err_handler_cb_t on_error,
                    void* argument);
-  /// Begins to close: at once, what is under way fails (kForce), or after what is under way
-  /// (kFlush).
+  /// Ways to close an endpoint. kForce: at once, failing operations in flight. kFlush: after
+  /// operations in flight.
   enum class Close { kForce, kFlush };
   void close(ucp_ep_h endpoint, Close how);
-  /// Endpoints that are still closing.
+  /// Returns the number of endpoints that are still closing.
   std::size_t num_closing() const { return closing_.size(); }
 
  private:
@@ -62,7 +64,7 @@ class UcxWorker final {
   int event_fd_ = -1;
   std::vector<std::byte> address_;
   std::vector<void*> closing_;
-  std::vector<ListeningSocket> ports_;  ///< At which UCX listens for this worker.
+  std::vector<ListeningSocket> ports_;  ///< Ports at which UCX listens for this worker.
 };
 
 }  // namespace weft::transfer

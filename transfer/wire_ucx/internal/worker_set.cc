@@ -8,7 +8,7 @@
 namespace weft::transfer {
 namespace {
 
-/// "eth0,eth1" -> both; "" -> one empty name.
+/// Splits a list: "eth0,eth1" into two names, "" into one empty name.
 std::vector<std::string> names_in(const std::string& list) {
   std::vector<std::string> names;
   for (std::size_t begin = 0; begin <= list.size();) {
@@ -29,7 +29,7 @@ WorkerSet::WorkerSet(const std::string& interfaces, ucp_am_recv_callback_t handl
   try {
     shared_memory_ = std::make_unique<Side>(owner, 0, Transports::kSharedMemory, "", handler);
   } catch (const Error&) {
-    // Devices of this host are then reached like those of others. Wire::path_to() tells.
+    // Devices of this host are then reached over TCP; Wire::path_to() reports that.
   }
 }
 

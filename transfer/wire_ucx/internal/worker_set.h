@@ -14,14 +14,13 @@
 
 namespace weft::transfer {
 
-/// The workers of one UcxWire: a rail per network interface, and one for shared memory where there
-/// is any. Apart, because UCX would take shared memory between agents of one machine, and would use
-/// the interfaces of a host unevenly.
+/// Workers of one UcxWire: a rail per network interface, and a worker for shared memory if
+/// available. They are separate, because UCX would use shared memory between agents of one machine,
+/// and would load a host's interfaces unevenly.
 ///
-/// A rail has two workers, one that sends messages and one that takes them: what two devices send
-/// each other goes over a connection each way, and what a receiver tells about messages comes back
-/// on the connection that they went. On one connection for both directions it would wait behind the
-/// messages that go the same way.
+/// A rail has two workers, one that sends messages and one that receives them. So two devices use
+/// one connection per direction of messages, and notices about messages return on the connection of
+/// these messages. On a single connection for both directions, notices would queue behind messages.
 ///
 ///   this device                            another
 ///   sending ══ messages ══════════▶ receiving
@@ -29,10 +28,10 @@ namespace weft::transfer {
 ///   receiving ◀═════════ messages ══ sending
 ///           ─────────── credits ──▶
 ///
-/// Owner: UcxWire. Owner's thread only, but network_bytes_received().
+/// Owned by UcxWire. Owner's thread only, except network_bytes_received().
 class WorkerSet final {
  public:
-  /// A worker, with what UCX hands to the handler when something arrives on it.
+  /// Worker, with the context that UCX passes to the handler of its messages.
   struct Side {
     Side(void* set_owner, std::size_t index, Transports transports, const std::string& interface,
          ucp_am_recv_callback_t handler)
@@ -41,7 +40,7 @@ class WorkerSet final {
           path(transports == Transports::kTcp ? Path::kTcp : Path::kSharedMemory),
           worker(transports, interface, handler, this) {}
     void* owner;
-    std::size_t way;  // of every peer: the index of the rail, or 0 for shared memory
+    std::size_t way;  // index of the rail at every peer; 0 for shared memory
     Path path;
     UcxWorker worker;
   };
@@ -49,23 +48,23 @@ class WorkerSet final {
     Side sending, receiving;
   };
 
-  /// `interfaces`: "eth0,eth1", or empty for one rail over whatever UCX chooses. `handler` is
-  /// called with a Side for each active message. Throws Error(kUnavailable) without tcp.
+  /// `interfaces` is a list such as "eth0,eth1", or empty for one rail that UCX chooses. `handler`
+  /// is called with a Side for each active message. Throws Error(kUnavailable) without TCP.
   WorkerSet(const std::string& interfaces, ucp_am_recv_callback_t handler, void* owner);
 
   std::size_t num_rails() const { return rails_.size(); }
   Rail& rail(std::size_t index) { return *rails_[index]; }
-  /// Sends and receives. nullptr where this machine gives none.
+  /// Returns the worker for shared memory, which sends and receives. Null if this machine has none.
   Side* shared_memory() { return shared_memory_.get(); }
   std::vector<UcxAddress::Rail> rail_addresses() const;
 
   std::size_t progress();
-  /// Sleeps until a worker has something to do, one of `more` is readable, or `timeout` has passed.
-  /// False: it did not sleep, because a worker has something to do already.
+  /// Blocks until a worker has work, one of `more` is readable, or `timeout` has passed. Returns
+  /// false if it did not sleep, because a worker had work already.
   bool wait(std::vector<pollfd>& more, Nanoseconds timeout);
-  /// Endpoints are still closing.
+  /// Returns true if endpoints are still closing.
   bool is_closing() const;
-  /// See Wire. Any thread.
+  /// Implements Wire::network_bytes_received(). Any thread.
   std::uint64_t network_bytes_received() const;
 
  private:
