@@ -36,7 +36,7 @@ std::shared_ptr<ExchangeState> make_state(TransferEngine& engine, const Transfer
 }  // namespace
 
 ExchangeSizes ExchangeSizes::of(std::size_t num_ranks, std::size_t budget) {
-  // at least two to send, so that one can be filled while another one is under way
+  // at least two blocks to send, so that one can be filled while another is in flight
   const std::size_t others = num_ranks - 1, least = others + 2;
   const std::size_t block = std::min(kMostBlockBytes, budget / least / 1024 * 1024);
   if (block < kLeastBlockBytes) {
@@ -70,7 +70,7 @@ void ReceivedBlock::give_back() {
     (own ? state_->out : state_->in).give_back(std::move(memory_));
     if (own) ++state_->own_taken;
   }
-  if (own) state_->changed();  // there is room
+  if (own) state_->changed();  // there is room for another put()
   state_->engine.post([state = state_, from = from_] {
     if (state->work != nullptr) state->work->taken(from);
   });
@@ -133,7 +133,7 @@ bool Exchange::put(std::uint32_t rank, std::span<const std::byte> bytes) {
     return true;
   }
   block.crc = crc32c(bytes);
-  // shared, since a posted task is copied
+  // shared, because a posted task must be copyable
   state_->engine.post([state = state_, rank, kept = std::make_shared<Block>(std::move(block))] {
     if (state->work != nullptr) return state->work->put(rank, std::move(*kept));
     const std::scoped_lock lock(state->mutex);

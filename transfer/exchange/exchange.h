@@ -19,37 +19,39 @@ namespace weft::transfer {
 
 struct ExchangeState;
 
-/// What all devices of an exchange must agree on, but for the limits.
+/// Options of an exchange. Except for the limits, they are equal on all its devices.
 struct ExchangeOptions {
-  /// All that take part, each once, in the same order everywhere; this device is one of them.
+  /// Devices that take part, each once, in the same order everywhere. Includes this device.
   std::vector<DeviceId> ranks;
-  /// The most bytes of blocks that one device holds: those to be sent, those that have come and are
-  /// not taken. Memory is allocated as it is needed.
+  /// Limit of the bytes of blocks that one device holds: blocks to send, and blocks that arrived
+  /// and are not taken. Memory is allocated as needed.
   std::size_t budget = std::size_t{32} << 20;
   TransferLimits limits = {};
 };
 
-/// How a budget is used.
+/// Division of a budget into blocks.
 struct ExchangeSizes {
   static constexpr std::size_t kMostBlockBytes = 256 * 1024, kLeastBlockBytes = 4 * 1024;
   static constexpr std::uint32_t kMostCredits = 4;
 
   std::size_t block_bytes = 0;
   std::uint32_t credits = 0;     ///< Blocks that each other device may send before one is taken.
-  std::uint32_t out_blocks = 0;  ///< That wait to be sent, or are under way.
-  /// Blocks are smaller than kMostBlockBytes where there are many ranks for the budget. Throws
-  /// Error(kInvalidArgument), naming the least budget, where they would be below kLeastBlockBytes.
+  std::uint32_t out_blocks = 0;  ///< Blocks that may wait to be sent or be in flight.
+  /// Divides `budget` bytes. Blocks are smaller than kMostBlockBytes if the budget has many ranks
+  /// to serve. Throws Error(kInvalidArgument) with the smallest valid budget if blocks would be
+  /// below kLeastBlockBytes.
   static ExchangeSizes of(std::size_t num_ranks, std::size_t budget);
 };
 
-/// A block that has come. Its memory, and the right to send another one, go back when it ends.
+/// Block that has arrived. Its destructor returns the memory and lets the sender send another
+/// block.
 class ReceivedBlock final {
  public:
   ReceivedBlock(ReceivedBlock&&) noexcept = default;
   ReceivedBlock& operator=(ReceivedBlock&& other) noexcept;
   ~ReceivedBlock() { give_back(); }
 
-  std::uint32_t from() const { return from_; }  ///< The sender's rank.
+  std::uint32_t from() const { return from_; }  ///< Returns the sender's rank.
   std::span<const std::byte> bytes() const { return {memory_.get(), size_}; }
 
  private:
@@ -65,30 +67,28 @@ class ReceivedBlock final {
   std::size_t size_;
 };
 
-/// One device's end of an all-to-all exchange of streams of unknown length: from each rank to each,
-/// itself too, in blocks that come in the order in which they were put.
+/// Endpoint of one device in an all-to-all exchange of streams of unknown length, from each rank to
+/// each, including itself. Blocks arrive in the order in which they were put.
 ///
-/// Blocks are sent as the receiver takes them (credits), so that no device holds more than its
-/// budget, however unlike the streams and however slow a receiver; they share the network with the
-/// engine's transfers (EgressOrder) and carry their CRC32C. The exchange is over here when all
-/// streams to this device have ended and been taken, and all from it have been taken by their
-/// receivers.
+/// Senders send blocks as receivers take them (credits). So no device holds more than its budget,
+/// however uneven the streams and however slow a receiver. Blocks share the network with the
+/// engine's transfers (EgressOrder) and carry their CRC32C. The exchange ends here when all streams
+/// to and from this device have ended and been taken.
 ///
-/// Who takes blocks must not wait for room to put others into the same exchange: take while you
-/// wait.
+/// A thread that waits for room to put blocks must keep taking blocks of the same exchange.
 ///
-/// Any thread may call anything. The engine must outlive it and its blocks. Ends with an error at a
-/// peer's death (kPeerDied), a limit (kDeadlineExceeded), cancel(), the engine's cancel() of its
-/// epoch and step, or kIncompatible and kDataLoss as transfers do: on all devices that still take
-/// part.
+/// Any thread may call any function. The engine must outlive the exchange and its blocks. Errors
+/// end it on all devices that still take part: a peer's death (kPeerDied), a limit
+/// (kDeadlineExceeded), cancel(), the engine's cancel() of its epoch and step, and kIncompatible or
+/// kDataLoss as for transfers.
 class Exchange final {
  public:
-  /// `changed` is called, on any thread, when put() may have room, next() a block, or ended() an
-  /// answer: also when it has none after all, and for a moment after this object's end. Throws
-  /// Error(kInvalidArgument) for ranks or a budget that cannot be.
+  /// Calls `changed`, on any thread, when put() may have room, next() may have a block, or ended()
+  /// may have an outcome. Calls may be spurious, and may still come shortly after the destructor.
+  /// Throws Error(kInvalidArgument) for invalid ranks or an invalid budget.
   Exchange(TransferEngine& engine, const TransferId& id, ExchangeOptions options,
            std::function<void()> changed);
-  /// Cancels it if it is not over.
+  /// Cancels the exchange if it has not ended.
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -97,25 +97,25 @@ class Exchange final {
   std::uint32_t num_ranks() const;
   std::size_t block_bytes() const;
 
-  /// Sends at most block_bytes() bytes, which are copied, as one block. False if there is no room
-  /// for them now, or it is over.
+  /// Copies at most block_bytes() bytes and sends them as one block. Returns false if there is no
+  /// room now or the exchange has ended.
   bool put(std::uint32_t rank, std::span<const std::byte> bytes);
-  /// Nothing more is put for this rank.
+  /// Ends the stream to this rank: put() may not be called for it any more.
   void end(std::uint32_t rank);
-  /// Nothing more is put.
+  /// Ends the streams to all ranks.
   void end();
-  /// A block that has come; nothing: none is here now.
+  /// Returns a block that has arrived, if there is one now.
   std::optional<ReceivedBlock> next();
-  /// How it ended; nothing: it goes on.
+  /// Returns the outcome of the exchange once it has ended.
   std::optional<Outcome<void>> ended() const;
   void cancel(const Error& error);
 
-  /// Payload of blocks that have left for other devices, and come from them.
+  /// Returns the payload bytes of blocks sent to other devices.
   std::uint64_t bytes_sent() const;
   std::uint64_t bytes_received() const;
 
  private:
-  const std::shared_ptr<ExchangeState> state_;  // also the blocks' and the work's
+  const std::shared_ptr<ExchangeState> state_;  // shared with the blocks and the work
 };
 
 }  // namespace weft::transfer

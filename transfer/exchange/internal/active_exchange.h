@@ -14,14 +14,14 @@
 
 namespace weft::transfer {
 
-/// What an exchange is on the transfer thread: the streams between this device and each other one.
+/// Part of an exchange on the transfer thread: the streams between this device and each other one.
 ///
-/// A stream, seen from both ends:
+/// A stream from its sender to its receiver:
 ///
 ///   sender                                       receiver
-///     queue ─ below the limit ─▶ under way ─────▶ landed ─ in order ─▶ ready, taken by the user
+///     queue ─ below the limit ─▶ in flight ─────▶ landed ─ in order ─▶ ready, taken by the user
 ///       ◀───────────── kCredit: the limit ──────────────────────────────┘
-///     end ───── kEnd: how many ─────────────────▶ all taken
+///     end ───── kEnd: the count ────────────────▶ all taken
 ///       ◀───────────── kTaken ──────────────────────┘
 ///
 /// See ActiveWork.
@@ -30,10 +30,10 @@ class ActiveExchange final : public ActiveWork {
   ActiveExchange(const TransferContext& context, const TransferId& id, std::uint64_t order,
                  std::shared_ptr<ExchangeState> state);
 
-  /// Sends a block in its turn.
+  /// Queues a block and sends it in its turn.
   void put(std::uint32_t rank, Block block);
   void end(std::uint32_t rank);
-  /// The user is done with a block of this rank; its own: see own_stream_done().
+  /// Handles that the user has taken a block. For own blocks see own_stream_done().
   void taken(std::uint32_t rank);
 
   void begin() override;
@@ -51,23 +51,23 @@ class ActiveExchange final : public ActiveWork {
  private:
   struct Outgoing {
     std::deque<Block> queue;
-    std::map<std::uint32_t, Block> under_way;  // by number; at most credits
-    std::set<std::uint32_t> held;              // of them
+    std::map<std::uint32_t, Block> under_way;  // keyed by number; at most `credits` blocks
+    std::set<std::uint32_t> held;              // blocks in flight that the receiver holds
     std::uint32_t sent = 0, limit = 0;
     bool ended = false, taken = false;
   };
   struct Incoming {
-    std::map<std::uint32_t, Block> receiving, landed;  // by number; landed: before its turn
+    std::map<std::uint32_t, Block> receiving, landed;  // keyed by number; landed: out of order
     std::uint32_t limit = 0, delivered = 0, taken = 0;
-    std::uint32_t begun = 0;           // beyond the last block that has come
-    std::optional<std::uint32_t> end;  // how many blocks it has
-    bool told = false;                 // that all of them are taken
+    std::uint32_t begun = 0;           // end of the blocks that have arrived
+    std::optional<std::uint32_t> end;  // number of blocks of the stream
+    bool told = false;                 // kTaken has been sent
     bool all_landed() const { return end == delivered; }
   };
   struct Stream {
     DeviceId device;
     std::uint32_t rank = 0, index = 0;
-    bool network = false;  // sends are ordered by EgressOrder
+    bool network = false;  // true if EgressOrder orders sends
     Outgoing out;
     Incoming in;
     bool done() const { return out.taken && in.told; }
@@ -78,7 +78,8 @@ class ActiveExchange final : public ActiveWork {
   std::string describe() const override { return "exchange " + to_string(id()); }
   std::string describe_missing() const override;
 
-  /// Streams are numbered from this device's successor, so that not all send to the same one first.
+  /// Returns the stream of a rank. Numbering starts at the next rank, so that devices do not all
+  /// send to the same one first.
   Stream& stream_of(std::uint32_t rank) {
     return streams_[(rank + num_ranks_ - state_->rank - 1) % num_ranks_];
   }
@@ -92,12 +93,12 @@ class ActiveExchange final : public ActiveWork {
                      std::size_t bytes, std::span<const std::byte> payload);
   void note_arrived(Stream& stream, const ChunkHeader& header);
   void landed(Stream& stream, std::uint32_t number, Block block);
-  /// Tells the sender if all of its stream has been taken.
+  /// Sends kTaken if the whole stream has been taken.
   void finish_incoming(Stream& stream);
   void contradict(const Stream& stream, std::string_view what);
   void give_back(BlockPool& pool, Block block);
 
-  const std::shared_ptr<ExchangeState> state_;  // also the user's
+  const std::shared_ptr<ExchangeState> state_;  // shared with the user
   const std::uint32_t num_ranks_;
   std::deque<Stream> streams_;
 };

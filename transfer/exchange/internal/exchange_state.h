@@ -18,18 +18,18 @@ class ActiveExchange;
 
 using BlockMemory = std::unique_ptr<std::byte[]>;
 
-/// A block that waits to be sent or to be taken.
+/// Block that waits to be sent or to be taken.
 struct Block {
   BlockMemory memory;
   std::uint32_t size = 0;
   std::uint32_t crc = 0;
 };
 
-/// Free blocks of one size, made as they are needed.
+/// Pool of blocks of one size, allocated as needed.
 class BlockPool final {
  public:
   BlockPool(std::size_t block_bytes, std::size_t most) : bytes_(block_bytes), most_(most) {}
-  /// Null if all are out.
+  /// Returns a block, or null if all `most` blocks are in use.
   BlockMemory take() {
     if (free_.empty()) {
       if (made_ == most_) return nullptr;
@@ -48,7 +48,7 @@ class BlockPool final {
   std::vector<BlockMemory> free_;
 };
 
-/// What an exchange's users and the transfer thread share.
+/// State that an exchange's users and the transfer thread share.
 struct ExchangeState {
   ExchangeState(TransferEngine& of, ExchangeOptions given, std::uint32_t own_rank,
                 ExchangeSizes chosen, std::function<void()> on_change)
@@ -71,18 +71,18 @@ struct ExchangeState {
   const ExchangeSizes sizes;
   const std::function<void()> changed;
 
-  ActiveExchange* work = nullptr;  // transfer thread only; null before its begin and after its end
+  ActiveExchange* work = nullptr;  // transfer thread only; null unless running
 
   std::mutex mutex;
-  // The rest is guarded by it.
+  // All members below are guarded by `mutex`.
   BlockPool out, in;
   std::deque<Ready> ready;
   std::optional<Outcome<void>> outcome;
-  std::vector<bool> stream_ended;            // by rank: end() was called
+  std::vector<bool> stream_ended;            // per rank, true after end()
   std::uint64_t own_put = 0, own_taken = 0;  // blocks from this device to itself
   std::uint64_t bytes_sent = 0, bytes_received = 0;
 
-  /// The stream to itself has ended and been taken.
+  /// Returns true if the stream from this device to itself has ended and been taken.
   bool own_stream_done() {
     const std::scoped_lock lock(mutex);
     return stream_ended[rank] && own_put == own_taken;
