@@ -8,12 +8,12 @@
 namespace weft::transfer {
 namespace {
 
-/// A set of communicators within the bound of every member.
+/// Set of communicators, limited in number for each member.
 class Budget {
  public:
   explicit Budget(std::size_t max_per_device) : max_(max_per_device) {}
 
-  /// Whether it is in the set now.
+  /// Adds a group if all its members have room. Returns true if the set contains it afterwards.
   bool add(const CommunicatorGroup& group) {
     if (groups_.contains(group)) return true;
     for (const DeviceId device : group.devices) {
@@ -43,7 +43,7 @@ bool add_collectives(std::span<const ProgramTransfer> transfers, Budget& budget)
   });
 }
 
-/// By op, of reshardings that send something.
+/// Returns, by op, the devices of each resharding that sends something.
 std::map<std::uint32_t, CommunicatorGroup> unions(std::span<const ProgramTransfer> transfers) {
   std::map<std::uint32_t, CommunicatorGroup> result;
   for (const ProgramTransfer& transfer : transfers) {
@@ -59,8 +59,8 @@ bool add_all(const std::map<std::uint32_t, CommunicatorGroup>& groups, Budget& b
                      [&](const auto& entry) { return budget.add(entry.second); });
 }
 
-/// What one broadcast saves its root and the devices that would pass it on, over a step; largest
-/// first.
+/// Returns the groups that could use a broadcast, with the bytes per step that it saves the root
+/// and the relays, in descending order of bytes.
 std::vector<std::pair<std::uint64_t, CommunicatorGroup>> broadcasts_by_gain(
     std::span<const ProgramTransfer> transfers) {
   std::map<CommunicatorGroup, std::uint64_t> gains;

@@ -10,21 +10,20 @@
 
 namespace weft::transfer {
 
-/// Ends waits of one epoch of a mesh from outside. Any thread.
+/// Cancels waits of one epoch of a mesh from outside. Any thread.
 class CollectiveCancellation final {
  public:
-  /// Everything that belongs to `epoch` or an older one ends with `error`; later epochs are not
-  /// concerned.
+  /// Ends all waits of `epoch` and older epochs with `error`. Later epochs are not affected.
   void cancel(std::uint64_t epoch, Error error);
   /// Throws the error if `epoch` was cancelled.
   void check(std::uint64_t epoch) const;
-  /// Waits for a short while, or until something is cancelled.
+  /// Blocks for `time`, or until something is cancelled.
   void pause(Nanoseconds time);
 
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t epoch_ = 0;     // guarded by mutex_; meaningful where error_ is
+  std::uint64_t epoch_ = 0;     // guarded by mutex_; valid if error_ is set
   std::optional<Error> error_;  // guarded by mutex_
 };
 

@@ -8,7 +8,7 @@
 namespace weft::transfer {
 
 std::string collective_host_name() {
-  // Read once when the process starts, before there are other threads; nothing sets variables.
+  // Safe: called at process start, before other threads exist, and no code sets variables.
   // NOLINTNEXTLINE(concurrency-mt-unsafe)
   if (const char* id = std::getenv("NCCL_HOSTID"); id != nullptr) return id;
   std::string boot;

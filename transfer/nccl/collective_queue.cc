@@ -25,7 +25,7 @@ CollectiveQueue::~CollectiveQueue() {
   try {
     abort();
   } catch (const Error&) {
-    // The device does not come to rest; whoever ends the process has been told by its own calls.
+    // The device does not become idle. The owner has received errors from its own calls.
   }
 }
 
@@ -150,7 +150,7 @@ void CollectiveQueue::enqueue_startable() {
 
 std::byte* CollectiveQueue::address(const BufferPlace& place, const Pending& operation) const {
   switch (place.kind) {
-    // Sources are only ever read.
+    // Sources are only read.
     case BufferKind::kSource:
       return const_cast<std::byte*>(operation.sources.at(place.tensor)) + place.offset;
     case BufferKind::kDestination: return operation.destinations.at(place.tensor) + place.offset;
@@ -188,7 +188,7 @@ void CollectiveQueue::enqueue(const OperationKey& key, Pending operation) {
                          writes ? address(call.to, operation) : nullptr});
       }
       communicators_.ready(group, options_.operation_timeout).enqueue(calls, *stream_);
-      // Only when they have reached the stream may anything be put behind them.
+      // NCCL allows work behind a group only once the group has reached the stream.
       communicators_.ready(group, options_.operation_timeout);
     } else {
       const auto& sum = std::get<SumStep>(step);
@@ -218,7 +218,7 @@ bool CollectiveQueue::done(const OperationKey& key) const {
 }
 
 bool CollectiveQueue::idle() const {
-  // The stream works in order.
+  // The last operation on the stream suffices, because the stream executes in order.
   return next_ == 0 || queued_.at(order_[next_ - 1]).passage.done->done();
 }
 
@@ -238,7 +238,7 @@ void CollectiveQueue::poll() {
   }
   if (oldest_ == next_) return;
   const UnderWay& operation = queued_.at(order_[oldest_]);
-  // What waits for this device's own computation is nobody else's fault.
+  // Waiting for this device's own computation does not count towards the timeout.
   if (operation.ready && !operation.ready->done()) moved_ = clock_.now();
   if (clock_.now() - moved_ <= options_.operation_timeout) return;
   throw_error(ErrorCode::kDeadlineExceeded,

@@ -9,16 +9,15 @@
 
 namespace weft::transfer {
 
-/// Devices that talk through one communicator, ascending: rank i of the communicator is devices[i].
-/// A value.
+/// Devices of one communicator, ascending: rank i is devices[i]. A value.
 struct CommunicatorGroup {
   std::vector<DeviceId> devices;
 
-  /// Sorted, each device once.
+  /// Returns the group of `devices`, sorted and without duplicates.
   static CommunicatorGroup of(std::vector<DeviceId> devices);
 
   int size() const { return devices.size(); }
-  /// The rank of `device`, or nothing if it is not a member.
+  /// Returns the rank of `device`, or nullopt if it is not a member.
   std::optional<int> rank_of(DeviceId device) const;
   bool contains(DeviceId device) const { return rank_of(device).has_value(); }
 
@@ -27,10 +26,10 @@ struct CommunicatorGroup {
   static constexpr auto fields = weft::fields(&CommunicatorGroup::devices);
 };
 
-/// Its members without those that are dead.
+/// Returns the members of `group` that are not dead.
 CommunicatorGroup survivors_of(const CommunicatorGroup& group, std::span<const DeviceId> dead);
 
-/// "{0,1,4}".
+/// Formats a group, such as "{0,1,4}".
 std::string to_string(const CommunicatorGroup& group);
 
 }  // namespace weft::transfer

@@ -11,8 +11,8 @@
 
 namespace weft::transfer {
 
-/// Communicators to end and to create, in this order, on all devices; each device does those that
-/// it is a member of.
+/// Communicators to destroy and to create, in this order, on all devices. Each device handles those
+/// of which it is a member.
 struct CommunicatorChanges {
   std::vector<CommunicatorGroup> destroy;
   std::vector<CommunicatorGroup> create;
@@ -20,24 +20,25 @@ struct CommunicatorChanges {
       weft::fields(&CommunicatorChanges::destroy, &CommunicatorChanges::create);
 };
 
-/// Which communicators exist in a run. Ending and creating one takes all its members, so what a
-/// device keeps cannot be its own choice: the ledger decides for all devices at once. One that
-/// reads equal calls gives equal changes.
+/// Record of the communicators that exist in a run. Destroying and creating one involves all
+/// members, so a single device cannot decide. The ledger decides for all devices at once, and equal
+/// calls give equal changes in every process.
 ///
 /// One thread at a time.
 class CommunicatorLedger final {
  public:
-  /// `max_per_device`: how many a device may be a member of; at least what one program needs.
+  /// `max_per_device`: limit of memberships of a device; at least the number that one program
+  /// needs.
   explicit CommunicatorLedger(std::size_t max_per_device = 12) : max_per_device_(max_per_device) {}
 
-  /// Before a program runs that needs `groups`: what is missing is created, and where a device
-  /// would have too many, those that were needed longest ago are ended first. Throws
-  /// Error(kResourceExhausted) if `groups` alone are too many.
+  /// Call before running a program that uses `groups`. Creates missing communicators. If a device
+  /// would have too many, evicts the least recently used ones first. Throws
+  /// Error(kResourceExhausted) if `groups` alone exceed the limit.
   CommunicatorChanges need(std::span<const CommunicatorGroup> groups);
-  /// Devices have died and the others go on, see CommunicatorSet::shrink(): groups that lost
-  /// members are now their survivors, all others are gone. What there is now.
+  /// Records the death of devices (see CommunicatorSet::shrink()). Groups that lost members become
+  /// their survivors; all other groups are dropped. Returns the groups that exist now.
   std::vector<CommunicatorGroup> shrink(std::span<const DeviceId> dead);
-  /// All communicators have been aborted.
+  /// Records that all communicators have been aborted.
   void clear() { last_needed_.clear(); }
   std::size_t size() const { return last_needed_.size(); }
 
@@ -46,7 +47,7 @@ class CommunicatorLedger final {
 
   std::size_t max_per_device_;
   std::uint64_t calls_ = 0;
-  std::map<CommunicatorGroup, std::uint64_t> last_needed_;  ///< The call.
+  std::map<CommunicatorGroup, std::uint64_t> last_needed_;  ///< Call that last needed each group.
 };
 
 }  // namespace weft::transfer

@@ -10,7 +10,7 @@
 namespace weft::transfer {
 namespace {
 
-/// How often a communicator that is busy is asked again. The library has no call that waits.
+/// Interval of polling a busy communicator. The library has no blocking wait.
 constexpr Nanoseconds kPoll = std::chrono::microseconds(20);
 
 }  // namespace

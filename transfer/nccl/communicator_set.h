@@ -12,40 +12,40 @@
 
 namespace weft::transfer {
 
-/// What the members of a communicator must share before they create it. Travels with the control
-/// plane's messages.
+/// Id that the members of a communicator must share before they create it. Sent in messages of the
+/// control plane.
 struct CommunicatorId {
   CommunicatorGroup group;
   std::vector<std::byte> id;
   static constexpr auto fields = weft::fields(&CommunicatorId::group, &CommunicatorId::id);
 };
 
-/// The communicators of one device in one epoch of its mesh. One thread at a time, the device's.
+/// Communicators of one device in one epoch of its mesh. Used by one thread at a time, the
+/// device's.
 class CommunicatorSet final {
  public:
-  /// All must outlive the set.
+  /// The arguments must outlive the set.
   CommunicatorSet(DeviceId self, DeviceCollectives& library, const Clock& clock,
                   CollectiveCancellation& cancellation)
       : self_(self), library_(library), clock_(clock), cancellation_(cancellation) {}
 
-  /// Ids for those groups whose first member is this device.
+  /// Creates ids for the groups whose first member is this device.
   std::vector<CommunicatorId> make_ids(std::span<const CommunicatorGroup> groups) const;
-  /// Ends and creates the communicators of which this device is a member, one after the other in
-  /// the order of `changes`, which is the same on all devices. Throws Error(kDeadlineExceeded)
-  /// naming the group that does not come together, within `timeout` each; kInvalidArgument if an id
-  /// is missing.
+  /// Destroys and creates the communicators of which this device is a member, one by one in the
+  /// order of `changes`, which is equal on all devices. Throws Error(kDeadlineExceeded) that names
+  /// the group if one takes longer than `timeout`, and Error(kInvalidArgument) if an id is missing.
   void apply(std::uint64_t epoch, const CommunicatorChanges& changes,
              std::span<const CommunicatorId> ids, Nanoseconds timeout);
-  /// The communicator, ready for calls. Waits while earlier calls are still on their way to the
+  /// Returns the communicator, ready for calls. Blocks while earlier calls have not reached the
   /// stream.
   DeviceCommunicator& ready(const CommunicatorGroup& group, Nanoseconds timeout);
-  /// Throws the error of a communicator that is broken.
+  /// Throws the error of a broken communicator.
   void check();
-  /// Ends all at once, together with what they do.
+  /// Aborts all communicators and their operations.
   void abort() noexcept;
-  /// Stops what is under way everywhere, replaces every communicator with dead members by one of
-  /// its survivors, and gives up all others: nobody knows whether their members stand at the same
-  /// operation. What remains is CommunicatorLedger::shrink()'s answer for this device.
+  /// Stops all operations. Replaces every communicator with dead members by one of the survivors.
+  /// Aborts all others, since their members may have stopped at different operations. The remaining
+  /// ones are those of CommunicatorLedger::shrink() for this device.
   void shrink(std::uint64_t epoch, std::span<const DeviceId> dead, Nanoseconds timeout);
 
   bool contains(const CommunicatorGroup& group) const { return communicators_.contains(group); }

@@ -11,11 +11,10 @@
 
 namespace weft::transfer {
 
-/// Which of a transfer's buffers on a device: those that the caller names, or staging memory of the
-/// queue.
+/// Buffer of a transfer on a device: one of the caller's buffers, or staging memory of the queue.
 enum class BufferKind : std::uint8_t { kSource, kDestination, kStaging };
 
-/// Bytes from `offset` on in the source or destination of a tensor, or in the staging memory.
+/// Position `offset` in the source or destination of a tensor, or in the staging memory.
 struct BufferPlace {
   BufferKind kind = BufferKind::kStaging;
   std::uint32_t tensor = 0;
@@ -26,13 +25,13 @@ struct BufferPlace {
       weft::fields(&BufferPlace::kind, &BufferPlace::tensor, &BufferPlace::offset);
 };
 
-/// Copies boxes of bytes between two places of one device: runs of `run_bytes`, repeated over
-/// `outer` (outermost first). Two rows of 8 bytes, 32 apart, to contiguous memory: run_bytes 8,
-/// outer {{2, 32, 8}}.
+/// Copy of boxes of bytes between two places of one device: runs of `run_bytes`, repeated over
+/// `outer` (outermost first). Example: two rows of 8 bytes, 32 apart, to contiguous memory have
+/// run_bytes 8 and outer {{2, 32, 8}}.
 struct StridedCopy {
   struct Dimension {
     std::uint64_t count = 0;
-    std::uint64_t from_stride = 0;  ///< Bytes.
+    std::uint64_t from_stride = 0;  ///< Stride in bytes.
     std::uint64_t to_stride = 0;
     friend bool operator==(const Dimension&, const Dimension&) = default;
     static constexpr auto fields =
@@ -57,12 +56,12 @@ enum class CallKind : std::uint8_t {
   kReduceScatter,
   kAllGather
 };
-/// "broadcast", "send", ...
+/// Returns the name of a kind, such as "broadcast" or "send".
 std::string_view to_string(CallKind kind);
 
-/// What one device asks of the library in one round. Sizes count as NCCL's do: `count` elements of
-/// this device's contribution; a reduce-scatter reads size * count and an all-gather writes size *
-/// count of them.
+/// Library call of one device in one round. As in NCCL, `count` is the elements of this device's
+/// contribution: a reduce-scatter reads size * count elements, and an all-gather writes size *
+/// count.
 struct CollectiveCall {
   CallKind kind = CallKind::kBroadcast;
   DType dtype = DType::kU8;
@@ -70,8 +69,8 @@ struct CollectiveCall {
   /// Rank in the group: the root of a broadcast, the receiver of a send, the sender of a receive.
   std::uint32_t peer = 0;
   std::uint64_t count = 0;
-  BufferPlace from;  ///< Not of a receive, nor of a broadcast where this device is not the root.
-  BufferPlace to;    ///< Not of a send, nor of a broadcast where this device is the root.
+  BufferPlace from;  ///< Unused by a receive, and by a broadcast if this device is not the root.
+  BufferPlace to;    ///< Unused by a send, and by a broadcast if this device is the root.
 
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
   static constexpr auto fields = weft::fields(
@@ -79,15 +78,15 @@ struct CollectiveCall {
       &CollectiveCall::count, &CollectiveCall::from, &CollectiveCall::to);
 };
 
-// Steps of a device, in order on one stream.
+// Steps of a device, executed in order on one stream.
 
 struct CopyStep {
-  std::vector<StridedCopy> copies;  ///< Of disjoint bytes: in any order, or at once.
+  std::vector<StridedCopy> copies;  ///< Copies of disjoint bytes, in any order or concurrently.
   friend bool operator==(const CopyStep&, const CopyStep&) = default;
   static constexpr auto fields = weft::fields(&CopyStep::copies);
 };
 /// Calls that proceed together (an NCCL group) on one communicator. `number` counts the rounds of
-/// the transfer over all devices: members execute theirs in ascending order.
+/// the transfer over all devices; members execute their rounds in ascending order.
 struct RoundStep {
   std::uint32_t group = 0;  ///< Index into DeviceOperations::groups.
   std::uint32_t number = 0;
@@ -96,8 +95,8 @@ struct RoundStep {
   static constexpr auto fields =
       weft::fields(&RoundStep::group, &RoundStep::number, &RoundStep::calls);
 };
-/// to[i] = terms[0][i] + terms[1][i] + ..., added in this order; bf16 in f32, rounded once. `to`
-/// may be one of the terms.
+/// Sum to[i] = terms[0][i] + terms[1][i] + ..., added in this order. bf16 accumulates in f32 and
+/// rounds once. `to` may be one of the terms.
 struct SumStep {
   DType dtype = DType::kF32;
   std::uint64_t count = 0;
@@ -118,17 +117,17 @@ struct SentBytes {
   static constexpr auto fields = weft::fields(&SentBytes::to, &SentBytes::bytes);
 };
 
-/// All that one device does for one plan through the library of its GPUs: a value that travels in
-/// its program, as DevicePart does for transfers through engines.
+/// All work of one device for one plan through its GPU library. A value that travels in the
+/// device's program, as DevicePart does for transfers by engines.
 struct DeviceOperations {
   DeviceId device;
-  std::vector<CommunicatorGroup> groups;    ///< Those that its rounds use.
-  std::vector<std::uint64_t> source_bytes;  ///< By tensor; 0 where it holds nothing.
+  std::vector<CommunicatorGroup> groups;    ///< Communicators that its rounds use.
+  std::vector<std::uint64_t> source_bytes;  ///< Bytes by tensor; 0 if the device holds nothing.
   std::vector<std::uint64_t> destination_bytes;
   std::uint64_t staging_bytes = 0;
   std::vector<OperationStep> steps;
-  /// As the plan's flows count payload, where it was lowered for a program; the library may move
-  /// other amounts along other ways.
+  /// Planned payload per destination, counted from the plan's flows; set if the plan was lowered
+  /// for a program. NCCL may route and count differently.
   std::vector<SentBytes> sent = {};
   std::uint64_t received = 0;
 
@@ -142,7 +141,8 @@ struct DeviceOperations {
       &DeviceOperations::steps, &DeviceOperations::sent, &DeviceOperations::received);
 };
 
-/// A line per step: "round 1 on {0,2}: send 64 u8 of source 0+0 to rank 1".
+/// Formats the operations with one line per step, such as "round 1 on {0,2}: send 64 u8 of source
+/// 0+0 for rank 1".
 std::string to_string(const DeviceOperations& operations);
 
 }  // namespace weft::transfer

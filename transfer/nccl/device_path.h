@@ -9,15 +9,15 @@
 
 namespace weft::transfer {
 
-/// What a device process says of itself when it joins, as far as the choice of the path goes.
+/// Properties of a device process that determine the path of its transfers. Sent when it joins.
 struct DevicePlace {
   DeviceId device;
   bool is_gpu = false;
-  /// The GPU's PCI bus id, "0000:3b:00.0"; what tells GPUs of one host apart.
+  /// PCI bus id of the GPU, such as "0000:3b:00.0". Distinguishes the GPUs of a host.
   std::string processor;
-  std::string library_host;    ///< What the library takes for the host: see collective_host_name().
-  std::string library;         ///< "NCCL 2.28.9"; empty where it could not be loaded.
-  std::string library_absent;  ///< Why, for people.
+  std::string library_host;  ///< Host identity as the library sees it; see collective_host_name().
+  std::string library;       ///< Library, such as "NCCL 2.28.9". Empty if it could not be loaded.
+  std::string library_absent;  ///< Reason why it could not be loaded, for messages.
 
   friend bool operator==(const DevicePlace&, const DevicePlace&) = default;
   static constexpr auto fields =
@@ -25,21 +25,22 @@ struct DevicePlace {
                    &DevicePlace::library_host, &DevicePlace::library, &DevicePlace::library_absent);
 };
 
-/// How the bytes of a transfer go.
+/// Path of a transfer's bytes.
 struct PathChoice {
   enum class Path : std::uint8_t {
-    kCollectives,  ///< The GPUs' own library.
-    kStaged,       ///< Through host memory and the transfer engine.
+    kCollectives,  ///< Path by the GPUs' library.
+    kStaged,       ///< Path through host memory and the transfer engine.
   };
   Path path = Path::kStaged;
-  std::string reason;  ///< Why staged: "device 3 is not a GPU"; empty for kCollectives.
+  /// Reason for kStaged, such as "device 3 is not a GPU". Empty for kCollectives.
+  std::string reason;
 
   friend bool operator==(const PathChoice&, const PathChoice&) = default;
 };
 
-/// The library carries a transfer only if it can carry all of it: every device is a GPU with the
-/// same version of the library, and no two of them are one GPU in what the library takes for one
-/// host (which it refuses as a duplicate).
+/// Chooses the path of a transfer between `places`. The library carries a transfer only as a whole.
+/// So every device must be a GPU with the same version of the library. No two devices may be the
+/// same GPU on what the library considers one host, which it rejects as a duplicate.
 PathChoice choose_path(std::span<const DevicePlace> places);
 
 }  // namespace weft::transfer

@@ -53,8 +53,8 @@ class ReshardLowering {
     return {{kind, tensor, 0}, *region};
   }
 
-  /// Copies from a device's sources to the flow's payload at `dense`, or from there to its
-  /// destinations.
+  /// Returns the copies from a device's sources to the flow's payload at `dense`, or from there to
+  /// its destinations.
   std::vector<StridedCopy> payload_copies(const Flow& flow, DeviceId device, BufferKind side,
                                           BufferPlace dense) const {
     std::vector<StridedCopy> copies;
@@ -72,7 +72,8 @@ class ReshardLowering {
     return copies;
   }
 
-  /// Where the whole payload lies on a device, if that is one run of bytes in one of its boxes.
+  /// Returns the place of the whole payload on a device, if it is one run of bytes in one of its
+  /// boxes.
   static std::optional<BufferPlace> contiguous(const std::vector<StridedCopy>& copies,
                                                BufferKind side) {
     std::optional<BufferPlace> first, end;
@@ -87,7 +88,8 @@ class ReshardLowering {
   }
 
   void place(const Flow& flow) {
-    if (flow.kind != FlowKind::kResult)  // that of a result is the end of its sum
+    // a result starts at the end of its sum, which place_hop() has placed
+    if (flow.kind != FlowKind::kResult)
       places_[{flow.id, flow.root}] = payload_at(flow, flow.root, BufferKind::kSource);
     for (const FlowEdge& edge : flow.edges) {
       if (flow.kind == FlowKind::kSum) place_hop(flow, edge.child);
@@ -95,8 +97,8 @@ class ReshardLowering {
     }
   }
 
-  /// The flow's payload on a device: in its box where it is one run there, else in staging that is
-  /// packed before all rounds or unpacked after them.
+  /// Returns the place of the flow's payload on a device: in its box if it is one run there,
+  /// otherwise in staging that is packed before all rounds or unpacked after them.
   BufferPlace payload_at(const Flow& flow, DeviceId device, BufferKind side) {
     if (const auto run = contiguous(payload_copies(flow, device, side, {}), side)) return *run;
     const BufferPlace staging = builder_.stage(device, flow.bytes);
@@ -107,14 +109,16 @@ class ReshardLowering {
     return staging;
   }
 
-  /// A device on a chain of partial sums.
+  /// Device on a chain of partial sums.
   struct Hop {
     DType dtype = DType::kF32;
-    BufferPlace term;                   ///< Its own, all of it.
-    std::array<BufferPlace, 2> pieces;  ///< One arrives while the one before it is sent.
-    std::optional<BufferPlace> kept;    ///< All of the sum, where this device wants it.
+    BufferPlace term;  ///< Whole term of the device.
+    /// Double buffer: one piece arrives while the previous one is sent.
+    std::array<BufferPlace, 2> pieces;
+    std::optional<BufferPlace> kept;  ///< Place of the whole sum, if the device keeps it.
 
-    /// Where a piece, which begins there in the payload, lies once this device has added its term.
+    /// Returns the place of the piece that begins at `begin` in the payload, after the device has
+    /// added its term.
     BufferPlace sum_at(std::uint64_t begin, std::uint64_t piece_bytes) const {
       return kept ? shifted(*kept, begin) : pieces[begin / piece_bytes % 2];
     }
@@ -135,7 +139,7 @@ class ReshardLowering {
     return place;
   }
 
-  /// Of a flow that is passed on: whole elements of any type.
+  /// Returns the piece size of a forwarded flow: whole elements of any type.
   std::uint64_t piece_bytes(const Flow& flow) const {
     constexpr std::uint64_t kLargestElement = 8;
     if (flow.kind == FlowKind::kDeliver)
@@ -151,7 +155,8 @@ class ReshardLowering {
                options_.broadcasts.end();
   }
 
-  /// Communicators in the order of their first flow; the flows of one go together.
+  /// Adds rounds, by communicator in the order of their first flow. Flows of one communicator go
+  /// together.
   void add_rounds() {
     std::vector<CommunicatorGroup> order;
     std::map<CommunicatorGroup, std::vector<const Flow*>> broadcasts;
@@ -186,8 +191,8 @@ class ReshardLowering {
     ++next_round_;
   }
 
-  /// One group of sends and receives, unless some flow is passed on: then chunk c crosses its h-th
-  /// hop in round c + h. A sum goes on into the result that follows it.
+  /// Adds one group of sends and receives if no flow is forwarded. Otherwise chunk c crosses its
+  /// h-th hop in round c + h. A sum continues into the result that follows it.
   void add_trees(const std::vector<const Flow*>& flows) {
     std::map<std::uint32_t, std::vector<std::pair<const Flow*, std::pair<FlowEdge, std::uint64_t>>>>
         rounds;
@@ -260,8 +265,8 @@ class ReshardLowering {
   CommunicatorGroup point_to_point_;
   std::map<DeviceId, DevicePart> parts_;
   OperationsBuilder builder_;
-  std::map<std::pair<FlowId, DeviceId>, BufferPlace> places_;  ///< Of the payload.
-  std::map<std::pair<FlowId, DeviceId>, Hop> hops_;            ///< Of sums.
+  std::map<std::pair<FlowId, DeviceId>, BufferPlace> places_;  ///< Places of the payload.
+  std::map<std::pair<FlowId, DeviceId>, Hop> hops_;            ///< Devices on chains of sums.
   std::map<DeviceId, std::vector<StridedCopy>> unpacking_;
   std::map<FlowId, std::uint64_t> chunk_bytes_;
   std::uint32_t next_round_ = 0;

@@ -9,8 +9,8 @@
 namespace weft::transfer {
 namespace {
 
-/// Works rank by rank of the communicator, which is in ascending order of devices; the plan's ranks
-/// may be in another.
+/// Lowers a collective, by ranks of the communicator. These ascend by device; the plan's ranks may
+/// be in another order.
 class CollectiveLowering {
  public:
   CollectiveLowering(const CollectivePlan& plan, const LoweringOptions& options)
@@ -87,7 +87,7 @@ class CollectiveLowering {
     ++next_round_;
   }
 
-  /// Everybody gets all terms and adds them up.
+  /// Gathers all terms on every rank, which sums them.
   void all_reduce_by_gathering() {
     const std::uint64_t count = elements(ranks_[0]->source);
     for (std::size_t r = 0; r < size(); ++r) {
@@ -100,10 +100,10 @@ class CollectiveLowering {
     ++next_round_;
   }
 
-  /// Slab by slab: rank j gets everybody's piece j, adds them up, and all gather the results. As
-  /// many bytes as a ring moves.
+  /// Proceeds by slabs: rank j receives piece j of every rank and sums them, then all ranks gather
+  /// the results. Moves as many bytes as a ring.
   void all_reduce_by_exchange() {
-    constexpr std::uint64_t kGrain = 64;  // Elements; keeps pieces aligned.
+    constexpr std::uint64_t kGrain = 64;  // elements; keeps pieces aligned
     const std::uint64_t total = elements(ranks_[0]->source), ranks = size();
     const std::uint64_t whole_piece =
         std::max(options_.slab_bytes / size_ / ranks / kGrain, std::uint64_t{1}) * kGrain;
@@ -121,7 +121,7 @@ class CollectiveLowering {
 
   void exchange_slab(std::uint64_t begin, std::uint64_t count, std::uint64_t piece,
                      const std::vector<BufferPlace>& staging) {
-    // Piece j of the slab is [first(j), first(j + 1)); the last ones may be short or empty.
+    // Piece j of the slab is [first(j), first(j + 1)). The last pieces may be short or empty.
     const auto first = [&](std::size_t j) { return begin + std::min(count, piece * j); };
     const auto length = [&](std::size_t j) { return first(j + 1) - first(j); };
     const auto slot = [&](std::size_t owner, std::size_t sender) {
@@ -162,8 +162,8 @@ class CollectiveLowering {
     return count;
   }
 
-  /// The library wants equal pieces, one after the other in rank order: others are laid out so in
-  /// staging, with gaps.
+  /// Lays out pieces of equal size in rank order in staging, with gaps for smaller ones, as the
+  /// library requires.
   void reduce_scatter() {
     const std::uint64_t count = largest(false);
     for (std::size_t r = 0; r < size(); ++r) {
@@ -181,7 +181,7 @@ class CollectiveLowering {
     ++next_round_;
   }
 
-  /// Every rank sends each other rank its term of that one's region.
+  /// Sends each rank every other rank's term of its region; the owner sums them.
   void reduce_scatter_by_exchange() {
     // [owner][sender], at the owner
     std::vector<std::vector<BufferPlace>> terms(size(), std::vector<BufferPlace>(size()));
@@ -221,8 +221,8 @@ class CollectiveLowering {
     }
   }
 
-  /// Straight into the destination where the ranks' equal regions follow each other there, else by
-  /// way of staging.
+  /// Gathers directly into the destination if the ranks' regions have equal sizes and are adjacent
+  /// there. Otherwise uses staging.
   void all_gather() {
     const std::uint64_t count = largest(true);
     const Region& box = ranks_[0]->destination;
@@ -257,8 +257,9 @@ class CollectiveLowering {
   const std::size_t size_;
   ReduceOp op_ = ReduceOp::kSum;
   CommunicatorGroup group_;
-  std::vector<const CollectivePlan::Rank*> ranks_;  ///< By rank in the communicator.
-  /// The plan's ranks, as ranks in the communicator.
+  /// Plan's ranks, indexed by rank in the communicator.
+  std::vector<const CollectivePlan::Rank*> ranks_;
+  /// Ranks of the communicator in the order of the plan's ranks.
   std::vector<std::size_t> term_order_;
   OperationsBuilder builder_;
   std::uint32_t next_round_ = 0;

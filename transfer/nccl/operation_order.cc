@@ -11,10 +11,11 @@
 namespace weft::transfer {
 namespace {
 
-/// Timelines as tasks. An operation is a task too: it waits for all of its devices to start it.
+/// Task graph of the timelines. An operation is a task that waits for all of its devices to start
+/// it.
 class OperationTasks {
  public:
-  /// `time_of_work`: how much of its time work takes; a wait takes `time_of_wait` seconds.
+  /// Scales work by `time_of_work`. Each wait takes `time_of_wait` seconds.
   OperationTasks(std::span<const DeviceTimeline> timelines, double time_of_work,
                  double time_of_wait)
       : timelines_(timelines) {
@@ -39,14 +40,14 @@ class OperationTasks {
           tasks_.wait(operations_.at(start->key), task);
           starts_[start->key].push_back(task);
         }
-        // What nobody starts is waited for in vain.
+        // A wait for an operation that no device starts never ends.
         if (wait != nullptr)
           tasks_.wait(task, operations_.contains(wait->key) ? operations_.at(wait->key) : task);
       }
     }
   }
 
-  /// When the last of its devices starts each operation.
+  /// Returns, per operation, the time when the last of its devices starts it.
   std::map<OperationKey, double> times() const {
     const TaskTimes times = play(tasks_);
     check_finished(times);
@@ -78,7 +79,7 @@ class OperationTasks {
   TaskGraph tasks_;
   std::map<OperationKey, TaskId> operations_;
   std::map<OperationKey, std::vector<TaskId>> starts_;
-  std::vector<std::vector<TaskId>> steps_;  ///< By timeline.
+  std::vector<std::vector<TaskId>> steps_;  ///< Tasks by timeline.
 };
 
 }  // namespace
@@ -90,7 +91,8 @@ std::string to_string(const OperationKey& key) {
 
 std::vector<OperationKey> total_order(std::span<const DeviceTimeline> timelines) {
   const std::map<OperationKey, double> seconds = OperationTasks(timelines, 1, 0).times();
-  // What follows a wait comes later even if no time passes: by how many waits come before it.
+  // Breaks ties by the number of preceding waits, because an operation after a wait is later even
+  // if no time passes.
   const std::map<OperationKey, double> waits = OperationTasks(timelines, 0, 1).times();
   std::vector<std::tuple<double, double, OperationKey>> sorted;
   for (const auto& [key, time] : seconds) sorted.emplace_back(time, waits.at(key), key);

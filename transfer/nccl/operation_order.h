@@ -13,18 +13,18 @@
 
 namespace weft::transfer {
 
-/// One execution of a transfer within a step.
+/// Identifier of one execution of a transfer within a step.
 struct OperationKey {
   std::uint32_t op = 0;
-  std::int32_t microbatch = 0;  ///< -1 for what happens once per step.
+  std::int32_t microbatch = 0;  ///< -1 for an operation that happens once per step.
 
   friend auto operator<=>(const OperationKey&, const OperationKey&) = default;
   static constexpr auto fields = weft::fields(&OperationKey::op, &OperationKey::microbatch);
 };
-/// "op 5 microbatch 2", "op 5".
+/// Formats a key, such as "op 5 microbatch 2" or "op 5".
 std::string to_string(const OperationKey& key);
 
-// What a device does in one step, as far as transfers are concerned.
+// Steps of a device, as far as transfers are concerned.
 
 struct TimelineWork {
   double seconds = 0;
@@ -37,26 +37,26 @@ struct TimelineWait {
 };
 using TimelineStep = std::variant<TimelineWork, TimelineStart, TimelineWait>;
 
-/// The programs of a step, seen as work, starts and waits. All transfers belong here, also those
-/// that engines carry: they decide what comes before what.
+/// Program of one device in a step, reduced to work, starts and waits. Includes all transfers, also
+/// those that engines carry, because they constrain the order.
 struct DeviceTimeline {
   DeviceId device;
   std::vector<TimelineStep> steps;
 };
 
-/// One order of all operations of a step that every device can follow: an operation is in its place
-/// when the last of its devices has started it, supposing that work takes the time given and
-/// transfers none.
+/// Returns one order of all operations of a step that every device can follow. Operations are
+/// sorted by the time at which the last of their devices starts them, assuming that work takes the
+/// given time and transfers take none.
 ///
-/// Every device puts its operations on its stream in this order, each as soon as it is started here
-/// and those before it are there. No device then ever stands still for ever: an operation that a
-/// device waits for comes before everything that it starts only after that wait, on all devices.
-/// Devices may start operations in other orders than this.
+/// Every device enqueues its operations on its stream in this order, each once it is started here
+/// and its predecessors are enqueued. This cannot deadlock: an operation that a device waits for
+/// precedes, on all devices, every operation that the device starts only after that wait. Devices
+/// may start operations in other orders.
 ///
-/// Throws Error(kInternal) when the timelines cannot finish even so.
+/// Throws Error(kInternal) if the timelines cannot finish at all.
 std::vector<OperationKey> total_order(std::span<const DeviceTimeline> timelines);
 
-/// The operations of `order` that `device` starts, without those whose op is not in `ops`.
+/// Returns the operations of `order` that `device` starts and whose op is in `ops`.
 std::vector<OperationKey> order_of_device(std::span<const OperationKey> order,
                                           const DeviceTimeline& timeline,
                                           const std::set<std::uint32_t>& ops);

@@ -10,8 +10,8 @@ BufferPlace shifted(BufferPlace place, std::uint64_t bytes) {
   return place;
 }
 
-/// The dimensions of a region, outermost first, with their strides in two boxes; the innermost is a
-/// run of bytes.
+/// Dimensions of a region, outermost first, with their strides in two boxes. The innermost
+/// dimension is a run of bytes.
 class RegionBytes {
  public:
   RegionBytes(const Region& region, std::size_t element_size, const PlacedBox& from,
@@ -30,7 +30,7 @@ class RegionBytes {
     }
   }
 
-  /// Copies of bytes [begin, end) of the region as a dense run.
+  /// Returns copies of bytes [begin, end) of the region as a dense run.
   std::vector<StridedCopy> range(std::uint64_t begin, std::uint64_t end) const {
     std::vector<StridedCopy> copies;
     add(0, begin, end, from_, to_, copies);
@@ -49,13 +49,13 @@ class RegionBytes {
       dimensions_.insert(dimensions_.begin(), outer);
     }
   }
-  /// Bytes of one index of dimension d.
+  /// Returns the bytes of one index of dimension d.
   std::uint64_t slice_bytes(std::size_t d) const {
     std::uint64_t bytes = 1;
     for (std::size_t i = d + 1; i < dimensions_.size(); ++i) bytes *= dimensions_[i].count;
     return bytes;
   }
-  /// Indices [first, last) of dimension d, and everything inside them.
+  /// Adds a copy of indices [first, last) of dimension d, with everything inside them.
   void add_slices(std::size_t d, std::uint64_t first, std::uint64_t last, BufferPlace from,
                   BufferPlace to, std::vector<StridedCopy>& copies) const {
     const StridedCopy::Dimension& dimension = dimensions_[d];
@@ -73,7 +73,7 @@ class RegionBytes {
     }
     copies.push_back(std::move(copy));
   }
-  /// Bytes [begin, end) of the slice that dimensions d and inner ones make: a head inside one
+  /// Adds copies of bytes [begin, end) of the slice of dimensions d and inner: a head inside one
   /// index, whole indices, a tail.
   void add(std::size_t d, std::uint64_t begin, std::uint64_t end, BufferPlace from, BufferPlace to,
            std::vector<StridedCopy>& copies) const {
