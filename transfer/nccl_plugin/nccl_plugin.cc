@@ -1,4 +1,4 @@
-// NCCL as programs see it.
+// Implementation of CollectivesPlugin with NCCL.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 

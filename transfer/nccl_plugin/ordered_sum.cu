@@ -1,6 +1,6 @@
-// to[i] = terms[0][i] + terms[1][i] + ..., always in this order, so that the bits depend on nothing
-// else. A thread per element in strides of the grid; bf16 is added in float and rounded once, to
-// nearest even.
+// Computes to[i] = terms[0][i] + terms[1][i] + ..., always in this order, so that results are
+// bitwise reproducible. One thread per element, in strides of the grid. bf16 accumulates in float
+// and rounds once, to nearest even.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 

@@ -1,7 +1,7 @@
-// Copies boxes of bytes within a GPU: packing regions for a transfer, and unpacking them.
+// Copies boxes of bytes within a GPU, to pack and unpack regions of a transfer.
 //
-// grid.y counts the copies of a launch, grid.x the blocks that share one. A thread moves units of 1
-// to 16 bytes in strides of grid.x, neighbours next to each other.
+// grid.y is the number of copies of a launch, grid.x the number of blocks that share one. A thread
+// moves units of 1 to 16 bytes in strides of grid.x; adjacent threads move adjacent units.
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 
 namespace weft::transfer {
 
-/// The launches that do `copies`. Dimensions beyond the kernel's become copies of their own.
+/// Groups `copies` into launches. Dimensions beyond the kernel's limit become separate copies.
 std::vector<BoxCopies> box_copies(std::span<const DeviceCopy> copies);
 
 }  // namespace weft::transfer

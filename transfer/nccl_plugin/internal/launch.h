@@ -5,26 +5,26 @@
 
 #include "core/tensor/dtype.h"
 
-// What the kernels take: plain data, so that CUDA's compiler sees few of Weft's headers. Streams
-// are cudaStream_t.
+// Parameters of the kernels: plain data, so that CUDA's compiler sees few of Weft's headers.
+// Streams are cudaStream_t.
 namespace weft::transfer {
 
-/// A copy of a box of bytes: runs, repeated over up to four dimensions, outermost first.
+/// Copy of a box of bytes: runs, repeated over up to four dimensions, outermost first.
 struct BoxCopy {
   static constexpr std::size_t kDimensions = 4;
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
   std::uint64_t run_bytes = 0;
-  std::uint64_t bytes = 0;  ///< Of all runs.
+  std::uint64_t bytes = 0;  ///< Total of all runs.
   std::uint32_t dimensions = 0;
-  /// 1, 2, 4, 8 or 16 bytes: what divides all addresses, runs and strides.
+  /// Unit of the copy: 1, 2, 4, 8 or 16 bytes. It divides all addresses, runs and strides.
   std::uint32_t unit = 1;
   std::uint64_t count[kDimensions] = {};
   std::uint64_t from_stride[kDimensions] = {};
   std::uint64_t to_stride[kDimensions] = {};
 };
 
-/// The parameters of one launch, at most 4 KiB.
+/// Parameters of one launch, at most 4 KiB.
 struct BoxCopies {
   static constexpr std::size_t kMost = 24;
   std::uint32_t count = 0;
@@ -32,7 +32,7 @@ struct BoxCopies {
 };
 static_assert(sizeof(BoxCopies) <= 4096);
 
-/// strided_copy.cu
+/// Launches the kernel of strided_copy.cu.
 void launch_copies(const BoxCopies& copies, void* stream);
 
 struct SumTerms {
@@ -41,7 +41,8 @@ struct SumTerms {
   const void* term[kMost] = {};
 };
 
-/// to[i] = terms[0][i] + terms[1][i] + ...; ordered_sum.cu. Throws Error(kInvalidArgument) for u8.
+/// Launches to[i] = terms[0][i] + terms[1][i] + ..., see ordered_sum.cu. Throws
+/// Error(kInvalidArgument) for u8.
 void launch_sum(DType dtype, const SumTerms& terms, std::uint64_t count, void* to, void* stream);
 
 }  // namespace weft::transfer

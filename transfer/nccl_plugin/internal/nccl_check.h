@@ -9,21 +9,22 @@
 
 namespace weft::transfer {
 
-/// "NCCL 2.28.9" of the library that runs, which need not be the one that was compiled against.
+/// Returns the version of the loaded library, such as "NCCL 2.28.9". It may differ from the version
+/// compiled against.
 std::string nccl_version();
 
-/// What a failed NCCL call means: `what` was being done, "creating rank 1 of weft {0,1}". With
-/// NCCL's own last message.
+/// Builds the Error of a failed NCCL call, with NCCL's last message. `what` is the attempted
+/// action, such as "creating rank 1 of weft {0,1}".
 Error nccl_error(ncclResult_t result, std::string_view what, ncclComm_t communicator = nullptr);
 
-/// Throws nccl_error() unless the call was a success or goes on by itself (ncclInProgress).
+/// Throws nccl_error() unless the call succeeded or continues in the background (ncclInProgress).
 inline void check_nccl(ncclResult_t result, std::string_view what,
                        ncclComm_t communicator = nullptr) {
   if (result != ncclSuccess && result != ncclInProgress) [[unlikely]]
     throw nccl_error(result, what, communicator);
 }
 
-/// Makes it the calling thread's GPU: that is the one that NCCL and launches work on.
+/// Selects the calling thread's GPU, on which NCCL and launches work.
 void use_gpu(int gpu);
 
 }  // namespace weft::transfer

@@ -92,7 +92,7 @@ ncclResult_t NcclCommunicator::issue(const DeviceCall& call, void* stream) const
   const ncclRedOp_t op = call.op == ReduceOp::kSum ? ncclSum : ncclMax;
   switch (call.kind) {
     case CallKind::kBroadcast: {
-      // The root's own buffer is both; NCCL does not write where they are the same.
+      // The root's own buffer is both source and destination; NCCL then does not write it.
       std::byte* out = call.to == nullptr ? const_cast<std::byte*>(call.from) : call.to;
       return ncclBroadcast(call.from == nullptr ? out : call.from, out, call.count, type, call.peer,
                            communicator_, to);
@@ -124,7 +124,8 @@ void NcclCommunicator::enqueue(std::span<const DeviceCall> calls, weft::Stream& 
     const ncclResult_t result = issue(call, stream.native_handle());
     if (result != ncclSuccess && result != ncclInProgress && failed == ncclSuccess) failed = result;
   }
-  const ncclResult_t ended = ncclGroupEnd();  // Also after a failure: a group must not stay open.
+  // called even after a failure: a group must not stay open
+  const ncclResult_t ended = ncclGroupEnd();
   check_nccl(failed, what, communicator_);
   check_nccl(ended, what, communicator_);
 }
@@ -137,10 +138,10 @@ void NcclCommunicator::finalize() {
 }
 
 void NcclCommunicator::stop() noexcept {
-  // One that is still being created has nothing on the device, and cannot be revoked.
+  // A communicator that is still being created has no work on the device, and cannot be revoked.
   if (communicator_ == nullptr || !created_) return;
   cudaSetDevice(gpu_);
-  // Refused where it was called before, or at its end.
+  // NCCL rejects a second revoke, and one after the end; both are harmless.
   ncclCommRevoke(communicator_, NCCL_REVOKE_DEFAULT);
 }
 
@@ -149,7 +150,7 @@ void NcclCommunicator::abort() noexcept {
   cudaSetDevice(gpu_);
   ncclCommAbort(communicator_);
   communicator_ = nullptr;
-  // One that was still being made when its owner gave it up.
+  // The shrunk communicator may still be in creation, without an owner.
   if (shrunk_ != nullptr && *shrunk_ != nullptr) ncclCommAbort(std::exchange(*shrunk_, nullptr));
 }
 

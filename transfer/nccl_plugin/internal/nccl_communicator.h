@@ -9,8 +9,8 @@
 
 namespace weft::transfer {
 
-/// A non-blocking NCCL communicator: each call that takes time goes on in a thread of NCCL's, and
-/// poll() asks how far it is.
+/// Non-blocking NCCL communicator. Long calls continue in a thread of NCCL's, and poll() reports
+/// their state.
 class NcclCommunicator final : public DeviceCommunicator {
  public:
   /// Begins to create rank `rank` of `size`.
@@ -28,21 +28,21 @@ class NcclCommunicator final : public DeviceCommunicator {
   std::unique_ptr<DeviceCommunicator> shrink(std::span<const int> excluded_ranks) override;
 
  private:
-  /// Where NCCL writes a communicator when it has been made.
+  /// Location to which NCCL writes a new communicator.
   using Slot = std::shared_ptr<ncclComm_t>;
 
-  /// What will be left of `parent`.
+  /// Begins to shrink `parent`.
   NcclCommunicator(const NcclCommunicator& parent, Slot slot, std::span<const int> excluded_ranks);
   State state_of(ncclComm_t communicator) const;
   ncclResult_t issue(const DeviceCall& call, void* stream) const;
 
   const int gpu_;
   const std::string name_;
-  /// Null after abort(), and until a shrunk one has been made.
+  /// Null after abort(), and until a shrunk communicator has been created.
   ncclComm_t communicator_ = nullptr;
-  ncclComm_t parent_ = nullptr;  ///< While a shrunk one is being made,
-  Slot made_;                    ///< here.
-  /// A shrunk one's made_: NCCL may write there for as long as this one lives.
+  ncclComm_t parent_ = nullptr;  ///< Parent, while a shrunk communicator is being created.
+  Slot made_;                    ///< Location of the shrunk communicator.
+  /// `made_` of a shrunk child. NCCL may write to it as long as this communicator lives.
   Slot shrunk_;
   bool created_ = false;
   bool finalizing_ = false;
