@@ -34,7 +34,7 @@ void check_group(const std::string& what, DType dtype, bool reduces, const Regio
   }
 }
 
-/// Adds flows to one plan; keeps the loads that trees are balanced by.
+/// Adds flows to one plan, and tracks the loads by which trees are balanced.
 class Flows {
  public:
   Flows(CollectivePlan& plan, const Topology& topology, const CollectiveOptions& options)
@@ -44,7 +44,8 @@ class Flows {
         apart_(on_hosts_of_their_own(plan, topology)),
         loads_(topology) {}
 
-  /// `like`: take its chunks, so that chunk i of both is the same bytes.
+  /// Adds a flow of `region`. With `like`, takes its chunk size, so that chunk i of both is the
+  /// same bytes.
   const Flow& add(FlowKind kind, const Region& region, DeviceId root, std::vector<FlowEdge> edges,
                   const Flow* like = nullptr, const ChunkOptions* chunks = nullptr) {
     Flow flow{FlowId(plan_.flows.size()),
@@ -62,8 +63,9 @@ class Flows {
     return plan_.flows.back();
   }
 
-  /// From one rank to another, in rotation. Small chunks to many at a time: a sender then always
-  /// has a receiver that is not busy with others, and no receiver gets more than its queue holds.
+  /// Adds a flow from one rank to another, as part of a rotation. Uses small chunks to many ranks
+  /// at a time, so that a sender always has a receiver that is not busy with others, and no
+  /// receiver gets more than its queue holds.
   const Flow& add_turn(FlowKind kind, const Region& region, DeviceId from, DeviceId to) {
     ChunkOptions chunks = options_.chunks;
     if (plan_.ranks.size() > 2) {
@@ -76,16 +78,16 @@ class Flows {
     return add(kind, region, from, {{from, to}}, nullptr, &chunks);
   }
 
-  /// Whether every rank sends its part straight to every other one, in rotation: where no two share
-  /// a host that is as many bytes as along trees, and when all send alike all links are busy from
-  /// the first byte to the last, where each hop of a chain lags a chunk behind the one before it.
-  /// `most`: of a rank's parts; `all`: of all ranks together.
+  /// Returns true if every rank should send its part directly to every other, in rotation. If no
+  /// two ranks share a host, this sends as many bytes as trees do. If the parts are about equal,
+  /// all links are busy throughout, whereas each hop of a chain lags a chunk behind its
+  /// predecessor. `most`: bytes of the largest part; `all`: bytes of all parts.
   bool goes_straight(std::uint64_t most, std::uint64_t all) const {
     return apart_ && most * plan_.ranks.size() <= 2 * all;
   }
 
-  /// Calls add(i, j) for every two ranks: rank i begins with rank i + 1, so that not everybody
-  /// sends to the same rank first.
+  /// Calls add(i, j) for every two ranks. Rank i begins with rank i + 1, so that not all ranks send
+  /// to the same rank first.
   template <typename Add>
   void in_rotation(const Add& add) const {
     const std::size_t n = plan_.ranks.size();
@@ -93,8 +95,8 @@ class Flows {
       for (std::size_t i = 0; i < n; ++i) add(i, (i + distance) % n);
   }
 
-  /// From the root to all others: directly when small, else along a tree that crosses to each host
-  /// once.
+  /// Returns edges from the root to all others: direct for small payloads, otherwise a tree that
+  /// enters each host once.
   std::vector<FlowEdge> edges_to_others(DeviceId root, std::uint64_t bytes) const {
     std::vector<DeviceId> others;
     for (const auto& rank : plan_.ranks) {
@@ -117,7 +119,7 @@ class Flows {
   CollectivePlan& plan_;
   const Topology& topology_;
   const CollectiveOptions& options_;
-  const bool apart_;  ///< No two ranks share a host.
+  const bool apart_;  ///< True if no two ranks share a host.
   Loads loads_;
 };
 
@@ -131,13 +133,13 @@ Reduction reduction_of(const Flow& flow, ReduceOp op, std::size_t num_ranks, std
           flow.window};
 }
 
-/// A reduction that no message is needed for: the group is one device.
+/// Returns the reduction of a group of one device, which needs no message.
 Reduction reduction_alone(const Region& region, ReduceOp op, std::size_t element_size) {
   const std::uint64_t bytes = region.num_elements() * element_size;
   return {region, op, 1, 0, bytes, bytes, 1};
 }
 
-/// Piece i of n of a flat tensor, cut at multiples of 16 elements.
+/// Returns piece i of n of a flat tensor, cut at multiples of 16 elements.
 Region flat_piece(std::int64_t elements, std::size_t i, std::size_t n) {
   const auto cut = [&](std::size_t k) {
     return k == n ? elements : part_of(elements, k, n).begin / 16 * 16;

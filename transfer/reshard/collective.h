@@ -11,19 +11,19 @@
 namespace weft::transfer {
 
 enum class CollectiveKind : std::uint8_t { kAllReduce, kReduceScatter, kAllGather };
-/// "all_reduce", "reduce_scatter", "all_gather".
+/// Returns "all_reduce", "reduce_scatter" or "all_gather".
 std::string_view to_string(CollectiveKind kind);
 
 struct CollectiveOptions {
   ChunkOptions chunks;
-  /// A collective in which each rank would send at most this many bytes in all takes one hop:
-  /// everybody sends to everybody.
+  /// Limit of the bytes that each rank sends in a one-hop collective, in which every rank sends to
+  /// every other. Larger collectives work in pieces.
   std::uint64_t one_hop_bytes = 128 * 1024;
-  /// Chunk of a flow that takes turns with those to other ranks. Wires send so little at once; what
-  /// is larger asks first, and on a full link the question waits behind what is queued.
+  /// Chunk size, in bytes, of flows that rotate over the other ranks. Wires send such small chunks
+  /// eagerly. Larger ones need a rendezvous, whose request waits behind queued data on a full link.
   std::uint64_t turn_chunk_bytes = 64 * 1024;
-  /// Chunks of such a flow that may be under way, and to how many ranks at a time. What is in sum
-  /// on the way to a rank is about what a switch can hold for it.
+  /// Number of chunks of a rotating flow in flight, and number of ranks that a device sends to at a
+  /// time. The total in flight to a rank is about the buffer that a switch has for it.
   std::uint32_t turn_window = 4;
   std::uint32_t turns_at_a_time = 8;
 
@@ -34,11 +34,11 @@ struct CollectiveOptions {
                    &CollectiveOptions::turns_at_a_time);
 };
 
-/// What a group of devices does together with one tensor, as flows and reductions in rank order. A
-/// pure value.
+/// Flows and reductions by which a group of devices performs a collective on one tensor. A pure
+/// value.
 ///
-/// Sums are taken in rank order, so their bits depend neither on arrival nor on who sums, and all
-/// ranks get the same ones.
+/// Sums are taken in rank order. So their bits depend neither on the order of arrival nor on the
+/// summing device, and all ranks get the same bits.
 struct CollectivePlan {
   struct Rank {
     DeviceId device;
@@ -55,14 +55,14 @@ struct CollectivePlan {
   DType dtype = DType::kF32;
   std::vector<Rank> ranks;
   std::vector<Flow> flows;
-  /// How many flows of a device send to other hosts at a time; 0: as many as EgressRule says.
+  /// Number of flows of a device that send to other hosts at a time. 0: as EgressRule says.
   std::uint32_t egress_places = 0;
 
-  /// What `device` has to do; empty() if it is not in the group.
+  /// Returns the part of `device`; empty() if it is not in the group.
   DevicePart device_part(DeviceId device) const;
-  /// Bytes that cross between hosts.
+  /// Returns the bytes that cross between hosts.
   std::uint64_t bytes_between_hosts(const Topology& topology) const;
-  /// SHA-256 over the encoded plan.
+  /// Returns the SHA-256 of the encoded plan.
   std::string digest() const;
 
   friend bool operator==(const CollectivePlan&, const CollectivePlan&) = default;
@@ -71,26 +71,26 @@ struct CollectivePlan {
                    &CollectivePlan::flows, &CollectivePlan::egress_places);
 };
 
-/// A headline and a line per flow.
+/// Formats the plan as a headline and a line per flow.
 std::string to_string(const CollectivePlan& plan);
 
-/// Every rank has the same box as source and gets term 0 (+) term 1 (+) ... of it as destination,
-/// which may be the same memory. Large ones: piece j of the box goes from all ranks to rank j,
-/// which reduces it and sends the result to all, chunk by chunk. In the part, the box is flat:
-/// source and destination are [0:elements]. Throws Error(kInvalidArgument) for u8, an empty group,
-/// or a device that comes twice.
+/// Plans an all-reduce. Every rank has the same box as source and as destination, which may be the
+/// same memory; the result is term 0 (+) term 1 (+) ... In a large all-reduce, all ranks send piece
+/// j of the box to rank j, which reduces it and sends the result to all, chunk by chunk. In the
+/// parts, the box is flat: source and destination are [0:elements]. Throws Error(kInvalidArgument)
+/// for u8, an empty group, or a device that appears twice.
 CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector<DeviceId>& ranks,
                                const Topology& topology, ReduceOp op = ReduceOp::kSum,
                                const CollectiveOptions& options = {});
 
-/// Every rank has `box` as source; rank i gets its own region of it, reduced over all ranks.
-/// Regions must lie inside the box.
+/// Plans a reduce-scatter. Every rank has `box` as source; rank i gets its own region of it,
+/// reduced over all ranks. Regions must lie inside the box. Throws as plan_all_reduce() does.
 CollectivePlan plan_reduce_scatter(DType dtype, const Region& box, const std::vector<Shard>& ranks,
                                    const Topology& topology, ReduceOp op = ReduceOp::kSum,
                                    const CollectiveOptions& options = {});
 
-/// Rank i has its own region as source and gets all of `box`; the regions must fill the box without
-/// overlap.
+/// Plans an all-gather. Rank i has its own region as source and gets all of `box`. Throws
+/// Error(kInvalidArgument) unless the regions fill the box without overlap.
 CollectivePlan plan_all_gather(DType dtype, const Region& box, const std::vector<Shard>& ranks,
                                const Topology& topology, const CollectiveOptions& options = {});
 

@@ -20,8 +20,8 @@
 namespace weft::transfer {
 namespace {
 
-/// Small slices of many tensors travel together, but a strategy must have something to balance and
-/// order.
+/// Bundle size. Small slices of many tensors travel together, but a strategy needs several bundles
+/// to balance and order.
 constexpr std::uint64_t kBundleBytes = std::uint64_t{1} << 20;
 
 std::vector<Flow> flows_by(Strategy strategy, internal::Draft& draft, double limit_seconds) {
@@ -37,15 +37,16 @@ std::vector<Flow> flows_by(Strategy strategy, internal::Draft& draft, double lim
   }
   std::vector<Flow> flows = draft.finish(limit_seconds);
   if (strategy != Strategy::kSendRecv && strategy != Strategy::kLocalAllgather) return flows;
-  // Systems that send point to point have all sends under way at once; in the order of slices all
-  // senders would begin with the same receiver.
+  // Point-to-point systems have all sends in flight at once. In the order of slices, all senders
+  // would begin with the same receiver.
   const std::vector<std::uint32_t> order = internal::rotated_order(flows, draft.topology());
   return internal::reordered(std::move(flows), order);
 }
 
-/// How much better than any named strategy a plan can still become is not worth looking for.
+/// Ratio of a plan's time to the limit below which other strategies are not tried.
 constexpr double kGoodEnough = 1.02;
-/// The simulator does not see all that makes a plan even.
+/// Time ratio below which another strategy replaces the plan. The simulator does not model every
+/// advantage of an even plan.
 constexpr double kBetter = 0.97;
 
 void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network& network,
@@ -56,7 +57,7 @@ void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network&
   plan.predicted_seconds = best.predicted_seconds;
   if (!best.compare || plan.predicted_seconds <= plan.limit.seconds * kGoodEnough) return;
   const internal::Demand units = internal::gather(plan.tasks, plan.topology, kBundleBytes);
-  // Time that costs others bytes of their links is not worth it.
+  // Rejects time savings that send more bytes over links, which other transfers may need.
   const std::uint64_t least_bytes = internal::wire_bytes(plan.flows, plan.topology);
   for (const Strategy other :
        {Strategy::kBroadcast, Strategy::kBroadcastGreedy, Strategy::kBroadcastNaive,
@@ -76,7 +77,8 @@ void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network&
   }
 }
 
-/// Adds the flows of tasks with addends to a plan for the other ones, which are `others`.
+/// Adds the flows of tasks with addends to a plan for the other tasks. `others` are the data of
+/// those tasks.
 void add_sums(ReshardPlan& plan, const internal::SumDemand& sums, std::span<const Datum> others,
               const Network& network, const PlanOptions& options) {
   const Limit limit = internal::limit_of(sums, others, network);
@@ -87,7 +89,7 @@ void add_sums(ReshardPlan& plan, const internal::SumDemand& sums, std::span<cons
   std::vector<Flow> expected = plan.flows;
   expected.insert(expected.end(), added.as_trees.begin(), added.as_trees.end());
   plan.flows.insert(plan.flows.end(), added.flows.begin(), added.flows.end());
-  // What was chosen for the other flows alone would keep these waiting.
+  // Egress places were chosen without the sums, which would have to wait.
   plan.egress_places.clear();
   plan.predicted_seconds = internal::predict(expected, added.topology, network);
 }
@@ -164,7 +166,7 @@ DevicePart ReshardPlan::device_part(DeviceId device) const {
   }
   part.streams = streams_of(flows, device);
   for (FlowRole& stream : part.streams) {
-    // Slices are cut by all maps: a destination has all of a segment or nothing.
+    // All maps cut the slices, so a destination contains all of a segment or nothing.
     const auto wanted = [&](const Segment& segment) {
       const auto& destination = part.tensors[segment.tensor].destination;
       return destination && destination->contains(segment.region);

@@ -11,15 +11,15 @@
 
 namespace weft::transfer {
 
-/// Remembers the plans made last: a training or serving loop asks for the same ones again and
-/// again. A plain object of its caller; one thread at a time.
+/// Cache of recent plans, since a training or serving loop requests the same plans repeatedly. A
+/// plain object of its caller; one thread at a time.
 class PlanCache final {
  public:
-  /// Keeps at most `capacity` plans and forgets the one that was asked for longest ago.
+  /// Keeps at most `capacity` plans and evicts the least recently used one.
   explicit PlanCache(std::size_t capacity = 64) : capacity_(capacity) {}
 
-  /// plan_reshard(), or the plan that it returned for equal arguments. Shared, since whoever runs a
-  /// plan may need it for longer than the cache keeps it.
+  /// Returns plan_reshard(), or its cached result for equal arguments. The pointer is shared, so
+  /// that a running plan may outlive its cache entry.
   std::shared_ptr<const ReshardPlan> plan(std::span<const ReshardTask> tasks,
                                           const Topology& topology, const Network& network,
                                           Strategy strategy, const PlanOptions& options = {});
@@ -37,7 +37,7 @@ class PlanCache final {
   };
 
   std::size_t capacity_;
-  std::list<Entry> entries_;  ///< The one asked for last stands first.
+  std::list<Entry> entries_;  ///< Most recently used entry first.
   std::unordered_multimap<std::uint64_t, std::list<Entry>::iterator> by_hash_;
   std::uint64_t hits_ = 0, misses_ = 0;
 };

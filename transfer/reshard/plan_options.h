@@ -7,17 +7,17 @@
 
 namespace weft::transfer {
 
-/// What a planner may vary. Plans of equal inputs and options are equal.
+/// Parameters of a planner. Equal inputs and options give equal plans.
 struct PlanOptions {
-  /// Absent: chosen per flow from the links' speed, the flow's depth and the plan's size, so that
-  /// filling trees costs about 1 %.
+  /// Chunk options of all flows. Absent: chosen per flow from the links' speed, the flow's depth
+  /// and the plan's size, so that filling trees costs about 1 %.
   std::optional<ChunkOptions> chunks;
-  /// Of every random choice.
+  /// Seed of all random choices.
   std::uint64_t seed = 20261121;
-  /// kBroadcastSearch: how many partial schedules it looks at. A count, not a time: plans must not
-  /// depend on a machine's speed.
+  /// Number of partial schedules that kBroadcastSearch visits. A count, not a time, because plans
+  /// must not depend on a machine's speed.
   std::uint64_t search_nodes = 100'000;
-  /// kWeft: how much simulating it may spend on comparing plans, in edges times events.
+  /// Budget of kWeft for comparing plans by simulation, in edges times events.
   std::uint64_t simulate_steps = 1'500'000;
 
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;

@@ -8,13 +8,14 @@
 
 namespace weft::transfer {
 
-/// What a plan costs, in bytes of payload.
+/// Cost of a plan, in bytes of payload.
 struct PlanStats {
   std::uint64_t bytes_between_hosts = 0;
-  /// No plan can do with less: each byte enters each host that wants it and has no holder, once.
+  /// Lower bound of any plan: each byte enters once each host that needs it and has no holder.
   std::uint64_t minimum_between_hosts = 0;
   std::uint64_t bytes_inside_hosts = 0;
-  std::uint64_t bytes_copied = 0;  ///< By a device from its own shard to its own shard.
+  /// Copies inside devices, from source shard to destination shard.
+  std::uint64_t bytes_copied = 0;
   std::uint64_t busiest_host_egress = 0;
   std::uint64_t busiest_host_ingress = 0;
   std::vector<std::uint64_t> sent_by_device;
@@ -29,8 +30,8 @@ struct PlanStats {
 
 PlanStats plan_stats(const ReshardPlan& plan);
 
-/// "1.5 MiB between hosts (minimum 1 MiB), 512 KiB inside, busiest egress 768 KiB, ingress 768
-/// KiB".
+/// Formats the statistics, such as "1.5 MiB between hosts (minimum 1 MiB), 512 KiB inside, busiest
+/// egress 768 KiB, ingress 768 KiB".
 std::string to_string(const PlanStats& stats);
 
 }  // namespace weft::transfer

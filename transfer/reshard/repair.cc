@@ -207,7 +207,7 @@ ReshardPlan Repair::plan(std::span<const DeviceId> dead, const Network& network,
   plan.predicted_seconds = weft.predicted_seconds;
   plan.minimum_between_hosts = internal::minimum_between_hosts(demand);
   plan.note = "the repair of a plan";
-  // A root that does not hold a region from the beginning sends what has landed there.
+  // A root that is not an original holder sends the landed data of its destination.
   for (Flow& flow : plan.flows) {
     for (Segment& segment : flow.segments) {
       const Region* held = tasks_[segment.tensor].source.region_of(flow.root);

@@ -10,39 +10,41 @@
 
 namespace weft::transfer {
 
-/// What one device reports of a transfer that ended early.
+/// Report of one device about a transfer that ended early.
 struct DeviceLanded {
   DeviceId device;
-  std::vector<LandedChunks> flows;  ///< A flow that is not named: nothing.
+  /// Landed chunks per flow. No chunk of a flow that is not listed has landed.
+  std::vector<LandedChunks> flows;
 };
 
-/// Finishes a resharding in which devices died: keeps track of what has landed where and plans what
-/// is missing, with every device that has a byte as its source, receivers included. A value;
-/// deterministic; one per resharding, for any number of deaths.
+/// Completes a resharding in which devices died. Tracks which bytes have landed where, and plans
+/// the missing ones. Every device that has a byte can be its source, including receivers. A value;
+/// deterministic. Use one per resharding, for any number of deaths.
 ///
 ///   Repair repair(plan);
 ///   repair.add(plan, landed);                       // reports of the survivors
 ///   ReshardPlan second = repair.plan(dead, network);  // run it under another TransferId
-///   repair.add(second, landed_of_second);           // and so on, should somebody die again
+///   repair.add(second, landed_of_second);           // and so on after further deaths
 ///
-/// A repair's plan has 2 n tensors for the n of the first plan. Tensor t is what it was, without
-/// the dead. Tensor n + t is what has landed of it: for that one pass the destination buffer of
-/// tensor t on both sides, as source and as destination.
+/// A repair plan has 2 n tensors for the n of the first plan. Tensor t is the original one without
+/// the dead devices. Tensor n + t is the landed data of tensor t: for it, pass the destination
+/// buffer of tensor t both as source and as destination.
 class Repair final {
  public:
   /// Throws Error(kInvalidArgument) for a plan with sums (ReshardTask::addends).
   explicit Repair(const ReshardPlan& plan);
 
-  /// Throws Error(kInvalidArgument) when a report does not fit the plan: a flow that is not in it,
-  /// another number of chunks.
+  /// Records reports. Throws Error(kInvalidArgument) if a report does not fit the plan: an unknown
+  /// flow, or another number of chunks.
   void add(const ReshardPlan& plan, std::span<const DeviceLanded> landed);
 
-  /// Bytes that `dead` leaves undelivered, summed over the devices that want them.
+  /// Returns the bytes that the deaths of `dead` leave undelivered, summed over the devices that
+  /// need them.
   std::uint64_t missing_bytes(std::span<const DeviceId> dead) const;
 
-  /// What is missing, among devices that live; nothing to send when nothing is missing. Copies
-  /// inside devices are made again. Throws Error(kDataLoss) when bytes that a live device wants
-  /// have no live holder any more.
+  /// Returns a plan for the missing bytes among live devices; its flows are empty if nothing is
+  /// missing. Copies inside devices are repeated. Throws Error(kDataLoss) if bytes that a live
+  /// device needs have no live holder.
   ReshardPlan plan(std::span<const DeviceId> dead, const Network& network,
                    const PlanOptions& options = {}) const;
 
@@ -50,9 +52,9 @@ class Repair final {
   struct Range {
     std::uint64_t begin, end;
   };
-  using Ranges = std::vector<Range>;  // ascending, apart
-  /// A region of a tensor that travels: who holds it from the beginning, who wants which bytes of
-  /// it, who has got which.
+  using Ranges = std::vector<Range>;  // ascending and disjoint
+  /// Region of a tensor that travels: its original holders, the bytes that each device needs, and
+  /// the bytes that have landed.
   struct Cargo {
     std::vector<DeviceId> holders;
     std::map<DeviceId, Ranges> wanted, landed;
@@ -69,13 +71,13 @@ class Repair final {
     std::vector<DeviceId> holders, receivers;
   };
   std::vector<Gap> gaps(std::span<const DeviceId> dead) const;
-  /// Who misses these bytes of a cargo, between whose ends nothing changes, and, if anybody does,
-  /// who has them.
+  /// Returns the live devices that miss `range` of a cargo and, if there are any, the live devices
+  /// that have it. No boundary lies inside `range`.
   static Gap gap_at(const Key& key, const Cargo& cargo, Range range,
                     std::span<const DeviceId> dead);
-  /// Where the ranges of a cargo begin and end, ascending.
+  /// Returns the begins and ends of a cargo's ranges, ascending.
   static std::vector<std::uint64_t> boundaries(const Cargo& cargo);
-  /// Whether the device's ranges, if it has any, contain this byte.
+  /// Returns true if a range of the device contains this byte.
   static bool covers(const std::map<DeviceId, Ranges>& side, DeviceId device, std::uint64_t byte);
   static void insert(Ranges& ranges, Range range);
 
@@ -85,7 +87,7 @@ class Repair final {
   std::map<Key, Cargo> cargos_;
 };
 
-/// The repair of one plan after one failure.
+/// Plans the repair of one plan after one failure.
 ReshardPlan plan_repair(const ReshardPlan& plan, std::span<const DeviceLanded> landed,
                         std::span<const DeviceId> dead, const Network& network,
                         const PlanOptions& options = {});

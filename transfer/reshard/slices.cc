@@ -46,7 +46,7 @@ void check_one_term_each(const ShardMap& source, std::span<const ShardMap> adden
   }
 }
 
-/// The slices cut further by the regions of one more term.
+/// Cuts the slices further by the regions of one more term.
 std::vector<SumSlice> cut_by(const std::vector<SumSlice>& slices, const ShardMap& addend,
                              std::size_t term) {
   const RegionHolders regions = by_region(addend);

@@ -8,29 +8,30 @@
 
 namespace weft::transfer {
 
-/// How the slices of a resharding reach the devices that want them. All send every (receiver,
-/// slice) once.
+/// Algorithm by which the slices of a resharding reach the devices that need them. All deliver
+/// every (receiver, slice) once.
 enum class Strategy : std::uint8_t {
-  /// Every receiver gets its own copy from a holder.
+  /// Point-to-point sends: every receiver gets its own copy from a holder.
   kSendRecv,
-  /// A slice wanted by the devices of one host is split among them and gathered inside the host. A
-  /// slice wanted on several hosts is sent as in kSendRecv (Alpa's rule: a gather must not cross
-  /// hosts).
+  /// All-gather inside hosts. A slice that devices of one host need is split among them and
+  /// gathered inside the host. A slice that several hosts need is sent as in kSendRecv (Alpa's
+  /// rule: a gather must not cross hosts).
   kLocalAllgather,
-  /// A slice is scattered over all its receivers, which pass their pieces around a ring, across
-  /// hosts too.
+  /// All-gather across hosts. A slice is scattered over all its receivers, which pass their pieces
+  /// around a ring.
   kGlobalAllgather,
-  /// Chains over hosts as in kBroadcast, always from the first holder, in the order of the slices.
+  /// Chains over hosts as in kBroadcast, always from the first holder's host, in the order of the
+  /// slices.
   kBroadcastNaive,
-  /// A chunked chain over the receiving hosts, then a fan-out inside each: a byte enters each host
-  /// once. The sender is the holder that sends least so far.
+  /// Chunked chain over the receiving hosts, then a fan-out inside each, so that a byte enters each
+  /// host once. The sender is the least loaded holder.
   kBroadcast,
-  /// Chains whose senders and order are found by randomised greedy search for sets that can run at
-  /// once (Zhuang et al., MLSys 2023).
+  /// Chains whose senders and order come from a randomised greedy search for sets that can run
+  /// concurrently (Zhuang et al., MLSys 2023).
   kBroadcastGreedy,
-  /// The same by depth-first search under a true lower bound, beginning with the greedy answer.
+  /// Chains from a depth-first search under a true lower bound, starting from the greedy result.
   kBroadcastSearch,
-  /// Shares from the physical limit's flow solution, trees ordered by spare egress, judged by
+  /// Shares from the physical limit's flow solution, trees ordered by spare egress, compared by
   /// simulation. The default.
   kWeft,
 };
@@ -40,10 +41,11 @@ inline constexpr std::array kStrategies = {Strategy::kSendRecv,        Strategy:
                                            Strategy::kBroadcast,       Strategy::kBroadcastGreedy,
                                            Strategy::kBroadcastSearch, Strategy::kWeft};
 
-/// "send_recv", "local_allgather", "global_allgather", "broadcast_naive", "broadcast",
-/// "broadcast_greedy", "broadcast_search", "weft".
+/// Returns the strategy's name: "send_recv", "local_allgather", "global_allgather",
+/// "broadcast_naive", "broadcast", "broadcast_greedy", "broadcast_search" or "weft".
 std::string_view to_string(Strategy strategy);
-/// Throws Error(kInvalidArgument) that lists the names.
+/// Returns the strategy called `name`. Throws Error(kInvalidArgument), listing the valid names, for
+/// any other name.
 Strategy parse_strategy(std::string_view name);
 
 }  // namespace weft::transfer

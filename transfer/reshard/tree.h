@@ -7,7 +7,7 @@
 
 namespace weft::transfer {
 
-/// Bytes that hosts and devices already send and receive under the plan being made. A planner's
+/// Bytes that hosts and devices send and receive under the plan in construction. A planner's
 /// scratch value.
 struct Loads {
   explicit Loads(const Topology& topology)
@@ -19,21 +19,23 @@ struct Loads {
   std::vector<std::uint64_t> device_egress;
   std::vector<std::uint64_t> device_ingress;
 
-  /// Counts `bytes` along every edge.
+  /// Adds `bytes` along every edge.
   void add(const Topology& topology, const std::vector<FlowEdge>& edges, std::uint64_t bytes);
 };
 
-/// devices[0] is the parent of [1] and [2], [1] of [3] and [4], ...
+/// Adds a binary tree of edges: devices[0] is the parent of [1] and [2], [1] of [3] and [4], and so
+/// on.
 void add_binary_fan_out(const std::vector<DeviceId>& devices, std::vector<FlowEdge>& edges);
 
-/// The holder to send from when the receivers are on other hosts: of the host that sends least, the
-/// device that sends least.
+/// Returns the holder to send from to other hosts: on the host that sends least, the device that
+/// sends least.
 DeviceId least_loaded_holder(const std::vector<DeviceId>& holders, const Topology& topology,
                              const Loads& loads);
 
-/// Devices of the root's host get the flow from the root. Other hosts form a chain, those that send
-/// least so far first, since the last one need not pass anything on; in each, the device that
-/// receives least so far is the entry and fans out to the others as a binary tree.
+/// Returns a tree from `root` to `receivers`. Receivers on the root's host form a binary tree under
+/// the root. Other hosts form a chain in ascending order of the bytes that they send, since the
+/// last host forwards nothing. In each host, the least loaded device is the entry and fans out to
+/// the others as a binary tree.
 ///
 ///   root ─▶ entry(host 1) ─▶ entry(host 2) ─▶ ...
 ///               ├▶ d            ├▶ d

@@ -28,7 +28,7 @@ void plan_global_allgather(Draft& draft) {
     const std::size_t n = bundle.receivers.size();
     const std::vector<ByteRange> pieces = even_pieces(bundle.bytes, n);
     for (std::size_t i = 0; i < pieces.size(); ++i) {
-      // To its receiver, then around the ring of all of them.
+      // The piece goes to its receiver, then around the ring of all receivers.
       DeviceId previous = draft.sender_for(draft.topology().host_of(bundle.receivers[i]), bundle);
       const DeviceId sender = previous;
       std::vector<FlowEdge> edges;

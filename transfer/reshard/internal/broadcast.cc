@@ -13,8 +13,8 @@ void plan_broadcast_naive(Draft& draft) {
 void plan_broadcast(Draft& draft) {
   const Topology& topology = draft.topology();
   for (const std::uint32_t index : placement_order(draft.demand())) {
-    // Hosts with a holder of their own are served from it; the others share one flow, whose root
-    // serves its own host too.
+    // Hosts with a holder are served from it. The other hosts share one flow, whose root also
+    // serves its own host.
     const Bundle& bundle = draft.demand().bundles[index];
     const std::vector<HostId> holder_hosts = hosts_of(bundle.holders, topology);
     std::vector<DeviceId> remote;

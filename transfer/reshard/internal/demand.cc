@@ -21,7 +21,7 @@ void check_task(const ReshardTask& task, const Topology& topology) {
   }
 }
 
-/// The devices of a slice: what bundles are told apart by.
+/// Holders and receivers of a slice. Bundles are keyed by them.
 using Devices = std::pair<std::vector<DeviceId>, std::vector<DeviceId>>;
 
 class Gatherer {
@@ -56,8 +56,8 @@ class Gatherer {
  private:
   static constexpr std::uint32_t kNone = 0xffffffff;
 
-  /// The slices of a task, and per slice which devices it has to do with (index into open_). Models
-  /// have many tensors of few kinds.
+  /// Slices of a task and, per slice, the index into open_ of its devices. Shared by equal tasks,
+  /// since models have many tensors of few kinds.
   struct Cut {
     const ReshardTask* task;
     std::vector<Slice> slices;
@@ -89,7 +89,7 @@ class Gatherer {
   std::vector<Cut> cuts_;
   std::unordered_map<std::uint64_t, std::vector<std::size_t>> cuts_by_hash_;
   std::map<Devices, std::uint32_t> keys_;
-  std::vector<std::uint32_t> open_;  ///< Per key, the bundle that takes more.
+  std::vector<std::uint32_t> open_;  ///< Per key, the bundle that accepts more slices.
 };
 
 }  // namespace

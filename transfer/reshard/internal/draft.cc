@@ -13,11 +13,11 @@
 namespace weft::transfer::internal {
 namespace {
 
-/// Chunks are multiples of this: what fits into one fragment of the shared-memory queue, so that it
-/// need not be put together again.
+/// Unit of chunk sizes. It fits into one fragment of the shared-memory queue, so that it needs no
+/// reassembly.
 constexpr std::uint64_t kSmallestChunk = 56 * 1024;
 
-/// Network hops from the root to the farthest device.
+/// Returns the network hops from the root to the farthest device.
 int depth_of(const Flow& flow, const Topology& topology) {
   if (flow.edges.size() == 1)
     return topology.host_of(flow.root) == topology.host_of(flow.edges[0].child) ? 0 : 1;
@@ -170,14 +170,14 @@ void Draft::choose_chunks(Flow& flow, std::size_t element_size, double limit_sec
   };
   ChunkOptions chunks;
   chunks.window = 2;
-  // 1.5 ms of the wire keeps it busy; 8 ms where nobody waits to pass it on.
+  // Chunks of 1.5 ms keep the wire busy. Chunks of 8 ms suffice where no device forwards them.
   chunks.direct_chunk_bytes = whole(slowest * 8e-3, 256.0 * 1024, 4.0 * 1024 * 1024);
   const int depth = depth_of(flow, topology_);
-  // Where chunks are passed on inside the host only, small ones wake its devices for nothing.
+  // If chunks are forwarded only inside the host, smaller ones would only add wake-ups.
   double chunk =
       std::clamp(slowest * 1.5e-3, depth > 1 ? 64.0 * 1024 : 128.0 * 1024, 4.0 * 1024 * 1024);
   if (depth > 1) {
-    // Of n flows that share a link each lags by its window: what is left at the end is n windows.
+    // Each of n flows that share a link lags by its window, so n windows remain at the end.
     const double seconds = std::max(limit_seconds, flow.bytes / slowest);
     chunk = std::min(chunk, 0.012 * seconds * slowest /
                                 (chunks.window * (depth - 1) * std::max(1u, most_streams / 2)));

@@ -11,14 +11,14 @@
 
 namespace weft::transfer::internal {
 
-/// One host passes a flow on to another.
+/// Edge of a flow between two hosts.
 struct HostEdge {
   HostId parent;
   HostId child;
 };
 
-/// The flows of one plan in the making: what all strategies and sums write to. Lives for one call
-/// of plan_reshard.
+/// Flows of one plan in construction, to which all strategies and sums write. Lives for one call of
+/// plan_reshard().
 class Draft {
  public:
   Draft(const Demand& demand, const Topology& topology, const Network& network,
@@ -35,37 +35,38 @@ class Draft {
   const PlanOptions& options() const { return options_; }
   const Loads& loads() const { return loads_; }
 
-  /// A holder on `host` if there is one (those bytes cross no wire), else of the host that sends
-  /// least, the device that sends least.
+  /// Returns a holder on `host` if there is one, since its bytes cross no wire. Otherwise returns
+  /// the device that sends least, of the host that sends least.
   DeviceId sender_for(HostId host, const Bundle& bundle) const;
 
-  /// `range` of the bundle goes down `edges` from `root`. Flows keep the order of these calls.
+  /// Adds a flow of `range` of the bundle from `root` along `edges`. Flows keep the order of these
+  /// calls.
   void add(const Bundle& bundle, ByteRange range, DeviceId root, std::vector<FlowEdge> edges);
-  /// All of the bundle.
+  /// Adds a flow of the whole bundle.
   void add(const Bundle& bundle, DeviceId root, std::vector<FlowEdge> edges) {
     add(bundle, {0, bundle.bytes}, root, std::move(edges));
   }
-  /// The devices that want the bundle and have a holder on their own host get it from there.
+  /// Adds flows inside hosts, to the receivers that have a holder on their own host.
   void add_local(const Bundle& bundle);
-  /// From `root` along `hosts` (parents first). Each host has one entry, the wanting device that
-  /// sends and receives least, which passes the flow on to the next hosts and, in a binary tree, to
-  /// the other wanting devices of its host.
+  /// Returns edges from `root` along `hosts` (parents first). Each host has one entry, its least
+  /// loaded receiver. The entry forwards the flow to the next hosts and, in a binary tree, to the
+  /// other receivers of its host.
   std::vector<FlowEdge> edges_along(const Bundle& bundle, DeviceId root,
                                     std::span<const HostEdge> hosts) const;
-  /// A chain over the hosts that want the bundle and do not hold it, ascending, from `sender`'s
-  /// least loaded holder; and add_local.
+  /// Adds a chain over the hosts that need the bundle and do not hold it, ascending, from
+  /// `sender`'s least loaded holder. Then calls add_local().
   void add_chain(const Bundle& bundle, HostId sender);
 
-  /// Per flow, the devices of its root's host that hold what it carries.
+  /// Returns, per flow, the devices of its root's host that hold its payload.
   const std::vector<std::vector<DeviceId>>& roots() const { return roots_; }
 
-  /// The flows in the order given, with ids and chunks. `limit_seconds`: the plan's limit, for the
-  /// choice of chunks.
+  /// Returns the flows in the order of the add() calls, with ids and chunks. `limit_seconds` is the
+  /// plan's limit, for the choice of chunks.
   std::vector<Flow> finish(double limit_seconds);
 
  private:
-  /// Sets a flow's chunks; see PlanOptions::chunks. `streams`: how many flows each host sends at a
-  /// time.
+  /// Sets a flow's chunks; see PlanOptions::chunks. `streams`: number of flows that each host sends
+  /// at a time.
   void choose_chunks(Flow& flow, std::size_t element_size, double limit_seconds,
                      std::span<const std::uint32_t> streams) const;
   std::vector<std::uint32_t> streams_of_hosts() const;
@@ -79,8 +80,8 @@ class Draft {
   std::vector<std::vector<DeviceId>> roots_;
 };
 
-/// The bundles as balancing strategies take them: few holders first, since they have no choice;
-/// then the large ones.
+/// Returns the bundles in the order in which balancing strategies place them: few holders first,
+/// since these leave no choice, then large bundles.
 std::vector<std::uint32_t> placement_order(const Demand& demand);
 
 }  // namespace weft::transfer::internal

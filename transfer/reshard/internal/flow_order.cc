@@ -7,8 +7,8 @@
 namespace weft::transfer::internal {
 
 std::vector<std::uint32_t> rotated_order(std::span<const Flow> flows, const Topology& topology) {
-  // Per flow its root host and the first receiver, then both as ranks among all roots and among
-  // that root's receivers.
+  // Collects per flow its root host and its first receiver, then ranks both: among all roots, and
+  // among that root's receivers.
   std::vector<std::pair<HostId, HostId>> hops;
   std::map<HostId, std::map<HostId, std::size_t>> receivers;
   for (const Flow& flow : flows) {

@@ -9,16 +9,16 @@
 
 namespace weft::transfer::internal {
 
-/// Round robin: every root host begins with another receiver, the next one being the next host, and
-/// so do the devices of both. At any time a host then receives from few, which is what switches and
-/// sockets like. For any number of flows.
+/// Returns a round-robin order: every root host begins with a different receiver and continues with
+/// the next host; the devices of both hosts rotate likewise. At any time a host then receives from
+/// few others, which suits switches and sockets. Handles any number of flows.
 std::vector<std::uint32_t> rotated_order(std::span<const Flow> flows, const Topology& topology);
 
-/// The flows of each root host as they are, the hosts taking turns: what several hosts send goes on
-/// evenly wherever it is passed on.
+/// Returns a round-robin order over root hosts that keeps each host's order, so that relays receive
+/// evenly.
 std::vector<std::uint32_t> interleaved_order(std::span<const Flow> flows, const Topology& topology);
 
-/// The flows in that order, with ids that say so.
+/// Returns the flows in that order, with ids to match.
 std::vector<Flow> reordered(std::vector<Flow> flows, std::span<const std::uint32_t> order);
 
 }  // namespace weft::transfer::internal

@@ -12,8 +12,7 @@ namespace weft::transfer::internal {
 std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Network& network,
                               std::span<const double> spare, std::size_t turn) {
   const std::size_t holders = datum.holders.size(), receivers = datum.receivers.size();
-  // A place for one more child. The shallowest is filled first, of those the one that has waited
-  // longest.
+  // Slot for one more child. The shallowest slot is filled first, then the oldest.
   struct Place {
     int depth;
     std::size_t order;
@@ -35,10 +34,11 @@ std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Netw
   struct Candidate {
     HostId host;
     std::uint32_t degree;
-    /// To each child, in steps of 10 % of the fastest link, so that small differences do not
-    /// decide.
+    /// Rate to each child, in steps of 10 % of the fastest link, so that small differences do not
+    /// matter.
     int rate;
-    int spare;  ///< In thirds, for the same reason: pieces of equal size should take turns.
+    /// Spare egress in thirds, for the same reason: pieces of equal size should take turns.
+    int spare;
     std::size_t turn;
   };
   double fastest = 0;

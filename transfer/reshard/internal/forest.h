@@ -8,17 +8,17 @@
 
 namespace weft::transfer::internal {
 
-/// A tree of hosts, parents first. The root holds the datum.
+/// Tree of hosts, parents first. The root holds the datum.
 struct HostTree {
   HostId root;
   std::vector<HostEdge> edges;
 };
 
-/// The trees of a piece with its degrees: one per holder that sends. Hosts that pass on come first,
-/// those that can send to each child fastest before others and of equal ones those with more egress
-/// to spare; hosts that send nothing come last. With degree 1 everywhere that is a chain whose last
-/// host is the one that has no egress to spare. `spare`: the part of each host's time in which it
-/// sends nothing; `turn` varies the order of equals.
+/// Returns the trees of a piece with its degrees, one per holder that sends. Forwarding hosts come
+/// first: the fastest per child first, then those with most spare egress. Hosts that send nothing
+/// come last. With degree 1 everywhere, this is a chain whose last host has no spare egress.
+/// `spare`: share of each host's time in which it sends nothing; `turn` varies the order of equal
+/// hosts.
 std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Network& network,
                               std::span<const double> spare, std::size_t turn);
 

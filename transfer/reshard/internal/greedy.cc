@@ -8,8 +8,8 @@
 namespace weft::transfer::internal {
 namespace {
 
-/// Sum of squares of the loads once `set` is added: what tells two sets of equal size apart. Its
-/// minimum is that of the deviation.
+/// Returns the sum of squared deviations of the loads once `set` is added. Compares two sets of
+/// equal size.
 double unevenness(std::vector<std::uint64_t> loads, const std::vector<Unit>& units,
                   const std::vector<HostAssignment>& set) {
   for (const HostAssignment& placement : set)
@@ -21,8 +21,8 @@ double unevenness(std::vector<std::uint64_t> loads, const std::vector<Unit>& uni
   return sum;
 }
 
-/// An idle sender of the unit, drawn at random: the fewer bytes it sends so far, the likelier.
-/// Nothing if all are busy.
+/// Draws an idle sender of the unit, more likely one that sends fewer bytes so far. Returns nullopt
+/// if all are busy.
 std::optional<std::uint32_t> draw_sender(const Unit& unit, const std::vector<std::uint64_t>& loads,
                                          const std::vector<bool>& busy, PhiloxStream& random) {
   std::uint64_t most = 0, weights = 0;
@@ -46,7 +46,8 @@ std::optional<std::uint32_t> draw_sender(const Unit& unit, const std::vector<std
   return sender;
 }
 
-/// The units of `order` that can run at once, the first ones first, with senders drawn at random.
+/// Returns units of `order` that can run concurrently, preferring earlier ones, with random
+/// senders.
 std::vector<HostAssignment> draw_set(const std::vector<Unit>& units,
                                      const std::vector<std::uint32_t>& order,
                                      const std::vector<std::uint64_t>& loads,
@@ -67,7 +68,8 @@ std::vector<HostAssignment> draw_set(const std::vector<Unit>& units,
   return set;
 }
 
-/// The largest of `draws` sets, the most even one of equals. Leaves `left` in a random order.
+/// Returns the largest of `draws` sets; among equals, the most even one. Leaves `left` in a random
+/// order.
 std::vector<HostAssignment> best_set(const std::vector<Unit>& units,
                                      std::vector<std::uint32_t>& left,
                                      const std::vector<std::uint64_t>& loads, std::size_t draws,
@@ -95,7 +97,7 @@ std::vector<HostAssignment> greedy_order(const std::vector<Unit>& units, std::si
   std::iota(left.begin(), left.end(), 0u);
   std::vector<std::uint64_t> loads(num_hosts);
   std::vector<HostAssignment> order;
-  // The paper draws 100 sets a round; with thousands of units that would take minutes.
+  // The paper draws 100 sets per round; with thousands of units that would take minutes.
   const std::size_t draws = std::clamp<std::size_t>(200'000 / (units.size() + 1), 1, 100);
   while (!left.empty()) {
     std::vector<bool> placed(units.size());

@@ -16,7 +16,7 @@ HostId host_at(const Datum& datum, std::size_t i) {
   return i < datum.holders.size() ? datum.holders[i] : datum.receivers[i - datum.holders.size()];
 }
 
-/// Gives a piece its degrees, each to the host that then ends first, and counts them.
+/// Sets a piece's degrees: gives each copy to the host that then ends first, and adds it to `load`.
 void place(const Datum& datum, const Network& network, SendPreference preference, double seconds,
            std::size_t turn, TreeShape shape, std::vector<double>& load, Piece& piece) {
   const std::size_t holders = datum.holders.size(), hosts = holders + datum.receivers.size();
@@ -26,8 +26,8 @@ void place(const Datum& datum, const Network& network, SendPreference preference
     piece.degrees[i] += copies;
     load[host_at(datum, i).value()] += copies * bytes;
   };
-  // (not preferred, copies and whether it wants if those count first, when it ends, copies, turn):
-  // holders before receivers, and not always the same ones first.
+  // Fields: not preferred; copies and whether it is a receiver, if those count first; end time;
+  // copies; turn. Holders come before receivers, and the first ones vary by `turn`.
   using Key = std::tuple<bool, std::pair<std::uint32_t, bool>, double, std::uint32_t, std::size_t,
                          std::size_t>;
   const auto key = [&](std::size_t i, std::uint32_t copies) {
@@ -61,13 +61,13 @@ void place(const Datum& datum, const Network& network, SendPreference preference
   }
 }
 
-/// Where a piece of a datum may begin.
+/// Returns the offset of a fraction of a datum, at a multiple of 64 bytes.
 std::uint64_t at(const Datum& datum, double fraction) {
   return static_cast<std::uint64_t>(fraction * datum.bytes) / 64 * 64;
 }
 
-/// The holder that has least room, but enough for `least` bytes; if none has, the one that has
-/// most. `room`: by host, the bytes that it has time to send.
+/// Returns the holder with least room that can send `least` bytes. If none can, returns the one
+/// with most room. `room`: per host, the bytes that it has time to send.
 std::size_t tightest_holder(const Datum& datum, const std::vector<double>& room, double least) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < datum.holders.size(); ++i) {
@@ -77,8 +77,9 @@ std::size_t tightest_holder(const Datum& datum, const std::vector<double>& room,
   return best;
 }
 
-/// How many of the `left` bytes of a piece a holder with that room sends: what it has time for, but
-/// all of them where less than `smallest` would stay behind and it is not far too much.
+/// Returns how many of the `left` bytes of a piece a holder with that room sends. It sends what it
+/// has time for. It sends all bytes if it has no room for `smallest`, or if fewer than `smallest`
+/// would remain and `left` exceeds the room by at most 1 %.
 std::uint64_t bytes_of_step(std::uint64_t left, double room, std::uint64_t smallest) {
   const bool has_room = room >= std::min(smallest, left);
   std::uint64_t bytes = left;
@@ -88,7 +89,7 @@ std::uint64_t bytes_of_step(std::uint64_t left, double room, std::uint64_t small
   return left - bytes < smallest && !too_much ? left : bytes;
 }
 
-/// Cuts a piece among its holders, one after the other, and takes what they send from their room.
+/// Cuts a piece among its holders, one after the other, and reduces their room accordingly.
 void add_staircase(const Datum& datum, const Piece& piece, std::uint64_t smallest,
                    std::vector<double>& room, std::vector<Piece>& result) {
   for (std::uint64_t begin = piece.begin, end = piece.begin + piece.bytes; begin < end;) {
@@ -104,14 +105,14 @@ void add_staircase(const Datum& datum, const Piece& piece, std::uint64_t smalles
   }
 }
 
-/// A part of the line on which degrees lie end to end. Every piece samples each stratum at one
-/// point, and the host that lies there sends `length` copies.
+/// Interval of the line on which degrees lie end to end. Every piece samples each stratum at one
+/// point. The host at that point sends `length` copies.
 struct Stratum {
   double begin, length;
 };
 
-/// The strata of a line of that length: [0, 1) is the leader's, and lies within the holders; then
-/// `together` each, but for what is left over.
+/// Returns the strata of a line of that length. [0, 1) is the first copy's, and lies within the
+/// holders. The others have length `together`, except one for the remainder.
 std::vector<Stratum> strata_of(std::size_t length, std::size_t together) {
   std::vector<Stratum> strata = {{0, 1}};
   if (const std::size_t odd = (length - 1) % together; odd > 0)
@@ -121,8 +122,8 @@ std::vector<Stratum> strata_of(std::size_t length, std::size_t together) {
   return strata;
 }
 
-/// The points of [0, 1) at which the sample of a stratum falls to another host: boundaries between
-/// two hosts inside it. `ends`: of the hosts, on the line. Ascending, from 0.
+/// Returns the points of [0, 1) at which the sample of a stratum moves to another host, ascending
+/// from 0. `ends`: ends of the hosts on the line.
 std::vector<double> cuts_of(const std::vector<double>& ends, const std::vector<Stratum>& strata) {
   std::vector<double> cuts = {0};
   for (std::size_t i = 0, s = 0; i + 1 < ends.size(); ++i) {
@@ -133,7 +134,7 @@ std::vector<double> cuts_of(const std::vector<double>& ends, const std::vector<S
   return cuts;
 }
 
-/// The copies that each host sends of the piece that samples every stratum at this part of it.
+/// Returns the copies that each host sends of the piece that samples every stratum at `fraction`.
 std::vector<std::uint32_t> degrees_at(double fraction, const std::vector<double>& ends,
                                       const std::vector<Stratum>& strata) {
   std::vector<std::uint32_t> degrees(ends.size());
@@ -146,7 +147,7 @@ std::vector<std::uint32_t> degrees_at(double fraction, const std::vector<double>
   return degrees;
 }
 
-/// Gives what is shorter than `tolerance` to its neighbours, the shortest first.
+/// Merges fractions shorter than `tolerance` into their neighbours, the shortest first.
 void merge_short(std::vector<Fraction>& fractions, double tolerance) {
   const auto length = [&](std::size_t i) {
     return (i + 1 < fractions.size() ? fractions[i + 1].begin : 1) - fractions[i].begin;
@@ -166,7 +167,8 @@ void merge_short(std::vector<Fraction>& fractions, double tolerance) {
   }
 }
 
-/// By datum: the copies that each host sends of all of it. Empty for one without pieces.
+/// Returns, per datum, the copies that each host sends of the whole datum. Empty for a datum
+/// without pieces.
 std::vector<std::vector<double>> mean_degrees(std::span<const Datum> data,
                                               const std::vector<Piece>& pieces) {
   std::vector<std::vector<double>> degrees(data.size());
@@ -179,7 +181,7 @@ std::vector<std::vector<double>> mean_degrees(std::span<const Datum> data,
   return degrees;
 }
 
-/// What hosts send of each datum, and what the busiest of them sends of all, in bytes.
+/// Sends of each host per datum, and the total of the busiest host in bytes.
 struct Loads {
   std::vector<std::vector<SendShare>> shares;
   double busiest = 0;
@@ -205,7 +207,7 @@ Loads loads_of(std::span<const Datum> data, const Network& network,
   return loads;
 }
 
-/// Shares of a datum as degrees, in the order of its hosts.
+/// Converts the shares of a datum into degrees, in the order of its hosts.
 std::vector<double> degrees_of(const Datum& datum, const std::vector<SendShare>& shares) {
   std::vector<double> degrees(datum.holders.size() + datum.receivers.size());
   for (const SendShare& share : shares) {
@@ -254,7 +256,7 @@ std::vector<Piece> whole_pieces(std::span<const Datum> data,
                       y = data[pieces[b].datum].holders.size();
     return x != y ? x < y : weight(a) > weight(b);
   });
-  // Holders have less time for further copies by what they must send of the data still to come.
+  // Reserves the holders' time for the mandatory sends of data still to be placed.
   std::vector<double> load(network.num_hosts());
   const auto reserve = [&](const Piece& piece, double sign) {
     const Datum& datum = data[piece.datum];
@@ -311,7 +313,7 @@ double egress_seconds(std::span<const Datum> data, const Network& network,
 
 std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_holders,
                              std::size_t together, double tolerance) {
-  // The degrees lie end to end on a line of length n, the holders first.
+  // Lays the degrees end to end on a line of length n, the holders first.
   const std::size_t n = degrees.size() - num_holders;
   const std::vector<Stratum> strata = strata_of(n, together);
   std::vector<double> ends(degrees.size());
@@ -326,7 +328,7 @@ std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_ho
     const double middle = (cuts[c] + std::min(next, 1.0)) / 2;
     fractions.push_back({cuts[c], degrees_at(middle, ends, strata)});
   }
-  // What is too short is not worth a flow.
+  // Shorter fractions are not worth a flow.
   merge_short(fractions, tolerance);
   return fractions;
 }

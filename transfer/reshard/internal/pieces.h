@@ -9,10 +9,10 @@
 
 namespace weft::transfer::internal {
 
-/// A part of a datum that travels one way: how many copies each of its hosts sends.
+/// Part of a datum with one set of degrees: the number of copies that each of its hosts sends.
 ///
-/// `degrees`: one per holder, then one per receiver. Their sum is the number of receivers and the
-/// holders' sum at least 1, so that they are those of a forest rooted at holders.
+/// `degrees` has one value per holder, then one per receiver. They sum to the number of receivers,
+/// and the holders' sum is at least 1, so they describe a forest rooted at holders.
 struct Piece {
   std::uint32_t datum = 0;
   std::uint64_t begin = 0;
@@ -21,62 +21,64 @@ struct Piece {
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
-/// When a datum travels down trees of two children, in two halves whose inner hosts are different
-/// ones, instead of a chain: with more receivers than this.
+/// Choice between chains and trees. A datum with more receivers than `longest_chain` travels down
+/// binary trees, in two halves with different inner hosts.
 struct TreeShape {
   std::size_t longest_chain = 16;
-  /// Never a chain: one host sends to all others what it was sent first, another one in each piece.
+  /// True: no chains. One host receives first and sends to all others, another host in each piece.
   bool fans = false;
 
-  /// How many copies a host sends.
+  /// Returns the number of copies that a host sends.
   std::size_t together(std::size_t receivers) const {
     return fans ? std::max<std::size_t>(1, receivers - 1) : receivers > longest_chain ? 2 : 1;
   }
 };
 
-/// Who sends the copies of a datum, of hosts that may.
+/// Preference among the hosts that may send the copies of a datum.
 enum class SendPreference : std::uint8_t {
-  /// Hosts that send none yet, so that trees are regular, as long as they have time; of those
-  /// holders, then the one loaded least.
+  /// Hosts with time left: the one with fewest copies of the piece, then a holder, then the least
+  /// loaded. Makes trees regular.
   kChains,
-  kEven,  ///< The host that is then loaded least.
-  /// Holders as long as they have time, which makes trees shallow; then the others evenly.
+  kEven,  ///< Host that is then loaded least.
+  /// Holders with time left, which makes trees shallow; then other hosts evenly.
   kHolders,
 };
 
-/// Data cut no further than at `cuts` (per datum, ascending; a datum with one receiver stays whole,
-/// one with many is cut in two where it has no cuts), large pieces first, each copy given to one
-/// host. `seconds`: the time that hosts have.
+/// Cuts data at `cuts` and assigns each copy to one host; places pieces with few holders first,
+/// then large ones. `cuts` is per datum, ascending. A datum with one receiver stays whole. A large
+/// datum with more receivers than a chain takes is halved if it has no cuts. `seconds`: time that
+/// hosts have.
 std::vector<Piece> whole_pieces(std::span<const Datum> data,
                                 std::span<const std::vector<std::uint64_t>> cuts,
                                 const Network& network, SendPreference preference, double seconds,
                                 TreeShape shape = {});
 
-/// Moves as little of `pieces` to other hosts as it takes for no host to send longer than
-/// `seconds`, and cuts data where hosts then send a fraction of them. Cuts closer than 1 % of the
-/// datum, `smallest` bytes or 1 % of the busiest host's load are not made.
+/// Moves as little of `pieces` to other hosts as necessary for no host to send longer than
+/// `seconds`. Cuts data of which hosts then send fractions. Skips cuts closer than 1 % of the
+/// datum, `smallest` bytes, or 1 % of the busiest host's load.
 std::vector<Piece> fitted_pieces(std::span<const Datum> data, const Network& network,
                                  const std::vector<Piece>& pieces, double seconds,
                                  std::uint64_t smallest, TreeShape shape = {});
 
-/// Like `whole`, but what one host wants of several holders' is cut as a staircase: one holder
-/// after the other sends for as long as it has time, so that few send to more than one receiver,
-/// and few receive from more than two at a time.
+/// Cuts data that one host needs from several holders like a staircase: one holder after the other
+/// sends while it has time. So few holders send to more than one receiver, and few receivers get
+/// data from more than two holders at a time. Other pieces stay as in `whole`.
 std::vector<Piece> staircase_pieces(std::span<const Datum> data, const Network& network,
                                     const std::vector<Piece>& whole, double seconds,
                                     std::uint64_t smallest);
 
-/// The longest that a host sends.
+/// Returns the longest sending time of a host.
 double egress_seconds(std::span<const Datum> data, const Network& network,
                       const std::vector<Piece>& pieces);
 
-/// Averages of whole-numbered degrees: `degrees` (holders first, the holders' sum at least 1, all
-/// of them summing to the number of receivers) as pieces of [0, 1), by systematic sampling. As many
-/// copies as possible are sent by `together` at a time.
+/// Part of a datum, from `begin` in [0, 1) to the next fraction, with integral degrees.
 struct Fraction {
   double begin = 0;
   std::vector<std::uint32_t> degrees;
 };
+/// Splits fractional `degrees` into fractions of [0, 1) with integral degrees whose average they
+/// are, by systematic sampling. Holders come first and sum to at least 1; all sum to the number of
+/// receivers. Copies are sent `together` at a time where possible.
 std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_holders,
                              std::size_t together, double tolerance);
 

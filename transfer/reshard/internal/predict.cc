@@ -68,7 +68,8 @@ double predict(std::span<const Flow> flows, const Topology& topology, const Netw
   if (edges > 100'000) return by_load;
   SimulateOptions options;
   options.places = places;
-  // Finer than what a device sends at a time, or all would seem to be late.
+  // The resolution is finer than the time of one send of a device; otherwise all sends would seem
+  // late.
   options.resolution_seconds =
       by_load / (edges > 2000 ? std::clamp<std::size_t>(8 * most_of_one, 150, 2000) : 2000);
   const FlowSimulation simulation = simulate(flows, topology, network, options);

@@ -6,17 +6,17 @@
 
 namespace weft::transfer::internal {
 
-/// Seconds until all flows have landed: by simulate(), coarsely from some thousand edges on; beyond
-/// 100,000 edges the time of the busiest link plus that of filling the slowest flow's tree.
-/// `places`: see SimulateOptions. `steps`, if any, grows by what that cost.
+/// Returns the seconds until all flows have landed, by simulate(), with a coarse resolution from
+/// some thousand edges on. Beyond 100,000 edges returns predict_by_load(). `places` is
+/// SimulateOptions::places. Adds the cost of the simulation to `steps`, if given.
 double predict(std::span<const Flow> flows, const Topology& topology, const Network& network,
                const std::vector<std::uint32_t>& places = {}, std::uint64_t* steps = nullptr);
 
-/// The second form alone. Never less than the busiest link takes.
+/// Returns the time of the busiest link plus that of filling the slowest flow's tree.
 double predict_by_load(std::span<const Flow> flows, const Topology& topology,
                        const Network& network);
 
-/// What crosses between hosts.
+/// Returns the bytes that cross between hosts.
 std::uint64_t wire_bytes(std::span<const Flow> flows, const Topology& topology);
 
 }  // namespace weft::transfer::internal

@@ -32,8 +32,8 @@ class Search {
   }
 
  private:
-  /// No way to go on ends earlier: every host still has to do what only it can, and the senders
-  /// together all that is left.
+  /// Returns a lower bound on the end of any continuation. Every host must finish the work that
+  /// only it can do, and the senders together all remaining work.
   std::uint64_t bound(std::uint64_t end) const {
     std::uint64_t least = end, senders_free = left_, senders = 0;
     for (std::size_t host = 0; host < free_.size(); ++host) {
@@ -58,7 +58,8 @@ class Search {
     }
   }
 
-  /// Of units that are alike, the first one goes first: the other orders are the same schedule.
+  /// Returns true if an equal unit with a smaller index is not placed. Other orders of equal units
+  /// give the same schedule.
   bool has_twin_before(std::uint32_t i) const {
     if (i == 0 || placed_[i - 1]) return false;
     const Unit &a = units_[i - 1], &b = units_[i];
@@ -92,8 +93,9 @@ class Search {
   }
 
   const std::vector<Unit>& units_;
-  std::vector<std::uint64_t> free_;  ///< Per host, when it can take on more.
-  std::vector<std::uint64_t> work_;  ///< Per host, bytes that it alone can still receive or send.
+  std::vector<std::uint64_t> free_;  ///< Per host, the time at which it is free.
+  /// Per host, remaining bytes that it alone can receive or send.
+  std::vector<std::uint64_t> work_;
   std::vector<bool> is_sender_;
   std::uint64_t left_ = 0;
   std::vector<bool> placed_;

@@ -7,7 +7,7 @@
 
 namespace weft::transfer::internal {
 
-// One file each. They write all flows of the draft's demand.
+// Planners of the strategies, one file each. They add all flows of the draft's demand.
 void plan_send_recv(Draft& draft);
 void plan_local_allgather(Draft& draft);
 void plan_global_allgather(Draft& draft);
@@ -16,7 +16,7 @@ void plan_broadcast(Draft& draft);
 void plan_broadcast_greedy(Draft& draft);
 void plan_broadcast_search(Draft& draft);
 
-/// One slice's receivers each get their own copy; also what gathers fall back to.
+/// Gives every receiver of a bundle its own copy. Also the fallback of the all-gathers.
 void add_send_recv(Draft& draft, const Bundle& bundle);
 
 }  // namespace weft::transfer::internal

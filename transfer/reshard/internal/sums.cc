@@ -34,10 +34,11 @@ void check_sum(const ReshardTask& task, const Topology& topology) {
   for (const ShardMap& addend : task.addends) check(addend);
 }
 
-/// What a choice of holders costs: changes of host, then what their hosts and they send already.
+/// Cost of a choice of holders: changes of host, then bytes that the hosts already send, then bytes
+/// that the devices already send.
 using Cost = std::tuple<std::size_t, std::uint64_t, std::uint64_t>;
 
-/// A holder of each term, chosen as the cheapest path through all of them and on to a receiver.
+/// Returns a holder of each term, on the cheapest path through all terms to a receiver.
 std::vector<DeviceId> choose_chain(const SumSlice& slice, const Topology& topology,
                                    const transfer::Loads& loads) {
   struct Step {
@@ -90,7 +91,7 @@ class SumGatherer {
       bound(slice, segment.bytes);
       const std::vector<DeviceId> devices = choose_chain(slice, topology_, loads_);
       loads_.add(topology_, chain_edges(devices), segment.bytes);
-      // Chunks of a flow are of one type.
+      // All chunks of a flow have one type.
       const auto [at, fresh] =
           open_.try_emplace({devices, slice.receivers, task.type.dtype}, sums_.chains.size());
       if (fresh) sums_.chains.push_back({devices, slice.receivers, task.type.dtype, {}, 0});
@@ -103,11 +104,11 @@ class SumGatherer {
   SumDemand finish() && { return std::move(sums_); }
 
  private:
-  /// What all plans must move.
+  /// Records lower bounds of all plans.
   void bound(const SumSlice& slice, std::uint64_t bytes) {
     const std::vector<HostId> wanting = hosts_of(slice.receivers, topology_);
     std::vector<DeviceId> all;
-    std::vector<HostId> sole;  // hosts that alone hold some term
+    std::vector<HostId> sole;  // hosts that are the only ones to hold some term
     for (const std::vector<DeviceId>& holders : slice.holders) {
       all.insert(all.end(), holders.begin(), holders.end());
       const std::vector<HostId> hosts = hosts_of(holders, topology_);
@@ -149,7 +150,7 @@ LimitBound mirrored(LimitBound bound) {
   return bound;
 }
 
-/// Devices that come twice in a flow, and who stands in for them.
+/// Devices that appear twice in a flow, and their stand-ins.
 class StandIns {
  public:
   explicit StandIns(Topology& topology) : topology_(topology), first_(topology.num_devices()) {}
@@ -173,7 +174,7 @@ class StandIns {
   std::vector<DeviceId> devices_;
 };
 
-/// Who gets the sum from the last of a chain.
+/// Returns the devices that get the sum from the last device of a chain.
 std::vector<DeviceId> others_of(const SumChain& chain) {
   std::vector<DeviceId> others = chain.receivers;
   std::erase(others, chain.devices.back());

@@ -18,45 +18,46 @@ namespace weft::transfer::internal {
 namespace {
 
 constexpr std::uint64_t kSmallestPiece = 256 * 1024;
-/// Cuts closer than this to the end of a bundle are moved there.
+/// Distance, in bytes, within which a cut moves to the end of a bundle.
 constexpr std::uint64_t kSnap = 64 * 1024;
-/// Flows are cut at multiples of this.
+/// Unit of cuts of flows, in bytes.
 constexpr std::uint64_t kCut = 16 * 1024;
-/// Chunks are not made smaller than this.
+/// Smallest chunk, in bytes.
 constexpr std::uint64_t kFineChunk = 56 * 1024;
-/// Flows are not cut into shorter runs, as a rule.
+/// Length of the shortest runs into which flows are usually cut, in bytes.
 constexpr std::uint64_t kSmallestRun = 128 * 1024;
 constexpr std::size_t kMostFlowsToSchedule = 1500;
 constexpr std::size_t kMostPieces = 4096;
 constexpr double kFlowsUnderWay = 8;
-/// Making a flow takes about as long as simulating so many steps.
+/// Cost of making a flow, in simulation steps.
 constexpr std::uint64_t kStepsPerFlow = 40;
-/// Shares this close to the limit need no cutting of data.
+/// Ratio of a plan's time to the limit below which data need not be cut.
 constexpr double kGoodEnough = 1.004;
-/// How much of the limit's time holders may send before receivers have to pass data on; what is
-/// then too much is fitted.
+/// Multiple of the limit's time for which holders may send before receivers must forward. The
+/// excess is fitted afterwards.
 constexpr double kHoldersBusy = 1.1;
-/// How much longer a plan is taken to last for what relays send: 1.4 times where they send
-/// everything. In a fluid a relay gets as much of a link as a holder; real ones whose own link is
-/// full with what comes in get about half, probably since their acknowledgements and credits wait
-/// in that queue. Then they lag behind and exchange the rest when the holders are done: GPT-2's
-/// weights from 2 hosts to 4 went in chains at 0.87 of the limit, where the fluid says 0.99, and in
-/// trees of two levels at 0.97.
+/// Weight of relayed bytes in the cost of a plan: 1.4 times the time if relays send everything. In
+/// a fluid, a relay gets as much of a link as a holder. A real relay whose own link is full of
+/// incoming data gets about half, probably because its acknowledgements and credits wait in that
+/// queue. It then lags behind and exchanges the rest when the holders are done. GPT-2's weights
+/// from 2 hosts to 4 reached 0.87 of the limit in chains, where the fluid predicts 0.99, and 0.97
+/// in trees of two levels.
 constexpr double kRelayed = 0.4;
-/// For the same reason a host that receives all the time is as busy as if it sent so much more.
+/// Weight of receiving in a host's load, for the same reason: a host that always receives counts as
+/// if it sent that much more.
 constexpr double kBehindQueue = 0.6;
-/// A host that sends for a smaller share of the time leaves the receivers to those that send for
-/// more than the other.
+/// Shares of the limit's time for which a host sends. A host below kTimeToSpare yields receivers to
+/// hosts above kUrgent.
 constexpr double kTimeToSpare = 0.7;
 constexpr double kUrgent = 0.9;
-/// A plan this close to the limit is not worth improving.
+/// Ratio of a plan's time to the limit below which it is not improved further.
 constexpr double kGoodOrder = 1.015;
-/// And from here on not by drawing lots.
+/// Ratio of a plan's time to the limit below which random attempts are not made.
 constexpr double kFairOrder = 1.025;
-/// What is regular gives way only to what is clearly faster: real links like it better than a
-/// simulation shows.
+/// Time ratio below which another order replaces a regular one, which real links favour more than
+/// the simulation shows.
 constexpr double kBetter = 0.99;
-/// What is not, to anything faster.
+/// Time ratio below which another order replaces any other one.
 constexpr double kSlightlyBetter = 0.999;
 
 /// Plans one demand. Lives for one call.
@@ -98,7 +99,7 @@ class LoadBalancedPlanner {
                                kSmallestPiece, fans));
     }
     if (worth_more(kGoodOrder)) consider(pieces(SendPreference::kEven, limit_.seconds));
-    // Where latency counts: everything straight from holders.
+    // Latency-bound plans: holders send everything directly.
     if (worth_more(1.1))
       consider(pieces(SendPreference::kHolders, std::numeric_limits<double>::infinity()));
     for (std::size_t i = kFirstAttempts;
@@ -113,8 +114,8 @@ class LoadBalancedPlanner {
             best_.flows.size() <= kMostFlowsToSchedule};
   }
 
-  /// Where a datum's bundles end, but for the last: trees of their own let other hosts come first
-  /// in each.
+  /// Returns the ends of each datum's bundles, except the last. Separate trees per bundle let
+  /// different hosts come first.
   std::vector<std::vector<std::uint64_t>> cuts_between_bundles() const {
     std::vector<std::vector<std::uint64_t>> cuts(demand_.data.size());
     if (demand_.bundles.size() > kMostPieces) return cuts;
@@ -131,7 +132,8 @@ class LoadBalancedPlanner {
     return cuts;
   }
 
-  /// As many pieces of each datum as it has hosts, as far as they are not too small.
+  /// Returns cuts of each datum into as many pieces as it has hosts, unless pieces become too
+  /// small.
   std::vector<std::vector<std::uint64_t>> even_cuts() const {
     std::vector<std::vector<std::uint64_t>> cuts(demand_.data.size());
     for (std::size_t k = 0; k < cuts.size(); ++k) {
@@ -144,8 +146,8 @@ class LoadBalancedPlanner {
     return cuts;
   }
 
-  /// All that the same hosts want down one chain of hosts: each then receives from one host and
-  /// sends to one, and nothing collides.
+  /// Returns one chain of hosts for a single datum. Each host receives from one host and sends to
+  /// one, so that nothing collides.
   std::vector<Piece> one_chain(TreeShape shape) const {
     const std::vector<std::vector<std::uint64_t>> no_cuts(1);
     return whole_pieces(demand_.data, no_cuts, network_, SendPreference::kChains,
@@ -156,9 +158,9 @@ class LoadBalancedPlanner {
     return steps_ <= options_.simulate_steps && best_.seconds > limit_.seconds * good_enough;
   }
 
-  /// Chains of any length where their filling costs little: there are so many data that every host
-  /// is once at every place, and each host sends to one other host only, so that nothing collides.
-  /// Else trees for what many want.
+  /// Chooses chains of any length if filling them costs little. There are then enough data for
+  /// every host to take every position, and each host sends to one host only, so that nothing
+  /// collides. Otherwise chooses trees for data with many receivers.
   TreeShape choose_shape(std::span<const std::vector<std::uint64_t>> cuts) const {
     TreeShape shape;
     std::size_t longest = 0, pieces = 0;
@@ -169,7 +171,7 @@ class LoadBalancedPlanner {
     }
     for (const Network::HostLinks& host : network_.hosts)
       slowest = std::min(slowest, host.egress());
-    // Half a chain of chunks for each of the flows that a host has under way at a time.
+    // Cost of filling: half a chain of chunks for each flow that a host has in flight.
     const double fill = 0.5 * longest * 64 * 1024 * kFlowsUnderWay;
     if (pieces * 2 >= longest && fill <= 0.04 * limit_.seconds * slowest)
       shape.longest_chain = longest;
@@ -183,26 +185,27 @@ class LoadBalancedPlanner {
     std::uint64_t begin, end;
   };
 
-  /// The flows of some pieces, and the best order found.
+  /// Flows of some pieces, and the best order found.
   struct Candidate {
-    /// What candidates are compared by.
+    /// Returns the cost by which candidates are compared.
     double cost() const { return seconds * (1 + kRelayed * relayed); }
 
     std::vector<Flow> flows;
-    /// Without what does not matter for orders: segments, and fan-out inside hosts.
+    /// Flows without details irrelevant to orders: segments, and fan-out inside hosts.
     std::vector<Flow> light;
-    std::vector<std::vector<DeviceId>> roots;  ///< Per flow, the devices that can begin it.
+    std::vector<std::vector<DeviceId>> roots;  ///< Per flow, the devices that can be its root.
     std::vector<FlowPart> order;
     std::vector<std::uint32_t> places;
-    bool fine = false;  ///< Smaller chunks where they are passed on.
+    bool fine = false;  ///< True: smaller chunks for forwarded flows.
     double seconds = std::numeric_limits<double>::infinity();
-    bool regular = true;  ///< The order.
-    double relayed = 0;   ///< Share of the bytes between hosts that others than holders send.
-    /// Per host: for how much of the limit's time it sends; see kBehindQueue.
+    bool regular = true;  ///< True if the order is a regular one.
+    double relayed = 0;   ///< Share of the bytes between hosts that relays send.
+    /// Per host, share of the limit's time for which it sends; see kBehindQueue.
     std::vector<double> busy;
-    bool some_yield = false;   ///< Some host that sends has time to spare.
-    bool some_urgent = false;  ///< And another one has none.
-    bool hopeless = false;     ///< Some host sends for too long in any order.
+    bool some_yield = false;   ///< True if some sending host has time to spare.
+    bool some_urgent = false;  ///< True if also some other host has none.
+    /// True if no order can meet the time: some host's sends alone exceed it.
+    bool hopeless = false;
   };
 
   Candidate candidate_of(const std::vector<Piece>& pieces) {
@@ -224,7 +227,7 @@ class LoadBalancedPlanner {
     return made;
   }
 
-  /// Who sends how much of `pieces`.
+  /// Computes the loads that `pieces` put on hosts.
   void weigh(const std::vector<Piece>& pieces, Candidate& made) const {
     std::vector<double> sent(network_.num_hosts()), received(network_.num_hosts());
     double all = 0, held = 0;
@@ -252,19 +255,19 @@ class LoadBalancedPlanner {
                                                       [](double busy) { return busy > kUrgent; });
   }
 
-  /// It has no time to spare, where others have.
+  /// Returns true if the host has no time to spare while others have.
   static bool is_urgent(const Candidate& candidate, HostId host) {
     return candidate.some_urgent && candidate.busy[host.value()] > kUrgent;
   }
 
-  /// The flows of `pieces` in a good order, if they are better than what there is.
+  /// Finds a good order for the flows of `pieces`, and replaces best_ if they are better.
   void consider(const std::vector<Piece>& pieces) {
     if (std::find(considered_.begin(), considered_.end(), pieces) != considered_.end()) return;
     considered_.push_back(pieces);
     Candidate made = candidate_of(pieces);
-    // Regular orders first: taking turns where nothing is passed on, so that no receiver is
-    // flooded; else the pieces as they were made, large ones first and equal ones in turns, and
-    // their hosts in turns.
+    // Tries regular orders first. If nothing is forwarded, hosts take turns, so that no receiver is
+    // flooded. Otherwise keeps the order of pieces (large ones first, equal ones in turns) and
+    // interleaves their hosts.
     const bool direct = std::all_of(made.light.begin(), made.light.end(),
                                     [](const Flow& flow) { return flow.edges.size() <= 1; });
     std::vector<FlowPart> whole;
@@ -274,8 +277,8 @@ class LoadBalancedPlanner {
     judge(made, whole, egress_places(made, {}, EgressRule(), true), false);
     if (made.some_yield && made.seconds > limit_.seconds * kGoodOrder)
       judge(made, whole, egress_places(made, {}, EgressRule(), false), false);
-    // Where nothing is passed on, a host that has no time to spare is only held up by those that
-    // flood its receivers.
+    // If nothing is forwarded, only hosts that flood its receivers can delay a host with no time to
+    // spare.
     for (const bool yield : {true, false}) {
       if (yield && !(direct && made.some_urgent)) continue;
       for (std::size_t i = 0; i < kFirstAttempts; ++i) {
@@ -287,7 +290,7 @@ class LoadBalancedPlanner {
     if (made.cost() < best_.cost() * margin_over(best_)) best_ = std::move(made);
   }
 
-  /// How much faster something else has to be.
+  /// Returns the time ratio below which an alternative replaces `candidate`.
   double margin_over(const Candidate& candidate) const {
     return candidate.regular && candidate.seconds <= limit_.seconds * kFairOrder ? kBetter
                                                                                  : kSlightlyBetter;
@@ -305,16 +308,16 @@ class LoadBalancedPlanner {
     candidate.seconds = seconds;
   }
 
-  /// Orders and cuts as a preemptive schedule finds them.
+  /// Parameters of an attempt to order and cut flows by a preemptive schedule.
   struct Attempt {
-    double steps = 0;      ///< In which the limit's time is divided.
-    double sharpness = 0;  ///< See PreemptOptions, as for the next.
+    double steps = 0;      ///< Number of steps into which the limit's time is divided.
+    double sharpness = 0;  ///< PreemptOptions::sharpness; depth_weight likewise.
     double depth_weight = 0.05;
     std::uint64_t smallest_run = kSmallestRun;
-    bool yield = false;          ///< As in egress_places().
-    bool one_at_a_time = false;  ///< A device sends one flow at a time.
-    bool fine = false;           ///< Smaller chunks where they are passed on.
-    /// Flows are cut in two first, so that a device can fill both its places with one receiver.
+    bool yield = false;          ///< Parameter of egress_places().
+    bool one_at_a_time = false;  ///< True: a device sends one flow at a time.
+    bool fine = false;           ///< True: smaller chunks for forwarded flows.
+    /// True: flows are first cut in two, so that a device can use both its slots for one receiver.
     bool halves = false;
   };
   static constexpr std::size_t kFirstAttempts = 2, kMostAttempts = 96;
@@ -369,7 +372,7 @@ class LoadBalancedPlanner {
     judge(candidate, parts_of_runs(atoms, schedule.runs), options.places, how.fine);
   }
 
-  /// `runs` of `atoms` as parts of the atoms' flows.
+  /// Converts `runs` of `atoms` into parts of the atoms' flows.
   static std::vector<FlowPart> parts_of_runs(std::span<const FlowPart> atoms,
                                              std::span<const FlowRun> runs) {
     std::vector<FlowPart> parts;
@@ -388,7 +391,7 @@ class LoadBalancedPlanner {
     return parts;
   }
 
-  /// To a third host.
+  /// Returns true if a host other than the root's forwards the flow to another host.
   bool is_passed_on(const Flow& flow) const {
     return std::any_of(flow.edges.begin(), flow.edges.end(), [&](const FlowEdge& edge) {
       const HostId from = topology_.host_of(edge.parent);
@@ -418,9 +421,9 @@ class LoadBalancedPlanner {
     return result;
   }
 
-  /// How many flows each device sends at a time. The devices of a host that send share its places;
-  /// a host whose link is faster than its receivers' needs more of them at a time. `yield`: one
-  /// that has time to spare has one a device, one that has none twice as many.
+  /// Returns the number of flows that each device sends at a time. The sending devices of a host
+  /// share its slots. A host whose link is faster than its receivers' needs more slots. `yield`:
+  /// hosts with time to spare get one slot per device, hosts with none get twice as many.
   std::vector<std::uint32_t> egress_places(const Candidate& candidate,
                                            std::span<const std::vector<DeviceId>> roots,
                                            const EgressRule& rule, bool yield) const {
@@ -491,7 +494,7 @@ class LoadBalancedPlanner {
     return spare;
   }
 
-  /// One flow for each bundle that the piece covers some of.
+  /// Adds one flow for each bundle that overlaps the piece.
   void add(Draft& draft, const Piece& piece, const HostTree& tree) const {
     const std::uint64_t piece_end = piece.begin + piece.bytes,
                         datum_end = demand_.data[piece.datum].bytes;
@@ -507,8 +510,8 @@ class LoadBalancedPlanner {
     }
   }
 
-  /// Where a cut of the datum falls in a bundle that begins at `begin`: inside it only if it is not
-  /// close to one of its ends.
+  /// Returns the offset of a datum's cut in the bundle that begins at `begin`. Cuts close to an end
+  /// of the bundle move there.
   static std::uint64_t cut_in(std::uint64_t begin, std::uint64_t bytes, std::uint64_t cut,
                               std::uint64_t datum_end) {
     if (cut <= begin) return 0;
@@ -525,7 +528,7 @@ class LoadBalancedPlanner {
   const Limit& limit_;
   std::vector<std::vector<Piece>> considered_;
   PhiloxStream random_{options_.seed};
-  std::uint64_t steps_ = 0;  ///< Spent on simulating.
+  std::uint64_t steps_ = 0;  ///< Simulation steps spent.
   Candidate best_;
 };
 

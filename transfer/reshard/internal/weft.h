@@ -9,21 +9,21 @@ namespace weft::transfer::internal {
 
 struct WeftPlan {
   std::vector<Flow> flows;
-  std::vector<std::uint32_t> egress_places;  ///< See ReshardPlan.
+  std::vector<std::uint32_t> egress_places;  ///< Egress places per device; see ReshardPlan.
   double predicted_seconds = 0;
-  /// Small enough that comparing it with other strategies costs little.
+  /// True if the plan is small enough for a cheap comparison with other strategies.
   bool compare = false;
 };
 
-/// Strategy::kWeft. `solution`: of the demand's data on `network`.
+/// Implements Strategy::kWeft. `solution` is that of the demand's data on `network`.
 ///
-/// 1. Who sends how much: whole data, each copy by the host that is then loaded least; where that
-///    exceeds the limit, what exceeds it is moved along the limit's flow, and data that hosts then
-///    send in fractions are cut (pieces.h).
-/// 2. Who sends to whom: trees with those degrees, ordered by what hosts can spare (forest.h); one
-///    flow per tree and bundle, one entry device per host.
-/// 3. In which order: a regular one; where that is not good enough, a preemptive schedule or a
-///    searched order, judged by simulation (transfer/decisions.md).
+///   1. Amounts: assigns copies of whole data to hosts, under several preferences. If that exceeds
+///      the limit, moves the excess along the limit's flow, and cuts data of which hosts then send
+///      fractions (pieces.h).
+///   2. Trees with those degrees, ordered by the hosts' spare egress (forest.h): one flow per tree
+///      and bundle, one entry device per host.
+///   3. Order: a regular one. If that is not good enough, a preemptive schedule or a searched
+///      order, compared by simulation (transfer/decisions.md).
 WeftPlan plan_weft(const Demand& demand, const Topology& topology, const Network& network,
                    const PlanOptions& options, const LimitSolution& solution);
 
