@@ -13,11 +13,11 @@ namespace weft::transfer {
 /// Header of every message on a wire. Little-endian, copied as is.
 struct ChunkHeader {
   static constexpr std::uint32_t kChunk = 0x57465401;  // "WFT", version 1
-  // tells a device that this transfer failed on the sender; the payload is an Error
+  // notice that this transfer failed on the sender; the payload is an Error
   static constexpr std::uint32_t kAbort = 0x574654ff;
-  // tells the sender that its receiver cannot take this chunk yet; see EgressOrder
+  // notice that the receiver cannot take this chunk yet; see EgressOrder
   static constexpr std::uint32_t kHeld = 0x574654fe;
-  // announces the first chunk of a flow, which the receiver sees only once all of it has arrived
+  // announcement of a flow's first chunk, which is otherwise seen only once all of it has arrived
   static constexpr std::uint32_t kBegin = 0x574654fd;
 
   // block of an exchange's stream, numbered by `chunk`

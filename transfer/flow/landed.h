@@ -13,7 +13,7 @@ namespace weft::transfer {
 struct LandedChunks {
   FlowId flow;
   std::uint32_t num_chunks = 0;
-  std::vector<std::uint64_t> words;  ///< Chunk c is bit c % 64 of word c / 64.
+  std::vector<std::uint64_t> words;  ///< Bitmap: chunk c is bit c % 64 of word c / 64.
 
   static LandedChunks none(FlowId flow, std::uint32_t num_chunks) {
     return {flow, num_chunks, std::vector<std::uint64_t>((num_chunks + 63) / 64)};

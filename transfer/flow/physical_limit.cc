@@ -12,7 +12,7 @@
 namespace weft::transfer {
 namespace {
 
-constexpr double kTolerance = 1e-12;  // relative
+constexpr double kTolerance = 1e-12;  // relative error
 
 void check_datum(std::size_t k, const Datum& datum, const Network& network,
                  std::vector<std::size_t>& last_seen) {

@@ -22,7 +22,7 @@ struct Datum {
 
 /// Resource that bounds the time of a resharding.
 enum class LimitBound : std::uint8_t {
-  kNothing,  ///< No byte has to cross a wire.
+  kNothing,  ///< None: no byte has to cross a wire.
   kIngress,  ///< Ingress links of hosts that must receive the data.
   kEgress,   ///< Egress links of the hosts that alone can send the data.
 };

@@ -16,7 +16,8 @@ struct SimulateOptions {
   /// Number of flows that each device sends at a time. Empty: as `egress` says.
   std::vector<std::uint32_t> places = {};
   /// Events closer together than this are handled as one. 0: each event on its own. The first
-  /// events use a finer resolution, because a coarse step there would separate symmetric flows.
+  /// events use a finer resolution. Symmetric flows have only few events, and a coarse start does
+  /// most harm.
   double resolution_seconds = 0;
   /// Model of the time that a tree takes to fill. kIgnored: none, as with infinitely small chunks
   /// and no latency. Meant for large sets of flows: kIgnored needs far fewer events, and a coarse

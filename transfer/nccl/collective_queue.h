@@ -108,7 +108,7 @@ class CollectiveQueue final {
     std::unique_ptr<Event> ready;
   };
   struct UnderWay {
-    std::unique_ptr<Event> ready;  ///< May be null.
+    std::unique_ptr<Event> ready;  ///< Event awaited first. May be null.
     Passage passage;
   };
 

@@ -32,7 +32,7 @@ struct Network {
     friend bool operator==(const HostLinks&, const HostLinks&) = default;
     static constexpr auto fields = weft::fields(&HostLinks::nics);
   };
-  std::vector<HostLinks> hosts;  ///< Indexed by HostId.
+  std::vector<HostLinks> hosts;  ///< Links of each host, indexed by HostId.
   /// Time from sending a small message to one host until that host can forward it.
   double hop_seconds = 150e-6;
 

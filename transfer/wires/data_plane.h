@@ -19,7 +19,7 @@ struct DataPlaneSetup {
   DeviceId device;
   HostId host;
   std::uint64_t epoch = 0;  ///< Incarnation of the run; part of its TransferIds.
-  /// Network interfaces to listen on, as the transport names them. Empty: all.
+  /// Network interfaces to listen on, as the transport names them. Empty: the transport chooses.
   std::string interfaces = {};
   Secret::Bytes secret = {};  ///< Secret of the run's data connections; see WireSettings.
   std::string transport = kDefaultTransport;  ///< Transport, equal on all devices of the run.

@@ -41,8 +41,8 @@ class EgressOrder final {
     std::uint32_t stream = 0;  ///< Index in the device's part, ascending by flow.
     friend auto operator<=>(const Key&, const Key&) = default;
   };
-  /// Sets a stream's state. If neither, the stream takes no part. `places`: number of streams that
-  /// its transfer lets send at a time; 0: the limit of set_max_streams().
+  /// Sets a stream's state. A stream that neither wants nor moves takes no part. `places`: number
+  /// of streams that its transfer lets send at a time; 0: the limit of set_max_streams().
   void update(const Key& key, bool wants, bool moves, std::size_t places = 0);
   /// Returns a stream that may send a chunk now. The caller sends and then calls update().
   std::optional<Key> next() const;

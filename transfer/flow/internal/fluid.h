@@ -99,7 +99,7 @@ class Fluid {
   // State of schedule(), which chooses what roots send instead of taking flows in the order of ids.
   bool scheduling_ = false;
   std::vector<std::vector<std::uint32_t>> edges_of_;  ///< Per flow, its edges between hosts.
-  std::vector<bool> chosen_;                          ///< Per flow.
+  std::vector<bool> chosen_;                          ///< Per flow, true if its root may send it.
   /// Per chosen flow, index into runs_.
   std::vector<std::size_t> run_of_;
   std::vector<FlowRun> runs_;

@@ -71,7 +71,7 @@ struct Peer {
   std::vector<Unsent> unsent;
   ProcessWatch process;  // peers reached through shared memory only
   Path path = Path::kTcp;
-  std::string routes;  // "10.9.0.2 (eth0), from 10.9.0.1 (eth0)"
+  std::string routes;  // both ends: "10.9.0.2 (eth0), from 10.9.0.1 (eth0)"
   End end = End::kNone;
   std::string cause;  // cause of kFailed
   std::size_t eager_limit = 0;
