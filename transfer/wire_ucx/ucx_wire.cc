@@ -101,6 +101,9 @@ class UcxWire final : public Wire {
     try {
       added.join(workers_, address, &on_peer_error);
     } catch (const Error& error) {
+      // Endpoints that were created before the failure refer to the peer.
+      added.end = Peer::End::kDropped;
+      retire(peers_.emplace(peer, std::move(owned)).first);
       if (near) throw;
       throw_error(ErrorCode::kUnavailable, "device {} at {}: {}; {}", peer, added.routes,
                   error.message(), network_advice());

@@ -3,19 +3,22 @@
 namespace weft::transfer {
 
 void Peer::join(WorkerSet& workers, const UcxAddress& address, ucp_err_handler_cb_t on_error) {
-  const auto connection = [&](WorkerSet::Side& side, const std::vector<std::byte>& to) {
-    return Connection{&side.worker, side.worker.connect(to, on_error, this)};
+  const auto connect = [&](Connection& connection, WorkerSet::Side& side,
+                           const std::vector<std::byte>& to) {
+    connection.worker = &side.worker;
+    connection.endpoint = side.worker.connect(to, on_error, this);
   };
   if (path == Path::kSharedMemory) {
-    ways.push_back({connection(*workers.shared_memory(), address.shm), {}});
+    connect(ways.emplace_back().out, *workers.shared_memory(), address.shm);
     return;
   }
   const std::size_t rails = std::min(workers.num_rails(), address.tcp.size());
   for (std::size_t i = 0; i < rails; ++i) {
     WorkerSet::Rail& rail = workers.rail(i);
-    ways.push_back({connection(rail.sending, address.tcp[i].receiving),
-                    connection(rail.receiving, address.tcp[i].sending),
-                    EagerLedger(EagerLedger::kStep / rails)});
+    Way& way = ways.emplace_back();
+    way.eager = EagerLedger(EagerLedger::kStep / rails);
+    connect(way.out, rail.sending, address.tcp[i].receiving);
+    connect(way.back, rail.receiving, address.tcp[i].sending);
   }
 }
 
