@@ -1,5 +1,4 @@
-// Complete training app: two layers learn x * y. Run it by `weft run
-// apps/two_layers/two_layers.yaml`.
+// Complete training app: two layers learn x * y. Run `weft run apps/two_layers/two_layers.yaml`.
 #include <cmath>
 #include <cstring>
 
@@ -12,8 +11,7 @@
 
 using namespace weft;
 
-/// Points (x, y) and the products x * y. Each device computes any rows it needs; all devices agree
-/// on them.
+/// Points (x, y) and products x * y. A row has the same values on all devices that compute it.
 class Points final : public mesh::BatchSource {
  public:
   explicit Points(std::uint64_t seed) : seed_(seed) {}
