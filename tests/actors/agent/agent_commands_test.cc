@@ -1,4 +1,4 @@
-// Whom an agent obeys.
+// Tests which processes may send commands to an agent.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using test::error_of;
 
-/// Starts nothing.
+/// Launcher that starts no process: every launch throws kNotFound.
 class NoLauncher final : public ProcessLauncher {
  public:
   pid_t launch(const ProcessSpec&, ProcessEvents) override {
@@ -38,7 +38,7 @@ SystemOptions named(const std::string& name) {
   return options;
 }
 
-/// An agent, and two processes that know the token.
+/// Agent under test, with two other processes that hold the cluster's token.
 class AgentCommands : public ::testing::Test {
  protected:
   AgentCommands() {
@@ -56,7 +56,8 @@ class AgentCommands : public ::testing::Test {
     of_stranger = stranger.named<Agent>(stranger.connect(at), "agent");
   }
 
-  /// All that starts or ends processes, by its name; what it throws, if anything.
+  /// Calls every command that starts or ends processes. Returns the error code of each by name; the
+  /// default code if the command succeeded.
   std::map<std::string, ErrorCode> results(const ActorRef<Agent>& agent) {
     std::map<std::string, ErrorCode> results;
     const auto add = [&](const char* name, const auto& command) {
@@ -128,7 +129,7 @@ TEST_F(AgentCommands, ItObeysTheHeadThatItHasJoinedAndNotTheOneBefore) {
   own.call<&Agent::joined>(stranger.self(), std::uint64_t{1}, std::int64_t{0}).get();
   expect_obeyed(of_stranger);
   (void)own.call<&Agent::joining>(head.self()).get();
-  expect_obeyed(of_stranger);  // the next head has not answered yet
+  expect_obeyed(of_stranger);  // the next head has not replied yet
   own.call<&Agent::joined>(head.self(), std::uint64_t{1}, std::int64_t{0}).get();
   expect_obeyed(of_head);
   expect_refused(of_stranger);

@@ -22,8 +22,9 @@ class BinarySha256 : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << text;
   }
   std::string take() const { return binary_sha256(binary_, kept_); }
-  /// Takes it until it is kept, and returns the file in which it is. A file that has just changed
-  /// is not.
+  /// Hashes the binary until the hash is cached, and returns the path of the cache file. The hash
+  /// of
+  /// a binary that has just changed is not cached.
   std::filesystem::path keep() const {
     EXPECT_TRUE(
         test::eventually([&] { return !take().empty() && !std::filesystem::is_empty(kept_); }));
@@ -46,14 +47,14 @@ TEST_F(BinarySha256, IsTakenOnceAsLongAsTheFileIsTheSame) {
   EXPECT_EQ(take(), sha256_file(binary_));
   EXPECT_TRUE(std::filesystem::is_empty(kept_)) << "it may change again in the same tick";
 
-  // What is kept is believed, by another process too.
+  // A cached hash is trusted, by other processes too.
   const std::filesystem::path line = keep();
   std::string text = line_of(line);
   text.replace(text.size() - 64, 64, std::string(64, 'f'));
   write(line, text + "\n");
   EXPECT_EQ(take(), std::string(64, 'f'));
 
-  write(binary_, "two");  // of the same size
+  write(binary_, "two");  // same size as before
   EXPECT_EQ(take(), sha256_file(binary_));
 }
 
@@ -67,7 +68,7 @@ TEST_F(BinarySha256, ALineThatIsNoHashIsTakenAgain) {
 }
 
 TEST_F(BinarySha256, NeedsNoFolder) {
-  keep();  // from here on it would be kept
+  keep();  // the cache folder exists and would be used
   EXPECT_EQ(binary_sha256(binary_, ""), sha256_file(binary_));
   EXPECT_EQ(binary_sha256(binary_, folder_.path() / "none"), sha256_file(binary_));
   EXPECT_THROW(binary_sha256(folder_.path() / "missing", kept_), Error);

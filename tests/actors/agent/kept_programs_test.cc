@@ -28,7 +28,7 @@ class KeptProgramsTest : public ::testing::Test {
 
   fs::path write(const std::string& name, const std::string& text) const {
     fs::create_directories((folder_ / name).parent_path());
-    fs::remove(folder_ / name);  // as linkers do, so that links keep the old content
+    fs::remove(folder_ / name);  // linkers unlink too: hard links keep the old content
     std::ofstream(folder_ / name) << text;
     return folder_ / name;
   }
@@ -57,7 +57,7 @@ TEST_F(KeptProgramsTest, StayAsTheyWereWhenTheyAreBuiltAnewOrRemoved) {
   EXPECT_EQ(read(libraries / "libweft_tls.so"), "plugin");
   EXPECT_EQ(read(libraries / "nvidia/libnccl.so.2"), "library");
   EXPECT_FALSE(fs::exists(libraries / "libweft.a"));
-  // For another process of the same run, and whatever lies at the path now.
+  // Another process of the run finds the copy, whatever the original path holds now.
   EXPECT_EQ(KeptPrograms(folder_ / "kept", "").find("gpt", sha256), kept);
   EXPECT_EQ(KeptPrograms(folder_ / "kept", "").keep(binary, sha256), kept);
 }

@@ -27,7 +27,7 @@ TEST_F(RunBookTest, ItsRunsOutliveTheHeadAndAClusterThatBeginsAnew) {
     RunProgress progress;
     progress.step = 7;
     book.end(ProcessId(1), {RunState::kFailed, "no luck"}, progress);
-    book.gone(ProcessId(1), "is gone", std::nullopt);  // known already
+    book.gone(ProcessId(1), "is gone", std::nullopt);  // the run has ended already: no effect
     store.sync();
   }
   StateStore store(directory_);
@@ -68,7 +68,7 @@ TEST_F(RunBookTest, ADetachedRunIsOneFromItsStartAndWhereItsDriverIsStartedAgain
   book.gone(ProcessId(2), "is gone", std::nullopt);
   book.detached_ended({"a", 3, evidence});
   EXPECT_EQ(book.get(number).state, RunState::kFailed);
-  // Without an agent, by its folder.
+  // Without an agent, a run is identified by its folder.
   book.begin(process(3), "run other", 60);
   book.describe(ProcessId(3), {"box", "/other", "", 0, 0});
   book.gone(ProcessId(3), "is gone", std::nullopt);

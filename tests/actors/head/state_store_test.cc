@@ -19,11 +19,11 @@
 
 namespace {
 
-std::atomic<int> disk_syncs = 0;  // of this process, SQLite's too
+std::atomic<int> disk_syncs = 0;  // calls of fsync and fdatasync in this process, SQLite's included
 
 }  // namespace
 
-// In place of the C library's.
+// Replace the C library's functions.
 extern "C" int fsync(int file) {
   ++disk_syncs;
   return static_cast<int>(::syscall(SYS_fsync, file));
@@ -75,7 +75,7 @@ TEST_F(StateStoreTest, WhatAnotherUserMayHaveMadeIsNoState) {
   const Error linked = test::error_of([&] { const StateStore store(open / "state"); });
   EXPECT_EQ(linked.code(), ErrorCode::kFailedPrecondition);
   EXPECT_THAT(linked.message(), HasSubstr("the link 'state'"));
-  if (::geteuid() != 0) return;  // cannot give files away
+  if (::geteuid() != 0) return;  // only root can give files away
   const auto refusal = [&] {
     return test::error_of([&] { const StateStore store(open); }).message();
   };
@@ -109,7 +109,7 @@ TEST_F(StateStoreTest, AHeadThatEndsWithItsMachineNeverSyncs) {
     store.sync();
   }
   EXPECT_EQ(disk_syncs, before);
-  // What it wrote outlives the process.
+  // The state that the first store wrote outlives it.
   StateStore store(directory_, {}, StateStore::Survives::kEndOfProcess);
   EXPECT_EQ(store.next_mesh_epoch("front"), 2u);
   EXPECT_EQ(store.rows(StateStore::Table::kMeshes).size(), 1u);
@@ -212,8 +212,8 @@ TEST_F(StateStoreTest, KeepsOneTextPerIncident) {
   EXPECT_THAT(store.incidents(), ::testing::ElementsAre(::testing::HasSubstr("front[tensor=1]")));
 }
 
-/// While it lives no file of this process is written beyond so many bytes: with 1 every write
-/// fails, with the size of the largest file none grows, as on a full disk.
+/// Limit on the size of every file that this process writes, while the object exists. With 1, every
+/// write fails. With the size of the largest file, no file can grow, as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(std::uintmax_t bytes = 1) {

@@ -54,7 +54,7 @@ TEST_F(EditWatchTest, TheSameContentAgainIsNoEdit) {
   EditWatch watch({{"a.yaml", file, sha256_file(file)}});
   EXPECT_THAT(watch.look(), IsEmpty());
   fs::remove(file);
-  EXPECT_THAT(watch.look(), IsEmpty());  // an editor may be replacing it
+  EXPECT_THAT(watch.look(), IsEmpty());  // an editor may be replacing the file
   write("a.yaml", "steps: 10\n");
   EXPECT_THAT(watch.look(), IsEmpty());
 }

@@ -7,7 +7,7 @@
 namespace weft::actors {
 namespace {
 
-/// Notes what leaves.
+/// Route that records the messages sent over it.
 class NotedRoute final : public Route {
  public:
   std::vector<std::uint64_t> sent;

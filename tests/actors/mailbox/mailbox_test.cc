@@ -48,7 +48,7 @@ TEST(Mailbox, ACancelThatComesJustAfterACallWasTakenIsRemembered) {
   for (std::uint64_t id = 1; id <= 2; ++id) (void)push(mailbox, envelope(route, id));
   EXPECT_EQ(next_id(mailbox), 1u);
   EXPECT_FALSE(mailbox.cancel(std::make_shared<FakeRoute>().get(), 1));
-  EXPECT_FALSE(mailbox.last_was_cancelled());  // another sender's call of that number
+  EXPECT_FALSE(mailbox.last_was_cancelled());  // call 1 of another sender
   EXPECT_FALSE(mailbox.cancel(route.get(), 1));
   EXPECT_TRUE(mailbox.last_was_cancelled());
   EXPECT_EQ(next_id(mailbox), 2u);

@@ -10,7 +10,7 @@
 namespace weft::actors {
 namespace {
 
-/// Bytes that start at a multiple of 8, as a connection hands them over.
+/// Bytes that start at a multiple of 8, like the frames that a connection delivers.
 class Aligned final {
  public:
   explicit Aligned(std::span<const std::byte> bytes)

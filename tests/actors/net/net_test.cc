@@ -20,7 +20,7 @@ using std::chrono::seconds;
 
 TimePoint in(Nanoseconds delay) { return SteadyClock().now() + delay; }
 
-/// What one side of a connection received, for the test's thread to wait on.
+/// Frames that one side of a connection received. The test's thread can wait for them.
 class Inbox final : public FrameHandler {
  public:
   void on_frame(const FrameHeader& header, std::span<const std::byte> body) override {
@@ -52,7 +52,7 @@ class Inbox final : public FrameHandler {
   std::optional<Error> closed_;
 };
 
-/// Two loops, a listener on the first and a connection between them.
+/// Two event loops with a connection between them. The first loop has the listener.
 struct Pair {
   Inbox server_inbox, client_inbox;
   EventLoop server_loop{"server"}, client_loop{"client"};
@@ -88,7 +88,7 @@ struct Pair {
   }
 };
 
-/// A plain socket connected to `address`, for a peer that breaks the rules.
+/// Returns a plain socket connected to `address`, for a peer that violates the protocol.
 int raw_connect(const Address& address) {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in to{};
@@ -174,7 +174,7 @@ TEST(Connection, ManyThreadsMayWriteAndNothingIsLostOrMixed) {
 TEST(Connection, AFullSocketDoesNotBlockTheWriter) {
   Pair pair;
   pair.connect();
-  // The server's loop is held up, so nobody reads.
+  // The server's loop is blocked, so no data is read.
   std::mutex hold;
   hold.lock();
   pair.server_loop.post([&] { const std::lock_guard wait(hold); });

@@ -29,7 +29,7 @@ const Aead::Cipher kCipher = Aead::choose(Aead::has_aes(), Aead::has_aes());
 const SealKeys kOneSide = {kCipher, {std::byte{1}}, {std::byte{2}}};
 const SealKeys kOtherSide = {kCipher, {std::byte{2}}, {std::byte{1}}};
 
-/// A sealed stream, and what is read from it until there is an error.
+/// Sealed stream over a scripted socket, with the bytes read from it until the first error.
 class End final {
  public:
   explicit End(const SealKeys& keys, std::size_t buffer = 64 << 10, const Bytes& arrived = {},
@@ -41,7 +41,7 @@ class End final {
   }
   End(const End&) = delete;
   void begin() { read(); }
-  /// All of it, in as many writes as it takes.
+  /// Writes all of `bytes`, in as many calls as needed. Returns the encrypted bytes.
   Bytes write(const Bytes& bytes, std::size_t room = std::size_t(-1)) {
     std::size_t taken = 0;
     for (int tries = 0; taken < bytes.size() && tries < 10'000'000; ++tries) {
@@ -72,7 +72,7 @@ class End final {
   std::unique_ptr<Stream> stream_;
 };
 
-/// An end that hears these bytes reads `before`, and then that there is damage.
+/// Expects that a stream that receives `records` delivers `before` and then fails with kDataLoss.
 void expect_damage(const SealKeys& keys, const std::vector<Bytes>& records, const Bytes& before,
                    const Bytes& arrived = {}) {
   End end(keys, 64 << 10, arrived);
@@ -132,7 +132,7 @@ TEST(SealedStream, EveryChangedBitEndsIt) {
     SCOPED_TRACE(bit);
     Bytes changed = second;
     changed[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
-    // A longer length waits for more bytes, which come.
+    // a longer length waits for more bytes; `third` has them
     expect_damage(kOtherSide, {first, changed, third}, pattern(24));
   }
 }
@@ -148,7 +148,7 @@ TEST(SealedStream, WhatIsRepeatedLeftOutReorderedOrPutInEndsIt) {
   expect_damage(kOtherSide, {first, plain, second}, pattern(24));
   Bytes cut(second.begin(), second.end() - 1);
   expect_damage(kOtherSide, {first, cut, third}, pattern(24));
-  // Nothing is read after that.
+  // No record is read after an error.
   expect_damage(kOtherSide, {first, first, second, third}, pattern(24));
 }
 

@@ -50,7 +50,7 @@ TEST(RunPlacement, AMeshLeavesAHostToOneThatHasNoOther) {
 TEST(RunPlacement, SparesAreForMeshesWhoseHostsAreNotThere) {
   const std::vector<MeshToPlace> meshes = {mesh("a", 1, {"w0"})};
   const MeshKey other{"other", 1};
-  // Its device becomes free in a moment.
+  // The device of w0 may become free soon, so no spare is used.
   const auto busy =
       place_run({host("w0", {other}), host("spare", {kFree})}, meshes, {"spare"}, Reach::kOwnHosts);
   EXPECT_THAT(busy.problem, HasSubstr("mesh 'a' lacks 1 of its 1 devices"));
@@ -61,12 +61,12 @@ TEST(RunPlacement, SparesAreForMeshesWhoseHostsAreNotThere) {
 }
 
 TEST(RunPlacement, AMeshThatIsNotStartedKeepsItsDeviceWhenAnotherLosesItsHost) {
-  // a was on w0, which is gone; b is not started yet.
+  // Mesh a was on w0, which does not respond. Mesh b has not started yet.
   const std::vector<MeshToPlace> meshes = {placed(mesh("a", 1, {"w0"}), {{"w0", 0}}, {0}),
                                            mesh("b", 1, {"w1"})};
   const auto waits = place_run({host("w1", {kFree})}, meshes, {}, Reach::kWholeRun);
   EXPECT_THAT(waits.problem, HasSubstr("1 of its hosts is not there: w"));
-  // Both go home when it is back.
+  // Both meshes get their own hosts when w0 responds again.
   const auto back =
       place_run({host("w1", {kFree}), host("w0", {kFree})}, meshes, {}, Reach::kWholeRun);
   EXPECT_THAT(back.problem, IsEmpty());
@@ -95,7 +95,7 @@ TEST(RunPlacement, TheDeviceOfABrokenRankIsForItsOwnMeshAlone) {
               HasSubstr("mesh 'b' lacks"));
 }
 
-// --- against brute force
+// --- comparison with brute force
 
 struct Case {
   std::vector<HostPlaces> hosts;
@@ -103,7 +103,7 @@ struct Case {
   std::vector<std::string> spares;
 };
 
-/// A run of up to three meshes, some of whose hosts are gone, some of whose ranks are broken.
+/// Returns a run of up to three meshes. Some hosts do not respond; some ranks are broken.
 Case random_case(std::mt19937& random) {
   const auto upto = [&](int most) { return static_cast<int>(random() % (most + 1)); };
   Case made;
@@ -112,10 +112,10 @@ Case random_case(std::mt19937& random) {
         host(fmt::format("w{}", h), std::vector<MeshKey>(1 + upto(1)), upto(5) > 0));
   for (int m = 0; m <= upto(2); ++m) {
     MeshToPlace one = mesh(fmt::format("m{}", m), 1 + upto(1), {});
-    for (int h = 0; h < 5; ++h)  // w4 is never there
+    for (int h = 0; h < 5; ++h)  // w4 does not exist
       if (upto(2) == 0) one.hosts.push_back(fmt::format("w{}", h));
     if (upto(1) == 0) {
-      // It has devices where some were free, and some of them are lost.
+      // Place the mesh on devices that were free; some of these places are lost.
       one.key = {one.name, 1};
       for (std::uint32_t rank = 0; rank < one.size; ++rank) {
         HostDevice place{"w4", 0};
@@ -167,7 +167,8 @@ bool may_have(const Case& made, const Missing& of, const HostPlaces& at, std::ui
   return false;
 }
 
-/// Whether all of them can have a device, and the most of them that stay on their hosts then.
+/// Returns the largest number of missing ranks that can stay on their hosts when every missing rank
+/// gets a device. Empty if no such placement exists.
 std::optional<int> best_of(const Case& made, const std::vector<Missing>& missing, std::size_t next,
                            std::set<std::pair<std::string, std::uint32_t>>& used) {
   if (next == missing.size()) return 0;

@@ -20,7 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Starts a shell command and keeps the promises that its death fulfils.
+/// Shell command as a child process, with promises that its death and its reaping fulfil.
 struct Started {
   std::promise<ExitEvidence> death;
   std::promise<ExitEvidence> reaped;
@@ -74,7 +74,7 @@ TEST(ForkLauncher, AChildReadsItsSecretFromADescriptorAndNothingElseOfItsParent)
       log};
   spec.secret = secret;
   launcher.launch(spec, {{}, [&](const ExitEvidence& evidence) { reaped.set_value(evidence); }});
-  // 4: what ls reads
+  // descriptor 4: the folder that ls reads
   EXPECT_THAT(get(reaped).last_lines, ElementsAre(secret.hexadecimal(), HasSubstr("0 1 2 3 4")))
       << "and no more";
   std::filesystem::remove(log);
@@ -183,7 +183,7 @@ TEST(ForkLauncher, ChildrenDieWithTheirParent) {
 
 TEST(ProcStat, FindsItsFieldsBehindAnyName) {
   std::string line = "12 (a) b (c)) S";
-  // as numbered in proc(5)
+  // field numbers of proc(5)
   for (int field = 4; field <= 52; ++field)
     line += fmt::format(" {}", field == 9 ? 0x400004 : field);
   const auto stat = parse_proc_stat(line + "\n");

@@ -57,7 +57,7 @@ TEST(Incident, NamesTheCapThatAProcessHasComeTo) {
   EXPECT_EQ(dead.evidence.cause(),
             "SIGKILL by the kernel: out of memory, at its cap of 256 MiB (cluster.memory, cgroup "
             "v2)");
-  // The machine has no more, or a group above it.
+  // The machine, or a control group above, ran out of memory.
   dead.evidence.at_cap = false;
   EXPECT_EQ(dead.evidence.cause(), "SIGKILL, kernel OOM counter +1");
 }
@@ -69,7 +69,7 @@ TEST(Incident, OfALimitOnDataSaysWhatItKnows) {
   dead.evidence.last_lines = {"terminate called after throwing an instance of 'std::bad_alloc'"};
   EXPECT_EQ(dead.evidence.cause(),
             "SIGABRT: out of memory, at its cap of 256 MiB (cluster.memory, RLIMIT_DATA)");
-  dead.evidence.signal = SIGKILL;  // by somebody else
+  dead.evidence.signal = SIGKILL;  // sent by another process
   EXPECT_EQ(dead.evidence.cause(), "SIGKILL");
 }
 

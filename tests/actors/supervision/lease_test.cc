@@ -28,7 +28,7 @@ TEST(Lease, ALateLookCountsNoMoreThanWasWatched) {
   Lease lease(1s);
   lease.renew(at(0s));
   EXPECT_EQ(lease.look(at(1s)), 1s);
-  // Stopped for a minute: what came meanwhile is read after this look.
+  // Stopped for a minute: heartbeats that arrived meanwhile are read only after this look.
   EXPECT_EQ(lease.look(at(61s)), 2500ms);
   EXPECT_EQ(lease.look(at(62s)), 3500ms);
 }
@@ -40,7 +40,7 @@ TEST(Lease, JitterOfABusyMachineIsCounted) {
   EXPECT_EQ(lease.look(at(2500ms)), 2500ms);
 }
 
-/// Starved: it runs once in five seconds, and so do those that it watches.
+/// Starved machine: the observer and its peers run once in five seconds.
 TEST(Lease, AnObserverThatHardlyRunsGivesTheOthersTimeToo) {
   Lease lease(1s);
   lease.renew(at(0s));

@@ -32,7 +32,8 @@ using ::testing::Not;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr const char* kRole = "WEFT_TEST_CAPPED_CHILD";
 
-/// This very program as a child: what it does is in its environment, and done before any test.
+/// Runs this test program as the child process: does what the environment variable kRole says, and
+/// exits before any test begins.
 [[noreturn]] void be_the_child(const std::string& role) {
   name_cap_where_memory_ends(own_memory_cap(), "front[x=0]");
   const auto fill = [](std::uint64_t bytes) {
@@ -66,7 +67,7 @@ constexpr const char* kRole = "WEFT_TEST_CAPPED_CHILD";
   return true;
 }();
 
-/// Whether this program has room for its own under that cap: with a sanitizer it has not.
+/// Returns true if this program's own memory fits below the cap. A sanitizer needs more.
 bool fits() {
   std::ifstream in("/proc/self/statm");
   std::uint64_t size = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;  // in pages
@@ -75,7 +76,7 @@ bool fits() {
 }
 constexpr const char* kDoesNotFit = "this program alone needs more memory than the cap";
 
-/// Runs that child to its end under a cap of 64 MiB. `root`: where control groups are looked for.
+/// Runs the child to its end under a cap of 64 MiB. Looks for control groups below `root`.
 ExitEvidence run_child(const std::string& role, const fs::path& root) {
   const test::ScratchFolder scratch;
   std::promise<ExitEvidence> reaped;
@@ -92,7 +93,7 @@ ExitEvidence run_child(const std::string& role, const fs::path& root) {
   return future.get();
 }
 
-/// A machine without control groups.
+/// Machine without control groups.
 class DataLimit : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -130,8 +131,8 @@ TEST_F(DataLimit, TheEndOfAProcessThatDoesNotCatchItNamesTheCap) {
   EXPECT_THAT(evidence.log_note(), HasSubstr("front[x=0] is capped at 64 MiB"));
 }
 
-/// Why the control groups of this machine cannot be used by this process; empty where they can.
-/// With the second version it is in a leaf of its group from here on.
+/// Returns why this process cannot use the machine's control groups; empty if it can. With cgroup
+/// v2, the process moves to a leaf of its group.
 std::string no_groups_here() {
   if (!fits()) return kDoesNotFit;
   try {
@@ -176,7 +177,7 @@ TEST(ControlGroup, IsToldToTheChildWhichKeepsItsStacks) {
                                        fmt::format("stack {}", stack.rlim_cur)}));
 }
 
-/// Folders in place of the kernel's.
+/// Folders that stand in for the kernel's control groups.
 class GroupFolders : public ::testing::Test {
  protected:
   GroupFolders() { fs::create_directories(root_ / "proc/self/ns"); }
@@ -241,7 +242,7 @@ TEST_F(GroupFolders, OfAChildThatMakesGroupsItselfHasNoCapAndGoesWithThem) {
   ChildGroup group = groups.make(0);
   const fs::path folder = group.entrance().parent_path();
   EXPECT_TRUE(fs::is_empty(folder));
-  // Its own leaf, and the group of its child, where somebody has been killed.
+  // The child's own leaf, and the group of its child; each has counted OOM kills.
   fs::create_directories(folder / "weft.1.2.3.self");
   fs::create_directories(folder / "weft.1.2.3.1");
   std::ofstream(folder / "memory.events.local") << "oom_kill 1\n";
@@ -302,7 +303,7 @@ TEST_F(GroupFolders, OfTheFirstVersionCountSwapAndWhatTheDeadHaveLeftIsRemoved) 
   const std::string here = "weft.4026531836.";
   const std::vector<std::string> kept = {
       "other", "weft", fmt::format("{}{}.{}.1", here, ::getppid(), begun(::getppid())),
-      "weft.77.4194304000.5.1"};  // of another pid namespace
+      "weft.77.4194304000.5.1"};  // from another pid namespace
   const std::vector<std::string> left = {here + "4194304000.5.1", here + "4194304000.5.self",
                                          fmt::format("{}{}.1.1", here, ::getppid())};
   for (const auto& names : {kept, left})

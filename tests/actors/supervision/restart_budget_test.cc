@@ -34,7 +34,7 @@ TEST(RestartBudget, AdmitsSoManyWithinATimeAndMoreWhenThatHasPassed) {
   EXPECT_THAT(budget.refusal("w0 3 died", refused),
               HasSubstr("more than recovery.restarts allows, 2 within 10"));
   EXPECT_THAT(budget.causes(moment(6s)), ElementsAre("w0 1 died", "w0 2 died", "w0 3 died"));
-  // The one that was refused counts, too.
+  // A refused restart counts too.
   EXPECT_EQ(budget.admit(death("w0 4"), moment(15500ms)).restart, 2u);
 }
 
@@ -45,7 +45,7 @@ TEST(RestartBudget, IsOneCountForTheProcessesThatShareIt) {
   EXPECT_EQ(of_driver.admit(death("w1 7"), moment(2s)).restart, 1u) << "both have seen one death";
   EXPECT_EQ(of_driver.admit(death("w0 9"), moment(3s)).restart, 2u);
   EXPECT_EQ(of_run.admit(death("driver 5"), moment(4s)).restart, 3u);
-  // The next driver.
+  // Budget of the next driver, which reads the same file.
   RestartBudget of_next(3, 10min, of_run.path());
   EXPECT_FALSE(of_next.admit(death("w0 11"), moment(5s)).restart);
 }
@@ -68,7 +68,7 @@ TEST(RestartBudget, WhatFailsByItselfTwiceAlikeWithoutAStepIsOverAndWithOneGoesO
   EXPECT_TRUE(again.repeated);
   EXPECT_THAT(budget.refusal("w0 5 died", again),
               HasSubstr("w0 5 died. That is the second time with the same message"));
-  // Another process, which shares the count, reports the same death.
+  // Another process that shares the budget reports the same death.
   EXPECT_TRUE(budget.admit(death("w0 5", "SIGSEGV: at #"), moment(6s)).repeated);
 }
 
@@ -79,7 +79,7 @@ TEST(RestartBudget, ADeathThatWasReportedBeforeItsFaultWasKnownGetsIt) {
   EXPECT_EQ(of_run.admit(death("w0 1", "bad input"), moment(2s)).restart, 1u);
   EXPECT_EQ(of_run.admit(death("w0 1", "bad input"), moment(3s)).restart, 1u);
   EXPECT_THAT(of_run.causes(moment(4s)), ElementsAre("w0 1 died")) << "it counts once";
-  // The second process that ends so, again reported by one that does not know it first.
+  // A second process with the same fault, again first reported without the fault.
   EXPECT_EQ(of_driver.admit(death("w0 2"), moment(5s)).restart, 2u);
   const auto verdict = of_run.admit(death("w0 2", "bad input"), moment(6s));
   EXPECT_TRUE(verdict.repeated);

@@ -16,7 +16,7 @@ inline SystemOptions of_gpt(const std::string& name) {
   return options;
 }
 
-/// Answers or waits for ever.
+/// Actor with one method that replies at once and one that never does.
 class Oracle final {
  public:
   explicit Oracle(Context& context) : never_(context.make_wakeup()) {}

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using test::error_of;
 using test::eventually;
 
-/// A class of the same interface name with another method: another build.
+/// Class with the interface name of Oracle and another method, as in another build.
 class OtherOracle final {
  public:
   explicit OtherOracle(Context&) {}
@@ -29,7 +29,7 @@ class OtherOracle final {
   static constexpr auto endpoints = interface<"test.oracle", 1>(on<&OtherOracle::answer>("answer"));
 };
 
-/// Passes bytes between one client and a server until it is cut, as a network may be.
+/// Relay between one client and a server that can drop or stall the connection.
 class Proxy final {
  public:
   explicit Proxy(const Address& server) {
@@ -50,7 +50,7 @@ class Proxy final {
   const Address& address() const { return address_; }
   /// Closes both connections.
   void cut() { mode_ = kCut; }
-  /// Keeps the connections and passes nothing on.
+  /// Keeps the connections open but forwards no bytes.
   void stall() { mode_ = kStall; }
 
  private:
@@ -168,7 +168,7 @@ TEST_F(PeerLoss, BetterEvidenceWithinTheGraceReplacesConnectionLost) {
   EXPECT_EQ(error.node(), "head");
   EXPECT_TRUE(eventually([&] { return lost_count() == 1; }));
   EXPECT_EQ(lost[0], "worker0: worker0 died: SIGKILL");
-  // Every later call fails alike, at once.
+  // Every later call fails at once with the same error.
   EXPECT_EQ(error_of([&] { (void)oracle.call<&Oracle::answer>(1).get(); }).message(),
             "worker0 died: SIGKILL; your call 'answer' had not been sent");
   EXPECT_FALSE(oracle.tell<&Oracle::answer>(1));
@@ -209,7 +209,7 @@ TEST_F(PeerLoss, ASilentProcessIsDeadAfterTheTimeAllowedButAnIdleOneIsNot) {
   auto pondering = oracle.call<&Oracle::ponder>();
   EXPECT_TRUE(eventually([] { return Oracle::pondering == 1; }));
   EXPECT_THROW((void)oracle.within(1500ms).call<&Oracle::answer>(1).get(),
-               Error);  // waits behind ponder(): nothing but beats travels
+               Error);  // waits behind ponder(): only heartbeats are sent
   EXPECT_EQ(lost_count(), 0u);
   proxy->stall();
   const Error error = error_of([&] { (void)pondering.get(); });
@@ -221,10 +221,10 @@ TEST_F(PeerLoss, AProcessThatComesBackAfterALostConnectionIsDialledAgain) {
   start();
   proxy->cut();
   EXPECT_TRUE(eventually([&] { return lost_count() == 1; }));
-  EXPECT_EQ(oracle.call<&Oracle::answer>(5).get(), 6);  // at its own address, past the proxy
+  EXPECT_EQ(oracle.call<&Oracle::answer>(5).get(), 6);  // at its own address, not through the proxy
 }
 
-/// Counts what it is told, also for the next owner.
+/// Actor that adds up numbers. The sum survives a change of owner.
 class Tally final {
  public:
   explicit Tally(Context& context) : never_(context.make_wakeup()) {}
@@ -260,11 +260,11 @@ TEST_F(PeerLoss, AnActorWhoseOwnerIsGoneIsTakenOverAsItIs) {
 
   System next(of_gpt("driver"));
   auto mesh = next.take_over_mesh<Tally>("front", MeshShape{{"data", 1}}, {next.connect(at)});
-  // After ponder(), which nobody waits for any more.
+  // ponder() no longer has a caller, so it does not delay this call.
   EXPECT_EQ(mesh.call<&Tally::add>(4).get(), std::vector{7});
   EXPECT_EQ(worker->num_owned_actors(), 1u);
   std::move(left).detach();
-  // Of what is not there nothing is taken, and that is seen when it is called.
+  // Taking over a mesh that does not exist succeeds; calls to it fail.
   auto none = next.take_over_mesh<Tally>("back", MeshShape{{"data", 1}}, {next.connect(at)});
   EXPECT_EQ(error_of([&] { (void)none.call<&Tally::add>(1).get(); }).code(), ErrorCode::kNotFound);
 }

@@ -1,4 +1,5 @@
-// Connections without TLS, and somebody between their ends who does not know the token.
+// Tests connections without TLS against an attacker between the two processes who does not know the
+// token.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +37,7 @@ SystemOptions plain(const std::string& name, LogLines* lines = nullptr) {
   return options;
 }
 
-/// Counts what it is told.
+/// Actor that counts the texts it was given.
 class Safe final {
  public:
   explicit Safe(Context&) {}
@@ -76,7 +77,7 @@ std::string reject_frame(std::uint64_t sequence, ErrorCode code) {
   return text;
 }
 
-/// The frames at the beginning of what one side has said: as many as are not encrypted.
+/// Returns the unencrypted frames at the start of the bytes that one side sent.
 std::vector<std::pair<MessageKind, std::string>> plain_frames(const std::string& said) {
   std::vector<std::pair<MessageKind, std::string>> frames;
   auto rest = std::as_bytes(std::span(said));
@@ -153,7 +154,7 @@ TEST(SealedLinks, ANewTokenIsNotSeenOnTheWay) {
   EXPECT_THAT(heard, Not(HasSubstr(next.hexadecimal())));
 }
 
-/// What somebody between does to the next bytes of one side.
+/// Change that an attacker makes to the next bytes of one side.
 struct Deed {
   const char* name;
   From from;
@@ -177,7 +178,7 @@ TEST_P(Tampering, EndsTheConnectionAndIsReported) {
                                       std::string& bytes, std::string& back) mutable {
     if (!std::exchange(done, true)) change(bytes, back);
   });
-  // The call is answered where what was put in came after it.
+  // The call succeeds if the tampered bytes follow it; otherwise it fails before its deadline.
   auto call = safe.within(5s).call<&Safe::keep>(std::string("a secret"));
   try {
     (void)call.get();
@@ -188,13 +189,13 @@ TEST_P(Tampering, EndsTheConnectionAndIsReported) {
   EXPECT_TRUE(lines.has("somebody on the way")) << lines.text();
   one.on_peer_lost(nullptr);
   other.on_peer_lost(nullptr);
-  // What was put in has done nothing.
+  // The inserted or repeated bytes had no effect.
   System third(plain("third"));
   const auto kept = third.named<Safe>(third.connect(one.self().address), "safe");
   EXPECT_LE(kept.call<&Safe::kept>().get(), 1);
 }
 
-/// A call as plain frames have it.
+/// Returns a call as an unencrypted frame.
 std::string call_frame() {
   Call call;
   call.id = 77;
@@ -236,7 +237,7 @@ TEST(SealedLinks, ARefusalThatIsPutInBehindTheProofsIsNotBelieved) {
   System one(plain("one")), other(plain("other"));
   (void)one.host<Safe>("safe");
   Between between(Between::Kind::kListens, one.listen({"127.0.0.1", 0}));
-  // Only on the first connection: the second try gets through.
+  // Changes the first connection only: the second attempt succeeds.
   between.change(From::kAcceptor, [&, done = false](std::string& bytes, std::string&) mutable {
     if (!std::exchange(done, true)) bytes += reject_frame(2, ErrorCode::kIncompatible);
   });
@@ -291,7 +292,7 @@ TEST(SealedLinks, WhoWantsAProcessGetsNobodyElse) {
 TEST(SealedLinks, LocalhostIsWhereAHeadListens) {
   System head(plain("head")), agent(plain("agent"));
   const Address at = head.listen({"localhost", 0});
-  // Nobody who listens at [::1] is asked, whatever the machine's resolver says.
+  // "localhost" never resolves to [::1], whatever the machine's resolver says.
   System other(plain("other"));
   try {
     (void)other.listen({"::1", at.port});

@@ -1,4 +1,4 @@
-// What those get who do not know the token, or speak in another way.
+// Tests the replies to peers that do not know the token or speak another protocol version.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -37,7 +37,7 @@ TEST(Connecting, StrangersAndDamagedFramesDoNotDisturbTheSystem) {
     to.sin_port = htons(at.port);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     ASSERT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
-    // A frame of each kind with a body of nonsense, before any handshake.
+    // Sends a frame of each kind with a random body before any handshake.
     auto bytes = pack(
         FrameHeader{kProtocolMajor, kProtocolMinor, static_cast<std::uint8_t>(kind), 0, 64, 0});
     std::vector<std::byte> message(bytes.begin(), bytes.end());
@@ -53,7 +53,7 @@ TEST(Connecting, StrangersAndDamagedFramesDoNotDisturbTheSystem) {
   EXPECT_EQ(worker.peers().size(), 1u);
 }
 
-/// A socket that knows Weft's frames and no token.
+/// Socket that sends Weft's frames but has no token.
 class Stranger final {
  public:
   explicit Stranger(const Address& at) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -76,14 +76,15 @@ class Stranger final {
     bytes.resize(kFrameHeaderBytes + padded(body.size()));
     (void)::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  /// What has come so far stays; returns how much of it `into` got, and keeps that much.
+  /// Copies the bytes received so far to `into` and leaves them in the socket. Returns their
+  /// number.
   std::size_t peek(std::vector<std::byte>& into) {
     into.resize(2 * Handshake::kMaxBody);
     const ssize_t got = ::recv(fd_, into.data(), into.size(), MSG_PEEK | MSG_DONTWAIT);
     into.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
     return into.size();
   }
-  /// All that comes until the other side closes, at most for ten seconds.
+  /// Returns all bytes received until the other side closes. Waits at most ten seconds.
   std::vector<std::byte> read_all() {
     const timeval limit{10, 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -93,7 +94,7 @@ class Stranger final {
       all.insert(all.end(), part, part + got);
     return all;
   }
-  /// The kinds of the frames in it.
+  /// Returns the kinds of the frames in `bytes`.
   static std::vector<MessageKind> kinds(std::span<const std::byte> bytes) {
     std::vector<MessageKind> found;
     for (std::uint64_t i = 0; bytes.size() >= kFrameHeaderBytes; ++i) {
@@ -152,14 +153,14 @@ TEST(Token, NothingIsReadOfWhoHasNotProvenIt) {
   System worker(of_gpt("worker0"));
   const Address at = worker.listen({"127.0.0.1", 0});
   {
-    Stranger stranger(at);  // a proof that is none
+    Stranger stranger(at);  // an invalid proof
     stranger.send(MessageKind::kHello, hello_of("stranger"));
     stranger.send(MessageKind::kProof, std::vector<std::byte>(32, std::byte{1}));
     EXPECT_EQ(Stranger::kinds(stranger.read_all()),
               (std::vector{MessageKind::kChallenge, MessageKind::kProof, MessageKind::kReject}));
   }
   {
-    Stranger stranger(at);  // a call in place of a proof
+    Stranger stranger(at);  // a call instead of a proof
     stranger.send(MessageKind::kHello, hello_of("stranger"));
     stranger.send(MessageKind::kCall, std::vector<std::byte>(64));
     EXPECT_EQ(Stranger::kinds(stranger.read_all()),
@@ -167,13 +168,13 @@ TEST(Token, NothingIsReadOfWhoHasNotProvenIt) {
   }
   {
     Stranger stranger(at);
-    // longer than anybody unknown may be
+    // longer than an unauthenticated peer may send
     stranger.send(MessageKind::kHello, hello_of(std::string(5000, 'x')));
     EXPECT_TRUE(stranger.read_all().empty());
   }
   {
     Stranger stranger(at);
-    // 64 zeros once were a process with the id 0
+    // regression: 64 zero bytes were decoded as a process with the id 0
     stranger.send(MessageKind::kHello, std::vector<std::byte>(64));
     EXPECT_TRUE(stranger.read_all().empty());
   }
@@ -185,7 +186,7 @@ TEST(Token, AProofIsGoodForOneConnectionAndOneDirection) {
   const Address at = worker.listen({"127.0.0.1", 0});
   Stranger first(at);
   first.send(MessageKind::kHello, hello_of("stranger"));
-  // Its own proof comes right after its challenge; whoever sends that back has proven nothing.
+  // The worker sends its own proof right after its challenge. Echoing it back proves nothing.
   std::vector<std::byte> answer(2 * Handshake::kMaxBody);
   EXPECT_TRUE(eventually([&] { return first.peek(answer) > kFrameHeaderBytes + 32; }));
   const std::vector<std::byte> proof(answer.end() - 32, answer.end());

@@ -31,7 +31,7 @@ struct Note {
   friend bool operator==(const Note&, const Note&) = default;
 };
 
-/// An actor with a handler of every kind.
+/// Actor with a handler of every kind.
 class Clerk final {
  public:
   using Arguments = std::tuple<std::string>;
@@ -59,14 +59,14 @@ class Clerk final {
     co_return true;
   }
   std::string caller() const { return context_.caller().name; }
-  /// Holds the actor's thread until the test lets go, or the call is cancelled.
+  /// Blocks the actor's thread until `released` is set or the call is cancelled.
   bool hold() {
     holding = true;
     while (!released && !context_.stop_token().stop_requested()) std::this_thread::sleep_for(1ms);
     holding = false;
     return released;
   }
-  /// Holds the actor's thread until the test lets go, whatever its stop token says.
+  /// Blocks the actor's thread until `released` is set; ignores the stop token.
   void stay() {
     holding = true;
     while (!released) std::this_thread::sleep_for(1ms);
@@ -106,7 +106,7 @@ class Clerk final {
   bool waiting_ = false;
 };
 
-/// A driver and two workers, each a System of its own, over real sockets.
+/// Driver and two workers, each a System of its own, connected over real sockets.
 struct Cluster {
   System driver{named("driver")};
   System first{named("worker0")};
@@ -242,10 +242,11 @@ TEST(System, ACallEndsByItsDeadlineAndTheHandlerSeesItsStopToken) {
   for (const char* part :
        {"'hold'", "clerk", "worker0", "had been sent; whether it ran is unknown"})
     EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
-  EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");  // the held handler has given up
+  EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");  // hold() saw its stop token and
+                                                                // returned
   EXPECT_EQ(error_of([&] { clerk.within(50ms).call<&Clerk::wait_at_gate>().get(); }).code(),
             ErrorCode::kDeadlineExceeded);
-  EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");  // so has the suspended one
+  EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");  // wait_at_gate() was cancelled too
   EXPECT_EQ(error_of([&] { clerk.call<&Clerk::wait_at_gate>().get(20ms); }).code(),
             ErrorCode::kDeadlineExceeded);
 }
@@ -282,7 +283,7 @@ TEST(System, OneThatShutsDownStartsNoCallAndSaysSo) {
     try {
       idle.call<&Clerk::greet>("you").get();
     } catch (const Error& error) {
-      // One that waited in the mailbox was cancelled with it.
+      // A call that waited in the mailbox during the shutdown is cancelled.
       if (error.code() != ErrorCode::kCancelled) refused = error;
     }
     return refused.has_value();
@@ -295,7 +296,7 @@ TEST(System, OneThatShutsDownStartsNoCallAndSaysSo) {
       << refused->message();
 }
 
-// In whatever moment the cancellation finds it: held back, on its way, waiting, taken, begun.
+// Cancels a call while it is held back, in flight, queued, taken or running.
 TEST(System, ACallCancelledAtOnceNeverGoesOn) {
   Cluster cluster;
   (void)cluster.first.host<Clerk>("clerk", "hi");
@@ -317,7 +318,7 @@ TEST(System, ACallThatNobodyAnswersCancelsTheCallsItsHandlerAwaits) {
   auto asking = mesh.at({0}).call<&Clerk::ask>(mesh.at({1}).address(), "you");
   EXPECT_TRUE(eventually([] { return Clerk::holding.load(); }));
   asking.cancel();
-  // free again although data=1 is held
+  // The actor is free again, although the actor at data=1 still runs hold().
   EXPECT_EQ(mesh.at({0}).call<&Clerk::greet>("you").get(), "hi you");
   held.cancel();
 }
@@ -337,7 +338,7 @@ TEST(System, AStuckHandlerBoundsTheMemoryOfItsCallers) {
         ++sent;
       }
     });
-    // What the window admits and what is held back, and not one more.
+    // At most the calls that the window admits and those that the caller's route holds back.
     EXPECT_TRUE(
         eventually([&] { return sent == static_cast<int>(MailboxLimits().messages + kMaxHeld); }));
     std::this_thread::sleep_for(50ms);

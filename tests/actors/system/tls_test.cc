@@ -1,4 +1,4 @@
-// Connections with TLS, and those who would like to do without it or to stand between.
+// Tests connections with TLS against plaintext peers and against an attacker between two processes.
 #include "actors/net/tls.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ SystemOptions over(Tls::Use tls, const std::string& name, LogLines* lines = null
   return options;
 }
 
-/// Gives back what it is given.
+/// Actor that returns its argument.
 class Parrot final {
  public:
   explicit Parrot(Context&) {}
@@ -112,7 +112,7 @@ TEST(TlsLinks, WhoStandsBetweenTwoTlsConnectionsProvesNothing) {
   const Error error = error_of([&] { (void)worker.connect(attacker.address()); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
   EXPECT_THAT(error.message(), HasSubstr("or another machine stands between the two"));
-  // It has read the greeting, and got no further.
+  // The attacker read the greeting but did not complete the handshake.
   EXPECT_THAT(attacker.dialler_said(), HasSubstr("WEFT"));
   EXPECT_TRUE(lines.has("refused a connection from "));
   EXPECT_TRUE(head.peers().empty());
@@ -194,7 +194,7 @@ TEST(TlsLinks, AGreetingThatIsSaidAgainIsRefused) {
   loop.stop();
 }
 
-// A new token.
+// --- replacing the token
 
 TEST(NewToken, WhoIsConnectedHearsOfItAndStrangersNeedIt) {
   const auto plain = Tls::Use::kBeyondLoopback;
@@ -205,7 +205,7 @@ TEST(NewToken, WhoIsConnectedHearsOfItAndStrangersNeedIt) {
   System agent(over(plain, "agent"));
   const Address agent_at = agent.listen({"127.0.0.1", 0});
   const auto parrot = agent.named<Parrot>(agent.connect(at), "parrot");
-  System device(over(plain, "device"));  // knows the agent only
+  System device(over(plain, "device"));  // connected to the agent only
   (void)device.connect(agent_at);
 
   const Secret next = Secret::random();
@@ -236,7 +236,7 @@ TEST(NewToken, AMemberThatWasAwayComesBackWithTheFormerOneAndIsGivenTheNewOne) {
   System agent(over(plain, "agent"));
   System stranger(over(plain, "stranger"));
   auto options = over(plain, "head");
-  options.token = next;  // the next head: it has read the new token
+  options.token = next;  // the next head, which has read the new token
   System head(options);
   head.take_former_token(test::cluster_token(), 60s, {agent.self().id});
   const Address at = head.listen({"127.0.0.1", 0});

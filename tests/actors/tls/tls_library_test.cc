@@ -12,7 +12,7 @@
 namespace weft::actors {
 namespace {
 
-/// Both ends of a connection, without a network.
+/// Both ends of a TLS connection, without a network.
 struct TwoEnds {
   TlsIdentity identity = tls_library().make_identity();
   std::unique_ptr<TlsContext> context = tls_library().make_context(identity);
@@ -113,7 +113,7 @@ TEST(Tls, EveryChangedByteOfASealedRecordIsNoticed) {
     EXPECT_TRUE(([&] {
       try {
         got = read(*ends.acceptor);
-        return got.empty();  // it waits for the rest of a longer record
+        return got.empty();  // waits for the rest of a longer record
       } catch (const Error& error) {
         return error.code() == ErrorCode::kDataLoss;
       }
@@ -127,7 +127,7 @@ TEST(Tls, AConnectionOutlivesItsKey) {
   ends.greet();
   const std::string byte = "x";
   std::size_t got = 0;
-  constexpr std::size_t kRecords = (1u << 18) + 1000;  // a new key after 2^18
+  constexpr std::size_t kRecords = (1u << 18) + 1000;  // a key is replaced after 2^18 records
   for (std::size_t i = 0; i < kRecords; ++i) {
     ends.dialler->write(bytes_of(byte));
     if (i % 100 != 0) continue;
