@@ -16,8 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Embedding and output layer share a table through a bias-free linear of the same parameter used
-/// twice.
+/// Model in which two bias-free linear layers use the same parameter `w`.
 struct Shared {
   Graph graph;
   ValueId loss, w;
@@ -115,7 +114,7 @@ TEST(Differentiate, AnEmulatedBlockStatesItsTwoGradientsApart) {
       text += " " + to_string(training.graph.value(output).type);
     backward.push_back(text);
   }
-  // The first block has no inputs that are trained.
+  // The first block has no input that needs a gradient.
   EXPECT_THAT(backward,
               ::testing::ElementsAre(
                   "I emulated_input_grad(seconds=0.2,kept=1) f32[2,4] f32[2,6]",
@@ -165,7 +164,7 @@ TEST(Differentiate, InBf16GradientsOfParametersAreF32AndOthersBf16) {
   const ValueId row = b.parameter("row", {4}, normal(0.1), {"embed"});
   ValueId x = b.linear(b.convert(pixels, b.precision()), w, row);
   x = b.add(x, b.gelu(b.linear(x, w)));
-  x = b.add(x, whole);  // its gradient is x's, in bf16
+  x = b.add(x, whole);  // gradient: the bf16 gradient of x
   EXPECT_EQ(b.convert(x, DType::kBF16), x);
   const ValueId loss = b.squared_error(x, target, 1.0);
   const TrainingGraph training = differentiate(b.graph(), loss);

@@ -34,14 +34,14 @@ Bytes random_bytes(std::size_t size, std::uint64_t seed) {
   return bytes;
 }
 
-/// Ciphers that this processor can do.
+/// Returns the ciphers that this processor supports.
 std::vector<Cipher> ciphers() {
   if (!Aead::has_aes()) return {Cipher::kChaCha20Poly1305};
   return {Cipher::kAes256Gcm, Cipher::kChaCha20Poly1305};
 }
 
-/// Test cases 13, 14 and 16 of McGrew and Viega, "The Galois/Counter Mode of Operation", and RFC
-/// 8439, 2.8.2.
+/// Vectors: test cases 13, 14 and 16 of McGrew and Viega, "The Galois/Counter Mode of Operation",
+/// and RFC 8439, 2.8.2.
 TEST(Aead, GivesWhatItsSpecificationGives) {
   constexpr Cipher kAes = Cipher::kAes256Gcm, kChaCha = Cipher::kChaCha20Poly1305;
   struct Case {
@@ -79,7 +79,7 @@ TEST(Aead, GivesWhatItsSpecificationGives) {
     const Aead::Tag tag = cipher.seal(nonce, header, plain, bytes.data());
     EXPECT_EQ(bytes, from_hexadecimal(each.sealed));
     EXPECT_EQ(tag, array_of<Aead::Tag>(each.tag));
-    ASSERT_TRUE(cipher.open(nonce, header, bytes, tag, bytes.data()));  // where they lie
+    ASSERT_TRUE(cipher.open(nonce, header, bytes, tag, bytes.data()));  // decrypts in place
     EXPECT_EQ(bytes, plain);
   }
 }
@@ -109,7 +109,7 @@ void expect_opens_what_was_sealed(Cipher chosen) {
     Aead::Tag other_tag = tag;
     other_tag[15] ^= std::byte{0x80};
     EXPECT_FALSE(cipher.open(nonce, header, sealed, other_tag, opened.data()));
-    // Where it lies.
+    // Encrypts and decrypts in place.
     Bytes bytes = plain;
     EXPECT_EQ(cipher.seal(nonce, header, bytes, bytes.data()), tag);
     EXPECT_EQ(bytes, sealed);

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Lowers this process's limit while it lives.
+/// Lowered RLIMIT_NOFILE of this process; the destructor restores the previous limit.
 class LowLimit final {
  public:
   explicit LowLimit(rlim_t soft) {

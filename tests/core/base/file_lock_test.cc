@@ -16,11 +16,11 @@
 
 namespace {
 
-int failing_flock = 0;  // errno that flock() fails with; 0: it does what it should
+int failing_flock = 0;  // errno that flock() fails with; 0 if it works
 
 }  // namespace
 
-// In place of the C library's.
+// Replaces the C library's function.
 extern "C" int flock(int file, int operation) noexcept {
   if (failing_flock != 0) {
     errno = failing_flock;

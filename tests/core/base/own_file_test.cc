@@ -66,14 +66,14 @@ TEST_F(OwnFile, ReadsAFileOfThisUserAndNothingWhereThereIsNone) {
 TEST_F(OwnFile, FollowsLinksThatNobodyElseCanHaveMade) {
   fs::create_symlink(folder / "mine" / "token", folder / "mine" / "7077");
   EXPECT_EQ(read(folder / "mine" / "7077"), "secret");
-  // As Kubernetes shows a secret.
+  // Kubernetes mounts a secret this way.
   const fs::path mount = folder / "mine" / "mount";
   fs::create_directories(mount / "..2026");
   write(mount / "..2026" / "token", "theirs");
   fs::create_symlink("..2026", mount / "..data");
   fs::create_symlink("..data/token", mount / "token");
   EXPECT_EQ(read(mount / "token"), "theirs");
-  // A folder on the way, and a path with "..".
+  // Path through a linked folder, and path with "..".
   fs::create_directory_symlink("mount/..2026", folder / "mine" / "latest");
   EXPECT_EQ(read(folder / "mine" / "latest" / "token"), "theirs");
   EXPECT_EQ(read(folder / "mine" / "mount" / ".." / "token"), "secret");
@@ -165,7 +165,7 @@ TEST_F(OwnFile, WhatBelongsToAnotherUserIsRefused) {
     if (name == std::string("state")) fs::create_directory(path);
     ASSERT_EQ(::chown(path.c_str(), kNobody, kNobody), 0);
     EXPECT_NE(refused(path).find("belongs to another user (uid 65534"), std::string::npos);
-    // A pipe that nobody reads would be waited for.
+    // Opening the pipe for writing would block, as it has no reader.
     EXPECT_EQ(error_of([&] { (void)open_own(path, O_WRONLY | O_CREAT | O_APPEND, 0644); }).code(),
               ErrorCode::kFailedPrecondition);
     EXPECT_NE(error_of([&] { check_own(path, "give another"); }).message().find("give another"),

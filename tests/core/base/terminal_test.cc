@@ -29,7 +29,7 @@ TEST(WrapLines, ColoursTakeNoRoomAndSoDoTheRestsOfCharacters) {
             "\xe2\x94\x81\xe2\x94\x81\xe2\x94\x81 two");
 }
 
-/// A terminal of 66 columns.
+/// Terminal of 66 columns.
 class TerminalTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -105,13 +105,12 @@ TEST(Say, APlaceThatRefusesIsNoReasonToFail) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> full(std::fopen("/dev/full", "w"),
                                                              std::fclose);
   ASSERT_NE(full, nullptr);
-  std::setvbuf(full.get(), nullptr, _IONBF, 0);  // as standard error is
+  std::setvbuf(full.get(), nullptr, _IONBF, 0);  // unbuffered, like standard error
   EXPECT_NO_THROW(say(full.get(), "{} of {}\n", 1, "many"));
   EXPECT_NE(std::ferror(full.get()), 0);
 }
 
-/// What a child process that does `work` leaves: its exit status, and what it has written to
-/// standard error.
+/// Exit status of a child process, and the text that it wrote to standard error.
 struct ChildEnd {
   int status = -1;
   std::string said;

@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A reader and what writes to it.
+/// Descriptors of a reader and of its writer.
 struct Ends {
   int reader = -1, writer = -1;
   ~Ends() {
@@ -39,7 +39,7 @@ Ends make_ends(Reader kind) {
   return {ends[0], ends[1]};
 }
 
-/// All that can be read until nothing comes for a while.
+/// Reads until no data arrives for 500 ms.
 std::string read_all(int reader) {
   std::string text;
   char piece[65536];
@@ -58,7 +58,7 @@ TEST_P(EveryReader, GetsTheTextInOrderThoughItBeginsToReadLate) {
   const Ends ends = make_ends(GetParam());
   UnblockedStream stream(ends.writer);
   std::string expected;
-  for (int line = 0; line < 10'000; ++line) {  // 128 KiB: more than a pipe holds
+  for (int line = 0; line < 10'000; ++line) {  // 128 KiB; a pipe holds 64 KiB
     const std::string text = fmt::format("line {:>6}\n", line);
     std::fputs(text.c_str(), stream.file());
     expected += GetParam() == Reader::kTerminal ? fmt::format("line {:>6}\r\n", line) : text;
@@ -74,7 +74,7 @@ TEST_P(EveryReader, ThatNeverReadsKeepsNobodyWaiting) {
   const std::string line(1023, 'x');
   for (int i = 0; i < 2'000; ++i) std::fprintf(stream.file(), "%s\n", line.c_str());
   EXPECT_FALSE(stream.drain(milliseconds(10)));
-  // It goes on: what was left out is counted, and later text comes again.
+  // The stream recovers: it reports the number of dropped bytes, and writes later text.
   const std::string read = read_all(ends.reader);
   EXPECT_NE(read.find(" bytes of output are left out here: nothing read them"), std::string::npos);
   EXPECT_LT(read.size(), 1'000'000u);

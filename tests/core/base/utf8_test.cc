@@ -26,7 +26,7 @@ TEST(Printable, EscapesWhatATerminalWouldObeyAndNothingElse) {
   EXPECT_EQ(printable("a\rb\x7f"), "a\\x0db\\x7f");
   EXPECT_EQ(printable("\xc2\x9b"
                       "2J"),
-            "\\xc2\\x9b2J");  // U+009B begins a sequence, as ESC [ does
+            "\\xc2\\x9b2J");  // U+009B begins a control sequence, like ESC [
   EXPECT_EQ(printable("caf\xe9!"), "caf\\xe9!");
   EXPECT_EQ(printable(std::string("a\0b", 3)), "a\\x00b");
   EXPECT_EQ(printable(""), "");

@@ -45,7 +45,7 @@ struct Everything {
   friend bool operator==(const Everything&, const Everything&) = default;
 };
 
-/// Private members travel too.
+/// Class whose private members are encoded.
 class Sealed {
  public:
   Sealed() = default;

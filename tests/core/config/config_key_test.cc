@@ -53,7 +53,7 @@ void read_garden(const ConfigNode& node) {
   }
   node.find("gate", KeyText("How one gets in").type("path"));
   node.finish();
-  // What follows looks at values, which are not there on the outline.
+  // Not reached on a document outline: finish() ends its reader.
   node.at("rows").fail("too many");
 }
 

@@ -30,7 +30,7 @@ class ResolvedConfig : public ::testing::Test {
     std::ofstream(folder_ / name) << text;
     return (folder_ / name).string();
   }
-  /// Has a document resolved, as a process that reads another folder sees it.
+  /// Writes the resolved document to another folder and loads it from there.
   ConfigDocument again(const ConfigDocument& document) const {
     fs::create_directories(folder_ / "out");
     std::ofstream(folder_ / "out" / "run.yaml") << document.resolved();
@@ -112,7 +112,7 @@ TEST_F(ResolvedConfig, MakesPathsAbsoluteAndNamesInputFiles) {
   auto read = again(document);
   EXPECT_EQ(read.root().at("cache").as<std::string>(), (folder_ / "tokens").string());
   EXPECT_EQ(read.root().at("given").as_path(), fs::current_path() / "here");
-  // No reader has asked for it before: it counts from the original's folder all the same.
+  // "later" was not read from the original. Its path still starts at the original's folder.
   EXPECT_EQ(read.root().at("later").as_path(), folder_ / "there");
   const auto inputs = read.input_files();
   ASSERT_EQ(inputs.size(), 1u);

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 struct Crash {
-  int signal = 0;  ///< That the child died by.
+  int signal = 0;  ///< Signal that ended the child.
   std::string said;
 };
 

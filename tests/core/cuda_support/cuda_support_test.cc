@@ -1,5 +1,5 @@
-// Where CUDA is looked for, and what is said when it is not there. The plugin and the library of
-// NVIDIA that it needs are fakes.
+// Tests the search for CUDA and the messages when it is missing. The plugin and the NVIDIA library
+// that it needs are fakes.
 #include "core/cuda_support/cuda_support.h"
 
 #include <gmock/gmock.h>
@@ -84,7 +84,7 @@ TEST(CudaSupport, WithoutAPluginSaysThatThisWeftWasBuiltWithoutCuda) {
   EXPECT_EQ(failure([] { make_cuda_device({}, {{"/nowhere/lib"}, {}, {}}); }), support.missing);
 }
 
-// One test: a library that is once open is found for as long as the process lives.
+// A single test, since an opened library stays loaded until the process ends.
 TEST(CudaSupport, NamesTheLibraryThatIsMissingUntilItIsFound) {
   const test::ScratchFolder scratch;
   const PluginSearch nowhere{{kFakes / "lib"}, {}, {}};
@@ -116,7 +116,7 @@ TEST(CudaSupport, NamesTheLibraryThatIsMissingUntilItIsFound) {
   EXPECT_THAT(failure([&] { open_plugin("weft_cuda", "weft_other_plugin", right); }),
               HasSubstr("has no function weft_other_plugin"));
 
-  // The plugin has its own copy of the code of Error.
+  // The plugin contains its own copy of class Error.
   try {
     make_cuda_device({.gpu = 1}, right);
     FAIL() << "nothing was thrown";

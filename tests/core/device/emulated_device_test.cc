@@ -14,7 +14,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-/// Sleeping moves it, and always by `late` too far.
+/// Clock that advances when a test sleeps on it, each time by `late` too far.
 class ManualWaitableClock final : public WaitableClock {
  public:
   explicit ManualWaitableClock(Nanoseconds late = Nanoseconds(0)) : late_(late) {}
@@ -28,7 +28,7 @@ class ManualWaitableClock final : public WaitableClock {
   TimePoint now_{};
 };
 
-/// An emulated device with one stream, and a block of one row on it.
+/// Emulated device with one stream and memory for a block of one row.
 struct Fixture {
   explicit Fixture(Nanoseconds late = Nanoseconds(0), double flops_per_second = 0) {
     auto manual = std::make_unique<ManualWaitableClock>(late);

@@ -21,7 +21,7 @@ std::vector<ListedOp> all_ops(const Graph& graph) {
   return ops;
 }
 
-/// A random chain of element-wise ops with long-range uses.
+/// Returns a random chain of element-wise ops with long-range uses.
 Graph random_graph(std::uint64_t seed) {
   PhiloxStream random(seed);
   GraphBuilder b;
@@ -45,8 +45,7 @@ TEST(MemoryPlan, ValuesThatAreNeededTogetherNeverShareBytes) {
     for (std::size_t v = 0; v < graph.values().size(); ++v)
       elsewhere[v] = !graph.values()[v].producer;
     const MemoryPlan plan = plan_memory(graph, all_ops(graph), elsewhere);
-    // owner[value] of bytes: walk the nodes, write each output, and see that inputs have not been
-    // overwritten.
+    // Walk the nodes and record which value owns each byte. No input may have been overwritten.
     std::vector<int> owner(plan.size / 64, -1);
     for (const Node& node : graph.nodes()) {
       for (const ValueId input : node.inputs) {

@@ -21,12 +21,12 @@ std::set<NetworkTrial> all_of(const std::vector<NetworkTrial>& trials) {
   return {trials.begin(), trials.end()};
 }
 
-/// Two hosts with a virtual network card each, which states no speed.
+/// Returns two hosts that each have a virtual network card of unknown speed.
 std::vector<HostNetworks> virtual_hosts() {
   return {{"a", "10.9.0.1", "", {kLoopback, on("eth0", "10.9.0.1", -1)}},
           {"b", "10.9.0.2", "", {kLoopback, on("eth0", "10.9.0.2", -1)}}};
 }
-/// Two hosts with a slow network that reaches the head and a fast one.
+/// Returns two hosts with a fast network and a slow one. Only the slow one reaches the head.
 std::vector<HostNetworks> two_networks() {
   return {{"a",
            "10.9.0.1",

@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-/// A block on two inputs of 6 rows, [6,4] and [6], that keeps 7 elements a row.
+/// Block with two inputs of 6 rows, [6,4] and [6]. It keeps 7 elements per row.
 struct Block {
   Block() {
     const ValueId x = b.input("x", {DType::kF32, {6, 4}}, {"batch", "embed"});

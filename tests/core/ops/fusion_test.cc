@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// A list that is written op by op.
+/// List of ops that tests append to.
 struct List {
   std::deque<Op> ops;
   std::vector<ListedOp> listed;
@@ -40,7 +40,7 @@ struct List {
     std::vector<Fusion> found =
         find_fusions(listed, {[this](std::uint32_t t) -> const TensorType& { return types.at(t); },
                               [this](std::uint32_t t) { return elsewhere.contains(t); }});
-    for (const Fusion& fusion : found) {  // What is found must fit its op.
+    for (const Fusion& fusion : found) {  // each fused op must infer the same output types
       std::vector<TensorType> in, out;
       for (const std::uint32_t input : fusion.inputs) in.push_back(types.at(input));
       for (const std::uint32_t output : fusion.outputs) out.push_back(types.at(output));

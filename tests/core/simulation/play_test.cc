@@ -74,7 +74,7 @@ TEST(Play, AQueueServesWhoCameFirstAndSplitsItsLastPlace) {
   EXPECT_THAT(times.end, ElementsAre(2, 4));
   EXPECT_EQ(times.start[behind.value()], 2);
   EXPECT_EQ(times.held_up_by[behind.value()], TaskId(0)) << "whose end made room";
-  // The second has a third of its place, and of its weight.
+  // The second transfer gets a third of a queue slot, and so a third of its weight.
   TaskGraph split;
   split.links = graph.links;
   second.queue->places = 4.0 / 3;
@@ -155,7 +155,7 @@ TEST(Play, WhatTheGraphDoesNotHaveIsAnError) {
   EXPECT_THROW(play(slow), Error) << "who makes a receiver ready takes no time";
 }
 
-/// Fairness itself: nobody's share can grow without that of one who has no more.
+/// Max-min fairness: every user has a full link on which no other user gets more.
 TEST(MaxMinShares, EveryShareIsHeldDownByAFullLinkWhereNobodyHasMore) {
   PhiloxStream random(20261123);
   MaxMinShares shares;

@@ -22,7 +22,7 @@ class SpillFile : public testing::Test {
  protected:
   std::filesystem::path file() const { return folder_ / "records"; }
 
-  /// Numbers from 0, four bytes each; the label is the first of its block.
+  /// Writes the numbers 0 to count - 1, four bytes each. A block's label is its first number.
   void write(std::uint32_t count) const {
     const bool existed = std::filesystem::exists(file());
     SpillWriter writer(file());
@@ -31,7 +31,7 @@ class SpillFile : public testing::Test {
     writer.commit();
     EXPECT_EQ(writer.payload_bytes(), 4 * std::uint64_t{count});
   }
-  /// The number of blocks, after a look at all numbers.
+  /// Checks the numbers 0 to count - 1 and returns the number of blocks.
   std::uint32_t read(std::uint32_t count) const {
     SpillReader reader(file());
     std::uint32_t expected = 0, blocks = 0;
@@ -69,7 +69,7 @@ TEST_F(SpillFile, GivesBackWhatWasAppended) {
   EXPECT_EQ(read(0), 0U);
   write(1);
   EXPECT_EQ(read(1), 1U);
-  // Written again over it; blocks of 1 MiB.
+  // Overwrites the file. Blocks have 1 MiB.
   write(1'000'000);
   EXPECT_EQ(read(1'000'000), 4U);
 }
@@ -126,7 +126,7 @@ TEST_F(SpillFile, AnyDamageIsFoundOut) {
 }
 
 TEST_F(SpillFile, AFullDiskIsSaid) {
-  // No file may be longer.
+  // Limit the size of files.
   ::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);

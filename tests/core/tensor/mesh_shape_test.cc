@@ -50,7 +50,7 @@ TEST(MeshShape, MoreRanksThanCanBeCountedAreRefusedAlsoInAMessage) {
             "the axes of a mesh of shape [data=9223372036854775807,tensor=2] multiply to more "
             "ranks than can be counted, from axis "
             "'tensor' on");
-  // As bytes: {"data", 2^62}, {"tensor", 2^62}, which multiply to 0.
+  // Encoded axes {"data", 2^62} and {"tensor", 2^62}, whose product overflows to 0.
   const auto bytes = encode(
       std::vector<MeshAxis>{{"data", std::int64_t{1} << 62}, {"tensor", std::int64_t{1} << 62}});
   EXPECT_EQ(test::error_of([&] { decode<MeshShape>(bytes).check(); }).code(),

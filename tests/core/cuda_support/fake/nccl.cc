@@ -1,2 +1,2 @@
-// Stands for a library of NVIDIA that a plugin needs.
+// Fake of an NVIDIA library that a plugin needs.
 extern "C" int fake_nccl_version() { return 99; }

@@ -1,4 +1,4 @@
-// Stands for libweft_cuda.so: a machine with two GPUs, of which none can be used.
+// Fake of libweft_cuda.so for a machine with two GPUs, both unusable.
 #include "core/base/error.h"
 #include "core/cuda_support/cuda_plugin.h"
 
