@@ -55,7 +55,7 @@ WorkloadResult example() {
 TEST(WorkloadResult, ComparesWeftsBestWithBaselineAndReference) {
   const WorkloadResult result = example();
   EXPECT_EQ(result.baseline()->arm, baseline_arm());
-  // Broadcast was faster, but is not Weft's.
+  // The broadcast arm is faster but does not count, as it is not Weft's strategy.
   EXPECT_EQ(result.best()->arm.schedule, "zb-h1");
   EXPECT_FALSE(result.best()->arm.is_signal());
   EXPECT_DOUBLE_EQ(result.reference_seconds(), 1.0);
@@ -103,10 +103,10 @@ TEST(WorkloadResult, BoundIsTheBusiestDeviceOrTheBusiestLinkWhicheverIsLonger) {
   WorkloadResult result = example();
   for (ArmResult& arm : result.arms) arm.link_seconds = 0.9;
   EXPECT_DOUBLE_EQ(result.bound_seconds(), 0.9);
-  // Another strategy moves fewer bytes: the bound is that of the arm that could be fastest.
+  // An arm with another strategy moves fewer bytes. The bound is the smallest one of all arms.
   result.arms[3].link_seconds = 0.8;
   EXPECT_DOUBLE_EQ(result.bound_seconds(), 0.8);
-  // Signals move nothing, and bound nothing.
+  // Arms that send signals move no tensors and have no bound.
   result.arms[4].busiest_seconds = 0.1;
   result.arms[4].link_seconds = 0;
   EXPECT_DOUBLE_EQ(result.bound_seconds(), 0.8);
@@ -166,7 +166,7 @@ TEST(SweepPlot, DrawsALinePerSchedule) {
        at = svg.find("<polyline", at + 1))
     ++lines;
   EXPECT_EQ(lines, 3u) << svg;
-  // No element may say an attribute twice: viewers then show nothing.
+  // A duplicate attribute makes viewers show nothing.
   for (std::size_t at = svg.find('<'); at != std::string::npos; at = svg.find('<', at + 1)) {
     const std::string element = svg.substr(at, svg.find('>', at) - at);
     EXPECT_EQ(element.find(" fill="), element.rfind(" fill=")) << element;

@@ -27,7 +27,7 @@ mesh::TrainingPlan plan_of(const PipelineModel& model) {
                                   mesh::plan_places(model.layout, hosts_of(model)));
 }
 
-/// Of `flops`, rounded to a tenth.
+/// Returns `flops` in units of 1e9, rounded to a tenth.
 double gigaflops(double flops) { return std::round(flops * 1e-8) / 10; }
 
 double flops_of(const std::vector<ForwardPiece>& pieces, int first, int last) {
@@ -43,7 +43,7 @@ std::vector<ForwardPiece> unet_pieces(std::int64_t channels) {
   return forward_pieces(unet.graph, unet.output);
 }
 
-/// Real bytes of a microbatch that cross from mesh to mesh in one pass.
+/// Returns the bytes of the full-size model that cross between meshes per microbatch in one pass.
 double crossing_bytes(const PipelineModel& model, Pass pass) {
   double bytes = 0;
   for (const mesh::PlannedEdge& planned : plan_of(model).train.edges) {
@@ -53,7 +53,7 @@ double crossing_bytes(const PipelineModel& model, Pass pass) {
   return bytes;
 }
 
-/// Real seconds of a stage, per microbatch.
+/// Returns the seconds of a stage of the full-size model, per microbatch.
 PassSeconds stage_seconds(const PipelineModel& model, std::size_t stage) {
   int first = 0;
   for (std::size_t s = 0; s < stage; ++s) first += model.layout.stages[s].layers;
@@ -76,7 +76,7 @@ TEST(ForwardPieces, OfTheConditionalUnetAddUpToThePapersFlops) {
 }
 
 TEST(ForwardPieces, EndWhereASkipLeaves) {
-  // Layers 1 to 3 hand on a skip, then what the next level starts from.
+  // Layers 1 to 3 have two pieces each: the skip leaves between them.
   std::vector<int> blocks;
   for (const ForwardPiece& piece : unet_pieces(32)) blocks.push_back(piece.block);
   EXPECT_EQ(blocks, (std::vector<int>{0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
@@ -117,15 +117,16 @@ TEST(PipelineModel, KeepsTheRatioOfTransferToCompute) {
 }
 
 TEST(PipelineModel, StagesTakeTheTimeOfTheirFlops) {
-  // 64 samples over four devices of 9 TFLOP/s; half of the backward and the repeated forward are in
-  // I.
+  // 64 samples on four devices of 9 TFLOP/s. The input-gradient pass has half of the backward and
+  // the
+  // recomputed forward.
   const PipelineModel unet = model_of("u-transformer-2b");
   EXPECT_NEAR(stage_seconds(unet, 0).forward, 64 * 139.4e9 / 36e12, 1e-3 * 0.248);
   const PassSeconds slower = stage_seconds(unet, 1);
   EXPECT_NEAR(slower.forward, 64 * 233.5e9 / 36e12, 1e-3 * 0.415);
   EXPECT_NEAR(slower.input_grad, 2 * slower.forward, 1e-12);
   EXPECT_NEAR(slower.weight_grad, slower.forward, 1e-12);
-  // 16 layers and, on the second stage, the output layer, over four devices of 50 TFLOP/s.
+  // 16 layers on four devices of 50 TFLOP/s. The second stage also has the output layer.
   const PipelineModel gpt = model_of("gpt-2.6b");
   const double layers = 16 * 24 * 16 * 1024.0 * 2560 * 2560 * (1 + 1024.0 / 15360) / 200e12;
   const double head = 2 * 16 * 1024.0 * 2560 * 51200 / 200e12;
@@ -144,7 +145,7 @@ TEST(PipelineModel, FlopsOfAStepAreThePapers) {
     const PipelineModel model = model_of(name);
     EXPECT_EQ(model.rows_per_step, b);
     EXPECT_NEAR(model.flops_per_step, formula, 1e-9 * formula);
-    // What all devices do in the emulated time is what the formula counts.
+    // The work of all devices in the emulated time equals the formula.
     double seconds = 0;
     for (std::size_t stage = 0; stage < model.layout.stages.size(); ++stage)
       seconds += stage_seconds(model, stage).all();
@@ -164,14 +165,14 @@ TEST(PipelineModel, DevicesThatSplitWeightsRunInStep) {
         if (std::holds_alternative<mesh::ComputeStep>(step.what)) continue;
         const auto& move = std::get<mesh::MoveStep>(step.what);
         ASSERT_EQ(move.move.kind, mesh::MoveKind::kAllReduce) << name;
-        // One element a row: it costs a message, not bandwidth.
+        // Rows have one element, so the collective costs a message and no bandwidth.
         const Value& value = plan.partition.graph.value(part.locals[move.input].value);
         EXPECT_EQ(value.type.elements(), value.type.shape[0]) << name;
         ++collectives[step.pass];
       }
     }
     const bool splits = model.layout.meshes[0].axes[1].size > 1;
-    // One for each piece; what enters the first one has a gradient too.
+    // Each piece has one; the input of the first piece has a gradient too.
     const int pieces = name == "gpt-2.6b"   ? 33
                        : name == "gpt-1.3b" ? 25
                                             : collectives[Pass::kForward];
@@ -198,7 +199,7 @@ TEST(PipelineModel, SkipsAndBatchesLieAsTheirNamesSay) {
     return to_string(plan.partition.per_mesh[mesh::MeshId(0)].locals[edge.source].spec,
                      plan.partition.meshes[mesh::MeshId(0)]);
   };
-  // the hidden tensor and three skips, there and back
+  // the hidden tensor and three skips, in both directions
   EXPECT_EQ(plan_of(model_of("u-transformer-2b")).train.edges.size(), 8u);
   EXPECT_EQ(split("u-transformer-2b"), "[-,-]");
   EXPECT_EQ(split("u-transformer-2b-batch"), "[data,-]");
@@ -233,7 +234,7 @@ TEST(PipelineModel, RealOnesAreAsGoodAsGuessingBeforeTheyLearn) {
     mesh::InProcessTraining training(plan, batches, 1);
     mesh::StepRequest request;
     request.program = plan.validate.programs.front().name;
-    // The weights of pixels are uniform in [0, 1).
+    // Pixel weights are uniform in [0, 1), so their mean is 0.5.
     const double weight = name == "gpt-real" ? 1 : 0.5;
     EXPECT_NEAR(training.run(request).loss, weight * std::log(count), 0.3) << name;
   }

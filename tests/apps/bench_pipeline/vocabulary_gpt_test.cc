@@ -1,4 +1,4 @@
-// What the programs of the paper's GPT do under Vocabulary Parallelism (arXiv 2411.05288), at full
+// Tests the programs of the paper's GPT under Vocabulary Parallelism (arXiv 2411.05288) at full
 // size: balance, activations in flight, barriers.
 
 #include <gtest/gtest.h>
@@ -33,11 +33,11 @@ PipelineModel gpt_4b(VocabularyMode mode, const std::string& schedule, int stage
   request.stages = stages;
   request.vocabulary = thousands * 1024;
   request.microbatches = microbatches;
-  request.byte_scale = 0.5;  // every token
+  request.byte_scale = 0.5;  // keeps every token
   PipelineModel model = make_pipeline_model(request);
   model.layout.payload = mesh::Payload::kSignals;
-  model.layout.resharding = transfer::Strategy::kBroadcast;  // planned in no time
-  model.layout.checkpoint_buffer = std::uint64_t{1} << 40;   // in one part: none is written
+  model.layout.resharding = transfer::Strategy::kBroadcast;  // plans fast
+  model.layout.checkpoint_buffer = std::uint64_t{1} << 40;   // one part; no checkpoint is written
   return model;
 }
 
@@ -46,7 +46,7 @@ mesh::TrainingPlan plan_of_gpt(const PipelineModel& model) {
                                   mesh::plan_places(model.layout, hosts_of(model)));
 }
 
-/// Largest over smallest.
+/// Returns the largest value divided by the smallest.
 double spread(const std::vector<double>& values) {
   return *std::ranges::max_element(values) / *std::ranges::min_element(values);
 }
@@ -83,7 +83,7 @@ TEST_P(SharedVocabulary, WorkAndParametersAreTheSameOnAllDevices) {
   EXPECT_LE(spread(busy_seconds(plan, model.device_flops)), 1.03);
   const std::vector<double> bytes = persistent_bytes(plan);
   EXPECT_LE(spread(bytes), 1.03);
-  // Value, gradient and two moments of each, and no more.
+  // Value, gradient and two moments of each parameter, and at most 1 % more.
   const double parameters =
       static_cast<double>(model.graphs.train.graph.num_parameter_elements()) * 4 * sizeof(float);
   EXPECT_LE(std::accumulate(bytes.begin(), bytes.end(), 0.0), 1.01 * parameters);
@@ -111,8 +111,8 @@ INSTANTIATE_TEST_SUITE_P(All, SharedVocabulary,
                                   std::to_string(test.param.thousands) + "k";
                          });
 
-/// The places in a program at which actions of a stage begin, or go on, by microbatch; -1: none
-/// does.
+/// Returns, per microbatch, the index of the instruction that begins an action of a stage (with
+/// `go_on`: resumes it). -1 if there is none.
 std::vector<int> begins_of(const mesh::Program& program, int stage, mesh::ActionKind kind,
                            int microbatches, bool go_on = false) {
   std::vector<int> places(microbatches, -1);
@@ -140,7 +140,9 @@ TEST_P(Barriers, EachAddsAnIntervalAndAMicrobatchUnderWay) {
                          backward = last(mesh::ActionKind::kBackward),
                          grads = last(mesh::ActionKind::kVocabularyGrads);
   for (int j = 0; j + barriers < kMicrobatches; ++j) {
-    // A forward of each further interval, and T before a backward that waits for it.
+    // Each barrier adds the forward of one more microbatch before a backward. With two barriers,
+    // the
+    // backward also waits for T.
     EXPECT_LT(forward[j + barriers], backward[j]) << j;
     if (j + barriers + 1 < kMicrobatches) {
       EXPECT_GT(forward[j + barriers + 1], backward[j]) << j;
@@ -149,7 +151,7 @@ TEST_P(Barriers, EachAddsAnIntervalAndAMicrobatchUnderWay) {
       EXPECT_LT(grads[j], backward[j]) << j;
     }
   }
-  // The arena holds what layers keep, and little else.
+  // The arena holds the outputs that layers keep, and little else.
   const mesh::ScheduleSimulation simulated =
       simulate(plan.schedule, emulated_costs(plan, model.device_flops), plan_options(plan));
   const Graph& graph = model.graphs.train.graph;
@@ -168,7 +170,9 @@ TEST_P(Barriers, EachAddsAnIntervalAndAMicrobatchUnderWay) {
   }
 }
 
-/// Otherwise its input gradient would wait for the end of a backward.
+/// Checks that the second half of S runs in the middle of a backward. Otherwise the input gradient
+/// of
+/// the output layer would wait until that backward ends.
 TEST(ScoresOfVocab2, GoOnAmidBackwards) {
   constexpr int kStages = 8, kMicrobatches = 20;
   const PipelineModel model = gpt_4b(VocabularyMode::kVocab2, "1f1b", kStages, 256, kMicrobatches);
@@ -190,7 +194,7 @@ TEST(ScoresOfVocab2, GoOnAmidBackwards) {
   EXPECT_GT(amid, kStages * kMicrobatches / 4);
 }
 
-/// What the simulator says of a case of the benchmark, by arm.
+/// Returns the simulated seconds of a benchmark case, by arm.
 std::map<std::string, double> simulated_seconds(const std::string& name) {
   BenchOptions options;
   options.cases = {name};
@@ -200,13 +204,13 @@ std::map<std::string, double> simulated_seconds(const std::string& name) {
   return seconds;
 }
 
-/// Simulated independently, by intervals and one barrier more.
+/// Expected speedups of an independent simulation, which counts intervals and one more barrier.
 TEST(SharedVocabularyIsFaster, AsMuchAsItsIntervalsSay) {
   struct Row {
     const char* name;
     double vocab_1, vocab_2, redistributed;
   };
-  // What lies between behaves alike.
+  // The vocabularies between these two behave alike.
   for (const Row& row :
        {Row{"vocab-32k", 1.144, 1.152, 1.15}, Row{"vocab-256k", 2.067, 2.082, 1.30}}) {
     SCOPED_TRACE(row.name);

@@ -86,7 +86,7 @@ ReshardRequest own_task() {
 
 TEST(BenchCases, ATaskOfTheUserIsOneMoreCase) {
   BenchOptions options;
-  options.hosts = 2;  // of cases; a task takes what it needs
+  options.hosts = 2;  // limits the built-in cases; a user's task takes the hosts it needs
   options.task = own_task();
   options.task->link_rates = {"2=1gbit", "6=100mbit"};
   const std::vector<BenchCase> cases = bench_cases(options);

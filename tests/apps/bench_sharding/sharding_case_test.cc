@@ -16,7 +16,7 @@ mesh::TrainingPlan plan_of(const ShardingCase& c) {
                                   mesh::plan_places(model.layout, model.hosts));
 }
 
-/// Of a layer.
+/// Returns the bytes that one layer receives.
 double layer_bytes(ShardingCase c) {
   c.layers = 1;
   const double one = received_bytes(plan_of(c));
@@ -31,7 +31,7 @@ TEST(ShardingCase, ALayerReceivesWhatTheLawSays) {
     const double flat = layer_bytes({"1d", 8, m, 512});
     const double cube = layer_bytes({"3d", 8, m, 512});
     EXPECT_DOUBLE_EQ(flat, 7 * m * h2);
-    // Statistics and vectors come on top: under 2 %.
+    // Statistics and vectors add less than 2 %.
     EXPECT_GE(cube, (4 * m + 3) * h2);
     EXPECT_LE(cube, 1.02 * (4 * m + 3) * h2);
     EXPECT_NEAR(flat / cube, law_of_3d(2, m), 0.02 * law_of_3d(2, m));

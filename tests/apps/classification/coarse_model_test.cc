@@ -28,7 +28,7 @@ LabelledImages made_up(std::size_t count) {
 
 const CoarseOptions kQuick{.hidden = {8}, .steps = 150, .batch = 16, .learning_rate = 1e-2};
 
-/// The share of rows whose likeliest label is theirs.
+/// Returns the share of rows whose most likely label is correct.
 double accuracy(Device& device, const CoarseModel& model, const LabelledImages& images) {
   const auto blocks = model.on(device);
   double right = 0;
@@ -56,7 +56,7 @@ TEST(CoarseModel, LearnsFromATenthAloneAndSaysTheSameEachTime) {
   CpuDevice device;
   const CoarseModel model = train_coarse_model(device, images, 10, kQuick);
   EXPECT_GT(accuracy(device, model, images), 0.8);
-  // Labels of rows that it does not see make no difference.
+  // Labels outside the sampled tenth make no difference.
   const auto seen = random_rows(600, 60, kQuick.seed);
   for (std::size_t row = 0; row < images.size(); ++row)
     if (!std::ranges::binary_search(seen, row)) images.labels[row] = 0;
@@ -83,7 +83,7 @@ TEST(CoarseModel, OutputsDoNotDependOnWhoComputesWhichBlocks) {
   EXPECT_EQ(std::ranges::min(outputs.utility), 0.0f);
   EXPECT_LE(std::ranges::max(outputs.utility), 1.0f);
 
-  // Two workers, who take turns from the end; the least of all margins is theirs together.
+  // Two workers take turns, from the last block on. The smallest margin is that of all blocks.
   const auto first = model.on(device), second = model.on(device);
   std::vector<float> utility(images.size());
   for (std::size_t b = BlockEvaluation::num_blocks(images); b-- > 0;) {

@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 constexpr const char* kMlp = "{kind: mlp, hidden: [16]}";
 constexpr const char* kCnn = "{kind: cnn, channels: [4, 8], hidden: [16]}";
 
-/// Made-up pictures, and runs with all devices in this process.
+/// Synthetic pictures, and runs with all devices in this process.
 class ClassifierTest : public ::testing::Test {
  protected:
   ClassifierTest() { test::write_made_up_dataset(root_ / "idx", 300, 60); }
@@ -36,7 +36,9 @@ class ClassifierTest : public ::testing::Test {
     return fmt::format("model: {}\ndata: {{files: {}, validation_fraction: 0.2}}\n", model,
                        (root_ / "idx").string());
   }
-  /// Two meshes with so many layers, the first of two devices: data- or tensor-parallel.
+  /// Returns a run file with two meshes, of `front` and `back` layers. The first mesh has two
+  /// devices,
+  /// data-parallel or tensor-parallel.
   std::string run_file(const std::string& model, int front, int back, int steps,
                        bool tensor = false) const {
     return fmt::format(
@@ -106,7 +108,7 @@ TEST_F(ClassifierTest, LearnsInTwoStagesAndReportsTheTestAtTheBestAndAtTheLastSt
               AllOf(HasSubstr("best step"), HasSubstr("last step"), HasSubstr("ankle boot")));
   EXPECT_TRUE(fs::exists(root_ / "run/wrong.png"));
   EXPECT_TRUE(fs::exists(root_ / "run/confusion.json"));
-  // The reported step is one of the run's own validations.
+  // The reported loss is the lowest one of the run's own validations.
   double least = 1e9;
   for (const StepMetrics& m : read_metrics(root_ / "run/metrics.jsonl"))
     least = std::min(least, m.validation_loss.value_or(least));
@@ -185,7 +187,7 @@ TEST_F(ClassifierTest, TrainsOnChosenRowsAloneAndRefusesThoseOfOtherPictures) {
   data.files = (root_ / "idx").string();
   data.validation_fraction = 0.2;
   const ImageDataset whole = ImageDataset::load(data);
-  std::vector<std::uint32_t> zeros;  // rows of one label
+  std::vector<std::uint32_t> zeros;  // rows with label 3
   for (std::size_t row = 0; row < whole.train.size(); ++row)
     if (whole.train.labels[row] == 3) zeros.push_back(row);
   ChosenRows::write(root_ / "chosen", zeros, whole.train.size(), whole.digest);
@@ -208,7 +210,7 @@ TEST_F(ClassifierTest, TrainsOnChosenRowsAloneAndRefusesThoseOfOtherPictures) {
   batches->read("targets", mesh::Split::kTrain, 1, 0, 1, Region({{0, 8}}),
                 std::as_writable_bytes(std::span(labels)));
   EXPECT_THAT(labels, ::testing::Each(3));
-  // A split with another seed has other rows of the same numbers.
+  // Another seed splits the data differently: the same numbers name other rows.
   EXPECT_THAT(test::error_of([&] { prepared("2"); }).message(),
               HasSubstr("were chosen from other data"));
   ChosenRows::write(root_ / "chosen", std::vector<std::uint32_t>{1}, whole.train.size(),
@@ -237,7 +239,9 @@ TEST(WrongPictures, ShowTheSurestMistakesOfEachLabel) {
   scores.sure = {0.6, 0.9, 0.8};
   scores.confusion = {{0, 0}, {2, 1}};
   const Picture picture = wrong_pictures(images, scores, {"bag", "coat"});
-  // Of the second row: a line with the label, two pictures of 56 x 56, what each was called.
+  // Second row of the picture: a line with the label, then two pictures of 56 x 56 with the
+  // predicted
+  // labels.
   const int top = 80;
   EXPECT_EQ(picture.at(0, 10), Colour{}) << "no bag was called otherwise";
   EXPECT_EQ(picture.at(0, top + 10), (Colour{150, 150, 150}));

@@ -28,7 +28,7 @@ class Completion : public ::testing::Test {
     schedule->add_subcommand("show", "Show one")->add_option("--stages", stages_, "How many");
   }
 
-  /// What bash offers for the last of these words.
+  /// Returns bash's completions of the last of `words`.
   std::string offered(const std::string& words, int count) {
     std::ofstream(scratch_.path() / "weft.bash") << completion_for("bash", app_);
     std::ofstream(scratch_.path() / "a_file") << "";

@@ -25,7 +25,9 @@ struct Planned {
   transfer::ReshardPlan plan;
 };
 
-/// One device to replicas on two hosts of two devices; the second host's link is slow.
+/// Returns a plan from one device to replicas on two hosts of two devices. The second host has a
+/// slow
+/// link.
 Planned planned() {
   Planned planned{
       parse_reshard_request({"1024x256", "f32", "1x1:R,R", "2x2:R,R", {}, "1gbit", {"2=100mbit"}}),
@@ -80,7 +82,7 @@ TEST(PlanDrawing, LabelsLieApartAndNothingIsLeftOut) {
   const transfer::ReshardPlan plan = transfer::plan_reshard(
       problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
   const std::string svg = draw_plan(plan, problem.network).str();
-  // Labels: a white plate each.
+  // A white plate behind each label.
   std::vector<std::array<double, 4>> plates;
   const std::regex plate(
       R"(<rect x='([-0-9.]+)' y='([-0-9.]+)' width='([0-9.]+)' height='([0-9.]+)' fill='#fff' )"
@@ -114,7 +116,7 @@ TEST(PlanDrawing, ShowsWhatDevicesOfAHostPassOnToEachOther) {
   }
   ASSERT_GT(inside, 0u);
   const std::string svg = draw_plan(case_.plan, case_.problem.network).str();
-  // A line and a head each.
+  // Each transfer is drawn as a line and an arrowhead.
   std::size_t lines = 0;
   for (std::size_t at = svg.find("<polyline"); at != std::string::npos;
        at = svg.find("<polyline", at + 1))

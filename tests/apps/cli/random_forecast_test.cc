@@ -1,4 +1,4 @@
-// What planning promises of any resharding, not only of those that are measured: see
+// Tests the forecast of random reshardings, not only of those that are measured. See
 // apps/cli/random_request.h.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(RandomForecast, WeftComesNearTheLimitWhateverTheMeshesSpecsAndLinks) {
   }
   std::sort(ratios.begin(), ratios.end());
   const auto few = std::lower_bound(ratios.begin(), ratios.end(), 0.97) - ratios.begin();
-  // The aim is none: what many hosts want of many, on unlike links, still has a tail.
+  // The aim is 0. Reshardings between many hosts with unequal links still fall short.
   EXPECT_LE(few, 10) << "seed " << seed << below;
   EXPECT_GE(ratios.front(), 0.955) << "seed " << seed << below;
   EXPECT_GE(ratios[ratios.size() / 2], 0.99) << "seed " << seed;
@@ -85,7 +85,8 @@ ReshardRequest busy_host_request() {
   return request;
 }
 
-// TCP gives less of a receiver's link to a sender whose own link is full with what comes in.
+// TCP gives a sender a smaller part of a receiver's link if incoming data fills the sender's own
+// link.
 TEST(UrgentHosts, AHostThatSendsWhileItReceivesHasALongerWindowThanThoseWithTimeToSpare) {
   const ReshardProblem problem = parse_reshard_request(busy_host_request());
   const transfer::ReshardPlan plan = transfer::plan_reshard(
@@ -95,8 +96,8 @@ TEST(UrgentHosts, AHostThatSendsWhileItReceivesHasALongerWindowThanThoseWithTime
     EXPECT_EQ(flow.window, problem.topology.host_of(flow.root) == both ? 4 : 2) << to_string(flow);
 }
 
-// Its window of congestion is too small for the round trip through a receiver's full queue; the
-// fluid knows no queues.
+// The congestion window of a slow host is too small for the round trip through a receiver's full
+// queue. The fluid model has no queues.
 TEST(UrgentHosts, ASlowHostThatSendsAllTheTimeHasMorePlacesThanThoseWithTimeToSpareInAnyOrder) {
   ReshardRequest request;
   request.shape = "6000x8192";

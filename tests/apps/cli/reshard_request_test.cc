@@ -38,7 +38,7 @@ std::string refusal(const ReshardRequest& request) {
 TEST(ReshardRequest, PlacesTheDestinationAfterTheSource) {
   const ReshardProblem problem = parse_reshard_request(request());
   EXPECT_EQ(to_string(problem.task.type), "f32[8,6]");
-  // Three hosts of three devices; the source uses the first two of its hosts' devices.
+  // Three hosts of three devices. The source uses two devices on each of the first two hosts.
   EXPECT_EQ(problem.topology.num_devices(), 9u);
   EXPECT_EQ(problem.source.devices(),
             (std::vector<DeviceId>{DeviceId(0), DeviceId(1), DeviceId(3), DeviceId(4)}));
@@ -106,7 +106,7 @@ TEST(ReshardRequest, SizesAtTheEdgesOfIntegersAreRefusedByTheirOptionOrPlannedIn
       for (const transfer::Shard& shard : problem.task.destination.shards)
         wanted += shard.region.num_elements() * size_of(problem.task.type.dtype);
       for (const std::uint64_t bytes : stats.received_by_device) received += bytes;
-      EXPECT_GE(received, wanted);  // what passes through a device that does not want it counts too
+      EXPECT_GE(received, wanted);  // includes bytes that a device only relays
       EXPECT_LE(received, problem.task.type.bytes() * problem.topology.num_devices());
       ++planned;
     } catch (const Error& error) {

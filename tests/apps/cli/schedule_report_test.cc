@@ -144,7 +144,7 @@ TEST(TimelineText, VocabularyPassesHaveLooksOfTheirOwn) {
   const std::string text =
       draw_timeline(one, mesh::simulate(one.schedule, one.costs), {.columns = 80, .colour = false});
   EXPECT_THAT(text, testing::StartsWith("0  F0--F1--F2--S0^^T0++"));
-  // Input passes take no time here, so they are not seen.
+  // Input passes take no time here, so the timeline does not show them.
   EXPECT_THAT(text, testing::Not(HasSubstr("embedding")));
   for (mesh::StageCosts& stage : one.costs.stages) stage.input_forward = stage.input_backward = 0.5;
   EXPECT_THAT(

@@ -15,7 +15,7 @@ TEST(LogView, AMeshThatWasSpawnedAgainHasLogsOfBothTimes) {
   actors::RunRecord run;
   for (const std::uint64_t epoch : {1, 2})
     run.devices.push_back({"front[x=0]", {"front", epoch}, 0, {"a", 0}, {}, 1, ""});
-  // It has gone on into the second epoch, and into its first log.
+  // Rank 1 continued into the second epoch with its first log.
   for (const std::uint64_t epoch : {1, 2})
     run.devices.push_back(
         {"front[x=1]", {"front", epoch}, 1, {"a", 1}, {}, 2, "/logs/front.1.r1.log"});

@@ -21,7 +21,7 @@ constexpr ActorId kActor(1);
 
 ProcessRef process(std::uint64_t id) { return {ProcessId(id), fmt::format("p{}", id), {}}; }
 
-/// A device process with an actor "front[x=ID]".
+/// Returns a device process with an actor "front[x=ID]".
 ProcessSurvey device(std::uint64_t id) {
   ProcessSurvey survey;
   survey.process = process(id);
@@ -45,7 +45,9 @@ ProcessSurvey driver() {
   return survey;
 }
 
-/// In phase `phase`, waits for transfer `key` with the other, and has not begun `ahead`.
+/// Sets the activity of device `number`: it is in phase `phase`, waits for transfer `key` with
+/// device
+/// `other`, and has not begun the transfers `ahead`. No wait if `key` is empty.
 void stand(ProcessSurvey& survey, std::uint32_t number, std::uint64_t phase,
            std::optional<std::uint64_t> key, std::uint32_t other,
            std::vector<std::uint64_t> ahead) {
@@ -70,20 +72,20 @@ TEST(WaitGraph, CallsThatWaitForEachOtherAreACycleOnce) {
 
 TEST(WaitGraph, TransfersHoldUpOnlyWhoeverTheOtherHasNotBegun) {
   std::vector<ProcessSurvey> surveys = {device(1), device(2)};
-  // Each waits for what the other has not begun.
+  // Each device waits for a transfer that the other has not begun.
   stand(surveys[0], 0, 5, 11, 1, {12});
   stand(surveys[1], 1, 5, 12, 0, {11});
   WaitGraph graph = WaitGraph::of(surveys, {});
   EXPECT_EQ(graph.cycles.size(), 1u);
   EXPECT_THAT(to_text(graph, std::nullopt),
               HasSubstr("waits for 't11' for 1.0 s, which front[x=2] has not begun  <- CYCLE"));
-  // The second has begun both.
+  // The second device has begun both transfers.
   stand(surveys[1], 1, 5, 12, 0, {});
   graph = WaitGraph::of(surveys, {});
   EXPECT_EQ(graph.cycles.size(), 0u);
   EXPECT_THAT(to_text(graph, std::nullopt),
               HasSubstr("which all have begun: its bytes are on their way, or stuck"));
-  // It is not in this step yet.
+  // The second device has not reached this phase.
   stand(surveys[1], 1, 4, std::nullopt, 0, {});
   EXPECT_FALSE(WaitGraph::of(surveys, {}).waiters[0].waits[0].begun);
 }
@@ -122,7 +124,7 @@ TEST(WaitGraph, WhoDoesNotAnswerIsNamedWithWhatOthersSee) {
   std::vector<ProcessSurvey> surveys = {driver(), silent};
   NamedProcess name{
       ProcessId(1), "front[x=1]", "a device 0, pid 9", false, 0, "it is stopped (state T)"};
-  // Nobody waits for it.
+  // No process waits for device 1.
   EXPECT_THAT(to_text(WaitGraph::of(surveys, {driver_name(), name}), std::nullopt),
               HasSubstr("front[x=1] (a device 0, pid 9)\n  does not answer within 0.25 s: it is "
                         "stopped (state T)\n"));

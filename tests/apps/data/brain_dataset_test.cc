@@ -15,8 +15,8 @@ namespace weft::apps {
 namespace {
 using ::testing::HasSubstr;
 
-/// A made-up head: a box of brain of 30 x 40 x 50 voxels in the middle of 40 x 50 x 60, brighter
-/// the higher, with labels 1 and 2.
+/// Synthetic head: a brain of 30 x 40 x 50 voxels in the middle of 40 x 50 x 60. Brightness grows
+/// with z. Labels 1 and 2.
 struct MadeUp {
   Volume head{{40, 50, 60}, {1, 1, 1}, {}}, brain = head, labels = head;
   const std::vector<std::uint8_t> regions{0, 2, 9};
@@ -56,7 +56,9 @@ TEST(BrainDataset, PicturesShowTheFrontOfTheHeadAboveAndRegionsWhereTheLabelsAre
   const auto region = [&](int row, int column) {
     return static_cast<int>(slice.regions[row * 24 + column]);
   };
-  // Rows of pixels, from the front: y = 48, 47 | 46, 45 | ...; 9 (label 2) lies in front of 2
+  // Pixel rows from the front: y = 48, 47
+  // 46, 45
+  // ... Region 9 (label 2) is in front of region 2
   // (label 1).
   EXPECT_EQ(region(0, 12), 0);
   EXPECT_EQ(region(5, 12), 9);
@@ -87,7 +89,7 @@ TEST(BrainDataset, WeightsMakeATrainingPixelCountOneOnAverage) {
     }
     EXPECT_NEAR(mean, 1, 1e-5);
     if (balance > 0) continue;
-    EXPECT_NEAR(data.frequency_loss(), entropy, 0.02);  // held-out slices are like the others here
+    EXPECT_NEAR(data.frequency_loss(), entropy, 0.02);  // held-out slices resemble the others here
   }
 }
 
@@ -117,7 +119,7 @@ TEST(BrainDataset, TheInstalledHeadHasAllRegionsInBothParts) {
     ASSERT_EQ(error.code(), ErrorCode::kFailedPrecondition);
     GTEST_SKIP() << error.message();
   }
-  // reference: 142 axial slices with more than 500 brain voxels
+  // Reference value: 142 axial slices have more than 500 brain voxels.
   EXPECT_EQ(data.train.size() + data.held_out.size() + 24, 142U);
   for (const auto& slices : {data.train, data.held_out}) {
     for (const double frequency : BrainDataset::frequencies(slices)) EXPECT_GT(frequency, 0.001);

@@ -62,7 +62,7 @@ TEST(SplitText, ATextOfOneLineIsCutAtSpacesAndAWordOfOneFileBetweenCharacters) {
   EXPECT_TRUE(by_words.validation.ends_with(" "));
 
   std::string word;
-  for (int i = 0; i < 1000; ++i) word += "\xc3\xa4";  // U+00E4: never cut in two
+  for (int i = 0; i < 1000; ++i) word += "\xc3\xa4";  // U+00E4, two bytes that are never split
   const TextSplit by_characters = split_text(word, 0.2, 4);
   EXPECT_NEAR(static_cast<double>(by_characters.validation.size()), 400, 8);
   EXPECT_EQ(by_characters.train.size() % 2, 0u);

@@ -5,7 +5,7 @@
 namespace weft::apps {
 namespace {
 
-/// A line of the picture: '#' where it is white.
+/// Returns row `y` of the picture, with '#' for white pixels.
 std::string line_of(const Picture& picture, int y) {
   std::string text;
   for (int x = 0; x < picture.width(); ++x) text += picture.at(x, y).red == 255 ? '#' : '.';

@@ -25,7 +25,7 @@ std::string chunk(const std::string& kind, const Bytes& content) {
          number(crc32(0, reinterpret_cast<const Bytef*>(body.data()), body.size()));
 }
 
-/// A file of 8-bit header fields and rows that have their filters' numbers.
+/// Returns a PNG file. Each of `rows` begins with its filter's number.
 std::string png(std::uint8_t width, std::uint8_t height, std::uint8_t depth, std::uint8_t kind,
                 const Bytes& rows, const Bytes& palette = {}, std::uint8_t interlaced = 0) {
   Bytes packed(compressBound(rows.size()));
@@ -35,7 +35,7 @@ std::string png(std::uint8_t width, std::uint8_t height, std::uint8_t depth, std
   std::string text("\x89PNG\r\n\x1a\n", 8);
   text += chunk("IHDR", {0, 0, 0, width, 0, 0, 0, height, depth, kind, 0, 0, interlaced});
   if (!palette.empty()) text += chunk("PLTE", palette);
-  // in two pieces, as encoders may
+  // two IDAT chunks, as encoders may write
   text += chunk("IDAT", Bytes(packed.begin(), packed.begin() + 3));
   text += chunk("tEXt", {1, 2});
   text += chunk("IDAT", Bytes(packed.begin() + 3, packed.end()));
@@ -59,7 +59,8 @@ TEST(PngReader, GivesBackWhatThePictureWriterWrites) {
     for (int x = 0; x < 5; ++x) EXPECT_EQ(read.at(x, y), picture.at(x, y));
 }
 
-/// Rows of 3 pixels of 3 bytes, each row under another filter, against the definitions of RFC 2083.
+/// Filters rows of 3 pixels of 3 bytes by the definitions of RFC 2083, each row with another
+/// filter.
 TEST(PngReader, UndoesEveryFilter) {
   Bytes plain, filtered;
   for (int y = 0; y < 10; ++y) {

@@ -27,7 +27,7 @@ class DatasetTest : public ::testing::Test {
     TokenFile::write(root_ / name, ids, vocabulary);
     return TokenFile(root_ / name);
   }
-  /// About 40 kB of sentences over a few hundred words.
+  /// Writes about 40 kB of sentences over a few hundred words. Returns the file.
   fs::path some_text() {
     std::mt19937 random(7);
     std::ofstream out(root_ / "text.txt");
@@ -77,7 +77,7 @@ TEST(Tokenizer, PiecesGiveTheTextBackWithItsSpacesAndLineEnds) {
   EXPECT_EQ(train_bpe_tokenizer(text, 80)->serialized(), tokenizer->serialized());
 }
 
-/// `count` distinct lines of small words.
+/// Returns `count` distinct lines of small words.
 std::string plain_lines(int count) {
   std::mt19937 random(3);
   std::string text;
@@ -100,7 +100,7 @@ void expect_round_trip(const Tokenizer& tokenizer, const std::string& text) {
 
 TEST(Tokenizer, CharactersThatMeanSomethingToTheTrainerComeBackAsTheyWere) {
   std::string text = plain_lines(50);
-  // TAB, U+2581 and U+2585, U+2585 in each line; words that a TAB parts; control characters.
+  // Lines with TABs, and lines with U+2581, U+2585 and control characters.
   for (int i = 0; i < 50; ++i)
     text += "a\tb\t\tc " + std::to_string(i) + "\n\xe2\x96\x81\xe2\x96\x85 bar \x1b[0m\x07\n";
   const auto tokenizer = train_bpe_tokenizer(text, 80);
@@ -118,7 +118,7 @@ TEST(Tokenizer, LongWordsAndLongLinesAreLearnedFromAndComeBack) {
                            std::string(20'000, ' ') + plain_lines(100);
   const auto tokenizer = train_bpe_tokenizer(text, 64);
   expect_round_trip(*tokenizer, text);
-  // The trainer saw the line: its words are pieces.
+  // The trainer saw the long line: its words became pieces.
   EXPECT_LT(tokenizer->encode("XYZ XYZ XYZ").size(), 6u);
 }
 
@@ -144,7 +144,7 @@ TEST(Tokenizer, CharactersThatAreOnlyHeldOutHaveAPieceEach) {
   EXPECT_EQ(first_difference(*without, without->encode(held_out), held_out), 2u);
   expect_round_trip(*with, held_out);
   expect_round_trip(*with, text);
-  // What the text has itself changes nothing.
+  // Held-out characters that the text has too change nothing.
   EXPECT_EQ(train_bpe_tokenizer(text, 64, plain_lines(20))->serialized(), without->serialized());
 }
 
@@ -284,7 +284,7 @@ TEST_F(DatasetTest, WhatAnotherUserMayHaveMadeIsNotTrainedOn) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
   }
-  if (::geteuid() != 0) return;  // cannot give files away
+  if (::geteuid() != 0) return;  // only root can give files away
   described.cache = root_ / "cache";
   for (const fs::path& path : {root_ / "cache", folder, folder / "train.tokens"}) {
     ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);

@@ -221,7 +221,7 @@ TEST_F(GptTrainingTest, ScoresATextOfItsOwnAfterTheBestAndTheLastStep) {
   };
   GptApp app;
   const auto [model, data] = prepared(app, "8");
-  // All parameters are zero but those of the norms: every byte is as likely as the others.
+  // The best parameters are all zero: every byte is equally likely.
   std::vector<ParameterState> zeros, last;
   for (const Parameter& parameter : model.graphs.validate.parameters()) {
     const Value& value = model.graphs.validate.value(parameter.value);
@@ -241,7 +241,7 @@ TEST_F(GptTrainingTest, ScoresATextOfItsOwnAfterTheBestAndTheLastStep) {
   EXPECT_EQ(report.figures[1].first, "test_loss_at_last_step");
   EXPECT_THAT(report.text, HasSubstr("after step 4, the best one"));
 
-  // The same, a window at a time.
+  // The same loss, computed one window at a time.
   const std::vector<std::int32_t> tokens = byte_tokenizer()->encode(text);
   const GptShape shape{
       .layers = 1, .width = 16, .heads = 2, .sequence = 8, .batch = 4, .vocabulary = 256};

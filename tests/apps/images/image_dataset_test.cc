@@ -123,7 +123,7 @@ TEST(ScaledValues, AreMeansOfTheAreasThatTheyCover) {
   picture.set(0, 0, {90, 0, 0});
   picture.set(1, 0, {30, 0, 0});
   picture.set(2, 0, {0, 60, 0});
-  // the middle pixel belongs half to each side
+  // half of the middle pixel belongs to each side
   EXPECT_THAT(scaled_values(picture, 1, 2, 3), ElementsAre(70, 0, 0, 10, 40, 0));
   EXPECT_THAT(scaled_values(picture, 2, 1, 1), ElementsAre(24, 24));
   EXPECT_THAT(scaled_values(picture, 1, 6, 1), ElementsAre(27, 27, 9, 9, 35, 35));

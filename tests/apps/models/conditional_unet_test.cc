@@ -18,7 +18,8 @@ Graph graph_of(std::int64_t channels) {
   return conditional_unet_graph({.channels = channels}, 1.0).graph;
 }
 
-/// Parameters by the block that first uses them, in blocks [0, split) and from `split` on.
+/// Returns the numbers of parameter elements that are first used by blocks [0, split), and by later
+/// blocks.
 std::pair<std::int64_t, std::int64_t> split_parameters(const Graph& graph, int split) {
   std::pair<std::int64_t, std::int64_t> result;
   for (const Parameter& parameter : graph.parameters()) {
@@ -31,7 +32,7 @@ std::pair<std::int64_t, std::int64_t> split_parameters(const Graph& graph, int s
   return result;
 }
 
-/// Elements per sample of the values that blocks before `split` hand to the later ones.
+/// Returns the elements per sample of the values that blocks before `split` pass to later ones.
 std::int64_t crossing_elements(const Graph& graph, int split) {
   std::set<ValueId> crossing;
   for (const test::BlockEdge& edge : test::block_edges(graph)) {
@@ -86,7 +87,7 @@ TEST(ConditionalUnet, HasThePapersThirteenLayersAndStages) {
 }
 
 TEST(ConditionalUnet, HandsOnWhatThePaperCounts) {
-  // Hidden and skips, and the time embedding of 4C, which the paper does not count.
+  // Hidden tensor and skips, plus the time embedding of 4C, which the paper does not count.
   const auto check = [](std::int64_t channels, int split, std::int64_t multiple) {
     EXPECT_EQ(crossing_elements(graph_of(channels), split), (multiple + 4) * channels) << channels;
   };
@@ -96,7 +97,7 @@ TEST(ConditionalUnet, HandsOnWhatThePaperCounts) {
 }
 
 TEST(ConditionalUnet, TakesThePapersTime) {
-  // Within 1 %: norms and activations are counted here.
+  // Within 1 %, as norms and activations are counted here.
   const Graph small = graph_of(320), large = graph_of(672);
   EXPECT_NEAR(gigaflops(small, 0, 13), 86.2, 0.9);
   EXPECT_NEAR(gigaflops(small, 0, 7), 29.4, 0.3);

@@ -10,7 +10,7 @@ namespace {
 
 using test::kSmallUTransformer;
 
-/// Parameters of a convolution, of a norm, of a linear map.
+/// Numbers of parameters of a convolution, a norm and a linear layer.
 constexpr std::int64_t convolution(std::int64_t kernel, std::int64_t in, std::int64_t out) {
   return kernel * kernel * in * out + out;
 }
@@ -42,7 +42,7 @@ TEST(UTransformerGraph, ASkipGoesFromEveryLevelDownToTheSameLevelUp) {
        test::block_edges(u_transformer_graph(kSmallUTransformer, 1.0).graph)) {
     if (edge.to > edge.from + 1) skips.emplace_back(edge.from, edge.to);
   }
-  // Each is read twice: by the gate's values, and to be multiplied.
+  // Each skip has two readers: the gate, and the multiplication by the gate.
   EXPECT_EQ(skips, (std::vector<std::pair<int, int>>{{1, 3}, {1, 3}, {0, 4}, {0, 4}}));
 }
 

@@ -72,7 +72,7 @@ TEST_F(CheckpointTest, AFileSystemWithoutLinksGetsAFileThatNamesTheLatest) {
   std::getline(latest, name);
   EXPECT_EQ(name, "step-00000007");
   EXPECT_EQ(find_checkpoint(root_ / "latest"), fs::canonical(root_ / "step-00000007"));
-  // A link takes the file's place where there are links again.
+  // A link replaces the file when the file system supports links.
   CheckpointStore(root_, 2).write(at_step(9));
   EXPECT_EQ(fs::read_symlink(root_ / "latest"), "step-00000009");
 }
@@ -197,8 +197,8 @@ TEST_F(CheckpointTest, MomentsOfAnotherShapeAreRefusedEvenIfTheHashesFit) {
   }
 }
 
-/// Runs a child that ends, as if killed, at the n-th point of writing step 10 over steps 5 and
-/// (optionally) 10. False when the writing has fewer points.
+/// Forks a child that writes step 10 over step 5, or over 5 and 10, and exits as if killed at point
+/// `n` of the write. Returns false if the write has fewer points.
 bool write_and_die(const fs::path& root, int n, const Checkpoint& checkpoint,
                    ReplaceBy replace_by = ReplaceBy::kExchange) {
   const pid_t child = ::fork();
@@ -236,7 +236,7 @@ TEST_F(CheckpointTest, ACrashAtAnyPointLeavesACompleteCheckpointAndARunCanGoOn) 
     EXPECT_EQ(left.size(), 2u) << "crash at point " << n;
     if (!died) break;
   }
-  EXPECT_EQ(old_ones, 5);  // until the rename
+  EXPECT_EQ(old_ones, 5);  // before the rename
   EXPECT_GE(new_ones, 4);
 }
 
@@ -271,7 +271,7 @@ TEST_F(CheckpointTest, WhereNamesCannotBeExchangedACrashWhileAStepIsReplacedLose
   EXPECT_TRUE(in_between) << "no crash came between the two renames";
 }
 
-/// A run's folder: checkpoints of steps 4, 8 and 12, and metrics.
+/// Folder of a run with checkpoints of steps 4, 8 and 12, and metrics.
 class BranchTest : public CheckpointTest {
  protected:
   static constexpr const char* kOldMetrics = "steps 1 to 12";
@@ -287,7 +287,7 @@ class BranchTest : public CheckpointTest {
     content << std::ifstream(path).rdbuf();
     return content.str();
   }
-  /// Goes on from step 4, as the training loop does.
+  /// Begins a branch at checkpoint `from`, as the training loop does when it resumes.
   static std::optional<fs::path> leave(const fs::path& run, const fs::path& from,
                                        std::function<void(std::string_view)> progress = {}) {
     fs::path aside = run / "abandoned.1";
@@ -381,7 +381,7 @@ TEST_F(BranchTest, AKillInTheMiddleOfMovingAsideLosesNothingAndTheNextResumeEnds
     }
     int status = 0;
     EXPECT_EQ(::waitpid(child, &status, 0), child);
-    // The intention is the first thing on the disk: from then on this is the branch that goes on.
+    // The intended branch is written first. From then on it is the one that runs resume.
     EXPECT_EQ(find_checkpoint(run).filename(), "step-00000004") << "kill at point " << n;
     leave(run, find_checkpoint(run));
     EXPECT_EQ(steps(run / "checkpoints"), (Names{"step-00000004"})) << "kill at point " << n;
@@ -438,8 +438,9 @@ TEST_F(CheckpointTest, DamagedSafetensorsAreRefusedWithAReason) {
 }
 
 TEST_F(CheckpointTest, SafetensorsOfOthersAreReadAsF32) {
-  // Half types, a type that is not read, an f32 tensor off its alignment behind it, and offsets
-  // that do not ascend.
+  // F16 and BF16 tensors, a BOOL tensor that is not read, an F32 tensor that is unaligned, and
+  // offsets
+  // out of order.
   std::string header = R"({"h":{"dtype":"F16","shape":[4],"data_offsets":[11,19]},)"
                        R"("b":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},)"
                        R"("mask":{"dtype":"BOOL","shape":[3],"data_offsets":[4,7]},)"

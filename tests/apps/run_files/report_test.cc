@@ -93,7 +93,8 @@ TEST_F(ReportTest, ResumingDropsTheStepsThatComeAgain) {
   EXPECT_EQ(read.back(), metrics(6));
 }
 
-/// While it lives, no file of this process grows beyond so many bytes, as on a full disk.
+/// Limit on the size of every file that this process writes, as on a full disk. The destructor
+/// restores the previous limit.
 class SmallDisk final {
  public:
   explicit SmallDisk(rlim_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
@@ -120,13 +121,13 @@ TEST_F(ReportTest, MetricsGoBackOnAFullDiskAndLoseNoLine) {
   const auto line = static_cast<rlim_t>(to_json_line(metrics(1)).size());
   {
     const SmallDisk full(4 * line);
-    EXPECT_THROW(file.append(metrics(9)), Error);  // held back
+    EXPECT_THROW(file.append(metrics(9)), Error);  // kept in memory
     file.go_back(7);
     ASSERT_FALSE(file.problem()) << "what is dropped makes the file shorter";
     EXPECT_EQ(file.steps().size(), 7u);
     EXPECT_EQ(read_metrics(path).size(), 7u);
     EXPECT_THROW(file.append(metrics(8)), Error);
-    file.go_back(8);  // a step whose line is held back
+    file.go_back(8);  // the line of step 8 is only in memory
     ASSERT_TRUE(file.problem());
     EXPECT_EQ(file.steps().size(), 8u);
     EXPECT_EQ(read_metrics(path).size(), 7u);
@@ -177,7 +178,7 @@ TEST_F(ReportTest, ADamagedLineInTheMiddleIsNamed) {
   }
 }
 
-/// What a display writes while steps of half a second pass.
+/// Returns the text that a progress display writes during `steps` steps of half a second each.
 std::string shown(bool terminal, int steps, int columns = 100) {
   std::FILE* out = std::tmpfile();
   ManualClock clock;
@@ -337,7 +338,7 @@ TEST(LossPlot, ShowsTrainingValidationAndTheBaseline) {
   EXPECT_THAT(svg, HasSubstr("training 6.00"));
   EXPECT_THAT(svg, HasSubstr("validation 6.100"));
   EXPECT_THAT(svg, HasSubstr("a run"));
-  // The longest label has room beside the plot.
+  // The plot leaves room for the longest label beside it.
   const std::string wide = draw_losses(all, {5.5, "guessing by frequency"}, "a run").str();
   EXPECT_THAT(wide, HasSubstr("x='672' y="));
   EXPECT_THAT(draw_losses({}, {}, "empty").str(), HasSubstr("</svg>"));

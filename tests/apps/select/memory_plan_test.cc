@@ -33,11 +33,11 @@ TEST(GraphMemory, NamesTheLeastCapThatWorks) {
       EXPECT_THAT(problem(points, width, (least - 1) * kMiB), HasSubstr(word)) << of_none;
       EXPECT_EQ(problem(points, width, 2 * least * kMiB), "") << of_none;
       EXPECT_LE(forecast_graph_memory(points, width, 64, least * kMiB), least * kMiB);
-      // What it is then told to hold of cells fits beside what it holds anyway.
+      // The memory budget for cells fits below the cap, beside the exchange.
       const GraphMemory told = graph_memory(2 * least * kMiB);
       EXPECT_LT(2 * told.cells + told.exchange, 2 * least * kMiB);
     }
-  // 64 MiB of samples, and their centroids.
+  // 64 MiB of samples, plus their centroids.
   EXPECT_GT(forecast_graph_memory(1'000'000, 2048, 64, 256 * kMiB), 100 * kMiB);
   EXPECT_LT(forecast_graph_memory(1'000'000, 64, 64, 64 * kMiB), 64 * kMiB);
 }

@@ -21,13 +21,13 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(Projection, FindsTheDirectionsInWhichVectorsDiffer) {
-  // along (3, 4, 0) by 10, along (4, -3, 0) by 1, about (7, 7, 7)
+  // Points around (7, 7, 7): two along (3, 4, 0) at distance 10, two along (4, -3, 0) at 0.5.
   std::vector<float> values;
   for (const auto& [a, b] : std::vector<std::pair<float, float>>{{2, 0}, {-2, 0}, {0, 1}, {0, -1}})
     values.insert(values.end(), {7 + a * 3 + b * 0.4F, 7 + a * 4 - b * 0.3F, 7});
   const PlaneProjection plane = project_to_plane({values, 3});
   ASSERT_EQ(plane.points.size(), 4U);
-  // the largest entry of (3, 4) is positive, as that of (4, -3) is
+  // The sign is chosen so that the largest entry of each direction is positive.
   const double expected[][2] = {{10, 0}, {-10, 0}, {0, 0.5}, {0, -0.5}};
   for (std::size_t row = 0; row < 4; ++row)
     for (std::size_t axis = 0; axis < 2; ++axis)
@@ -65,7 +65,7 @@ TEST(DrawnPoints, OfAPartAreThoseOfAllThatLieInIt) {
 
 TEST(ProgressPlot, CountsWhatStepsAndRoundsDecide) {
   SelectionProgress progress;
-  // shrink, shrink in vain, grow, grow in vain, and all again in vain
+  // Shrink (40), shrink (0), grow (5), grow (0), then shrink and grow again with no decisions.
   progress.decided = {40, 0, 5, 0, 0, 0};
   progress.step_seconds = {1, 2, 3, 4, 5, 6};
   progress.rounds = {{4, 20, 30, 7}, {2, 15, 5, 8}};

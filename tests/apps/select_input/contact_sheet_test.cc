@@ -47,7 +47,7 @@ TEST(ContactSheet, IsWrittenFromThePicturesOfTheInput) {
   const auto file = write_contact_sheet(input, prepared, chosen, neighbours, root);
   EXPECT_EQ(file, root / "chosen.png");
   const Picture sheet = read_png(*file);
-  // The second picture, framed green; beside it the first one, framed red, with half a bar.
+  // The second picture has a green frame. Beside it, the first has a red frame and half a bar.
   const Colour green{40, 160, 70}, red{200, 60, 50}, white{255, 255, 255};
   EXPECT_EQ(sheet.at(12, 12), green);
   EXPECT_EQ(sheet.at(12 + 45, 12 + 45), (Colour{0, 10, 105}));

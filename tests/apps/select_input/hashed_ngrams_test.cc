@@ -43,7 +43,7 @@ TEST(HashedNgrams, LikeTextsAreNearAndWordsThatAllHaveSayLittle) {
   EXPECT_GT(dot(vector, ngrams.vector_of(b)), 0.6);
   EXPECT_LT(std::abs(dot(vector, ngrams.vector_of(c))), 0.4);
 
-  // Neither the order of counting nor who asks matters; the seed does.
+  // The vectors depend on the seed, but not on the order of counting or of the queries.
   HashedNgrams again(1, 64), other(2, 64);
   for (int i = 96; i >= 0; --i) again.count("the text number " + std::to_string(i));
   for (const std::string& text : {c, b, a}) {
@@ -70,7 +70,7 @@ TEST(HashedNgrams, StrangersAreFartherInMoreNumbers) {
     }
     return sum / 59;
   };
-  // 1 / width, give or take a fifth of it.
+  // Expected: 1 / width, with a standard error of about 20 %.
   EXPECT_NEAR(squares(64) * 64, 1, 0.5);
   EXPECT_NEAR(squares(256) * 256, 1, 0.5);
 }
@@ -88,7 +88,7 @@ TEST(PartsOfText, HaveEquallyManyWordsAndNoSmallRest) {
   EXPECT_THAT(parts_of_text(" one", 2), ElementsAre(TextPart{1, 3}));
   EXPECT_THAT(parts_of_text("a bb  c dd e", 2),
               ElementsAre(TextPart{0, 4}, TextPart{6, 4}, TextPart{11, 1}));
-  // A rest of one word of four belongs to the part before.
+  // A last part of one word, with four words per part, is merged into the part before.
   EXPECT_THAT(parts_of_text("a b c d e", 4), ElementsAre(TextPart{0, 9}));
 }
 

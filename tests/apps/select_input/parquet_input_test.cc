@@ -1,4 +1,4 @@
-// Parquet files as users' engines write them: what becomes of them, and what is refused.
+// Tests Parquet files as users' engines write them: the prepared input, and refused files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -114,7 +114,7 @@ TEST_F(ParquetInputTest, NumbersMayBeOfOtherTypes) {
   EXPECT_THAT(values_of(made.vectors()), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(values_of(made.utility()), ElementsAre(0.5, 0.25, 3));
   EXPECT_EQ(RowPlaces(made.places()).at(1).id, RowId(std::int64_t{-2}));
-  // Rows that nothing names have numbers.
+  // No id column: row numbers are the ids.
   const PreparedInput half = prepare({.path = input.path, .vector = "h"});
   EXPECT_THAT(values_of(half.vectors()), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_EQ(RowPlaces(half.places()).at(1).id, RowId(std::int64_t{1}));
@@ -139,7 +139,7 @@ TEST_F(ParquetInputTest, NeighboursBecomeRowsWithSimilaritiesGivenOrMade) {
   const float cosine = values_of(made.similarities())[0];
   EXPECT_NEAR(cosine, 0.70710678, 1.0 / 65535);
   EXPECT_THAT(values_of(made.similarities()), ElementsAre(cosine, 0, cosine, 0, 0, 0, 0, 0));
-  // A graph needs no vectors.
+  // A neighbour graph needs no vectors.
   const PreparedInput graph = prepare({.path = file("graph.parquet"), .neighbours = "edges"});
   EXPECT_EQ(graph.width, 0U);
   EXPECT_EQ(integers_of(graph.neighbours()), rows);

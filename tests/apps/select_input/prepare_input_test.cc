@@ -61,7 +61,7 @@ class PrepareInputTest : public ::testing::Test {
     std::ifstream in(path, std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(in), {});
   }
-  /// Cosine of two rows of the vectors.
+  /// Returns the cosine of rows `a` and `b` of `vectors`.
   static double cosine(const std::vector<float>& vectors, std::size_t a, std::size_t b,
                        std::size_t width = 64) {
     double ab = 0, aa = 0, bb = 0;
@@ -174,7 +174,7 @@ TEST_F(PrepareInputTest, PicturesWithLabelsGetFeaturesMarginsAndTheRowsOfTrainin
   EXPECT_EQ(shown.width(), 84);
   EXPECT_EQ(shown.at(3, 0).red, test::made_up_value(picture, 1, test::made_up_label(picture)));
 
-  // Again from nothing: the same bits.
+  // Prepared again from the start: the same bits.
   const PreparedInput again = prepare(input, "again");
   EXPECT_EQ(bytes_of(again.vectors()), bytes_of(made.vectors()));
   EXPECT_EQ(again.digest, made.digest);
@@ -193,7 +193,7 @@ TEST_F(PrepareInputTest, PicturesOfAFolderAreKnownByTheirPaths) {
   EXPECT_EQ(last.label, "red");
   EXPECT_THAT(last.path, HasSubstr("labels/red/p10"));
 
-  // Without labels: pixels, less their mean, through a matrix.
+  // Unlabelled pictures: pixels less their mean, multiplied by a matrix.
   fs::rename(root_ / "labels/red", root_ / "plain");
   fs::rename(root_ / "labels/blue/p1000.png", root_ / "plain/blue.png");
   input.path = (root_ / "plain").string();
@@ -246,7 +246,7 @@ TEST_F(PrepareInputTest, TextsAreCutIntoPartsWithPlaces) {
   EXPECT_GT(cosine(vectors, 0, 1), 0.6);
   EXPECT_GT(cosine(vectors, 0, 4), 0.6);
   EXPECT_LT(cosine(vectors, 0, 3), 0.5);
-  EXPECT_LT(cosine(vectors, 0, 2), 0.5);  // no word at all, and not refused
+  EXPECT_LT(cosine(vectors, 0, 2), 0.5);  // a text without words is accepted
   EXPECT_EQ(texts_of_rows(input, made, {1, 4}).at(1), alike + " then");
   EXPECT_EQ(texts_of_rows(input, made, {1, 4}).at(4), alike);
 
@@ -296,17 +296,17 @@ TEST_F(PrepareInputTest, WhatIsThereIsNotMadeAgain) {
   EXPECT_THAT(found.seconds, ::testing::Contains(::testing::Key("vectors")));
   EXPECT_EQ(read_prepared_input(root_ / "out")->digest, found.digest);
 
-  input.words = 2;  // another setting
+  input.words = 2;  // changed setting
   EXPECT_EQ(prepare(input).rows, 5U);
   input.width = 128;
   EXPECT_EQ(prepare(input).width, 128U);
-  write_text("docs/b.txt", "and some others once again");  // another file
+  write_text("docs/b.txt", "and some others once again");  // changed file
   EXPECT_EQ(prepare(input).rows, 6U);
-  fs::resize_file(root_ / "out/vectors.npy", 200);  // damaged
+  fs::resize_file(root_ / "out/vectors.npy", 200);  // damaged file
   EXPECT_FALSE(prepare(input).was_there);
   EXPECT_TRUE(prepare(input).was_there);
 
-  // Interrupted: nothing is there, neither new nor old.
+  // An interrupted preparation leaves neither the new input nor the old one.
   write_text("docs/b.txt", "new");
   std::stop_source stop;
   const auto stopped = [&] {

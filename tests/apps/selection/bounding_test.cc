@@ -16,7 +16,7 @@ namespace {
 
 using test::gain_beside, test::random_graph;
 
-/// The rows of each best subset of `count` points, as bits.
+/// Returns all best subsets of `count` points, each as a bit mask of rows.
 std::vector<std::uint32_t> best_subsets(const PointGraph& graph, const Objective& objective,
                                         int count) {
   std::int64_t best = std::numeric_limits<std::int64_t>::min();
@@ -51,7 +51,7 @@ TEST(BoundPoints, NeverContradictsABestSubset) {
     for (const std::uint32_t row : bounded.accepted) in |= 1U << row;
     for (const std::uint32_t row : bounded.open) undecided |= 1U << row;
     for (const std::uint32_t best : best_subsets(graph, objective, count)) {
-      // Where all that is open is taken, ties were settled.
+      // Ties were broken if no point is open: other best subsets may differ.
       if (bounded.open.empty()) continue;
       EXPECT_EQ(best & in, in);
       EXPECT_EQ(best & ~(in | undecided), 0U);
@@ -59,12 +59,13 @@ TEST(BoundPoints, NeverContradictsABestSubset) {
     accepted += bounded.accepted.size();
     discarded += graph.size() - bounded.accepted.size() - bounded.open.size();
   }
-  // It does decide.
+  // Bounding decides many points.
   EXPECT_GT(accepted, 1000U);
   EXPECT_GT(discarded, 1000U);
 }
 
-/// All bounds made anew in each step, by owners of some rows each, as actors do it.
+/// Bounding by several owners of some rows each, as actors do it. Recomputes all bounds in each
+/// step.
 class Owners {
  public:
   Owners(const PointGraph& graph, const Objective& objective, EdgeSample sample, std::size_t owners)
@@ -110,7 +111,7 @@ class Owners {
         default:
           collect([](PointBounds& bounds) { return bounds.decide_all(PointFate::kDiscarded); });
       }
-      // Records arrive in some order.
+      // Records may arrive in any order.
       std::ranges::reverse(rows);
       for (const std::uint32_t row : rows)
         each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
@@ -180,7 +181,7 @@ TEST(PointBounds, OfSeveralOwnersEqualThoseOfOneAndThoseMadeAnew) {
                                                             : PointFate::kDiscarded;
       EXPECT_EQ(owners.fate(row), fate) << row;
     }
-    // What is open is charged for what was accepted.
+    // The gains of open points are reduced for each accepted neighbour.
     std::vector<bool> in(points, false);
     for (const std::uint32_t row : bounded.accepted) in[row] = true;
     for (std::size_t i = 0; i < bounded.open.size(); ++i)
@@ -209,7 +210,7 @@ TEST(EdgeSample, HasItsShareOfEdges) {
       both += sample.has(a, b) && sample.has(b, a) && a != b ? 1 : 0;
     }
   EXPECT_NEAR(has, 3000, 150);
-  // Each end draws for itself.
+  // Each end of an edge is sampled independently.
   EXPECT_NEAR(both, 900, 120);
 }
 

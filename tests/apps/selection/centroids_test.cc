@@ -16,7 +16,7 @@ TEST(CentroidSample, IsLargeEnoughAndNotTooLarge) {
 
 TEST(TrainCentroids, CellsThatNothingIsNearestToBeginAnew) {
   constexpr std::size_t kCells = 6, kNumbers = 8;
-  // By direction: the first has so many that all cells but one begin there.
+  // Unit vectors along the axes. The first axis has so many that all cells but one start there.
   std::vector<float> values;
   for (std::size_t i = 0; i < 300; ++i)
     for (std::size_t d = 0; d < kNumbers; ++d)

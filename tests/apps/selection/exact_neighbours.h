@@ -9,8 +9,10 @@
 
 namespace weft::apps {
 
-/// The `count` most similar of each vector of length 1, by comparing all pairs, symmetrised; of
-/// equal ones the smaller ids. Only those of at least `floor` (a fraction of 65535) and above 0.
+/// Returns the `count` most similar vectors of each vector, by comparing all pairs, symmetrised.
+/// The
+/// vectors have length 1. Ties go to the smaller id. Similarities of 0 or below `floor` (a fraction
+/// of 65535) are left out.
 inline NeighbourLists exact_neighbours(std::span<const float> vectors, std::size_t columns,
                                        std::size_t count, std::uint16_t floor = 0) {
   const std::size_t points = vectors.size() / columns;

@@ -1,5 +1,5 @@
-// A graph by actors, over real sockets and UCX: what comparing all pairs finds, for any number of
-// workers, and after deaths.
+// Tests building a neighbour graph with actors, over real sockets and UCX: it equals the comparison
+// of all pairs, for any number of workers and after deaths.
 #include "apps/selection/graph_run.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ using LocalWorkers = test::LocalWorkers<GraphWorker>;
 
 constexpr std::size_t kVectors = 3000, kLength = 12, kNearest = 5;
 
-/// Around some centres each.
+/// Returns vectors around 40 random centres.
 std::vector<float> clustered_vectors() {
   PhiloxStream random(5);
   const auto uniform = [&] { return 2 * uniform_float(random() >> 32) - 1; };
@@ -67,7 +67,7 @@ class GraphRunTest : public testing::Test {
     plan.settings.scratch = path(name + ".scratch");
     plan.settings.count = kNearest;
     plan.settings.shards = 7;
-    plan.settings.memory = 64 << 10;  // several groups of cells
+    plan.settings.memory = 64 << 10;  // small, so that cells form several groups
     plan.settings.exchange_budget = 1 << 20;
     return plan;
   }
@@ -84,7 +84,7 @@ class GraphRunTest : public testing::Test {
     return GraphRun(workers, what, {.tell = [&](const std::string& line) { told += line + "\n"; }})
         .run();
   }
-  /// All files of a store, one after another.
+  /// Returns the names and contents of all files of a store.
   std::string bytes(const std::string& name) const {
     std::map<std::filesystem::path, std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(folder / name)) {
@@ -154,7 +154,7 @@ TEST_F(GraphRunTest, LooksIntoMoreCellsUntilTheRecallIsReachedByAnyNumberOfWorke
                             HasSubstr(fmt::format("recall {:.4f}", summary.recall))));
     if (workers == 1) {
       first = bytes(name);
-      // The share of all edges that are there is about what the samples said.
+      // The actual recall is about that of the samples.
       std::uint64_t there = 0, all = 0;
       const NeighbourLists lists = lists_of(name);
       for (std::size_t i = 0; i < kVectors; ++i) {
@@ -170,7 +170,7 @@ TEST_F(GraphRunTest, LooksIntoMoreCellsUntilTheRecallIsReachedByAnyNumberOfWorke
 
 TEST_F(GraphRunTest, EqualCentroidsGiveNoNeighbourTwice) {
   const std::vector<float> distinct = vectors;
-  // 25 vectors a hundred times and 50 of them ten times: more cells are empty than others fill.
+  // 25 vectors have 100 copies each, and 50 have 10, so most cells are empty.
   for (std::size_t i = 0; i < kVectors; ++i) {
     const std::size_t like = i % 6 == 5 ? 25 + i / 6 % 50 : i % 25;
     std::copy_n(distinct.begin() + static_cast<std::ptrdiff_t>(like * kLength), kLength,
@@ -208,7 +208,7 @@ TEST_F(GraphRunTest, OfEqualPointsOneIsChosenBeforeAnyCopyByAnyNumberOfWorkers) 
       if (first.empty()) first = bytes(name);
       EXPECT_EQ(bytes(name), first);
     }
-    // Though a point's neighbours are fewer than the copies.
+    // A point has fewer neighbours than copies, and still all distinct points are chosen.
     const Objective objective = Objective::of_alpha(900);
     const PointGraph graph =
         PointStore(folder / (compares_all ? "all-1" : "cells-1")).load(objective);
@@ -268,7 +268,7 @@ TEST_F(GraphRunTest, IsNotMadeAgainUnlessSomethingIsAnother) {
   EXPECT_EQ(again.recall, made.recall);
   EXPECT_EQ(again.directed_edges, made.directed_edges);
   EXPECT_EQ(bytes("again"), before);
-  // What was interrupted is made again, and the same comes of it.
+  // An interrupted build is repeated, and gives the same bytes.
   std::filesystem::remove(folder / "again" / "points.json");
   EXPECT_FALSE(run(local, what).was_there);
   EXPECT_EQ(bytes("again"), before);
@@ -325,14 +325,14 @@ TEST_F(GraphRunTest, AnotherDriverGoesOnWhereOneHasEnded) {
     EXPECT_EQ(told.find("each point in its 1 nearest") == std::string::npos, end == 2);
     EXPECT_THAT(told, HasSubstr("each point in its 2 nearest"));
     EXPECT_EQ(bytes(name), bytes("whole"));
-    // Nor is what is kept where the files that it names are gone.
+    // Saved progress is ignored if its files do not exist.
     std::filesystem::remove(folder / name / "points.json");
     std::filesystem::remove_all(folder / (name + ".scratch"));
     drive(last, 0);
     EXPECT_THAT(told, HasSubstr("the files of the earlier run are not in scratch any more"));
     EXPECT_THAT(told, HasSubstr("50 cells for 3000 points"));
     EXPECT_EQ(bytes(name), bytes("whole"));
-    // What is kept of another graph is of no use.
+    // Saved progress of another graph is ignored.
     GraphProgress other = last;
     other.digest = "another";
     std::filesystem::remove(folder / name / "points.json");
@@ -395,7 +395,7 @@ TEST_F(GraphRunTest, TakesGivenNeighboursThatBothSidesHave) {
   const auto refused = [&](const Ids& ids, const Similarities& similarities) {
     return test::refused_argument([&] { made(ids, similarities); });
   };
-  // 0 - 1 - 2, and 3 alone.
+  // Edges 0 - 1 - 2; point 3 has none.
   const Ids ids = {1, -1, 2, 0, -1, 1, -1, -1};
   const Similarities similarities = {0.5F, NAN, 0.25F, 0.5F, NAN, 0.25F, NAN, NAN};
   made(ids, similarities);

@@ -13,7 +13,7 @@ namespace {
 
 using test::gain_beside, test::random_graph, test::rows_of;
 
-/// By looking at all points each time.
+/// Chooses greedily by evaluating all points in each step.
 std::vector<ChosenPoint> choose_plainly(const PointGraph& graph, const Objective& objective,
                                         std::size_t count, std::uint64_t seed) {
   std::vector<bool> in(graph.size(), false);
@@ -43,7 +43,7 @@ TEST(ChooseGreedily, ChoosesWhatLookingAtAllPointsChooses) {
     const auto chosen = choose_greedily(graph, objective, count, seed);
     ASSERT_EQ(chosen, choose_plainly(graph, objective, count, seed));
     EXPECT_TRUE(std::ranges::is_sorted(chosen, std::greater(), &ChosenPoint::gain));
-    // What they added is what they are worth.
+    // The gains add up to the score.
     const std::int64_t sum = std::accumulate(
         chosen.begin(), chosen.end(), std::int64_t{0},
         [](std::int64_t all, const ChosenPoint& point) { return all + point.gain; });
@@ -53,7 +53,7 @@ TEST(ChooseGreedily, ChoosesWhatLookingAtAllPointsChooses) {
 
 TEST(ChooseGreedily, GoesOnWhereEverythingCosts) {
   const Objective objective{1, 1};
-  // Two points that are alike: the second is worth less than nothing.
+  // Two equal points: the second has a negative gain.
   const PointGraph graph = make_point_graph({0, 1}, {10, 10}, {{0, 1, 65535}, {1, 0, 65535}});
   const auto chosen = choose_greedily(graph, objective, 2, 0);
   ASSERT_EQ(chosen.size(), 2U);
@@ -70,7 +70,7 @@ TEST(ChooseGreedily, BreaksTiesByTheSeedAndNotByTheId) {
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     const auto rows = rows_of(choose_greedily(graph, {1, 1}, 100, seed));
     EXPECT_EQ(rows, rows_of(choose_greedily(graph, {1, 1}, 100, seed)));
-    // From all of the input.
+    // The choice is spread over the whole input.
     EXPECT_GT(rows.back(), 900U);
     EXPECT_GT(std::accumulate(rows.begin(), rows.end(), 0U), 40'000U);
     EXPECT_LT(std::accumulate(rows.begin(), rows.end(), 0U), 60'000U);

@@ -11,7 +11,7 @@
 namespace weft::apps {
 namespace {
 
-/// Numbers that lie with three owners.
+/// Searches for the k-th largest of `numbers`, which are distributed over three owners.
 KthLargest find(const std::vector<std::int64_t>& numbers, std::uint64_t k) {
   KthLargest search(k);
   while (!search.is_found()) {

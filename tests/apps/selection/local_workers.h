@@ -24,7 +24,7 @@ inline actors::SystemOptions options_of(const std::string& name) {
   return options;
 }
 
-/// Workers, each with a system of its own as if it were a process.
+/// Workers in this process. Each has a System of its own, as if it were a process.
 template <typename Worker>
 class LocalWorkers final : public apps::WorkerGroup<Worker> {
  public:
@@ -47,7 +47,7 @@ class LocalWorkers final : public apps::WorkerGroup<Worker> {
     mesh_->renew(driver_.respawn_mesh<Worker>(mesh_->ref(), processes_));
     connect();
   }
-  /// Ends a worker as a killed process ends.
+  /// Ends a worker as if its process had been killed.
   void kill(std::size_t rank) {
     systems_[rank].reset();
     dead_.insert(rank);

@@ -15,7 +15,7 @@ namespace {
 
 using testing::Gt;
 
-/// Vectors of length 1 around some centres, of which each comes `copies` times.
+/// Returns vectors of length 1 around 7 centres, in runs of `copies` equal ones.
 std::vector<float> draw(std::size_t points, std::size_t dimensions, std::size_t copies) {
   PhiloxStream random(3, dimensions);
   std::vector<float> values(points * dimensions);
@@ -38,7 +38,7 @@ struct Found {
   std::uint64_t scans = 0;
 };
 
-/// As exact_neighbours() does, with bases that come in several parts.
+/// Finds the neighbours that exact_neighbours() finds, with the bases split into `parts`.
 Found find(const VectorSearch& search, const std::vector<float>& values, std::size_t dimensions,
            const NeighbourRule& rule, std::size_t parts) {
   const std::size_t points = values.size() / dimensions;
@@ -71,7 +71,7 @@ TEST(FindNearest, IsComparingAllPairsByAnyLibraryInAnyBlocks) {
       for (const std::size_t parts : {1, 3}) {
         const Found found = find(*search, values, dimensions, {6, floor}, parts);
         EXPECT_EQ(found.lists, expected) << search->name() << ", " << parts << " parts";
-        // Where ever so many are equally similar, ids tell.
+        // Many equally similar vectors need scans, as ties are broken by id.
         if (copies > 20) {
           EXPECT_THAT(found.scans, Gt(points / 2));
         } else {

@@ -70,7 +70,7 @@ TEST(ExactNeighbours, AreTheMostSimilarAndThoseThatListThem) {
       }
     }
   }
-  // A floor leaves some out.
+  // The floor excludes less similar points.
   const auto floor = static_cast<std::uint16_t>(0.8 * 65535);
   for (const auto& list : exact_neighbours(vectors, kColumns, kCount, floor))
     for (const Neighbour& neighbour : list) EXPECT_GE(neighbour.similarity, floor);

@@ -20,7 +20,7 @@ class NpyFileTest : public testing::Test {
  protected:
   std::filesystem::path file() const { return folder_ / "vectors.npy"; }
 
-  /// As numpy.save writes it: the header is padded with spaces and ends a multiple of 64.
+  /// Writes a file as numpy.save does: spaces pad the header to a multiple of 64 bytes.
   template <typename T>
   void write(const std::string& header, const std::vector<T>& values, char version = 1) const {
     const std::size_t begin = version == 1 ? 10 : 12;

@@ -11,7 +11,7 @@
 
 namespace weft::test {
 
-/// As numpy.save writes an array of so many columns.
+/// Writes `values` as numpy.save writes an array of `columns` columns.
 template <typename T>
 void write_npy(const std::filesystem::path& file, std::size_t columns,
                const std::vector<T>& values) {

@@ -93,7 +93,7 @@ TEST_F(PointStoreTest, TellsWhatIsMissingOrDamaged) {
   generate_points(folder_, {.points = 3000, .shards = 4});
   const auto read = [&] { PointStore(folder_).load({1, 1}); };
   read();
-  // One shard in the place of another.
+  // Replaces shard 2 by a copy of shard 1.
   std::filesystem::copy_file(folder_ / "points-00001", folder_ / "points-00002",
                              std::filesystem::copy_options::overwrite_existing);
   EXPECT_THAT(message_of(ErrorCode::kDataLoss, read), HasSubstr("points-00002 is not shard 2 of"));
@@ -111,7 +111,7 @@ TEST_F(PointStoreTest, GeneratedPointsAreSymmetricAndWorthChoosingFrom) {
   generate_points(folder_, {.points = 5250, .shards = 3});
   const PointGraph graph = PointStore(folder_).load({9, 1});
   ASSERT_EQ(graph.size(), 5250U);
-  // Ten neighbours each at least, and about fifteen.
+  // At least ten neighbours each, about fifteen on average.
   EXPECT_NEAR(static_cast<double>(graph.num_edges()) / 5250, 14.6, 1);
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint16_t> edges;
   for (std::uint32_t row = 0; row < graph.size(); ++row) {
@@ -123,7 +123,7 @@ TEST_F(PointStoreTest, GeneratedPointsAreSymmetricAndWorthChoosingFrom) {
     EXPECT_EQ(edges.at({ends.second, ends.first}), similarity);
     EXPECT_EQ(ends.first / 500, ends.second / 500);
   }
-  // Partitions lose edges, and rounds win them back.
+  // Partitions lose edges; more rounds make up for it.
   const auto score = [&](std::uint32_t partitions, int rounds) {
     RoundOptions options;
     options.count = 525;

@@ -9,8 +9,9 @@
 
 namespace weft::test {
 
-/// A graph of `points` points with about `degree` neighbours each. `levels`: of utilities and
-/// similarities; few make ties. Ids are not rows.
+/// Returns a graph of `points` points with about `degree` neighbours each. Utilities and
+/// similarities
+/// have `levels` different values; few levels make ties. Ids differ from rows.
 inline apps::PointGraph random_graph(PhiloxStream& random, std::uint32_t points, double degree,
                                      std::uint64_t levels, const apps::Objective& objective) {
   std::vector<apps::PointId> ids;
@@ -36,7 +37,7 @@ inline apps::PointGraph random_graph(PhiloxStream& random, std::uint32_t points,
   return make_point_graph(std::move(ids), std::move(gains), std::move(edges));
 }
 
-/// What choosing a row adds to those that are in.
+/// Returns the score that `row` adds to the chosen rows `in`.
 inline std::int64_t gain_beside(const apps::PointGraph& graph, const apps::Objective& objective,
                                 std::uint32_t row, const std::vector<bool>& in) {
   std::int64_t gain = graph.gains[row];

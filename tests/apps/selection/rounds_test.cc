@@ -36,7 +36,7 @@ TEST(ChooseInPartitions, OfWholeComponentsWithAThresholdIsGreedy) {
   for (int round = 0; round < 100; ++round) {
     SCOPED_TRACE(round);
     const Objective objective{1, 1};
-    // Components of up to 20 points lie side by side, and in one of three partitions each.
+    // Components of up to 20 points, numbered one after another, each in one of three partitions.
     std::vector<PointId> ids;
     std::vector<std::int64_t> gains;
     std::vector<PointEdge> edges;
@@ -87,7 +87,8 @@ TEST(ChooseInRounds, ChoosesExactlyTheCountFromPartitionsThatFit) {
           const std::uint64_t capacity = (graph.size() + partitions - 1) / partitions;
           for (const RoundResult& round : result.rounds) {
             EXPECT_LE(round.points, before);
-            // Drawn at random: as many as fit, by six standard deviations.
+            // Random partitions: the mean fits the capacity, the largest is within six standard
+            // deviations.
             const double mean = static_cast<double>(before) / round.partitions;
             EXPECT_LE(mean, static_cast<double>(capacity));
             EXPECT_LE(static_cast<double>(round.largest), mean + 6 * std::sqrt(mean));
@@ -131,7 +132,7 @@ TEST(PlanRounds, LaterRoundsKeepToTheBytesOfAPartition) {
       bytes = std::max(bytes, partition_bytes(round, options.neighbours));
     return bytes;
   };
-  // Fewer partitions keep more of the edges: the largest is not in the first round.
+  // Fewer partitions keep more edges, so the largest partition is in a later round.
   const std::vector<PlannedRound> free = plan_rounds(1'000'000, options);
   const std::uint64_t first = partition_bytes(free.front(), options.neighbours);
   EXPECT_GT(most(), first * 11 / 10);
@@ -143,7 +144,7 @@ TEST(PlanRounds, LaterRoundsKeepToTheBytesOfAPartition) {
     EXPECT_LE(capped[i].partitions, 16U);
     EXPECT_EQ(capped[i].stay, free[i].stay);
   }
-  // The first round is as asked, whatever it needs.
+  // The first round has the requested partitions, whatever memory they need.
   options.most_bytes = 1;
   EXPECT_EQ(plan_rounds(1'000'000, options).front().partitions, 16U);
 }

@@ -1,5 +1,6 @@
-// Choosing by actors, over real sockets and UCX: what the algorithms in memory choose, for any
-// number of workers, and after deaths.
+// Tests selection with actors, over real sockets and UCX: it equals the algorithms in memory, for
+// any
+// number of workers and after deaths.
 #include "apps/selection/selection_run.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +60,7 @@ class SelectionRunTest : public testing::Test {
     });
     return outcome;
   }
-  /// What bounding and rounds in memory choose.
+  /// Returns the ids that bounding and rounds in memory choose.
   std::vector<PointId> expected(const SelectionPlan& what) const {
     const Objective objective = what.settings.objective();
     PointGraph graph = PointStore(points).load(objective);
@@ -75,7 +76,7 @@ class SelectionRunTest : public testing::Test {
       graph = part_of(graph, bounded.open);
       graph.gains = bounded.gains;
       options.count = bounded.wanted;
-      // A partition holds as many as without bounding.
+      // Partitions have the capacity that they have without bounding.
       options.capacity = (2000 + options.partitions - 1) / options.partitions;
     }
     if (options.count > 0)
@@ -109,7 +110,7 @@ TEST_F(SelectionRunTest, ChoosesWhatTheAlgorithmsInMemoryChooseWithAnyNumberOfWo
   for (const std::size_t workers : {1, 3}) {
     LocalWorkers local(workers);
     for (const auto& [name, what] : plans) {
-      // Hundreds of steps: those of one worker would be the same.
+      // Fresh samples take hundreds of steps; one worker would give the same result.
       if (what.settings.fresh && workers == 1) continue;
       SCOPED_TRACE(fmt::format("{} of {} workers", name, workers));
       const Outcome outcome = run(local, what);
@@ -165,7 +166,7 @@ TEST_F(SelectionRunTest, ADriverGoesOnWhereTheOneBeforeItEnded) {
   const std::vector<SelectionProgress> all = std::exchange(kept, {});
   ASSERT_GT(all.size(), 5U);
   for (std::size_t i = 0; i < all.size(); i += 1 + all.size() / 4) {
-    // up to there, then another driver, with other workers
+    // Stop after `i` saves, and continue with another driver and other workers.
     std::size_t seen = 0;
     LocalWorkers first(2);
     SelectionRun interrupted(first, what, {.keep = [&](const SelectionProgress&) {
@@ -174,7 +175,7 @@ TEST_F(SelectionRunTest, ADriverGoesOnWhereTheOneBeforeItEnded) {
     EXPECT_EQ(test::error_of([&] { interrupted.run(); }).message(), "enough");
     LocalWorkers second(3);
     ASSERT_EQ(run(second, what, {}, all[i]).chosen, chosen) << "after " << i;
-    // What is kept is of no use where the files that it names are gone.
+    // Saved progress is ignored if its files do not exist.
     std::filesystem::remove_all(what.settings.scratch);
     ASSERT_EQ(run(second, what, {}, all[i]).chosen, chosen) << "after " << i << ", without files";
   }

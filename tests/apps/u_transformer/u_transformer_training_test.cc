@@ -77,13 +77,13 @@ TEST(Segmentation, APictureHasThreePartsSideBySide) {
   const auto colour = [&](int column, int row, int part) {
     return picture.at(part * (2 + 6) * 3 + column * 3, row * 3);
   };
-  EXPECT_EQ(colour(1, 1, 0).red, colour(1, 1, 0).green);  // grey in the slice,
-  EXPECT_GT(colour(1, 1, 1).red, colour(1, 1, 1).green);  // coloured in the truth,
-  EXPECT_EQ(colour(1, 1, 2).red, colour(1, 1, 2).green);  // not in the prediction
+  EXPECT_EQ(colour(1, 1, 0).red, colour(1, 1, 0).green);  // slice: grey
+  EXPECT_GT(colour(1, 1, 1).red, colour(1, 1, 1).green);  // truth: coloured
+  EXPECT_EQ(colour(1, 1, 2).red, colour(1, 1, 2).green);  // prediction: grey here
   EXPECT_GT(colour(1, 0, 2).red, colour(1, 0, 2).green);
 }
 
-/// Two regions that only differ in brightness are told apart after a few steps on one device.
+/// Trains on one device, until the model separates two regions that differ in brightness only.
 TEST(Segmentation, AModelLearnsWhatBrightnessMeans) {
   UTransformerShape shape = test::kSmallUTransformer;
   shape.width = 8;

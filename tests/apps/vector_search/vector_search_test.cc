@@ -45,7 +45,7 @@ TEST(PlainSearch, GivesTheLargestProductsAndThenNone) {
   EXPECT_THAT(std::span(products).first(3), ElementsAre(6, 2, 1));
 }
 
-/// Computes as the plain loop does, but for what `spoil` does to it.
+/// Plain search whose results for 1531 base vectors are altered by `spoil`.
 class SpoiltSearch final : public VectorSearch {
  public:
   using Spoil = std::function<void(std::span<std::int64_t> rows, std::span<float> products)>;
@@ -89,13 +89,13 @@ TEST(OpenedSearch, IsTheLibraryOrSaysWhyNot) {
   EXPECT_THAT(opened.search->name(), HasSubstr("OpenBLAS 0."));
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need room themselves
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers need more memory
 TEST(OpenedSearchDeathTest, IsNotALibraryThatWouldWaitForMemoryForEver) {
   const auto has_library = [](const std::filesystem::path& folder) {
     return std::filesystem::exists(folder / "libweft_faiss.so");
   };
   if (std::ranges::none_of(plugin_folders(), has_library)) GTEST_SKIP() << "there is no library";
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // nothing is opened there yet
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a fresh process, in which no library is open
   const auto open_under_a_limit = [] {
     rlimit limit{};
     ::getrlimit(RLIMIT_DATA, &limit);
