@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// A GPU whose memory device processes hold.
+/// GPU whose memory is all in use by device processes.
 class FullDevice final : public Device {
  public:
   std::string description() const override { return "full"; }

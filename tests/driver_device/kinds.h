@@ -9,8 +9,9 @@
 
 namespace weft::test {
 
-/// A device of each kind, the CPU's among them; those that this machine lacks are skipped, with the
-/// reason.
+/// Runs tests on a device of each kind, including the CPU. Skips kinds that this machine lacks,
+/// with
+/// the reason.
 class EveryDevice : public testing::TestWithParam<KindOfDevice> {
  protected:
   void SetUp() override {
@@ -21,7 +22,7 @@ class EveryDevice : public testing::TestWithParam<KindOfDevice> {
       GTEST_SKIP() << "skipped: " << error.message();
     }
   }
-  /// Whether it computes with the CPU's kernels, so that bits are equal.
+  /// Returns true if the device uses the CPU's kernels, so that results are bit-identical.
   bool is_exact() const { return GetParam().name != "cuda"; }
 
   std::unique_ptr<Device> device_;

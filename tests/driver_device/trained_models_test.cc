@@ -1,4 +1,4 @@
-// What apps do with a trained model, on every device: the CPU's results.
+// Tests apps' use of a trained model on every device: the results are those of the CPU.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 namespace weft::apps {
 namespace {
 
-/// Initial values with wider steps between them, so that no two logits are about equal.
+/// Returns initial values, scaled up so that no two logits are about equal.
 std::vector<ParameterState> some_parameters(const Graph& graph) {
   std::vector<ParameterState> parameters;
   for (const Parameter& parameter : graph.parameters()) {
