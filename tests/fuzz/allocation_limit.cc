@@ -6,7 +6,7 @@
 
 namespace weft::test {
 namespace {
-// Zero-initialised, as operator new runs before anything is constructed; 0 stands for no limit.
+// Zero-initialised, as operator new runs before any constructor. 0: no limit.
 thread_local std::size_t limit = 0;
 }  // namespace
 
@@ -15,8 +15,8 @@ AllocationLimit::~AllocationLimit() { limit = 0; }
 
 }  // namespace weft::test
 
-// Not inlined: GCC would see what `new` gave handed to `free` where a test is in the same
-// translation unit, and warn.
+// Not inlined: GCC would warn, if a test is in the same translation unit, that memory of `new` is
+// passed to `free`.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   if (weft::test::limit != 0 && bytes > weft::test::limit) throw std::bad_alloc();
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;

@@ -4,9 +4,10 @@
 
 namespace weft::test {
 
-/// While one lives, an allocation above `bytes` in its thread throws std::bad_alloc, which no
-/// reader catches: a length in damaged bytes must be checked before memory is asked for. One at a
-/// time in a thread; its own thread only.
+/// Limit on each allocation of the current thread, while the object exists. A larger one throws
+/// std::bad_alloc, which no reader catches: a reader must check a length before it allocates. At
+/// most
+/// one per thread at a time.
 class AllocationLimit final {
  public:
   explicit AllocationLimit(std::size_t bytes);

@@ -13,7 +13,7 @@ namespace {
 
 enum class Colour : std::uint8_t { kRed, kGreen };
 
-/// Of every kind that the codec knows.
+/// Struct with a member of every kind that the codec supports.
 struct Everything {
   bool flag = false;
   Colour colour = Colour::kRed;
@@ -51,8 +51,9 @@ Everything everything() {
           .region = Region({{0, 4}, {2, 6}})};
 }
 
-/// Damaged bytes are refused as kDataLoss or read as some value, which then comes back from its own
-/// bytes unchanged.
+/// Decodes damaged copies of `sound`. Each is refused as kDataLoss, or yields a value that encodes
+/// and
+/// decodes unchanged.
 template <typename T>
 void survives_damage(const T& sound, int rounds) {
   const std::vector<std::byte> bytes = encode(sound);

@@ -25,7 +25,7 @@ training:
     lines
 )";
 
-/// Reads a node as every type there is, and all that lies below.
+/// Reads a node, and every node below it, as every type.
 void read_all(const ConfigNode& node, int depth = 0) {
   ASSERT_LT(depth, 200) << "the document has no end";
   const auto attempt = [](auto&& read) {

@@ -36,9 +36,11 @@ void replace(const fs::path& path, std::span<const std::byte> bytes) {
 
 class FileFuzz : public ::testing::Test {
  protected:
-  /// Reads `rounds` copies of the file at `path` that are damaged within its first `front` bytes,
-  /// which say how the rest is read: each copy is refused with kDataLoss (or kIncompatible, where
-  /// another format is announced) or read without a step outside.
+  /// Reads `rounds` copies of the file at `path`, damaged in their first `front` bytes, which
+  /// describe
+  /// the rest. Each copy is refused with kDataLoss (kIncompatible if it announces another format)
+  /// or
+  /// read within its bounds.
   template <typename Read>
   void survives_damage(const fs::path& path, int rounds, std::size_t front, Read read) {
     const std::vector<std::byte> sound = content(path);
@@ -115,8 +117,8 @@ TEST_F(FileFuzz, ADamagedTokenFileIsRefusedOrReadWithinItsBounds) {
   });
 }
 
-/// Reads copies of `sound` that are damaged within their first `front` bytes: refused, or read
-/// without a step outside.
+/// Reads copies of `sound` that are damaged in their first `front` bytes. Each is refused, or read
+/// within its bounds.
 template <typename Read>
 void parts_survive_damage(const std::vector<std::byte>& sound, std::size_t front, Read read) {
   test::Mutator mutator(7);
@@ -156,7 +158,7 @@ TEST_F(FileFuzz, ADamagedIdxFileIsRefusedOrReadWithinItsBounds) {
 TEST_F(FileFuzz, ADamagedPictureIsRefusedOrReadWithinItsBounds) {
   const std::string png = to_png(Picture(6, 5, {1, 2, 3}));
   const auto bytes = std::as_bytes(std::span(png));
-  // the header's content and all of the pixels', their checksums made good again
+  // content of the header and of all pixels; the checksums are corrected below
   std::vector<std::byte> contents(bytes.begin() + 16, bytes.begin() + 29);
   contents.insert(contents.end(), bytes.begin() + 41, bytes.end() - 16);
   parts_survive_damage(contents, contents.size(), [&](const std::vector<std::byte>& damaged) {

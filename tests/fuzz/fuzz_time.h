@@ -6,8 +6,9 @@
 
 namespace weft::test {
 
-/// How long a fuzzer goes on: a number of rounds as part of the tests, or WEFT_FUZZ_SECONDS by
-/// hand, from the seed WEFT_FUZZ_SEED.
+/// Duration of a fuzz test: `rounds` rounds, or WEFT_FUZZ_SECONDS seconds if that is set. The seed
+/// is
+/// WEFT_FUZZ_SEED.
 class FuzzTime final {
  public:
   explicit FuzzTime(std::uint64_t rounds)

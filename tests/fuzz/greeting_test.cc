@@ -1,4 +1,5 @@
-// What a stranger can say to a process: TLS records, greetings in plain text and over TLS.
+// Tests a process against the bytes of unauthenticated peers: TLS records, and handshakes in
+// plaintext and over TLS.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,15 +21,15 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// The other end of a stream: hears what is written, and says what comes. Loop's thread.
+/// Other end of a stream. All calls are on the loop's thread.
 class Stranger {
  public:
   virtual ~Stranger() = default;
-  /// Adds to what it says; nothing more: the stream ends.
+  /// Receives `bytes` and appends the reply to `says`. An empty reply ends the stream.
   virtual void hear(std::span<const std::byte> bytes, Bytes& says) = 0;
 };
 
-/// A stream to a stranger in this process. Loop's thread only.
+/// Stream to a Stranger in this process. Loop's thread only.
 class StrangerStream final : public Stream {
  public:
   StrangerStream(EventLoop& loop, Stranger& stranger, Bytes first)
@@ -94,8 +95,7 @@ Introduction of_stranger(test::Mutator& mutator) {
   return it;
 }
 
-/// All that a stranger who dials would say, if it said it well; and then damaged, or not: its proof
-/// is none in any case.
+/// Returns a dialling peer's Hello and Proof, often damaged. The proof is never valid.
 Bytes greeting(test::Mutator& mutator) {
   Bytes hello = kept([&](const ByteSink& sink) { encode_hello(of_stranger(mutator), sink); });
   if (mutator.below(3) == 0) hello = mutator.damage(hello);
@@ -107,7 +107,7 @@ Bytes greeting(test::Mutator& mutator) {
   return mutator.below(2) == 0 ? mutator.damage(said) : said;
 }
 
-/// What one who listens would answer.
+/// Returns the reply of a listening peer, often damaged.
 Bytes answer(test::Mutator& mutator) {
   Bytes challenge =
       kept([&](const ByteSink& sink) { encode_challenge(of_stranger(mutator), sink); });
@@ -128,13 +128,13 @@ Bytes answer(test::Mutator& mutator) {
   return mutator.below(2) == 0 ? mutator.damage(said) : said;
 }
 
-/// Says what it has to say, whatever it hears.
+/// Peer that sends prepared bytes and ignores what it receives.
 class PlainStranger final : public Stranger {
  public:
   void hear(std::span<const std::byte>, Bytes&) override {}
 };
 
-/// Speaks TLS well, up to a point.
+/// Peer that speaks TLS correctly, except for one damaged flight.
 class TlsStranger final : public Stranger {
  public:
   TlsStranger(std::unique_ptr<TlsSession> session, Bytes says, test::Mutator& mutator)
@@ -170,13 +170,13 @@ class TlsStranger final : public Stranger {
         }
       }
     } catch (const Error&) {
-      broken_ = true;  // the process under test has said that it refuses
+      broken_ = true;  // the process under test has refused the connection
     }
     say(says);
   }
 
  private:
-  /// What the session has to say; the flight of this one's choice is damaged.
+  /// Appends the session's next flight to `says`; damages the chosen one.
   void say(Bytes& says) {
     Bytes flight;
     session_->take(flight);
@@ -193,7 +193,7 @@ class TlsStranger final : public Stranger {
   bool open_ = false, broken_ = false;
 };
 
-/// Has a process greet a stranger, and waits for the end. What it says is never believed.
+/// Runs a process's handshake with a Stranger until it ends. Expects that it never succeeds.
 class Greeter final {
  public:
   void greet(Handshake::Side side, Tls* tls, Stranger& stranger, const Bytes& first) {
@@ -271,7 +271,7 @@ TEST(GreetingFuzz, NoStrangerWhoListensIsBelieved) {
   EXPECT_GT(greeter.rejects(), 10);
 }
 
-/// What a head keeps of its identity and its tokens: damaged, it is refused by name or read.
+/// Reads a head's damaged identity and token files. Each is refused with an error or read.
 TEST(GreetingFuzz, DamagedFilesOfTokensAndCertificatesAreRefusedOrRead) {
   test::FuzzTime time(100);
   test::Mutator mutator(17 + time.seed());

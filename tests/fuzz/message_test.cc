@@ -19,7 +19,7 @@ std::vector<std::byte> bytes_of(const std::function<void(const ByteSink&)>& enco
   return bytes;
 }
 
-/// Decodes `rounds` damaged copies of `sound`: each is refused as kDataLoss or yields some message.
+/// Decodes `rounds` damaged copies of `sound`. Each is refused as kDataLoss or yields a message.
 template <typename Decode>
 void survives_damage(const std::vector<std::byte>& sound, Decode decode_message,
                      int rounds = 4'000) {
@@ -28,8 +28,9 @@ void survives_damage(const std::vector<std::byte>& sound, Decode decode_message,
   for (int round = 0; round < rounds; ++round) {
     SCOPED_TRACE(round);
     const auto damaged = mutator.damage(sound);
-    // Cap'n Proto reads words where they lie; the vector of the exact size lets the address
-    // sanitizer see a step outside.
+    // Cap'n Proto reads words in place. With a vector of the exact size, the address sanitizer sees
+    // reads
+    // out of bounds.
     std::vector<std::uint64_t> words((damaged.size() + 7) / 8);
     std::ranges::copy(damaged, reinterpret_cast<std::byte*>(words.data()));
     const test::AllocationLimit limit(256 * damaged.size() + 65536);

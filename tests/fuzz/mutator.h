@@ -13,15 +13,16 @@
 
 namespace weft::test {
 
-/// Damages bytes the way that finds bugs in readers: flipped bits, extreme numbers where a length
-/// may stand, pieces cut out, doubled or moved. Equal seeds damage equally. One thread at a time.
+/// Damages bytes in ways that reveal bugs in readers: flips bits, writes extreme numbers in place
+/// of
+/// lengths, and removes, doubles or moves pieces. Equal seeds give equal damage. Not thread-safe.
 class Mutator final {
  public:
   explicit Mutator(std::uint64_t seed) : random_(seed) {}
 
   std::uint64_t below(std::uint64_t bound) { return random_.below(bound); }
 
-  /// One to four damages.
+  /// Returns `bytes` with one to four damages.
   std::vector<std::byte> damage(std::span<const std::byte> bytes) {
     std::vector<std::byte> out(bytes.begin(), bytes.end());
     for (std::uint64_t count = 1 + below(4); count > 0; --count) damage_once(out);
@@ -59,7 +60,7 @@ class Mutator final {
     }
   }
 
-  /// A number at the edge of what 4 or 8 bytes hold, written as far as there is room.
+  /// Writes a number at a limit of 4-byte or 8-byte integers, cut at the end of `bytes`.
   void write_extreme(std::vector<std::byte>& bytes, std::size_t at) {
     static constexpr std::array<std::uint64_t, 8> kExtremes = {0,
                                                                1,

@@ -1,4 +1,4 @@
-// What somebody on the way can do to encrypted bytes.
+// Tests encrypted streams against an attacker who changes bytes in transit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,8 @@ const Aead::Cipher kCipher = Aead::choose(Aead::has_aes(), Aead::has_aes());
 const SealKeys kSender = {kCipher, {std::byte{1}}, {std::byte{2}}};
 const SealKeys kReceiver = {kCipher, {std::byte{2}}, {std::byte{1}}};
 
-/// All that a stream gives of `bytes`, which come in pieces; and whether it ended in an error.
+/// Returns the bytes that a stream reads from `bytes`, which arrive in pieces, and whether it
+/// failed.
 std::pair<Bytes, bool> read_all(const Bytes& bytes, test::Mutator& mutator) {
   auto made = std::make_unique<ScriptedStream>();
   ScriptedStream& socket = *made;

@@ -1,4 +1,4 @@
-// What a head finds on its disk: a damaged file, a row that says something else.
+// Tests a head that finds a damaged state file, or a damaged row in it.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -22,9 +22,9 @@ ProcessRef process(std::uint64_t id, const std::string& name) {
   return {ProcessId(id), name, {"127.0.0.1", static_cast<std::uint16_t>(id)}};
 }
 
-/// Of a cluster with two hosts and a run that has a mesh on them.
+/// Writes the state of a cluster with two hosts and a run that has a mesh on them.
 void write_state(const std::filesystem::path& folder, test::Mutator* mutator) {
-  // Of all rows one is damaged.
+  // Index of the row that is damaged; 99: none.
   const std::uint64_t damaged = mutator == nullptr ? 99 : mutator->below(4);
   std::uint64_t number = 0;
   const auto row = [&](const auto& value) {
@@ -51,8 +51,9 @@ void write_state(const std::filesystem::path& folder, test::Mutator* mutator) {
   store.sync();
 }
 
-/// A head of that state, asked what it has: it says so, or has refused to start by name. True if it
-/// has started.
+/// Starts a head from this state and queries it. Returns false if the head refuses to start, with
+/// an
+/// error that names the state.
 bool starts(const std::filesystem::path& folder) {
   SystemOptions options;
   options.token = test::cluster_token();
