@@ -1,4 +1,4 @@
-// What an operator types in separate terminals, and what an author's own program does.
+// Tests the commands that an operator types in separate terminals, and an author's own program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -119,7 +119,7 @@ TEST(ByHand, ANameThatIsAPathIsRefused) {
   EXPECT_THAT(join.text(),
               HasSubstr("the name of this host (--name): expected a name of at most 100 letters"));
   EXPECT_FALSE(std::filesystem::exists(processes.directory() / "weft-logs"));
-  // Also where there is no head to join.
+  // The name is checked before the head is contacted.
   auto& alone = processes.run("weft", {"join", "127.0.0.1:1", "--name", "../../etc/x y"});
   EXPECT_EQ(alone.wait(), 2);
   EXPECT_THAT(alone.text(),
@@ -168,13 +168,13 @@ TEST(ByHand, ARunGoesOnWithoutItsHeadAndTheNextOneKnowsIt) {
     return status["meshes"].size() == 1 && status["meshes"][0]["state"] == "running" &&
            status["hosts"].dump().find("pid " + device) != std::string::npos;
   }));
-  // Another host of that name is not let in while this one lives.
+  // Another host with this name is refused while this one is alive.
   auto& other = processes.run("weft", join);
   EXPECT_EQ(other.wait(), 1);
   EXPECT_THAT(other.text(), HasSubstr("a host named 'alpha' has joined already"));
   auto& stop = processes.run("weft", {"stop", "--head", address});
   EXPECT_EQ(stop.wait(), 0) << stop.text();
-  // As by `weft cancel`: first the run's checkpoint, then its end.
+  // `weft stop` ends the run like `weft cancel`: first its checkpoint, then its exit.
   EXPECT_EQ(run.wait(), 130);
 }
 
@@ -185,7 +185,7 @@ TEST(ByHand, AHeadWhoseDiskIsFullTellsDeathsTakesHostsBackAndStops) {
   const std::vector<std::string> join = {"join", address, "--name", "alpha"};
   auto& agent = processes.start("weft", join);
   agent.word_after("has joined cluster");
-  const rlimit full{1, RLIM_INFINITY};  // no write of the head succeeds from here on
+  const rlimit full{1, RLIM_INFINITY};  // every write of the head fails from here on
   ASSERT_EQ(::prlimit(head.pid, RLIMIT_FSIZE, &full, nullptr), 0);
   processes.write("run.yaml",
                   "name: r\napp: cluster_app\ncluster: {launcher: manual, hosts: [{name: alpha}]}\n"
@@ -286,7 +286,7 @@ TEST(HelloMesh, WhatEndsItsHeadBeforeItListensIsToldAndNotOnlyInALog) {
   processes.write("out/state", "not a folder\n");
   auto& hello = processes.run("hello_mesh", {"--out", "out"});
   EXPECT_EQ(hello.wait(), 1);
-  // Its memory may follow, where it lived long enough to be measured.
+  // The head's memory use may follow, if the head lived long enough to be measured.
   EXPECT_THAT(hello.text(), HasSubstr("died: exit status 1"));
   EXPECT_THAT(hello.text(),
               HasSubstr(" before it listened: the head cannot write its state directory "));

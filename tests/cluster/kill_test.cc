@@ -1,6 +1,8 @@
-// Death is told: SIGKILL of anybody in the middle of a long call reaches the waiting caller with
-// its evidence, ends the run with status 1 and leaves no process. Times are printed; only the limit
-// of 2 s is asserted.
+// Tests that deaths are reported. If any process gets SIGKILL during a long call, the caller gets
+// the
+// evidence, the run ends with status 1, and no process is left. Prints times; asserts only the
+// limit
+// of 2 s.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,7 +85,7 @@ TEST(KillHead, ItComesBackAndTheRunGoesOnUntilItDiesTooOften) {
     }));
     EXPECT_THAT(run.run().text(),
                 HasSubstr(fmt::format("started again, restart {} of 3", restart)));
-    // Hosts and driver find it, and it knows what runs.
+    // The hosts and the driver reconnect, and the head knows what runs.
     EXPECT_TRUE(eventually([&] {
       const auto events = run.events();
       return std::ranges::count(events, "head back", [](const auto& event) {

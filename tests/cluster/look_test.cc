@@ -1,5 +1,5 @@
-// What an operator sees of a cluster that runs, and what goes on without a terminal: weft runs,
-// events, logs, why, cancel, run --detach.
+// Tests the view of a running cluster (weft runs, events, logs, why, cancel), and runs without a
+// terminal (run --detach).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// A head, hosts a and b with two devices each, and runs on them.
+/// Cluster of a head and the hosts a and b, with two devices each.
 class Look : public ::testing::Test {
  protected:
   Look() {
@@ -28,7 +28,7 @@ class Look : public ::testing::Test {
     for (const auto* agent : agents_) agent->word_after("has joined cluster");
   }
 
-  /// `work`: of the run file, "actors: 2, seconds: 60".
+  /// Starts a run. `work` is that section of its run file, such as "actors: 2, seconds: 60".
   RealProcesses::Process& start_run(const std::string& name, const std::string& work) {
     processes_.write(name + ".yaml",
                      fmt::format("name: {}\napp: cluster_app\ncluster: {{launcher: manual, hosts: "
@@ -188,7 +188,7 @@ TEST_F(Look, EventsGoOnAcrossHeads) {
       AllOf(ContainsRegex("[0-9]-[0-9]+ [0-9:]+  host a joined"), HasSubstr("term 2, at ")));
 }
 
-/// Of the answer of `weft why --json`, by name.
+/// Returns the waiter `name` in the output of `weft why --json`.
 nlohmann::json waiter_of(const nlohmann::json& why, const std::string& name) {
   for (const auto& waiter : why["waiters"])
     if (waiter["name"] == name) return waiter;
@@ -196,7 +196,7 @@ nlohmann::json waiter_of(const nlohmann::json& why, const std::string& name) {
 }
 
 TEST_F(Look, WhyIsToldByIoThreadsWhenHandlersHang) {
-  // A call that has just been made may still run.
+  // Calls made just before may still be running.
   EXPECT_TRUE(
       eventually([&] { return weft({"why"}).text().find("nobody waits") != std::string::npos; }));
   auto& run = start_run("train", "actors: 2, seconds: 600, computes: true");
@@ -321,7 +321,7 @@ TEST_F(Look, ALogWhoseHostIsGoneIsSaid) {
                         "cluster (any more)"));
 }
 
-/// `weft run --detach` in a folder below the test's.
+/// Fixture for `weft run --detach` with a run file in a folder below the test's.
 class Detach : public Look {
  protected:
   Detach() {
@@ -329,7 +329,9 @@ class Detach : public Look {
     std::filesystem::create_symlink(RealProcesses::program("cluster_app"),
                                     processes_.directory() / "files/my_app");
   }
-  /// The paths of its file count from the file's folder, those of --set and --out from the test's.
+  /// Starts a detached run. Paths in its file start at the file's folder, those of --set and --out
+  /// at
+  /// the test's.
   RealProcesses::Process& detach(const std::string& work, std::vector<std::string> more = {}) {
     processes_.write("files/train.yaml",
                      fmt::format("name: train\napp: ./my_app\ncluster: {{launcher: manual, hosts: "
@@ -370,7 +372,7 @@ TEST_F(Detach, ARunIsLeftToTheClusterAndOutlivesHeadsAndTerminals) {
   EXPECT_TRUE(eventually([&] { return run_named("train")["state"] == "interrupted"; }));
   EXPECT_THAT(weft({"logs", "train", "driver"}).text(), HasSubstr("run 'train' was interrupted"));
   EXPECT_TRUE(std::filesystem::exists(processes_.directory() / "results/events.jsonl"));
-  // Another one of the same name.
+  // A second run of the same name.
   auto& again = detach("actors: 1");
   EXPECT_EQ(again.wait(), 0) << again.text();
   EXPECT_TRUE(eventually([&] { return json({"runs"}).back()["state"] == "done"; }));
@@ -382,7 +384,7 @@ TEST_F(Detach, WhatFailsIsToldAtOnceOrRemembered) {
   EXPECT_EQ(wrong.wait(), 2);
   EXPECT_THAT(wrong.text(), HasSubstr("train.yaml:4:16"));
   EXPECT_TRUE(json({"runs"}).empty()) << "the app's check comes before anything is sent";
-  // Its folder on that host cannot be made.
+  // The run's output folder on that host cannot be created.
   processes_.write("results", "a file\n");
   auto& refused = detach("actors: 1");
   EXPECT_EQ(refused.wait(), 1);

@@ -1,5 +1,4 @@
-// `cluster.memory`, whatever holds device processes to it on this machine: a control group or
-// RLIMIT_DATA.
+// Tests `cluster.memory`, which this machine enforces by a control group or by RLIMIT_DATA.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,8 +16,9 @@ using ::testing::HasSubstr;
 
 constexpr const char* kKind = "\\((cgroup v[12]|RLIMIT_DATA)\\)";
 
-/// A run whose actors hold `resident` of memory, on hosts that `launcher` starts. The cap has room
-/// for what a sanitizer adds.
+/// Writes a run file whose actors hold `resident` of memory, on hosts that `launcher` starts. The
+/// cap
+/// leaves room for a sanitizer.
 void write_run(const RealProcesses& processes, const std::string& launcher,
                const std::string& resident) {
   processes.write(
@@ -29,7 +29,7 @@ void write_run(const RealProcesses& processes, const std::string& launcher,
                   launcher, resident));
 }
 
-/// Allocations fail under a limit on data; a control group kills.
+/// Returns a matcher of the error. RLIMIT_DATA makes allocations fail; a control group kills.
 auto names_the_cap() {
   return AnyOf(
       HasSubstr("weft: run 'capped' failed: out of memory: front[x=0] is capped at 256 MiB by "
@@ -72,7 +72,7 @@ TEST(Memory, OfARunOnAClusterThatRunsIsCappedByItsHosts) {
   auto& run = processes.run("weft", {"run", "run.yaml", "--head", address, "--out", "out"});
   EXPECT_EQ(run.wait(), 1);
   EXPECT_THAT(run.text(), names_the_cap());
-  // The cap is the run's: the next one has none.
+  // The cap belongs to the run: the next run has none.
   auto& next = processes.run(
       "weft", {"run", "run.yaml", "--head", address, "--out", "out", "--set", "cluster.memory=0"});
   EXPECT_EQ(next.wait(), 0);

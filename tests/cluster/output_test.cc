@@ -1,4 +1,4 @@
-// What becomes of runs whose standard output nobody reads.
+// Tests runs whose standard output is not read.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ void write_run(const RealProcesses& processes) {
                   RealProcesses::program("training_app").string(), kSteps));
 }
 
-/// A pipe that is full.
+/// Pipe whose buffer is full.
 class FullPipe final {
  public:
   FullPipe() {

@@ -1,5 +1,5 @@
-// Another user of the machine between two processes of a cluster on loopback, without the token:
-// passes the handshake on as it is, then reads, and puts in frames of its own.
+// Tests an attack by another user of the machine, who relays between two processes of a cluster on
+// loopback without the token. The relay forwards the handshake, reads, and inserts its own frames.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,16 +37,17 @@ sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
-/// A process that relays; another user's where this one may be root. It ends with this object.
+/// Process that relays connections, as another user if this process is root. The destructor kills
+/// it.
 class Relay final {
  public:
   struct Plan {
     std::uint16_t port = 0;    ///< port of the relay; 0: any
     std::uint16_t target = 0;  ///< port that it relays to
-    fs::path transcript;       ///< keeps what passes
-    std::string injected;      ///< a frame that is put in towards the dialler
-    int after_reads = 0;       ///< reads from the acceptor before that
-    bool once = false;         ///< on the first connection alone
+    fs::path transcript;       ///< file that records all bytes
+    std::string injected;      ///< frame that is inserted towards the dialler
+    int after_reads = 0;       ///< reads from the acceptor before the frame is inserted
+    bool once = false;         ///< insert on the first connection only
   };
   explicit Relay(const Plan& plan) : transcript_(plan.transcript) {
     const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -79,12 +80,11 @@ class Relay final {
   Relay(const Relay&) = delete;
   bool bound() const { return bound_; }
   std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
-  /// All that has passed, in both directions and on all connections.
+  /// Returns all relayed bytes, of both directions and all connections.
   std::string heard() const { return read_file(transcript_); }
 
  private:
-  /// Relay of one direction. Frames that it can read get numbers of its own, so that others can be
-  /// put in.
+  /// Relay of one direction. Renumbers the frames that it can read, so that frames can be inserted.
   struct Way {
     int from, to;
     bool to_dialler;
@@ -168,7 +168,7 @@ std::uint16_t port_of(const std::string& address) {
   return static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1)));
 }
 
-/// Port on which a process listens.
+/// Returns the port on which a process listens.
 std::uint16_t listening_port(pid_t pid) {
   std::set<std::string> sockets;
   for (const auto& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", pid))) {
@@ -186,7 +186,7 @@ std::uint16_t listening_port(pid_t pid) {
   throw std::runtime_error("it listens nowhere");
 }
 
-/// A frame that has an agent start `program`.
+/// Returns a frame that asks an agent to start `program`.
 std::string launch_of(const fs::path& program) {
   actors::LaunchRequest request;
   request.key = {"stolen", 1};
@@ -237,7 +237,7 @@ class RelayTest : public ::testing::Test {
 TEST_F(RelayTest, BetweenAHostAndItsHeadItReadsNothingAndNothingOfItsIsDone) {
   auto& head = start_head("127.0.0.1:0");
   const std::string address = head.word_after("Weft's head listens on ");
-  // Challenge and proof come first, then the welcome, then the answer to joining.
+  // Order of frames: challenge and proof, welcome, reply to the join.
   const Relay relay({.target = port_of(address),
                      .transcript = processes.directory() / "transcript",
                      .injected = launch_of(program),
@@ -245,7 +245,7 @@ TEST_F(RelayTest, BetweenAHostAndItsHeadItReadsNothingAndNothingOfItsIsDone) {
                      .once = true});
   auto& agent = processes.start("weft", join(relay.address(), "a"));
   agent.word_after("has joined cluster");
-  // The frame that it puts in is found out, and the host comes back.
+  // The inserted frame is detected, and the host reconnects.
   agent.word_after("somebody on the way");
   agent.word_after("is back after");
   ASSERT_EQ(processes.run("weft", {"token", "rotate", "--head", address}).wait(), 0);

@@ -1,4 +1,4 @@
-// weft run, check and plan from a run file.
+// Tests weft run, check and plan with a run file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -187,7 +187,7 @@ TEST(Run, ACleanUpThatHangsIsNamedAndCutOff) {
   EXPECT_TRUE(processes.none_left());
 }
 
-/// An actor that no binary needs to provide, as its processes are never started.
+/// Actor that no binary provides, as its processes are never started.
 class Nobody final {
  public:
   explicit Nobody(actors::Context&) {}
@@ -220,7 +220,7 @@ TEST(Run, OtherBinaryThanTheDriversIsRefused) {
                               " on host a is not the driver's: its SHA-256 is "),
                     HasSubstr("copy the driver's binary there")));
   EXPECT_THAT(try_binary("/nowhere/app"), HasSubstr("host a has no file /nowhere/app"));
-  // A refused mesh leaves its device free.
+  // A refused mesh releases its device.
   EXPECT_THAT(processes.run("weft", {"status", "--head", address}).text(),
               HasSubstr("a     1        1"));
 }

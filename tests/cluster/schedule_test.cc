@@ -1,4 +1,4 @@
-// weft schedule from the command line: what it prints and its exit status.
+// Tests the output and the exit status of weft schedule.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// Nothing waits in silence: a process that is stopped is told like a death, with what its parent
-// sees of it, and Ctrl-C ends a run in every state. Times are printed: a stop is told some 10 s
-// later (the limit of silence), and the run has ended 2 s after that.
+// Tests that a stopped process is reported like a death, with its parent's view of it, and that
+// Ctrl-C ends a run in every state. Prints times: a stop is reported after about 10 s (the limit of
+// silence), and the run ends 2 s later.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
@@ -18,7 +18,7 @@ using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-/// Holds one thread of another process as a debugger does, until that process ends.
+/// Thread of another process, held as a debugger does until that process ends.
 class TracedThread final {
  public:
   explicit TracedThread(pid_t thread)
@@ -41,7 +41,7 @@ class TracedThread final {
   std::thread thread_;
 };
 
-/// The thread of a process whose name begins so; 0 if there is none.
+/// Returns the thread of a process whose name begins with `prefix`; 0 if there is none.
 pid_t thread_named(pid_t pid, const std::string& prefix) {
   for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid)))
     if (read_file(task.path() / "comm").starts_with(prefix))
@@ -59,8 +59,9 @@ void expect_told_and_ended(KillableRun& run, std::int64_t stopped, const std::st
              ended_after / 1e9);
 }
 
-// Front waits for gradients and back for activations, and nothing carries them: a deadlock as the
-// judge of progress sees it.
+// Mesh front waits for gradients and mesh back for activations, but the thread that transfers them
+// is
+// stopped. The progress check sees a deadlock.
 TEST(Deadlock, DevicesThatWaitForEachOtherEndTheRunAndItSaysWhoWaitsForWhom) {
   KillableRun run("deadlock", KillableRun::Order::kFrontFirst, ", no_progress: 1s");
   const pid_t thread = thread_named(run.device_on(1), "transfers");
@@ -78,8 +79,7 @@ TEST(Deadlock, DevicesThatWaitForEachOtherEndTheRunAndItSaysWhoWaitsForWhom) {
               "step [0-9]+ of 'train' does not end: nothing has moved for [.0-9]+ s, and no "
               "device is inside an op"),
           HasSubstr("back[0,0] is in "),
-          // Front may have ended its step already, and back wait for the last that front has sent
-          // it.
+          // Front may have ended its step. Then back waits for the last transfer from front.
           AnyOf(HasSubstr("front[0,0] is in "), HasSubstr("which all who take part have begun"))));
   EXPECT_TRUE(run.processes().none_left());
 }
@@ -105,7 +105,7 @@ TEST_P(StopDevice, AStoppedProcessIsToldWhateverTheOrderOfMeshes) {
                         "{0}[data=0,tensor=0] (mesh {0}, rank 0) on worker{1} device 0 (pid {2}, "
                         "epoch 1) has been ",
                         mesh, GetParam().host, victim)),
-                    // The agent reports the state, or on a loaded machine the head does.
+                    // The agent reports the state; on a loaded machine, the head does.
                     ContainsRegex("stopped \\(state T\\)"),
                     HasSubstr(fmt::format("log: out/logs/{}.1.r0.log", mesh))));
   const auto event = run.events().front();
@@ -179,7 +179,7 @@ TEST(StopAgent, StartedByHandItsDevicesEndBeforeAnotherGetsThem) {
   EXPECT_THAT(run.text(),
               AllOf(HasSubstr("has been silent for "), HasSubstr("stopped (state T)"),
                     ::testing::Not(HasSubstr("(empty)")), ::testing::Not(HasSubstr("died"))));
-  // It may go on: its name is free when it is gone.
+  // The agent may resume, so its name is not free before it exits.
   auto& another = processes.start("weft", {"join", address, "--name", "worker0"});
   another.word_after(fmt::format("the name worker0 belongs to an agent (pid {} ", agent.pid));
   ::kill(agent.pid, SIGKILL);
@@ -204,14 +204,16 @@ TEST(SignalledAlone, AnAgentDiesOfIt) {
               HasSubstr(fmt::format("its agent (pid {}) died: SIGTERM", run.agent(1))));
 }
 
-/// What Ctrl-C says, and how long the second takes to end a run that does not heed the first.
+/// Sends Ctrl-C until the run ends. Expects the hint after the first one, and prints the time from
+/// the
+/// second one to the end.
 void expect_second_interrupt_ends(KillableRun& run) {
   ::kill(run.run().pid, SIGINT);
   EXPECT_TRUE(eventually([&] {
     return run.run().text().find("press Ctrl-C again to stop now") != std::string::npos;
   }));
   const std::int64_t second = monotonic_ns();
-  // Within the first second they count as echoes.
+  // A signal within a second of the first one counts as its echo.
   EXPECT_TRUE(eventually([&] {
     ::kill(run.run().pid, SIGINT);
     return run.run().wait(std::chrono::milliseconds(50)) >= 0;
@@ -228,7 +230,7 @@ TEST(CtrlC, TwiceEndsARunWhoseDeviceIsStopped) {
   ::kill(run.device_on(1), SIGSTOP);
   expect_second_interrupt_ends(run);
   const auto events = run.events();
-  ASSERT_GE(events.size(), 2u);  // the driver may still see others end
+  ASSERT_GE(events.size(), 2u);  // the driver may report other ends too
   EXPECT_EQ(events[0]["kind"], "interruption");
   EXPECT_EQ(events[1]["kind"], "interruption");
   EXPECT_EQ(events[0]["cause"], fmt::format("SIGINT from pid {} (tests_cluster)", ::getpid()));
@@ -254,12 +256,12 @@ TEST(CtrlC, TwiceEndsARunWhoseDevicesCompute) {
 
 TEST(CtrlC, WhileTheRunStartsEndsIt) {
   RealProcesses processes("interrupt_start");
-  // Its host never joins: the run waits for it.
+  // The run waits for a host that never joins.
   auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
   const std::string address = head.word_after("Weft's head listens on ");
   processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1, seconds: 60}\n");
   auto& run = processes.start("weft", {"run", "run.yaml", "--head", address, "--out", "out"});
-  // it asks the head who has joined
+  // the run asks the head which hosts have joined
   EXPECT_TRUE(eventually([&] { return thread_named(run.pid, "weft-io") != 0; }));
   ::kill(run.pid, SIGINT);
   EXPECT_EQ(run.wait(), 130);

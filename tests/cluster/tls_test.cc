@@ -1,4 +1,4 @@
-// A cluster beyond loopback: on an address of this machine that others could reach.
+// Tests a cluster on an address of this machine that other machines could reach.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// An IPv4 address of this machine that is not loopback's.
+/// Returns an IPv4 address of this machine other than loopback's; empty if there is none.
 std::optional<std::string> outer_address() {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<std::string> outer_address() {
   return found;
 }
 
-/// A head that others could reach, and what it has printed.
+/// Head on an address that other machines could reach.
 class TlsCluster : public ::testing::Test {
  protected:
   using Process = RealProcesses::Process;
@@ -95,7 +95,7 @@ TEST_F(TlsCluster, TheJoinCommandCarriesTheCertificateAndRunsGoOverTls) {
   // as from another machine, with a copy of the token
   std::filesystem::copy_file(state("token"), processes_.directory() / "token");
   join("a", {"--cert", digest, "--token-file", "token"}).word_after("has joined cluster");
-  // on this one nobody has to say anything
+  // on this machine, no option is needed
   join("b").word_after("has joined cluster");
   EXPECT_EQ(command("status").wait(), 0);
   Process& run = start_run(0);
@@ -148,7 +148,7 @@ TEST_F(TlsCluster, AnInsecureOneSaysSoAtEveryStartAndRefusesTls) {
   Process& run = processes_.run("weft", {"run", "run.yaml", "--head", address_, "--insecure"});
   EXPECT_EQ(run.wait(), 0) << run.text();
   EXPECT_THAT(run.text(), HasSubstr("warning: --insecure"));
-  // Whom others could listen to is not given a token.
+  // The new token is not sent over a connection that others could read.
   Process& rotate = processes_.run("weft", {"token", "rotate", "--head", address_, "--insecure"});
   EXPECT_EQ(rotate.wait(), 0) << rotate.text();
   EXPECT_THAT(rotate.text(), HasSubstr("a is reached without TLS, and was not given it"));
@@ -171,7 +171,7 @@ TEST_F(TlsCluster, ANewTokenLetsARunGoOnAndShutsStrangersOut) {
   EXPECT_EQ(stranger.wait(), 1);
   EXPECT_THAT(stranger.text(), HasSubstr("has the cluster's former token"));
   EXPECT_EQ(command("status").wait(), 0);
-  // The head dies, is given another token while it is gone, and comes back.
+  // The head dies, its token is replaced while it is down, and it starts again.
   ::kill(head.pid, SIGKILL);
   head.wait();
   Process& offline = processes_.run("weft", {"token", "rotate", "--state", "state"});
@@ -182,7 +182,7 @@ TEST_F(TlsCluster, ANewTokenLetsARunGoOnAndShutsStrangersOut) {
   Process& busy = processes_.run("weft", {"token", "rotate", "--state", "state"});
   EXPECT_EQ(busy.wait(), 1);
   EXPECT_THAT(busy.text(), HasSubstr("weft token rotate --head"));
-  // Device processes that start now have the new one.
+  // New device processes have the new token.
   Process& next = processes_.start("weft", {"run", "run.yaml", "--head", address_, "--out", "o"});
   next.word_after("working");
   EXPECT_EQ(next.wait(), 0) << next.text();

@@ -1,4 +1,4 @@
-// Who may use a cluster: who has its token.
+// Tests that only processes with a cluster's token can use it.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ mode_t mode_of(const std::filesystem::path& path) {
   return ::stat(path.c_str(), &about) == 0 ? about.st_mode & 07777 : 0;
 }
 
-/// A head with one host, started by this user.
+/// Head with one host, started by this user.
 struct SmallCluster {
   RealProcesses processes;
   RealProcesses::Process& head;
@@ -56,7 +56,7 @@ TEST(Token, LiesInAFileOfItsOwnerAndNowhereElse) {
       "work: {actors: 1, seconds: 60}\n");
   auto& run = cluster.processes.start("weft", {"run", "run.yaml", "--head", cluster.address});
   run.word_after("working");
-  // Arguments, environments and all that was written: nobody finds it there.
+  // The token is in no argument, no environment variable and no file but its own.
   const std::string secret = cluster.secret();
   ASSERT_EQ(secret.size(), 64u);
   const auto everybody = cluster.processes.left();
@@ -158,7 +158,7 @@ TEST(Token, ALinkThatAKilledRunLeavesIsToldAndReplacedByTheNextHeadOnItsPort) {
   EXPECT_EQ(std::filesystem::read_symlink(link), processes.directory() / "state/token");
 }
 
-/// Who has neither HOME nor XDG_STATE_HOME.
+/// Environment without HOME and XDG_STATE_HOME. The destructor restores both.
 class WithoutHome : public ::testing::Test {
  protected:
   WithoutHome() : home_(keep("HOME")), state_home_(keep("XDG_STATE_HOME")) {}

@@ -1,4 +1,4 @@
-// An app for tests: its actors work for as long as its run file says, or fail as it says.
+// App for tests. Its actors work, or fail, as the run file says.
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 namespace weft::test {
 namespace {
 
-/// Works by waiting.
+/// Actor that works by waiting.
 class Worker final {
  public:
   explicit Worker(actors::Context& context) : context_(context) {}
@@ -24,12 +24,13 @@ class Worker final {
   actors::task<void> work(std::int64_t seconds) {
     co_await context_.sleep(std::chrono::seconds(seconds));
   }
-  /// As a kernel does: keeps the actor's thread.
+  /// Blocks the actor's thread, as a kernel does.
   void compute(std::int64_t seconds) { ::poll(nullptr, 0, seconds * 1000); }
-  /// Holds that much memory, touched.
+  /// Allocates `bytes` of memory and writes to all of it.
   void hold(std::uint64_t bytes) { held_.assign(bytes, std::byte{1}); }
-  /// Visits each of them in turn, this one waiting for the next: whoever is there twice waits for
-  /// itself.
+  /// Calls visit() on the first of `others` with the rest of them, and waits. An actor that occurs
+  /// twice
+  /// waits for itself.
   actors::task<void> visit(std::vector<actors::ActorAddress> others) {
     if (others.empty()) co_return;
     auto next = context_.system().ref<Worker>(others.front()).within(actors::kNoDeadline);
@@ -52,14 +53,15 @@ class Worker final {
 struct Work {
   std::int64_t actors = 1;
   std::int64_t seconds = 0;
-  std::int64_t lingers = 0;  ///< how long its clean-up waits for an actor
+  std::int64_t lingers = 0;  ///< seconds that the clean-up waits for an actor
   bool computes = false;
-  bool keeps = false;   ///< never lets go of a host that leaves
-  bool circle = false;  ///< each waits for the next one, and the last for the first
+  bool keeps = false;   ///< keeps its host although the host wants to leave
+  bool circle = false;  ///< each actor waits for the next, the last one for the first
   std::uint64_t resident = 0;
   std::string fail;
   bool crash = false;
-  std::vector<std::string> hosts;  ///< of cluster:, in the order in which ranks fill them
+  std::vector<std::string> hosts;  ///< names in the cluster section, in the order in which ranks
+                                   ///< fill them
 };
 
 Work read_work(const actors::AppRun& run) {
