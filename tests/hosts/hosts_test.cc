@@ -1,4 +1,4 @@
-// The tool build/bin/weft-hosts: hosts made of namespaces, and Weft on them as on real machines.
+// Tests the tool build/bin/weft-hosts, which makes hosts of namespaces, and Weft on these hosts.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using namespace std::chrono_literals;
 
-/// A set of hosts with a session of its own; skips where this machine cannot have them.
+/// Session of hosts of its own. Skips the test if this machine cannot make hosts.
 class Hosts : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -51,13 +51,13 @@ class Hosts : public ::testing::Test {
     text.pop_back();
     return text;
   }
-  /// What eth0 of a host has sent.
+  /// Returns the bytes that eth0 of a host has sent.
   std::uint64_t sent(const std::string& host) {
     const std::string text = hosts({"bytes", host}).text();
     return std::stoull(text.substr(text.find(' ')));
   }
-  /// Starts a head on host 0, has host 1 join it, and starts a run there of a GPT whose checkpoint
-  /// has 5.6 MB.
+  /// Starts a head on host 0, joins host 1 to it, and starts a GPT run there whose checkpoint has
+  /// 5.6 MB.
   RealProcesses::Process& start_run_on_host1(const std::string& name, int steps,
                                              const std::string& no_progress) {
     const std::string weft = RealProcesses::program("weft").string();
@@ -86,7 +86,7 @@ data: {{text: kjv, tokenizer: bytes}}
   const std::string session_ = fmt::format("test.{}.{}", ::getpid(), monotonic_ns());
 };
 
-/// A port of this machine that takes whatever comes.
+/// Port of this machine that reads and discards data.
 class Sink {
  public:
   Sink() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -96,8 +96,9 @@ class Sink {
   }
   ~Sink() { ::close(socket_); }
   int port() const { return ntohs(own_.sin_port); }
-  /// Bytes of one connection, up to its end. Nothing when nobody connects or nothing comes for
-  /// `within`.
+  /// Returns the bytes received on one connection until its end. Empty if no connection comes
+  /// within
+  /// `within`; stops early if no data comes for that long.
   std::optional<std::uint64_t> take(std::chrono::milliseconds within = kPatience) const {
     if (!readable(socket_, within)) return std::nullopt;
     const int connection = ::accept(socket_, nullptr, nullptr);
@@ -205,7 +206,7 @@ TEST_F(Hosts, StatusAndSignalsPassThrough) {
   auto& killed = start({"run", "0", "bash", "-c", "echo here; exec sleep 4321"});
   killed.word_after("here");
   ::kill(killed.pid, SIGKILL);
-  // A zombie, which its new parent may leave so for a while, has no command line.
+  // A zombie has no command line. Its new parent may leave it unreaped for a while.
   EXPECT_TRUE(eventually([&] {
     return shell("0", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '").text().find("sleep 4321") ==
            std::string::npos;
@@ -249,7 +250,7 @@ TEST_F(Hosts, HeadJoinAndRunAsOnRealMachines) {
   EXPECT_EQ(head.wait(), 0);
 }
 
-/// The losses in a run's metrics, as they stand there.
+/// Returns the losses in a run's metrics as text, unparsed.
 std::string losses_of(const std::filesystem::path& metrics) {
   std::istringstream lines(read_file(metrics));
   std::string line, losses;
@@ -317,8 +318,8 @@ TEST_F(Hosts, AChunkThatStopsOnItsWayIsToldAndTheRunGoesOnOverOtherConnections) 
   auto& run = start_run_on_host1("cut", 1, "5s");
   ASSERT_TRUE(eventually([&] { return sent("1") > 2'000'000; }))
       << sent("1") << " bytes; " << run.text();
-  // From here on only small packets reach the driver's host: what beats, not what carries tensors.
-  // New connections learn that when they are made.
+  // Only small packets reach the driver's host from here on: heartbeats, but no tensors. New
+  // connections learn the limit when they are made.
   ASSERT_EQ(shell("0", "ip link set dev eth0 mtu 600").text(), "");
   EXPECT_EQ(run.wait(5 * kPatience), 0) << run.text();
   EXPECT_THAT(run.text(), AllOf(HasSubstr("of a checkpoint does not end: nothing has moved for "),
@@ -326,8 +327,7 @@ TEST_F(Hosts, AChunkThatStopsOnItsWayIsToldAndTheRunGoesOnOverOtherConnections) 
                                 HasSubstr("; back at step 0 after ")));
 }
 
-/// Two hosts on a virtual network whose speed is unknown, 10.9.0.1 and 10.9.0.2, and what else a
-/// test gives them.
+/// Two hosts, 10.9.0.1 and 10.9.0.2, on a virtual network of unknown speed. Tests add interfaces.
 class Networks : public Hosts {
  protected:
   void up() {
@@ -342,7 +342,7 @@ class Networks : public Hosts {
     auto& process = shell(std::to_string(host), script);
     ASSERT_EQ(process.wait_status, 0) << process.text();
   }
-  /// An interface that states 10 Gbit/s and leads nowhere.
+  /// Adds an interface that reports 10 Gbit/s and is connected to no other host.
   void add_dead_end(int host, const std::string& name, const std::string& own_address) {
     command(host, fmt::format("ip link add {0} type bridge && ip addr add {1} dev {0} && "
                               "ip link add v-{0} type veth peer name w-{0} && "
@@ -350,7 +350,7 @@ class Networks : public Hosts {
                               "ip link set w-{0} up && ip link set {0} up",
                               name, own_address));
   }
-  /// Head on host 0, an agent on each host, by virt0.
+  /// Starts a head on host 0 and an agent on each host, connected by virt0.
   void start_cluster() {
     auto& head = start({"run", "0", weft_, "head", "--listen", "10.9.0.1:0", "--state", "state"});
     listens_ = head.word_after("Weft's head listens on ");
@@ -432,7 +432,7 @@ TEST_F(Networks, AHostOnLoopbackIsRefusedWhereAnotherIsNot) {
   EXPECT_EQ(local.wait(), 1);
   EXPECT_THAT(local.text(), HasSubstr("host 'host0' is on loopback (127.0.0.1), where host 'host1' "
                                       "at 10.9.0.2 cannot reach it"));
-  // A driver that has reached the head by loopback takes part by the hosts' network.
+  // A driver that reaches the head over loopback uses the hosts' network too.
   start({"run", "0", weft_, "join", "10.9.0.1" + port}).word_after("has joined cluster");
   listens_ = "127.0.0.1" + port;
   auto& run = run_on_both();
