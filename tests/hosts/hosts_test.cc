@@ -96,9 +96,8 @@ class Sink {
   }
   ~Sink() { ::close(socket_); }
   int port() const { return ntohs(own_.sin_port); }
-  /// Returns the bytes received on one connection until its end. Empty if no connection comes
-  /// within
-  /// `within`; stops early if no data comes for that long.
+  /// Returns the number of bytes of one connection, read to its end. Empty if no connection or no
+  /// data comes for `within`.
   std::optional<std::uint64_t> take(std::chrono::milliseconds within = kPatience) const {
     if (!readable(socket_, within)) return std::nullopt;
     const int connection = ::accept(socket_, nullptr, nullptr);
