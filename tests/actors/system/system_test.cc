@@ -242,8 +242,7 @@ TEST(System, ACallEndsByItsDeadlineAndTheHandlerSeesItsStopToken) {
   for (const char* part :
        {"'hold'", "clerk", "worker0", "had been sent; whether it ran is unknown"})
     EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
-  EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");  // hold() saw its stop token and
-                                                                // returned
+  EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");  // hold() was stopped
   EXPECT_EQ(error_of([&] { clerk.within(50ms).call<&Clerk::wait_at_gate>().get(); }).code(),
             ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");  // wait_at_gate() was cancelled too
