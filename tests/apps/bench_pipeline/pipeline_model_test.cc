@@ -118,8 +118,7 @@ TEST(PipelineModel, KeepsTheRatioOfTransferToCompute) {
 
 TEST(PipelineModel, StagesTakeTheTimeOfTheirFlops) {
   // 64 samples on four devices of 9 TFLOP/s. The input-gradient pass has half of the backward and
-  // the
-  // recomputed forward.
+  // the recomputed forward.
   const PipelineModel unet = model_of("u-transformer-2b");
   EXPECT_NEAR(stage_seconds(unet, 0).forward, 64 * 139.4e9 / 36e12, 1e-3 * 0.248);
   const PassSeconds slower = stage_seconds(unet, 1);

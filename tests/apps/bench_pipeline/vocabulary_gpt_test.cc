@@ -141,8 +141,7 @@ TEST_P(Barriers, EachAddsAnIntervalAndAMicrobatchUnderWay) {
                          grads = last(mesh::ActionKind::kVocabularyGrads);
   for (int j = 0; j + barriers < kMicrobatches; ++j) {
     // Each barrier adds the forward of one more microbatch before a backward. With two barriers,
-    // the
-    // backward also waits for T.
+    // the backward also waits for T.
     EXPECT_LT(forward[j + barriers], backward[j]) << j;
     if (j + barriers + 1 < kMicrobatches) {
       EXPECT_GT(forward[j + barriers + 1], backward[j]) << j;
@@ -171,8 +170,7 @@ TEST_P(Barriers, EachAddsAnIntervalAndAMicrobatchUnderWay) {
 }
 
 /// Checks that the second half of S runs in the middle of a backward. Otherwise the input gradient
-/// of
-/// the output layer would wait until that backward ends.
+/// of the output layer would wait until that backward ends.
 TEST(ScoresOfVocab2, GoOnAmidBackwards) {
   constexpr int kStages = 8, kMicrobatches = 20;
   const PipelineModel model = gpt_4b(VocabularyMode::kVocab2, "1f1b", kStages, 256, kMicrobatches);

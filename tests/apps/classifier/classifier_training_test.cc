@@ -37,8 +37,7 @@ class ClassifierTest : public ::testing::Test {
                        (root_ / "idx").string());
   }
   /// Returns a run file with two meshes, of `front` and `back` layers. The first mesh has two
-  /// devices,
-  /// data-parallel or tensor-parallel.
+  /// devices, data-parallel or tensor-parallel.
   std::string run_file(const std::string& model, int front, int back, int steps,
                        bool tensor = false) const {
     return fmt::format(
@@ -240,8 +239,7 @@ TEST(WrongPictures, ShowTheSurestMistakesOfEachLabel) {
   scores.confusion = {{0, 0}, {2, 1}};
   const Picture picture = wrong_pictures(images, scores, {"bag", "coat"});
   // Second row of the picture: a line with the label, then two pictures of 56 x 56 with the
-  // predicted
-  // labels.
+  // predicted labels.
   const int top = 80;
   EXPECT_EQ(picture.at(0, 10), Colour{}) << "no bag was called otherwise";
   EXPECT_EQ(picture.at(0, top + 10), (Colour{150, 150, 150}));

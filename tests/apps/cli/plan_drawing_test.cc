@@ -26,8 +26,7 @@ struct Planned {
 };
 
 /// Returns a plan from one device to replicas on two hosts of two devices. The second host has a
-/// slow
-/// link.
+/// slow link.
 Planned planned() {
   Planned planned{
       parse_reshard_request({"1024x256", "f32", "1x1:R,R", "2x2:R,R", {}, "1gbit", {"2=100mbit"}}),

@@ -46,8 +46,7 @@ ProcessSurvey driver() {
 }
 
 /// Sets the activity of device `number`: it is in phase `phase`, waits for transfer `key` with
-/// device
-/// `other`, and has not begun the transfers `ahead`. No wait if `key` is empty.
+/// device `other`, and has not begun the transfers `ahead`. No wait if `key` is empty.
 void stand(ProcessSurvey& survey, std::uint32_t number, std::uint64_t phase,
            std::optional<std::uint64_t> key, std::uint32_t other,
            std::vector<std::uint64_t> ahead) {

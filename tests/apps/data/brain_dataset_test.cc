@@ -56,9 +56,7 @@ TEST(BrainDataset, PicturesShowTheFrontOfTheHeadAboveAndRegionsWhereTheLabelsAre
   const auto region = [&](int row, int column) {
     return static_cast<int>(slice.regions[row * 24 + column]);
   };
-  // Pixel rows from the front: y = 48, 47
-  // 46, 45
-  // ... Region 9 (label 2) is in front of region 2
+  // Pixel rows from the front: y = 48, 47 | 46, 45 | ... Region 9 (label 2) is in front of region 2
   // (label 1).
   EXPECT_EQ(region(0, 12), 0);
   EXPECT_EQ(region(5, 12), 9);

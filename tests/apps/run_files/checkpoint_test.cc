@@ -439,8 +439,7 @@ TEST_F(CheckpointTest, DamagedSafetensorsAreRefusedWithAReason) {
 
 TEST_F(CheckpointTest, SafetensorsOfOthersAreReadAsF32) {
   // F16 and BF16 tensors, a BOOL tensor that is not read, an F32 tensor that is unaligned, and
-  // offsets
-  // out of order.
+  // offsets out of order.
   std::string header = R"({"h":{"dtype":"F16","shape":[4],"data_offsets":[11,19]},)"
                        R"("b":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},)"
                        R"("mask":{"dtype":"BOOL","shape":[3],"data_offsets":[4,7]},)"

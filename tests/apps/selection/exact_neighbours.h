@@ -10,9 +10,8 @@
 namespace weft::apps {
 
 /// Returns the `count` most similar vectors of each vector, by comparing all pairs, symmetrised.
-/// The
-/// vectors have length 1. Ties go to the smaller id. Similarities of 0 or below `floor` (a fraction
-/// of 65535) are left out.
+/// The vectors have length 1. Ties go to the smaller id. Similarities of 0 or below `floor` (a
+/// fraction of 65535) are left out.
 inline NeighbourLists exact_neighbours(std::span<const float> vectors, std::size_t columns,
                                        std::size_t count, std::uint16_t floor = 0) {
   const std::size_t points = vectors.size() / columns;

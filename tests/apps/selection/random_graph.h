@@ -10,8 +10,7 @@
 namespace weft::test {
 
 /// Returns a graph of `points` points with about `degree` neighbours each. Utilities and
-/// similarities
-/// have `levels` different values; few levels make ties. Ids differ from rows.
+/// similarities have `levels` different values; few levels make ties. Ids differ from rows.
 inline apps::PointGraph random_graph(PhiloxStream& random, std::uint32_t points, double degree,
                                      std::uint64_t levels, const apps::Objective& objective) {
   std::vector<apps::PointId> ids;
