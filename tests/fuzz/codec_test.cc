@@ -52,8 +52,7 @@ Everything everything() {
 }
 
 /// Decodes damaged copies of `sound`. Each is refused as kDataLoss, or yields a value that encodes
-/// and
-/// decodes unchanged.
+/// and decodes unchanged.
 template <typename T>
 void survives_damage(const T& sound, int rounds) {
   const std::vector<std::byte> bytes = encode(sound);

@@ -37,10 +37,8 @@ void replace(const fs::path& path, std::span<const std::byte> bytes) {
 class FileFuzz : public ::testing::Test {
  protected:
   /// Reads `rounds` copies of the file at `path`, damaged in their first `front` bytes, which
-  /// describe
-  /// the rest. Each copy is refused with kDataLoss (kIncompatible if it announces another format)
-  /// or
-  /// read within its bounds.
+  /// describe the rest. Each copy is refused with kDataLoss (kIncompatible if it announces another
+  /// format) or read within its bounds.
   template <typename Read>
   void survives_damage(const fs::path& path, int rounds, std::size_t front, Read read) {
     const std::vector<std::byte> sound = content(path);

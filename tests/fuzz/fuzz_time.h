@@ -7,8 +7,7 @@
 namespace weft::test {
 
 /// Duration of a fuzz test: `rounds` rounds, or WEFT_FUZZ_SECONDS seconds if that is set. The seed
-/// is
-/// WEFT_FUZZ_SEED.
+/// is WEFT_FUZZ_SEED.
 class FuzzTime final {
  public:
   explicit FuzzTime(std::uint64_t rounds)

@@ -29,8 +29,7 @@ void survives_damage(const std::vector<std::byte>& sound, Decode decode_message,
     SCOPED_TRACE(round);
     const auto damaged = mutator.damage(sound);
     // Cap'n Proto reads words in place. With a vector of the exact size, the address sanitizer sees
-    // reads
-    // out of bounds.
+    // reads out of bounds.
     std::vector<std::uint64_t> words((damaged.size() + 7) / 8);
     std::ranges::copy(damaged, reinterpret_cast<std::byte*>(words.data()));
     const test::AllocationLimit limit(256 * damaged.size() + 65536);

@@ -14,8 +14,8 @@
 namespace weft::test {
 
 /// Damages bytes in ways that reveal bugs in readers: flips bits, writes extreme numbers in place
-/// of
-/// lengths, and removes, doubles or moves pieces. Equal seeds give equal damage. Not thread-safe.
+/// of lengths, and removes, doubles or moves pieces. Equal seeds give equal damage. Not
+/// thread-safe.
 class Mutator final {
  public:
   explicit Mutator(std::uint64_t seed) : random_(seed) {}

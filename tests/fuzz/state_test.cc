@@ -52,8 +52,7 @@ void write_state(const std::filesystem::path& folder, test::Mutator* mutator) {
 }
 
 /// Starts a head from this state and queries it. Returns false if the head refuses to start, with
-/// an
-/// error that names the state.
+/// an error that names the state.
 bool starts(const std::filesystem::path& folder) {
   SystemOptions options;
   options.token = test::cluster_token();
