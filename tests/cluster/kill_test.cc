@@ -1,8 +1,6 @@
 // Tests that deaths are reported. If any process gets SIGKILL during a long call, the caller gets
-// the
-// evidence, the run ends with status 1, and no process is left. Prints times; asserts only the
-// limit
-// of 2 s.
+// the evidence, the run ends with status 1, and no process is left. Prints times; asserts only the
+// limit of 2 s.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

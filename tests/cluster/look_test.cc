@@ -330,8 +330,7 @@ class Detach : public Look {
                                     processes_.directory() / "files/my_app");
   }
   /// Starts a detached run. Paths in its file start at the file's folder, those of --set and --out
-  /// at
-  /// the test's.
+  /// at the test's.
   RealProcesses::Process& detach(const std::string& work, std::vector<std::string> more = {}) {
     processes_.write("files/train.yaml",
                      fmt::format("name: train\napp: ./my_app\ncluster: {{launcher: manual, hosts: "

@@ -17,8 +17,7 @@ using ::testing::HasSubstr;
 constexpr const char* kKind = "\\((cgroup v[12]|RLIMIT_DATA)\\)";
 
 /// Writes a run file whose actors hold `resident` of memory, on hosts that `launcher` starts. The
-/// cap
-/// leaves room for a sanitizer.
+/// cap leaves room for a sanitizer.
 void write_run(const RealProcesses& processes, const std::string& launcher,
                const std::string& resident) {
   processes.write(

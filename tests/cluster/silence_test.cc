@@ -60,8 +60,7 @@ void expect_told_and_ended(KillableRun& run, std::int64_t stopped, const std::st
 }
 
 // Mesh front waits for gradients and mesh back for activations, but the thread that transfers them
-// is
-// stopped. The progress check sees a deadlock.
+// is stopped. The progress check sees a deadlock.
 TEST(Deadlock, DevicesThatWaitForEachOtherEndTheRunAndItSaysWhoWaitsForWhom) {
   KillableRun run("deadlock", KillableRun::Order::kFrontFirst, ", no_progress: 1s");
   const pid_t thread = thread_named(run.device_on(1), "transfers");
@@ -205,8 +204,7 @@ TEST(SignalledAlone, AnAgentDiesOfIt) {
 }
 
 /// Sends Ctrl-C until the run ends. Expects the hint after the first one, and prints the time from
-/// the
-/// second one to the end.
+/// the second one to the end.
 void expect_second_interrupt_ends(KillableRun& run) {
   ::kill(run.run().pid, SIGINT);
   EXPECT_TRUE(eventually([&] {

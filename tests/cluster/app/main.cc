@@ -29,8 +29,7 @@ class Worker final {
   /// Allocates `bytes` of memory and writes to all of it.
   void hold(std::uint64_t bytes) { held_.assign(bytes, std::byte{1}); }
   /// Calls visit() on the first of `others` with the rest of them, and waits. An actor that occurs
-  /// twice
-  /// waits for itself.
+  /// twice waits for itself.
   actors::task<void> visit(std::vector<actors::ActorAddress> others) {
     if (others.empty()) co_return;
     auto next = context_.system().ref<Worker>(others.front()).within(actors::kNoDeadline);
@@ -60,8 +59,7 @@ struct Work {
   std::uint64_t resident = 0;
   std::string fail;
   bool crash = false;
-  std::vector<std::string> hosts;  ///< names in the cluster section, in the order in which ranks
-                                   ///< fill them
+  std::vector<std::string> hosts;  ///< in the order in which ranks fill them
 };
 
 Work read_work(const actors::AppRun& run) {
