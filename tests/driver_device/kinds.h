@@ -10,8 +10,7 @@
 namespace weft::test {
 
 /// Runs tests on a device of each kind, including the CPU. Skips kinds that this machine lacks,
-/// with
-/// the reason.
+/// with the reason.
 class EveryDevice : public testing::TestWithParam<KindOfDevice> {
  protected:
   void SetUp() override {
