@@ -1,6 +1,6 @@
-// A 64-byte actor call between two processes, in plain text and over TLS, beside the floor of the
-// same run: a raw TCP ping-pong, with and without a hand-over between threads. And how many calls a
-// second go through when they are pipelined.
+// Times a 64-byte actor call between two processes, in plaintext and over TLS. The baseline of the
+// same run is a raw TCP ping-pong, with and without a hand-over between threads. Also times
+// pipelined calls, in calls per second.
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -27,7 +27,7 @@ namespace {
 
 using Payload = std::array<std::byte, kMessageBytes>;
 
-/// Gives back what it is given.
+/// Actor that returns its argument.
 class Echo final {
  public:
   explicit Echo(actors::Context&) {}
@@ -45,7 +45,7 @@ struct Options {
   bool json = false;
 };
 
-/// This process, and the threads that it will have, run on the `index`-th of its processors only.
+/// Pins this process and its future threads to the `index`-th of its processors.
 void pin_to(int index) {
   cpu_set_t may, one;
   WEFT_CHECK(::sched_getaffinity(0, sizeof may, &may) == 0);
@@ -55,7 +55,7 @@ void pin_to(int index) {
   WEFT_CHECK(::sched_setaffinity(0, sizeof one, &one) == 0, "--pin needs two processors");
 }
 
-/// A process that serves until its parent is done; it writes its port to a pipe.
+/// Process that serves until its parent ends. It writes its port to a pipe.
 class Server final {
  public:
   template <typename Serve>
@@ -132,7 +132,7 @@ actors::SystemOptions system_options(const std::string& name, actors::Tls::Use t
   return options;
 }
 
-/// What is measured of one kind of connection, round by round.
+/// Measurements of one kind of connection, by round.
 struct Calls {
   std::vector<double> median_us, p99_us, ratio, ratio_hand_over, per_second;
 
@@ -158,7 +158,7 @@ int run(const Options& options) {
       serve_raw(listening.socket, hand_over);
     };
   };
-  // All processes are forked before this one has threads.
+  // Fork all processes before this one has threads.
   const Server raw_server(raw(HandOver::kNone));
   const Server hand_over_server(raw(HandOver::kThreads));
   const auto actors_with = [&options](actors::Tls::Use tls) {
@@ -182,8 +182,8 @@ int run(const Options& options) {
   const auto tls_echo =
       tls_system.named<Echo>(tls_system.connect({"127.0.0.1", tls_server.port()}), "echo");
 
-  // In turns, so that what else runs on the machine meets all of them; the ratio is taken round by
-  // round.
+  // Interleave the measurements, so that other load on the machine affects all of them. Ratios are
+  // taken per round.
   std::vector<double> raw_us, hand_over_us;
   Calls plain, tls;
   for (int round = 0; round < options.rounds; ++round) {

@@ -48,7 +48,7 @@ sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
-/// One message at a time from a thread to another.
+/// Hand-over of one message at a time between two threads.
 class Slot final {
  public:
   void put(const Message& message) {
@@ -90,7 +90,7 @@ Listening listen_on_loopback() {
   sockaddr_in address = loopback(0);
   WEFT_CHECK(::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
   WEFT_CHECK(::listen(socket, 4) == 0);
-  const timeval within{20, 0};  // of accept(): a client that failed must not hold this process
+  const timeval within{20, 0};  // limits accept(): a client may have failed
   WEFT_CHECK(::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &within, sizeof(within)) == 0);
   socklen_t size = sizeof(address);
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);

@@ -4,35 +4,35 @@
 
 namespace weft {
 
-/// The floor: 64-byte messages over a TCP connection on loopback, without any framework.
+/// Baseline: 64-byte messages over a TCP connection on loopback, without a framework.
 inline constexpr int kMessageBytes = 64;
 
-/// What stands between the socket and the code that uses a message.
+/// Threads between the socket and the code that uses a message.
 enum class HandOver {
-  kNone,  ///< One thread reads and answers.
-  /// A thread reads and hands over to another, which answers: on both sides, as an actor system
-  /// does.
+  kNone,  ///< The reading thread replies.
+  /// The reading thread hands each message to another thread, which replies. Both sides do so, as
+  /// in an actor system.
   kThreads,
 };
 
-/// A socket that listens on loopback, and its port.
+/// Socket that listens on loopback, and its port.
 struct Listening {
   int socket;
   std::uint16_t port;
 };
 Listening listen_on_loopback();
 
-/// Answers every message of one connection; returns at its end.
+/// Replies to every message of one connection. Returns at its end.
 void serve_raw(int listening_socket, HandOver hand_over);
 
-/// The client's end of one connection. One thread.
+/// Client's end of one connection. One thread.
 class RawClient final {
  public:
   RawClient(std::uint16_t port, HandOver hand_over);
   ~RawClient();
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
-  /// Sends a message and waits for the answer.
+  /// Sends a message and waits for the reply.
   void round_trip();
 
  private:

@@ -35,10 +35,10 @@ std::vector<Blow> Draw::blows(const BlowKinds& kinds, bool cuts) {
     return {blow};
   }
   const int count = 1 + upto(7);
-  bool long_one = false;  // such take more than ten seconds
+  bool long_one = false;  // true once a blow takes more than ten seconds
   for (int i = 0; i < count; ++i) {
     Blow blow;
-    // At once, in the recovery from the one before it, or in steps after that.
+    // At once, during the previous blow's recovery, or in later steps.
     const int pace = upto(5);
     blow.after = i == 0 ? ms(0, 3000) : pace == 0 ? Ms(0) : pace < 3 ? ms(0, 400) : ms(0, 2500);
     blow.which = static_cast<unsigned>(upto(1000));

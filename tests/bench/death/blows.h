@@ -11,36 +11,36 @@
 
 namespace weft::test {
 
-/// Time in which a chaotic run must end. A longer cut is one for ever.
+/// Time limit of a chaotic run. A longer cut is permanent.
 constexpr auto kRunEndsWithin = std::chrono::seconds(240);
 
 enum class Way { kSignal, kStopBriefly, kStopLong, kCut };
 
-/// One thing that is done to a run. Drawn before the run, so that a seed means the same blows.
+/// Fault that is injected into a run. Drawn before the run, so that a seed gives the same blows.
 struct Blow {
-  std::chrono::milliseconds after{};  ///< Time since the blow before it.
+  std::chrono::milliseconds after{};  ///< Time since the previous blow.
   Roster::Role victim = Roster::Role::kDevice;
   Way way = Way::kSignal;
-  int signal = SIGKILL;               ///< Of Way::kSignal.
-  unsigned which = 0;                 ///< Index among the living of that role, or of a host.
-  std::chrono::milliseconds lasts{};  ///< Of stops and cuts.
+  int signal = SIGKILL;               ///< Signal of Way::kSignal.
+  unsigned which = 0;                 ///< Index among the role's live processes, or of the host.
+  std::chrono::milliseconds lasts{};  ///< Duration of a stop or cut.
 };
 
-/// "device gets SIGTERM", "host cut off for 1000ms".
+/// Returns a text such as "device gets SIGTERM" or "host cut off for 1000ms".
 std::string describe(const Blow& blow);
 
-/// When a process that has ended is started again by hand.
+/// Operator's delay before restarting an ended process by hand.
 struct Operator {
   std::chrono::milliseconds after{};
   bool never = false;
 };
 
-/// What blows are drawn from.
+/// Set of faults that blows are drawn from.
 struct BlowKinds {
   std::vector<int> signals = {SIGKILL};
-  /// Empty: any role, and stops and cuts too. Otherwise signals to these roles alone.
+  /// Roles that get signals. Empty: any role, with stops and cuts too.
   std::vector<Roster::Role> victims;
-  /// One SIGKILL of an agent, while the meshes are being started.
+  /// Only one SIGKILL of an agent, while the meshes are being started.
   bool starting = false;
 };
 
@@ -53,13 +53,13 @@ class Draw {
   std::chrono::milliseconds ms(int least, int most) {
     return std::chrono::milliseconds(least + upto(most - least));
   }
-  /// Returns one to eight blows. `cuts`: hosts have cables that can be pulled out.
+  /// Returns one to eight blows. `cuts`: hosts can be disconnected.
   std::vector<Blow> blows(const BlowKinds& kinds, bool cuts);
   Operator next_operator() { return {ms(0, 1500), one_in(5)}; }
 
  private:
   std::mt19937_64 random_;
-  std::mt19937_64 signals_;  ///< Apart, so that the choice of signals changes nothing else.
+  std::mt19937_64 signals_;  ///< Separate, so that the choice of signals changes nothing else.
 };
 
 }  // namespace weft::test

@@ -11,28 +11,29 @@
 
 namespace weft::test {
 
-/// A cluster by hand on this machine: a head, agents worker0, worker1, ..., and processes that use
-/// up the CPU beside it. One thread at a time.
+/// Cluster started by hand on this machine: a head, agents worker0, worker1, ..., and busy loops
+/// that use up the CPU. One thread at a time.
 class ByHandCluster final {
  public:
   struct Size {
     int hosts = 2;
-    int devices = 2;  ///< Of each host.
-    int loops = 2;    ///< Busy ones.
+    int devices = 2;  ///< Devices per host.
+    int loops = 2;    ///< Number of busy loops.
   };
   ByHandCluster(const std::string& name, const Size& size);
   ~ByHandCluster();
   ByHandCluster(const ByHandCluster&) = delete;
   ByHandCluster& operator=(const ByHandCluster&) = delete;
 
-  /// `weft run` of the quickstart, with a small model.
+  /// Starts `weft run` of the quickstart with a small model.
   RealProcesses::Process& start_run(const std::string& out, int steps);
   void kill_head();
   void start_next_head();
   pid_t agent(int host) const { return agents_.at(static_cast<std::size_t>(host)); }
-  /// What `weft status --json` says; nothing where the head does not answer.
+  /// Returns the output of `weft status --json`; null if the head does not respond.
   nlohmann::json status();
-  /// Device processes by host and device, as the head sees them; empty where it does not answer.
+  /// Returns the device processes by host and device, as the head knows them. Empty if the head
+  /// does not respond.
   std::map<std::string, std::string> devices();
   const std::filesystem::path& directory() const { return processes_.directory(); }
 

@@ -13,8 +13,8 @@
 namespace weft::test {
 namespace {
 
-constexpr int kWorkers = 5;     // the last is the spare
-constexpr int kDriverHost = 5;  // of those made of namespaces: head and driver
+constexpr int kWorkers = 5;     // the last one is the spare
+constexpr int kDriverHost = 5;  // host of the head and the driver, if hosts are made of namespaces
 constexpr auto kTick = std::chrono::milliseconds(20);
 constexpr auto kTroubleOutlastsBlows = std::chrono::milliseconds(3000);
 constexpr auto kCutLasts = std::chrono::milliseconds(4000);
@@ -64,7 +64,7 @@ ChaoticRun::ChaoticRun(const ChaoticRunOptions& options)
 }
 
 ChaoticRun::~ChaoticRun() {
-  for (const pid_t pid : processes_.left()) ::kill(pid, SIGKILL);  // before the hosts
+  for (const pid_t pid : processes_.left()) ::kill(pid, SIGKILL);  // before hosts_ is destroyed
 }
 
 Outcome ChaoticRun::go(const std::vector<std::string>& expected) {
@@ -151,7 +151,7 @@ void ChaoticRun::start_run(const std::vector<std::string>& more) {
                                "--token-file", (processes_.directory() / "state/token").string()});
   words.insert(words.end(), more.begin(), more.end());
   run_ = &start_on(kDriverHost, words, trouble_.before_run());
-  // A death before the cluster is there ends the run, and should.
+  // Blows start when the driver is alive, as a death during start-up rightly ends the run.
   if (options_.cluster != "local") return;
   eventually([this] { return is_alive(Roster::Role::kDriver); });
 }
@@ -184,7 +184,7 @@ void ChaoticRun::tend(Seat& seat, const std::function<void()>& start, Outcome& o
   if (!seat.start_at && seat.process->wait(Ms(0)) >= 0) {
     Operator how = draw_.next_operator();
     const bool is_head = &seat == &head_;
-    // A spare for one.
+    // The run has one spare host.
     how.never = how.never && !is_head && outcome.hosts_lost == 0;
     note(fmt::format("{} has ended with {}{}", seat.name, seat.process->wait(),
                      how.never ? ", and stays away" : ""));
@@ -208,7 +208,7 @@ void ChaoticRun::strike(const Blow& blow, Outcome& outcome) {
     around.lasts = kCutLasts;
     cut(around, outcome);
   }
-  // By what the kernel says now: the last look is some milliseconds old.
+  // Refresh, as the last look is some milliseconds old.
   roster_.look();
   const auto candidates = roster_.living(blow.victim);
   if (candidates.empty()) return note(fmt::format("no {} is there", name_of(blow.victim)));
@@ -247,7 +247,7 @@ void ChaoticRun::cut(const Blow& blow, Outcome& outcome) {
   hosts_->cut(host);
   cut_.insert(host);
   if (for_ever) {
-    // Its agent gives up some day, and nobody starts it there.
+    // The agent gives up eventually and is not restarted there.
     agents_[host].lost = true;
     ++outcome.hosts_lost;
     return;
@@ -317,7 +317,7 @@ void ChaoticRun::look_at_end(const std::vector<std::string>& expected, Outcome& 
   std::vector<RealProcesses::Process*> all = {head_.process};
   for (const Seat& agent : agents_) all.push_back(agent.process);
   for (const RealProcesses::Process* process : all) ::kill(process->pid, SIGTERM);
-  if (!cut_.empty()) return;  // There, nobody hears of it.
+  if (!cut_.empty()) return;  // A process on a disconnected host does not learn of the end.
   look_for_left(outcome);
 }
 

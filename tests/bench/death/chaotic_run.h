@@ -17,8 +17,8 @@
 
 namespace weft::test {
 
-/// Who starts a cluster's processes: "hand", "local" (weft run), "hosts" (by hand, on hosts of
-/// namespaces, whose cables are pulled out too).
+/// Options of a chaotic run. `cluster` says how its processes are started: "hand", "local" (weft
+/// run), or "hosts" (by hand, on hosts made of namespaces, which can be disconnected).
 struct ChaoticRunOptions {
   std::string cluster = "local";
   std::uint64_t seed = 1;
@@ -27,18 +27,18 @@ struct ChaoticRunOptions {
   Trouble::Kind trouble = Trouble::Kind::kNone;
 };
 
-/// What became of a run.
+/// Result of a run.
 struct Outcome {
-  std::vector<std::string> wrong;  ///< Empty: as it should be.
+  std::vector<std::string> wrong;  ///< Deviations from an undisturbed run; empty if there are none.
   std::map<std::string, int> blows;
   int recoveries = 0, driver_restarts = 0, hosts_lost = 0;
   double seconds = 0;
 };
 
-/// The run file of all of them: a GPT on four hosts of one device, and a spare.
+/// Run file of every chaotic run: a GPT on four hosts of one device, and a spare.
 extern const char* const kChaoticRun;
 
-/// A cluster and a run on it. One thread at a time.
+/// Cluster with a run. One thread at a time.
 class ChaoticRun final {
  public:
   explicit ChaoticRun(const ChaoticRunOptions& options);
@@ -48,12 +48,12 @@ class ChaoticRun final {
 
   /// Runs to the end. `expected`: the lines of losses_of() of an undisturbed run.
   Outcome go(const std::vector<std::string>& expected);
-  /// Keeps the run's folder, with a diary of what was done to it. Returns the folder.
+  /// Keeps the run's folder, with a log of the blows. Returns the folder.
   const std::filesystem::path& keep();
 
  private:
   using Ms = std::chrono::milliseconds;
-  /// A process that is started again by hand.
+  /// Process that is restarted by hand.
   struct Seat {
     std::string name;
     RealProcesses::Process* process = nullptr;
@@ -67,24 +67,26 @@ class ChaoticRun final {
 
   Ms now() const;
   void note(const std::string& text);
-  /// Starts `weft WORDS`, on a host of its own where there are such, with `before` in front.
+  /// Starts `before weft words`, on host `host` if there are hosts made of namespaces.
   RealProcesses::Process& start_on(int host, const std::vector<std::string>& words,
                                    const std::vector<std::string>& before = {});
   void start_head(const std::string& listen);
   void start_agent(int host);
   void start_cluster();
-  /// `more`: words after those that every run has.
+  /// Starts `weft run`. `more`: words appended to those of every run.
   void start_run(const std::vector<std::string>& more = {});
-  /// True of a run in which two processes got SIGSEGV and no step was finished between, as it says.
+  /// Returns true if the run ended because two processes got SIGSEGV without a finished step
+  /// between, and says so.
   bool ended_by_equal_crashes(const std::string& text) const;
-  /// Goes on, without the trouble, with a run that has ended by it: nothing must be lost.
+  /// Resumes a run that its trouble has ended, without the trouble. Nothing may be lost.
   void resume(Outcome& outcome);
-  /// Looks whether a process of this role lives, or the run has ended.
+  /// Returns true if a process of this role is alive, or if the run has ended.
   bool is_alive(Roster::Role role);
   void act_as_operator(Outcome& outcome);
   void tend(Seat& seat, const std::function<void()>& start, Outcome& outcome);
   void strike(const Blow& blow, Outcome& outcome);
-  /// Resumes the nsenter of a process on a host of namespaces, which stops with the process.
+  /// Resumes the nsenter that started a process on a host made of namespaces. nsenter stops when
+  /// the process is stopped.
   void wake_parent(pid_t parent) const;
   void cut(const Blow& blow, Outcome& outcome);
   void look_at_end(const std::vector<std::string>& expected, Outcome& outcome);

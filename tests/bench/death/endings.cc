@@ -23,11 +23,11 @@ constexpr auto kEndsWithin = std::chrono::seconds(60);
 constexpr int kMomentsWithinMs = 1500;
 
 struct Ending {
-  std::vector<std::string> wrong;  ///< Empty: as it should be.
-  double seconds = 0;              ///< From the signal to the end of `weft run`.
+  std::vector<std::string> wrong;  ///< Deviations from a correct end; empty if there are none.
+  double seconds = 0;              ///< Time from the signal to the end of `weft run`.
 };
 
-/// The newest complete checkpoint in OUT/checkpoints; nothing if there is none.
+/// Returns the step of the newest complete checkpoint in OUT/checkpoints; empty if there is none.
 std::optional<int> newest_checkpoint(const fs::path& out) {
   std::optional<int> newest;
   std::error_code none;

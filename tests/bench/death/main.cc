@@ -1,7 +1,7 @@
-// From SIGKILL of a process to the error at the caller that waits for it: real processes under
-// `weft run`, beside the end of file that a plain socket shows. And from SIGSTOP of a device of
-// either mesh of a training, or of an agent, to its line in events.jsonl and to the end of the run:
-// a process counts as dead after 10 s of silence, which is the baseline.
+// Times failure detection with real processes under `weft run`: from SIGKILL of a process to the
+// error at a waiting caller, beside the end of file at a plain socket; and from SIGSTOP of a
+// training's device or of an agent to the line in events.jsonl and to the end of the run. The
+// baseline is the 10 s of silence after which a process counts as dead.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -31,7 +31,8 @@ struct Times {
   double median() const { return ms[ms.size() / 2]; }
 };
 
-/// Kills a child with that much resident memory: until its socket says end of file.
+/// Kills a child with `bytes` of resident memory. Returns the nanoseconds until its socket reports
+/// end of file.
 std::int64_t time_bare_eof(std::size_t bytes) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
@@ -56,7 +57,7 @@ std::int64_t time_bare_eof(std::size_t bytes) {
   return told - killed;
 }
 
-/// SIGTERM of "TERM" and "term".
+/// Returns SIGTERM for "TERM" or "term".
 int signal_named(std::string name) {
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGKILL, SIGSEGV, SIGQUIT, SIGABRT})

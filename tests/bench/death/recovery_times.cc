@@ -17,11 +17,11 @@ namespace weft::test {
 namespace {
 
 constexpr auto kGoesOnWithin = std::chrono::seconds(60);
-/// Until both copies of the state are newer than the recovery.
+/// Steps between two kills, so that both copies of the state are newer than the last recovery.
 constexpr int kStepsBetween = 25;
 constexpr int kWarmUpSteps = 20;
 
-/// OUT/metrics.jsonl, which is another file from each recovery on.
+/// Reader of OUT/metrics.jsonl, which each recovery replaces by another file.
 class MetricsWatch {
  public:
   explicit MetricsWatch(std::filesystem::path path) : path_(std::move(path)) {}
@@ -45,7 +45,7 @@ class MetricsWatch {
     first_ = last_;
   }
   int renewals() const { return renewals_; }
-  /// The step that the file began with, and the newest.
+  /// First step that the current file was seen with, and the newest step.
   std::int64_t first() const { return first_; }
   std::int64_t last() const { return last_; }
 
@@ -56,7 +56,7 @@ class MetricsWatch {
   std::int64_t first_ = 0, last_ = 0;
 };
 
-/// The quickstart, by `weft run`, for as long as somebody wants it.
+/// Quickstart under `weft run`. The destructor ends it.
 class Quickstart {
  public:
   explicit Quickstart(const std::vector<std::string>& settings)
@@ -70,7 +70,7 @@ class Quickstart {
     run_ = &processes_.start("weft", words);
   }
   ~Quickstart() {
-    // The second one that is no echo of the first ends it at once.
+    // The second SIGINT that does not count as an echo ends the run at once.
     do ::kill(run_->pid, SIGINT);
     while (run_->wait(std::chrono::milliseconds(100)) < 0);
   }
@@ -78,7 +78,7 @@ class Quickstart {
   Quickstart& operator=(const Quickstart&) = delete;
 
   MetricsWatch& metrics() { return metrics_; }
-  /// False where it has ended, or has not got so far in time.
+  /// Waits for `step`. Returns false if the run ends or does not reach it in time.
   bool reach(std::int64_t step) {
     return eventually([&] {
              metrics_.look();
@@ -90,7 +90,8 @@ class Quickstart {
     double ms = 0;
     std::int64_t repeated = 0;
   };
-  /// Kills one of them, and waits for the first step that comes again.
+  /// Kills a process of this role and waits for the first repeated step. Empty if there is no such
+  /// process, or no repeated step in time.
   std::optional<Recovery> kill_one(Roster::Role role, unsigned which) {
     roster_.look();
     const auto candidates = roster_.living(role);
@@ -125,7 +126,7 @@ double median_of(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-/// The times of all that went on.
+/// Returns the recoveries until the run fails to go on.
 std::vector<Quickstart::Recovery> kill_again_and_again(Roster::Role role, int repeats,
                                                        const std::vector<std::string>& settings) {
   Quickstart run(settings);
@@ -147,7 +148,7 @@ std::vector<Quickstart::Recovery> kill_again_and_again(Roster::Role role, int re
   return recoveries;
 }
 
-/// Milliseconds a step.
+/// Returns milliseconds per step.
 double time_steps(int steps, int copy_every) {
   Quickstart run({fmt::format("recovery.copy_every={}", copy_every), "training.validate_every=0",
                   "checkpoint.every=0"});
@@ -168,7 +169,7 @@ int time_recoveries(const RecoveryTimes& options) {
   std::vector<Kind> kinds = {{"device", Roster::Role::kDevice, {}}};
   if (!options.devices_only) {
     kinds.push_back({"agent", Roster::Role::kAgent, {}});
-    // Of which only checkpoints are left.
+    // A killed driver loses the copies in memory; only checkpoints remain.
     kinds.push_back({"driver", Roster::Role::kDriver, {"checkpoint.every=10"}});
   }
   int failures = 0;
@@ -194,7 +195,7 @@ int time_recoveries(const RecoveryTimes& options) {
   if (!options.devices_only && options.rounds > 0) {
     std::vector<double> with, without, ratios;
     for (int round = 0; round < options.rounds; ++round) {
-      // Each first every other time.
+      // Alternate which of the two is first.
       const bool copies_first = round % 2 == 0;
       const double a = time_steps(options.steps, copies_first ? 10 : 0);
       const double b = time_steps(options.steps, copies_first ? 0 : 10);

@@ -16,7 +16,7 @@ std::vector<std::string> words_of(pid_t pid) {
   return words;
 }
 
-/// "worker0" of {"--name", "worker0"} and of {"--name=worker0"}.
+/// Returns "worker0" for {"--name", "worker0"} and for {"--name=worker0"}.
 std::string value_of(const std::vector<std::string>& words, const std::string& name) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == name && i + 1 < words.size()) return words[i + 1];
@@ -54,7 +54,7 @@ void Roster::look() {
     if (!member) continue;
     const auto stat = actors::read_proc_stat(pid);
     if (!stat || stat->exiting) continue;
-    // What its parent has forked and not executed yet looks like the parent.
+    // A forked child that has not called exec yet looks like its parent.
     if (const auto parent = known_.find(stat->parent);
         parent != known_.end() && member->role == Roster::Role::kAgent)
       continue;
@@ -70,7 +70,7 @@ void Roster::look() {
   const auto devices = living(Roster::Role::kDevice);
   for (std::size_t a = 0; a < devices.size(); ++a)
     for (std::size_t b = a + 1; b < devices.size(); ++b)
-      // Looked at again, as one may have ended before the other began.
+      // Check again, as the first process may have ended before the second began.
       if (!devices[a].host.empty() && devices[a].host == devices[b].host &&
           can_run(devices[a].pid) && can_run(devices[b].pid))
         twofold_.push_back(fmt::format("{}: {} (pid {}) beside {} (pid {})", devices[a].host,

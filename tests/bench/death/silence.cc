@@ -17,7 +17,8 @@ std::int64_t unix_ms() {
       .count();
 }
 
-/// Seconds from then to the head's event that begins so; waits for it.
+/// Waits for the head's event that begins with `begins`. Returns the seconds from `since` to the
+/// event.
 std::optional<double> seconds_until(ByHandCluster& cluster, const std::string& begins,
                                     std::int64_t since) {
   std::optional<double> seconds;

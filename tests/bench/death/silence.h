@@ -2,12 +2,12 @@
 
 namespace weft::test {
 
-/// SIGSTOP of one of three agents that were started by hand, so often: until the head calls its
-/// host suspect, and until it counts as away. Returns how often it did not.
+/// Stops one of three agents with SIGSTOP, `repeats` times. Times how long the head takes to call
+/// its host suspect, and to count it as away. Returns how often the head did not.
 int time_silence(int repeats);
 
-/// Trains for so long on a cluster that was started by hand, beside so many busy loops, where
-/// nobody dies. Returns how many were told dead, and prints it.
+/// Trains for `minutes` beside `loops` busy loops, without any death. Prints and returns the number
+/// of reported deaths, plus 1 if the run ended.
 int count_false_deaths(int minutes, int loops);
 
 }  // namespace weft::test

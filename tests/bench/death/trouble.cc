@@ -16,7 +16,7 @@
 
 namespace weft::test {
 namespace {
-constexpr int kScreenBytes = 4096;  // The least that a pipe can hold.
+constexpr int kScreenBytes = 4096;  // Smallest capacity of a pipe.
 }  // namespace
 
 Trouble::Trouble(Kind kind, const RealProcesses& processes)

@@ -8,13 +8,13 @@ namespace weft::test {
 
 class RealProcesses;
 
-/// A machine in a state that a run survives by itself, while blows fall on the run: a full disk, a
-/// disk on which each fsync takes half a second, a link that is cut, a screen that nobody reads.
-/// Ends with this object. One thread at a time.
+/// Trouble of the machine that a run should survive while blows hit the run: a full disk, an fsync
+/// that takes half a second, a link that is cut, an output that is not read. The destructor ends
+/// the trouble. One thread at a time.
 class Trouble final {
  public:
   enum class Kind { kNone, kFullDisk, kSlowSync, kCutLink, kBlockedOutput };
-  /// Throws std::runtime_error where this machine cannot have it (a full disk needs root).
+  /// Throws std::runtime_error if this machine cannot have the trouble (a full disk needs root).
   Trouble(Kind kind, const RealProcesses& processes);
   ~Trouble();
   Trouble(const Trouble&) = delete;
@@ -23,15 +23,15 @@ class Trouble final {
   Kind kind() const { return kind_; }
   /// Folder of the run's results.
   const std::filesystem::path& out() const { return out_; }
-  /// Words in front of each command of the cluster: an environment.
+  /// Prefix of each command of the cluster, which sets its environment.
   const std::vector<std::string>& before_commands() const { return before_commands_; }
-  /// Words in front of `weft run`.
+  /// Prefix of `weft run`.
   const std::vector<std::string>& before_run() const { return before_run_; }
 
-  /// Of a full disk: fills it, and makes room again.
+  /// Fills the disk, and empties it again. No effect for other kinds.
   void begin();
   void end();
-  /// True if a run may end with 1 and this text; it is to be resumed then.
+  /// Returns true if the trouble can end a run with status 1 and this text. Resume the run then.
   bool explains(const std::string& text) const;
 
  private:
@@ -41,7 +41,7 @@ class Trouble final {
   int screen_ = -1;
 };
 
-/// "disk", "fsync", "cut", "stdout", "none". Throws std::runtime_error.
+/// Returns the trouble named "disk", "fsync", "cut", "stdout" or "none". Throws std::runtime_error.
 Trouble::Kind trouble_named(const std::string& name);
 
 }  // namespace weft::test

@@ -17,7 +17,7 @@ using namespace transfer;
 
 constexpr auto kDeadline = std::chrono::seconds(120);
 
-/// The part of `self` in moving a tensor from device `from` to the other.
+/// Returns the part of device `self` in moving a tensor from device `from` to the other device.
 DevicePart part_of(std::uint32_t self, std::uint32_t from, std::uint64_t bytes,
                    double bytes_per_second) {
   const Shape shape = {static_cast<std::int64_t>(bytes)};
@@ -30,7 +30,7 @@ DevicePart part_of(std::uint32_t self, std::uint32_t from, std::uint64_t bytes,
       .device_part(DeviceId(self));
 }
 
-/// One direction on one side: begins tensor i + in_flight when tensor i has ended.
+/// Stream of tensors in one direction, on one side. Begins tensor i + in_flight when tensor i has ended.
 class Flow {
  public:
   Flow(TransferEngine& engine, std::uint64_t epoch, std::uint32_t op, const Stream& stream,
@@ -46,15 +46,15 @@ class Flow {
 
   void begin(bool sends) {
     sends_ = sends;
-    // Receives stand before they are needed.
+    // Receives are posted before they are needed.
     ahead_ = std::min(stream_.count, sends ? stream_.in_flight : stream_.in_flight + 1);
     next_ = ahead_;
     for (std::uint32_t i = 0; i < ahead_; ++i) start(i);
   }
-  /// Throws the first error.
+  /// Waits for the last tensor. Throws the first error.
   void wait() { done_.get_future().get(); }
 
-  // of the tensors, in the order they were begun and ended
+  // times at which tensors began and ended, in these orders
   std::vector<std::int64_t> started, ended;
 
  private:
@@ -70,7 +70,7 @@ class Flow {
     engine_.start(part_, {epoch_, 1, op_, index}, {&from, 1}, {&to, 1}, {kDeadline},
                   [this](const TransferReport& report) { end(report); });
   }
-  /// On the transfer thread.
+  /// Called on the transfer thread.
   void end(const TransferReport& report) {
     if (failed_) return;
     if (!report.outcome.ok()) {
@@ -87,7 +87,7 @@ class Flow {
   const std::uint32_t op_;
   const Stream stream_;
   const DevicePart part_;
-  // every tensor of this direction: what is in it does not matter here
+  // shared by all tensors of this direction, as the content does not matter
   std::vector<std::byte> memory_;
   bool sends_ = false, failed_ = false;
   std::uint32_t ahead_ = 0, next_ = 0;
@@ -111,7 +111,7 @@ Times EngineCarrier::run(const Stream& out, const Stream& in, std::int64_t start
   const auto part = [&](std::uint32_t from, const Stream& stream) {
     return part_of(self_, from, std::max<std::uint64_t>(stream.bytes, 1), bytes_per_second_);
   };
-  // The operation's number is the sender's.
+  // The op's number is the sender's.
   Flow sending(engine_, runs_, self_, out, part(self_, out)),
       receiving(engine_, runs_, 1 - self_, in, part(1 - self_, in));
   receiving.begin(false);

@@ -7,7 +7,8 @@
 
 namespace weft::bench {
 
-/// Weft: a transfer per tensor, planned for links of that speed, as the edges of a pipeline are.
+/// Carrier that uses Weft's transfer engine: a transfer per tensor, planned for links of this rate,
+/// as for the edges of a pipeline.
 class EngineCarrier final : public Carrier {
  public:
   EngineCarrier(std::uint32_t self, double bytes_per_second, const Channel& channel);

@@ -1,11 +1,12 @@
-// What the two directions of a link do to each other: streams of tensors between two hosts with
-// shaped links, one way and both ways at once, by Weft's transfer engine and by plain TCP sockets.
+// Measures how the two directions of a link affect each other. Streams tensors between two hosts
+// with shaped links, one way and both ways at once, by Weft's transfer engine and by plain TCP
+// sockets.
 //
 // duplex [--rates 27.5mbit,100mbit,500mbit] [--tensors-kib 1536,4096] [--seconds 2] [--repeat 3]
 // [--congestion cubic] [--json] [--small]
 //
-// Utilisation is payload over what the link can carry in the time: 1448 of 1514 bytes of its rate.
-// Needs root for the hosts; status 77 without.
+// Utilisation is the payload divided by the link's capacity in the time, which is 1448/1514 of its
+// rate. Needs root for the hosts; exits with status 77 without.
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -30,7 +31,7 @@ struct Options {
   int repeat = 3;
   std::string congestion;
   bool json = false;
-  // Of a process on a host.
+  // options of a process on a host
   int side = -1;
   int channel = -1;
   std::vector<std::string> addresses;
@@ -40,7 +41,7 @@ struct Options {
 constexpr int kSkipped = 77;
 constexpr double kPayloadShare = 1448.0 / 1514;
 
-/// What TCP connections of this host's own namespace use from now on.
+/// Sets the congestion control of new TCP connections in this host's namespace.
 void set_congestion_control(const std::string& name) {
   std::ofstream file("/proc/sys/net/ipv4/tcp_congestion_control");
   if (!(file << name << std::flush))

@@ -29,7 +29,7 @@ sockaddr_in socket_address(const std::string& host) {
   return address;
 }
 
-/// One connection between the two hosts; `listens` on one side of it.
+/// Returns a connection between the two hosts. `listens` is true on one side.
 int join(bool listens, const std::string& host, const Channel& channel) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = socket_address(host);

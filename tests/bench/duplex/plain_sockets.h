@@ -8,18 +8,18 @@
 
 namespace weft::bench {
 
-/// The baseline: blocking TCP sockets, a thread that writes and one that reads, nothing but the
-/// tensors' bytes. What is in flight is up to the kernel, but for one tensor at a time: its
-/// receiver then answers with a byte on the same connection.
+/// Baseline: blocking TCP sockets with a writing and a reading thread, which carry only the
+/// tensors' bytes. The kernel decides how much is in flight. With `in_flight` 1, the receiver
+/// acknowledges each tensor with a byte on the same connection.
 class PlainSockets final : public Carrier {
  public:
-  /// kEach: a connection per direction. kOne: both directions share one.
+  /// kEach: a connection per direction. kOne: both directions share a connection.
   enum class Connections { kEach, kOne };
   PlainSockets(std::uint32_t self, const std::vector<std::string>& addresses,
                const Channel& channel, Connections connections);
   ~PlainSockets() override;
 
-  /// Only with a connection each can one tensor at a time go.
+  /// Requires kEach if `in_flight` is 1.
   Times run(const Stream& out, const Stream& in, std::int64_t start) override;
 
  private:

@@ -15,12 +15,11 @@
 namespace weft::bench {
 namespace {
 
-/// What the link did in one direction. A value.
+/// Result for one direction of the link. A value.
 struct Direction {
-  /// Bytes over what the link could have carried from the first start to the last end.
+  /// Payload bytes divided by the link's capacity from the first start to the last end.
   double utilisation = 0;
-  /// A tensor's mean time, from its start to its being there, over what its bytes need at full
-  /// rate.
+  /// Mean time from a tensor's start to its arrival, divided by its time at full rate.
   double slowness = 0;
 };
 
@@ -46,19 +45,19 @@ class Side final {
       }
       EngineCarrier engine(options_.self, options_.bytes_per_second, channel_);
       all_cases("weft", engine, bytes, true);
-      channel_.common_start();  // neither goes away before both are done
+      channel_.common_start();  // both sides must be done before either exits
     }
   }
 
  private:
-  /// `single`: also one tensor at a time.
+  /// Measures all cases. `single`: also one tensor at a time.
   void all_cases(const char* carrier_name, Carrier& carrier, std::uint64_t bytes, bool single) {
     const double wire_seconds = bytes / options_.bytes_per_second;
     const auto count =
         static_cast<std::uint32_t>(std::max(2.0, std::ceil(options_.seconds / wire_seconds)));
     const Stream none{bytes, 0, 2}, full{bytes, count, 2},
         singly{bytes, std::max(2u, count / 2), 1};
-    measure(carrier, full, full);  // warms up: connections are slow at first
+    measure(carrier, full, full);  // warm-up: new connections are slow
     report(carrier_name, "one way", bytes, measure(carrier, full, none));
     report(carrier_name, "both ways", bytes, measure(carrier, full, full));
     if (!single) return;
@@ -66,7 +65,7 @@ class Side final {
     report(carrier_name, "single against full", bytes, measure(carrier, full, singly));
   }
 
-  /// Streams from side 0 to side 1, and back.
+  /// Streams from side 0 to side 1 (`there`) and back. Returns medians, by direction.
   std::array<Direction, 2> measure(Carrier& carrier, const Stream& there, const Stream& back) {
     std::array<std::vector<double>, 2> utilisations, slownesses;
     for (int i = 0; i < options_.repeat; ++i) {

@@ -5,23 +5,23 @@
 
 namespace weft::bench {
 
-/// Tensors that go one way, one after the other. A value.
+/// Tensors sent in one direction, one after another. A value.
 struct Stream {
-  std::uint64_t bytes = 0;      ///< Of a tensor.
-  std::uint32_t count = 0;      ///< 0: nothing goes this way.
-  std::uint32_t in_flight = 2;  ///< The next begins when so many before it are not all there yet.
+  std::uint64_t bytes = 0;      ///< Size of a tensor.
+  std::uint32_t count = 0;      ///< 0: this direction is unused.
+  std::uint32_t in_flight = 2;  ///< Maximum number of tensors in flight.
 };
 
 /// Nanoseconds of the steady clock.
 struct Times {
-  /// When a tensor was handed over, by tensor of the stream that goes out.
+  /// Start time of each outgoing tensor.
   std::vector<std::int64_t> started;
-  /// When a tensor was here whole, by tensor of the stream that comes in.
+  /// Time at which each incoming tensor was complete.
   std::vector<std::int64_t> ended;
 };
 
-/// What carries streams: Weft's transfer engine, or plain sockets. Both sides call run() with each
-/// other's streams and the same start. Throws Error.
+/// Carrier of streams: Weft's transfer engine, or plain sockets. Both sides call run() with the
+/// same start and with each other's streams. Throws Error.
 class Carrier {
  public:
   virtual ~Carrier() = default;

@@ -1,13 +1,13 @@
-// How well forecasts of training steps hold on arms that had no say in the model: fits the one
+// Checks forecasts of training steps on arms that the model was not fitted to. Fits the only
 // constant of mesh/program that is not measured (TrafficOptions::next_device) on half of the arms
-// of a `weft bench pipeline --all-arms` and reports the other half.
+// of a `weft bench pipeline --all-arms`, and reports the errors of the other half.
 //
 //   forecast_fit RESULTS.json [--microbatches N]
 //
-// RESULTS.json: what the benchmark's --json writes; of it the name of each workload, its
-// microbatches, and the schedule, resharding, transfers and median step of each arm. `auto` is left
-// out: which schedule it found is not in there. Nothing is run: forecasts need the models alone,
-// which are emulated.
+// RESULTS.json is the output of the benchmark's --json. Uses each workload's name and microbatches,
+// and each arm's schedule, resharding, transfers and median step. Skips `auto`, as the file does
+// not name the schedule that it found. Runs no training: forecasts only need the models, which are
+// emulated.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -31,10 +31,10 @@
 namespace weft {
 namespace {
 
-/// Candidates for the constant, and where it stands today.
+/// Candidates for the constant.
 constexpr double kShares[] = {1, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5};
 
-/// An arm as it was measured, and its forecasts by candidate.
+/// Measured arm, and its forecasts by candidate.
 struct MeasuredArm {
   std::string name;
   double seconds = 0;
@@ -82,9 +82,9 @@ std::vector<MeasuredArm> arms_of(const nlohmann::json& workload) {
 }
 
 struct Errors {
-  double mean = 0;  ///< Of their sizes.
+  double mean = 0;  ///< Mean of the errors' absolute values.
   double worst = 0;
-  int beyond = 0;  ///< Arms that are off by more than 5 %.
+  int beyond = 0;  ///< Arms whose error exceeds 5 %.
 };
 
 Errors errors_of(const std::vector<const MeasuredArm*>& arms, std::size_t share) {
@@ -99,7 +99,7 @@ Errors errors_of(const std::vector<const MeasuredArm*>& arms, std::size_t share)
 }
 
 void report(const std::vector<MeasuredArm>& arms) {
-  // Every second one: each model, schedule and strategy is in both halves.
+  // Hold out every second arm, so that each model, schedule and strategy is in both halves.
   std::vector<const MeasuredArm*> fitted, held_out;
   for (std::size_t i = 0; i < arms.size(); ++i)
     (i % 2 == 0 ? fitted : held_out).push_back(&arms[i]);

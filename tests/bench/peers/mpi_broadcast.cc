@@ -1,9 +1,9 @@
-// MPI_Bcast of N MiB from rank 0, as tests/bench/peers/broadcast times it: mpi_broadcast MIB
+// Times MPI_Bcast of N MiB from rank 0, like tests/bench/peers/broadcast: mpi_broadcast MIB
 // REPETITIONS
 //
-// Prints, per repetition, the seconds from the first rank's start to the last rank's end (the ranks
-// share one machine's clock). Content is verified. One broadcast of the whole size comes first and
-// is not timed, as in `weft bench reshard`.
+// Prints, per repetition, the seconds from the first rank's start to the last rank's end; the ranks
+// share the machine's clock. Verifies the content. The first broadcast of the whole size is not
+// timed, as in `weft bench reshard`.
 #include <mpi.h>
 #include <time.h>
 

@@ -1,6 +1,6 @@
-// How long planning takes, and how near to the physical limit the simulator expects each strategy's
-// plans to come: for every benchmark case, for the layouts from 2 to 1,024 hosts, and for the
-// planning times that the planner must keep.
+// Times planning, and compares the predicted time of each strategy's plan with the physical limit,
+// for every benchmark case, for layouts of 2 to 1,024 hosts, and for cases with a limit on planning
+// time.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -24,7 +24,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 struct Outcome {
   double plan_seconds = 0;
-  double ratio = 0;  ///< Limit over predicted.
+  double ratio = 0;  ///< Physical limit divided by the predicted time.
   std::size_t flows = 0;
   std::string note;
 };
@@ -73,8 +73,8 @@ nlohmann::json table(const std::string& title, const std::vector<ReshardCase>& c
   return rows;
 }
 
-/// `count` tensors sharded over all devices of `hosts` x 8 to 8-way tensor parallel replicas on as
-/// many others.
+/// Returns `count` tensors, sharded over all devices of `hosts` hosts of 8, to go to 8-way
+/// tensor-parallel replicas on as many other hosts.
 std::vector<ReshardTask> model(int count, int hosts) {
   std::vector<ReshardTask> tasks;
   for (int i = 0; i < count; ++i) {
@@ -111,8 +111,8 @@ nlohmann::json planning_times(bool small) {
   return result;
 }
 
-/// What a plan's flows cost as fluids, in the planner's steps and exactly, and as tasks of the one
-/// player.
+/// Compares three simulations of a plan's flows: as fluids in the planner's time steps, as fluids
+/// exactly, and as tasks of play().
 void beside_player(const std::vector<ReshardCase>& cases) {
   fmt::print("{:<22}{:<14}{:>7}{:>12}{:>12}{:>12}{:>9}{:>9}{:>12}\n", "case", "strategy", "flows",
              "planner", "exact", "player", "tasks", "ratio", "difference");

@@ -1,6 +1,7 @@
-// run_matrix [steps [rounds]]: the shipped run file with every schedule and every resharding
-// strategy, on real processes; in turns, the best of the rounds, as ratios to gpipe with send_recv.
-// Also the time from `weft run` to the first step, and the memory of each kind of process.
+// Times the shipped run file with every schedule and every resharding strategy, on real processes:
+// run_matrix [steps [rounds]]. Interleaves the rounds and prints the best of them, as ratios to
+// gpipe with send_recv. Also measures the time from `weft run` to the first step, and the memory of
+// each kind of process.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,12 +17,12 @@
 namespace weft::test {
 namespace {
 
-/// What one configuration came to, over all rounds.
+/// Results of one configuration over all rounds.
 struct Measured {
-  double step_seconds = 1e9;    ///< Median of the steps, best of the rounds.
-  double transfer_seconds = 0;  ///< Of those steps, mean over devices.
+  double step_seconds = 1e9;    ///< Median of the steps; best of the rounds.
+  double transfer_seconds = 0;  ///< Transfer time of those steps, mean over devices.
   double exposed_seconds = 0;
-  double first_step_seconds = 1e9;  ///< From the start of `weft run` to the first line of metrics.
+  double first_step_seconds = 1e9;  ///< From the start of `weft run` to the first metrics line.
 };
 
 double median(std::vector<double> values) {
@@ -29,7 +30,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Adds the peak memory of every process of the run, by its role.
+/// Adds the peak memory of every process of the run, by role.
 void look_at_memory(const RealProcesses& processes,
                     std::map<std::string, std::uint64_t>& peak_bytes) {
   for (const pid_t pid : processes.left()) {
@@ -71,7 +72,7 @@ void measure(const std::string& schedule, const std::string& strategy, int steps
   }
   std::vector<double> seconds, transfer, exposed;
   for (const apps::StepMetrics& m : apps::read_metrics(metrics)) {
-    if (m.step <= steps / 5) continue;  // warming up
+    if (m.step <= steps / 5) continue;  // warm-up
     seconds.push_back(m.seconds);
     transfer.push_back(m.transfer_seconds);
     exposed.push_back(m.exposed_transfer_seconds);

@@ -1,5 +1,5 @@
-// Many agents on this machine, each with one device process that does nothing: how long they take
-// to join and to start, what each costs, and whether a process that lives is ever told dead.
+// Runs many agents on this machine, each with one idle device process. Measures the time to join
+// and to start, the cost of each process, and whether a live process is ever reported dead.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,12 +18,12 @@
 namespace weft {
 namespace {
 
-/// The least that a device process can be.
+/// Smallest possible actor of a device process.
 class Bare final {
  public:
   explicit Bare(actors::Context& context) : context_(context) {}
   std::int64_t pid() const { return ::getpid(); }
-  /// As a handler that hangs: keeps the actor's thread, until it is told to stop.
+  /// Blocks the actor's thread, like a hanging handler, until the stop token is set.
   void hang() const {
     while (!context_.stop_token().stop_requested())
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -47,7 +47,7 @@ double seconds_of(const std::function<void()>& work) {
   return in_seconds(clock.now() - begin);
 }
 
-/// Proportional set size of a process, in MiB; its share of pages that others map too.
+/// Returns the proportional set size of a process in MiB: shared pages count by their share.
 double pss_mib(std::int64_t pid) {
   std::ifstream file(fmt::format("/proc/{}/smaps_rollup", pid));
   for (std::string key; file >> key;) {
@@ -60,7 +60,7 @@ double pss_mib(std::int64_t pid) {
   return 0;
 }
 
-/// CPU time that a process has taken.
+/// Returns the CPU seconds that a process has used.
 double cpu_seconds(std::int64_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;
@@ -79,8 +79,8 @@ double mean_pss(const std::vector<std::int64_t>& pids) {
   return total / pids.size();
 }
 
-/// Asks why nothing goes on while the handlers of all devices hang, as `weft why` does: connects,
-/// asks, and writes the answer. The times, and how many have not answered.
+/// Times of `weft why` while the handlers of all devices hang: connecting, asking, and formatting
+/// the reply. `silent` counts the processes that did not reply.
 struct WhyTimes {
   std::vector<double> seconds;
   std::size_t silent = 0;
@@ -96,7 +96,7 @@ WhyTimes measure_why(const actors::ActorMesh<Bare>& devices, const std::string& 
              return !waiter.running.empty() && waiter.running[0].method == "hang";
            });
   };
-  // The calls must have come there first.
+  // Wait until the calls have arrived.
   const SteadyClock clock;
   for (const TimePoint limit = clock.now() + std::chrono::seconds(10);
        ask() > 0 && clock.now() < limit;) {

@@ -100,7 +100,7 @@ double uniform(PhiloxStream& random) {
   return static_cast<double>(random.below(1u << 24)) / (1u << 24);
 }
 
-/// Each token follows from the one before it, but for one in four.
+/// Writes random text. Three of four tokens are a function of the token before them.
 void write_text(PhiloxStream& random, std::uint64_t vocabulary, std::size_t length,
                 std::span<std::int32_t> tokens, std::span<std::int32_t> targets) {
   for (std::size_t begin = 0; begin < tokens.size(); begin += length) {
@@ -113,7 +113,8 @@ void write_text(PhiloxStream& random, std::uint64_t vocabulary, std::size_t leng
   }
 }
 
-/// A pixel's class is a level of its brightness, which varies in waves, with noise.
+/// Writes pictures. Brightness varies in waves, with noise; a pixel's class is its level of
+/// brightness.
 void write_pictures(PhiloxStream& random, const Shape& shape, std::int64_t classes,
                     std::span<float> pixels, std::span<std::int32_t> targets,
                     std::span<float> weights) {

@@ -13,7 +13,7 @@
 
 namespace weft::test {
 
-/// A device that works inline, with the time of each kind of work added up. One thread at a time.
+/// Device that works inline and adds up the time of each kind of work. One thread at a time.
 class TimedDevice final : public Device {
  public:
   TimedDevice(Device& device, const Clock& clock) : device_(device), clock_(clock) {}
@@ -27,7 +27,7 @@ class TimedDevice final : public Device {
   std::vector<std::string> notes() const override { return device_.notes(); }
 
   void clear() { entries_.clear(); }
-  /// A line per kind of work: milliseconds per step, share, GFLOP/s, GB/s.
+  /// Prints a line per kind of work: milliseconds per step, share, GFLOP/s, GB/s.
   void print(int steps) const {
     double total = 0;
     std::vector<std::pair<double, std::string>> order;
@@ -104,7 +104,7 @@ class TimedDevice final : public Device {
     std::unique_ptr<Stream> stream_;
   };
 
-  void release(std::byte*, std::size_t) noexcept override {}  // memory belongs to the device behind
+  void release(std::byte*, std::size_t) noexcept override {}  // memory belongs to device_
 
   Device& device_;
   const Clock& clock_;

@@ -1,11 +1,11 @@
-// training_step: how long one training step of a model takes on one device: forward, backward,
-// clipping to a global norm, AdamW.
+// Times one training step of a model on one device: forward, backward, clipping to a global norm,
+// AdamW.
 //
 //   training_step [--model large|small|tiny|124m|u-small|...] [--device cpu|cuda] [--bf16]
 //                 [--steps N] [--threads N] [--ops] [--json]
 //   training_step --dump DIR   writes initial values and the inputs of --steps steps; --losses
-//                              prints the losses of those steps, which are what
-//                              tests/bench/peers/pytorch_step.py --weights DIR has, too.
+//                              prints the losses of those steps, to compare with
+//                              tests/bench/peers/pytorch_step.py --weights DIR.
 #include <fmt/format.h>
 
 #include <time.h>
@@ -41,15 +41,15 @@ double seconds_of(const Clock& clock, const auto& work) {
   return std::chrono::duration<double>(clock.now() - begin).count();
 }
 
-/// CPU time of this process so far, in seconds: what a step costs even when others use the machine.
+/// Returns this process's CPU time in seconds, which measures a step even on a shared machine.
 double cpu_seconds() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return time.tv_sec + 1e-9 * time.tv_nsec;
 }
 
-/// The rate of the device's own product of two square matrices: the best of several. Their numbers
-/// are random, since a GPU multiplies zeros faster.
+/// Returns the best rate of the device's own product of two square matrices. Their elements are
+/// random, since a GPU multiplies zeros faster.
 double matmul_rate(const Clock& clock, Device& device, DType precision) {
   const std::int64_t size = device.is_host_memory() ? 1024 : 8192;
   const TensorType type{precision, {size, size}};
@@ -77,8 +77,8 @@ double matmul_rate(const Clock& clock, Device& device, DType precision) {
   return 2.0 * std::pow(static_cast<double>(size), 3) / best;
 }
 
-/// Floating-point operations of the matrix products, convolutions and attention of a step, its
-/// causal half included; what others count too.
+/// Returns the floating-point operations of a step's matrix products, convolutions and attention.
+/// Attention counts its causal half only, as other benchmarks do.
 double matmul_flops(const Graph& graph) {
   double sum = 0;
   for (const Node& node : graph.nodes()) {

@@ -1,8 +1,8 @@
-// How long the transfer engine takes between two processes, over tcp and over shared memory, beside
-// a plain socket and memcpy.
+// Times the transfer engine between two processes, over tcp and over shared memory, beside a plain
+// socket and memcpy.
 //
-// transfer_latency [--small] [--json]: one process is device 0, a child is device 1. Each round
-// starts from the callback of the one before, so a figure has no hand-over to another thread in it.
+// transfer_latency [--small] [--json]: this process is device 0, a child is device 1. Each round
+// starts in the callback of the round before, so that no hand-over to another thread is timed.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -61,14 +61,14 @@ std::size_t rounds_for(std::size_t bytes, bool small) {
   return std::clamp<std::size_t>((64u << 20) / (bytes + 1), 4, 500);
 }
 
-/// Best of several trials: what else runs on the machine only ever adds time.
+/// Returns the best of several trials: other load on the machine only adds time.
 double best_of(bool small, const std::function<double()>& trial) {
   double best = trial();
   for (int i = 1; i < (small ? 1 : 7); ++i) best = std::min(best, trial());
   return best;
 }
 
-/// One side of rounds of transfers: begins round i + 1 when all of round i has ended.
+/// Consecutive rounds of transfers, on one side. Begins round i + 1 when all of round i has ended.
 class Rounds {
  public:
   Rounds(TransferEngine& engine, std::uint64_t epoch, std::size_t count,
@@ -81,7 +81,7 @@ class Rounds {
     done_.get_future().wait();
     return Seconds(std::chrono::steady_clock::now() - started).count() / count_;
   }
-  /// Part of round `round`; `last`: its end is the round's end.
+  /// Starts a part of round `round`. `then` is called at its end.
   void start(const DevicePart& part, std::uint32_t op, std::uint64_t round,
              std::span<const std::byte> source, std::span<std::byte> destination,
              std::function<void()> then) {
@@ -105,7 +105,7 @@ class Rounds {
   std::promise<void> done_;
 };
 
-/// Everything measured between devices 0 and 1; both sides run this in step.
+/// Measures everything between devices 0 and 1. Both sides run this in step.
 std::vector<Figure> measure(std::uint32_t self, Path path, int socket, bool small) {
   const Topology topology = path == Path::kTcp ? Topology::dense({1, 1}) : Topology::dense({2});
   const DeviceId own(self), other(1 - self);
@@ -139,8 +139,8 @@ std::vector<Figure> measure(std::uint32_t self, Path path, int socket, bool smal
     };
     const DevicePart ping = part(0), pong = part(1);
     std::vector<std::byte> out(bytes), in(bytes);
-    // Device 0 sends and waits for the answer; device 1 answers. The receive of the next round
-    // stands before it is needed.
+    // Device 0 sends and waits for the reply of device 1. The receive of the next round is posted
+    // before it is needed.
     const auto begin = [&](Rounds& rounds, std::uint64_t round) {
       if (self == 0) {
         rounds.start(pong, 2, round, {}, in, [&rounds, round] { rounds.end(round); });
@@ -172,14 +172,14 @@ std::vector<Figure> measure(std::uint32_t self, Path path, int socket, bool smal
     };
     figures.push_back({"all_reduce", std::string(to_string(path)), bytes, best_of(small, trial)});
   }
-  // Both sides have everything before either goes away.
+  // Both sides must have received everything before either exits.
   char byte = 0;
   write_all(socket, &byte, 1);
   read_all(socket, &byte, 1);
   return figures;
 }
 
-/// A plain TCP connection over loopback, blocking.
+/// Returns a blocking TCP connection over loopback.
 int tcp_pair(int port_channel, bool listens) {
   if (listens) {
     const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -187,7 +187,7 @@ int tcp_pair(int port_channel, bool listens) {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(address);
-    const timeval within{20, 0};  // of accept(): the other side may have failed
+    const timeval within{20, 0};  // limits accept(): the other side may have failed
     WEFT_CHECK(::setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &within, sizeof(within)) == 0);
     WEFT_CHECK(::bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
                ::listen(listener, 1) == 0);
@@ -252,7 +252,7 @@ std::vector<Figure> measure_memcpy(bool small) {
 int run(bool small, bool json) {
   int sockets[2];
   WEFT_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0);
-  const pid_t child = ::fork();  // before any thread and before UCX does anything
+  const pid_t child = ::fork();  // before this process has threads or uses UCX
   WEFT_CHECK(child >= 0);
   const std::uint32_t self = child == 0 ? 1 : 0;
   const int socket = sockets[self];
