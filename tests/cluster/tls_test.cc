@@ -92,7 +92,7 @@ TEST_F(TlsCluster, TheJoinCommandCarriesTheCertificateAndRunsGoOverTls) {
   EXPECT_EQ(rights_of(state("key.pem")), 0600u);
   const std::string digest = head.word_after(" --cert ");
   EXPECT_EQ(digest.size(), 7u + 64u) << digest;
-  // as from another machine, with a copy of the token
+  // joins as another machine would, with a copy of the token
   std::filesystem::copy_file(state("token"), processes_.directory() / "token");
   join("a", {"--cert", digest, "--token-file", "token"}).word_after("has joined cluster");
   // on this machine, no option is needed

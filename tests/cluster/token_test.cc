@@ -88,7 +88,7 @@ TEST(Token, IsKeptWhenTheHeadStartsAgain) {
 
 TEST(Token, AFileOfAnotherMachineIsGivenByName) {
   SmallCluster cluster("token_by_name");
-  // as on another machine
+  // simulates another machine
   std::filesystem::remove_all(cluster.processes.directory() / "user_state");
   const std::vector<std::string> status = {"status", "--head", cluster.address, "--token-file"};
   const auto with = [&](const std::string& file) -> RealProcesses::Process& {

@@ -59,7 +59,7 @@ struct Work {
   std::uint64_t resident = 0;
   std::string fail;
   bool crash = false;
-  std::vector<std::string> hosts;  ///< in the order in which ranks fill them
+  std::vector<std::string> hosts;  ///< ranks fill them in this order
 };
 
 Work read_work(const actors::AppRun& run) {
