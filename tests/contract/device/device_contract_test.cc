@@ -1,4 +1,4 @@
-// What every device promises: memory, streams, events, copies, staging, errors.
+// Tests the contract of every device: memory, streams, events, copies, staging, errors.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ std::vector<float> counting(std::size_t count, float from = 0) {
   return values;
 }
 
-/// Floats on a device.
+/// Array of floats on a device.
 struct Floats {
   Floats(Device& device, std::size_t count) : memory(device.allocate(count * sizeof(float))) {}
   std::span<float> span() const {
@@ -41,7 +41,7 @@ struct Floats {
   DeviceMemory memory;
 };
 
-/// The gradients of a layer norm's parameters: an op that takes work space, by the number of rows.
+/// Gradients of a layer norm's parameters: an op whose work space grows with the number of rows.
 class NormGradient {
  public:
   NormGradient(Device& device, std::int64_t rows)
@@ -113,7 +113,7 @@ TEST_P(DeviceContract, MemoryIsTheHostsWhereTheDeviceSaysSo) {
   const DeviceMemory memory = device->allocate(64);
   stream->fill_zero({memory.data(), memory.size()});
   stream->synchronize();
-  // The kernel says what a look would do.
+  // write() reports whether the host can read the memory, without a fault.
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
   const auto written = write(ends[1], memory.data(), 1);
@@ -147,7 +147,7 @@ TEST_P(DeviceContract, AStreamRunsItsWorkInOrder) {
     stream->add(b.span(), a.span());
     if (i % 10 == 9) stream->copy(a.bytes(), b.bytes());
   }
-  // a += 10 b; b = a: four times.
+  // Four rounds of a += 10 b; b = a.
   EXPECT_EQ(download(a)[3], 3.0F * 10 * 11 * 11 * 11);
   EXPECT_EQ(download(b)[3], 3.0F * 10 * 11 * 11 * 11);
 }
@@ -166,7 +166,7 @@ TEST_P(DeviceContract, AStreamWaitsForAnEventOfAnother) {
     }
     copies->copy(a.bytes(), {staging.data(), staging.size()});
     const auto copied = copies->record();
-    stream->wait(*copied);  // the next round writes what is being copied
+    stream->wait(*copied);  // the next round writes to the memory being copied
     copied->synchronize();
     EXPECT_TRUE(copied->done());
     EXPECT_EQ(reinterpret_cast<const float*>(staging.data())[512],
@@ -180,7 +180,7 @@ TEST_P(DeviceContract, AnEventIsDoneWhenTheWorkBeforeItIs) {
   upload(counting(100001), a);
   stream->copy(a.bytes(), {staging.data(), staging.size()});
   const std::shared_ptr<const Event> event = stream->record();
-  // Seen from another thread.
+  // Wait for the event from another thread.
   std::thread([&] {
     event->synchronize();
     EXPECT_TRUE(event->done());
@@ -324,7 +324,7 @@ TEST_P(DeviceContract, RecordedWorkStaysRightWhenOtherWorkNeedsMoreMemoryAndIsRe
     recordings.push_back(stream->record_work([&] { norm->queue(*stream); }));
     EXPECT_EQ(download(norm->gamma), expected.back());
   }
-  // What was given back lies where these do, if anything was.
+  // These blocks reuse memory that the recordings released, if there is any.
   std::vector<Floats> others;
   for (const std::size_t size : {100, 1000, 10000, 100000}) {
     others.emplace_back(*device, size);
@@ -348,7 +348,7 @@ TEST_P(DeviceContract, WorkThatCannotBeRecordedToItsEndLeavesTheStreamAsItWas) {
   stream->fill_zero(a.bytes());
   stream->add(b.span(), a.span());
   stream->synchronize();
-  // What is queued is done at once there, and no part of it is left out.
+  // A host device does queued work at once and leaves nothing out.
   if (device->is_host_memory()) return;
   EXPECT_THROW(stream->record_work([&] {
     stream->add(b.span(), a.span());

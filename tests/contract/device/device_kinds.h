@@ -9,14 +9,14 @@
 
 namespace weft::test {
 
-/// A kind of device under test.
+/// Kind of device under test.
 struct KindOfDevice {
   std::string name;
-  /// Throws Error(kFailedPrecondition), with the reason, where this machine has none.
+  /// Throws Error(kFailedPrecondition), with the reason, if this machine has no such device.
   std::function<std::unique_ptr<Device>()> make;
 };
 
-/// A new back end joins by adding itself here.
+/// Returns all kinds of devices. Add new back ends here.
 std::vector<KindOfDevice> device_kinds();
 
 }  // namespace weft::test

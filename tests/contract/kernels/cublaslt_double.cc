@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t kMostAlignment = 256;
 constexpr std::size_t kSplitWorkSpace = 4096;
 
-/// A cublasLtMatmulDesc_t.
+/// Content of a cublasLtMatmulDesc_t.
 struct Operation {
   cublasComputeType_t compute;
   cudaDataType_t scale;
@@ -30,7 +30,7 @@ struct Operation {
   std::int32_t aux_type = -1, bias_type = -1;
 };
 
-/// A cublasLtMatrixLayout_t.
+/// Content of a cublasLtMatrixLayout_t.
 struct Layout {
   cudaDataType_t type;
   std::uint64_t rows, columns;
@@ -38,19 +38,19 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// A cublasLtMatmulPreference_t.
+/// Content of a cublasLtMatmulPreference_t.
 struct Preference {
   std::uint64_t workspace = 0;
   std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
-  /// Of A, B, C, D.
+  /// Alignments of A, B, C, D.
   std::uint32_t alignment[4] = {kMostAlignment, kMostAlignment, kMostAlignment, kMostAlignment};
 };
 
-/// What a cublasLtMatmulAlgo_t holds.
+/// Content of a cublasLtMatmulAlgo_t.
 struct Algorithm {
   std::uint64_t problem = 0;
   std::uint64_t workspace = 0;
-  std::uint32_t alignment[6] = {};  ///< Of A, B, C, D, bias, auxiliary matrix.
+  std::uint32_t alignment[6] = {};  ///< Alignments of A, B, C, D, bias, auxiliary matrix.
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -67,8 +67,8 @@ cublasStatus_t destroy(auto handle) {
   --cublaslt_double.objects;
   return CUBLAS_STATUS_SUCCESS;
 }
-/// "CUBLAS_STATUS_INVALID_VALUE if buf is NULL or sizeInBytes doesn't match the size of the
-/// internal storage for the attribute"
+/// Copies an attribute. CUDA documentation: "CUBLAS_STATUS_INVALID_VALUE if buf is NULL or
+/// sizeInBytes doesn't match the size of the internal storage for the attribute"
 template <typename T>
 cublasStatus_t assign(T& attribute, const void* value, std::size_t size) {
   if (value == nullptr || size != sizeof(T)) return CUBLAS_STATUS_INVALID_VALUE;
@@ -94,7 +94,7 @@ void store(void* matrix, cudaDataType_t type, std::int64_t i, float value) {
     static_cast<float*>(matrix)[i] = value;
   }
 }
-/// TF32 has 10 bits of mantissa.
+/// Rounds to TF32, which has 10 bits of mantissa.
 float round_to_tf32(float value) {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(value) + 0x1000u) & ~0x1fffu);
 }
@@ -126,7 +126,7 @@ bool is_known(std::uint32_t epilogue) {
   return std::ranges::find(kKnown, epilogue) != std::end(kKnown);
 }
 
-/// The table of supported types of cublasLtMatmul().
+/// Returns true if cublasLtMatmul()'s table of supported types has these types.
 bool supports_types(const Operation& op, const Layout& a, const Layout& b, const Layout& c,
                     const Layout& d) {
   if (op.scale != CUDA_R_32F || a.type != b.type || c.type != d.type) return false;
@@ -136,7 +136,7 @@ bool supports_types(const Operation& op, const Layout& a, const Layout& b, const
   return op.compute == CUBLAS_COMPUTE_32F && (f32 || bf16);
 }
 
-/// A problem: what a query and a product have in common.
+/// Matrix product, as the heuristic and cublasLtMatmul() describe it.
 struct Problem {
   const Operation& op;
   const Layout &a, &b, &c, &d;
@@ -168,7 +168,7 @@ struct Problem {
     }
     if (!supports_types(op, a, b, c, d) || !is_known(op.epilogue))
       return CUBLAS_STATUS_NOT_SUPPORTED;
-    // Of D's type, in the table and in the description of the attributes.
+    // The bias has D's type, by the table and by the description of the attributes.
     if (has_vector(op.epilogue) && op.bias_type != -1 && op.bias_type != d.type)
       return CUBLAS_STATUS_NOT_SUPPORTED;
     if (!has_aux(op.epilogue)) return CUBLAS_STATUS_SUCCESS;
@@ -204,7 +204,7 @@ Problem problem_of(cublasLtMatmulDesc_t op, cublasLtMatrixLayout_t a, cublasLtMa
   return {*reinterpret_cast<const Operation*>(op), layout(a), layout(b), layout(c), layout(d)};
 }
 
-/// Whether a kernel can work with elements and vectors at such addresses.
+/// Returns true if the algorithm works with the alignments of the problem's elements and vectors.
 bool suits(const Algorithm& algorithm, const Problem& p) {
   const std::uint32_t in = size_of(p.a.type), out = size_of(p.d.type);
   const std::uint32_t least[6] = {in, in, out, out, out, 16};
@@ -330,7 +330,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   algorithm.alignment[4] = alignment_of(problem.op.bias);
   algorithm.alignment[5] = alignment_of(problem.op.aux);
   if (!suits(algorithm, problem)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  // Long sums are split among blocks, where there is work space for the parts.
+  // Long sums are split among blocks if there is work space for the parts.
   const bool splits =
       problem.k() >= 32 && (wish.reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0;
   if (splits && wish.workspace >= kSplitWorkSpace) algorithm.workspace = kSplitWorkSpace;
@@ -360,7 +360,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t op, 
   if (algorithm.problem != problem.fingerprint()) return CUBLAS_STATUS_INVALID_VALUE;
   const float host_alpha = *static_cast<const float*>(alpha),
               host_beta = *static_cast<const float*>(beta);
-  // C is not read where beta is 0.
+  // C is not read if beta is 0.
   if (host_beta != 0 && c == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   if (c == d && problem.c != problem.d) return CUBLAS_STATUS_INVALID_VALUE;
   const void* const vector = has_vector(problem.op.epilogue) ? problem.op.bias : nullptr;

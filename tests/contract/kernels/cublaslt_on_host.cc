@@ -4,7 +4,7 @@
 namespace weft::test {
 namespace {
 
-/// CudaKernels as it is, on doubles of CUDA's run time and cuBLASLt, with Weft's own kernels in
+/// Real CudaKernels on doubles of the CUDA runtime and cuBLASLt. Weft's own kernels run in
 /// host_grid.
 class CublasLtRunner final : public KernelRunner {
  public:

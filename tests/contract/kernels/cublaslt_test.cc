@@ -1,5 +1,5 @@
-// Products as the GPU does them, with a cuBLASLt that runs on the CPU: what Weft asks of the
-// library, against the definition in launches.h. And the double itself, on examples by hand.
+// Tests the GPU's matrix products on a cuBLASLt double for the CPU: Weft's calls of the library,
+// against the definition in launches.h. Also tests the double itself on worked examples.
 #include <cublasLt.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ struct LtMatrix {
   std::int64_t ld;
 };
 
-/// One product as a user of the library makes it.
+/// Product, computed as a user of the library does.
 struct LtProduct {
   LtMatrix a, b, d;
   cublasOperation_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
@@ -85,8 +85,8 @@ struct LtProduct {
 };
 
 constexpr float kPad = -1;
-// [[1, 2, 3], [4, 5, 6]] with two numbers between columns, and the transpose of [[7, 8], [9, 10],
-// [11, 12]].
+// kA is [[1, 2, 3], [4, 5, 6]] with two numbers between columns; kB is the transpose of [[7, 8],
+// [9, 10], [11, 12]].
 const std::vector<float> kA{1, 4, kPad, kPad, 2, 5, kPad, kPad, 3, 6, kPad, kPad},
     kB{7, 8, 9, 10, 11, 12};
 LtProduct example() {
@@ -133,10 +133,10 @@ TEST(CublasLtDouble, RefusesWhatTheDocumentationDoes) {
   std::vector<float> d(6, kPad);
   alignas(16) float aux[16];
   LtProduct product = example();
-  product.a.type = CUDA_R_16BF;  // B is not.
+  product.a.type = CUDA_R_16BF;  // B is not bf16
   EXPECT_EQ(product.run(kA.data(), kB.data(), d.data()), CUBLAS_STATUS_NOT_SUPPORTED);
   product = example();
-  product.transpose_b = CUBLAS_OP_N;  // 2 x 3 times 2 x 3.
+  product.transpose_b = CUBLAS_OP_N;  // 2 x 3 times 2 x 3
   EXPECT_EQ(product.run(kA.data(), kB.data(), d.data()), CUBLAS_STATUS_INVALID_VALUE);
   product = example();
   product.d.ld = 1;
@@ -144,18 +144,18 @@ TEST(CublasLtDouble, RefusesWhatTheDocumentationDoes) {
   product = example();
   product.epilogue = CUBLASLT_EPILOGUE_GELU_AUX;
   product.aux = aux;
-  product.aux_ld = 4;  // No multiple of 8.
+  product.aux_ld = 4;  // not a multiple of 8
   EXPECT_EQ(product.run(kA.data(), kB.data(), d.data()), CUBLAS_STATUS_INVALID_VALUE);
   product.aux_ld = 8;
   EXPECT_EQ(product.run(kA.data(), kB.data(), d.data()), CUBLAS_STATUS_SUCCESS);
-  EXPECT_EQ(aux[8], 64);  // What GELU is applied to.
+  EXPECT_EQ(aux[8], 64);  // input of GELU
   EXPECT_EQ(d, (std::vector<float>{58, 139, kPad, 64, 154, kPad}));
 }
 
 // --- Weft's products ---
 
-/// Elements of one type behind an address of 256 bytes and an offset, between numbers that nobody
-/// may change.
+/// Elements of one type, `offset` bytes behind a 256-byte boundary, between guard bytes that must
+/// not change.
 class Buffer {
  public:
   Buffer(DType type, std::int64_t size, std::size_t offset)

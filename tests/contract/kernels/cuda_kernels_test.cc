@@ -1,5 +1,5 @@
-// CudaKernels whole, on doubles of CUDA's run time and cuBLASLt: its work space, while work is
-// recorded as a graph and after.
+// Tests CudaKernels on doubles of the CUDA runtime and cuBLASLt: its work space, while work is
+// recorded as a graph and afterwards.
 #include "core/cuda/cuda_kernels.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 class CudaKernelsOnHost : public testing::Test {
  protected:
-  /// An op whose work space grows with `rows`.
+  /// Runs an op whose work space grows with `rows`.
   void run(std::int64_t rows) {
     const TensorType x{DType::kF32, {rows, 8}}, sum{DType::kF32, {8}};
     std::vector<float> in(static_cast<std::size_t>(rows) * 8, 1), dgamma(8), dbeta(8);
@@ -61,7 +61,7 @@ TEST_F(CudaKernelsOnHost, TheWorkSpaceThatAGraphKnowsStays) {
   run(10);
   record(10);
   const auto known = cuda_runtime_double.blocks;
-  run(1000);  // Another program on the same stream.
+  run(1000);  // another program on the same stream
   record(1000);
   run(2000);
   for (const auto& [memory, block] : known)
@@ -77,7 +77,7 @@ TEST_F(CudaKernelsOnHost, AnOpThatFailsWhileItIsRecordedLeavesNothing) {
   const ConstTensorRef inputs[] = {{{DType::kF32, {1, 1, 3, kTooWide}}, bytes(qkv)}};
   const TensorRef outputs[] = {{{DType::kF32, {1, 1, kTooWide}}, bytes(y)},
                                {{DType::kF32, {1, 1, 1}}, bytes(statistics)}};
-  // To be added: computed in work space first.
+  // Accumulation: the op computes in work space first.
   const OutputMode modes[] = {OutputMode::kAccumulate, OutputMode::kWrite};
   run(10);
   cuda_runtime_double.begin_recording();

@@ -29,7 +29,7 @@ namespace {
 
 cudaError_t allocate(void** memory, std::size_t bytes, Origin origin) {
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  std::memset(*memory, 0xff, bytes);  // What memory holds is another's: NaNs, here.
+  std::memset(*memory, 0xff, bytes);  // NaNs, as new memory holds other data
   cuda_runtime_double.blocks[*memory] = {.origin = origin};
   return cudaSuccess;
 }
@@ -40,7 +40,7 @@ cudaError_t release(void* memory) {
   return cudaSuccess;
 }
 
-/// Calls that a stream cannot record.
+/// Calls that fail while a stream is being recorded.
 cudaError_t allocate_now(void** memory, std::size_t bytes, Origin origin) {
   return cuda_runtime_double.recording ? cudaErrorStreamCaptureUnsupported
                                        : allocate(memory, bytes, origin);
@@ -73,8 +73,8 @@ cudaError_t cudaFreeHost(void* memory) { return release_now(memory, true); }
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t) {
   return allocate(memory, bytes, cuda_runtime_double.recording ? Origin::kGraph : Origin::kStream);
 }
-/// A graph frees what it allocates itself. Memory whose address a graph has must not be given to
-/// others.
+/// Frees memory. A graph frees only what it allocates itself, and memory whose address a graph has
+/// must not be freed.
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t) {
   const auto at = cuda_runtime_double.blocks.find(memory);
   const Origin freed_here = cuda_runtime_double.recording ? Origin::kGraph : Origin::kStream;
@@ -99,7 +99,7 @@ cudaError_t cudaGetDevice(int* device) {
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   if (attribute != cudaDevAttrMaxSharedMemoryPerBlockOptin) return cudaErrorInvalidValue;
-  *value = 227 * 1024;  // An H200's.
+  *value = 227 * 1024;  // H200
   return cudaSuccess;
 }
 cudaError_t cudaGetLastError() { return cudaSuccess; }

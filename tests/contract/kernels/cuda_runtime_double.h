@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <map>
 
-/// CUDA's run time for the CPU: the functions that CudaKernels calls, on the test's own memory. A
-/// stream does its work within the call, also while it is recorded; what is wrong in a recording is
-/// an error as NVIDIA documents it, and what would be wrong when a graph is queued again is one as
-/// well.
+/// Test double of the CUDA runtime on the CPU: the functions that CudaKernels calls, on the test's
+/// own memory. A stream does its work within the call, also while it is recorded. Calls that are
+/// wrong in a recording return NVIDIA's documented error; so do calls that would break a later
+/// launch of the graph.
 namespace weft::test {
 
 struct CudaRuntimeDouble {
@@ -16,10 +16,10 @@ struct CudaRuntimeDouble {
     bool recorded = false;  ///< A graph has its address.
   };
   bool recording = false;
-  std::map<void*, Block> blocks;  ///< That were not freed.
+  std::map<void*, Block> blocks;  ///< Blocks that are not freed yet.
 
-  /// As cudaStreamBeginCapture and cudaStreamEndCapture, where a graph is made of it and where none
-  /// is. The latter two are false if the graph would keep memory.
+  /// Simulate cudaStreamBeginCapture and cudaStreamEndCapture. A graph is made at the end of a
+  /// recording, but not of an abandoned one. Both ends return false if the graph would keep memory.
   void begin_recording();
   bool end_recording();
   bool abandon_recording();

@@ -24,16 +24,17 @@ struct Fiber {
   std::unique_ptr<std::byte[]> stack;
   HostThread thread;
   State state = State::kDone;
-  std::size_t shuffles = 0;  ///< How many it has taken part in.
-  /// Of the last two: a lane may read the last one when another is at the next.
+  std::size_t shuffles = 0;  ///< Number of shuffles that the thread took part in.
+  /// Values of the last two shuffles. A lane may read the older one while another lane is at the
+  /// next shuffle.
   std::byte passed[2][kShuffleBytes] = {};
 };
 
-/// The block that runs.
+/// Block that is running.
 struct Block {
   const char* kernel = "";
   const std::function<void()>* body = nullptr;
-  std::vector<std::unique_ptr<Fiber>> fibers;  ///< Kept for further blocks, with their stacks.
+  std::vector<std::unique_ptr<Fiber>> fibers;  ///< Kept for later blocks, with their stacks.
   std::size_t threads = 0, running = 0;
   SwitchPoint scheduler;
   std::vector<std::byte> shared;
@@ -48,7 +49,7 @@ void wait_as(State state) {
   host_thread = block.current().thread;
 }
 
-/// What a fiber does for ever: one thread of a block after another.
+/// Main function of a fiber: runs one thread of a block after another, for ever.
 void fiber_main() {
   for (;;) {
     (*block.body)();
@@ -68,7 +69,7 @@ void start_fiber(std::size_t index) {
   fiber->shuffles = 0;
 }
 
-/// `index` of `count` in the order of the run.
+/// Returns `index` of `count`, reversed if the run is backward.
 std::size_t ordered(std::size_t index, std::size_t count) {
   return host_order == HostOrder::kForward ? index : count - 1 - index;
 }
@@ -79,7 +80,7 @@ void resume(std::size_t index) {
   switch_stack(block.scheduler, block.current().point);
 }
 
-/// Runs a warp until all of its lanes are done or at the block's barrier.
+/// Runs a warp until each of its lanes is done or at the block's barrier.
 void run_warp(std::size_t first, std::size_t count) {
   for (;;) {
     std::size_t at_shuffle = 0, waiting = 0;
@@ -115,8 +116,8 @@ void run_block() {
       ++waiting;
     }
     if (waiting == 0) return;
-    // Threads that have ended are not waited for; those of this block end together or not at all
-    // before a barrier.
+    // Threads that have ended do not count at a barrier. Either none or all threads of a block may
+    // end before a barrier.
     WEFT_CHECK(waiting == block.threads,
                "kernel {}: {} of {} threads are at a barrier, the others have ended", block.kernel,
                waiting, block.threads);
@@ -137,7 +138,7 @@ void run_grid(const char* kernel, Dim3 grid, Dim3 block_size, std::size_t shared
   const std::uint64_t blocks = grid.count();
   for (std::uint64_t i = 0; i < blocks; ++i) {
     const std::uint64_t b = host_order == HostOrder::kForward ? i : blocks - 1 - i;
-    // What a block finds in shared memory is another's: NaNs, here.
+    // Shared memory holds other data at first: NaNs.
     block.shared.assign(shared_bytes, std::byte{0xff});
     for (std::size_t t = 0; t < block.threads; ++t) {
       start_fiber(t);

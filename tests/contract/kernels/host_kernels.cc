@@ -1,4 +1,4 @@
-// Weft's own CUDA kernels, compiled for the CPU.
+// Compiles Weft's own CUDA kernels for the CPU.
 #include "tests/contract/kernels/host_language.h"
 
 #include "core/cuda/internal/attention.cuh"

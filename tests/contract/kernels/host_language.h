@@ -1,7 +1,8 @@
 #pragma once
 
-// The twin of core/cuda/internal/language.cuh: CUDA's words for the CPU's compiler, so that kernel
-// files run in host_grid. Included before the kernel files, by host_kernels.cc alone.
+// Replaces core/cuda/internal/language.cuh: defines CUDA's keywords and functions for the CPU's
+// compiler, so that kernel files run in host_grid. Only host_kernels.cc includes it, before the
+// kernel files.
 #include <math.h>
 
 #include <bit>

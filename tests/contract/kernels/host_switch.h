@@ -3,19 +3,19 @@
 #include <cstddef>
 #include <span>
 
-/// Changing between stacks in one thread, without the system calls that swapcontext makes at each
-/// change. One source for x86-64, one on ucontext for other processors; CMake chooses.
+/// Switches between stacks of one thread without the system calls of swapcontext. CMake selects the
+/// source for x86-64, or the one on ucontext for other processors.
 namespace weft::test {
 
-/// Where a stack that does not run goes on.
+/// Saved state of a suspended stack.
 struct SwitchPoint {
   void* state = nullptr;
 };
 
-/// Goes on at `to`; returns when somebody switches to `from`.
+/// Resumes `to`. Returns when another call resumes `from`.
 void switch_stack(SwitchPoint& from, SwitchPoint& to);
 
-/// A point that begins `entry`, which must not return, on the stack.
+/// Returns a point that calls `entry` on `stack`. `entry` must not return.
 SwitchPoint new_stack(std::span<std::byte> stack, void (*entry)());
 
 }  // namespace weft::test

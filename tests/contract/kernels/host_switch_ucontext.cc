@@ -8,7 +8,7 @@
 namespace weft::test {
 
 void switch_stack(SwitchPoint& from, SwitchPoint& to) {
-  // The thread's own; one, for as long as the process lives.
+  // State of the thread's own stack; one per process, never freed.
   if (from.state == nullptr) from.state = new ucontext_t{};
   swapcontext(static_cast<ucontext_t*>(from.state), static_cast<const ucontext_t*>(to.state));
 }

@@ -1,5 +1,5 @@
-// Saves what a function must keep (System V ABI: rbx, rbp, r12 to r15) on the stack that is left,
-// and takes it from the other.
+// Switches stacks: pushes the callee-saved registers (System V ABI: rbx, rbp, r12 to r15) on the
+// old stack and pops them from the new one.
 #include <cstdint>
 
 #include "tests/contract/kernels/host_switch.h"
@@ -36,8 +36,7 @@ void switch_stack(SwitchPoint& from, SwitchPoint& to) {
 }
 
 SwitchPoint new_stack(std::span<std::byte> stack, void (*entry)()) {
-  // Six registers, the address to return to, and one word, so that the stack is aligned as after a
-  // call.
+  // Six registers, the return address, and one word that aligns the stack as after a call.
   auto top = reinterpret_cast<std::uintptr_t>(stack.data() + stack.size()) / 16 * 16;
   auto* const words = reinterpret_cast<std::uintptr_t*>(top) - 8;
   for (int i = 0; i < 8; ++i) words[i] = 0;

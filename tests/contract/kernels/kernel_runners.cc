@@ -9,19 +9,19 @@
 namespace weft::test {
 namespace {
 
-/// Stands for the GPU and for vendor's libraries that refuse everything: Weft's own kernels do it
-/// all.
+/// Test double of the GPU and of vendor libraries that refuse every op, so that Weft's own kernels
+/// do all work.
 class HostBackend final : public cuda::Backend {
  public:
   cuda::StreamHandle stream() const override { return nullptr; }
   void* allocate(std::size_t bytes) override {
     blocks_.push_back(std::make_unique<Block[]>(bytes / sizeof(Block) + 1));
-    // What work space holds is another op's: NaNs, here.
+    // NaNs, as work space may hold other data.
     std::memset(blocks_.back().get(), 0xff, bytes);
     return blocks_.back().get();
   }
   cuda::Fault* fault() const override { return &fault_; }
-  std::size_t shared_memory() const override { return 227 * 1024; }  // An H200's.
+  std::size_t shared_memory() const override { return 227 * 1024; }  // H200
   void fill_zero(void* memory, std::size_t bytes) override { std::memset(memory, 0, bytes); }
 
   void multiply(const cuda::MatrixProduct& product) override {
@@ -47,7 +47,7 @@ class HostBackend final : public cuda::Backend {
   mutable volatile std::uint64_t fault_ = 0;
 };
 
-/// CUDA kernels in host_grid, on the test's own memory.
+/// Runner that executes CUDA kernels in host_grid, on the test's own memory.
 class HostRunner final : public KernelRunner {
  public:
   explicit HostRunner(HostOrder order) : order_(order) {}
@@ -81,10 +81,11 @@ class HostRunner final : public KernelRunner {
   HostBackend backend_;
 };
 
-/// Whether an op's results are those of its first run, or of its third, as a replay of the second.
+/// Run whose results count: the first run of an op, or the third, which replays the recording of
+/// the second.
 enum class Queueing : std::uint8_t { kOnce, kRecorded };
 
-/// A device: copies there and back.
+/// Runner on a device: copies arguments to it and results back.
 class DeviceRunner final : public KernelRunner {
  public:
   DeviceRunner(std::unique_ptr<Device> device, Queueing queueing)
@@ -98,7 +99,7 @@ class DeviceRunner final : public KernelRunner {
       in.push_back({input.type, send(input.data, input.type.bytes())});
     std::vector<TensorRef> out;
     for (const TensorRef& output : outputs) {
-      // In place where the test asks for it: then both are one memory there too.
+      // An op that runs in place here also runs in place on the device.
       std::byte* memory = nullptr;
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         if (inputs[i].data == output.data) memory = const_cast<std::byte*>(in[i].data);
@@ -164,7 +165,8 @@ class DeviceRunner final : public KernelRunner {
   }
 
  private:
-  /// Keeps the low bits of the address, on which it depends whether kernels may load whole packs.
+  /// Copies to the device. Keeps the address modulo 16, which decides whether kernels may load
+  /// whole packs.
   std::byte* send(const void* data, std::size_t bytes) {
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(data) % 16;
     there_.push_back(device_->allocate(bytes + 16));
@@ -202,7 +204,7 @@ std::vector<KindOfRunner> kernel_runners() {
       {"cublaslt_on_host", cublaslt_on_host},
   };
   for (const KindOfDevice& kind : device_kinds()) {
-    if (kind.name == "detached") continue;  // The CPU's kernels in another thread.
+    if (kind.name == "detached") continue;  // the CPU's kernels in another thread
     kinds.push_back({kind.name, [make = kind.make] {
                        return std::make_unique<DeviceRunner>(make(), Queueing::kOnce);
                      }});

@@ -13,8 +13,7 @@
 
 namespace weft::test {
 
-/// What computes ops, seen from host memory: arguments go to it and results come back within a
-/// call.
+/// Runner of ops on host memory. Each call copies arguments to the device and results back.
 class KernelRunner {
  public:
   virtual ~KernelRunner() = default;
@@ -28,19 +27,19 @@ class KernelRunner {
 
 struct KindOfRunner {
   std::string name;
-  /// Throws Error(kFailedPrecondition), with the reason, where this machine has none.
+  /// Throws Error(kFailedPrecondition), with the reason, if this machine has no such runner.
   std::function<std::unique_ptr<KernelRunner>()> make;
 };
 
-/// Every device; Weft's own CUDA kernels on the CPU ("cuda_on_host"); and CudaKernels with a
-/// cuBLASLt for the CPU ("cublaslt_on_host").
+/// Returns all kinds of runners: every device; Weft's own CUDA kernels on the CPU ("cuda_on_host");
+/// and CudaKernels with a cuBLASLt double for the CPU ("cublaslt_on_host").
 std::vector<KindOfRunner> kernel_runners();
 
-/// The second, with the threads of a block in this order.
+/// Returns runner "cuda_on_host". `order` is that of the threads of a block.
 std::unique_ptr<KernelRunner> cuda_on_host(HostOrder order);
 
-/// The third, of cublaslt_on_host.cc, or of cublaslt_on_host_absent.cc where the build found no
-/// header of cuBLASLt.
+/// Returns runner "cublaslt_on_host", from cublaslt_on_host.cc. Without cuBLASLt's headers, the
+/// build uses cublaslt_on_host_absent.cc.
 std::unique_ptr<KernelRunner> cublaslt_on_host();
 
 }  // namespace weft::test

@@ -1,6 +1,6 @@
-// Every op on every runner against the CPU's f32 kernels: odd and even sizes, f32 and bf16, written
-// and accumulated, in place, at addresses that are aligned and that are not. Inputs of bf16 are
-// compared with what the CPU makes of the same numbers in f32.
+// Compares every op on every runner with the CPU's f32 kernels: odd and even sizes, f32 and bf16,
+// written and accumulated, in place, at aligned and unaligned addresses. Results of bf16 inputs are
+// compared with the CPU's results for the same numbers in f32.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -19,17 +19,17 @@
 namespace weft::test {
 namespace {
 
-/// A tensor in host memory, `offset` elements behind an address of 64 bytes.
+/// Tensor in host memory, `offset` elements behind a 64-byte boundary.
 struct HostTensor {
   TensorType type;
-  std::vector<std::uint32_t> words;  // Enough of them, with 64 bytes to spare on both sides.
+  std::vector<std::uint32_t> words;  // the elements, with 64 bytes to spare on both sides
   std::size_t begin = 0;
 
   HostTensor(TensorType t, std::size_t offset) : type(std::move(t)), words(type.bytes() / 4 + 48) {
     const std::size_t address = reinterpret_cast<std::uintptr_t>(words.data());
     begin = (64 - address % 64) % 64 + 64 + offset * size_of(type.dtype);
   }
-  HostTensor(HostTensor&& other) noexcept = default;  // Vectors keep their memory when moved.
+  HostTensor(HostTensor&& other) noexcept = default;  // a moved vector keeps its memory
   std::byte* data() { return reinterpret_cast<std::byte*>(words.data()) + begin; }
   TensorRef ref() { return {type, data()}; }
 
@@ -63,7 +63,7 @@ std::vector<HostTensor> make_inputs(const OpCase& c, DType real, std::size_t off
     for (std::int64_t e = 0; e < types[i].elements(); ++e) {
       const double drawn = normal();
       const double number = c.positive ? std::abs(drawn) : drawn;
-      // Few of the ids are frequent.
+      // Small ids are frequent.
       tensor.set(e, holds == Holds::kIds
                         ? std::min(ids - 1, std::floor(std::abs(number) * 0.3 * ids))
                         : number + (i == 0 ? c.shift : 0));
@@ -83,7 +83,7 @@ Op op_of(OpKind kind, std::vector<std::pair<std::string, Attribute>> attributes 
   return {kind, std::move(attributes)};
 }
 
-/// Ops of two parts between which a GPU may round to bf16.
+/// Returns true for ops of two parts, between which a GPU may round to bf16.
 bool of_two_parts(OpKind kind) {
   return kind == OpKind::kLinearGelu || kind == OpKind::kLinearAdd ||
          kind == OpKind::kLinearInputGradGelu;
@@ -106,7 +106,7 @@ class KernelContract : public testing::TestWithParam<KindOfRunner> {
     }
   }
 
-  /// What the CPU computes of the same numbers in f32.
+  /// Returns the CPU's results for the same numbers in f32.
   static std::vector<HostTensor> expected_outputs(const OpCase& c,
                                                   std::vector<HostTensor>& inputs) {
     std::vector<HostTensor> in;
@@ -147,7 +147,7 @@ class KernelContract : public testing::TestWithParam<KindOfRunner> {
     std::vector<OutputMode> modes;
     std::vector<std::vector<double>> before;
     for (const TensorType& type : infer_types(c.op, types)) {
-      if (accumulate && type.dtype != DType::kF32) return;  // What is accumulated is f32.
+      if (accumulate && type.dtype != DType::kF32) return;  // only f32 accumulates
       outputs.emplace_back(type, offset);
       before.emplace_back();
       for (std::int64_t e = 0; e < type.elements(); ++e) {
@@ -164,13 +164,13 @@ class KernelContract : public testing::TestWithParam<KindOfRunner> {
       out_refs[0].data = inputs[shared].data();
     }
     runner->run(c.op, in_refs, out_refs, modes);
-    // A GPU's libraries round probabilities, and the sum that the bias is added to, to bf16.
+    // A GPU's libraries round probabilities to bf16, and also a sum before its bias is added.
     const bool gpu = GetParam().name == "cuda" || GetParam().name == "cuda_recorded";
     const bool rounds_between = (gpu && fused(c.op.kind)) || of_two_parts(c.op.kind);
     const double library = real == DType::kBF16 && rounds_between ? 0.01 * c.size : 0;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       HostTensor& output = i == 0 ? *first_output : outputs[i];
-      // cuDNN gives gradients of bf16 weights in bf16, which are then made f32.
+      // cuDNN computes gradients of bf16 weights in bf16; they are converted to f32.
       const bool rounded = output.type.dtype == DType::kBF16 ||
                            (real == DType::kBF16 && c.op.kind == OpKind::kConvolutionWeightGrad);
       int wrong = 0;
@@ -179,7 +179,9 @@ class KernelContract : public testing::TestWithParam<KindOfRunner> {
         // bf16 has 8 bits of mantissa.
         const double allowed = library + 3e-5 * c.size + 1e-4 * std::abs(should) +
                                (rounded ? std::abs(should) / 256 : 0);
-        if (is == should || std::abs(is - should) <= allowed) continue;  // Minus infinity, too.
+        if (is == should || std::abs(is - should) <= allowed)
+          continue;  // equal also for minus
+                     // infinity
         ++wrong;
         ADD_FAILURE() << "output " << i << "[" << e << "] is " << is << ", should be " << should
                       << " within " << allowed;
@@ -215,8 +217,7 @@ TEST_P(KernelContract, InPlaceWhereTheOpAllowsIt) {
   }
 }
 
-/// A barrier that a kernel lacks shows in one order of its threads or in the other. Results must be
-/// equal bit for bit.
+/// Compares the two orders of threads bit for bit. A missing barrier shows in one of them.
 TEST(CudaOnHost, TheOrderOfThreadsDoesNotMatter) {
   std::mt19937 random(2);
   std::normal_distribution<double> normal;
@@ -256,7 +257,7 @@ TEST_P(KernelContract, ConversionsRoundToNearestEven) {
   for (std::int64_t i = 0; i < f32.type.elements(); ++i)
     f32.set(i, normal(random) * std::pow(10.0, i % 20 - 10));
   const std::uint32_t ties[] = {0x3f808000u, 0x3f818000u, 0xbf808001u, 0x7f7fffffu,
-                                0x7f800000u};  // Two ties, above one, overflow, infinity.
+                                0x7f800000u};  // two ties, just above a tie, overflow, infinity
   for (std::int64_t i = 0; i < 5; ++i) f32.set(i, std::bit_cast<float>(ties[i]));
   runner->run(op_of(OpKind::kToBF16), std::vector<ConstTensorRef>{f32.ref()},
               std::vector<TensorRef>{bf16.ref()}, {});
@@ -312,15 +313,15 @@ TEST_P(KernelContract, NumbersOutsideTheirTableAreErrors) {
               }).find("target " + std::to_string(wrong)),
               std::string::npos);
   }
-  ids.set(1, 3);  // The next is fine again.
+  ids.set(1, 3);  // valid again
   run(op_of(OpKind::kEmbedding), table, ids, y);
   run(cross_entropy, logits, ids, loss);
   run(target_rows, table, ids, rows);
 }
 
 TEST_P(KernelContract, TheOptimizerAsTheCpuDoesIt) {
-  // Odd sizes, more tensors than one launch takes, some not aligned, some without a working copy or
-  // decay.
+  // Odd sizes, more tensors than one launch takes, some of them unaligned, some without a working
+  // copy or decay.
   const AdamW step{.learning_rate = 0.01, .weight_decay = 0.1, .step = 3, .gradient_scale = 0.5};
   CpuKernels cpu(detect_instruction_set());
   std::vector<std::vector<HostTensor>> is, should;

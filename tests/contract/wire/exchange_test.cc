@@ -1,4 +1,4 @@
-// An exchange between threaded engines, over every kind of wire.
+// Tests an exchange between threaded engines over every kind of wire.
 #include "transfer/exchange/exchange.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint32_t kDevices = 3, kBlocks = 24;
 constexpr std::size_t kBudget = 2 << 20;
 
-/// Block `number` of a stream: of its own length, from one byte to a whole block.
+/// Returns block `number` of a stream. Lengths vary from one byte to `most`.
 std::vector<std::byte> block_of(std::uint32_t from, std::uint32_t to, std::uint32_t number,
                                 std::size_t most) {
   const std::uint64_t seed = (from * 31 + to) * 1009 + number + 1;
@@ -46,7 +46,8 @@ class ExchangeOverWire : public ::testing::TestWithParam<test::WireKind> {
   }
   void TearDown() override { engines.clear(); }
 
-  /// One device's part: sums of the streams that came, by sender; empty when it failed.
+  /// Runs one device's part of an exchange. Returns a checksum per sender of the streams received;
+  /// empty if the exchange failed. The device gives up after `gives_up_at` blocks.
   std::vector<std::uint32_t> take_part(std::uint32_t device, std::uint64_t step,
                                        std::optional<std::uint32_t> gives_up_at = {}) {
     struct Shared {

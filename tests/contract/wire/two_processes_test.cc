@@ -1,5 +1,5 @@
-// The same wires between two real processes. The other one is this test program again, told by
-// WEFT_WIRE_CHILD to run the echo test.
+// Tests the same wires between two processes. The other process is this test program again, which
+// WEFT_WIRE_CHILD tells to run the echo test.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
@@ -58,7 +58,7 @@ std::vector<std::byte> receive_address(int fd) {
   return address;
 }
 
-/// Device 1: sends every message back, until device 0 is gone.
+/// Runs device 1: sends every message back, until device 0 exits.
 TEST(WireChild, DISABLED_Echo) {
   const char* host = std::getenv("WEFT_WIRE_CHILD");
   if (host == nullptr) GTEST_SKIP() << "only as the child of TwoProcesses";
@@ -88,7 +88,9 @@ TEST(WireChild, DISABLED_Echo) {
     for (const auto& [token, outcome] : own.sends) echoes.erase(token);
     own.sends.clear();
     char byte = 0;
-    if (::recv(kChildSocket, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0) break;  // the parent is gone
+    if (::recv(kChildSocket, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
+      break;  // the parent has
+              // exited
   }
 }
 
@@ -101,7 +103,7 @@ class TwoProcesses : public ::testing::TestWithParam<bool> {  // true: on one ho
     socket_ = sockets[0];
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    // dup2 onto itself would keep close-on-exec.
+    // dup2 onto the same descriptor would keep close-on-exec.
     const int child_end =
         sockets[1] == kChildSocket ? ::fcntl(sockets[1], F_DUPFD_CLOEXEC, 10) : sockets[1];
     posix_spawn_file_actions_adddup2(&actions, child_end, kChildSocket);
@@ -180,7 +182,7 @@ TEST_P(TwoProcesses, KillingTheOtherProcessEndsEverythingWithIt) {
   own_->wire->send(DeviceId(1), small, small, 0);
   ASSERT_TRUE(until([&] { return !own_->arrived.empty(); })) << "the connection stands";
   own_->wire->release(own_->arrived.front().id);
-  ASSERT_EQ(::kill(child_, SIGSTOP), 0);  // so that the sends are surely under way
+  ASSERT_EQ(::kill(child_, SIGSTOP), 0);  // ensures that the sends are in flight
   for (Token token = 1; token <= 4; ++token) own_->wire->send(DeviceId(1), small, large, token);
   for (int i = 0; i < 10; ++i) own_->wire->progress();
   killed_ = true;

@@ -1,4 +1,4 @@
-// Plans executed by threaded engines over real UCX: tcp between hosts, shared memory inside them.
+// Executes plans by threaded engines over real UCX: tcp between hosts, shared memory within a host.
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -18,13 +18,13 @@ namespace {
 
 constexpr auto kTransferDeadline = std::chrono::seconds(30);
 
-/// Threaded engines, one per device, in this process.
+/// Threaded engines in this process, one per device.
 class ThreadedCluster {
  public:
   explicit ThreadedCluster(const Topology& topology) {
     for (std::uint32_t i = 0; i < topology.num_devices(); ++i) {
       const DeviceId device(i);
-      // Not any interface: those of test hosts come and go.
+      // Only loopback, as interfaces of test hosts come and go.
       auto wire = make_ucx_wire(device, topology.host_of(device),
                                 {.secret = test::cluster_token(), .interfaces = "lo"});
       engines.push_back(std::make_unique<TransferEngine>(std::move(wire), clock_));
@@ -51,7 +51,7 @@ class ThreadedCluster {
   }
   std::vector<TransferReport> wait_all() {
     std::unique_lock lock(mutex_);
-    // Longer than a transfer's own deadline, so that what stands still says what it waits for.
+    // Longer than a transfer's own deadline, so that a stuck transfer reports what it waits for.
     EXPECT_TRUE(
         changed_.wait_for(lock, 2 * kTransferDeadline, [&] { return reports_.size() == started_; }))
         << reports_.size() << " of " << started_;
@@ -59,7 +59,7 @@ class ThreadedCluster {
     return std::exchange(reports_, {});
   }
 
-  /// Their threads use the members below, so the destructor ends them first.
+  /// Destroyed first, as their threads use the members below.
   std::vector<std::unique_ptr<TransferEngine>> engines;
 
  private:
@@ -206,7 +206,7 @@ TEST(UcxDelivery, AnEngineThatGoesAwayFailsTheTransfersThatNeedItAndOnlyThose) {
                         topology, Strategy::kBroadcast);
   };
   auto doomed = test::participants_of(plan(0, 1)), sound = test::participants_of(plan(0, 2));
-  // Device 1 never starts its part and goes away.
+  // Device 1 never starts its part and is destroyed.
   test::Participant& sender = *doomed.at(DeviceId(0));
   cluster.start(sender, {1, 1, 1, 1});
   cluster.engines[1].reset();

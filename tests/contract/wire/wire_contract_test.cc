@@ -26,7 +26,7 @@ std::vector<std::byte> pattern(std::size_t size, std::uint32_t seed) {
   return bytes;
 }
 
-/// What Wire promises, for every kind of wire. The test's thread owns all ends.
+/// Contract of Wire, for every kind of wire. The test's thread owns all ends.
 class WireContract : public ::testing::TestWithParam<WireKind> {
  protected:
   WireContract() : world_(GetParam().make()) {
@@ -51,7 +51,7 @@ class WireContract : public ::testing::TestWithParam<WireKind> {
     }
     return true;
   }
-  void settle() {  // a bounded number of rounds, for things that must not happen
+  void settle() {  // a bounded number of rounds, to see that nothing happens
     for (int i = 0; i < 50; ++i) {
       for (auto& each : ends_) each->wire->progress();
       ends_[0]->wire->wait(std::chrono::microseconds(100));
@@ -140,7 +140,8 @@ TEST_P(WireContract, SendsEndAlsoWhenTheirReceiverConnectsLater) {
 TEST_P(WireContract, AReleasedMessageEndsItsSend) {
   const auto large = pattern(kLarge, 5);
   bool first = true;
-  end(1).at_once = [&](const Recorder::Kept& message) {  // one at once, one later
+  end(1).at_once = [&](const Recorder::Kept& message) {  // releases the first at once and the
+                                                         // second later
     if (std::exchange(first, false)) end(1).wire->release(message.id);
     else end(1).arrived.push_back(message);
   };
@@ -166,7 +167,7 @@ TEST_P(WireContract, AnUnwillingReceiverBuffersABoundedNumberOfBytes) {
   ASSERT_TRUE(
       until([&] { return end(0).sends.size() == kCount && end(1).receives.size() == kCount; }));
   for (const auto& buffer : buffers) ASSERT_EQ(buffer, payload);
-  // The budget has come back.
+  // The eager budget is available again.
   end(1).arrived.clear();
   end(0).sends.clear();
   for (Token token = 0; token < 10; ++token) end(0).wire->send(DeviceId(1), {}, payload, token);
@@ -180,7 +181,7 @@ TEST_P(WireContract, MessagesThatNobodyWantsYetDoNotHoldUpThoseBehindThem) {
   for (Token token = 0; token < kKept; ++token) end(0).wire->send(DeviceId(1), {}, payload, token);
   ASSERT_TRUE(until([&] { return end(1).arrived.size() == kKept; }));
   std::vector<std::byte> buffer(kMessage);
-  // Each is sent when the one before has ended, as by a sender with a window of one.
+  // Send one after the other, as a sender with a window of one does.
   for (Token token = kKept; token < kWanted; ++token) {
     end(0).wire->send(DeviceId(1), {}, payload, token);
     ASSERT_TRUE(until([&] { return end(1).arrived.size() > kKept; }));
@@ -210,7 +211,7 @@ TEST_P(WireContract, EverythingUnderLoadEndsExactlyOnceWithTheRightBytes) {
       std::memcpy(&token, message.header.data(), sizeof(token));
       ASSERT_FALSE(got[i].contains(token));
       got[i][token].resize(message.bytes);
-      if (random() % 3 == 0) end(i).arrived.push_back(message);  // later
+      if (random() % 3 == 0) end(i).arrived.push_back(message);  // received later
       else end(i).wire->receive(message.id, got[i][token], token);
     };
   }

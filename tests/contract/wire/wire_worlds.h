@@ -15,12 +15,12 @@
 
 namespace weft::test {
 
-/// A kind of wire under test: makes the wires of devices 0, 1, ...
+/// Kind of wire under test. Makes the wires of devices 0, 1, ...
 class WireWorld {
  public:
   virtual ~WireWorld() = default;
   virtual std::unique_ptr<transfer::Wire> make(transfer::DeviceId device) = 0;
-  /// Which host a device is on.
+  /// Returns the host of a device.
   virtual transfer::HostId host_of(transfer::DeviceId device) const = 0;
 };
 
@@ -29,11 +29,10 @@ struct WireKind {
   std::function<std::unique_ptr<WireWorld>()> make;
 };
 
-/// A new back end joins by adding itself here.
+/// Returns all kinds of wires. Add new back ends here.
 std::vector<WireKind> wire_kinds();
 
-/// The owner of a wire in a test: writes down what happens, and does what a test says with
-/// messages.
+/// Owner of a wire in a test. Records events, and handles messages as a test says.
 class Recorder final : public transfer::WireEvents {
  public:
   struct Kept {
@@ -41,7 +40,7 @@ class Recorder final : public transfer::WireEvents {
     transfer::DeviceId sender;
     std::vector<std::byte> header;
     std::size_t bytes = 0;
-    std::vector<std::byte> payload;  // if it came along
+    std::vector<std::byte> payload;  // if it came with the message
   };
 
   explicit Recorder(std::unique_ptr<transfer::Wire> owned) : wire(std::move(owned)) {
@@ -69,8 +68,8 @@ class Recorder final : public transfer::WireEvents {
   void message_refused(std::optional<transfer::DeviceId>, std::string_view) override {}
 
   std::unique_ptr<transfer::Wire> wire;
-  std::function<void(const Kept&)> at_once;  // what to do inside message_arrived()
-  std::deque<Kept> arrived;                  // if nothing is done at once
+  std::function<void(const Kept&)> at_once;  // called in message_arrived() if set
+  std::deque<Kept> arrived;                  // messages, if at_once is not set
   std::map<transfer::Token, std::vector<Outcome<void>>> sends, receives;
   std::map<transfer::DeviceId, std::vector<Error>> lost;
 };
