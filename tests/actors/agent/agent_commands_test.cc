@@ -17,7 +17,7 @@ namespace {
 
 using test::error_of;
 
-/// Launcher that starts no process: every launch throws kNotFound.
+/// Launcher that refuses every launch.
 class NoLauncher final : public ProcessLauncher {
  public:
   pid_t launch(const ProcessSpec&, ProcessEvents) override {
@@ -56,8 +56,8 @@ class AgentCommands : public ::testing::Test {
     of_stranger = stranger.named<Agent>(stranger.connect(at), "agent");
   }
 
-  /// Calls every command that starts or ends processes. Returns the error code of each by name; the
-  /// default code if the command succeeded.
+  /// Calls every command that starts or ends processes. Returns their error codes by name;
+  /// ErrorCode{} if a command succeeded.
   std::map<std::string, ErrorCode> results(const ActorRef<Agent>& agent) {
     std::map<std::string, ErrorCode> results;
     const auto add = [&](const char* name, const auto& command) {

@@ -22,8 +22,8 @@ class BinarySha256 : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << text;
   }
   std::string take() const { return binary_sha256(binary_, kept_); }
-  /// Hashes the binary until the hash is cached, and returns the path of the cache file. The hash
-  /// of a binary that has just changed is not cached.
+  /// Hashes the binary until the hash is cached, which it is not just after a change. Returns the
+  /// path of the cache file.
   std::filesystem::path keep() const {
     EXPECT_TRUE(
         test::eventually([&] { return !take().empty() && !std::filesystem::is_empty(kept_); }));

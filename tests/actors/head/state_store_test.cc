@@ -212,8 +212,8 @@ TEST_F(StateStoreTest, KeepsOneTextPerIncident) {
   EXPECT_THAT(store.incidents(), ::testing::ElementsAre(::testing::HasSubstr("front[tensor=1]")));
 }
 
-/// Limit on the size of every file that this process writes, while the object exists. With 1, every
-/// write fails. With the size of the largest file, no file can grow, as on a full disk.
+/// Limit on the size of this process's files, while the object exists. 1 makes every write fail.
+/// The size of the largest file lets no file grow, as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(std::uintmax_t bytes = 1) {

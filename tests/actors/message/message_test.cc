@@ -10,7 +10,7 @@
 namespace weft::actors {
 namespace {
 
-/// Bytes that start at a multiple of 8, like the frames that a connection delivers.
+/// Bytes that start at a multiple of 8, as connections deliver them.
 class Aligned final {
  public:
   explicit Aligned(std::span<const std::byte> bytes)

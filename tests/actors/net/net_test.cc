@@ -20,7 +20,7 @@ using std::chrono::seconds;
 
 TimePoint in(Nanoseconds delay) { return SteadyClock().now() + delay; }
 
-/// Frames that one side of a connection received. The test's thread can wait for them.
+/// Frames that one side of a connection received. The test can wait for them.
 class Inbox final : public FrameHandler {
  public:
   void on_frame(const FrameHeader& header, std::span<const std::byte> body) override {
@@ -52,7 +52,7 @@ class Inbox final : public FrameHandler {
   std::optional<Error> closed_;
 };
 
-/// Two event loops with a connection between them. The first loop has the listener.
+/// Two event loops with a connection between them. The first one listens.
 struct Pair {
   Inbox server_inbox, client_inbox;
   EventLoop server_loop{"server"}, client_loop{"client"};

@@ -167,8 +167,8 @@ bool may_have(const Case& made, const Missing& of, const HostPlaces& at, std::ui
   return false;
 }
 
-/// Returns the largest number of missing ranks that can stay on their hosts when every missing rank
-/// gets a device. Empty if no such placement exists.
+/// Returns how many missing ranks can stay on their hosts at most when all of them get a device.
+/// Empty if not all can get one.
 std::optional<int> best_of(const Case& made, const std::vector<Missing>& missing, std::size_t next,
                            std::set<std::pair<std::string, std::uint32_t>>& used) {
   if (next == missing.size()) return 0;

@@ -32,8 +32,7 @@ using ::testing::Not;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr const char* kRole = "WEFT_TEST_CAPPED_CHILD";
 
-/// Runs this test program as the child process: does what the environment variable kRole says, and
-/// exits before any test begins.
+/// Runs this program as the child: does what the variable kRole says, and exits before any test.
 [[noreturn]] void be_the_child(const std::string& role) {
   name_cap_where_memory_ends(own_memory_cap(), "front[x=0]");
   const auto fill = [](std::uint64_t bytes) {
@@ -131,8 +130,8 @@ TEST_F(DataLimit, TheEndOfAProcessThatDoesNotCatchItNamesTheCap) {
   EXPECT_THAT(evidence.log_note(), HasSubstr("front[x=0] is capped at 64 MiB"));
 }
 
-/// Returns why this process cannot use the machine's control groups; empty if it can. With cgroup
-/// v2, the process moves to a leaf of its group.
+/// Returns why this process cannot use control groups; empty if it can. With cgroup v2, the process
+/// moves to a leaf of its group.
 std::string no_groups_here() {
   if (!fits()) return kDoesNotFit;
   try {

@@ -264,7 +264,7 @@ TEST_F(PeerLoss, AnActorWhoseOwnerIsGoneIsTakenOverAsItIs) {
   EXPECT_EQ(mesh.call<&Tally::add>(4).get(), std::vector{7});
   EXPECT_EQ(worker->num_owned_actors(), 1u);
   std::move(left).detach();
-  // Taking over a mesh that does not exist succeeds; calls to it fail.
+  // Taking over a missing mesh succeeds; calls to it fail.
   auto none = next.take_over_mesh<Tally>("back", MeshShape{{"data", 1}}, {next.connect(at)});
   EXPECT_EQ(error_of([&] { (void)none.call<&Tally::add>(1).get(); }).code(), ErrorCode::kNotFound);
 }

@@ -1,5 +1,4 @@
-// Tests connections without TLS against an attacker between the two processes who does not know the
-// token.
+// Tests connections without TLS against an attacker on the way who lacks the token.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

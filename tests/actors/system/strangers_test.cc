@@ -1,4 +1,4 @@
-// Tests the replies to peers that do not know the token or speak another protocol version.
+// Tests peers without the token, or with another protocol version.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -76,15 +76,14 @@ class Stranger final {
     bytes.resize(kFrameHeaderBytes + padded(body.size()));
     (void)::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  /// Copies the bytes received so far to `into` and leaves them in the socket. Returns their
-  /// number.
+  /// Copies the bytes received so far to `into`, without taking them. Returns their number.
   std::size_t peek(std::vector<std::byte>& into) {
     into.resize(2 * Handshake::kMaxBody);
     const ssize_t got = ::recv(fd_, into.data(), into.size(), MSG_PEEK | MSG_DONTWAIT);
     into.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
     return into.size();
   }
-  /// Returns all bytes received until the other side closes. Waits at most ten seconds.
+  /// Returns all bytes until the other side closes. Waits at most ten seconds.
   std::vector<std::byte> read_all() {
     const timeval limit{10, 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);

@@ -1,4 +1,4 @@
-// Tests connections with TLS against plaintext peers and against an attacker between two processes.
+// Tests TLS connections against plaintext peers and an attacker on the way.
 #include "actors/net/tls.h"
 
 #include <gmock/gmock.h>

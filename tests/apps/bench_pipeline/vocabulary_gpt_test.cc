@@ -169,8 +169,8 @@ TEST_P(Barriers, EachAddsAnIntervalAndAMicrobatchUnderWay) {
   }
 }
 
-/// Checks that the second half of S runs in the middle of a backward. Otherwise the input gradient
-/// of the output layer would wait until that backward ends.
+/// Checks that the second half of S interrupts backwards. Otherwise the output layer's input
+/// gradient would wait until a backward ends.
 TEST(ScoresOfVocab2, GoOnAmidBackwards) {
   constexpr int kStages = 8, kMicrobatches = 20;
   const PipelineModel model = gpt_4b(VocabularyMode::kVocab2, "1f1b", kStages, 256, kMicrobatches);

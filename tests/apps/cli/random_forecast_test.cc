@@ -1,5 +1,4 @@
-// Tests the forecast of random reshardings, not only of those that are measured. See
-// apps/cli/random_request.h.
+// Tests the forecast of random reshardings; see apps/cli/random_request.h.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -45,8 +45,8 @@ ProcessSurvey driver() {
   return survey;
 }
 
-/// Sets the activity of device `number`: it is in phase `phase`, waits for transfer `key` with
-/// device `other`, and has not begun the transfers `ahead`. No wait if `key` is empty.
+/// Puts device `number` in phase `phase`, waiting for transfer `key` (if any) with device `other`,
+/// with the transfers `ahead` not begun.
 void stand(ProcessSurvey& survey, std::uint32_t number, std::uint64_t phase,
            std::optional<std::uint64_t> key, std::uint32_t other,
            std::vector<std::uint64_t> ahead) {

@@ -59,8 +59,7 @@ TEST(PngReader, GivesBackWhatThePictureWriterWrites) {
     for (int x = 0; x < 5; ++x) EXPECT_EQ(read.at(x, y), picture.at(x, y));
 }
 
-/// Filters rows of 3 pixels of 3 bytes by the definitions of RFC 2083, each row with another
-/// filter.
+/// Filters rows of 3 pixels by the definitions of RFC 2083, each with another filter.
 TEST(PngReader, UndoesEveryFilter) {
   Bytes plain, filtered;
   for (int y = 0; y < 10; ++y) {

@@ -197,8 +197,8 @@ TEST_F(CheckpointTest, MomentsOfAnotherShapeAreRefusedEvenIfTheHashesFit) {
   }
 }
 
-/// Forks a child that writes step 10 over step 5, or over 5 and 10, and exits as if killed at point
-/// `n` of the write. Returns false if the write has fewer points.
+/// Forks a child that writes step 10 over step 5 (and 10), and exits as if killed at point `n` of
+/// the write. Returns false if the write has fewer points.
 bool write_and_die(const fs::path& root, int n, const Checkpoint& checkpoint,
                    ReplaceBy replace_by = ReplaceBy::kExchange) {
   const pid_t child = ::fork();

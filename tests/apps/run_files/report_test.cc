@@ -93,8 +93,7 @@ TEST_F(ReportTest, ResumingDropsTheStepsThatComeAgain) {
   EXPECT_EQ(read.back(), metrics(6));
 }
 
-/// Limit on the size of every file that this process writes, as on a full disk. The destructor
-/// restores the previous limit.
+/// Limit on the size of this process's files while the object exists, as on a full disk.
 class SmallDisk final {
  public:
   explicit SmallDisk(rlim_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {

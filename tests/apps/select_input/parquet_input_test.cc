@@ -1,4 +1,4 @@
-// Tests Parquet files as users' engines write them: the prepared input, and refused files.
+// Tests Parquet files as users' engines write them: prepared, or refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

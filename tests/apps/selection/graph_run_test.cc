@@ -1,5 +1,5 @@
-// Tests building a neighbour graph with actors, over real sockets and UCX: it equals the comparison
-// of all pairs, for any number of workers and after deaths.
+// Tests graphs built by actors, over real sockets and UCX, against the comparison of all pairs, for
+// any number of workers and after deaths.
 #include "apps/selection/graph_run.h"
 
 #include <fmt/format.h>

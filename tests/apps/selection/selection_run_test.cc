@@ -1,5 +1,5 @@
-// Tests selection with actors, over real sockets and UCX: it equals the algorithms in memory, for
-// any number of workers and after deaths.
+// Tests selection by actors, over real sockets and UCX, against the algorithms in memory, for any
+// number of workers and after deaths.
 #include "apps/selection/selection_run.h"
 
 #include <gtest/gtest.h>

@@ -30,7 +30,7 @@ DevicePart part_of(std::uint32_t self, std::uint32_t from, std::uint64_t bytes,
       .device_part(DeviceId(self));
 }
 
-/// Stream of tensors in one direction, on one side. Begins tensor i + in_flight when tensor i has ended.
+/// Tensors in one direction, on one side. Begins tensor i + in_flight when tensor i has ended.
 class Flow {
  public:
   Flow(TransferEngine& engine, std::uint64_t epoch, std::uint32_t op, const Stream& stream,
