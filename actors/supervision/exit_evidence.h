@@ -14,7 +14,7 @@ namespace weft::actors {
 inline constexpr const char* kUcxStranger =
     " in UCX (something that does not speak UCX, a port scanner or a wrong address, has reached "
     "its data port, and UCX ends "
-    "the process; let nobody else reach these ports: README, \"Who can reach a cluster\")";
+    "the process; let nobody else reach these ports: actors/docs/security.md)";
 
 /// Reason why a process ended, or counts as ended because it is silent. A value that the parent of
 /// the process creates and every waiting caller receives. Without a parent, `known` is false and

@@ -386,7 +386,7 @@ TEST_F(Quickstart, WhatDoesNotSpeakUcxIsNamedWhenItEndsAProcess) {
     const std::string text = run.text();
     const std::string words = text.substr(std::min(text.size(), text.rfind("weft: run ")));
     EXPECT_THAT(words, AllOf(HasSubstr("SIGABRT"), HasSubstr("something that does not speak UCX"),
-                             HasSubstr("Who can reach a cluster")));
+                             HasSubstr("actors/docs/security.md")));
     EXPECT_TRUE(processes_.none_left());
   }
 }

@@ -101,8 +101,7 @@ class UcxWire final : public Wire {
     try {
       added.join(workers_, address, &on_peer_error);
     } catch (const Error& error) {
-      // Endpoints that were created before the failure refer to the peer.
-      added.end = Peer::End::kDropped;
+      added.end = Peer::End::kDropped;  // endpoints that exist already refer to the peer
       retire(peers_.emplace(peer, std::move(owned)).first);
       if (near) throw;
       throw_error(ErrorCode::kUnavailable, "device {} at {}: {}; {}", peer, added.routes,
@@ -574,8 +573,7 @@ class UcxWire final : public Wire {
   std::vector<std::byte> address_;
   std::map<DeviceId, std::unique_ptr<Peer>> peers_;
   std::vector<std::unique_ptr<Peer>> retired_;
-  // retired peers with connections that are not closed yet
-  std::vector<Peer*> lingering_;
+  std::vector<Peer*> lingering_;  // retired, some connections not closed yet
   // hellos of proven devices to which this device has not connected yet
   std::set<std::pair<DeviceId, const UcxWorker*>> early_hellos_;
   std::map<DeviceId, SenderProof> proofs_;  // proofs that devices have shown
