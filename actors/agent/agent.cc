@@ -32,7 +32,7 @@ Agent::Agent(Context& context, AgentConfig config, AgentEvents events, ProcessLa
       launcher_(launcher),
       changed_(context.make_wakeup()),
       programs_(config_.program_directory, config_.hash_directory) {
-  use_share(ThreadShare::kControl);
+  set_thread_priority(ThreadPriority::kControl);
 }
 
 Agent::~Agent() {
@@ -68,7 +68,7 @@ void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLa
   slot.key = request.key;
   slot.owner = request.owner;
   slot.device = device;
-  const LogName log{request.key, device.rank};
+  const LogId log{request.key, device.rank};
   slot.log_file = (config_.log_directory / log.file()).string();
   std::error_code none;
   const auto written = std::filesystem::file_size(slot.log_file, none);
@@ -90,13 +90,13 @@ void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLa
   spec.log_file = slot.log_file;
   auto poster = context_.poster();
   try {
-    slot.pid = launcher_.launch(spec, {[this, poster, id](const ExitEvidence& evidence) mutable {
+    slot.pid = launcher_.launch(spec, {[this, poster, id](const ExitReport& evidence) mutable {
                                          poster.post([this, id, evidence] { died(id, evidence); });
                                        },
-                                       [this, poster, id](const ExitEvidence&) mutable {
+                                       [this, poster, id](const ExitReport&) mutable {
                                          poster.post([this, id] { reaped(id); });
                                        },
-                                       [this, poster, id](const ExitEvidence& evidence) mutable {
+                                       [this, poster, id](const ExitReport& evidence) mutable {
                                          poster.post([this, id, evidence] { died(id, evidence); });
                                        }});
   } catch (...) {
@@ -111,7 +111,7 @@ void Agent::erase(std::uint64_t id) {
   events_.on_processes(num_processes());
 }
 
-void Agent::check_own_call() const {
+void Agent::check_called_locally() const {
   if (context_.caller().id != context_.system().self().id)
     throw_error(ErrorCode::kInvalidArgument, "only the agent's own process may call this");
 }
@@ -127,14 +127,14 @@ void Agent::check_head(std::uint64_t term) const {
                 caller.name);
 }
 
-void Agent::check_stays() const {
+void Agent::check_not_leaving() const {
   if (leaving_)
     throw_error(ErrorCode::kUnavailable, "host {} leaves the cluster; nothing starts there",
                 config_.name);
 }
 
-HostedDevices Agent::devices() const {
-  HostedDevices devices;
+AgentReport Agent::devices() const {
+  AgentReport devices;
   for (const auto& [id, slot] : slots_) {
     if (slot.gone || slot.death) continue;
     devices.running.push_back({slot.key,
@@ -152,26 +152,26 @@ HostedDevices Agent::devices() const {
   return devices;
 }
 
-HostedDevices Agent::joining(ProcessRef head) {
-  check_own_call();
+AgentReport Agent::joining(ProcessRef head) {
+  check_called_locally();
   next_head_ = std::move(head);
   return devices();
 }
 
 void Agent::joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns) {
-  check_own_call();
+  check_called_locally();
   head_ = next_head_ = std::move(head);
   term_ = term;
   grace_ns_ = grace_ns;
   changed_.notify();
   // Reports recent ends again: the head may have been away at the first report.
-  for (const DetachedEnd& end : run_ends_) events_.on_run_end(head_, end);
-  for (const OwnerEnd& end : owner_ends_) events_.on_owner_end(head_, end);
+  for (const DetachedRunExit& end : run_ends_) events_.on_run_end(head_, end);
+  for (const OwnerExit& end : owner_ends_) events_.on_owner_end(head_, end);
 }
 
 task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
   check_head(request.term);
-  check_stays();
+  check_not_leaving();
   check_name("the name of a mesh", request.key.name);
   request.binary = program_of(request);
   std::vector<std::uint64_t> ids;
@@ -203,13 +203,13 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
         break;
       }
       if (slot->second.death) {
-        failure = Error(
-            slot->second.death->failed_by_itself() ? ErrorCode::kInternal : ErrorCode::kPeerDied,
-            fmt::format("{} on {} (pid {}) {} {}{}", slot->second.device.label, config_.name,
-                        slot->second.pid,
-                        slot->second.death->silence.empty() ? "ended before it was ready:"
-                                                            : "is not ready:",
-                        slot->second.death->cause(), slot->second.death->log_note()));
+        failure =
+            Error(slot->second.death->crashed() ? ErrorCode::kInternal : ErrorCode::kPeerDied,
+                  fmt::format("{} on {} (pid {}) {} {}{}", slot->second.device.label, config_.name,
+                              slot->second.pid,
+                              slot->second.death->silence.empty() ? "ended before it was ready:"
+                                                                  : "is not ready:",
+                              slot->second.death->cause(), slot->second.death->log_note()));
         break;
       }
       ready += slot->second.process.has_value() ? 1 : 0;
@@ -244,11 +244,12 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
                          slot.cap,
                          context_.system().self()});
   }
-  say_caps(request.key.name, processes);
+  log_memory_caps(request.key.name, processes);
   co_return processes;
 }
 
-void Agent::say_caps(const std::string& mesh, const std::vector<DeviceProcess>& processes) const {
+void Agent::log_memory_caps(const std::string& mesh,
+                            const std::vector<DeviceProcess>& processes) const {
   if (processes.empty() || processes.front().cap.bytes == 0) return;
   const MemoryCap& cap = processes.front().cap;
   context_.log().info("mesh {}: each device process is capped at {}{}", mesh, cap.describe(),
@@ -266,10 +267,10 @@ std::uint32_t Agent::ready(std::uint64_t id, const MemoryCap& cap) {
   return slot->second.device.device;
 }
 
-void Agent::process_silent(ProcessId process, std::int64_t silence_ns) {
+void Agent::process_timed_out(ProcessId process, std::int64_t silence_ns) {
   for (const auto& [id, slot] : slots_) {
     if (!slot.process || slot.process->id != process) continue;
-    ExitEvidence evidence;
+    ExitReport evidence;
     evidence.known = true;
     evidence.pid = slot.pid;
     evidence.silence = describe_silence(Nanoseconds(silence_ns), slot.pid);
@@ -279,7 +280,7 @@ void Agent::process_silent(ProcessId process, std::int64_t silence_ns) {
   }
 }
 
-void Agent::died(std::uint64_t id, const ExitEvidence& evidence) {
+void Agent::died(std::uint64_t id, const ExitReport& evidence) {
   const auto found = slots_.find(id);
   if (found == slots_.end() || found->second.death) return;
   Slot& slot = found->second;
@@ -385,7 +386,7 @@ task<bool> Agent::probe(ProcessRef other) {
 
 std::uint16_t Agent::open_trial(const std::string& address) {
   const std::uint64_t number = next_trial_++;
-  const TrialListener& listener = trials_.emplace(number, TrialListener(address)).first->second;
+  const ProbeListener& listener = trials_.emplace(number, ProbeListener(address)).first->second;
   auto poster = context_.poster();
   context_.system().after(kTrialIsOpenFor, [this, poster, number]() mutable {
     poster.post([this, number] { trials_.erase(number); });
@@ -393,8 +394,8 @@ std::uint16_t Agent::open_trial(const std::string& address) {
   return listener.port();
 }
 
-task<std::vector<std::uint8_t>> Agent::try_connections(std::vector<ConnectionTrial> trials) {
-  ConnectionTrials connections(trials);
+task<std::vector<std::uint8_t>> Agent::try_connections(std::vector<ConnectionProbe> trials) {
+  ConnectionProbes connections(trials);
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + kTrialWithin;
   while (!connections.look() && clock.now() < give_up) co_await context_.sleep(kLookAtTrialsEvery);
@@ -402,7 +403,7 @@ task<std::vector<std::uint8_t>> Agent::try_connections(std::vector<ConnectionTri
 }
 
 void Agent::drain() {
-  check_own_call();
+  check_called_locally();
   leaving_ = true;
   for (const auto& [launch, pid] : runs_) launcher_.signal(pid, SIGINT);
 }

@@ -11,12 +11,12 @@
 
 #include "actors/agent/agent_messages.h"
 #include "actors/agent/detached_run.h"
-#include "actors/agent/kept_programs.h"
 #include "actors/agent/log_messages.h"
+#include "actors/agent/program_cache.h"
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
 #include "actors/net/address.h"
-#include "actors/net/connection_trial.h"
+#include "actors/net/connection_probe.h"
 #include "actors/supervision/process_launcher.h"
 #include "actors/system/context.h"
 #include "core/network/interface_address.h"
@@ -33,7 +33,7 @@ struct AgentConfig {
   /// start runs.
   std::filesystem::path supervisor = {};
   std::vector<std::string> run_arguments = {};  ///< Address of the head, and how to connect to it.
-  /// Folder in which KeptPrograms keeps the programs of device processes. Empty: they are not kept.
+  /// Folder in which ProgramCache keeps the programs of device processes. Empty: they are not kept.
   std::filesystem::path program_directory = {};
 };
 
@@ -43,14 +43,14 @@ struct AgentEvents {
   /// recipient of the report.
   std::function<void(const ProcessRef& head, const DeathReport&)> on_death;
   /// Called when a detached run ends.
-  std::function<void(const ProcessRef& head, const DetachedEnd&)> on_run_end = {};
+  std::function<void(const ProcessRef& head, const DetachedRunExit&)> on_run_end = {};
   /// Called when an owner of device processes tells this agent that it has ended.
-  std::function<void(const ProcessRef& head, const OwnerEnd&)> on_owner_end = {};
+  std::function<void(const ProcessRef& head, const OwnerExit&)> on_owner_end = {};
   /// Called with the number of device processes and runs when it changes.
   std::function<void(std::size_t)> on_processes;
   std::function<void(const std::string& reason)> on_shut_down;
   /// Called when a process is about to write to a log of `size` bytes. May be empty.
-  std::function<void(const LogName&, std::uint64_t size)> on_log = {};
+  std::function<void(const LogId&, std::uint64_t size)> on_log = {};
 };
 
 /// Parent of the device processes of one host: starts, watches and stops them, and reports why they
@@ -66,7 +66,7 @@ class Agent final {
 
   /// Prepares to join `head`, which may request launches before its reply to join() arrives.
   /// Returns the report to send to it. For the agent's own process.
-  HostedDevices joining(ProcessRef head);
+  AgentReport joining(ProcessRef head);
   /// Records that this host has joined `head`. Heads of older terms are rejected from now on. For
   /// the agent's own process.
   void joined(ProcessRef head, std::uint64_t term, std::int64_t grace_ns);
@@ -91,7 +91,7 @@ class Agent final {
   void signal_run(std::uint64_t launch, bool now, std::uint64_t term);
   /// Marks a device process that has been silent for `silence_ns` as dead. For the agent's own
   /// process.
-  void process_silent(ProcessId process, std::int64_t silence_ns);
+  void process_timed_out(ProcessId process, std::int64_t silence_ns);
   /// Ends the device processes of a mesh, or only of `ranks` if given. Sends SIGTERM, and SIGKILL
   /// two seconds later; sends SIGKILL at once if the mesh has `failed`. Returns when they are
   /// reaped.
@@ -107,7 +107,7 @@ class Agent final {
   bool run(const MeshKey& key, const std::vector<std::uint32_t>& ranks) const;
   /// Ends the caller's device processes on this host, and reports its end to this head and the
   /// next. Called by an owner that ends without a connection to the head.
-  void owner_ended(const RunEnd& end);
+  void report_owner_exit(const RunResult& end);
   /// Does nothing. A reply proves that the agent responds.
   void ping() {}
   /// Returns whether the agent of another host answers ping() within 2 s. Called by the head.
@@ -118,7 +118,7 @@ class Agent final {
   /// Throws kUnavailable.
   std::uint16_t open_trial(const std::string& address);
   /// Tries connections for 1 s at most. Returns 1 for each that succeeded, else 0.
-  task<std::vector<std::uint8_t>> try_connections(std::vector<ConnectionTrial> trials);
+  task<std::vector<std::uint8_t>> try_connections(std::vector<ConnectionProbe> trials);
   /// Rejects launches from now on, and sends SIGINT to detached runs, as the host leaves the
   /// cluster. For the agent's own process.
   void drain();
@@ -128,14 +128,14 @@ class Agent final {
   static constexpr auto endpoints = interface<"weft.agent", 4>(
       on<&Agent::joining>("joining", urgent), on<&Agent::joined>("joined", urgent),
       on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent),
-      on<&Agent::process_silent>("process_silent", urgent), on<&Agent::ping>("ping", urgent),
+      on<&Agent::process_timed_out>("process_timed_out", urgent), on<&Agent::ping>("ping", urgent),
       on<&Agent::probe>("probe", urgent), on<&Agent::networks>("networks", urgent),
       on<&Agent::open_trial>("open_trial", urgent),
       on<&Agent::try_connections>("try_connections", urgent),
       on<&Agent::stop_mesh>("stop_mesh", urgent), on<&Agent::take_over>("take_over", urgent),
       on<&Agent::drain>("drain", urgent), on<&Agent::shut_down>("shut_down", urgent),
       on<&Agent::start_run>("start_run", urgent), on<&Agent::signal_run>("signal_run", urgent),
-      on<&Agent::run>("run", urgent), on<&Agent::owner_ended>("owner_ended", urgent));
+      on<&Agent::run>("run", urgent), on<&Agent::report_owner_exit>("report_owner_exit", urgent));
 
  private:
   struct Slot {
@@ -146,28 +146,28 @@ class Agent final {
     std::string log_file;
     std::optional<ProcessRef> process;  // Set when it is ready.
     MemoryCap cap;                      // Reported by ready().
-    std::optional<ExitEvidence> death;
+    std::optional<ExitReport> death;
     bool launched = false;  // True once launch() has returned it.
     bool gone = false;      // Reaped.
     bool stopping = false;  // This agent ends it: no death report.
   };
 
-  void check_own_call() const;
+  void check_called_locally() const;
   /// Throws Error(kUnavailable) after drain().
-  void check_stays() const;
+  void check_not_leaving() const;
   /// Throws unless the caller is this host's head and no other head has replaced it.
   void check_head(std::uint64_t term) const;
-  HostedDevices devices() const;
+  AgentReport devices() const;
   void erase(std::uint64_t id);
   void check_binary(const std::string& binary, const std::string& sha256);
   /// Returns the file to start for a request: the kept program, or the file at its path, which is
   /// kept from now on. Throws what check_binary() throws.
   std::string program_of(const LaunchRequest& request);
-  void say_caps(const std::string& mesh, const std::vector<DeviceProcess>& processes) const;
+  void log_memory_caps(const std::string& mesh, const std::vector<DeviceProcess>& processes) const;
   void start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device);
-  void died(std::uint64_t id, const ExitEvidence& evidence);
+  void died(std::uint64_t id, const ExitReport& evidence);
   void reaped(std::uint64_t id);
-  void run_ended(std::uint64_t launch, const ExitEvidence& evidence);
+  void run_ended(std::uint64_t launch, const ExitReport& evidence);
   std::size_t num_processes() const { return slots_.size() + runs_.size(); }
   /// Mesh, or some of its ranks.
   struct Part {
@@ -190,16 +190,16 @@ class Agent final {
   std::int64_t grace_ns_ = 0;
   bool leaving_ = false;
   std::uint64_t last_slot_ = 0;
-  const KeptPrograms programs_;
+  const ProgramCache programs_;
   std::map<std::uint64_t, Slot> slots_;
   // Deaths in meshes that have not been stopped.
   std::map<MeshKey, std::vector<DeathReport>> deaths_;
-  std::map<std::uint64_t, TrialListener> trials_;  // Listeners by trial number.
+  std::map<std::uint64_t, ProbeListener> trials_;  // Listeners by trial number.
   std::uint64_t next_trial_ = 0;
   std::uint64_t last_launch_ = 0;
-  std::map<std::uint64_t, pid_t> runs_;  // Running detached runs, by launch number.
-  std::deque<DetachedEnd> run_ends_;     // Latest ends of runs, repeated to each new head.
-  std::deque<OwnerEnd> owner_ends_;      // Latest ends of owners, repeated to each new head.
+  std::map<std::uint64_t, pid_t> runs_;   // Running detached runs, by launch number.
+  std::deque<DetachedRunExit> run_ends_;  // Latest ends of runs, repeated to each new head.
+  std::deque<OwnerExit> owner_ends_;      // Latest ends of owners, repeated to each new head.
 };
 
 }  // namespace weft::actors

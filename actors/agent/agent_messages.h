@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/agent/run_end.h"
+#include "actors/agent/run_result.h"
 #include "actors/message/ids.h"
-#include "actors/supervision/exit_evidence.h"
+#include "actors/supervision/exit_report.h"
 #include "core/codec/codec.h"
 
 namespace weft::actors {
@@ -75,10 +75,10 @@ struct DeviceProcess {
 };
 
 /// Device process of an agent.
-struct HostedDevice {
+struct RunningDevice {
   MeshKey key;
   DeviceProcess process;  ///< `process` is 0 until it is ready.
-  static constexpr auto fields = weft::fields(&HostedDevice::key, &HostedDevice::process);
+  static constexpr auto fields = weft::fields(&RunningDevice::key, &RunningDevice::process);
 };
 
 /// Report that a device process has ended.
@@ -86,25 +86,25 @@ struct DeathReport {
   MeshKey key;
   std::uint32_t rank = 0;
   std::uint32_t device = 0;
-  ExitEvidence evidence;
+  ExitReport evidence;
   static constexpr auto fields = weft::fields(&DeathReport::key, &DeathReport::rank,
                                               &DeathReport::device, &DeathReport::evidence);
 };
 
 /// End of a program that owned meshes and could not report it to a head.
-struct OwnerEnd {
+struct OwnerExit {
   ProcessId owner;
-  RunEnd end;
-  static constexpr auto fields = weft::fields(&OwnerEnd::owner, &OwnerEnd::end);
+  RunResult end;
+  static constexpr auto fields = weft::fields(&OwnerExit::owner, &OwnerExit::end);
 };
 
 /// Report of an agent to a head that it joins: what runs, and what has ended.
-struct HostedDevices {
-  std::vector<HostedDevice> running;
-  std::vector<DeathReport> deaths;     ///< Deaths in meshes that have not been stopped.
-  std::vector<OwnerEnd> owners_ended;  ///< Latest ends that owners told this agent.
+struct AgentReport {
+  std::vector<RunningDevice> running;
+  std::vector<DeathReport> deaths;      ///< Deaths in meshes that have not been stopped.
+  std::vector<OwnerExit> owners_ended;  ///< Latest ends that owners told this agent.
   static constexpr auto fields =
-      weft::fields(&HostedDevices::running, &HostedDevices::deaths, &HostedDevices::owners_ended);
+      weft::fields(&AgentReport::running, &AgentReport::deaths, &AgentReport::owners_ended);
 };
 
 }  // namespace weft::actors

@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::size_t kKeptEnds = 100;
 /// Grace period of device processes whose owner has ended.
-constexpr Nanoseconds kOwnerGone = std::chrono::seconds(2);
+constexpr Nanoseconds kOwnerExitGrace = std::chrono::seconds(2);
 
 }  // namespace
 
 DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term) {
   check_head(term);
-  check_stays();
+  check_not_leaving();
   check_name("the name of a run", submission.name);
   if (config_.supervisor.empty())
     throw_error(ErrorCode::kFailedPrecondition,
@@ -35,8 +35,8 @@ DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term
   do ++last_launch_;
   while (std::filesystem::exists(file_of(last_launch_)));
   const std::uint64_t launch = last_launch_;
-  write_whole(file_of(launch), submission.text, 0600);
-  const LogName log{{submission.name, launch}, 0, true};
+  write_atomically(file_of(launch), submission.text, 0600);
+  const LogId log{{submission.name, launch}, 0, true};
   ProcessSpec spec;
   spec.label = "run " + submission.name;
   spec.command = {config_.supervisor.string(),
@@ -58,10 +58,10 @@ DetachedRun Agent::start_run(const RunSubmission& submission, std::uint64_t term
   if (events_.on_log) events_.on_log(log, none ? 0 : written);
   auto poster = context_.poster();
   const pid_t pid = launcher_.launch(
-      spec, {[this, poster, launch](const ExitEvidence& evidence) mutable {
+      spec, {[this, poster, launch](const ExitReport& evidence) mutable {
                poster.post([this, launch, evidence] { run_ended(launch, evidence); });
              },
-             [](const ExitEvidence&) {}});
+             [](const ExitReport&) {}});
   runs_[launch] = pid;
   events_.on_processes(num_processes());
   return {config_.name, launch, pid, spec.log_file.string()};
@@ -75,7 +75,7 @@ void Agent::signal_run(std::uint64_t launch, bool now, std::uint64_t term) {
   launcher_.signal(run->second, now ? SIGKILL : SIGINT);
 }
 
-void Agent::run_ended(std::uint64_t launch, const ExitEvidence& evidence) {
+void Agent::run_ended(std::uint64_t launch, const ExitReport& evidence) {
   if (runs_.erase(launch) == 0) return;
   run_ends_.push_back({config_.name, launch, evidence});
   if (run_ends_.size() > kKeptEnds) run_ends_.pop_front();
@@ -83,13 +83,13 @@ void Agent::run_ended(std::uint64_t launch, const ExitEvidence& evidence) {
   events_.on_processes(num_processes());
 }
 
-void Agent::owner_ended(const RunEnd& end) {
+void Agent::report_owner_exit(const RunResult& end) {
   const ProcessId owner = context_.caller().id;
   std::set<MeshKey> meshes;
   for (const auto& [id, slot] : slots_)
     if (slot.owner == owner) meshes.insert(slot.key);
   if (meshes.empty()) return;
-  for (const MeshKey& key : meshes) stop_slots({key, {}}, kOwnerGone);
+  for (const MeshKey& key : meshes) stop_slots({key, {}}, kOwnerExitGrace);
   owner_ends_.push_back({owner, end});
   if (owner_ends_.size() > kKeptEnds) owner_ends_.pop_front();
   events_.on_owner_end(head_, owner_ends_.back());

@@ -22,7 +22,7 @@ namespace {
 
 /// Longest wait for another process. Hashing takes tens of milliseconds; a slower process has been
 /// suspended.
-constexpr auto kOthersTakeAtMost = std::chrono::seconds(1);
+constexpr auto kHashLockTimeout = std::chrono::seconds(1);
 constexpr std::size_t kDigits = 64;
 
 struct stat stat_of(const std::filesystem::path& binary) {
@@ -49,7 +49,7 @@ bool changed_just_now(const struct stat& about) {
 
 /// Returns nothing if the lock cannot be made or is not free in time.
 std::optional<FileLock> lock_of(const std::filesystem::path& path) {
-  const auto limit = std::chrono::steady_clock::now() + kOthersTakeAtMost;
+  const auto limit = std::chrono::steady_clock::now() + kHashLockTimeout;
   try {
     return FileLock::take(
         path, [&] { return std::chrono::steady_clock::now() > limit; }, 0600);

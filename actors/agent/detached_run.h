@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/supervision/exit_evidence.h"
+#include "actors/supervision/exit_report.h"
 #include "core/codec/codec.h"
 
 namespace weft::actors {
@@ -33,12 +33,12 @@ struct DetachedRun {
 };
 
 /// End of the `weft run` of a detached run.
-struct DetachedEnd {
+struct DetachedRunExit {
   std::string host;
   std::uint64_t launch = 0;
-  ExitEvidence evidence;
+  ExitReport evidence;
   static constexpr auto fields =
-      weft::fields(&DetachedEnd::host, &DetachedEnd::launch, &DetachedEnd::evidence);
+      weft::fields(&DetachedRunExit::host, &DetachedRunExit::launch, &DetachedRunExit::evidence);
 };
 
 }  // namespace weft::actors

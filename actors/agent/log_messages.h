@@ -9,26 +9,26 @@
 namespace weft::actors {
 
 /// Log of a process that an agent has started: a device process, or the driver of a detached run.
-struct LogName {
+struct LogId {
   MeshKey mesh;  ///< Driver: name of the run, number of its launch.
   std::uint32_t rank = 0;
   bool driver = false;
-  friend auto operator<=>(const LogName&, const LogName&) = default;
+  friend auto operator<=>(const LogId&, const LogId&) = default;
   /// Returns the name in the agent's log folder: "front.3.r0.log", "quickstart.1.driver.log".
   std::string file() const {
     return mesh.text() + (driver ? ".driver.log" : ".r" + std::to_string(rank) + ".log");
   }
-  static constexpr auto fields = weft::fields(&LogName::mesh, &LogName::rank, &LogName::driver);
+  static constexpr auto fields = weft::fields(&LogId::mesh, &LogId::rank, &LogId::driver);
 };
 
 /// Position from which to read a log.
 struct LogPosition {
-  LogName log;
+  LogId log;
   std::uint64_t offset = 0;  ///< Bytes since its process began to write.
-  /// If not 0: start of its last `last_lines` lines, instead of the offset.
-  std::uint32_t last_lines = 0;
+  /// If not 0: start of its last `tail_lines` lines, instead of the offset.
+  std::uint32_t tail_lines = 0;
   static constexpr auto fields =
-      weft::fields(&LogPosition::log, &LogPosition::offset, &LogPosition::last_lines);
+      weft::fields(&LogPosition::log, &LogPosition::offset, &LogPosition::tail_lines);
 };
 
 /// Part of a log.

@@ -82,12 +82,12 @@ LogPiece read_log_piece(const std::filesystem::path& path, std::uint64_t begin,
   begin = std::min(begin, *size);
   const std::uint64_t there = *size - begin;
   std::uint64_t offset = std::min(position.offset, there);
-  if (position.last_lines > 0) offset = there - std::min<std::uint64_t>(there, max_bytes);
-  const bool cut = position.last_lines > 0 && offset > 0;
+  if (position.tail_lines > 0) offset = there - std::min<std::uint64_t>(there, max_bytes);
+  const bool cut = position.tail_lines > 0 && offset > 0;
   piece.text = file.read(begin + offset, std::min<std::uint64_t>(there - offset, max_bytes));
   piece.next = offset + piece.text.size();
-  if (position.last_lines > 0) {
-    std::size_t from = begin_of_last_lines(piece.text, position.last_lines);
+  if (position.tail_lines > 0) {
+    std::size_t from = begin_of_last_lines(piece.text, position.tail_lines);
     // Drops the first line, which is not whole.
     if (from == 0 && cut) from = piece.text.find('\n') + 1;
     piece.text.erase(0, from);
@@ -96,7 +96,7 @@ LogPiece read_log_piece(const std::filesystem::path& path, std::uint64_t begin,
   return piece;
 }
 
-void LogReader::began(const LogName& log, std::uint64_t size) {
+void LogReader::began(const LogId& log, std::uint64_t size) {
   if (began_.size() >= kKnown) began_.erase(began_.begin());
   began_[log] = size;
 }

@@ -25,7 +25,7 @@ class LogReader final {
 
   /// Records that a process begins to write. The first `size` bytes belong to another cluster;
   /// readers skip them. Called by the agent.
-  void began(const LogName& log, std::uint64_t size);
+  void began(const LogId& log, std::uint64_t size);
   /// Returns a piece for each position, of `max_bytes` and kMaxPiece at most.
   std::vector<LogPiece> read(const std::vector<LogPosition>& positions, std::uint32_t max_bytes);
 
@@ -37,7 +37,7 @@ class LogReader final {
   LogPiece read_one(const LogPosition& position, std::uint32_t max_bytes) const;
 
   const std::filesystem::path folder_;
-  std::map<LogName, std::uint64_t> began_;  // Offset at which readers begin, if not 0.
+  std::map<LogId, std::uint64_t> began_;  // Offset at which readers begin, if not 0.
 };
 
 /// Reads the piece of a file from the offset on, or its last lines as far as they lie in its last

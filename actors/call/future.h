@@ -100,9 +100,9 @@ struct AllOf<void> {
 template <typename R>
 Future<typename AllOf<R>::Result> future_of_all(std::vector<std::shared_ptr<CallState>> calls) {
   using Result = typename AllOf<R>::Result;
-  return Future<Result>(GroupState::make(std::move(calls), GroupState::OnError::kFailFast),
+  return Future<Result>(CallGroup::make(std::move(calls), CallGroup::OnError::kFailFast),
                         [](Pending& pending) -> Result {
-                          const auto& group = static_cast<GroupState&>(pending);
+                          const auto& group = static_cast<CallGroup&>(pending);
                           if (group.error()) throw *group.error();
                           if constexpr (std::is_void_v<R>) {
                             for (const auto& call : group.parts()) take_result<void>(*call);
@@ -119,9 +119,9 @@ Future<typename AllOf<R>::Result> future_of_all(std::vector<std::shared_ptr<Call
 template <typename R>
 Future<std::vector<Outcome<R>>> future_of_each(std::vector<std::shared_ptr<CallState>> calls) {
   return Future<std::vector<Outcome<R>>>(
-      GroupState::make(std::move(calls), GroupState::OnError::kCollect), [](Pending& pending) {
+      CallGroup::make(std::move(calls), CallGroup::OnError::kCollect), [](Pending& pending) {
         std::vector<Outcome<R>> outcomes;
-        const auto& group = static_cast<GroupState&>(pending);
+        const auto& group = static_cast<CallGroup&>(pending);
         if (group.error()) throw *group.error();  // the whole group was cancelled
         for (const auto& call : group.parts()) {
           try {

@@ -65,9 +65,9 @@ const char* CallState::outcome() const {
   return sent ? "had been sent; whether it ran is unknown" : "had not been sent";
 }
 
-std::shared_ptr<GroupState> GroupState::make(std::vector<std::shared_ptr<CallState>> parts,
-                                             OnError on_error) {
-  std::shared_ptr<GroupState> group(new GroupState(std::move(parts), on_error));
+std::shared_ptr<CallGroup> CallGroup::make(std::vector<std::shared_ptr<CallState>> parts,
+                                           OnError on_error) {
+  std::shared_ptr<CallGroup> group(new CallGroup(std::move(parts), on_error));
   if (group->parts_.empty()) {
     group->claim();
     group->publish();
@@ -77,7 +77,7 @@ std::shared_ptr<GroupState> GroupState::make(std::vector<std::shared_ptr<CallSta
   return group;
 }
 
-void GroupState::part_done(const CallState& part) {
+void CallGroup::part_done(const CallState& part) {
   const bool last = left_.fetch_sub(1, std::memory_order_acq_rel) == 1;
   const bool failed = on_error_ == OnError::kFailFast && part.error().has_value();
   if (!last && !failed) return;
@@ -88,7 +88,7 @@ void GroupState::part_done(const CallState& part) {
     for (const auto& other : parts_) other->cancel();
 }
 
-void GroupState::cancel() {
+void CallGroup::cancel() {
   if (done()) return;
   if (claim()) {
     error_ = Error(ErrorCode::kCancelled, "the calls were cancelled");

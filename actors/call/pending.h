@@ -92,11 +92,11 @@ class CallState final : public Pending {
 
 /// Group of calls that completes as one: when all are done, or, with kFailFast, at the first error,
 /// which cancels the others.
-class GroupState final : public Pending {
+class CallGroup final : public Pending {
  public:
   enum class OnError { kFailFast, kCollect };
-  static std::shared_ptr<GroupState> make(std::vector<std::shared_ptr<CallState>> parts,
-                                          OnError on_error);
+  static std::shared_ptr<CallGroup> make(std::vector<std::shared_ptr<CallState>> parts,
+                                         OnError on_error);
 
   void cancel() override;
   const std::vector<std::shared_ptr<CallState>>& parts() const { return parts_; }
@@ -104,7 +104,7 @@ class GroupState final : public Pending {
   const std::optional<Error>& error() const { return error_; }
 
  private:
-  GroupState(std::vector<std::shared_ptr<CallState>> parts, OnError on_error)
+  CallGroup(std::vector<std::shared_ptr<CallState>> parts, OnError on_error)
       : parts_(std::move(parts)), on_error_(on_error), left_(parts_.size()) {}
   void part_done(const CallState& part);
 

@@ -14,7 +14,7 @@
 namespace weft::actors {
 
 /// Registration of a host, which its agent sends to join().
-struct HostOffer {
+struct HostRegistration {
   std::string name;
   std::uint32_t devices = 0;
   std::int64_t pid = 0;         ///< Process id of its agent.
@@ -25,21 +25,21 @@ struct HostOffer {
   std::uint32_t processors = 0;  ///< Processors that the agent may use.
   /// Earlier agent of this name, which does not answer the head and is known to have ended.
   ProcessId replaces = {};
-  static constexpr auto fields =
-      weft::fields(&HostOffer::name, &HostOffer::devices, &HostOffer::pid, &HostOffer::machine,
-                   &HostOffer::instruction_set, &HostOffer::has_parent, &HostOffer::log_directory,
-                   &HostOffer::processors, &HostOffer::replaces);
+  static constexpr auto fields = weft::fields(
+      &HostRegistration::name, &HostRegistration::devices, &HostRegistration::pid,
+      &HostRegistration::machine, &HostRegistration::instruction_set, &HostRegistration::has_parent,
+      &HostRegistration::log_directory, &HostRegistration::processors, &HostRegistration::replaces);
 };
 
 /// Holder of the name that a joining host wants: an agent that does not answer, and may live.
-struct HeldName {
+struct NameHolder {
   ProcessId agent;
   std::int64_t pid = 0;
   std::string machine;
   /// Time until the name is free. 0: the head has just noticed the silence.
   std::int64_t free_in_ns = 0;
-  static constexpr auto fields =
-      weft::fields(&HeldName::agent, &HeldName::pid, &HeldName::machine, &HeldName::free_in_ns);
+  static constexpr auto fields = weft::fields(&NameHolder::agent, &NameHolder::pid,
+                                              &NameHolder::machine, &NameHolder::free_in_ns);
 };
 
 /// Request to place a mesh.
@@ -68,16 +68,18 @@ struct MeshProcesses {
 };
 
 /// Reply to a process that joins the cluster.
-struct Joined {
+struct JoinReply {
   std::string cluster;     ///< Id of the cluster, made at the head's first start.
   std::uint64_t term = 0;  ///< Number that grows with every start of the head.
   /// Time that members wait for a head, and the head for members that do not answer.
   std::int64_t grace_ns = 0;
-  std::optional<HeldName> held = {};  ///< Set if the host has not joined, as its name is not free.
+  /// Set if the host has not joined, as its name is not free.
+  std::optional<NameHolder> held = {};
   /// Meshes of the former driver, which now belong to the driver that was started again.
   std::vector<MeshProcesses> inherited = {};
-  static constexpr auto fields = weft::fields(&Joined::cluster, &Joined::term, &Joined::grace_ns,
-                                              &Joined::held, &Joined::inherited);
+  static constexpr auto fields =
+      weft::fields(&JoinReply::cluster, &JoinReply::term, &JoinReply::grace_ns, &JoinReply::held,
+                   &JoinReply::inherited);
 };
 
 /// Request for the next epoch of a mesh in which processes have died, from its owner.
@@ -102,39 +104,39 @@ struct RenewedMesh {
 };
 
 /// Host with the users of its devices, as input of a placement.
-struct HostPlaces {
+struct HostDevices {
   std::string name;
   bool answers = true;         ///< False: nothing can start there at the moment.
   std::vector<MeshKey> users;  ///< Users by device; empty name: free.
-  friend bool operator==(const HostPlaces&, const HostPlaces&) = default;
+  friend bool operator==(const HostDevices&, const HostDevices&) = default;
   static constexpr auto fields =
-      weft::fields(&HostPlaces::name, &HostPlaces::answers, &HostPlaces::users);
+      weft::fields(&HostDevices::name, &HostDevices::answers, &HostDevices::users);
 };
 
 /// All hosts of a cluster, in the order of joining.
-struct ClusterPlaces {
+struct DeviceSnapshot {
   /// Changes when a host joins, leaves, stops answering or answers again, or a device becomes free.
   std::uint64_t version = 0;
-  std::vector<HostPlaces> hosts;
-  static constexpr auto fields = weft::fields(&ClusterPlaces::version, &ClusterPlaces::hosts);
+  std::vector<HostDevices> hosts;
+  static constexpr auto fields = weft::fields(&DeviceSnapshot::version, &DeviceSnapshot::hosts);
 };
 
 /// Registration of an owner: a program that owns meshes, which end with it.
-struct OwnerOffer {
+struct OwnerRegistration {
   std::string name;  ///< "run quickstart"
   std::int64_t pid = 0;
   std::vector<MeshKey> meshes = {};  ///< Meshes that it has, if it reconnects.
   std::string run = {};              ///< Machine and folder of its results; may be empty.
   bool restarted = false;            ///< True if the former driver of that run has been reaped.
   static constexpr auto fields =
-      weft::fields(&OwnerOffer::name, &OwnerOffer::pid, &OwnerOffer::meshes, &OwnerOffer::run,
-                   &OwnerOffer::restarted);
+      weft::fields(&OwnerRegistration::name, &OwnerRegistration::pid, &OwnerRegistration::meshes,
+                   &OwnerRegistration::run, &OwnerRegistration::restarted);
 };
 
 /// Death of a host's agent, reported by the agent's parent.
 struct HostDeath {
   std::string host;
-  ExitEvidence evidence;
+  ExitReport evidence;
   static constexpr auto fields = weft::fields(&HostDeath::host, &HostDeath::evidence);
 };
 
@@ -173,15 +175,15 @@ struct RunStatus {
   std::int64_t pid = 0;
   bool has_progress = false;  ///< True once it has reported progress.
   RunProgress progress;
-  double told_seconds = 0;  ///< Time since its last report.
+  double progress_age_seconds = 0;  ///< Time since its last report.
   /// Time since its driver stopped answering, or died. Empty: it answers.
   std::optional<double> away_seconds = {};
-  static constexpr auto fields =
-      weft::fields(&RunStatus::name, &RunStatus::pid, &RunStatus::has_progress,
-                   &RunStatus::progress, &RunStatus::told_seconds, &RunStatus::away_seconds);
+  static constexpr auto fields = weft::fields(
+      &RunStatus::name, &RunStatus::pid, &RunStatus::has_progress, &RunStatus::progress,
+      &RunStatus::progress_age_seconds, &RunStatus::away_seconds);
 };
 struct HostStatus {
-  HostOffer offer;
+  HostRegistration offer;
   std::string address;
   /// User by device: "front[data=0] pid 4121, cpu (avx2, 1 thread)". Empty: free.
   std::vector<std::string> device_users;
@@ -207,13 +209,13 @@ struct MeshStatus {
                    &MeshStatus::places);
 };
 /// Result of `weft token rotate`.
-struct RotatedToken {
+struct TokenRotation {
   std::string file;        ///< Path on the head's machine.
   std::uint32_t told = 0;  ///< Number of processes to which the head has sent it.
   /// Names of those connected without TLS, which it was not sent to.
-  std::vector<std::string> not_told;
+  std::vector<std::string> not_notified;
   static constexpr auto fields =
-      weft::fields(&RotatedToken::file, &RotatedToken::told, &RotatedToken::not_told);
+      weft::fields(&TokenRotation::file, &TokenRotation::told, &TokenRotation::not_notified);
 };
 struct ClusterEvent {
   std::int64_t unix_ms = 0;

@@ -13,13 +13,13 @@ namespace weft::actors {
 // Rows of a head's state, which the head of the next term reads.
 
 struct HostRow {
-  HostOffer offer;
+  HostRegistration offer;
   ProcessRef agent;
   static constexpr auto fields = weft::fields(&HostRow::offer, &HostRow::agent);
 };
 
 struct OwnerRow {
-  OwnerOffer offer;
+  OwnerRegistration offer;
   ProcessRef process;
   static constexpr auto fields = weft::fields(&OwnerRow::offer, &OwnerRow::process);
 };

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "actors/agent/agent.h"
-#include "actors/head/cluster_watcher.h"
+#include "actors/head/head_notifications.h"
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
 #include "core/base/error.h"
@@ -21,15 +21,15 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kLaunchWithin = std::chrono::seconds(30);
-constexpr std::size_t kStartingPerProcessor = 2;
-constexpr auto kFreedWithin = std::chrono::seconds(5);
+constexpr std::size_t kConcurrentStartsPerProcessor = 2;
+constexpr auto kReleaseTimeout = std::chrono::seconds(5);
 constexpr std::size_t kEventsInStatus = 20;
 /// Time for owners to reconnect to a head that is told to stop soon after its start: they must hear
 /// why.
-constexpr auto kStopWaitsForOwners = std::chrono::seconds(2);
+constexpr auto kOwnerReconnectGrace = std::chrono::seconds(2);
 /// Longest wait in a second call of stop(). The head's process usually exits before.
 constexpr auto kStopEndsWithin = Head::kRunsEndWithin + std::chrono::seconds(10);
-constexpr auto kLookForOwnersEvery = std::chrono::milliseconds(20);
+constexpr auto kOwnerPollInterval = std::chrono::milliseconds(20);
 constexpr auto kOwnerAnswersWithin = std::chrono::seconds(1);
 
 /// Waits for all answers. Ignores errors: a process that does not answer has ended, as it was asked
@@ -45,12 +45,12 @@ task<void> settle(std::vector<Future<void>> answers) {
 
 /// Launches of one machine, in turns. No more devices start at once than its processors can handle:
 /// a thousand starting processes would delay the heartbeats of running ones.
-class LaunchTurns final {
+class MachineLaunchQueue final {
  public:
   using Answer = Future<std::vector<DeviceProcess>>;
 
   void add(std::uint32_t processors, ActorRef<Agent> agent, LaunchRequest request) {
-    limit_ = std::max<std::size_t>(limit_, kStartingPerProcessor * processors);
+    limit_ = std::max<std::size_t>(limit_, kConcurrentStartsPerProcessor * processors);
     waiting_.push_back({std::move(agent), std::move(request)});
   }
   void begin() {
@@ -104,14 +104,14 @@ Head::Head(Context& context, HeadConfig config, HeadEvents events)
       events_(std::move(events)),
       started_(clock_.now()),
       store_(config_.state_directory, events_.on_warning,
-             config_.ends_with_machine ? StateStore::Survives::kEndOfProcess
-                                       : StateStore::Survives::kLossOfPower),
+             config_.ephemeral ? StateStore::Survives::kEndOfProcess
+                               : StateStore::Survives::kLossOfPower),
       runs_(store_),
       book_(clock_) {
-  use_share(ThreadShare::kControl);
-  if (config_.begins_anew) store_.forget_rows();
+  set_thread_priority(ThreadPriority::kControl);
+  if (config_.ignore_saved_members) store_.erase_member_rows();
   read_rows();
-  close_lost_runs("had ended when this head began");
+  close_unreported_runs("had ended when this head began");
   event(fmt::format(
       "head is up: cluster {}, term {}, at {}{}", store_.cluster_id().substr(0, 12), store_.term(),
       to_string(config_.address),
@@ -128,21 +128,21 @@ void Head::event(std::string text, const std::string& logged) {
   store_.add_event(event);
   if (!logged.empty()) event.text = logged;
   events_.on_event(event);
-  tell_change();
+  notify_change_waiters();
 }
 
 void Head::refused(const std::string& text) {
-  check_own_call();
+  check_called_locally();
   store_.add_event(event_now(text));  // The log has it already.
 }
 
-RotatedToken Head::rotate_token() {
+TokenRotation Head::rotate_token() {
   std::vector<ProcessId> members;
   for (const auto& [name, host] : hosts_) members.push_back(host.agent.id);
   for (const auto& [id, owner] : owners_) members.push_back(id);
   if (!events_.rotate_token)
     throw_error(ErrorCode::kFailedPrecondition, "this head has no token of its own");
-  RotatedToken rotated = events_.rotate_token(members);
+  TokenRotation rotated = events_.rotate_token(members);
   event(fmt::format("the cluster's token was replaced; {} process{} heard it from the head",
                     rotated.told, rotated.told == 1 ? "" : "es"));
   return rotated;
@@ -179,7 +179,7 @@ std::map<std::string, LaunchRequest> Head::launches_of(const MeshKey& key, const
 }
 
 task<std::vector<DeviceProcess>> Head::launch(std::map<std::string, LaunchRequest> launches) {
-  std::map<std::string, LaunchTurns> turns;  // Launches by machine.
+  std::map<std::string, MachineLaunchQueue> turns;  // Launches by machine.
   for (auto& [host, request] : launches) {
     const Host& of = hosts_.at(host);
     turns[of.offer.machine].add(
@@ -194,7 +194,7 @@ task<std::vector<DeviceProcess>> Head::launch(std::map<std::string, LaunchReques
       auto next = waiting.next();
       if (!next) continue;
       more = true;
-      LaunchTurns::Answer& answer = *next;
+      MachineLaunchQueue::Answer& answer = *next;
       try {
         const std::vector<DeviceProcess> started = co_await answer;
         processes.insert(processes.end(), started.begin(), started.end());
@@ -209,7 +209,7 @@ task<std::vector<DeviceProcess>> Head::launch(std::map<std::string, LaunchReques
   co_return processes;
 }
 
-std::optional<Error> Head::lost_while_starting(const MeshKey& key) const {
+std::optional<Error> Head::start_failure(const MeshKey& key) const {
   const auto mesh = meshes_.find(key);
   if (mesh == meshes_.end() || mesh->second.ending)
     return Error(ErrorCode::kCancelled,
@@ -225,7 +225,7 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   check_request(request, owner);
   std::vector<HostDevice> places;
   try {
-    places = placement_.find_places(request);
+    places = placement_.find_devices(request);
   } catch (const Error& error) {
     // Owners that name places choose others themselves.
     const bool passes = waits_for_devices() && request.places.empty() &&
@@ -254,7 +254,7 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   // The owner may have left or a host may have died meanwhile: then the mesh is released or failed.
   const auto now = meshes_.find(key);
   if (failure && now != meshes_.end()) now->second.failed = true;
-  if (!failure) failure = lost_while_starting(key);
+  if (!failure) failure = start_failure(key);
   if (!failure && owners_.at(owner).visit != visit)
     failure = Error(ErrorCode::kCancelled, fmt::format("who asked for mesh {} is gone", key.name));
   if (failure) {
@@ -264,13 +264,13 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
       // Waits until devices are free for the next attempt; those of a silent host stay taken.
       const Wakeup released = context_.make_wakeup();
       left->second.waiters.push_back(released);
-      co_await released.wait_for(kFreedWithin);
+      co_await released.wait_for(kReleaseTimeout);
     }
     throw *failure;
   }
   now->second.processes = result.processes;
   save(key, now->second);
-  note_devices(key, now->second);
+  record_devices(key, now->second);
   store_.sync();
   event(fmt::format("mesh {} (epoch {}, {}) is up for {}", key.name, key.epoch,
                     to_string(request.shape), owners_.at(owner).offer.name));
@@ -283,9 +283,9 @@ void Head::process_died(const DeathReport& report) {
   fail(report.key, mesh->second, report.rank, report.evidence, "", false);
 }
 
-void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence,
-                const std::string& host_note, bool local_log) {
-  Casualty casualty;
+void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitReport& evidence,
+                const std::string& host_failure, bool local_log) {
+  ProcessFailure casualty;
   casualty.actor = actor_label(mesh.request, rank);
   casualty.mesh = key.name;
   casualty.epoch = key.epoch;
@@ -294,7 +294,7 @@ void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitEv
   casualty.device = mesh.places[rank].device;
   casualty.pid = rank < mesh.processes.size() ? mesh.processes[rank].pid : 0;
   casualty.evidence = evidence;
-  casualty.host_note = host_note;
+  casualty.host_failure = host_failure;
   if (casualty.evidence.log_file.empty() && rank < mesh.processes.size()) {
     casualty.evidence.log_file = mesh.processes[rank].log_file;
     if (local_log) casualty.evidence.read_log();
@@ -305,7 +305,7 @@ void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitEv
   mesh.dead.insert(rank);
   save(key, mesh);
   // The owner comes first, then the records.
-  tell_owner(mesh);
+  notify_mesh_failed(mesh);
   store_.add_incident(incident);
   const auto owner = owners_.find(mesh.owner);
   const std::string run = owner == owners_.end() ? "" : owner->second.offer.name;
@@ -316,7 +316,7 @@ void Head::fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitEv
       casualty.describe());
 }
 
-void Head::tell_owner(const Mesh& mesh) {
+void Head::notify_mesh_failed(const Mesh& mesh) {
   const auto owner = owners_.find(mesh.owner);
   if (owner == owners_.end() || owner->second.away_since) return;
   MeshFailure failure{*mesh.incident, {}, {}};
@@ -327,8 +327,8 @@ void Head::tell_owner(const Mesh& mesh) {
     if (mesh.dead.contains(rank)) failure.dead.push_back(process);
   }
   context_.system()
-      .named<ClusterWatcher>(owner->second.process, "watcher")
-      .tell<&ClusterWatcher::mesh_failed>(failure);
+      .named<HeadNotifications>(owner->second.process, "watcher")
+      .tell<&HeadNotifications::mesh_failed>(failure);
 }
 
 void Head::describe(MeshDevices devices) {
@@ -395,7 +395,7 @@ ClusterStatus Head::status() {
     RunStatus run{owner.offer.name, owner.offer.pid, owner.progress.has_value(), {}, 0};
     if (owner.progress) {
       run.progress = *owner.progress;
-      run.told_seconds = in_seconds(clock_.now() - owner.told);
+      run.progress_age_seconds = in_seconds(clock_.now() - owner.told);
     }
     if (owner.away_since) run.away_seconds = in_seconds(clock_.now() - *owner.away_since);
     status.runs.push_back(std::move(run));
@@ -411,9 +411,9 @@ task<void> Head::end_runs() {
   for (const auto& [id, owner] : owners_)
     if (!owner.away_since)
       asked.emplace_back(id, context_.system()
-                                 .named<ClusterWatcher>(owner.process, "watcher")
+                                 .named<HeadNotifications>(owner.process, "watcher")
                                  .within(kOwnerAnswersWithin)
-                                 .call<&ClusterWatcher::cancel>(false));
+                                 .call<&HeadNotifications::cancel>(false));
   std::vector<ProcessId> ending;
   for (auto& [id, answer] : asked) {
     try {
@@ -429,7 +429,7 @@ task<void> Head::end_runs() {
     return owner != owners_.end() && !owner->second.away_since;
   };
   while (std::ranges::any_of(ending, runs) && clock_.now() < give_up)
-    co_await context_.sleep(kLookForOwnersEvery);
+    co_await context_.sleep(kOwnerPollInterval);
 }
 
 task<void> Head::stop(std::string reason, bool now) {
@@ -446,16 +446,16 @@ task<void> Head::stop(std::string reason, bool now) {
     co_await context_.sleep(kStopEndsWithin);
     co_return;
   }
-  const TimePoint give_up = clock_.now() + kStopWaitsForOwners;
+  const TimePoint give_up = clock_.now() + kOwnerReconnectGrace;
   const auto is_away = [](const auto& of) { return of.second.away_since.has_value(); };
   while (std::ranges::any_of(owners_, is_away) && clock_.now() < give_up)
-    co_await context_.sleep(kLookForOwnersEvery);
+    co_await context_.sleep(kOwnerPollInterval);
   // Owners come first: they must hear why before the last errors of their devices reach them.
   std::vector<Future<void>> told;
   for (const auto& [id, owner] : owners_) {
-    auto watcher = context_.system().named<ClusterWatcher>(owner.process, "watcher");
+    auto watcher = context_.system().named<HeadNotifications>(owner.process, "watcher");
     told.push_back(
-        watcher.within(std::chrono::seconds(1)).call<&ClusterWatcher::cluster_stops>(reason));
+        watcher.within(std::chrono::seconds(1)).call<&HeadNotifications::cluster_stops>(reason));
   }
   co_await settle(std::move(told));
   told.clear();
@@ -466,8 +466,8 @@ task<void> Head::stop(std::string reason, bool now) {
   }
   co_await settle(std::move(told));
   owners_.clear();
-  close_lost_runs("was stopped with the cluster: " + reason);
-  store_.forget_rows();
+  close_unreported_runs("was stopped with the cluster: " + reason);
+  store_.erase_member_rows();
   store_.sync();
   events_.on_stop(reason);
 }

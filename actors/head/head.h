@@ -14,7 +14,7 @@
 #include "actors/head/cluster_messages.h"
 #include "actors/head/cluster_rows.h"
 #include "actors/head/placement.h"
-#include "actors/head/run_book.h"
+#include "actors/head/run_history.h"
 #include "actors/head/state_store.h"
 #include "actors/net/address.h"
 #include "actors/supervision/incident.h"
@@ -29,10 +29,10 @@ struct HeadConfig {
   /// Grace period for hosts and owners that do not answer, and for a missing head.
   Nanoseconds grace = std::chrono::seconds(60);
   /// True: hosts, owners and meshes of the saved state do not live any more, and are ignored.
-  bool begins_anew = false;
+  bool ignore_saved_members = false;
   /// True if the head ends with its machine, as the cluster of `weft run`. It never syncs its state
   /// then.
-  bool ends_with_machine = false;
+  bool ephemeral = false;
 };
 
 struct HeadEvents {
@@ -40,7 +40,7 @@ struct HeadEvents {
   std::function<void(const std::string&)> on_warning;      ///< Called with warnings, to log them.
   std::function<void(const std::string& reason)> on_stop;  ///< Called when the process should end.
   /// Replaces the cluster's token. `members` may still prove the former one for a while.
-  std::function<RotatedToken(const std::vector<ProcessId>& members)> rotate_token = {};
+  std::function<TokenRotation(const std::vector<ProcessId>& members)> rotate_token = {};
 };
 
 /// Head of a cluster. Records which hosts have joined, where each mesh is, who owns it, and what
@@ -59,7 +59,7 @@ class Head final {
 
   /// Registers the caller as the agent of a host, or reconnects it, with these device processes.
   /// Throws kAlreadyExists if the name belongs to an agent that answers.
-  task<Joined> join(HostOffer offer, HostedDevices devices);
+  task<JoinReply> join(HostRegistration offer, AgentReport devices);
   /// Marks the caller's host as leaving, with the reason `why`. Nothing new is placed there, and
   /// its agent ends once the devices are unused. Owners of meshes there are told; they save, and
   /// call let_go().
@@ -70,9 +70,9 @@ class Head final {
   void leave(const std::string& why);
   /// Registers the caller as an owner of meshes, which end with it. If it reconnects, it keeps the
   /// meshes that the offer lists.
-  Joined own(OwnerOffer offer);
+  JoinReply own(OwnerRegistration offer);
   /// Places a mesh, starts its device processes and waits until they can be called. The caller must
-  /// be an owner. Throws what Placement::find_places() and Agent::launch() throw, or kUnavailable
+  /// be an owner. Throws what Placement::find_devices() and Agent::launch() throw, or kUnavailable
   /// if devices may become free by themselves. Leaves nothing behind then.
   task<MeshProcesses> spawn(MeshRequest request);
   /// Begins the next epoch of a mesh. Living processes continue in it, each where it is. New ones
@@ -97,18 +97,18 @@ class Head final {
   ClusterStatus status();
 
   // Methods for owners that place and replace their meshes (places.cc).
-  ClusterPlaces places() const;
-  /// Waits until ClusterPlaces::version differs from `seen`, or for `within_ns`. Returns the
+  DeviceSnapshot places() const;
+  /// Waits until DeviceSnapshot::version differs from `seen`, or for `within_ns`. Returns the
   /// version.
   task<std::uint64_t> next_change(std::uint64_t seen, std::int64_t within_ns);
   /// Returns whether a process of these meshes is known not to run. Asks the agents.
-  task<bool> lacks_process(std::vector<MeshKey> keys);
+  task<bool> has_dead_process(std::vector<MeshKey> keys);
 
   // Introspection, and ends of runs (introspection.cc).
   /// Records what the caller's run is. Called by an owner.
   void describe_run(RunDescription description);
   /// Records how the caller's run ends. Called by an owner.
-  void run_ended(const RunEnd& end);
+  void run_ended(const RunResult& end);
   std::vector<Member> members();
   /// Returns the running runs and the last ones that have ended, by number. Only running ones have
   /// devices.
@@ -120,9 +120,9 @@ class Head final {
   /// joined.
   task<std::uint64_t> submit(RunSubmission submission);
   /// Records how an owner has ended, which it told the calling agent because it reached no head.
-  void owner_ended(const OwnerEnd& end);
+  void report_owner_exit(const OwnerExit& end);
   /// Records that a detached run of the calling agent has ended.
-  void detached_ended(const DetachedEnd& end);
+  void detached_ended(const DetachedRunExit& end);
   ClusterEvents events(const EventsRequest& request);
   /// Reads logs on their hosts, `max_bytes` at most of each. Returns pieces in the order of
   /// `requests`.
@@ -136,10 +136,10 @@ class Head final {
   std::vector<std::string> incidents();
   /// Marks a host as suspect, or, if `silence_ns` is negative, as answering again. Two other hosts
   /// probe a suspect one. For the head's own process.
-  task<void> peer_quiet(ProcessId peer, std::int64_t silence_ns);
+  task<void> peer_suspected(ProcessId peer, std::int64_t silence_ns);
   /// Marks a silent host as away and fails its meshes, 10 s later if other hosts reach it. For the
   /// head's own process.
-  void peer_silent(ProcessId peer, std::int64_t silence_ns);
+  void peer_timed_out(ProcessId peer, std::int64_t silence_ns);
   /// Handles a lost connection to a host, an owner or an observer. If `cut_off`, the peer may live.
   /// For the head's own process.
   void peer_lost(ProcessId peer, bool cut_off);
@@ -152,7 +152,7 @@ class Head final {
   /// Records that a peer was refused, and why. For the head's own process.
   void refused(const std::string& text);
   /// Makes a new token and sends it to the members of the cluster. Others need it from now on.
-  RotatedToken rotate_token();
+  TokenRotation rotate_token();
   /// Stops the cluster. Runs end as by Ctrl-C, with a checkpoint, within kRunsEndWithin; with `now`
   /// they are not asked. Then owners are told, hosts end with all their processes, and the head
   /// ends.
@@ -166,11 +166,13 @@ class Head final {
       on<&Head::release>("release", urgent), on<&Head::describe>("describe", urgent),
       on<&Head::progress>("progress", urgent), on<&Head::process_died>("process_died", urgent),
       on<&Head::host_died>("host_died", urgent), on<&Head::status>("status", urgent),
-      on<&Head::incidents>("incidents", urgent), on<&Head::peer_quiet>("peer_quiet", urgent),
-      on<&Head::peer_silent>("peer_silent", urgent), on<&Head::peer_lost>("peer_lost", urgent),
-      on<&Head::look>("look", urgent), on<&Head::finish_release>("finish_release", urgent),
-      on<&Head::refused>("refused", urgent), on<&Head::rotate_token>("rotate_token", urgent),
-      on<&Head::stop>("stop", urgent), on<&Head::describe_run>("describe_run", urgent),
+      on<&Head::incidents>("incidents", urgent),
+      on<&Head::peer_suspected>("peer_suspected", urgent),
+      on<&Head::peer_timed_out>("peer_timed_out", urgent),
+      on<&Head::peer_lost>("peer_lost", urgent), on<&Head::look>("look", urgent),
+      on<&Head::finish_release>("finish_release", urgent), on<&Head::refused>("refused", urgent),
+      on<&Head::rotate_token>("rotate_token", urgent), on<&Head::stop>("stop", urgent),
+      on<&Head::describe_run>("describe_run", urgent),
       on<&Head::driver_given_up>("driver_given_up", urgent),
       on<&Head::run_ended>("run_ended", urgent), on<&Head::runs>("runs", urgent),
       on<&Head::run>("run", urgent), on<&Head::members>("members", urgent),
@@ -178,8 +180,8 @@ class Head final {
       on<&Head::read_logs>("read_logs", urgent), on<&Head::events>("events", urgent),
       on<&Head::cancel_run>("cancel_run", urgent), on<&Head::places>("places", urgent),
       on<&Head::next_change>("next_change", urgent),
-      on<&Head::lacks_process>("lacks_process", urgent),
-      on<&Head::owner_ended>("owner_ended", urgent));
+      on<&Head::has_dead_process>("has_dead_process", urgent),
+      on<&Head::report_owner_exit>("report_owner_exit", urgent));
 
  private:
   struct Host : HostRow {
@@ -188,8 +190,9 @@ class Head final {
     bool suspect = false;
     std::optional<std::string> leaving = {};   // Reason, if it leaves.
     std::vector<std::string> reached_by = {};  // Hosts that reach it while it is suspect or away.
-    std::optional<TimePoint> fails_at = {};    // Time when its meshes fail, if it is still away.
-    std::string silence = {};                  // Reason then: "has been silent for 10.2 s".
+    std::optional<TimePoint> meshes_fail_at =
+        {};                    // Time when its meshes fail, if it is still away.
+    std::string silence = {};  // Reason then: "has been silent for 10.2 s".
   };
   struct Owner : OwnerRow {
     std::uint64_t visit = 0;  // Grows with each own(). Requests of earlier visits have no receiver.
@@ -199,7 +202,7 @@ class Head final {
     TimePoint told = {};  // Time of `progress`.
   };
   /// Part of a mesh that a host has been told to end.
-  struct Stopping {
+  struct PendingStop {
     std::string host;
     ProcessRef agent;
     std::optional<Future<void>> ended;      // Call under way.
@@ -207,11 +210,11 @@ class Head final {
     std::vector<std::uint32_t> ranks = {};  // Empty: all.
   };
   struct Mesh : MeshRow {
-    bool failed = false;             // Failed, or nobody waits for an orderly end.
-    bool renewing = false;           // True while renew() runs.
-    bool watched = false;            // True once finish_release() is called.
-    std::vector<Stopping> stopping;  // Parts to end, for finish_release().
-    std::vector<Wakeup> waiters;     // Calls that wait for its end; each is notified once.
+    bool failed = false;                // Failed, or nobody waits for an orderly end.
+    bool renewing = false;              // True while renew() runs.
+    bool watched = false;               // True once finish_release() is called.
+    std::vector<PendingStop> stopping;  // Parts to end, for finish_release().
+    std::vector<Wakeup> waiters;        // Calls that wait for its end; each is notified once.
   };
 
   // Put rows into the store, which writes them with the next event.
@@ -224,37 +227,37 @@ class Head final {
   /// Returns whether another agent holds the name of a host and answers the head. False if it is
   /// away or has ended meanwhile.
   task<bool> holder_answers(std::string name, ProcessId caller);
-  void end_owner(const OwnerEnd& end);
+  void end_owner(const OwnerExit& end);
   /// Notifies calls of next_change() if something has changed.
-  void tell_change();
+  void notify_change_waiters();
   std::uint64_t places_version() const;
   /// Returns the other agent that holds the name of a host, does not answer, and may live. Empty if
   /// there is none.
-  std::optional<HeldName> holder_of(const HostOffer& offer, ProcessId caller) const;
+  std::optional<NameHolder> holder_of(const HostRegistration& offer, ProcessId caller) const;
   /// Throws kFailedPrecondition if one of two hosts is on loopback and the other is not: they could
   /// not reach each other. `address`: address of the joining host's agent.
   void check_reachable(const std::string& name, const std::string& address) const;
   static bool has_process(const Mesh& mesh, std::uint32_t rank, const DeviceProcess& process);
   /// Ends processes that a host runs and no mesh of the head has. Their devices stay taken until
   /// they have ended.
-  void end_strangers(const HostOffer& offer, const MeshKey& key,
-                     const std::map<std::uint32_t, DeviceProcess>& strangers);
+  void stop_unknown_processes(const HostRegistration& offer, const MeshKey& key,
+                              const std::map<std::uint32_t, DeviceProcess>& strangers);
   /// Corrects the records of a host by what its agent says that it runs.
-  void reconcile(const HostOffer& offer, const HostedDevices& devices);
+  void reconcile(const HostRegistration& offer, const AgentReport& devices);
   /// Marks a host as away: it does not answer, and may live. Nothing new is placed there.
   void set_away(Host& host, const std::string& why);
   /// Returns up to two other hosts that answer the head.
   std::vector<ProcessRef> probers_of(const Host& host) const;
   void fail_silent(Host& host);
   /// Fails the ranks that meshes have on a host.
-  void fail_meshes_on(const Host& host, const ExitEvidence& evidence, const std::string& note);
+  void fail_meshes_on(const Host& host, const ExitReport& evidence, const std::string& note);
   // Owners (owners.cc).
   /// Handles a lost connection to an owner. One that is cut off is away. The meshes of one that has
   /// ended wait for its next driver, or end.
   void owner_lost(ProcessId peer, bool cut_off);
-  void remove_gone_owners();
+  void expire_owners();
   void remove_owner(ProcessId peer, const std::string& how);
-  void remove_drivers_before(const std::string& run, ProcessId next);
+  void replace_former_drivers(const std::string& run, ProcessId next);
   /// Returns whether devices may become free by themselves: something is away or ending.
   bool waits_for_devices() const;
 
@@ -267,7 +270,7 @@ class Head final {
   /// all launches that had begun have ended.
   task<std::vector<DeviceProcess>> launch(std::map<std::string, LaunchRequest> launches);
   /// Returns why a mesh whose processes have all started is unusable after all, or nothing.
-  std::optional<Error> lost_while_starting(const MeshKey& key) const;
+  std::optional<Error> start_failure(const MeshKey& key) const;
   void forget_gone(const std::string& name);
   /// Returns lines about removed hosts that the mesh could have used.
   std::string gone_note(const MeshRequest& request) const;
@@ -276,23 +279,23 @@ class Head final {
   std::string actor_label(const MeshRequest& request, std::uint32_t rank) const;
   Host* host_of(ProcessId agent);
   /// Throws Error(kInvalidArgument) if another process has made the current call.
-  void check_own_call() const;
+  void check_called_locally() const;
   /// Removes a host and fails its meshes. `why`: "died: SIGKILL", "has left", "has been silent for
   /// 10.2 s: ...".
-  void remove_host(const std::string& name, const ExitEvidence& evidence, const std::string& why);
+  void remove_host(const std::string& name, const ExitReport& evidence, const std::string& why);
   /// Records the death of a rank and tells the owner. `local_log`: its log lies on this machine,
   /// and is read if the evidence has none.
-  void fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence,
-            const std::string& host_note, bool local_log);
+  void fail(const MeshKey& key, Mesh& mesh, std::uint32_t rank, const ExitReport& evidence,
+            const std::string& host_failure, bool local_log);
   /// Tells the owner, if it is connected, that its mesh has failed.
-  void tell_owner(const Mesh& mesh);
+  void notify_mesh_failed(const Mesh& mesh);
   /// Tells an owner that has reconnected that the head has no record of its mesh, if so.
-  void tell_forgotten(const ProcessRef& owner, const MeshKey& key);
+  void notify_unknown_mesh(const ProcessRef& owner, const MeshKey& key);
   /// Tells the owner that the host leaves, if the owner has a process there.
-  void tell_leaving(const Owner& owner, const Host& host);
+  void notify_host_leaving(const Owner& owner, const Host& host);
   /// Tells an agent to end some ranks of a mesh. No ranks: all.
-  Future<void> stop_on(const ProcessRef& agent, const MeshKey& key, bool failed,
-                       const std::vector<std::uint32_t>& ranks = {});
+  Future<void> stop_ranks_on(const ProcessRef& agent, const MeshKey& key, bool failed,
+                             const std::vector<std::uint32_t>& ranks = {});
   // Steps of renew().
   MeshKey begin_epoch(const MeshRenewal& renewal, Mesh& before);
   task<void> take_over(MeshKey from, MeshKey to);
@@ -306,15 +309,16 @@ class Head final {
   void begin_release(const MeshKey& key, Mesh& mesh);
   /// Tells a host to end its part until it confirms, or is removed. `problem`: result of the first
   /// try.
-  task<void> finish_stop(const MeshKey& key, bool failed, Stopping& stopping, std::string problem);
+  task<void> finish_stop(const MeshKey& key, bool failed, PendingStop& stopping,
+                         std::string problem);
   /// Waits for the call under way. Returns why the host has not ended its part, or "".
-  static task<std::string> wait_for_stop(Stopping& stopping);
+  static task<std::string> wait_for_stop(PendingStop& stopping);
   /// Frees the devices of an ending mesh on all hosts but those that have not confirmed.
-  void free_all_but(const MeshKey& key, Mesh& mesh, const std::set<std::string>& silent);
+  void free_confirmed(const MeshKey& key, Mesh& mesh, const std::set<std::string>& silent);
   /// Adds the processes of a mesh to the record of its run.
-  void note_devices(const MeshKey& key, const Mesh& mesh);
+  void record_devices(const MeshKey& key, const Mesh& mesh);
   /// Closes runs whose driver is no owner any more and has reported no end.
-  void close_lost_runs(const std::string& how);
+  void close_unreported_runs(const std::string& how);
   /// Asks all runs to end as by Ctrl-C. Waits until they have ended, for kRunsEndWithin at most.
   task<void> end_runs();
   std::optional<RunProgress> progress_of(ProcessId owner) const;
@@ -328,15 +332,15 @@ class Head final {
   // Calls of next_change(); each is notified once.
   std::map<std::uint64_t, Wakeup> change_waiters_;
   std::uint64_t next_waiter_ = 0;
-  std::uint64_t told_change_ = 0;
+  std::uint64_t notified_change_ = 0;
   bool stop_begun_ = false;  ///< True after stop() is called; it may still wait for runs.
   bool stopping_ = false;    ///< True when processes end because they were told to.
   const SteadyClock clock_;
   const TimePoint started_;
   StateStore store_;
   Placement placement_;
-  RunBook runs_;
-  IncidentBook book_;
+  RunHistory runs_;
+  IncidentLog book_;
   std::map<std::string, Host> hosts_;
   // Last removed hosts: name, reason.
   std::vector<std::pair<std::string, std::string>> gone_hosts_;

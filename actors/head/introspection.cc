@@ -7,8 +7,8 @@
 
 #include "actors/agent/agent.h"
 #include "actors/agent/log_reader.h"
-#include "actors/head/cluster_watcher.h"
 #include "actors/head/head.h"
+#include "actors/head/head_notifications.h"
 #include "actors/system/system.h"
 #include "core/base/error.h"
 
@@ -28,7 +28,7 @@ std::optional<RunProgress> Head::progress_of(ProcessId owner) const {
   return found == owners_.end() ? std::nullopt : found->second.progress;
 }
 
-void Head::close_lost_runs(const std::string& how) {
+void Head::close_unreported_runs(const std::string& how) {
   std::vector<ProcessId> lost;
   for (const auto& [number, record] : runs_.all())
     if (!record.ended() && record.state != RunState::kStarting &&
@@ -37,7 +37,7 @@ void Head::close_lost_runs(const std::string& how) {
   for (const ProcessId process : lost) runs_.gone(process, how, std::nullopt);
 }
 
-void Head::note_devices(const MeshKey& key, const Mesh& mesh) {
+void Head::record_devices(const MeshKey& key, const Mesh& mesh) {
   std::vector<RunDevice> devices;
   for (const DeviceProcess& process : mesh.processes)
     if (process.process.id != ProcessId())
@@ -50,12 +50,12 @@ void Head::describe_run(RunDescription description) {
   runs_.describe(context_.caller().id, std::move(description));
 }
 
-void Head::run_ended(const RunEnd& end) {
+void Head::run_ended(const RunResult& end) {
   const ProcessId caller = context_.caller().id;
   const auto owner = owners_.find(caller);
   if (owner == owners_.end()) return;
   runs_.end(caller, end, owner->second.progress);
-  const OwnerOffer& offer = owner->second.offer;
+  const OwnerRegistration& offer = owner->second.offer;
   event(fmt::format("{} (driver pid {}) ends: {}{}", offer.name, offer.pid, to_string(end.state),
                     end.why.empty() ? "" : ": " + end.why));
 }
@@ -66,7 +66,7 @@ RunRecord Head::run(std::uint64_t number) {
   if (record.ended() || owner == owners_.end()) return record;
   if (owner->second.away_since) record.state = RunState::kAway;
   record.progress = owner->second.progress;
-  if (record.progress) record.told_seconds = in_seconds(clock_.now() - owner->second.told);
+  if (record.progress) record.progress_age_seconds = in_seconds(clock_.now() - owner->second.told);
   return record;
 }
 
@@ -154,7 +154,7 @@ task<std::uint64_t> Head::submit(RunSubmission submission) {
   co_return number;
 }
 
-void Head::detached_ended(const DetachedEnd& end) {
+void Head::detached_ended(const DetachedRunExit& end) {
   if (host_of(context_.caller().id) == nullptr) return;
   runs_.detached_ended(end);
   store_.sync();
@@ -175,14 +175,14 @@ task<std::string> Head::cancel_run(std::uint64_t number, bool now) {
                   run.description.machine.empty() ? "" : " on " + run.description.machine);
   if (run.ended())
     throw_error(ErrorCode::kFailedPrecondition, "{} has ended: {}", who, to_string(run.state));
-  if (now) runs_.cancelled_at_once(number);
+  if (now) runs_.mark_killed(number);
   event(fmt::format("{} is to end{}: weft cancel", who, now ? " at once" : ""));
   std::string problem = "its driver is not here yet";
   if (run.state != RunState::kStarting) {
     auto answer = context_.system()
-                      .named<ClusterWatcher>(run.process, "watcher")
+                      .named<HeadNotifications>(run.process, "watcher")
                       .within(kDriverAnswersWithin)
-                      .call<&ClusterWatcher::cancel>(now);
+                      .call<&HeadNotifications::cancel>(now);
     std::optional<Error> failure;
     try {
       const std::string doing = co_await answer;

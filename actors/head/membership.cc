@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "actors/agent/agent.h"
-#include "actors/head/cluster_watcher.h"
 #include "actors/head/head.h"
+#include "actors/head/head_notifications.h"
 #include "actors/net/network.h"
 #include "actors/net/tls.h"
 #include "actors/supervision/stopped_process.h"
@@ -25,12 +25,12 @@ constexpr std::uint32_t kMaxDevices = 1024;
 constexpr auto kProbeWithin = std::chrono::seconds(4);
 constexpr auto kHolderAnswersWithin = std::chrono::seconds(2);
 /// Number added to the epoch of a mesh without an owner until its key is free.
-constexpr std::uint64_t kStrangers = 1'000'000'000;
+constexpr std::uint64_t kUnownedEpochOffset = 1'000'000'000;
 /// Additional time before the meshes of a silent host fail, if it answers other hosts.
-constexpr auto kPartitionLasts = std::chrono::seconds(10);
+constexpr auto kPartitionGrace = std::chrono::seconds(10);
 constexpr std::size_t kGoneHosts = 16;
 
-bool on_this_machine(const HostOffer& offer) { return offer.machine == machine_name(); }
+bool on_this_machine(const HostRegistration& offer) { return offer.machine == machine_name(); }
 
 }  // namespace
 
@@ -90,7 +90,7 @@ Head::Host* Head::host_of(ProcessId agent) {
   return nullptr;
 }
 
-std::optional<HeldName> Head::holder_of(const HostOffer& offer, ProcessId caller) const {
+std::optional<NameHolder> Head::holder_of(const HostRegistration& offer, ProcessId caller) const {
   const auto known = hosts_.find(offer.name);
   if (known == hosts_.end() || known->second.agent.id == caller ||
       offer.replaces == known->second.agent.id)
@@ -99,8 +99,8 @@ std::optional<HeldName> Head::holder_of(const HostOffer& offer, ProcessId caller
   const Nanoseconds left = known->second.away_since
                                ? *known->second.away_since + config_.grace - clock_.now()
                                : Nanoseconds::zero();
-  return HeldName{known->second.agent.id, known->second.offer.pid, known->second.offer.machine,
-                  left.count()};
+  return NameHolder{known->second.agent.id, known->second.offer.pid, known->second.offer.machine,
+                    left.count()};
 }
 
 void Head::check_reachable(const std::string& name, const std::string& address) const {
@@ -137,7 +137,7 @@ task<bool> Head::holder_answers(std::string name, ProcessId caller) {
   co_return answered&& now != hosts_.end() && now->second.agent.id == agent;
 }
 
-task<Joined> Head::join(HostOffer offer, HostedDevices devices) {
+task<JoinReply> Head::join(HostRegistration offer, AgentReport devices) {
   check_name("the name of a host (weft join --name)", offer.name);
   if (offer.devices == 0 || offer.devices > kMaxDevices)
     throw_error(ErrorCode::kInvalidArgument,
@@ -151,12 +151,12 @@ task<Joined> Head::join(HostOffer offer, HostedDevices devices) {
     throw_error(ErrorCode::kAlreadyExists,
                 "a host named '{}' has joined already; give this one another name with --name",
                 offer.name);
-  Joined joined{store_.cluster_id(), store_.term(), config_.grace.count(),
-                holder_of(offer, agent.id)};
+  JoinReply joined{store_.cluster_id(), store_.term(), config_.grace.count(),
+                   holder_of(offer, agent.id)};
   if (joined.held) co_return joined;
   if (const auto known = hosts_.find(offer.name);
       known != hosts_.end() && known->second.agent.id != agent.id) {
-    ExitEvidence evidence;
+    ExitReport evidence;
     evidence.pid = known->second.offer.pid;
     remove_host(offer.name, evidence, "is gone: the next agent of that name has looked");
   }
@@ -176,7 +176,7 @@ task<Joined> Head::join(HostOffer offer, HostedDevices devices) {
   const std::optional<TimePoint> away_since = std::exchange(host.away_since, std::nullopt);
   host.suspect = false;
   host.reached_by.clear();
-  host.fails_at.reset();
+  host.meshes_fail_at.reset();
   placement_.set_away(offer.name, false);
   save(host);
   if (!again)
@@ -193,11 +193,11 @@ task<Joined> Head::join(HostOffer offer, HostedDevices devices) {
   co_return joined;
 }
 
-void Head::reconcile(const HostOffer& offer, const HostedDevices& devices) {
-  for (const OwnerEnd& end : devices.owners_ended) end_owner(end);
+void Head::reconcile(const HostRegistration& offer, const AgentReport& devices) {
+  for (const OwnerExit& end : devices.owners_ended) end_owner(end);
   for (const DeathReport& death : devices.deaths) process_died(death);
   std::map<MeshKey, std::map<std::uint32_t, DeviceProcess>> running;
-  for (const HostedDevice& each : devices.running)
+  for (const RunningDevice& each : devices.running)
     running[each.key].emplace(each.process.rank, each.process);
   for (auto& [key, mesh] : meshes_) {
     const auto found = running.find(key);
@@ -211,7 +211,7 @@ void Head::reconcile(const HostOffer& offer, const HostedDevices& devices) {
           mesh.ending || mesh.processes[rank].process.id == ProcessId() ||
           runs(mesh.processes[rank]))
         continue;
-      ExitEvidence evidence;
+      ExitReport evidence;
       evidence.pid = mesh.processes[rank].pid;
       fail(key, mesh, rank, evidence, "it ended while its host did not reach the head",
            on_this_machine(offer));
@@ -219,7 +219,7 @@ void Head::reconcile(const HostOffer& offer, const HostedDevices& devices) {
   }
   // Ends processes whose mesh was released while the host was away, or was never recorded.
   for (const auto& [key, ranks] : running) {
-    store_.saw_mesh_epoch(key.name, key.epoch);
+    store_.raise_mesh_epoch(key.name, key.epoch);
     const auto mesh = meshes_.find(key);
     const bool starts = mesh != meshes_.end() && !mesh->second.ending &&
                         (mesh->second.processes.empty() || mesh->second.renewing);
@@ -228,7 +228,7 @@ void Head::reconcile(const HostOffer& offer, const HostedDevices& devices) {
     for (const auto& [rank, process] : ranks)
       if (mesh == meshes_.end() || !has_process(mesh->second, rank, process))
         strangers.emplace(rank, process);
-    if (!strangers.empty()) end_strangers(offer, key, strangers);
+    if (!strangers.empty()) stop_unknown_processes(offer, key, strangers);
   }
 }
 
@@ -237,23 +237,23 @@ bool Head::has_process(const Mesh& mesh, std::uint32_t rank, const DeviceProcess
   return std::ranges::find(mesh.places, process.place) != mesh.places.end();
 }
 
-void Head::end_strangers(const HostOffer& offer, const MeshKey& key,
-                         const std::map<std::uint32_t, DeviceProcess>& strangers) {
+void Head::stop_unknown_processes(const HostRegistration& offer, const MeshKey& key,
+                                  const std::map<std::uint32_t, DeviceProcess>& strangers) {
   // A mesh of that name and epoch may exist, with processes on other hosts or with an owner.
   MeshKey own = key;
-  while (meshes_.contains(own)) own.epoch += kStrangers;
+  while (meshes_.contains(own)) own.epoch += kUnownedEpochOffset;
   Mesh& mesh = meshes_[own];
   mesh.request.mesh = key.name;
   mesh.failed = mesh.ending = true;
   mesh.watched = true;
-  Stopping stopping{offer.name, hosts_.at(offer.name).agent, std::nullopt, key, {}};
+  PendingStop stopping{offer.name, hosts_.at(offer.name).agent, std::nullopt, key, {}};
   for (const auto& [rank, process] : strangers) {
     mesh.places.push_back(process.place);
     placement_.take({process.place}, own);
     stopping.ranks.push_back(rank);
   }
   mesh.request.shape = MeshShape{{"rank", static_cast<std::int64_t>(mesh.places.size())}};
-  stopping.ended = stop_on(stopping.agent, key, true, stopping.ranks);
+  stopping.ended = stop_ranks_on(stopping.agent, key, true, stopping.ranks);
   mesh.stopping.push_back(std::move(stopping));
   save(own, mesh);
   context_.system().ref<Head>(context_.self()).tell<&Head::finish_release>(own);
@@ -268,11 +268,11 @@ void Head::drain(const std::string& why) {
   host->leaving = why;
   placement_.set_leaving(name);
   for (const auto& [id, owner] : owners_)
-    if (!owner.away_since) tell_leaving(owner, *host);
+    if (!owner.away_since) notify_host_leaving(owner, *host);
   event(fmt::format("host {} leaves: {}", name, why));
 }
 
-void Head::tell_leaving(const Owner& owner, const Host& host) {
+void Head::notify_host_leaving(const Owner& owner, const Host& host) {
   const auto uses_it = [&](const auto& of) {
     const Mesh& mesh = of.second;
     if (mesh.owner != owner.process.id || mesh.ending) return false;
@@ -282,15 +282,15 @@ void Head::tell_leaving(const Owner& owner, const Host& host) {
   };
   if (std::ranges::any_of(meshes_, uses_it))
     context_.system()
-        .named<ClusterWatcher>(owner.process, "watcher")
-        .tell<&ClusterWatcher::host_leaves>(host.offer.name, *host.leaving);
+        .named<HeadNotifications>(owner.process, "watcher")
+        .tell<&HeadNotifications::host_leaves>(host.offer.name, *host.leaving);
 }
 
 void Head::let_go(const std::string& name) {
   const auto found = hosts_.find(name);
   if (found == hosts_.end() || !found->second.leaving) return;
   const Host& host = found->second;
-  ExitEvidence orderly;
+  ExitReport orderly;
   orderly.known = true;
   orderly.pid = host.offer.pid;
   const ProcessId owner = context_.caller().id;
@@ -313,13 +313,13 @@ void Head::let_go(const std::string& name) {
 void Head::leave(const std::string& why) {
   const Host* host = host_of(context_.caller().id);
   if (host == nullptr) return;
-  ExitEvidence orderly;
+  ExitReport orderly;
   orderly.known = true;
   orderly.pid = host->offer.pid;
   remove_host(std::string(host->offer.name), orderly, "has left: " + why);
 }
 
-void Head::check_own_call() const {
+void Head::check_called_locally() const {
   if (context_.caller().id != context_.system().self().id)
     throw_error(ErrorCode::kInvalidArgument, "only the head's own process may call this");
 }
@@ -329,7 +329,7 @@ void Head::host_died(HostDeath death) {
   if (host == hosts_.end()) return;
   const ProcessRef agent = host->second.agent;
   remove_host(death.host, death.evidence, death.evidence.verdict());
-  context_.system().fail_peer(
+  context_.system().declare_dead(
       agent.id,
       Error(ErrorCode::kPeerDied, fmt::format("the agent of host {} (pid {}) {}", death.host,
                                               death.evidence.pid, death.evidence.verdict())));
@@ -343,8 +343,8 @@ std::vector<ProcessRef> Head::probers_of(const Host& host) const {
   return probers;
 }
 
-task<void> Head::peer_quiet(ProcessId peer, std::int64_t silence_ns) {
-  check_own_call();
+task<void> Head::peer_suspected(ProcessId peer, std::int64_t silence_ns) {
+  check_called_locally();
   Host* host = host_of(peer);
   if (host == nullptr || host->away_since) co_return;
   host->suspect = silence_ns >= 0;
@@ -383,8 +383,8 @@ task<void> Head::peer_quiet(ProcessId peer, std::int64_t silence_ns) {
                     fmt::join(reached_by, " and ")));
 }
 
-void Head::peer_silent(ProcessId peer, std::int64_t silence_ns) {
-  check_own_call();
+void Head::peer_timed_out(ProcessId peer, std::int64_t silence_ns) {
+  check_called_locally();
   Host* host = host_of(peer);
   if (host == nullptr) return;
   host->silence =
@@ -394,12 +394,12 @@ void Head::peer_silent(ProcessId peer, std::int64_t silence_ns) {
   if (host->reached_by.empty()) return fail_silent(*host);
   host->silence += fmt::format(", though it answers {}: the network between it and the head is cut",
                                fmt::join(host->reached_by, " and "));
-  host->fails_at = clock_.now() + kPartitionLasts;
+  host->meshes_fail_at = clock_.now() + kPartitionGrace;
 }
 
 void Head::fail_silent(Host& host) {
-  host.fails_at.reset();
-  ExitEvidence evidence;
+  host.meshes_fail_at.reset();
+  ExitReport evidence;
   evidence.pid = host.offer.pid;
   evidence.silence = host.silence;
   fail_meshes_on(host, evidence,
@@ -412,11 +412,11 @@ void Head::fail_silent(Host& host) {
 }
 
 void Head::peer_lost(ProcessId peer, bool cut_off) {
-  check_own_call();
+  check_called_locally();
   if (Host* host = host_of(peer); host != nullptr && cut_off) {
     set_away(*host, "its connection is lost");
   } else if (host != nullptr) {
-    ExitEvidence evidence;
+    ExitReport evidence;
     evidence.pid = host->offer.pid;
     remove_host(std::string(host->offer.name), evidence, evidence.verdict());
   }
@@ -432,7 +432,7 @@ void Head::set_away(Host& host, const std::string& why) {
 }
 
 void Head::look() {
-  check_own_call();
+  check_called_locally();
   const auto too_long = [&](const std::optional<TimePoint>& away_since) {
     return away_since && clock_.now() - *away_since > config_.grace;
   };
@@ -440,28 +440,28 @@ void Head::look() {
       fmt::format("has not come back within {:.0f} s", in_seconds(config_.grace));
   std::vector<std::string> hosts;
   for (auto& [name, host] : hosts_) {
-    if (host.fails_at && *host.fails_at < clock_.now()) fail_silent(host);
+    if (host.meshes_fail_at && *host.meshes_fail_at < clock_.now()) fail_silent(host);
     if (too_long(host.away_since)) hosts.push_back(name);
   }
   for (const std::string& name : hosts) {
-    ExitEvidence evidence;
+    ExitReport evidence;
     evidence.pid = hosts_.at(name).offer.pid;
     evidence.silence = how;
     remove_host(name, evidence, how);
   }
   for (auto& [key, mesh] : meshes_)
     if (mesh.ending) begin_release(key, mesh);
-  remove_gone_owners();
+  expire_owners();
 }
 
-void Head::fail_meshes_on(const Host& host, const ExitEvidence& evidence, const std::string& note) {
+void Head::fail_meshes_on(const Host& host, const ExitReport& evidence, const std::string& note) {
   for (auto& [key, mesh] : meshes_)
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
       if (mesh.places[rank].host == host.offer.name && !mesh.lost.contains(rank) && !mesh.ending)
         fail(key, mesh, rank, evidence, note, on_this_machine(host.offer));
 }
 
-void Head::remove_host(const std::string& name, const ExitEvidence& evidence,
+void Head::remove_host(const std::string& name, const ExitReport& evidence,
                        const std::string& why) {
   const auto found = hosts_.find(name);
   if (found == hosts_.end()) return;
@@ -471,7 +471,7 @@ void Head::remove_host(const std::string& name, const ExitEvidence& evidence,
   placement_.remove_host(name);
   if (stopping_) return event(fmt::format("host {} has ended", name));
   const std::string note = fmt::format("its agent (pid {}) {}", host.offer.pid, why);
-  runs_.host_gone(name, note);
+  runs_.close_runs_of_host(name, note);
   fail_meshes_on(host, evidence, note);
   for (auto& [key, mesh] : meshes_) {
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)

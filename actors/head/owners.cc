@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/head/cluster_watcher.h"
 #include "actors/head/head.h"
+#include "actors/head/head_notifications.h"
 #include "actors/system/system.h"
 
 namespace weft::actors {
@@ -24,18 +24,18 @@ void Head::save(const Owner& owner) {
              encode(static_cast<const OwnerRow&>(owner)));
 }
 
-Joined Head::own(OwnerOffer offer) {
+JoinReply Head::own(OwnerRegistration offer) {
   const ProcessRef caller = context_.caller();
   const auto known = owners_.find(caller.id);
   const bool again = known != owners_.end();
-  Joined joined{store_.cluster_id(), store_.term(), config_.grace.count()};
+  JoinReply joined{store_.cluster_id(), store_.term(), config_.grace.count()};
   // The program is ending, and an agent has told this head how.
-  if (!again && runs_.has_told_end(caller.id)) return joined;
-  if (!again && offer.restarted) remove_drivers_before(offer.run, caller.id);
+  if (!again && runs_.has_reported_end(caller.id)) return joined;
+  if (!again && offer.restarted) replace_former_drivers(offer.run, caller.id);
   offer.name = again ? known->second.offer.name : free_name(offer.name);
   Owner& owner = owners_[caller.id];
   std::set<MeshKey> has(offer.meshes.begin(), offer.meshes.end());
-  for (const MeshKey& key : has) store_.saw_mesh_epoch(key.name, key.epoch);
+  for (const MeshKey& key : has) store_.raise_mesh_epoch(key.name, key.epoch);
   offer.meshes.clear();
   owner.offer = offer;
   owner.process = caller;
@@ -57,37 +57,37 @@ Joined Head::own(OwnerOffer offer) {
     // Releases meshes that the owner does not list: it missed the reply of spawn(), or released
     // them.
     if (!has.contains(key) && !mesh.processes.empty() && !mesh.renewing) begin_release(key, mesh);
-    if (has.contains(key) && mesh.incident) tell_owner(mesh);
+    if (has.contains(key) && mesh.incident) notify_mesh_failed(mesh);
   }
-  for (const MeshKey& key : has) tell_forgotten(caller, key);
+  for (const MeshKey& key : has) notify_unknown_mesh(caller, key);
   // Hosts may have begun to leave while this owner was away.
   for (const auto& [name, host] : hosts_)
-    if (host.leaving) tell_leaving(owner, host);
+    if (host.leaving) notify_host_leaving(owner, host);
   return joined;
 }
 
-void Head::tell_forgotten(const ProcessRef& owner, const MeshKey& key) {
+void Head::notify_unknown_mesh(const ProcessRef& owner, const MeshKey& key) {
   for (const auto& [known, mesh] : meshes_) {
     if (mesh.owner != owner.id || known.name != key.name) continue;
     // Another epoch that is not ending: the mesh was renewed, and the reply was lost.
     if (known == key ? mesh.incident || !mesh.ending : !mesh.ending) return;
   }
-  Casualty lost;
+  ProcessFailure lost;
   lost.mesh = key.name;
   lost.epoch = key.epoch;
-  lost.host_note = fmt::format(
+  lost.host_failure = fmt::format(
       "the head (term {}) does not know it: the disk of the one before was full, or its program "
       "was away for more than {:.0f} s",
       store_.term(), in_seconds(config_.grace));
   context_.system()
-      .named<ClusterWatcher>(owner, "watcher")
-      .tell<&ClusterWatcher::mesh_failed>(MeshFailure{{key.name, key.epoch, {lost}, 0}, {}, {}});
+      .named<HeadNotifications>(owner, "watcher")
+      .tell<&HeadNotifications::mesh_failed>(MeshFailure{{key.name, key.epoch, {lost}, 0}, {}, {}});
   event(lost.describe());
 }
 
 /// Removes earlier drivers of the run: `weft run` has seen their end before it started the next
 /// one. Meshes that were complete go to the next driver.
-void Head::remove_drivers_before(const std::string& run, ProcessId next) {
+void Head::replace_former_drivers(const std::string& run, ProcessId next) {
   std::vector<ProcessId> dead;
   for (const auto& [id, owner] : owners_)
     if (!run.empty() && owner.offer.run == run) dead.push_back(id);
@@ -137,7 +137,7 @@ void Head::owner_lost(ProcessId peer, bool cut_off) {
       owner.dead ? " for a restart" : ""));
 }
 
-void Head::remove_gone_owners() {
+void Head::expire_owners() {
   std::vector<std::pair<ProcessId, bool>> gone;
   for (const auto& [id, owner] : owners_)
     if (owner.away_since &&
@@ -150,7 +150,7 @@ void Head::remove_gone_owners() {
 }
 
 void Head::remove_owner(ProcessId peer, const std::string& how) {
-  const OwnerOffer gone = owners_.at(peer).offer;
+  const OwnerRegistration gone = owners_.at(peer).offer;
   runs_.gone(peer, how, progress_of(peer));
   owners_.erase(peer);
   store_.erase(StateStore::Table::kOwners, row_name(peer));
@@ -163,13 +163,13 @@ void Head::remove_owner(ProcessId peer, const std::string& how) {
   event(fmt::format("{} (driver pid {}) {}", gone.name, gone.pid, how));
 }
 
-void Head::owner_ended(const OwnerEnd& end) {
+void Head::report_owner_exit(const OwnerExit& end) {
   if (host_of(context_.caller().id) == nullptr) return;
   end_owner(end);
 }
 
 /// May be called several times for an owner: each agent that was told reports it.
-void Head::end_owner(const OwnerEnd& end) {
+void Head::end_owner(const OwnerExit& end) {
   const auto owner = owners_.find(end.owner);
   runs_.end(end.owner, end.end, progress_of(end.owner));
   if (owner == owners_.end()) return;

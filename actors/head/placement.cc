@@ -54,7 +54,7 @@ void Placement::set_leaving(const std::string& name) {
   ++changes_;
 }
 
-std::vector<HostDevice> Placement::find_places(const MeshRequest& request) const {
+std::vector<HostDevice> Placement::find_devices(const MeshRequest& request) const {
   if (!request.places.empty()) {
     if (std::ssize(request.places) != request.shape.size())
       throw_error(ErrorCode::kInvalidArgument, "mesh '{}' of {} ranks names {} places",
@@ -78,11 +78,11 @@ std::vector<HostDevice> Placement::find_places(const MeshRequest& request) const
           "HOST:PORT --name {}",
           request.mesh, name, hosts_.empty() ? "none" : fmt::format("{}", fmt::join(names(), ", ")),
           name);
-    if (!host->takes_more() && !request.hosts.empty())
+    if (!host->accepts_processes() && !request.hosts.empty())
       throw_error(ErrorCode::kUnavailable, "mesh '{}' needs host '{}', which {}", request.mesh,
                   name,
                   host->away ? "does not answer the head at the moment" : "leaves the cluster");
-    if (!host->takes_more()) continue;
+    if (!host->accepts_processes()) continue;
     for (std::uint32_t device = 0; device < host->users.size() && places.size() < needed; ++device)
       if (host->users[device].name.empty()) places.push_back({name, device});
   }
@@ -104,7 +104,7 @@ std::vector<HostDevice> Placement::find_replacements(const MeshRequest& request,
   std::vector<HostDevice> found;
   const auto free_on = [&](const std::string& name) -> std::optional<HostDevice> {
     const Host* host = find(name);
-    if (host == nullptr || !host->takes_more()) return std::nullopt;
+    if (host == nullptr || !host->accepts_processes()) return std::nullopt;
     for (std::uint32_t device = 0; device < host->users.size(); ++device) {
       const HostDevice place{name, device};
       if (host->users[device].name.empty() && std::ranges::find(found, place) == found.end())
@@ -130,16 +130,17 @@ void Placement::check_free(const std::string& mesh, const std::vector<HostDevice
     const Host* host = find(places[i].host);
     const std::span before(places.data(), i);
     const bool twice = std::ranges::find(before, places[i]) != before.end();
-    if (host == nullptr || !host->takes_more() || places[i].device >= host->users.size() || twice ||
-        !host->users[places[i].device].name.empty())
+    if (host == nullptr || !host->accepts_processes() || places[i].device >= host->users.size() ||
+        twice || !host->users[places[i].device].name.empty())
       throw_error(ErrorCode::kResourceExhausted, "mesh '{}': device {} of host {} is not free:\n{}",
                   mesh, places[i].device, places[i].host, table());
   }
 }
 
-std::vector<HostPlaces> Placement::hosts() const {
-  std::vector<HostPlaces> hosts;
-  for (const Host& host : hosts_) hosts.push_back({host.name, host.takes_more(), host.users});
+std::vector<HostDevices> Placement::hosts() const {
+  std::vector<HostDevices> hosts;
+  for (const Host& host : hosts_)
+    hosts.push_back({host.name, host.accepts_processes(), host.users});
   return hosts;
 }
 

@@ -29,7 +29,7 @@ class Placement {
   /// order. Throws Error(kResourceExhausted) with a table of hosts if they do not suffice,
   /// Error(kNotFound) if a host has not joined, Error(kUnavailable) if it is away or leaves. All
   /// say what to do.
-  std::vector<HostDevice> find_places(const MeshRequest& request) const;
+  std::vector<HostDevice> find_devices(const MeshRequest& request) const;
   /// Returns another device for each device that a mesh has lost: on the same host, or on the first
   /// of request.hosts that has one. Throws Error(kResourceExhausted) with a table of hosts.
   std::vector<HostDevice> find_replacements(const MeshRequest& request,
@@ -37,7 +37,7 @@ class Placement {
   /// Throws Error(kResourceExhausted) if one of them is not free, or its host is not available.
   void check_free(const std::string& mesh, const std::vector<HostDevice>& places) const;
   /// Returns the hosts in the order of joining.
-  std::vector<HostPlaces> hosts() const;
+  std::vector<HostDevices> hosts() const;
   /// Returns a number that grows when hosts change or devices become free.
   std::uint64_t changes() const { return changes_; }
   /// Assigns devices to a mesh. Skips hosts that have not joined.
@@ -56,7 +56,7 @@ class Placement {
     std::vector<MeshKey> users;  // Users by device; empty name: free.
     bool away = false;
     bool leaving = false;
-    bool takes_more() const { return !away && !leaving; }
+    bool accepts_processes() const { return !away && !leaving; }
     std::uint32_t free() const;
   };
   const Host* find(const std::string& name) const;

@@ -18,10 +18,10 @@ constexpr std::uint64_t kTerm = std::uint64_t{1} << 32;
 
 std::uint64_t Head::places_version() const { return store_.term() * kTerm + placement_.changes(); }
 
-ClusterPlaces Head::places() const { return {places_version(), placement_.hosts()}; }
+DeviceSnapshot Head::places() const { return {places_version(), placement_.hosts()}; }
 
-void Head::tell_change() {
-  if (std::exchange(told_change_, placement_.changes()) == placement_.changes()) return;
+void Head::notify_change_waiters() {
+  if (std::exchange(notified_change_, placement_.changes()) == placement_.changes()) return;
   for (const auto& [number, waiter] : std::exchange(change_waiters_, {})) waiter.notify();
 }
 
@@ -35,7 +35,7 @@ task<std::uint64_t> Head::next_change(std::uint64_t seen, std::int64_t within_ns
   co_return places_version();
 }
 
-task<bool> Head::lacks_process(std::vector<MeshKey> keys) {
+task<bool> Head::has_dead_process(std::vector<MeshKey> keys) {
   std::vector<Future<bool>> answers;
   for (const MeshKey& key : keys) {
     const auto mesh = meshes_.find(key);

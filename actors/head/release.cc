@@ -17,8 +17,8 @@ constexpr auto kStopAgainAfter = std::chrono::milliseconds(100);
 
 }  // namespace
 
-Future<void> Head::stop_on(const ProcessRef& agent, const MeshKey& key, bool failed,
-                           const std::vector<std::uint32_t>& ranks) {
+Future<void> Head::stop_ranks_on(const ProcessRef& agent, const MeshKey& key, bool failed,
+                                 const std::vector<std::uint32_t>& ranks) {
   return context_.system()
       .named<Agent>(agent, "agent")
       .within(kStopWithin)
@@ -34,15 +34,15 @@ void Head::begin_release(const MeshKey& key, Mesh& mesh) {
     const std::string& name = mesh.places[rank].host;
     const auto host = hosts_.find(name);
     if (mesh.lost.contains(rank) || host == hosts_.end() || !told.insert(name).second) continue;
-    Stopping stopping{name, host->second.agent, std::nullopt, key};
-    if (!host->second.away_since) stopping.ended = stop_on(stopping.agent, key, mesh.failed);
+    PendingStop stopping{name, host->second.agent, std::nullopt, key};
+    if (!host->second.away_since) stopping.ended = stop_ranks_on(stopping.agent, key, mesh.failed);
     mesh.stopping.push_back(std::move(stopping));
   }
   // Runs as a call of its own, as the call that asks for it may be cancelled.
   context_.system().ref<Head>(context_.self()).tell<&Head::finish_release>(key);
 }
 
-task<std::string> Head::wait_for_stop(Stopping& stopping) {
+task<std::string> Head::wait_for_stop(PendingStop& stopping) {
   if (!stopping.ended) co_return "it does not answer the head";
   std::string problem;
   try {
@@ -55,7 +55,7 @@ task<std::string> Head::wait_for_stop(Stopping& stopping) {
   co_return problem;
 }
 
-task<void> Head::finish_stop(const MeshKey& key, bool failed, Stopping& stopping,
+task<void> Head::finish_stop(const MeshKey& key, bool failed, PendingStop& stopping,
                              std::string problem) {
   for (bool told = false; !problem.empty(); told = true) {
     // The host may be slow, or cut off for a while. Its devices stay taken until it confirms; a
@@ -69,13 +69,13 @@ task<void> Head::finish_stop(const MeshKey& key, bool failed, Stopping& stopping
     const auto host = hosts_.find(stopping.host);
     if (host == hosts_.end() || host->second.agent.id != stopping.agent.id) co_return;
     if (!host->second.away_since)
-      stopping.ended = stop_on(host->second.agent, stopping.key, failed, stopping.ranks);
+      stopping.ended = stop_ranks_on(host->second.agent, stopping.key, failed, stopping.ranks);
     auto waiting = wait_for_stop(stopping);
     problem = co_await waiting;
   }
 }
 
-void Head::free_all_but(const MeshKey& key, Mesh& mesh, const std::set<std::string>& silent) {
+void Head::free_confirmed(const MeshKey& key, Mesh& mesh, const std::set<std::string>& silent) {
   for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
     if (!silent.contains(mesh.places[rank].host)) mesh.lost.insert(rank);
   placement_.give_back(key, silent);
@@ -83,11 +83,11 @@ void Head::free_all_but(const MeshKey& key, Mesh& mesh, const std::set<std::stri
 }
 
 task<void> Head::finish_release(MeshKey key) {
-  check_own_call();
+  check_called_locally();
   Mesh& mesh = meshes_.at(key);
-  std::vector<std::pair<Stopping*, std::string>> silent;
+  std::vector<std::pair<PendingStop*, std::string>> silent;
   std::set<std::string> hosts;
-  for (Stopping& each : mesh.stopping) {
+  for (PendingStop& each : mesh.stopping) {
     auto waiting = wait_for_stop(each);
     std::string problem = co_await waiting;
     if (problem.empty()) continue;
@@ -95,7 +95,7 @@ task<void> Head::finish_release(MeshKey key) {
     hosts.insert(each.host);
   }
   // Frees devices on hosts that have confirmed, without waiting for the others.
-  if (!silent.empty()) free_all_but(key, mesh, hosts);
+  if (!silent.empty()) free_confirmed(key, mesh, hosts);
   for (auto& [stopping, problem] : silent)
     co_await finish_stop(key, mesh.failed, *stopping, std::move(problem));
   placement_.give_back(key);

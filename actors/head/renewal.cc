@@ -84,7 +84,7 @@ task<void> Head::take_over(MeshKey from, MeshKey to) {
       // The agent may have done it all the same. Its ranks end under either key.
     }
     if (const auto host = hosts_.find(name); host != hosts_.end())
-      undone.push_back(stop_on(host->second.agent, to, true, hosts.at(name)));
+      undone.push_back(stop_ranks_on(host->second.agent, to, true, hosts.at(name)));
   }
   for (Future<void>& answer : undone) {
     try {
@@ -115,7 +115,7 @@ task<void> Head::free_dead(MeshKey from, MeshKey to) {
   const auto hosts = by_host(before->second, dead);
   std::vector<std::pair<std::string, Future<void>>> answers;
   for (const auto& [name, ranks] : hosts)
-    answers.emplace_back(name, stop_on(hosts_.at(name).agent, from, true, ranks));
+    answers.emplace_back(name, stop_ranks_on(hosts_.at(name).agent, from, true, ranks));
   std::vector<std::string> freed;
   for (auto& [name, answer] : answers) {
     try {
@@ -223,7 +223,7 @@ task<RenewedMesh> Head::renew(MeshRenewal renewal) {
   }
   now->second.renewing = false;
   save(key, now->second);
-  note_devices(key, now->second);
+  record_devices(key, now->second);
   store_.write();
   // Errors that stay: another executable on a host, or a host on which nothing can start.
   if (problem && (problem->code() == ErrorCode::kIncompatible ||

@@ -7,7 +7,7 @@
 
 #include "actors/agent/agent_messages.h"
 #include "actors/agent/log_messages.h"
-#include "actors/agent/run_end.h"
+#include "actors/agent/run_result.h"
 #include "actors/head/cluster_messages.h"
 #include "core/codec/codec.h"
 
@@ -56,8 +56,8 @@ struct RunRecord {
   std::int64_t began_unix_ms = 0;
   std::int64_t ended_unix_ms = 0;  ///< 0: it has not ended.
   std::optional<RunProgress> progress = {};
-  double told_seconds = 0;  ///< Time since its last progress report, while it runs.
-  std::string why;          ///< Reason of its end.
+  double progress_age_seconds = 0;  ///< Time since its last progress report, while it runs.
+  std::string why;                  ///< Reason of its end.
   std::vector<RunDevice> devices;
 
   bool ended() const { return state > RunState::kAway; }
@@ -65,8 +65,8 @@ struct RunRecord {
   static constexpr auto fields =
       weft::fields(&RunRecord::number, &RunRecord::name, &RunRecord::process, &RunRecord::pid,
                    &RunRecord::description, &RunRecord::state, &RunRecord::began_unix_ms,
-                   &RunRecord::ended_unix_ms, &RunRecord::progress, &RunRecord::told_seconds,
-                   &RunRecord::why, &RunRecord::devices);
+                   &RunRecord::ended_unix_ms, &RunRecord::progress,
+                   &RunRecord::progress_age_seconds, &RunRecord::why, &RunRecord::devices);
 };
 
 /// Request for the last `limit` events, or for the first `limit` events after event number `after`.

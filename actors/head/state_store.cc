@@ -12,8 +12,8 @@
 #include <span>
 
 #include "core/base/error.h"
-#include "core/base/own_file.h"
 #include "core/base/platform.h"
+#include "core/base/private_file.h"
 
 namespace weft::actors {
 namespace {
@@ -116,8 +116,8 @@ void StateStore::make_directory() const {
   std::error_code refused;
   if (std::filesystem::create_directories(directory, refused)) ::chmod(directory.c_str(), 0700);
   const char* const remedy = "give another folder with --state";
-  check_own(directory, remedy);
-  check_own(path_, remedy);
+  check_trusted_owner(directory, remedy);
+  check_trusted_owner(path_, remedy);
   int why = refused.value();
   if (why == 0 && ::access(directory.c_str(), W_OK | X_OK) != 0) why = errno;
   if (why != 0 && why != ENOSPC && why != EDQUOT)
@@ -324,7 +324,7 @@ std::uint64_t StateStore::next_mesh_epoch(const std::string& mesh) {
   return epoch;
 }
 
-void StateStore::saw_mesh_epoch(const std::string& mesh, std::uint64_t epoch) {
+void StateStore::raise_mesh_epoch(const std::string& mesh, std::uint64_t epoch) {
   std::uint64_t& newest = epochs_[mesh];
   if (newest >= epoch) return;
   newest = epoch;
@@ -348,7 +348,7 @@ std::map<std::string, std::vector<std::byte>> StateStore::rows(Table table) cons
   return found;
 }
 
-void StateStore::forget_rows() {
+void StateStore::erase_member_rows() {
   std::erase_if(rows_, [](const auto& row) { return row.first.first != Table::kRuns; });
   std::erase_if(unwritten_rows_, [](const RowKey& key) { return key.first != Table::kRuns; });
   forgotten_ = true;

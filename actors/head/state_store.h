@@ -61,7 +61,7 @@ class StateStore {
   std::uint64_t next_mesh_epoch(const std::string& mesh);
   /// Makes all later epochs of a mesh greater than this one, which another process knows, and an
   /// earlier head could not write. Written with the next event.
-  void saw_mesh_epoch(const std::string& mesh, std::uint64_t epoch);
+  void raise_mesh_epoch(const std::string& mesh, std::uint64_t epoch);
   /// Kind of row: hosts, owners, meshes or runs. Rows have names, are written with the next event
   /// or by sync(), and are there in the next term.
   enum class Table { kHosts, kOwners, kMeshes, kRuns };
@@ -69,7 +69,7 @@ class StateStore {
   void erase(Table table, const std::string& name);
   std::map<std::string, std::vector<std::byte>> rows(Table table) const;
   /// Erases all rows but those of runs, which are history. For a cluster that begins anew.
-  void forget_rows();
+  void erase_member_rows();
   /// Makes changes survive a loss of power, unless the disk refuses.
   void sync() { save(Survives::kLossOfPower); }
   /// Makes changes survive the end of the process, unless the disk refuses.

@@ -9,24 +9,24 @@
 #include <utility>
 
 #include "actors/agent/agent.h"
-#include "actors/agent/kept_programs.h"
 #include "actors/agent/log_reader.h"
+#include "actors/agent/program_cache.h"
 #include "actors/head/head.h"
 #include "actors/launch/child_signals.h"
-#include "actors/launch/ear.h"
+#include "actors/launch/exit_request.h"
 #include "actors/launch/head_link.h"
-#include "actors/launch/process_end.h"
+#include "actors/launch/revocable_target.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 #include "actors/net/network.h"
 #include "actors/supervision/processes.h"
-#include "actors/supervision/signal_watch.h"
+#include "actors/supervision/signal_handler.h"
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
 #include "core/base/machine.h"
 #include "core/base/name.h"
+#include "core/base/non_blocking_output.h"
 #include "core/base/platform.h"
-#include "core/base/unblocked_output.h"
 
 namespace weft::actors {
 namespace {
@@ -92,7 +92,7 @@ class AgentSignals final {
     AgentSignals& signals_;
   };
 
-  AgentSignals(const AgentRole& role, ProcessEnd& end) : name_(role.name), end_(end) {
+  AgentSignals(const AgentRole& role, ExitRequest& end) : name_(role.name), end_(end) {
     if (!role.has_parent) {
       by_hand_.emplace([this](const ReceivedSignal& signal) { received(signal); });
       return;
@@ -108,16 +108,16 @@ class AgentSignals final {
   /// Returns true if a signal asked this agent to leave.
   bool drains() const { return drains_; }
   /// Returns the request to end now, even if devices are in use.
-  ProcessEnd& at_once() { return at_once_; }
+  ExitRequest& at_once() { return at_once_; }
 
  private:
   void received(const ReceivedSignal& signal) {
     if (!signal.asks_to_end()) return;
     const std::string reason = "stopped by " + signal.describe();
     switch (requests_.add(signal, SteadyClock().now())) {
-      case EndRequests::Kind::kEcho: return;
-      case EndRequests::Kind::kSecond: return at_once_.set(0, reason);
-      case EndRequests::Kind::kFirst: break;
+      case EndRequestFilter::Kind::kEcho: return;
+      case EndRequestFilter::Kind::kSecond: return at_once_.set(0, reason);
+      case EndRequestFilter::Kind::kFirst: break;
     }
     drains_ = true;
     tell_children();
@@ -125,34 +125,35 @@ class AgentSignals final {
   }
   void tell_children() {
     const std::lock_guard lock(mutex_);
-    if (launcher_ != nullptr) launcher_->signal_all(kParentEndsInOrder);
+    if (launcher_ != nullptr) launcher_->signal_all(kParentShutsDown);
   }
 
   const std::string name_;
-  ProcessEnd& end_;
-  ProcessEnd at_once_;
+  ExitRequest& end_;
+  ExitRequest at_once_;
   std::atomic<bool> drains_ = false;
   Mutex mutex_;
   ProcessLauncher* launcher_ = nullptr;  // guarded by mutex_
-  EndRequests requests_{false};          // used by the signals' thread
+  EndRequestFilter requests_{false};     // used by the signals' thread
   // One of the two is set. Declared last: they use the members above.
-  std::optional<SignalWatch> by_hand_;
+  std::optional<SignalHandler> by_hand_;
   std::optional<ChildSignals> with_parent_;
 };
 
 /// Registers this host with a head. If an agent that does not answer holds its name, waits until
 /// that agent is known to have ended, or the head releases the name.
-Joined join(System& system, const ProcessRef& head, const ActorRef<Agent>& agent, HostOffer offer,
-            const Log& log, ProcessEnd& end) {
+JoinReply join(System& system, const ProcessRef& head, const ActorRef<Agent>& agent,
+               HostRegistration offer, const Log& log, ExitRequest& end) {
   const auto asked = system.named<Head>(head, "head");
   for (bool told = false;;) {
-    Joined joined = asked.call<&Head::join>(offer, agent.call<&Agent::joining>(head).get()).get();
+    JoinReply joined =
+        asked.call<&Head::join>(offer, agent.call<&Agent::joining>(head).get()).get();
     if (!joined.held) {
       agent.call<&Agent::joined>(head, joined.term, joined.grace_ns).get();
       return joined;
     }
-    const HeldName& held = *joined.held;
-    if (held.machine == offer.machine && !process_lives(static_cast<pid_t>(held.pid))) {
+    const NameHolder& held = *joined.held;
+    if (held.machine == offer.machine && !process_exists(static_cast<pid_t>(held.pid))) {
       offer.replaces = held.agent;
       continue;
     }
@@ -169,8 +170,8 @@ Joined join(System& system, const ProcessRef& head, const ActorRef<Agent>& agent
 }  // namespace
 
 int serve_agent(const AgentRole& role) {
-  const UnblockedOutput output;
-  ProcessEnd end;
+  const NonBlockingOutput output;
+  ExitRequest end;
   AgentSignals signals(role, end);
   check_name("the name of this host (--name)", role.name);
   std::filesystem::create_directories(role.log_directory);
@@ -189,35 +190,34 @@ int serve_agent(const AgentRole& role) {
         "the certificate of the head at {} is compared with none: whoever has the token could pass "
         "for it. Its `weft join` command has the right one (--cert)",
         to_string(role.head));
-  options.io_share = ThreadShare::kControl;
+  options.io_share = ThreadPriority::kControl;
   std::atomic<std::size_t> processes{0};  // number of device processes
   std::atomic<bool> shut_down{false};     // set by the head, which has told the owners
   System system(options);
-  const Ear<HeadLink> ear;
+  const RevocableTarget<HeadLink> ear;
   const auto gone = [ear](const ProcessRef& peer, const std::string& how) {
-    ear.tell([&](HeadLink& link) { link.peer_gone(peer, how); });
+    ear.tell([&](HeadLink& link) { link.report_peer_loss(peer, how); });
   };
-  system.on_peer_suspect(
-      [gone](const ProcessRef& peer) { gone(peer, "is gone: connection lost"); });
-  system.on_peer_lost([gone](const ProcessRef& peer, const Error& error, Loss) {
+  system.on_peer_eof([gone](const ProcessRef& peer) { gone(peer, "is gone: connection lost"); });
+  system.on_peer_disconnected([gone](const ProcessRef& peer, const Error& error, DisconnectCause) {
     gone(peer, "is gone: " + error.message());
   });
-  system.on_peer_silent([&system, gone](const ProcessRef& peer, Nanoseconds silence) {
+  system.on_peer_timed_out([&system, gone](const ProcessRef& peer, Nanoseconds silence) {
     gone(peer, describe_silence(silence, 0));
     system.named<Agent>(system.self(), "agent")
-        .tell<&Agent::process_silent>(peer.id, std::int64_t{silence.count()});
+        .tell<&Agent::process_timed_out>(peer.id, std::int64_t{silence.count()});
   });
-  const Address address = system.listen({own_host_towards(role.head), 0});
+  const Address address = system.listen({local_address_towards(role.head), 0});
   AgentEvents events;
   // A head that is away asks for deaths when it is back.
   events.on_death = [&system](const ProcessRef& head, const DeathReport& report) {
     system.named<Head>(head, "head").tell<&Head::process_died>(report);
   };
-  events.on_run_end = [&system](const ProcessRef& head, const DetachedEnd& ended) {
+  events.on_run_end = [&system](const ProcessRef& head, const DetachedRunExit& ended) {
     system.named<Head>(head, "head").tell<&Head::detached_ended>(ended);
   };
-  events.on_owner_end = [&system](const ProcessRef& head, const OwnerEnd& ended) {
-    system.named<Head>(head, "head").tell<&Head::owner_ended>(ended);
+  events.on_owner_end = [&system](const ProcessRef& head, const OwnerExit& ended) {
+    system.named<Head>(head, "head").tell<&Head::report_owner_exit>(ended);
   };
   events.on_processes = [&processes](std::size_t count) { processes = count; };
   events.on_shut_down = [&](const std::string& reason) {
@@ -225,25 +225,25 @@ int serve_agent(const AgentRole& role) {
     end.set(0, reason);
     signals.at_once().set(0, reason);
   };
-  const auto logs = system.host_made<LogReader>("logs", [&role](Context& context) {
+  const auto logs = system.host_with<LogReader>("logs", [&role](Context& context) {
     return std::make_unique<LogReader>(context, role.log_directory);
   });
-  events.on_log = [logs](const LogName& name, std::uint64_t size) {
+  events.on_log = [logs](const LogId& name, std::uint64_t size) {
     logs.tell<&LogReader::began>(name, size);
   };
   const std::filesystem::path programs =
       Network::simulated() != nullptr ? "" : std::filesystem::path(role.log_directory) / kPrograms;
   std::vector<std::string> run_arguments = role.protection.to_arguments();
   run_arguments.insert(run_arguments.end(), {"--head", to_string(role.head)});
-  const auto agent = system.host_made<Agent>("agent", [&](Context& context) {
+  const auto agent = system.host_with<Agent>("agent", [&](Context& context) {
     return std::make_unique<Agent>(
         context,
         AgentConfig{role.name, address, role.log_directory, hash_directory(),
                     role.protection.insecure, role.supervisor, run_arguments, programs},
         events, *launcher);
   });
-  HostOffer offer{role.name,         role.devices,    process_id(),       machine_name(),
-                  instruction_set(), role.has_parent, role.log_directory, num_processors()};
+  HostRegistration offer{role.name,         role.devices,    process_id(),       machine_name(),
+                         instruction_set(), role.has_parent, role.log_directory, num_processors()};
   HeadLink* known = nullptr;
   const auto to_head = [&known] { return known->head(); };
   HeadLink::Events with_head;
@@ -254,7 +254,7 @@ int serve_agent(const AgentRole& role) {
     log.warning("the head at {} {}; host {} goes on, and looks for it", to_string(role.head), how,
                 role.name);
   };
-  with_head.on_back = [&](const Joined& joined, Nanoseconds away) {
+  with_head.on_back = [&](const JoinReply& joined, Nanoseconds away) {
     if (signals.drains()) tell_drain(to_head(), end.wait().text);
     log.info("the head at {} is back after {:.1f} s (term {})", to_string(role.head),
              in_seconds(away), joined.term);
@@ -264,9 +264,9 @@ int serve_agent(const AgentRole& role) {
   with_head.on_lost = [&end](const Error& error) { end.set(1, error.message()); };
   HeadLink link(system, role.head, with_head);
   known = &link;
-  const Ear<HeadLink>::Open open(ear, link);
+  const RevocableTarget<HeadLink>::Open open(ear, link);
   try {
-    const Joined joined = link.join();
+    const JoinReply joined = link.join();
     log.info("host {} has joined cluster {} (term {}) at {} with {} device{}; logs in {}",
              role.name, joined.cluster.substr(0, 12), joined.term, to_string(role.head),
              role.devices, role.devices == 1 ? "" : "s", role.log_directory);
@@ -274,7 +274,7 @@ int serve_agent(const AgentRole& role) {
     if (error.code() != ErrorCode::kCancelled) throw;
   }
   const auto reason = end.wait();
-  system.note_end(reason.text);
+  system.set_exit_reason(reason.text);
   if (signals.drains() && processes > 0) {
     log.info(
         "host {} leaves: {}; it keeps {} process{} until {} done with, {:.0f} s at most; a "
@@ -302,7 +302,7 @@ int serve_agent(const AgentRole& role) {
   const bool heard = reason.status == 0 && (leave(link.head(), reason.text) || shut_down);
   launcher->stop_all(heard ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());
   // A parent has the same programs there, and may start another agent.
-  if (!role.has_parent) KeptPrograms(programs, {}).remove();
+  if (!role.has_parent) ProgramCache(programs, {}).remove();
   return reason.status;
 }
 

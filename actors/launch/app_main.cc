@@ -9,26 +9,26 @@
 #include <memory>
 #include <mutex>
 
-#include "actors/launch/ear.h"
+#include "actors/launch/child_report.h"
+#include "actors/launch/exit_request.h"
 #include "actors/launch/internal/time_limits.h"
-#include "actors/launch/last_words.h"
 #include "actors/launch/local_cluster.h"
-#include "actors/launch/process_end.h"
+#include "actors/launch/revocable_target.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/run_events.h"
 #include "actors/launch/token.h"
 #include "actors/supervision/orphans.h"
 #include "actors/supervision/processes.h"
-#include "actors/supervision/signal_watch.h"
+#include "actors/supervision/signal_handler.h"
 #include "core/base/clock.h"
 #include "core/base/descriptors.h"
 #include "core/base/error.h"
 #include "core/base/machine.h"
+#include "core/base/non_blocking_output.h"
 #include "core/base/platform.h"
 #include "core/base/terminal.h"
 #include "core/base/thread.h"
-#include "core/base/unblocked_output.h"
 #include "core/config/config_problem.h"
 #include "core/config/nearest.h"
 #include "core/crash/crash_report.h"
@@ -38,7 +38,7 @@ namespace {
 
 constexpr auto kHostsWithin = std::chrono::seconds(30);
 /// Time after a lost connection in which its cause may arrive.
-constexpr auto kCauseWithin = std::chrono::milliseconds(500);
+constexpr auto kRootCauseTimeout = std::chrono::milliseconds(500);
 /// Time for the answer to a cancel request to leave before the process ends.
 constexpr auto kAnswerLeavesWithin = std::chrono::milliseconds(50);
 
@@ -56,7 +56,7 @@ class Interruption {
   bool take_checkpoint_request() { return checkpoint_asked_.exchange(false); }
   std::stop_token token() const { return source_.get_token(); }
   bool requested() const { return source_.stop_requested(); }
-  void doing(const std::string& text, IfInterrupted then) {
+  void doing(const std::string& text, OnInterrupt then) {
     const std::lock_guard lock(mutex_);
     doing_ = text;
     then_ = then;
@@ -71,7 +71,7 @@ class Interruption {
   Cancelled cancel(bool now) {
     source_.request_stop();
     const std::lock_guard lock(mutex_);
-    now = now || then_ == IfInterrupted::kEndsAtOnce;
+    now = now || then_ == OnInterrupt::kEndsAtOnce;
     const std::string doing = now              ? "it ends at once"
                               : doing_.empty() ? "it ends when it has done what it is at"
                                                : doing_;
@@ -81,36 +81,36 @@ class Interruption {
 
  private:
   void received(const ReceivedSignal& signal) {
-    if (signal.number == kWriteCheckpoint) checkpoint_asked_ = true;
+    if (signal.number == kCheckpointSignal) checkpoint_asked_ = true;
     if (signal.asks_to_end()) interrupted(requests_.add(signal, SteadyClock().now()));
   }
-  void interrupted(EndRequests::Kind kind) {
-    if (kind == EndRequests::Kind::kEcho) return;
-    if (kind == EndRequests::Kind::kSecond) end_process(kInterrupted);
+  void interrupted(EndRequestFilter::Kind kind) {
+    if (kind == EndRequestFilter::Kind::kEcho) return;
+    if (kind == EndRequestFilter::Kind::kSecond) end_process(kInterrupted);
     source_.request_stop();
     const std::lock_guard lock(mutex_);
-    const bool now = then_ == IfInterrupted::kEndsAtOnce;
+    const bool now = then_ == OnInterrupt::kEndsAtOnce;
     if (!doing_.empty())
       say(stderr, "  interrupted: {}{}\n", doing_, now ? "; nothing is lost, the run ends" : "");
     if (now) end_process(kInterrupted);
   }
 
   Mutex mutex_;
-  std::string doing_ = "joining the cluster";        // guarded by mutex_
-  IfInterrupted then_ = IfInterrupted::kEndsAtOnce;  // guarded by mutex_
+  std::string doing_ = "joining the cluster";    // guarded by mutex_
+  OnInterrupt then_ = OnInterrupt::kEndsAtOnce;  // guarded by mutex_
   std::stop_source source_;
   std::atomic<bool> checkpoint_asked_ = false;
-  EndRequests requests_;  // used by the signals' thread
-  const SignalWatch signals_{[this](const ReceivedSignal& signal) { received(signal); }};
+  EndRequestFilter requests_;  // used by the signals' thread
+  const SignalHandler signals_{[this](const ReceivedSignal& signal) { received(signal); }};
 };
 
 /// Time limit of a clean-up. Ends the process if a destructor waits for a device, a connection or a
 /// disk that never answers.
-class CleanUpLimit final {
+class CleanUpWatchdog final {
  public:
-  CleanUpLimit(System& system, Cluster& cluster, Interruption& interruption)
+  CleanUpWatchdog(System& system, Cluster& cluster, Interruption& interruption)
       : system_(system), cluster_(cluster), interruption_(interruption) {}
-  ~CleanUpLimit() {
+  ~CleanUpWatchdog() {
     {
       const std::lock_guard lock(mutex_);
       over_ = true;
@@ -118,14 +118,14 @@ class CleanUpLimit final {
     }
     if (thread_.joinable()) thread_.join();
   }
-  CleanUpLimit(const CleanUpLimit&) = delete;
-  CleanUpLimit& operator=(const CleanUpLimit&) = delete;
+  CleanUpWatchdog(const CleanUpWatchdog&) = delete;
+  CleanUpWatchdog& operator=(const CleanUpWatchdog&) = delete;
 
   /// Starts the limit. The driver's thread; later calls do nothing.
   void begin() {
     if (thread_.joinable()) return;
-    system_.note_end("its run is done; it gives its devices back");
-    thread_ = Thread("clean-up-limit", ThreadShare::kOrdinary, [this] { watch(); });
+    system_.set_exit_reason("its run is done; it gives its devices back");
+    thread_ = Thread("clean-up-limit", ThreadPriority::kOrdinary, [this] { watch(); });
   }
 
  private:
@@ -166,7 +166,7 @@ AppRun make_run(const RoleArguments& arguments) {
   run.restarts = arguments.get_or("restarts", "");
   run.refused = arguments.get_or("refused", "");
   if (const std::string place = arguments.get_or("planned-to", ""); !place.empty())
-    run.planned = [place](const std::string& digest) { leave_last_words(place, digest); };
+    run.planned = [place](const std::string& digest) { write_child_report(place, digest); };
   run.config = arguments.get_or("config", "");
   run.config_folder = arguments.get_or("config-folder", "");
   run.started_by = arguments.get_or("started-by", "");
@@ -186,10 +186,10 @@ AppRun make_run(const RoleArguments& arguments) {
 
 void connect(AppRun& run, Interruption& interruption) {
   run.stop = interruption.token();
-  run.doing = [&interruption](const std::string& text, IfInterrupted then) {
+  run.doing = [&interruption](const std::string& text, OnInterrupt then) {
     interruption.doing(text, then);
   };
-  run.checkpoint_asked = [&interruption] { return interruption.take_checkpoint_request(); };
+  run.checkpoint_requested = [&interruption] { return interruption.take_checkpoint_request(); };
 }
 
 /// Sections of the run file that all processes of a run need. Mistakes in other sections are not
@@ -213,7 +213,8 @@ ProcessConfig process_config_of(const AppRun& run) {
 /// Runs `drive` against the cluster at run.head.
 int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, AppRun run,
                   const ProcessConfig& config, const std::string& name, std::size_t hosts,
-                  const Ear<Cluster>& ear, const Secret& token, const Protection& protection) {
+                  const RevocableTarget<Cluster>& ear, const Secret& token,
+                  const ConnectionSecurity& protection) {
   SystemOptions options;
   options.name = name;
   options.token = token;
@@ -250,14 +251,14 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, AppRu
     return cancelled.doing;
   };
   Cluster cluster(system, Address::parse(run.head), cluster_options);
-  const Ear<Cluster>::Open open(ear, cluster);
+  const RevocableTarget<Cluster>::Open open(ear, cluster);
   std::vector<std::string> names;
   if (!run.config.empty()) names = config.recovery.without_spares(config.cluster.hosts);
   // `weft run` has seen all hosts. A run that recovers starts with those that are left.
   if (!cluster_options.description.restarts)
     cluster.wait_for_hosts(names, names.empty() ? hosts : names.size(), kHostsWithin);
-  interruption.doing("", IfInterrupted::kFinishes);
-  CleanUpLimit limit(system, cluster, interruption);
+  interruption.doing("", OnInterrupt::kFinishes);
+  CleanUpWatchdog limit(system, cluster, interruption);
   run.clean_up_begins = [&limit] { limit.begin(); };
   std::optional<Error> failure;
   try {
@@ -273,8 +274,8 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, AppRu
   }
   // The app may have seen a symptom before its cause arrived.
   const bool asked_for = failure->code() == ErrorCode::kCancelled && interruption.requested();
-  const bool symptom = is_symptom(*failure) && !asked_for;
-  if (auto cause = symptom ? cluster.failure(kCauseWithin) : std::nullopt)
+  const bool symptom = is_secondary_failure(*failure) && !asked_for;
+  if (auto cause = symptom ? cluster.failure(kRootCauseTimeout) : std::nullopt)
     failure = std::move(cause);
   const bool stopped = exit_status_of(*failure, interruption.requested()) == kInterrupted;
   cluster.report_end(
@@ -325,7 +326,7 @@ int AppMain::run(const Drive& drive) {
     // Messages about a file begin with its place.
     const bool placed = error.code() == ErrorCode::kInvalidConfig;
     const std::string who = placed ? "" : own_name() + ": ";
-    say(stderr, "{}\n", fitted_to(STDERR_FILENO, who + error.message()));
+    say(stderr, "{}\n", wrapped_for_terminal(STDERR_FILENO, who + error.message()));
     return usage ? 2 : 1;
   }
 }
@@ -334,18 +335,19 @@ int AppMain::serve(const Drive& drive) {
   if (const auto status = serve_cluster_role(arguments_)) return *status;
   const auto role = role_of(arguments_);
   if (!role) return serve_by_hand(drive);
-  const RoleArguments arguments(arguments_, {"json", "quiet", "schema", Protection::kInsecure});
-  if (role == "keys") return status_after_output(own_name(), serve_keys(arguments));
+  const RoleArguments arguments(arguments_,
+                                {"json", "quiet", "schema", ConnectionSecurity::kInsecure});
+  if (role == "keys") return exit_status_after_flush(own_name(), serve_keys(arguments));
   if (role == "device") {
     return serve_device(arguments, [this](System& system) {
       for (const auto& provide : provided_) provide(system);
     });
   }
   if (role == "check")
-    return status_after_output(
+    return exit_status_after_flush(
         own_name(), serve_check(make_run(arguments), arguments.get_or("resolved-to", "")));
   if (role == "plan") {
-    if (plan_) return status_after_output(own_name(), plan_(make_run(arguments)));
+    if (plan_) return exit_status_after_flush(own_name(), plan_(make_run(arguments)));
     throw_error(ErrorCode::kInvalidArgument, "this app has no plan to show");
   }
   if (role == "driver") return serve_driver(drive, arguments);
@@ -358,7 +360,7 @@ int AppMain::serve_check(const AppRun& run, const std::string& resolved_to) {
     const int status = check_ ? check_(run) : 0;
     // The document knows which values are paths once all sections are read.
     if (status == 0 && !resolved_to.empty())
-      leave_last_words(resolved_to, run.document().resolved());
+      write_child_report(resolved_to, run.document().resolved());
     return status;
   } catch (const Error& error) {
     if (!run.json || error.code() != ErrorCode::kInvalidConfig) throw;
@@ -388,12 +390,12 @@ int AppMain::serve_keys(const RoleArguments& arguments) {
                   did_you_mean(under, paths));
   }
   const std::string text = arguments.has("json") ? keys_json(keys) : keys_text(keys);
-  say(stdout, "{}", arguments.has("json") ? text : fitted_to(STDOUT_FILENO, text, 4));
+  say(stdout, "{}", arguments.has("json") ? text : wrapped_for_terminal(STDOUT_FILENO, text, 4));
   return 0;
 }
 
 int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
-  const UnblockedOutput output;
+  const NonBlockingOutput output;
   Interruption interruption(Interruption::Parent::kWeftRun);
   AppRun run = make_run(arguments);
   connect(run, interruption);
@@ -402,27 +404,27 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
   std::optional<Error> failure;
   try {
     const ProcessConfig config = process_config_of(run);
-    const Ear<Cluster> nobody;  // unused: the head and agents have another parent
-    const int status =
-        drive_cluster(drive, interruption, run, config, arguments.get_or("name", "driver"),
-                      config.cluster.hosts.size(), nobody, token, Protection::of(arguments));
+    const RevocableTarget<Cluster> nobody;  // unused: the head and agents have another parent
+    const int status = drive_cluster(
+        drive, interruption, run, config, arguments.get_or("name", "driver"),
+        config.cluster.hosts.size(), nobody, token, ConnectionSecurity::of(arguments));
     return status == 0 && interruption.requested() ? kInterrupted : status;
   } catch (...) {
     failure = current_error();
   }
   const int status = exit_status_of(*failure, interruption.requested());
   if (status != kInterrupted)
-    leave_last_words(arguments.get_or("last-words", ""), failure->message());
+    write_child_report(arguments.get_or("last-words", ""), failure->message());
   return status;
 }
 
 int AppMain::serve_by_hand(const Drive& drive) {
   const std::string program = own_name();
-  const RoleArguments arguments(arguments_, {"json", "help", Protection::kInsecure});
+  const RoleArguments arguments(arguments_, {"json", "help", ConnectionSecurity::kInsecure});
   if (arguments.has("help")) return by_hand_usage(program);
-  const UnblockedOutput output;
-  arguments.check_known({"head", "token-file", "cert", Protection::kInsecure, "workers", "devices",
-                         "out", "config", "set", "json", "help"});
+  const NonBlockingOutput output;
+  arguments.check_known({"head", "token-file", "cert", ConnectionSecurity::kInsecure, "workers",
+                         "devices", "out", "config", "set", "json", "help"});
   Interruption interruption(Interruption::Parent::kNone);
   AppRun run = make_run(arguments);
   connect(run, interruption);
@@ -439,7 +441,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
   }
   std::optional<Error> failure;
   int status = 0;
-  const Ear<Cluster> mourner;  // receives the deaths of a local cluster's processes
+  const RevocableTarget<Cluster> mourner;  // receives the deaths of a local cluster's processes
   std::unique_ptr<ProcessLauncher> launcher;
   try {
     std::size_t expected = 1;
@@ -447,17 +449,17 @@ int AppMain::serve_by_hand(const Drive& drive) {
         run.head.empty() ? Secret::random()
                          : find_token(Address::parse(run.head), arguments.get_or("token-file", ""),
                                       internal::kConnectWithin);
-    Protection protection;
+    ConnectionSecurity protection;
     if (!run.head.empty())
-      protection =
-          find_protection(Address::parse(run.head), arguments.get_or("token-file", ""),
-                          arguments.get_or("cert", ""), arguments.has(Protection::kInsecure));
-    if (arguments.has(Protection::kInsecure))
+      protection = find_protection(Address::parse(run.head), arguments.get_or("token-file", ""),
+                                   arguments.get_or("cert", ""),
+                                   arguments.has(ConnectionSecurity::kInsecure));
+    if (arguments.has(ConnectionSecurity::kInsecure))
       warn_of_insecure(Log::standard_error(LogLevel::kWarning));
     if (run.head.empty()) {
-      adopt_orphans();
+      become_subreaper();
       launcher = make_launcher();
-      const auto on_death = [mourner](const std::string& who, const ExitEvidence& evidence) {
+      const auto on_death = [mourner](const std::string& who, const ExitReport& evidence) {
         mourner.tell([&](Cluster& cluster) {
           if (who == "head") cluster.report_head_death(evidence);
           else cluster.report_host_death(who, evidence);
@@ -479,11 +481,12 @@ int AppMain::serve_by_hand(const Drive& drive) {
   }
   if (launcher) {
     launcher->stop_all(internal::kStopGrace);
-    end_orphans(internal::kStopGrace);
+    reap_orphans(internal::kStopGrace);
   }
   if (!failure) return status == 0 && interruption.requested() ? kInterrupted : status;
   say(stderr, "{}\n",
-      fitted_to(STDERR_FILENO, fmt::format("{} failed: {}", program, failure->message())));
+      wrapped_for_terminal(STDERR_FILENO,
+                           fmt::format("{} failed: {}", program, failure->message())));
   RunEvents(run.out).add({"failed", failure->message()});
   return exit_status_of(*failure, interruption.requested());
 }

@@ -18,7 +18,7 @@ namespace weft::actors {
 class RoleArguments;
 
 /// Effect of SIGINT or SIGTERM on a driver at its present work.
-enum class IfInterrupted {
+enum class OnInterrupt {
   kFinishes,    ///< AppRun::stop is set; the driver ends after its current work
   kEndsAtOnce,  ///< nothing would be lost: the process ends
 };
@@ -43,10 +43,10 @@ class AppRun {
   std::stop_token stop;  ///< set by SIGINT or SIGTERM: finish the step, save, return 130
   /// Announces the driver's current work, for a person who interrupts it: "finishing step 37". Any
   /// thread. May be empty.
-  std::function<void(const std::string& text, IfInterrupted then)> doing = {};
+  std::function<void(const std::string& text, OnInterrupt then)> doing = {};
   /// Driver: returns true if a checkpoint was requested (SIGUSR1) since the last call. Any thread.
   /// May be empty.
-  std::function<bool()> checkpoint_asked = {};
+  std::function<bool()> checkpoint_requested = {};
   /// Driver: announces that all is done, saved and printed, and only the clean-up is left. A
   /// clean-up of more than kCleanUpWithin is reported and cut off. May be empty.
   std::function<void()> clean_up_begins = {};

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "actors/supervision/exit_evidence.h"
+#include "actors/supervision/exit_report.h"
 
 namespace weft::actors {
 
@@ -27,7 +27,7 @@ void ChildSignals::note(const std::string& text) const {
 }
 
 void ChildSignals::received(const ReceivedSignal& signal) {
-  if (signal.number == kParentEndsInOrder && signal.from_parent) {
+  if (signal.number == kParentShutsDown && signal.from_parent) {
     {
       const std::lock_guard lock(mutex_);
       parent_ends_ = true;
@@ -48,7 +48,7 @@ void ChildSignals::received(const ReceivedSignal& signal) {
   {
     const std::lock_guard lock(mutex_);
     if (ending_ || waiting_.joinable()) return;
-    waiting_ = Thread("wait-for-parent", ThreadShare::kControl,
+    waiting_ = Thread("wait-for-parent", ThreadPriority::kControl,
                       [this, signal] { wait_for_parent(signal); });
   }
   if (events_.on_wait) events_.on_wait();
@@ -58,14 +58,14 @@ void ChildSignals::wait_for_parent(const ReceivedSignal& signal) {
   {
     std::unique_lock lock(mutex_);
     const bool settled =
-        changed_.wait_for(lock, kParentSays, [this] { return parent_ends_ || ending_; });
+        changed_.wait_for(lock, kParentTimeout, [this] { return parent_ends_ || ending_; });
     if (settled) {
       lock.unlock();
       return note(fmt::format("{}: waits until its parent ends it", signal.describe()));
     }
   }
   note(fmt::format("{}: its parent does not end within {:.0f} s, so this process does",
-                   signal.describe(), in_seconds(kParentSays)));
+                   signal.describe(), in_seconds(kParentTimeout)));
   die_of(signal.number);
 }
 

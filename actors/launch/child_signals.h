@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string>
 
-#include "actors/supervision/signal_watch.h"
+#include "actors/supervision/signal_handler.h"
 #include "core/base/clock.h"
 #include "core/base/thread.h"
 
@@ -19,11 +19,11 @@ namespace weft::actors {
 ///     from elsewhere       continues, because a signal to all processes of a run (by Slurm,
 ///                          systemd) asks for the run's last checkpoint. A parent that was also
 ///                          signalled ends the process. If the parent does not say so within
-///                          kParentSays, the process dies of the signal: a death
-///   kParentEndsInOrder     from its parent: waits for the parent, without limit
+///                          kParentTimeout, the process dies of the signal: a death
+///   kParentShutsDown     from its parent: waits for the parent, without limit
 ///   others                 ignored
 ///
-/// Construct it first in main(), like SignalWatch.
+/// Construct it first in main(), like SignalHandler.
 class ChildSignals final {
  public:
   /// Called on threads of this object.
@@ -34,7 +34,7 @@ class ChildSignals final {
     /// Receives log lines. May be empty.
     std::function<void(const std::string& text)> on_note = {};
   };
-  static constexpr Nanoseconds kParentSays = std::chrono::seconds(2);
+  static constexpr Nanoseconds kParentTimeout = std::chrono::seconds(2);
 
   explicit ChildSignals(Events events);
   ~ChildSignals();
@@ -49,10 +49,10 @@ class ChildSignals final {
   const Events events_;
   Mutex mutex_;
   Condition changed_;
-  bool parent_ends_ = false;  // guarded by mutex_
-  bool ending_ = false;       // guarded by mutex_
-  Thread waiting_;            // started by the signals' thread; joined by the destructor
-  const SignalWatch watch_;   // declared last: calls received()
+  bool parent_ends_ = false;   // guarded by mutex_
+  bool ending_ = false;        // guarded by mutex_
+  Thread waiting_;             // started by the signals' thread; joined by the destructor
+  const SignalHandler watch_;  // declared last: calls received()
 };
 
 }  // namespace weft::actors

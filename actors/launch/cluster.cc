@@ -45,24 +45,23 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
       head_(system, head,
             {[this](const ProcessRef& found) { return own(found); },
              [this](const std::string& how) { head_away(how); },
-             [this](const Joined& joined, Nanoseconds away) { head_back(joined, away); },
+             [this](const JoinReply& joined, Nanoseconds away) { head_back(joined, away); },
              {},
              [this](const Error& error) { lost(error); }}) {
   const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
-    ear.tell([&](Cluster& cluster) { cluster.peer_gone(peer, how); });
+    ear.tell([&](Cluster& cluster) { cluster.report_peer_loss(peer, how); });
   };
-  system_.on_peer_suspect(
-      [gone](const ProcessRef& peer) { gone(peer, "is gone: connection lost"); });
-  system_.on_peer_lost([gone](const ProcessRef& peer, const Error& error, Loss) {
+  system_.on_peer_eof([gone](const ProcessRef& peer) { gone(peer, "is gone: connection lost"); });
+  system_.on_peer_disconnected([gone](const ProcessRef& peer, const Error& error, DisconnectCause) {
     gone(peer, "is gone: " + error.message());
   });
-  system_.on_peer_silent([ear = ear_](const ProcessRef& peer, Nanoseconds silence) {
-    ear.tell([&](Cluster& cluster) { cluster.peer_silent(peer, silence); });
+  system_.on_peer_timed_out([ear = ear_](const ProcessRef& peer, Nanoseconds silence) {
+    ear.tell([&](Cluster& cluster) { cluster.peer_timed_out(peer, silence); });
   });
-  watcher_ = system_.host_made<ClusterWatcher>("watcher", [this](Context& context) {
-    return std::make_unique<ClusterWatcher>(
+  watcher_ = system_.host_with<HeadNotifications>("watcher", [this](Context& context) {
+    return std::make_unique<HeadNotifications>(
         context,
-        ClusterWatcher::Events{
+        HeadNotifications::Events{
             [this](const MeshFailure& failure) { mesh_failed(failure); },
             [this](const std::string& reason) {
               lost(Error(ErrorCode::kCancelled, "the cluster was stopped: " + reason));
@@ -76,7 +75,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
 
 Cluster::~Cluster() {
   const std::optional<Error> failed = failure();
-  report_end(failed ? RunEnd{RunState::kFailed, failed->message()} : RunEnd{});
+  report_end(failed ? RunResult{RunState::kFailed, failed->message()} : RunResult{});
   open_.reset();
   try {
     watcher_.stop().get();
@@ -86,8 +85,8 @@ Cluster::~Cluster() {
   // The head releases remaining meshes as soon as the connection ends.
 }
 
-Joined Cluster::own(const ProcessRef& head) {
-  OwnerOffer offer{options_.name, process_id()};
+JoinReply Cluster::own(const ProcessRef& head) {
+  OwnerRegistration offer{options_.name, process_id()};
   const RunDescription& run = options_.description;
   offer.run = run.id();
   offer.restarted = run.restart > 0;
@@ -96,7 +95,7 @@ Joined Cluster::own(const ProcessRef& head) {
     for (const auto& [key, members] : meshes_) offer.meshes.push_back(key);
   }
   const auto asked = system_.named<Head>(head, "head").within(kOwnWithin);
-  Joined joined = asked.call<&Head::own>(offer).get();
+  JoinReply joined = asked.call<&Head::own>(offer).get();
   {
     const std::lock_guard lock(mutex_);
     for (const MeshProcesses& mesh : joined.inherited) {
@@ -116,13 +115,13 @@ std::string Cluster::cancelled(bool now) {
   return options_.on_cancel(now);
 }
 
-void Cluster::save_before_hosts_leave(std::function<void(const std::string& text)> saves) {
+void Cluster::on_hosts_leaving(std::function<void(const std::string& text)> saves) {
   const std::lock_guard lock(mutex_);
   saves_ = std::move(saves);
 }
 
 void Cluster::host_leaves(const std::string& host, const std::string& why) {
-  tell_operator("host leaves", fmt::format("host {} leaves: {}", host, why));
+  notify_operator("host leaves", fmt::format("host {} leaves: {}", host, why));
   std::function<void(const std::string&)> saves;
   {
     const std::lock_guard lock(mutex_);
@@ -139,10 +138,10 @@ void Cluster::let_go() {
     const std::lock_guard lock(mutex_);
     hosts.swap(leaving_);
   }
-  for (const std::string& host : hosts) tell_head<&Head::let_go>(host);
+  for (const std::string& host : hosts) notify_head<&Head::let_go>(host);
 }
 
-void Cluster::report_end(const RunEnd& end) {
+void Cluster::report_end(const RunResult& end) {
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(end_told_, true)) return;
@@ -151,11 +150,11 @@ void Cluster::report_end(const RunEnd& end) {
     // A one-way call may be dropped with the connection, which ends next.
     head_.reach({}).head.within(kEndToldWithin).call<&Head::run_ended>(end).get();
   } catch (const Error&) {
-    tell_agents(end);
+    report_end_to_agents(end);
   }
 }
 
-void Cluster::tell_agents(const RunEnd& end) {
+void Cluster::report_end_to_agents(const RunResult& end) {
   std::map<std::string, ProcessRef> agents;
   {
     const std::lock_guard lock(mutex_);
@@ -163,8 +162,9 @@ void Cluster::tell_agents(const RunEnd& end) {
   }
   std::vector<Future<void>> told;
   for (const auto& [host, agent] : agents)
-    told.push_back(
-        system_.named<Agent>(agent, "agent").within(kEndToldWithin).call<&Agent::owner_ended>(end));
+    told.push_back(system_.named<Agent>(agent, "agent")
+                       .within(kEndToldWithin)
+                       .call<&Agent::report_owner_exit>(end));
   for (Future<void>& answer : told) {
     try {
       answer.get();
@@ -181,23 +181,23 @@ void Cluster::remember(const MeshKey& key, const std::vector<DeviceProcess>& pro
 }
 
 void Cluster::head_away(const std::string& how) {
-  tell_operator("head away", fmt::format("the head at {} {}; what runs goes on, and looks for it",
-                                         to_string(head_.address()), how));
+  notify_operator("head away", fmt::format("the head at {} {}; what runs goes on, and looks for it",
+                                           to_string(head_.address()), how));
 }
 
-void Cluster::head_back(const Joined& joined, Nanoseconds away) {
-  tell_operator("head back",
-                fmt::format("the head at {} is back after {:.1f} s (term {})",
-                            to_string(head_.address()), in_seconds(away), joined.term));
+void Cluster::head_back(const JoinReply& joined, Nanoseconds away) {
+  notify_operator("head back",
+                  fmt::format("the head at {} is back after {:.1f} s (term {})",
+                              to_string(head_.address()), in_seconds(away), joined.term));
 }
 
-void Cluster::tell_operator(const std::string& kind, const std::string& text) const {
+void Cluster::notify_operator(const std::string& kind, const std::string& text) const {
   system_.options().log.warning("{}", text);
   if (options_.on_event) options_.on_event({kind, text});
 }
 
-void Cluster::peer_gone(const ProcessRef& peer, const std::string& how) {
-  if (head_.peer_gone(peer, how)) return;
+void Cluster::report_peer_loss(const ProcessRef& peer, const std::string& how) {
+  if (head_.report_peer_loss(peer, how)) return;
   std::lock_guard lock(mutex_);
   unexplained_ = unexplained_ || is_device(peer.id);
 }
@@ -209,8 +209,8 @@ bool Cluster::is_device(ProcessId process) const {
   return false;
 }
 
-void Cluster::peer_silent(const ProcessRef& peer, Nanoseconds silence) {
-  if (head_.peer_gone(peer, describe_silence(silence, 0))) return;
+void Cluster::peer_timed_out(const ProcessRef& peer, Nanoseconds silence) {
+  if (head_.report_peer_loss(peer, describe_silence(silence, 0))) return;
   {
     std::lock_guard lock(mutex_);
     unexplained_ = unexplained_ || is_device(peer.id);
@@ -235,7 +235,7 @@ void Cluster::report_silent(ProcessId process, Nanoseconds silence) {
       }
     }
   }
-  if (report) tell_head<&Head::process_died>(*report);
+  if (report) notify_head<&Head::process_died>(*report);
 }
 
 template <typename R, typename Call>
@@ -319,7 +319,7 @@ MeshProcesses Cluster::spawn_processes(const MeshRequest& request) {
 }
 
 Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape,
-                                   const OnHosts& where) {
+                                   const MeshPlacement& where) {
   {
     std::lock_guard lock(mutex_);
     // An owner that survives the death of a mesh may spawn another.
@@ -328,7 +328,7 @@ Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& sha
     if (first_failure_ && !goes_on) throw *first_failure_;
   }
   const MeshProcesses started = spawn_processes(request_of(name, shape, where));
-  say_caps(started.processes);
+  log_memory_caps(started.processes);
   Acquired acquired{started.key, {}};
   for (const DeviceProcess& process : started.processes)
     acquired.processes.push_back(process.process);
@@ -351,7 +351,7 @@ std::optional<Cluster::Acquired> Cluster::inherit(const std::string& name, std::
 }
 
 MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
-                                const OnHosts& where) const {
+                                const MeshPlacement& where) const {
   MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
   request.environment.insert(request.environment.end(), where.environment.begin(),
                              where.environment.end());
@@ -360,13 +360,14 @@ MeshRequest Cluster::request_of(const std::string& name, const MeshShape& shape,
   return request;
 }
 
-ClusterPlaces Cluster::places() {
-  return ask<ClusterPlaces>(kStatusWithin, [](const ActorRef<Head>& head, std::uint64_t) {
+DeviceSnapshot Cluster::places() {
+  return ask<DeviceSnapshot>(kStatusWithin, [](const ActorRef<Head>& head, std::uint64_t) {
     return head.call<&Head::places>().get();
   });
 }
 
-Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape, const OnHosts& where,
+Cluster::Replaced Cluster::replace(const MeshKey& key, const MeshShape& shape,
+                                   const MeshPlacement& where,
                                    const std::set<std::uint32_t>& broken) {
   const MeshRenewal renewal{
       key, request_of(key.name, shape, where), {broken.begin(), broken.end()}};
@@ -390,7 +391,7 @@ void Cluster::release(const MeshKey& key) {
     std::unique_lock lock(mutex_);
     // After the release nobody would report why a device of the mesh was lost.
     if (unexplained_)
-      changed_.wait_for(lock, internal::kExplainedWithin,
+      changed_.wait_for(lock, internal::kIncidentWithinLease,
                         [&] { return first_failure_.has_value(); });
     if (meshes_.erase(key) == 0 || lost_) return;
   }
@@ -408,7 +409,7 @@ std::vector<MemoryCap> Cluster::memory_caps_of(const MeshKey& mesh) const {
   return caps;
 }
 
-void Cluster::say_caps(const std::vector<DeviceProcess>& processes) {
+void Cluster::log_memory_caps(const std::vector<DeviceProcess>& processes) {
   {
     const std::lock_guard lock(mutex_);
     if (options_.memory_cap == 0 || std::exchange(caps_told_, true)) return;
@@ -484,16 +485,18 @@ void Cluster::report(const std::string& kind, const MeshKey& mesh, std::uint32_t
 }
 
 void Cluster::describe(const MeshKey& mesh, std::vector<std::string> devices) {
-  tell_head<&Head::describe>(MeshDevices{mesh, std::move(devices)});
+  notify_head<&Head::describe>(MeshDevices{mesh, std::move(devices)});
 }
 
-void Cluster::report_progress(const RunProgress& progress) { tell_head<&Head::progress>(progress); }
-
-void Cluster::report_host_death(const std::string& host, const ExitEvidence& evidence) {
-  tell_head<&Head::host_died>(HostDeath{host, evidence});
+void Cluster::report_progress(const RunProgress& progress) {
+  notify_head<&Head::progress>(progress);
 }
 
-void Cluster::report_head_death(const ExitEvidence& evidence) {
+void Cluster::report_host_death(const std::string& host, const ExitReport& evidence) {
+  notify_head<&Head::host_died>(HostDeath{host, evidence});
+}
+
+void Cluster::report_head_death(const ExitReport& evidence) {
   lost(Error(ErrorCode::kPeerDied,
              fmt::format("the head at {} (pid {}) {}{}", to_string(head_.address()), evidence.pid,
                          evidence.verdict(), evidence.log_note())));

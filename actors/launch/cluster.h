@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "actors/head/cluster_messages.h"
-#include "actors/head/cluster_watcher.h"
+#include "actors/head/head_notifications.h"
 #include "actors/head/run_messages.h"
 #include "actors/launch/data_networks.h"
-#include "actors/launch/ear.h"
 #include "actors/launch/head_link.h"
+#include "actors/launch/revocable_target.h"
 #include "actors/launch/run_events.h"
 #include "actors/net/address.h"
 #include "actors/system/system.h"
@@ -26,7 +26,7 @@ namespace weft::actors {
 
 /// Placement of a mesh: its ranks fill the devices of these hosts in this order. No hosts: all, in
 /// the order of joining.
-struct OnHosts {
+struct MeshPlacement {
   std::vector<std::string> hosts;
   /// Environment of the device processes, "KEY=VALUE", added to the cluster's own.
   std::vector<std::string> environment = {};
@@ -82,11 +82,11 @@ class Cluster final {
   /// Starts one device process per rank, and an actor T in each, constructed with (Context&,
   /// args...).
   ///   auto trainers = cluster.spawn<Trainer>("front", {{"data", 1}, {"tensor", 2}},
-  ///                                          OnHosts{{"worker0"}}, config);
+  ///                                          MeshPlacement{{"worker0"}}, config);
   /// The actors and their processes end when the ActorMesh is destroyed. Throws the errors of
   /// Head::spawn.
   template <typename T, typename... Args>
-  ActorMesh<T> spawn(const std::string& name, const MeshShape& shape, const OnHosts& where,
+  ActorMesh<T> spawn(const std::string& name, const MeshShape& shape, const MeshPlacement& where,
                      Args&&... args) {
     MeshKey ignored;
     return spawn<T>(ignored, name, shape, where, std::forward<Args>(args)...);
@@ -94,7 +94,7 @@ class Cluster final {
   /// Like spawn(), and returns the mesh's key for renew().
   template <typename T, typename... Args>
   ActorMesh<T> spawn(MeshKey& key, const std::string& name, const MeshShape& shape,
-                     const OnHosts& where, Args&&... args) {
+                     const MeshPlacement& where, Args&&... args) {
     const Acquired acquired = acquire(name, shape, where);
     key = acquired.key;
     return guarded(acquired.key, [&] {
@@ -112,28 +112,28 @@ class Cluster final {
   /// Keeps, from now on, the owner's devices on a host that leaves the cluster, until let_go() or
   /// the end of its agent's grace. `saves` asks the owner to save its state first, on a thread that
   /// must not block. Without this call the devices are let go at once.
-  void save_before_hosts_leave(std::function<void(const std::string& text)> saves);
+  void on_hosts_leaving(std::function<void(const std::string& text)> saves);
   /// Releases devices on leaving hosts. Their data is lost from now on, as after a death.
   void let_go();
   /// Clears recorded failures before a recovery: failure() starts afresh. Throws the failure if the
   /// head or the cluster is lost, as nothing can be recovered then.
-  void forgive();
+  void clear_failures();
   /// Returns the recorded failure in short: "worker1 device 0 died: SIGKILL", "worker1 died:
   /// SIGKILL"; the text of `error` if no process died.
-  std::string what_died(const Error& error) const;
+  std::string root_cause(const Error& error) const;
   /// Returns the recorded incident; nullopt if no process died.
   std::optional<Incident> incident() const;
   /// Returns true if a process of this owner's meshes is known not to run. Asks the head, which
   /// asks the agents. Throws the errors of that call.
-  bool lacks_process();
+  bool has_dead_process();
   /// Returns the hosts and their free devices.
-  ClusterPlaces places();
-  /// Blocks until ClusterPlaces::version differs from `seen`, another failure is reported, `stop`
+  DeviceSnapshot places();
+  /// Blocks until DeviceSnapshot::version differs from `seen`, another failure is reported, `stop`
   /// is requested, or `within` has passed.
   void wait_for_change(std::uint64_t seen, Nanoseconds within, const std::stop_token& stop);
   /// Result of renew(): ranks with new processes, and ranks without a process, with the reason: no
   /// device is free, or a new process died meanwhile. renew() can be called again.
-  struct Renewed {
+  struct RenewResult {
     std::set<std::uint32_t> fresh, missing;
     std::string problem;
     ErrorCode code = ErrorCode::kUnavailable;  ///< code of `problem`
@@ -143,8 +143,8 @@ class Cluster final {
   /// that are replaced, too. Throws the errors of Head::renew, and of the new actors; `key` is
   /// already the new one then.
   template <typename T, typename... Args>
-  Renewed renew(ActorMesh<T>& mesh, MeshKey& key, const OnHosts& where,
-                const std::set<std::uint32_t>& broken, Args&&... args) {
+  RenewResult renew(ActorMesh<T>& mesh, MeshKey& key, const MeshPlacement& where,
+                    const std::set<std::uint32_t>& broken, Args&&... args) {
     Replaced replaced = replace(key, mesh.shape(), where, broken);
     key = replaced.key;
     mesh.on_stopped([this, key] { release(key); });
@@ -165,7 +165,7 @@ class Cluster final {
     const auto left = inherit(name, shape.size());
     if (!left) return std::nullopt;
     key = left->key;
-    ActorMesh<T> mesh = system_.take_over_mesh<T>(name, shape, left->processes);
+    ActorMesh<T> mesh = system_.adopt_mesh<T>(name, shape, left->processes);
     mesh.on_stopped([this, key = left->key] { release(key); });
     return mesh;
   }
@@ -194,12 +194,12 @@ class Cluster final {
 
   /// Reports how this program ends, for `weft runs`. The first report counts; without one, the
   /// destructor reports. Blocks until the head or the agents know, a second at most.
-  void report_end(const RunEnd& end);
+  void report_end(const RunResult& end);
 
   /// Reports the end of an agent, or of the head, as its parent saw it: better evidence than a lost
   /// connection.
-  void report_host_death(const std::string& host, const ExitEvidence& evidence);
-  void report_head_death(const ExitEvidence& evidence);
+  void report_host_death(const std::string& host, const ExitReport& evidence);
+  void report_head_death(const ExitReport& evidence);
 
   /// Returns the first failure since forgive(), if there is one or it occurs within a time: a
   /// symptom may precede its cause. If `within` is not 0, waits longer while a silent or lost
@@ -211,35 +211,35 @@ class Cluster final {
     MeshKey key;
     std::vector<ProcessRef> processes;
   };
-  Acquired acquire(const std::string& name, const MeshShape& shape, const OnHosts& where);
+  Acquired acquire(const std::string& name, const MeshShape& shape, const MeshPlacement& where);
   std::optional<Acquired> inherit(const std::string& name, std::int64_t size);
   struct Replaced {
     MeshKey key;
     std::vector<ProcessRef> processes;
-    Renewed renewed;
+    RenewResult renewed;
   };
-  Replaced replace(const MeshKey& key, const MeshShape& shape, const OnHosts& where,
+  Replaced replace(const MeshKey& key, const MeshShape& shape, const MeshPlacement& where,
                    const std::set<std::uint32_t>& broken);
   MeshRequest request_of(const std::string& name, const MeshShape& shape,
-                         const OnHosts& where) const;
+                         const MeshPlacement& where) const;
   void release(const MeshKey& key);
   void mesh_failed(const MeshFailure& failure);
   void lost(const Error& error);
-  Joined own(const ProcessRef& head);
+  JoinReply own(const ProcessRef& head);
   std::string cancelled(bool now);
   void host_leaves(const std::string& host, const std::string& why);
   /// Reports once what caps the device processes' memory.
-  void say_caps(const std::vector<DeviceProcess>& processes);
+  void log_memory_caps(const std::vector<DeviceProcess>& processes);
   void head_away(const std::string& how);
-  void head_back(const Joined& joined, Nanoseconds away);
-  void tell_operator(const std::string& kind, const std::string& text) const;
+  void head_back(const JoinReply& joined, Nanoseconds away);
+  void notify_operator(const std::string& kind, const std::string& text) const;
   /// Calls the head, and retries if the answer was lost with it, or the error may pass. `call`:
   /// R(head, number of its losses so far).
   template <typename R, typename Call>
   R ask(Nanoseconds within, const Call& call);
   /// Sends a one-way call, which is lost while the head is away.
   template <auto kMethod, typename Message>
-  void tell_head(Message&& message) const {
+  void notify_head(Message&& message) const {
     try {
       head_.head().template tell<kMethod>(std::forward<Message>(message));
     } catch (const Error&) {
@@ -249,10 +249,10 @@ class Cluster final {
   MeshProcesses spawn_processes(const MeshRequest& request);
   void remember(const MeshKey& key, const std::vector<DeviceProcess>& processes);  // under mutex_
   /// Reports the end to the agents, which end this owner's processes and tell the next head.
-  void tell_agents(const RunEnd& end);
-  void peer_gone(const ProcessRef& peer, const std::string& how);
+  void report_end_to_agents(const RunResult& end);
+  void report_peer_loss(const ProcessRef& peer, const std::string& how);
   /// Reports a silent device process to the head, unless its agent does.
-  void peer_silent(const ProcessRef& peer, Nanoseconds silence);
+  void peer_timed_out(const ProcessRef& peer, Nanoseconds silence);
   void report_silent(ProcessId process, Nanoseconds silence);
   bool is_device(ProcessId process) const;  ///< True in a mesh that has not failed. Under mutex_.
   void fail_meshes(const Error& error, const MeshFailure* only);
@@ -274,8 +274,8 @@ class Cluster final {
 
   System& system_;
   const ClusterOptions options_;
-  Ear<Cluster> ear_;
-  ActorRef<ClusterWatcher> watcher_;
+  RevocableTarget<Cluster> ear_;
+  ActorRef<HeadNotifications> watcher_;
   std::string binary_;
   std::string binary_sha256_;
 
@@ -298,7 +298,7 @@ class Cluster final {
   DataNetworks networks_;
   HeadLink head_;
   // Declared last: enables the callbacks of the system.
-  std::optional<Ear<Cluster>::Open> open_;
+  std::optional<RevocableTarget<Cluster>::Open> open_;
 };
 
 /// Returns the SHA-256 of this process's executable.

@@ -32,7 +32,7 @@ std::filesystem::path find_app(const ConfigNode& node, const std::filesystem::pa
   std::error_code unreachable;  // e.g. the name is too long: there is no such file
   if (std::filesystem::is_regular_file(path, unreachable) && ::access(path.c_str(), X_OK) == 0)
     return std::filesystem::absolute(path).lexically_normal();
-  const std::string build = own ? "" : how_to_build(directory, "weft_apps_" + app);
+  const std::string build = own ? "" : build_hint(directory, "weft_apps_" + app);
   if (!build.empty()) node.fail(fmt::format("app: {} is not there{}", path.string(), build));
   node.fail(fmt::format("app: there is no executable {}{}{}", path.string(),
                         own ? "" : " beside weft",
@@ -53,13 +53,14 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
       EnumNames<LauncherKind>{{"local", LauncherKind::kLocal}, {"manual", LauncherKind::kManual}},
       "Who starts the hosts: weft run, all on this machine; or you, with weft head and weft join");
   section.read("threads_per_device", config.device.threads,
-               KeyText("CPU threads that a device computes with").unit("threads"),
+               KeyDescription("CPU threads that a device computes with").unit("threads"),
                {.min = 1, .max = 1024});
   section.read_enum(
       "device", config.device.kind,
       EnumNames<DeviceKind>{
           {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}, {"auto", DeviceKind::kAuto}},
-      KeyText("What devices compute on: the CPU, a GPU each, or GPUs where a machine has any")
+      KeyDescription(
+          "What devices compute on: the CPU, a GPU each, or GPUs where a machine has any")
           .synonym("gpu", "cuda"));
   section.read("share_gpu", config.device.share_gpu, "Whether several devices may use one GPU");
   section.read("deterministic", config.device.deterministic,
@@ -92,24 +93,25 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
       HostSpec host;
       item.require("name", host.name, "Name of the host, as in weft join --name");
       item.read("devices", host.devices,
-                KeyText("Devices of the host: a process each").unit("devices"),
+                KeyDescription("Devices of the host: a process each").unit("devices"),
                 {.min = 1, .max = 1024});
-      if (double rate = 0;
-          item.read_rate("link", rate,
-                         KeyText("Bandwidth of the host's network, each way; a run that measures "
-                                 "another one plans anew")
-                             .by_default("10gbit")))
+      if (double rate = 0; item.read_rate(
+              "link", rate,
+              KeyDescription("Bandwidth of the host's network, each way; a run that measures "
+                             "another one plans anew")
+                  .by_default("10gbit")))
         host.link = rate;
-      if (item.read("interface", host.interface,
-                    KeyText("The network interface that carries the host's tensors, such as eth1")
-                        .by_default("the one by which it reaches the head")) &&
+      if (item.read(
+              "interface", host.interface,
+              KeyDescription("The network interface that carries the host's tensors, such as eth1")
+                  .by_default("the one by which it reaches the head")) &&
           !is_interface(host.interface))
         item.at("interface")
             .note(fmt::format("{}: expected the name of a network interface, such as eth1, found "
                               "'{}'",
                               item.at("interface").path(), host.interface));
       if (!host.name.empty() && !is_name(host.name))
-        item.at("name").note(name_problem(item.at("name").path(), host.name));
+        item.at("name").note(invalid_name_message(item.at("name").path(), host.name));
       if (!names.insert(host.name).second)
         item.at("name").note(fmt::format("host '{}' is listed twice", host.name));
       config.hosts.push_back(std::move(host));
@@ -135,24 +137,25 @@ std::vector<std::string> RecoveryConfig::without_spares(const std::vector<HostSp
 
 RecoveryConfig parse_recovery(const ConfigNode& section, const std::vector<HostSpec>& hosts) {
   RecoveryConfig config;
-  section.read(
-      "restarts", config.restarts,
-      KeyText("Deaths of processes that the run survives; 0: the first one ends it").unit("deaths"),
-      {.min = 0, .max = 1'000'000});
+  section.read("restarts", config.restarts,
+               KeyDescription("Deaths of processes that the run survives; 0: the first one ends it")
+                   .unit("deaths"),
+               {.min = 0, .max = 1'000'000});
   section.read("within", config.within, "The time in which recovery.restarts are counted",
                {.min = std::chrono::seconds(1)});
-  section.read("copy_every", config.copy_every,
-               KeyText("How often the state is copied into the memory of other hosts; 0: never, "
-                       "recovery uses checkpoints alone")
-                   .unit("steps"),
-               {.min = 0});
+  section.read(
+      "copy_every", config.copy_every,
+      KeyDescription("How often the state is copied into the memory of other hosts; 0: never, "
+                     "recovery uses checkpoints alone")
+          .unit("steps"),
+      {.min = 0});
   section.read_enum("if_too_few", config.waits, EnumNames<bool>{{"wait", true}, {"fail", false}},
                     "What the run does while too few devices are left");
   std::vector<std::string> names;
   for (const HostSpec& host : hosts) names.push_back(host.name);
-  if (const auto spares =
-          section.find("spares", KeyText("Hosts that no mesh uses until another host is lost")
-                                     .type("list of names of cluster.hosts"))) {
+  if (const auto spares = section.find(
+          "spares", KeyDescription("Hosts that no mesh uses until another host is lost")
+                        .type("list of names of cluster.hosts"))) {
     for (const ConfigNode& item : spares->items()) {
       const std::string name = item.as<std::string>();
       if (std::ranges::find(names, name) == names.end())
@@ -207,7 +210,8 @@ RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem
   sections.read([&] {
     const ConfigNode name = name_of_run(root);
     header.name = name.as<std::string>();
-    if (!root.outlines() && !is_name(header.name)) name.fail(name_problem("name", header.name));
+    if (!root.outlines() && !is_name(header.name))
+      name.fail(invalid_name_message("name", header.name));
   });
   sections.read([&] {
     const ConfigNode app = app_of_run(root);
@@ -228,7 +232,7 @@ RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem
   return header;
 }
 
-std::string how_to_build(const std::filesystem::path& directory, const std::string& target) {
+std::string build_hint(const std::filesystem::path& directory, const std::string& target) {
   const std::filesystem::path build = directory.parent_path();
   if (!std::filesystem::exists(build / "apps" / "CMakeFiles" / (target + ".dir"))) return "";
   return fmt::format("; it has not been built yet: cmake --build {} --target {}", build.string(),

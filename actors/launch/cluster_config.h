@@ -97,6 +97,6 @@ std::filesystem::path program_directory();
 /// Returns the end of a message about a program that is not in `directory` (a build's bin/): "; it
 /// has not been built yet: cmake --build build --target weft_apps_select". Empty if the build
 /// beside it has no such program.
-std::string how_to_build(const std::filesystem::path& directory, const std::string& target);
+std::string build_hint(const std::filesystem::path& directory, const std::string& target);
 
 }  // namespace weft::actors

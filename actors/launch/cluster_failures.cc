@@ -24,7 +24,7 @@ void Cluster::survive_deaths() {
   survives_ = true;
 }
 
-void Cluster::forgive() {
+void Cluster::clear_failures() {
   const std::lock_guard lock(mutex_);
   if (lost_) throw Error(*first_failure_);
   first_failure_.reset();
@@ -32,7 +32,7 @@ void Cluster::forgive() {
   unexplained_ = false;
 }
 
-std::string Cluster::what_died(const Error& error) const {
+std::string Cluster::root_cause(const Error& error) const {
   const std::lock_guard lock(mutex_);
   return first_incident_ ? first_incident_->in_short() : error.message();
 }
@@ -42,13 +42,13 @@ std::optional<Incident> Cluster::incident() const {
   return first_incident_;
 }
 
-bool Cluster::lacks_process() {
+bool Cluster::has_dead_process() {
   std::vector<MeshKey> keys;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, members] : meshes_) keys.push_back(key);
   }
-  return head_.reach({}).head.within(kLooksWithin).call<&Head::lacks_process>(keys).get();
+  return head_.reach({}).head.within(kLooksWithin).call<&Head::has_dead_process>(keys).get();
 }
 
 void Cluster::wait_for_change(std::uint64_t seen, Nanoseconds within, const std::stop_token& stop) {
@@ -75,7 +75,7 @@ std::optional<Error> Cluster::failure(Nanoseconds within) const {
   std::unique_lock lock(mutex_);
   const bool wait_longer = unexplained_ && within > Nanoseconds::zero();
   changed_.wait_for(
-      lock, wait_longer ? std::max(within, Nanoseconds(internal::kExplainedWithin)) : within,
+      lock, wait_longer ? std::max(within, Nanoseconds(internal::kIncidentWithinLease)) : within,
       [&] { return first_failure_.has_value(); });
   return first_failure_;
 }
@@ -131,13 +131,13 @@ void Cluster::lost(const Error& error) {
   }
   fail_meshes(error, nullptr);
   head_.give_up(error);
-  system_.fail_peer(head_.process().id, error);
+  system_.declare_dead(head_.process().id, error);
   if (options_.on_lost) options_.on_lost(error);
 }
 
 void Cluster::fail_dead(const Error& error, const MeshFailure& failure) {
   const std::set<ProcessId> dead(failure.dead.begin(), failure.dead.end());
-  for (const ProcessId process : dead) system_.fail_peer(process, error);
+  for (const ProcessId process : dead) system_.declare_dead(process, error);
   std::vector<ProcessId> others;
   {
     const std::lock_guard lock(mutex_);
@@ -158,7 +158,7 @@ void Cluster::fail_meshes(const Error& error, const MeshFailure* only) {
     for (const auto& [key, members] : meshes_)
       for (const DeviceProcess& member : members) processes.push_back(member.process.id);
   }
-  for (const ProcessId process : processes) system_.fail_peer(process, error);
+  for (const ProcessId process : processes) system_.declare_dead(process, error);
 }
 
 }  // namespace weft::actors

@@ -42,7 +42,7 @@ std::vector<DataNetworks::Machine> DataNetworks::machines_of(const std::set<std:
   std::string own = "127.0.0.1";
   for (const Machine& machine : machines)
     if (!is_loopback_address(machine.networks.address))
-      own = own_host_towards(machine.agent.address);
+      own = local_address_towards(machine.agent.address);
   const auto here = std::ranges::find_if(
       machines, [&](const Machine& machine) { return machine.networks.address == own; });
   (here == machines.end() ? add(own, "") : *here).has_driver = true;
@@ -71,7 +71,7 @@ DataInterfaces DataNetworks::interfaces_of(const std::set<std::string>& hosts,
   }
   std::vector<HostNetworks> networks;
   for (const Machine& machine : machines) networks.push_back(machine.networks);
-  const std::vector<NetworkTrial> trials = trials_of(networks);
+  const std::vector<NetworkTrial> trials = required_trials(networks);
   try_connections(machines, trials);
   std::set<NetworkTrial> succeeded;
   for (const NetworkTrial& trial : trials)
@@ -111,7 +111,7 @@ void DataNetworks::try_connections(const std::vector<Machine>& machines,
     std::vector<std::pair<const std::vector<NetworkTrial>*, Future<std::vector<std::uint8_t>>>>
         answers;
     for (const auto& [from, some] : by_sender) {
-      std::vector<ConnectionTrial> connections;
+      std::vector<ConnectionProbe> connections;
       for (const NetworkTrial& trial : some)
         connections.push_back({trial.from_address, {trial.to_address, ports.at(trial.to_address)}});
       answers.emplace_back(&some, agent(from).call<&Agent::try_connections>(connections));

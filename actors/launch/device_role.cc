@@ -8,33 +8,33 @@
 
 #include "actors/agent/agent.h"
 #include "actors/launch/child_signals.h"
+#include "actors/launch/exit_request.h"
 #include "actors/launch/internal/time_limits.h"
-#include "actors/launch/process_end.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 #include "actors/supervision/memory_cap.h"
 #include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
+#include "core/base/non_blocking_output.h"
 #include "core/base/platform.h"
-#include "core/base/unblocked_output.h"
 
 namespace weft::actors {
 namespace {
 
 /// Silence of its agent after which a device process ends: before the head counts the host as lost,
-/// after kSilenceLimit, and gives its devices to others. Two beats earlier, as either side may have
+/// after kDeathTimeout, and gives its devices to others. Two beats earlier, as either side may have
 /// heard of the agent a beat later.
-constexpr Nanoseconds kDeviceLease = kSilenceLimit - std::chrono::seconds(2);
+constexpr Nanoseconds kDeviceLease = kDeathTimeout - std::chrono::seconds(2);
 
 constexpr auto kLookForUseEvery = std::chrono::seconds(1);
 
 }  // namespace
 
 int serve_device(const RoleArguments& arguments, const std::function<void(System&)>& provide) {
-  const UnblockedOutput output;
+  const NonBlockingOutput output;
   const MemoryCap cap = own_memory_cap();
-  name_cap_where_memory_ends(cap, arguments.get("label"));
-  ProcessEnd end;
+  set_out_of_memory_message(cap, arguments.get("label"));
+  ExitRequest end;
   const char* level = std::getenv(kLogLevelVariable);
   const Log log = Log::standard_output(level == nullptr ? LogLevel::kInfo : parse_log_level(level));
   const std::string& label = arguments.get("label");
@@ -50,13 +50,13 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   SystemOptions options;
   options.name = label;
   options.token = inherited_token(arguments);
-  Protection::of(arguments).apply(agent_address, options);
+  ConnectionSecurity::of(arguments).apply(agent_address, options);
   options.log = log;
   // hash of this very file, which the agent has just checked
   options.binary_hash = arguments.get_or("sha256", "");
   options.binary_name = std::filesystem::read_symlink("/proc/self/exe").filename().string();
   options.dead_after = kDeviceLease;
-  options.keeps_orphans = true;
+  options.keep_actors_without_owner = true;
   std::optional<TimePoint> unused_since;
   bool used = false;
   const auto unused = std::chrono::milliseconds(arguments.number("unused-ms"));
@@ -71,8 +71,8 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
     log.error("{}: the agent {}, so this process ends", label, how);
     end_process(1);
   };
-  system.on_peer_suspect([end_without](const ProcessRef& peer) { end_without(peer, "is gone"); });
-  system.on_peer_silent([end_without](const ProcessRef& peer, Nanoseconds silence) {
+  system.on_peer_eof([end_without](const ProcessRef& peer) { end_without(peer, "is gone"); });
+  system.on_peer_timed_out([end_without](const ProcessRef& peer, Nanoseconds silence) {
     end_without(peer, describe_silence(silence, 0));
   });
   // Ends the process when its owner has disconnected and no head has reported that.
@@ -100,7 +100,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   log.info("{}: ready (pid {}, agent at {})", label, process_id(), to_string(agent_address));
   const auto reason = end.wait();
   log.info("{}: {}", label, reason.text);
-  system.note_end(reason.text);
+  system.set_exit_reason(reason.text);
   return reason.status;
 }
 

@@ -23,7 +23,7 @@ constexpr Wanted kWantsHead{.head = true};
 
 /// Returns true for errors that a retry does not change. Others may pass: no process is there, the
 /// head listens and has no actor yet, or too many processes ask at once.
-bool is_final(const Error& error) {
+bool is_permanent(const Error& error) {
   return error.code() == ErrorCode::kIncompatible || error.code() == ErrorCode::kAlreadyExists ||
          error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kCancelled;
 }
@@ -38,9 +38,9 @@ bool may_return(const Error& error) {
 HeadLink::HeadLink(System& system, const Address& address, Events events)
     : system_(system), address_(address), events_(std::move(events)) {}
 
-Joined HeadLink::join(Nanoseconds returns_within) {
+JoinReply HeadLink::join(Nanoseconds returns_within) {
   const TimePoint begun = clock_.now();
-  std::optional<Joined> joined;
+  std::optional<JoinReply> joined;
   const internal::AnnouncedWait announced(
       fmt::format("a head at {}", to_string(address_)),
       std::max(returns_within, Nanoseconds(internal::kConnectWithin)));
@@ -58,8 +58,8 @@ Joined HeadLink::join(Nanoseconds returns_within) {
       // Many processes may ask at once when a whole cluster starts.
       const Nanoseconds patience =
           error.code() == ErrorCode::kResourceExhausted ? Nanoseconds(internal::kConnectWithin)
-          : may_return(error) || (!reached && !is_final(error)) ? returns_within
-                                                                : Nanoseconds::zero();
+          : may_return(error) || (!reached && !is_permanent(error)) ? returns_within
+                                                                    : Nanoseconds::zero();
       if (clock_.now() - begun >= patience) throw;
     }
     if (!joined) wait_a_while();
@@ -68,7 +68,7 @@ Joined HeadLink::join(Nanoseconds returns_within) {
     const std::lock_guard lock(mutex_);
     joined_ = *joined;
   }
-  thread_ = Thread("head-link", ThreadShare::kOrdinary, [this] { search(); });
+  thread_ = Thread("head-link", ThreadPriority::kOrdinary, [this] { search(); });
   return *joined;
 }
 
@@ -106,7 +106,7 @@ HeadLink::Reached HeadLink::reach(Nanoseconds within) const {
   return {system_.named<Head>(process_, "head"), losses_};
 }
 
-bool HeadLink::peer_gone(const ProcessRef& peer, const std::string& how) {
+bool HeadLink::report_peer_loss(const ProcessRef& peer, const std::string& how) {
   {
     const std::lock_guard lock(mutex_);
     if (peer.id != process_.id) return false;
@@ -184,14 +184,14 @@ bool HeadLink::find() {
   const ProcessRef& found = *dialled;
   try {
     std::uint64_t losses = 0;
-    Joined before;
+    JoinReply before;
     {
       const std::lock_guard lock(mutex_);
       process_ = found;
       losses = losses_;
       before = joined_;
     }
-    Joined joined = events_.greet(found);
+    JoinReply joined = events_.greet(found);
     if (joined.cluster != before.cluster)
       throw_error(ErrorCode::kIncompatible,
                   "the head at {} is of cluster {} now, this process of cluster {}",
@@ -211,7 +211,7 @@ bool HeadLink::find() {
     if (events_.on_back) events_.on_back(joined, away);
     return true;
   } catch (const Error& error) {
-    if (is_final(error)) lose(error);
+    if (is_permanent(error)) lose(error);
     const std::lock_guard lock(mutex_);
     last_problem_ = error.message();
     return false;

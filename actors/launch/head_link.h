@@ -22,10 +22,10 @@ class HeadLink final {
     /// Registers this process with a head that has just been reached, at first and after each
     /// absence. Blocks. kIncompatible, kAlreadyExists, kInvalidArgument and kCancelled are final;
     /// other errors lead to a retry.
-    std::function<Joined(const ProcessRef& head)> greet;
+    std::function<JoinReply(const ProcessRef& head)> greet;
     /// Receives e.g. "is gone: connection lost"; on any thread, must not block.
     std::function<void(const std::string& how)> on_away = {};
-    std::function<void(const Joined&, Nanoseconds away)> on_back = {};
+    std::function<void(const JoinReply&, Nanoseconds away)> on_back = {};
     /// Decides whether to give up. Asked every second once the head has been away for longer than
     /// its grace; empty: never.
     std::function<bool()> gives_up = {};
@@ -39,10 +39,10 @@ class HeadLink final {
   HeadLink(const HeadLink&) = delete;
   HeadLink& operator=(const HeadLink&) = delete;
 
-  /// Reaches the head and registers, once; peer_gone() must work from now on. Throws the errors of
-  /// System::connect() and `greet`. `returns_within`: time to wait for a head that is away or does
-  /// not respond, if there has been one.
-  Joined join(Nanoseconds returns_within = Nanoseconds::zero());
+  /// Reaches the head and registers, once; report_peer_loss() must work from now on. Throws the
+  /// errors of System::connect() and `greet`. `returns_within`: time to wait for a head that is
+  /// away or does not respond, if there has been one.
+  JoinReply join(Nanoseconds returns_within = Nanoseconds::zero());
   /// Returns the head as last known.
   ActorRef<Head> head() const;
   ProcessRef process() const;
@@ -59,7 +59,7 @@ class HeadLink final {
   Reached reach(Nanoseconds within) const;
   /// Takes lost and silent peers from the system's callbacks, before any other handling. Returns
   /// false if the peer is not the head.
-  bool peer_gone(const ProcessRef& peer, const std::string& how);
+  bool report_peer_loss(const ProcessRef& peer, const std::string& how);
   /// Ends the search for a head.
   void give_up(const Error& why);
 
@@ -79,7 +79,7 @@ class HeadLink final {
   mutable Mutex mutex_;
   mutable Condition changed_;
   ProcessRef process_;                   // guarded by mutex_
-  Joined joined_;                        // guarded by mutex_
+  JoinReply joined_;                     // guarded by mutex_
   std::optional<TimePoint> away_since_;  // guarded by mutex_
   std::uint64_t losses_ = 0;             // guarded by mutex_: of all heads so far
   std::optional<Error> lost_;            // guarded by mutex_

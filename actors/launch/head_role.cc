@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "actors/head/head.h"
+#include "actors/launch/child_report.h"
 #include "actors/launch/child_signals.h"
-#include "actors/launch/last_words.h"
-#include "actors/launch/process_end.h"
+#include "actors/launch/exit_request.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
-#include "actors/supervision/signal_watch.h"
+#include "actors/supervision/signal_handler.h"
 #include "actors/system/system.h"
-#include "core/base/unblocked_output.h"
+#include "core/base/non_blocking_output.h"
 
 namespace weft::actors {
 namespace {
@@ -61,7 +61,7 @@ class FormerTokens final {
   FormerTokens(System& system, const HeadRole& role) : system_(system), role_(role) {
     const auto found = read_former_tokens(role.state_directory);
     for (const FormerToken& former : found)
-      system.take_former_token(former.token, role.grace, former.members);
+      system.accept_former_token(former.token, role.grace, former.members);
     if (!found.empty()) forget_later();
   }
   void forget_later() const {
@@ -81,14 +81,14 @@ class FormerTokens final {
 
 /// Replaces the token of a running head. The file comes first: a head that dies now restarts with
 /// the new token.
-RotatedToken rotate(System& system, const HeadRole& role, std::vector<ProcessId> members) {
+TokenRotation rotate(System& system, const HeadRole& role, std::vector<ProcessId> members) {
   for (const ProcessRef& peer : system.peers()) members.push_back(peer.id);
   add_former_token(role.state_directory, system.token(), members);
   const Secret next = Secret::random();
   write_token(role.state_directory, next);
   System::Replaced replaced = system.replace_token(next, role.grace, members);
   return {token_file_in(role.state_directory).string(),
-          static_cast<std::uint32_t>(replaced.told.size()), std::move(replaced.not_told)};
+          static_cast<std::uint32_t>(replaced.told.size()), std::move(replaced.not_notified)};
 }
 
 /// Reaction of a head to signals. A head that was started by hand ends like one that has died:
@@ -112,7 +112,7 @@ class HeadSignals final {
     HeadSignals& signals_;
   };
 
-  HeadSignals(const HeadRole& role, ProcessEnd& end, const Log& log) : end_(end) {
+  HeadSignals(const HeadRole& role, ExitRequest& end, const Log& log) : end_(end) {
     if (role.has_parent) {
       with_parent_.emplace(ChildSignals::Events{
           [this](const std::string& reason) { stop_cluster("the head was " + reason); },
@@ -130,7 +130,7 @@ class HeadSignals final {
   HeadSignals& operator=(const HeadSignals&) = delete;
 
   /// Returns true if hosts and runs continue without this head.
-  bool leaves_the_rest() const { return leaves_the_rest_; }
+  bool keeps_cluster_running() const { return leaves_the_rest_; }
 
  private:
   void stop_cluster(const std::string& reason) {
@@ -140,18 +140,19 @@ class HeadSignals final {
     running_->named<Head>(running_->self(), "head").tell<&Head::stop>(reason, true);
   }
 
-  ProcessEnd& end_;
+  ExitRequest& end_;
   std::atomic<bool> leaves_the_rest_ = false;
   Mutex mutex_;
   System* running_ = nullptr;  // guarded by mutex_
   bool asked_ = false;         // guarded by mutex_
   // One of the two is set. Declared last: they use the members above.
-  std::optional<SignalWatch> by_hand_;
+  std::optional<SignalHandler> by_hand_;
   std::optional<ChildSignals> with_parent_;
 };
 
 /// Logs which hosts and runs wait for the next head.
-void say_who_waits(System& system, const HeadRole& role, const Address& address, const Log& log) {
+void log_waiting_members(System& system, const HeadRole& role, const Address& address,
+                         const Log& log) {
   ClusterStatus status;
   try {
     status = system.named<Head>(system.self(), "head")
@@ -177,8 +178,8 @@ void say_who_waits(System& system, const HeadRole& role, const Address& address,
 }  // namespace
 
 int serve_head(const HeadRole& role) {
-  const UnblockedOutput output;
-  ProcessEnd end;
+  const NonBlockingOutput output;
+  ExitRequest end;
   const Log log = Log::standard_output(role.log_level);
   HeadSignals signals(role, end, log);
   SystemOptions options;
@@ -186,7 +187,7 @@ int serve_head(const HeadRole& role) {
   options.token = token_of(role, log);
   options.is_head = true;
   options.eof_grace = kEofGrace;
-  options.io_share = ThreadShare::kControl;
+  options.io_share = ThreadPriority::kControl;
   options.log = log;
   options.identity = identity_of(role, log);
   if (role.insecure) {
@@ -198,31 +199,32 @@ int serve_head(const HeadRole& role) {
   system.on_refused([&system](const std::string& text) {
     system.named<Head>(system.self(), "head").tell<&Head::refused>(text);
   });
-  system.on_peer_lost([&system](const ProcessRef& peer, const Error&, Loss how) {
-    system.named<Head>(system.self(), "head").tell<&Head::peer_lost>(peer.id, how == Loss::kCutOff);
-  });
-  system.on_peer_silent([&system](const ProcessRef& peer, Nanoseconds silence) {
+  system.on_peer_disconnected([&system](const ProcessRef& peer, const Error&, DisconnectCause how) {
     system.named<Head>(system.self(), "head")
-        .tell<&Head::peer_silent>(peer.id, std::int64_t{silence.count()});
+        .tell<&Head::peer_lost>(peer.id, how == DisconnectCause::kDisconnected);
   });
-  system.on_peer_quiet([&system](const ProcessRef& peer, std::optional<Nanoseconds> silence) {
+  system.on_peer_timed_out([&system](const ProcessRef& peer, Nanoseconds silence) {
     system.named<Head>(system.self(), "head")
-        .tell<&Head::peer_quiet>(peer.id, silence ? std::int64_t{silence->count()} : -1);
+        .tell<&Head::peer_timed_out>(peer.id, std::int64_t{silence.count()});
+  });
+  system.on_peer_suspected([&system](const ProcessRef& peer, std::optional<Nanoseconds> silence) {
+    system.named<Head>(system.self(), "head")
+        .tell<&Head::peer_suspected>(peer.id, silence ? std::int64_t{silence->count()} : -1);
   });
   const Address address = system.listen(role.listen);
   const HeadEvents events{[log](const ClusterEvent& event) { log.info("{}", event.text); },
                           [log](const std::string& warning) { log.warning("{}", warning); },
                           [&end](const std::string& reason) { end.set(0, reason); },
                           [&](const std::vector<ProcessId>& members) {
-                            RotatedToken rotated = rotate(system, role, members);
+                            TokenRotation rotated = rotate(system, role, members);
                             former.forget_later();
                             return rotated;
                           }};
-  system.host_made<Head>("head", [&](Context& context) {
-    return std::make_unique<Head>(
-        context,
-        HeadConfig{address, role.state_directory, role.grace, role.begins_anew, role.has_parent},
-        events);
+  system.host_with<Head>("head", [&](Context& context) {
+    return std::make_unique<Head>(context,
+                                  HeadConfig{address, role.state_directory, role.grace,
+                                             role.ignore_saved_members, role.has_parent},
+                                  events);
   });
   system.every(kLookForAwayEvery,
                [&system] { system.named<Head>(system.self(), "head").tell<&Head::look>(); });
@@ -234,11 +236,12 @@ int serve_head(const HeadRole& role) {
                       options.identity.empty()
                           ? ""
                           : tls_library().certificate_sha256(options.identity.certificate));
-  if (!role.said.empty()) leave_last_words(role.said, std::string(kListensAt) + to_string(address));
+  if (!role.said.empty())
+    write_child_report(role.said, std::string(kListeningPrefix) + to_string(address));
   const auto reason = end.wait();
-  if (signals.leaves_the_rest()) say_who_waits(system, role, address, log);
+  if (signals.keeps_cluster_running()) log_waiting_members(system, role, address, log);
   log.info("head ends: {}", reason.text);
-  system.note_end(reason.text);
+  system.set_exit_reason(reason.text);
   return reason.status;
 }
 

@@ -5,10 +5,10 @@
 #include <memory>
 #include <optional>
 
-#include "actors/launch/last_words.h"
+#include "actors/launch/child_report.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
-#include "actors/supervision/lease.h"
+#include "actors/supervision/silence_timer.h"
 #include "core/base/error.h"
 #include "core/base/thread.h"
 
@@ -34,8 +34,8 @@ struct LocalCluster::End {
   pid_t pid = 0;  // used by the owner's thread
   Mutex mutex;
   Condition changed;
-  std::optional<ExitEvidence> evidence;  // guarded by mutex
-  bool reaped = false;                   // guarded by mutex
+  std::optional<ExitReport> evidence;  // guarded by mutex
+  bool reaped = false;                 // guarded by mutex
 };
 
 LocalCluster::LocalCluster(ProcessLauncher& launcher, Options options)
@@ -49,13 +49,13 @@ LocalCluster::~LocalCluster() {
   TokenLink::remove(head_.port, token_file_in(options_.directory / "state"));
 }
 
-ProcessSpec LocalCluster::head_spec(const std::string& said, bool begins_anew) const {
+ProcessSpec LocalCluster::head_spec(const std::string& said, bool ignore_saved_members) const {
   HeadRole role;
   role.listen = {options_.listen_host, head_.port};
   role.state_directory = (options_.directory / "state").string();
   role.said = said;
   role.log_level = options_.log_level;
-  role.begins_anew = begins_anew;
+  role.ignore_saved_members = ignore_saved_members;
   role.has_parent = true;
   return {"head",
           command(options_.executable, to_arguments(role)),
@@ -68,7 +68,7 @@ ProcessEvents LocalCluster::events_of(const std::string& who) {
   const auto end = std::make_shared<End>();
   ends_[who] = end;
   ProcessEvents events;
-  events.on_death = [end, who, on_death = options_.on_death](const ExitEvidence& evidence) {
+  events.on_death = [end, who, on_death = options_.on_death](const ExitReport& evidence) {
     {
       const std::lock_guard lock(end->mutex);
       end->evidence = evidence;
@@ -77,7 +77,7 @@ ProcessEvents LocalCluster::events_of(const std::string& who) {
     if (on_death) on_death(who, evidence);
   };
   events.on_stopped = events.on_death;
-  events.on_reaped = [end](const ExitEvidence&) {
+  events.on_reaped = [end](const ExitReport&) {
     const std::lock_guard lock(end->mutex);
     end->reaped = true;
     end->changed.notify_all();
@@ -88,7 +88,7 @@ ProcessEvents LocalCluster::events_of(const std::string& who) {
 void LocalCluster::wait_until_reaped(const std::string& who) const {
   End& end = *ends_.at(who);
   const SteadyClock clock;
-  Lease watched(kLookForEndEvery);  // time in which this process was stopped does not count
+  SilenceTimer watched(kLookForEndEvery);  // time in which this process was stopped does not count
   std::unique_lock lock(end.mutex);
   while (!end.changed.wait_for(lock, kLookForEndEvery, [&] { return end.reaped; }))
     if (watched.look(clock.now()) > kReapedWithin)
@@ -113,7 +113,7 @@ void LocalCluster::restart_agent(const std::string& host, const Secret& token) {
 }
 
 void LocalCluster::start_head() {
-  const LastWords said;
+  const ChildReport said;
   const ProcessSpec spec = head_spec(said.path(), true);
   ProcessEvents events = events_of(kHead);
   head_pid_ = launcher_.launch(spec, events);
@@ -123,8 +123,8 @@ void LocalCluster::start_head() {
   const TimePoint began = clock.now();
   bool noted = false;
   while (true) {
-    if (const std::string text = said.read(); text.starts_with(kListensAt)) {
-      head_ = Address::parse(text.substr(kListensAt.size()));
+    if (const std::string text = said.read(); text.starts_with(kListeningPrefix)) {
+      head_ = Address::parse(text.substr(kListeningPrefix.size()));
       return;
     }
     if (options_.gives_up && options_.gives_up())
@@ -157,7 +157,7 @@ void LocalCluster::start_agent(const HostSpec& host, const Secret& token) {
                    {},
                    log_directory() / ("agent." + host.name + ".log"),
                    token};
-  spec.caps_children = options_.caps_devices;
+  spec.starts_capped_children = options_.caps_devices;
   ProcessEvents events = events_of(host.name);
   const pid_t pid = launcher_.launch(spec, events);
   ends_.at(host.name)->pid = pid;

@@ -28,7 +28,7 @@ class LocalCluster final {
     std::filesystem::path directory;  ///< gets state/ and logs/
     Secret token;
     /// Called on the launcher's thread when a child ends unasked: "head", or the name of a host.
-    std::function<void(const std::string& who, const ExitEvidence&)> on_death;
+    std::function<void(const std::string& who, const ExitReport&)> on_death;
     LogLevel log_level = LogLevel::kInfo;
     /// Listening host of the head, for agents that are not on this machine's loopback.
     std::string listen_host = "127.0.0.1";
@@ -67,7 +67,7 @@ class LocalCluster final {
   struct End;
   ProcessEvents events_of(const std::string& who);
   void wait_until_reaped(const std::string& who) const;
-  ProcessSpec head_spec(const std::string& said, bool begins_anew) const;
+  ProcessSpec head_spec(const std::string& said, bool ignore_saved_members) const;
   void start_head();
   void start_agent(const HostSpec& host, const Secret& token);
 

@@ -1,6 +1,6 @@
 #include "actors/launch/roles.h"
 
-#include "actors/launch/last_words.h"
+#include "actors/launch/child_report.h"
 #include "actors/launch/token.h"
 #include "core/base/error.h"
 
@@ -18,7 +18,7 @@ std::vector<std::string> to_arguments(const HeadRole& role) {
                                         std::string(to_string(role.log_level)),
                                         "--grace-ms",
                                         std::to_string(role.grace / std::chrono::milliseconds(1))};
-  if (role.begins_anew) arguments.push_back("--begins-anew");
+  if (role.ignore_saved_members) arguments.push_back("--begins-anew");
   if (role.has_parent) arguments.push_back("--has-parent");
   if (role.insecure) arguments.push_back("--insecure");
   return arguments;
@@ -44,7 +44,8 @@ std::vector<std::string> to_arguments(const AgentRole& role) {
 std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments) {
   const auto role = role_of(arguments);
   if (role != "head" && role != "agent") return std::nullopt;
-  const RoleArguments given(arguments, {"has-parent", "begins-anew", Protection::kInsecure});
+  const RoleArguments given(arguments,
+                            {"has-parent", "begins-anew", ConnectionSecurity::kInsecure});
   if (role == "head") {
     HeadRole head;
     head.listen = Address::parse(given.get("listen"));
@@ -53,13 +54,13 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
     head.token = inherited_token(given);
     head.log_level = parse_log_level(given.get("log-level"));
     head.grace = std::chrono::milliseconds(given.number("grace-ms"));
-    head.begins_anew = given.has("begins-anew");
+    head.ignore_saved_members = given.has("begins-anew");
     head.has_parent = given.has("has-parent");
-    head.insecure = given.has(Protection::kInsecure);
+    head.insecure = given.has(ConnectionSecurity::kInsecure);
     try {
       return serve_head(head);
     } catch (...) {
-      leave_last_words(head.said, current_error().message());
+      write_child_report(head.said, current_error().message());
       throw;
     }
   }
@@ -71,7 +72,7 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
   agent.log_directory = given.get("logs");
   agent.has_parent = given.has("has-parent");
   agent.log_level = parse_log_level(given.get("log-level"));
-  agent.protection = Protection::of(given);
+  agent.protection = ConnectionSecurity::of(given);
   return serve_agent(agent);
 }
 

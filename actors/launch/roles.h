@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/launch/protection.h"
+#include "actors/launch/connection_security.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/net/address.h"
 #include "core/base/clock.h"
@@ -18,13 +18,13 @@ namespace weft::actors {
 
 class System;
 
-inline constexpr std::string_view kListensAt = "listens at ";
+inline constexpr std::string_view kListeningPrefix = "listens at ";
 
 struct HeadRole {
   Address listen{"127.0.0.1", 0};
   std::string state_directory;
-  /// Path of the parent's LastWords, for kListensAt and the address once it listens, or for the
-  /// error that ended it before. May be empty.
+  /// Path of the parent's ChildReport, for kListeningPrefix and the address once it listens, or for
+  /// the error that ended it before. May be empty.
   std::string said;
   /// Token of the parent's choice; empty: the one in the state folder, which is made if missing.
   Secret token;
@@ -32,7 +32,7 @@ struct HeadRole {
   /// Time for which hosts, runs and the head wait for each other.
   Nanoseconds grace = std::chrono::seconds(60);
   /// Ignores the hosts and runs in the state: none of them lives.
-  bool begins_anew = false;
+  bool ignore_saved_members = false;
   /// Disables TLS beyond loopback.
   bool insecure = false;
   bool has_parent = false;  ///< Started by a process of Weft, which ends it.
@@ -54,7 +54,7 @@ struct AgentRole {
   std::string log_directory;
   bool has_parent = false;  ///< started by a process that reaps it and tells the head
   LogLevel log_level = LogLevel::kInfo;
-  Protection protection = {};
+  ConnectionSecurity protection = {};
   /// Executable that serves the role "run", for detached runs; empty: there can be none.
   std::filesystem::path supervisor = {};
   /// Time that a signal leaves drivers to finish a step and save, without a parent.

@@ -11,7 +11,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "core/base/own_file.h"
+#include "core/base/private_file.h"
 
 namespace weft::actors {
 namespace {
@@ -28,7 +28,7 @@ void cut_off(int file, ssize_t half) {
 }  // namespace
 
 RunEvent RunEvent::of(const Incident& incident) {
-  const Casualty& first = incident.casualties.at(incident.first_cause);
+  const ProcessFailure& first = incident.casualties.at(incident.first_cause);
   if (first.is_whole_mesh()) return {"incident", incident.describe(), "", first.mesh};
   return {"incident", incident.describe(), first.host, first.mesh, first.rank, first.pid};
 }
@@ -56,7 +56,7 @@ void RunEvents::add(const RunEvent& event) const noexcept {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const std::string line =
         to_json_line(event, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-    const int file = open_own(path_, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    const int file = open_trusted(path_, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (file < 0) return;
     const auto written = ::write(file, line.data(), line.size());
     if (written >= 0 && written < std::ssize(line)) cut_off(file, written);

@@ -10,22 +10,22 @@
 #include <optional>
 
 #include "actors/agent/binary_hashes.h"
-#include "actors/agent/kept_programs.h"
+#include "actors/agent/program_cache.h"
 #include "actors/head/head.h"
-#include "actors/launch/ear.h"
+#include "actors/launch/child_report.h"
+#include "actors/launch/exit_request.h"
 #include "actors/launch/head_link.h"
 #include "actors/launch/internal/announced_wait.h"
 #include "actors/launch/internal/time_limits.h"
-#include "actors/launch/last_words.h"
 #include "actors/launch/local_cluster.h"
-#include "actors/launch/process_end.h"
+#include "actors/launch/revocable_target.h"
 #include "actors/launch/run_events.h"
-#include "actors/launch/supervisor_events.h"
+#include "actors/launch/supervisor_event_queue.h"
 #include "actors/launch/token.h"
 #include "actors/supervision/orphans.h"
 #include "actors/supervision/processes.h"
 #include "actors/supervision/restart_budget.h"
-#include "actors/supervision/signal_watch.h"
+#include "actors/supervision/signal_handler.h"
 #include "actors/system/system.h"
 #include "core/base/machine.h"
 #include "core/base/platform.h"
@@ -73,7 +73,7 @@ class RunSupervisor {
         restarts_(run_.header.recovery.restarts, run_.header.recovery.within) {}
 
   int run() {
-    adopt_orphans();
+    become_subreaper();
     std::filesystem::create_directories(run_.out / "logs");
     const Launched launched(*this);
     int status = 1;
@@ -89,9 +89,9 @@ class RunSupervisor {
     }
     doing_ = "its processes are ending";
     launcher_->stop_all(at_once() ? Nanoseconds::zero() : Nanoseconds(internal::kStopGrace));
-    end_orphans(at_once() ? Nanoseconds(kEndWithin) : Nanoseconds(internal::kStopGrace));
+    reap_orphans(at_once() ? Nanoseconds(kEndWithin) : Nanoseconds(internal::kStopGrace));
     programs_.remove();
-    say_the_end(status);
+    print_outcome(status);
     return status;
   }
 
@@ -117,10 +117,10 @@ class RunSupervisor {
 
   /// Handles a signal on the signals' thread, at any time of the run.
   void received(const ReceivedSignal& signal) {
-    if (signal.number == kWriteCheckpoint)
+    if (signal.number == kCheckpointSignal)
       queue_.add({SupervisorEvent::Kind::kCheckpointWanted, "", {}});
     if (signal.asks_to_end() &&
-        requests_.add(signal, SteadyClock().now()) != EndRequests::Kind::kEcho)
+        requests_.add(signal, SteadyClock().now()) != EndRequestFilter::Kind::kEcho)
       interrupted(signal);
   }
 
@@ -135,7 +135,7 @@ class RunSupervisor {
     if (count == 2) say(stderr, "weft: {}: everything ends at once\n", signal.describe());
     std::unique_lock lock(ending_mutex_);
     // The processes may have been signalled, too, but the last checkpoint needs them.
-    if (count == 1 && launched_) launcher_->signal_all(kParentEndsInOrder);
+    if (count == 1 && launched_) launcher_->signal_all(kParentShutsDown);
     queue_.add({SupervisorEvent::Kind::kSignal, "", {}});
     if (count != 2 || !launched_) return;
     launcher_->signal_all(SIGKILL);
@@ -144,12 +144,12 @@ class RunSupervisor {
     end_process(kInterrupted);
   }
 
-  void say_the_end(int status) const {
+  void print_outcome(int status) const {
     if (status == kInterrupted) say(stderr, "weft: run '{}' was interrupted\n", run_.header.name);
     if (status == 0 || status == kInterrupted) return;
     say(stderr, "{}\n",
-        fitted_to(STDERR_FILENO,
-                  fmt::format("weft: run '{}' failed: {}", run_.header.name, last_words_)));
+        wrapped_for_terminal(STDERR_FILENO, fmt::format("weft: run '{}' failed: {}",
+                                                        run_.header.name, last_words_)));
     events_.add({"failed", last_words_});
   }
 
@@ -162,7 +162,7 @@ class RunSupervisor {
 
   void start_cluster() {
     if (run_.head.empty()) {
-      const auto on_death = [this](const std::string& who, const ExitEvidence& evidence) {
+      const auto on_death = [this](const std::string& who, const ExitReport& evidence) {
         queue_.add(
             {who == "head" ? SupervisorEvent::Kind::kHeadDied : SupervisorEvent::Kind::kHostDied,
              who, evidence});
@@ -187,18 +187,18 @@ class RunSupervisor {
     run_.protection.apply(Address::parse(run_.head), options);
     system_.emplace(options);
     const auto gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
-      ear.tell([&](HeadLink& link) { link.peer_gone(peer, how); });
+      ear.tell([&](HeadLink& link) { link.report_peer_loss(peer, how); });
     };
-    system_->on_peer_suspect([gone](const ProcessRef& peer) { gone(peer, "is gone"); });
-    system_->on_peer_lost(
-        [gone](const ProcessRef& peer, const Error&, Loss) { gone(peer, "is gone"); });
+    system_->on_peer_eof([gone](const ProcessRef& peer) { gone(peer, "is gone"); });
+    system_->on_peer_disconnected(
+        [gone](const ProcessRef& peer, const Error&, DisconnectCause) { gone(peer, "is gone"); });
     HeadLink::Events with_head;
     with_head.greet = [this](const ProcessRef& head) {
       const auto status =
           system_->named<Head>(head, "head").within(kGreetWithin).call<&Head::status>().get();
-      return Joined{status.cluster, status.term, 0};
+      return JoinReply{status.cluster, status.term, 0};
     };
-    with_head.on_back = [this](const Joined&, Nanoseconds) {
+    with_head.on_back = [this](const JoinReply&, Nanoseconds) {
       queue_.add({SupervisorEvent::Kind::kHeadBack, "", {}});
     };
     head_.emplace(*system_, Address::parse(run_.head), with_head);
@@ -273,7 +273,7 @@ class RunSupervisor {
                                   line.offer.devices == 1 ? "" : "s"));
     const std::string line = fmt::format("cluster {} at {}: {}", status.cluster.substr(0, 12),
                                          status.address, fmt::join(hosts, ", "));
-    say(stdout, "{}\n", fitted_to(STDOUT_FILENO, line));
+    say(stdout, "{}\n", wrapped_for_terminal(STDOUT_FILENO, line));
     std::fflush(stdout);
   }
 
@@ -299,10 +299,10 @@ class RunSupervisor {
       spec.command.push_back(std::move(word));
     spec.secret = system_->token();
     ProcessEvents events;
-    events.on_death = [this](const ExitEvidence& evidence) {
+    events.on_death = [this](const ExitReport& evidence) {
       queue_.add({SupervisorEvent::Kind::kDriverEnded, "", evidence});
     };
-    events.on_stopped = [this](const ExitEvidence& evidence) {
+    events.on_stopped = [this](const ExitReport& evidence) {
       queue_.add({SupervisorEvent::Kind::kDriverStopped, "", evidence});
     };
     doing_ = "stopping as soon as the driver has done what it is at";
@@ -319,7 +319,7 @@ class RunSupervisor {
       const auto event =
           queue_.next(driver_must_end ? std::min(*driver_must_end, next_look) : next_look);
       if (clock.now() >= next_look) {
-        tell_edits();
+        report_edits();
         next_look = clock.now() + kLookForEditsEvery;
       }
       if (!event) {
@@ -334,7 +334,7 @@ class RunSupervisor {
           interrupted = true;
           break;
         case SupervisorEvent::Kind::kCheckpointWanted:
-          launcher_->signal(driver_, kWriteCheckpoint);
+          launcher_->signal(driver_, kCheckpointSignal);
           break;
         case SupervisorEvent::Kind::kDriverStopped:
           driver_stopped_ = event->evidence;
@@ -360,22 +360,22 @@ class RunSupervisor {
           break;
         case SupervisorEvent::Kind::kDriverEnded:
           if (!interrupted && !first_cause && restart_driver(event->evidence)) break;
-          if (goes_on() && event->evidence.violent()) give_up_driver();
+          if (goes_on() && event->evidence.violent()) report_no_driver();
           if (!first_cause && !refusal_.empty()) first_cause = refusal_;
           if (!first_cause && driver_stopped_) first_cause = driver_cause(*driver_stopped_);
-          tell_edits();
+          report_edits();
           return driver_ended(event->evidence, interrupted, std::move(first_cause));
       }
     }
   }
 
   /// Reports edits of input files, which count for the next run only.
-  void tell_edits() {
+  void report_edits() {
     for (const std::string& edit : edits_.look()) {
       const std::string text = fmt::format("{}; this run goes on with what it has read, in {}",
                                            edit, run_.run_file.string());
       events_.add({"input edited", text});
-      say(stderr, "{}\n", fitted_to(STDERR_FILENO, "weft: " + text));
+      say(stderr, "{}\n", wrapped_for_terminal(STDERR_FILENO, "weft: " + text));
     }
   }
 
@@ -392,7 +392,7 @@ class RunSupervisor {
     end_stopped(event.evidence);
   }
 
-  std::string driver_cause(const ExitEvidence& evidence) const {
+  std::string driver_cause(const ExitReport& evidence) const {
     return fmt::format("its driver {} (pid {}) {}", run_.header.app.filename().string(),
                        evidence.pid, evidence.verdict());
   }
@@ -401,13 +401,13 @@ class RunSupervisor {
   /// the run's folder; others would start again.
   bool goes_on() const { return !run_.checked.empty() && run_.header.recovery.restarts > 0; }
 
-  void tell_restart(const char* kind, const std::string& text) {
+  void report_restart(const char* kind, const std::string& text) {
     events_.add({kind, text});
-    say(stderr, "{}\n", fitted_to(STDERR_FILENO, "weft: " + text));
+    say(stderr, "{}\n", wrapped_for_terminal(STDERR_FILENO, "weft: " + text));
   }
 
   /// Returns the number of the restart; nullopt, with the reason in refusal_, at the limit.
-  std::optional<std::size_t> admit(const std::string& host, const ExitEvidence& evidence,
+  std::optional<std::size_t> admit(const std::string& host, const ExitReport& evidence,
                                    const std::string& what) {
     const SteadyClock clock;
     const auto verdict = restarts_.admit(
@@ -425,15 +425,15 @@ class RunSupervisor {
                                          event.evidence.pid, event.evidence.verdict());
     const auto number = admit(event.host, event.evidence, what);
     if (!number) return false;
-    tell_restart("agent restarted",
-                 fmt::format("{}; started again, restart {} of {}; log: {}", what, *number,
-                             restarts_.most(), event.evidence.log_file));
+    report_restart("agent restarted",
+                   fmt::format("{}; started again, restart {} of {}; log: {}", what, *number,
+                               restarts_.most(), event.evidence.log_file));
     local_->restart_agent(event.host, system_->token());
     return true;
   }
 
   /// Tells the head that no other driver will come.
-  void give_up_driver() {
+  void report_no_driver() {
     try {
       const RunDescription run{machine_name(), std::filesystem::absolute(run_.out)};
       head_->reach({}).head.tell<&Head::driver_given_up>(run.id());
@@ -443,13 +443,13 @@ class RunSupervisor {
   }
 
   /// Restarts the driver after a crash, if the run can resume. An error exit ends the run.
-  bool restart_driver(const ExitEvidence& evidence) {
+  bool restart_driver(const ExitReport& evidence) {
     if (!goes_on() || !evidence.violent()) return false;
     const std::string what = driver_cause(driver_stopped_.value_or(evidence));
     const auto number = admit("driver", evidence, what);
     if (!number) return false;
-    tell_restart("driver restarted", fmt::format("{}; started again, restart {} of {}", what,
-                                                 *number, restarts_.most()));
+    report_restart("driver restarted", fmt::format("{}; started again, restart {} of {}", what,
+                                                   *number, restarts_.most()));
     driver_stopped_.reset();
     ++driver_restarts_;
     start_driver();
@@ -457,7 +457,7 @@ class RunSupervisor {
   }
 
   /// Restarts the head at the same address, while the run continues. Returns false if it cannot.
-  bool restart_head(const ExitEvidence& evidence) {
+  bool restart_head(const ExitReport& evidence) {
     if (!local_ || evidence.orderly()) return false;
     if (!evidence.silence.empty()) {
       // The end of a stopped process comes as another event.
@@ -465,7 +465,7 @@ class RunSupervisor {
       head_stopped_ = evidence;
       return true;
     }
-    const ExitEvidence why = head_stopped_.value_or(evidence);
+    const ExitReport why = head_stopped_.value_or(evidence);
     head_stopped_.reset();
     const std::string what = fmt::format("the head (pid {}) {}", why.pid, why.verdict());
     const auto number = admit("head", why, what);
@@ -473,17 +473,17 @@ class RunSupervisor {
     const std::string text =
         fmt::format("{}; started again, restart {} of {}, and the run goes on; log: {}", what,
                     *number, restarts_.most(), why.log_file);
-    tell_restart("head restarted", text);
+    report_restart("head restarted", text);
     local_->restart_head(system_->token());
     return true;
   }
 
   /// Ends a stopped process, which cannot end by itself.
-  void end_stopped(const ExitEvidence& evidence) {
+  void end_stopped(const ExitReport& evidence) {
     if (!evidence.silence.empty()) launcher_->stop(evidence.pid, Nanoseconds::zero());
   }
 
-  int driver_ended(const ExitEvidence& evidence, bool interrupted,
+  int driver_ended(const ExitReport& evidence, bool interrupted,
                    std::optional<std::string> first_cause) {
     const std::string said = driver_said_.read();
     // An interrupted driver that reports an error has failed all the same: the last checkpoint
@@ -515,7 +515,7 @@ class RunSupervisor {
     return evidence.signal == 0 && evidence.status == 2 ? 2 : 1;
   }
 
-  static std::string head_cause(const ExitEvidence& evidence) {
+  static std::string head_cause(const ExitReport& evidence) {
     return fmt::format("the head (pid {}) {}{}", evidence.pid, evidence.verdict(),
                        evidence.log_note());
   }
@@ -523,30 +523,30 @@ class RunSupervisor {
   SupervisedRun run_;
   const RunEvents events_;
   EditWatch edits_;
-  const KeptPrograms programs_;
+  const ProgramCache programs_;
   std::filesystem::path driver_program_;
-  SupervisorEvents queue_;
+  SupervisorEventQueue queue_;
   std::atomic<int> interruptions_ = 0;
-  EndRequests requests_;  // used by the signals' thread
+  EndRequestFilter requests_;  // used by the signals' thread
   std::atomic<const char*> doing_ = "the cluster, which is coming up, ends";
   Mutex ending_mutex_;
   Condition ended_;
-  bool launched_ = false;      // guarded by ending_mutex_: launcher_ exists
-  const SignalWatch signals_;  // made before any thread starts
+  bool launched_ = false;        // guarded by ending_mutex_: launcher_ exists
+  const SignalHandler signals_;  // made before any thread starts
   const std::unique_ptr<ProcessLauncher> launcher_ = make_launcher();
   Secret token_;
   std::optional<LocalCluster> local_;
   std::optional<System> system_;
-  const Ear<HeadLink> ear_;
+  const RevocableTarget<HeadLink> ear_;
   std::optional<HeadLink> head_;
-  std::optional<Ear<HeadLink>::Open> open_;
+  std::optional<RevocableTarget<HeadLink>::Open> open_;
   std::vector<SupervisorEvent> untold_;  // host deaths that were not reported, as the head was away
   RestartBudget restarts_;               // counts all processes of the run; shared with its drivers
   std::string refusal_;                  // reason against the last restart
   std::uint64_t driver_restarts_ = 0;
-  std::optional<ExitEvidence> driver_stopped_;  // stopped driver, which gets SIGKILL
-  std::optional<ExitEvidence> head_stopped_;    // stopped head, which gets SIGKILL
-  LastWords driver_said_;
+  std::optional<ExitReport> driver_stopped_;  // stopped driver, which gets SIGKILL
+  std::optional<ExitReport> head_stopped_;    // stopped head, which gets SIGKILL
+  ChildReport driver_said_;
   const MemoryFile refused_{"refused by the disk"};
   pid_t driver_ = 0;
   std::string last_words_;
@@ -557,8 +557,8 @@ class RunSupervisor {
 int run_app_role(const std::filesystem::path& app, const std::string& role,
                  const std::filesystem::path& run_file, const std::vector<std::string>& overrides,
                  const std::vector<std::string>& more, const std::filesystem::path& config_folder) {
-  SupervisorEvents queue;
-  const SignalWatch signals([&](const ReceivedSignal& signal) {
+  SupervisorEventQueue queue;
+  const SignalHandler signals([&](const ReceivedSignal& signal) {
     if (signal.asks_to_end()) queue.add({SupervisorEvent::Kind::kSignal, "", {}});
   });
   const std::unique_ptr<ProcessLauncher> launcher = make_launcher();
@@ -568,7 +568,7 @@ int run_app_role(const std::filesystem::path& app, const std::string& role,
                    ""};
   spec.command.insert(spec.command.end(), more.begin(), more.end());
   ProcessEvents events;
-  events.on_death = [&](const ExitEvidence& evidence) {
+  events.on_death = [&](const ExitReport& evidence) {
     queue.add({SupervisorEvent::Kind::kDriverEnded, "", evidence});
   };
   const pid_t pid = launcher->launch(spec, events);

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "actors/launch/cluster_config.h"
+#include "actors/launch/connection_security.h"
 #include "actors/launch/edit_watch.h"
-#include "actors/launch/protection.h"
 
 namespace weft::actors {
 
@@ -27,7 +27,7 @@ struct SupervisedRun {
   /// Digest of the check's plan, for the driver; may be empty.
   std::string checked = {};
   /// Protection of the connections to the cluster at `head`.
-  Protection protection = {};
+  ConnectionSecurity protection = {};
   /// Token of the cluster at `head`, if the caller has it.
   Secret token = {};
   /// See AppRun.

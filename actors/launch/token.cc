@@ -15,7 +15,7 @@
 #include "actors/link/compatibility.h"
 #include "actors/supervision/process_launcher.h"
 #include "core/base/error.h"
-#include "core/base/own_file.h"
+#include "core/base/private_file.h"
 
 namespace weft::actors {
 namespace {
@@ -28,7 +28,7 @@ std::filesystem::path link_of(std::uint16_t port) {
 
 /// Returns the file's text, or nullopt if there is no file.
 std::optional<std::string> read_token_text(const std::filesystem::path& path) {
-  return read_own_file(
+  return read_private_file(
       path, "token file", kTokenHint,
       "so anybody may know the token: chmod 600 it, and if others could read it replace the token "
       "(weft token rotate)");
@@ -62,13 +62,13 @@ std::filesystem::path user_state_directory() {
   };
   if (const auto state_home = absolute("XDG_STATE_HOME")) return *state_home / "weft";
   if (const auto home = absolute("HOME")) return *home / ".local" / "state" / "weft";
-  return own_temporary_folder("/tmp", "neither HOME nor XDG_STATE_HOME is set");
+  return private_temporary_folder("/tmp", "neither HOME nor XDG_STATE_HOME is set");
 }
 
 std::filesystem::path hash_directory() {
   try {
     std::filesystem::path folder = user_state_directory() / "hashes";
-    make_own_folder(folder);
+    create_private_folder(folder);
     return folder;
   } catch (const Error&) {
     return "";
@@ -84,9 +84,9 @@ std::filesystem::path former_tokens_in(const std::filesystem::path& state_direct
 }
 
 void write_token(const std::filesystem::path& state_directory, const Secret& token) {
-  make_own_folder(std::filesystem::absolute(state_directory).lexically_normal());
+  create_private_folder(std::filesystem::absolute(state_directory).lexically_normal());
   const std::filesystem::path path = token_file_in(state_directory);
-  write_own_file(path, token.hexadecimal() + "\n", "token");
+  write_private_file(path, token.hexadecimal() + "\n", "token");
 }
 
 void add_former_token(const std::filesystem::path& state_directory, const Secret& former,
@@ -94,7 +94,7 @@ void add_former_token(const std::filesystem::path& state_directory, const Secret
   const std::filesystem::path path = former_tokens_in(state_directory);
   std::string text = read_token_text(path).value_or("") + former.hexadecimal();
   for (const ProcessId member : members) text += fmt::format(" {:016x}", member.value());
-  write_own_file(path, text + "\n", "token");
+  write_private_file(path, text + "\n", "token");
 }
 
 std::vector<FormerToken> read_former_tokens(const std::filesystem::path& state_directory) {
@@ -145,7 +145,7 @@ Secret find_token(const Address& head, const std::filesystem::path& token_file, 
     // polls, as the link's folder may not exist yet
     ::poll(nullptr, 0, kLookForTokenEveryMs);
   }
-  if (!is_known_host(head.host))
+  if (!host_resolves(head.host))
     throw_error(ErrorCode::kNotFound, "there is no host of the name '{}'", head.host);
   throw_error(
       ErrorCode::kFailedPrecondition,
@@ -181,7 +181,7 @@ TokenLink::TokenLink(std::uint16_t port, const std::filesystem::path& token_file
     : port_(port), token_file_(token_file) {
   try {
     const std::filesystem::path link = link_of(port);
-    make_own_folder(std::filesystem::absolute(link.parent_path()).lexically_normal());
+    create_private_folder(std::filesystem::absolute(link.parent_path()).lexically_normal());
     const std::filesystem::path part = fmt::format("{}.{}", link.string(), ::getpid());
     ::unlink(part.c_str());
     if (::symlink(token_file.c_str(), part.c_str()) != 0 ||

@@ -6,13 +6,14 @@
 
 namespace weft::actors {
 
-std::string describe(const Introduction& side) {
+std::string describe(const PeerDescription& side) {
   return printable_line(fmt::format("{} ({}, pid {})", side.process.name,
                                     side.binary_name.empty() ? "weft" : side.binary_name,
                                     side.pid));
 }
 
-std::optional<Reject> find_incompatibility(const Introduction& self, const Introduction& other) {
+std::optional<Reject> find_incompatibility(const PeerDescription& self,
+                                           const PeerDescription& other) {
   if (self.process.id == other.process.id)
     return Reject{ErrorCode::kInvalidArgument,
                   fmt::format("{} dialled its own address", describe(self)),

@@ -14,12 +14,13 @@ inline constexpr const char* kTokenHint =
     "--token-file FILE";
 
 /// Returns e.g. "worker0/device1 (gpt, pid 4121)". Safe to print, even for an untrusted peer.
-std::string describe(const Introduction& side);
+std::string describe(const PeerDescription& side);
 
 /// Returns why `self` must refuse `other`, or nullopt. Interfaces that both know must be equal; two
 /// apps must be the same executable. The refusal names both sides, the difference and the remedy.
 /// Pure.
-std::optional<Reject> find_incompatibility(const Introduction& self, const Introduction& other);
+std::optional<Reject> find_incompatibility(const PeerDescription& self,
+                                           const PeerDescription& other);
 
 /// Converts a received refusal to an Error that is safe to print. Its code is kUnavailable unless
 /// the sender has proven that it belongs to the cluster.

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "actors/link/compatibility.h"
-#include "actors/link/token_ring.h"
-#include "actors/net/sealed_stream.h"
+#include "actors/link/token_keyring.h"
+#include "actors/net/encrypted_stream.h"
 
 namespace weft::actors {
 
@@ -21,7 +21,7 @@ Handshake::~Handshake() {
   if (connection_) connection_->stop();
 }
 
-void Handshake::start(Introduction self) {
+void Handshake::start(PeerDescription self) {
   self_ = std::move(self);
   self_.nonce = Secret::random().bytes();
   introduce();
@@ -82,7 +82,7 @@ void Handshake::on_frame(const FrameHeader& header, std::span<const std::byte> b
 
 void Handshake::on_hello(std::span<const std::byte> body) {
   other_ = decode_hello(body);
-  if (connection_->is_plain_by_mistake()) return refuse_plain();
+  if (connection_->violates_tls_policy()) return refuse_plain();
   hello_.assign(body.begin(), body.end());
   choose(other_.token_id);
   introduce();
@@ -125,8 +125,8 @@ void Handshake::seal() {
   };
   const Mac diallers = key("weft 3 key dialler"), acceptors = key("weft 3 key acceptor");
   const Aead::Cipher cipher = Aead::choose(self_.has_aes, other_.has_aes);
-  connection_->seal(side_ == Side::kDialler ? SealKeys{cipher, diallers, acceptors}
-                                            : SealKeys{cipher, acceptors, diallers});
+  connection_->seal(side_ == Side::kDialler ? StreamKeys{cipher, diallers, acceptors}
+                                            : StreamKeys{cipher, acceptors, diallers});
 }
 
 Mac Handshake::proof_of(Side side) const {
@@ -162,7 +162,7 @@ void Handshake::refuse(const Reject& reject) {
   connection_->flush();
 }
 
-void Handshake::on_damaged(const Error& damage) {
+void Handshake::on_protocol_error(const Error& damage) {
   // A peer of another major version can read at least the version of this frame. No other peer gets
   // an answer.
   if (side_ == Side::kAcceptor && damage.code() == ErrorCode::kIncompatible)

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "actors/message/chunks.h"
 #include "actors/message/message.h"
+#include "actors/message/message_frames.h"
 #include "actors/net/connection.h"
 #include "core/base/clock.h"
 #include "core/base/secret.h"
@@ -44,7 +44,7 @@ class Handshake final : public FrameHandler {
  public:
   enum class Side { kDialler, kAcceptor };
   /// Introduction of the other side, which has proven the token; or its refusal; or an error.
-  using Answer = std::variant<Introduction, Reject, Error>;
+  using Answer = std::variant<PeerDescription, Reject, Error>;
   /// Called once, on the loop's thread. May take the connection with release(). Must not destroy
   /// the Handshake during the call.
   using Done = std::function<void(Answer)>;
@@ -59,7 +59,7 @@ class Handshake final : public FrameHandler {
 
   /// Sends Hello if this is the dialler, and reads. Ends at once with an error if `self` exceeds
   /// kMaxBody.
-  void start(Introduction self);
+  void start(PeerDescription self);
   const std::shared_ptr<Connection>& connection() const { return connection_; }
   /// Returns the token that both sides have proven.
   const Secret& token() const { return tokens_[chosen_]; }
@@ -69,7 +69,7 @@ class Handshake final : public FrameHandler {
   void refuse(const Reject& reject);
 
   void on_frame(const FrameHeader& header, std::span<const std::byte> body) override;
-  void on_damaged(const Error& damage) override;
+  void on_protocol_error(const Error& damage) override;
   void on_closed(const Error& reason) override;
 
  private:
@@ -93,8 +93,8 @@ class Handshake final : public FrameHandler {
   Done done_;
   Timer limit_;
   MessageKind expected_;
-  Introduction self_;
-  Introduction other_;
+  PeerDescription self_;
+  PeerDescription other_;
   std::vector<std::byte> hello_;
   std::vector<std::byte> challenge_;
 };

@@ -26,7 +26,8 @@ bool Link::is_private() const {
   return connection && connection->is_private();
 }
 
-void Link::attach(std::shared_ptr<Connection> connection, Introduction other, bool dialled_here) {
+void Link::attach(std::shared_ptr<Connection> connection, PeerDescription other,
+                  bool dialled_here) {
   introduction_ = std::move(other);
   dialled_here_ = dialled_here;
   attached_at_ = SteadyClock().now();
@@ -84,7 +85,7 @@ void Link::flush(bool answer_awaited) {
   if (!connection) return;
   if (answer_awaited && unanswered_.load(std::memory_order_relaxed) <= kWriteAtOnce)
     connection->flush();
-  else connection->flush_soon();
+  else connection->schedule_flush();
 }
 
 void Link::reply(Reply reply, bool more) {
@@ -98,7 +99,7 @@ void Link::reply(Reply reply, bool more) {
     });
     wrote_.store(true, std::memory_order_relaxed);
   }
-  more ? connection->flush_soon() : connection->flush();
+  more ? connection->schedule_flush() : connection->flush();
 }
 
 void Link::ask(ActorId actor) {
@@ -118,7 +119,7 @@ void Link::grant(const Credit& credit) {
       append_message(*connection, MessageKind::kCredit, bytes);
     });
   }
-  connection->flush_soon();
+  connection->schedule_flush();
 }
 
 void Link::send_cancel(std::uint64_t call_id) {
@@ -131,7 +132,7 @@ void Link::send_cancel(std::uint64_t call_id) {
       append_message(*connection, MessageKind::kCancel, bytes);
     });
   }
-  connection->flush_soon();
+  connection->schedule_flush();
 }
 
 void Link::on_frame(const FrameHeader& header, std::span<const std::byte> body) {
@@ -151,7 +152,7 @@ void Link::on_frame(const FrameHeader& header, std::span<const std::byte> body) 
     case MessageKind::kGoodbye: {
       const Goodbye goodbye = decode_goodbye(message->bytes);
       return end(
-          goodbye.lives ? LinkEvents::End::kCutOff : LinkEvents::End::kLeft,
+          goodbye.lives ? LinkEvents::End::kDisconnected : LinkEvents::End::kLeft,
           Error(ErrorCode::kPeerDied,
                 fmt::format("{} has {}: {}", describe(introduction_),
                             goodbye.lives ? "given up the connection" : "ended", goodbye.reason)));
@@ -171,7 +172,7 @@ void Link::on_closed(const Error& reason) {
     return end(LinkEvents::End::kEof,
                Error(ErrorCode::kPeerDied, fmt::format("connection to {} lost: {}",
                                                        describe(introduction_), reason.message())));
-  end(LinkEvents::End::kBroken,
+  end(LinkEvents::End::kProtocolError,
       Error(reason.code(),
             fmt::format("connection to {} ended: {}", describe(introduction_), reason.message())));
 }

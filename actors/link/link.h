@@ -6,8 +6,8 @@
 
 #include "actors/link/compatibility.h"
 #include "actors/link/route.h"
-#include "actors/message/chunks.h"
-#include "actors/supervision/lease.h"
+#include "actors/message/message_frames.h"
+#include "actors/supervision/silence_timer.h"
 
 namespace weft::actors {
 
@@ -22,10 +22,10 @@ class LinkEvents {
   virtual void on_cancel(Link& link, std::uint64_t call_id) = 0;
   /// Called when the other side holds calls back for an actor of this process.
   virtual void on_credit_request(Link& link, ActorId actor) = 0;
-  /// Reason of a connection's end. kEof: connection lost; kLeft: the peer's process ended; kCutOff:
-  /// the peer closed the connection and continues; kBroken: another error. The link is suspended
-  /// then; the system decides when to close it.
-  enum class End { kEof, kLeft, kCutOff, kBroken };
+  /// Reason of a connection's end. kEof: connection lost; kLeft: the peer's process ended;
+  /// kDisconnected: the peer closed the connection and continues; kProtocolError: another error.
+  /// The link is suspended then; the system decides when to close it.
+  enum class End { kEof, kLeft, kDisconnected, kProtocolError };
   virtual void on_ended(Link& link, End how, const Error& reason) = 0;
 };
 
@@ -44,7 +44,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
       : peer_(std::move(peer)), events_(events), lease_(beat_interval) {}
 
   /// Takes over the connection after the handshake; reads and writes from now on.
-  void attach(std::shared_ptr<Connection> connection, Introduction other, bool dialled_here);
+  void attach(std::shared_ptr<Connection> connection, PeerDescription other, bool dialled_here);
   /// Fails the held-back calls with `reason` and closes the connection once its data is written.
   /// Returns the connection, for callers that wait for that.
   std::shared_ptr<Connection> shut(const Error& reason);
@@ -64,8 +64,8 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   /// True if data has arrived since the handshake. Loop's thread.
   bool heard() const { return heard_; }
   /// Marks the peer as silent or not; returns the previous mark. Loop's thread.
-  bool set_quiet(bool quiet) { return std::exchange(quiet_, quiet); }
-  const Introduction& introduction() const { return introduction_; }
+  bool set_suspected(bool quiet) { return std::exchange(quiet_, quiet); }
+  const PeerDescription& introduction() const { return introduction_; }
 
   ProcessRef peer() const override { return peer_; }
   ProcessId peer_id() const { return peer_.id; }
@@ -89,7 +89,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
 
   const ProcessRef peer_;
   LinkEvents& events_;
-  Introduction introduction_;
+  PeerDescription introduction_;
   bool dialled_here_ = false;
   bool ended_ = false;
   bool quiet_ = false;
@@ -98,7 +98,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   // shared with its own pending reads; guarded by mutex_, changed on the loop's thread
   std::shared_ptr<Connection> connection_;
   MessageAssembler assembler_;
-  Lease lease_;
+  SilenceTimer lease_;
   std::atomic<bool> wrote_{false};
   // calls sent without a reply so far: a few are written at once, many together
   std::atomic<int> unanswered_{0};

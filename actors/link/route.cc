@@ -9,7 +9,7 @@
 
 namespace weft::actors {
 
-Error with_outcome(const Error& error, const CallState& call) {
+Error with_call_outcome(const Error& error, const CallState& call) {
   // A message of several lines ends with the log of the dead process.
   const bool lines = error.message().find('\n') != std::string::npos;
   return Error(error.code(), fmt::format("{}{} call '{}' {}", error.message(),
@@ -32,7 +32,7 @@ bool Route::send(OutgoingCall outgoing) {
   if (closed_) {
     const Error error = *closed_;
     lock.unlock();
-    if (outgoing.state) outgoing.state->fail(with_outcome(error, *outgoing.state));
+    if (outgoing.state) outgoing.state->fail(with_call_outcome(error, *outgoing.state));
     return false;
   }
   const bool answer_awaited = outgoing.state != nullptr;
@@ -43,7 +43,8 @@ bool Route::send(OutgoingCall outgoing) {
 
 const char* Route::wait_for_room(std::unique_lock<Mutex>& lock, const OutgoingCall& outgoing) {
   const auto room = [&] {
-    return closed_ || outgoing.call.urgent || targets_[outgoing.call.actor].held.size() < kMaxHeld;
+    return closed_ || outgoing.call.urgent ||
+           targets_[outgoing.call.actor].held.size() < kMaxHeldCalls;
   };
   if (room()) return nullptr;
   if (on_actor_thread())
@@ -83,7 +84,7 @@ void Route::transmit_now(Target& target, OutgoingCall& outgoing) {
 
 void Route::ask_if_held(ActorId actor, Target& target) {
   if (!open_ || target.held.empty() || std::exchange(target.asked, true)) return;
-  to_ask_.push_back(actor);
+  credit_requests_.push_back(actor);
 }
 
 void Route::release(ActorId actor, Target& target) {
@@ -98,7 +99,7 @@ void Route::release(ActorId actor, Target& target) {
 void Route::finish(std::unique_lock<Mutex>& lock, bool answer_awaited) {
   const bool ready = open_;
   auto failed = std::exchange(failed_, {});
-  const auto to_ask = std::exchange(to_ask_, {});
+  const auto to_ask = std::exchange(credit_requests_, {});
   lock.unlock();
   for (const ActorId actor : to_ask) ask(actor);
   if (ready) flush(answer_awaited);
@@ -164,7 +165,7 @@ void Route::close(const Error& reason) {
     targets_.clear();
   }
   room_.notify_all();
-  for (const auto& state : held) state->fail(with_outcome(reason, *state));
+  for (const auto& state : held) state->fail(with_call_outcome(reason, *state));
 }
 
 std::size_t Route::held() const {

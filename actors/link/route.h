@@ -23,9 +23,9 @@ struct OutgoingCall {
 
 /// Route to one process. Keeps the order of calls per actor and holds back calls without credit.
 ///
-/// At most kMaxHeld calls per actor are held back. Beyond that send() blocks a thread; a handler,
-/// which must not block, gets Error(kResourceExhausted). Memory is thus bounded on both sides,
-/// however slow the actor is. Any thread.
+/// At most kMaxHeldCalls calls per actor are held back. Beyond that send() blocks a thread; a
+/// handler, which must not block, gets Error(kResourceExhausted). Memory is thus bounded on both
+/// sides, however slow the actor is. Any thread.
 class Route : public ReturnRoute {
  public:
   /// Sends a call or holds it back. Returns false if it cannot be sent; its state, if any, has then
@@ -78,10 +78,10 @@ class Route : public ReturnRoute {
   std::optional<Error> closed_;
   Condition room_;
   std::vector<std::pair<std::shared_ptr<CallState>, Error>> failed_;
-  std::vector<ActorId> to_ask_;
+  std::vector<ActorId> credit_requests_;
 };
 
 /// Returns `error` with the outcome of this call appended to its text.
-Error with_outcome(const Error& error, const CallState& call);
+Error with_call_outcome(const Error& error, const CallState& call);
 
 }  // namespace weft::actors

@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kInitialMessages = 64;
 inline constexpr std::uint64_t kInitialBytes = 1u << 20;
 
 /// Limit of the calls per actor that a sender holds back while it has no credit.
-inline constexpr std::size_t kMaxHeld = 64;
+inline constexpr std::size_t kMaxHeldCalls = 64;
 
 /// Sender's side of flow control by credit, for one actor: counts sent and consumed messages.
 ///

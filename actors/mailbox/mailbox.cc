@@ -7,8 +7,8 @@
 namespace weft::actors {
 
 namespace {
-constexpr std::uint32_t kLeastMessages = 16;
-constexpr std::uint64_t kLeastBytes = 64u << 10;
+constexpr std::uint32_t kMinWindowMessages = 16;
+constexpr std::uint64_t kMinWindowBytes = 64u << 10;
 }  // namespace
 
 void Mailbox::wake(std::unique_lock<Mutex>& lock) {
@@ -105,14 +105,14 @@ void Mailbox::consumed(const Envelope& envelope) {
   Sender& sender = found->second;
   ++sender.consumed_messages;
   sender.consumed_bytes += bytes;
-  if (sender.consumed_messages - sender.told_messages >= sender.window_messages / 4 ||
-      sender.consumed_bytes - sender.told_bytes >= sender.window_bytes / 4)
+  if (sender.consumed_messages - sender.reported_messages >= sender.window_messages / 4 ||
+      sender.consumed_bytes - sender.reported_bytes >= sender.window_bytes / 4)
     sender.report = true;
   if (sender.hungry && sender.consumed_messages == sender.received_messages) sender.report = true;
   if (sender.report) reports_due_.store(true, std::memory_order_relaxed);
 }
 
-void Mailbox::take_reports(std::vector<CreditReport>& into) {
+void Mailbox::drain_credit_reports(std::vector<CreditReport>& into) {
   if (!reports_due_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(mutex_);
   reports_due_.store(false, std::memory_order_relaxed);
@@ -123,10 +123,10 @@ void Mailbox::take_reports(std::vector<CreditReport>& into) {
 Credit Mailbox::make_report(Sender& sender) {
   const std::uint32_t count = senders_.size();
   sender.window_messages =
-      std::min(limits_.messages, std::max(kLeastMessages, limits_.messages / count));
-  sender.window_bytes = std::min(limits_.bytes, std::max(kLeastBytes, limits_.bytes / count));
-  sender.told_messages = sender.consumed_messages;
-  sender.told_bytes = sender.consumed_bytes;
+      std::min(limits_.messages, std::max(kMinWindowMessages, limits_.messages / count));
+  sender.window_bytes = std::min(limits_.bytes, std::max(kMinWindowBytes, limits_.bytes / count));
+  sender.reported_messages = sender.consumed_messages;
+  sender.reported_bytes = sender.consumed_bytes;
   sender.report = false;
   sender.hungry = false;
   return {actor_, sender.consumed_messages, sender.consumed_bytes, sender.window_messages,
@@ -159,7 +159,7 @@ std::optional<Envelope> Mailbox::cancel(const ReturnRoute* route, std::uint64_t 
   return std::nullopt;
 }
 
-void Mailbox::drop_route(const ReturnRoute* route) {
+void Mailbox::remove_sender(const ReturnRoute* route) {
   const std::lock_guard lock(mutex_);
   for (auto* queue : {&ordinary_, &urgent_})
     std::erase_if(*queue, [&](const Envelope& each) {

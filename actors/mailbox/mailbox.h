@@ -52,7 +52,8 @@ struct CreditReport {
 
 /// Queues of one actor: ordinary calls (bounded by credit), urgent calls, and wake-ups.
 ///
-/// Owned by the actor's host. Any thread, except next() and take_reports(): the actor's thread.
+/// Owned by the actor's host. Any thread, except next() and drain_credit_reports(): the actor's
+/// thread.
 class Mailbox final {
  public:
   using Task = std::function<void()>;
@@ -80,7 +81,7 @@ class Mailbox final {
   /// Returns true if next(true) would not block. A hint.
   bool has_more() const { return queued_hint_.load(std::memory_order_relaxed) != 0; }
   /// Appends the credit reports that are due. Call it after each item and before waiting.
-  void take_reports(std::vector<CreditReport>& into);
+  void drain_credit_reports(std::vector<CreditReport>& into);
 
   /// Returns the credit of a sender that holds calls back. Reports again when none of its calls
   /// wait. nullopt if the sender is unknown. Any thread.
@@ -92,7 +93,7 @@ class Mailbox final {
   /// after the call left the queue and before it is known to run. The actor's thread.
   bool last_was_cancelled() const { return last_cancelled_.load(std::memory_order_relaxed); }
   /// Removes a sender whose connection has ended and drops its waiting calls.
-  void drop_route(const ReturnRoute* route);
+  void remove_sender(const ReturnRoute* route);
   /// Rejects calls from now on and returns the waiting ones.
   std::vector<Envelope> close();
 
@@ -105,7 +106,7 @@ class Mailbox final {
     std::shared_ptr<ReturnRoute> route;
     std::uint64_t received_messages = 0, received_bytes = 0;
     std::uint64_t consumed_messages = 0, consumed_bytes = 0;
-    std::uint64_t told_messages = 0, told_bytes = 0;
+    std::uint64_t reported_messages = 0, reported_bytes = 0;
     std::uint32_t window_messages = kInitialMessages;
     std::uint64_t window_bytes = kInitialBytes;
     bool report = false;

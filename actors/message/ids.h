@@ -18,7 +18,7 @@ using ProcessId = StrongId<struct ProcessTag, std::uint64_t>;
 using ActorId = StrongId<struct ActorTag, std::uint64_t>;
 
 /// Returns the id of the actor hosted as `name`, so that callers need no look-up.
-ActorId named_actor(std::string_view name);
+ActorId actor_id_of(std::string_view name);
 
 /// Reference to a process: id, name and address. A plain value; keeps nothing alive.
 struct ProcessRef {

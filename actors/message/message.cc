@@ -13,7 +13,7 @@
 
 namespace weft::actors {
 
-ActorId named_actor(std::string_view name) {
+ActorId actor_id_of(std::string_view name) {
   // The top bit separates ids of names from the ids that a process counts up.
   return ActorId(fnv1a(name.data(), name.size()) | (std::uint64_t{1} << 63));
 }
@@ -106,14 +106,14 @@ ErrorCode error_code(std::uint16_t code) {
   return static_cast<ErrorCode>(code);
 }
 
-std::size_t introduction_words(const Introduction& from) {
+std::size_t introduction_words(const PeerDescription& from) {
   std::size_t bytes = from.process.name.size() + from.process.address.host.size() +
                       from.binary_name.size() + from.binary_hash.size() + from.nonce.size();
   for (const auto& entry : from.interfaces) bytes += entry.name.size();
   return words_for(33 + 8 * from.interfaces.size(), bytes, 7 + from.interfaces.size());
 }
 
-void fill_introduction(wire::Process::Builder to, const Introduction& from) {
+void fill_introduction(wire::Process::Builder to, const PeerDescription& from) {
   to.setId(from.process.id.value());
   to.setName(text_of(from.process.name));
   to.setHost(text_of(from.process.address.host));
@@ -133,8 +133,8 @@ void fill_introduction(wire::Process::Builder to, const Introduction& from) {
   }
 }
 
-Introduction read_introduction(wire::Process::Reader from) {
-  Introduction to;
+PeerDescription read_introduction(wire::Process::Reader from) {
+  PeerDescription to;
   to.process.id = ProcessId(from.getId());
   to.process.name = string_of(from.getName());
   to.process.address = Address{string_of(from.getHost()), from.getPort()};
@@ -157,7 +157,7 @@ Introduction read_introduction(wire::Process::Reader from) {
 
 }  // namespace
 
-void encode_hello(const Introduction& introduction, const ByteSink& sink) {
+void encode_hello(const PeerDescription& introduction, const ByteSink& sink) {
   build<wire::Hello>(introduction_words(introduction) + 2, sink, [&](wire::Hello::Builder to) {
     fill_introduction(to.initProcess(), introduction);
     to.setWanted(introduction.wanted.process.value());
@@ -165,7 +165,7 @@ void encode_hello(const Introduction& introduction, const ByteSink& sink) {
   });
 }
 
-void encode_challenge(const Introduction& introduction, const ByteSink& sink) {
+void encode_challenge(const PeerDescription& introduction, const ByteSink& sink) {
   build<wire::Challenge>(introduction_words(introduction), sink, [&](wire::Challenge::Builder to) {
     fill_introduction(to.initProcess(), introduction);
   });
@@ -239,15 +239,15 @@ void encode_goodbye(const Goodbye& goodbye, const ByteSink& sink) {
                        });
 }
 
-Introduction decode_hello(std::span<const std::byte> bytes) {
+PeerDescription decode_hello(std::span<const std::byte> bytes) {
   return parse<wire::Hello>(bytes, MessageKind::kHello, [](wire::Hello::Reader from) {
-    Introduction introduction = read_introduction(from.getProcess());
+    PeerDescription introduction = read_introduction(from.getProcess());
     introduction.wanted = {from.getWantsHead(), ProcessId(from.getWanted())};
     return introduction;
   });
 }
 
-Introduction decode_challenge(std::span<const std::byte> bytes) {
+PeerDescription decode_challenge(std::span<const std::byte> bytes) {
   return parse<wire::Challenge>(bytes, MessageKind::kChallenge, [](wire::Challenge::Reader from) {
     return read_introduction(from.getProcess());
   });

@@ -49,7 +49,7 @@ struct Wanted {
 };
 
 /// Content of Hello and Challenge: identity and abilities of a process.
-struct Introduction {
+struct PeerDescription {
   ProcessRef process;
   std::int32_t pid = 0;
   std::string binary_name;
@@ -61,11 +61,11 @@ struct Introduction {
   Wanted wanted = {};
   /// Random per connection. The other side's proof covers it.
   std::array<std::byte, 32> nonce{};
-  /// Id of the token that the proof uses (see TokenRing); 0: the cluster's token.
+  /// Id of the token that the proof uses (see TokenKeyring); 0: the cluster's token.
   std::uint64_t token_id = 0;
   /// True if the processor has AES instructions; see Aead::choose().
   bool has_aes = false;
-  friend bool operator==(const Introduction&, const Introduction&) = default;
+  friend bool operator==(const PeerDescription&, const PeerDescription&) = default;
 };
 
 struct Reject {
@@ -119,8 +119,8 @@ struct Goodbye {
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
 /// Encodes a message as one flat Cap'n Proto segment.
-void encode_hello(const Introduction& introduction, const ByteSink& sink);
-void encode_challenge(const Introduction& introduction, const ByteSink& sink);
+void encode_hello(const PeerDescription& introduction, const ByteSink& sink);
+void encode_challenge(const PeerDescription& introduction, const ByteSink& sink);
 void encode_reject(const Reject& reject, const ByteSink& sink);
 void encode_call(const Call& call, const ByteSink& sink);
 void encode_reply(const Reply& reply, const ByteSink& sink);
@@ -130,8 +130,8 @@ void encode_goodbye(const Goodbye& goodbye, const ByteSink& sink);
 
 /// Decodes a message. Throws Error(kDataLoss) if it is damaged or introduces a process of id 0.
 /// `bytes` starts at a multiple of 8.
-Introduction decode_hello(std::span<const std::byte> bytes);
-Introduction decode_challenge(std::span<const std::byte> bytes);
+PeerDescription decode_hello(std::span<const std::byte> bytes);
+PeerDescription decode_challenge(std::span<const std::byte> bytes);
 Reject decode_reject(std::span<const std::byte> bytes);
 Call decode_call(std::span<const std::byte> bytes);
 Reply decode_reply(std::span<const std::byte> bytes);

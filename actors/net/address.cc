@@ -39,12 +39,12 @@ std::string to_string(const Address& address) {
   return fmt::format("{}:{}", address.host, address.port);
 }
 
-const std::string& fixed_host(const std::string& host) {
+const std::string& localhost_to_ipv4(const std::string& host) {
   static const std::string kLoopback = "127.0.0.1";
   return host == "localhost" ? kLoopback : host;
 }
 
-bool is_known_host(const std::string& host) {
+bool host_resolves(const std::string& host) {
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(host.c_str(), nullptr, nullptr, &found);
   if (found != nullptr) ::freeaddrinfo(found);

@@ -28,10 +28,10 @@ std::string to_string(const Address& address);
 
 /// Returns "127.0.0.1" for "localhost", else `host`. Resolvers also return ::1, where another
 /// process may listen in place of the one at 127.0.0.1.
-const std::string& fixed_host(const std::string& host);
+const std::string& localhost_to_ipv4(const std::string& host);
 
 /// Returns false if the machine's resolver knows no host of that name. Blocks: the resolver may
 /// query other machines.
-bool is_known_host(const std::string& host);
+bool host_resolves(const std::string& host);
 
 }  // namespace weft::actors

@@ -24,7 +24,7 @@ Error unavailable(const std::string& why) { return Error(ErrorCode::kUnavailable
 /// Returns nullopt if the name has to be resolved.
 std::optional<Tcp::endpoint> numeric_endpoint(const Address& address) {
   asio::error_code not_numeric;
-  const auto host = asio::ip::make_address(fixed_host(address.host), not_numeric);
+  const auto host = asio::ip::make_address(localhost_to_ipv4(address.host), not_numeric);
   return not_numeric ? std::nullopt : std::optional(Tcp::endpoint(host, address.port));
 }
 
@@ -189,7 +189,7 @@ class AsioConnector final : public IoLoop::Connector {
 
 class AsioLoop final : public IoLoop {
  public:
-  AsioLoop(const std::string& thread_name, ThreadShare share)
+  AsioLoop(const std::string& thread_name, ThreadPriority share)
       : thread_(thread_name, share, [this] { context_.run(); }) {}
   ~AsioLoop() override { stop(); }
 
@@ -216,7 +216,7 @@ class AsioLoop final : public IoLoop {
 
 }  // namespace
 
-std::unique_ptr<IoLoop> make_asio_loop(const std::string& thread_name, ThreadShare share) {
+std::unique_ptr<IoLoop> make_asio_loop(const std::string& thread_name, ThreadPriority share) {
   return std::make_unique<AsioLoop>(thread_name, share);
 }
 

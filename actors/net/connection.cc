@@ -2,8 +2,8 @@
 
 #include <cstring>
 
+#include "actors/net/encrypted_stream.h"
 #include "actors/net/network.h"
-#include "actors/net/sealed_stream.h"
 #include "actors/net/tls.h"
 
 namespace weft::actors {
@@ -30,10 +30,10 @@ void Connection::start(FrameHandler& handler, std::uint32_t max_body) {
 }
 
 std::span<const std::byte> Connection::binding() const { return stream_->binding(); }
-bool Connection::is_plain_by_mistake() const { return stream_->is_plain_by_mistake(); }
+bool Connection::violates_tls_policy() const { return stream_->violates_tls_policy(); }
 bool Connection::is_private() const { return !binding().empty() || is_loopback(peer_.host); }
 
-void Connection::seal(const SealKeys& keys) {
+void Connection::seal(const StreamKeys& keys) {
   flush();
   const std::lock_guard lock(mutex_);
   if (flushing_ || !appended_.empty() || written_ < writing_.size())
@@ -74,7 +74,7 @@ void Connection::append(std::uint8_t kind, std::uint8_t flags, std::span<const s
   header.flags = flags;
   header.length = body.size();
   header.sequence = next_output_++;
-  if (appended_.size() + writing_.size() - written_ + body.size() > kMaxUnsent) {
+  if (appended_.size() + writing_.size() - written_ + body.size() > kMaxUnsentBytes) {
     // The pending read ends and reports the overflow.
     overflowed_ = closed_ = true;
     appended_.clear();
@@ -150,7 +150,7 @@ void Connection::wait_writable() {
   });
 }
 
-void Connection::flush_soon() {
+void Connection::schedule_flush() {
   if (flush_posted_.exchange(true)) return;
   loop_.post([self = shared_from_this()] {
     self->flush_posted_ = false;
@@ -192,7 +192,7 @@ void Connection::read_more() {
         try {
           self->parse();
         } catch (const Error& damage) {
-          if (self->handler_) self->handler_->on_damaged(damage);
+          if (self->handler_) self->handler_->on_protocol_error(damage);
           self->flush();
           return self->close(damage);
         }
@@ -225,7 +225,7 @@ void Connection::close(const Error& what) {
       reason =
           Error(ErrorCode::kResourceExhausted,
                 fmt::format("the other side has left {} MiB unread; the connection is given up",
-                            kMaxUnsent >> 20));
+                            kMaxUnsentBytes >> 20));
     stream_->shut_down();
     sent_.notify_all();
   }

@@ -20,7 +20,7 @@ namespace weft::actors {
 
 class Stream;
 class Tls;
-struct SealKeys;
+struct StreamKeys;
 
 /// Receiver of the frames of a Connection. Loop's thread only. Must not block. May throw nothing
 /// but Error, which closes the connection.
@@ -33,7 +33,7 @@ class FrameHandler {
   virtual void on_batch_end() {}
   /// Called when received data cannot be parsed; on_closed() follows. Frames appended here are
   /// sent.
-  virtual void on_damaged(const Error& /*damage*/) {}
+  virtual void on_protocol_error(const Error& /*damage*/) {}
   /// Called exactly once, last; not after stop(). kUnavailable with "connection closed by the other
   /// side" is a plain EOF.
   virtual void on_closed(const Error& reason) = 0;
@@ -62,20 +62,20 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   /// Encrypts and authenticates all later frames, in both directions: see sealed_stream.h. Called
   /// once, while no other thread writes. Throws Error(kUnavailable) if the other side has not taken
   /// all earlier data. Loop's thread.
-  void seal(const SealKeys& keys);
+  void seal(const StreamKeys& keys);
   /// Ends all callbacks. Closes the socket after the appended frames are written or cannot be.
   /// Loop's thread.
   void stop();
 
   /// Limit of the unsent bytes. The connection closes beyond it, to protect its user's memory.
-  static constexpr std::size_t kMaxUnsent = std::size_t{256} << 20;
+  static constexpr std::size_t kMaxUnsentBytes = std::size_t{256} << 20;
 
   /// Queues one frame. Any thread. Without effect once closed.
   void append(std::uint8_t kind, std::uint8_t flags, std::span<const std::byte> body);
   /// Writes from this thread as much as the socket takes without blocking. Any thread.
   void flush();
   /// Schedules a write by the loop's thread. Calls until then share one write. Any thread.
-  void flush_soon();
+  void schedule_flush();
   /// Returns the bytes queued and not yet taken by the socket.
   std::size_t unsent_bytes() const;
   /// Blocks until the socket has taken all queued bytes or is closed, at most until `limit`. Any
@@ -85,7 +85,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   const Address& peer_address() const { return peer_; }
   /// See Stream. Loop's thread.
   std::span<const std::byte> binding() const;
-  bool is_plain_by_mistake() const;
+  bool violates_tls_policy() const;
   /// Returns true if nobody on the way can read the data: TLS, or a loopback connection.
   bool is_private() const;
 
@@ -113,7 +113,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool closed_ = false;
   bool stopping_ = false;  // shut the socket down once everything is written
   bool flushing_ = false;
-  bool overflowed_ = false;  // set when the unsent bytes exceed kMaxUnsent
+  bool overflowed_ = false;  // set when the unsent bytes exceed kMaxUnsentBytes
   std::vector<std::byte> appended_;
   std::vector<std::byte> writing_;
   std::size_t written_ = 0;

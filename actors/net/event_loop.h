@@ -18,7 +18,8 @@ class IoLoop;
 /// thread. Runs on Asio, or in a simulated world (see Network).
 class EventLoop final {
  public:
-  explicit EventLoop(const std::string& thread_name, ThreadShare share = ThreadShare::kOrdinary);
+  explicit EventLoop(const std::string& thread_name,
+                     ThreadPriority share = ThreadPriority::kOrdinary);
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;

@@ -41,7 +41,7 @@ class Stream {
   /// the first byte read on.
   virtual std::span<const std::byte> binding() const { return {}; }
   /// Returns true if the other side speaks plain text although it must use TLS; it gets a refusal.
-  virtual bool is_plain_by_mistake() const { return false; }
+  virtual bool violates_tls_policy() const { return false; }
 };
 
 /// Implementation of an EventLoop: one thread's callbacks, timers and sockets, by Asio or of a
@@ -107,10 +107,10 @@ class Network {
 };
 
 /// Creates a loop of the real world.
-std::unique_ptr<IoLoop> make_asio_loop(const std::string& thread_name, ThreadShare share);
+std::unique_ptr<IoLoop> make_asio_loop(const std::string& thread_name, ThreadPriority share);
 
 /// Returns this machine's address on the route to `peer`, at which others reach it; 127.0.0.1 if
 /// unknown. Sends nothing.
-std::string own_host_towards(const Address& peer);
+std::string local_address_towards(const Address& peer);
 
 }  // namespace weft::actors

@@ -6,12 +6,12 @@
 
 namespace weft::actors {
 
-std::string own_host_towards(const Address& peer) {
+std::string local_address_towards(const Address& peer) {
   if (Network* network = Network::simulated()) return network->own_host();
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(fixed_host(peer.host).c_str(), std::to_string(peer.port).c_str(), &hints,
+  if (::getaddrinfo(localhost_to_ipv4(peer.host).c_str(), std::to_string(peer.port).c_str(), &hints,
                     &found) != 0)
     return "127.0.0.1";
   std::string host = "127.0.0.1";

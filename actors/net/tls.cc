@@ -25,7 +25,8 @@ constexpr std::size_t kSealAtOnce = 64u << 10;
 /// Stream that may speak TLS, over a plain one.
 ///
 ///   accepted: kUnknown --first byte--> kPlain | kHandshake --> kOpen
-///   dialled:                                    kHandshake --> kOpen       (kBroken from each)
+///   dialled:                                    kHandshake --> kOpen       (kProtocolError from
+///   each)
 ///
 /// Until kOpen only the loop's thread writes; from then on any thread, one at a time. Encryption
 /// needs the lock, sending does not, so that a read never waits for a writer's system call.
@@ -45,7 +46,7 @@ class TlsStream final : public Stream {
 
   Address peer_address() const override { return peer_; }
   std::span<const std::byte> binding() const override { return binding_; }
-  bool is_plain_by_mistake() const override { return plain_by_mistake_; }
+  bool violates_tls_policy() const override { return plain_by_mistake_; }
 
   void read_some(std::span<std::byte> into, Then then) override {
     if (state_ == State::kPlain) return inner_->read_some(into, std::move(then));
@@ -53,7 +54,7 @@ class TlsStream final : public Stream {
     inner_->read_some(into, [this, into, then = std::move(then)](
                                 std::size_t count, const std::optional<Error>& error) {
       if (error) return fail(*error, then);
-      look_at_first(into, count, then);
+      detect_protocol(into, count, then);
     });
   }
 
@@ -61,7 +62,7 @@ class TlsStream final : public Stream {
     switch (state_.load(std::memory_order_acquire)) {
       case State::kPlain: return inner_->write_some(bytes);
       case State::kOpen: return seal_and_send(bytes);
-      case State::kBroken: return std::nullopt;
+      case State::kProtocolError: return std::nullopt;
       default: return 0;
     }
   }
@@ -70,7 +71,7 @@ class TlsStream final : public Stream {
     switch (state_.load(std::memory_order_acquire)) {
       case State::kPlain:
       case State::kOpen: return inner_->wait_for_room(std::move(then));
-      case State::kBroken: return then(false);
+      case State::kProtocolError: return then(false);
       default: waits_for_room_ = std::move(then);
     }
   }
@@ -80,26 +81,27 @@ class TlsStream final : public Stream {
   bool give_up() override {
     if (state_ != State::kUnknown && state_ != State::kHandshake) return false;
     inner_->shut_down();
-    enter(State::kBroken);
+    enter(State::kProtocolError);
     return true;
   }
 
  private:
-  enum class State : std::uint8_t { kUnknown, kPlain, kHandshake, kOpen, kBroken };
+  enum class State : std::uint8_t { kUnknown, kPlain, kHandshake, kOpen, kProtocolError };
 
   /// Changes the state and tells a waiting writer whether it can write.
   void enter(State state) {
     state_.store(state, std::memory_order_release);
-    if (const auto tell = std::exchange(waits_for_room_, nullptr)) tell(state != State::kBroken);
+    if (const auto tell = std::exchange(waits_for_room_, nullptr))
+      tell(state != State::kProtocolError);
   }
 
   /// Reports the error. `then` may own the last reference to this: touches nothing after it.
   void fail(const Error& error, const Then& then) {
-    enter(State::kBroken);
+    enter(State::kProtocolError);
     then(0, error);
   }
 
-  void look_at_first(std::span<std::byte> into, std::size_t count, const Then& then) {
+  void detect_protocol(std::span<std::byte> into, std::size_t count, const Then& then) {
     if (into[0] != kTlsHandshake) {
       plain_by_mistake_ = Tls::is_due(tls_.use(), peer_.host);
       enter(State::kPlain);

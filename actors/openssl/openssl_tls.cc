@@ -25,15 +25,15 @@ constexpr std::size_t kRecordBytes = 16u << 10;
 constexpr std::string_view kBindingLabel = "EXPORTER-weft";
 
 template <auto kFree>
-struct Freed {
+struct OpenSslDeleter {
   template <typename T>
   void operator()(T* object) const {
     kFree(object);
   }
 };
-using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
-using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
-using Memory = std::unique_ptr<BIO, Freed<BIO_free>>;
+using Key = std::unique_ptr<EVP_PKEY, OpenSslDeleter<EVP_PKEY_free>>;
+using Certificate = std::unique_ptr<X509, OpenSslDeleter<X509_free>>;
+using Memory = std::unique_ptr<BIO, OpenSslDeleter<BIO_free>>;
 
 /// Returns and clears OpenSSL's latest error of this thread.
 std::string why() {
@@ -232,7 +232,7 @@ class Session final : public TlsSession {
 
  private:
   Buffers buffers_;
-  const std::unique_ptr<SSL, Freed<SSL_free>> ssl_;
+  const std::unique_ptr<SSL, OpenSslDeleter<SSL_free>> ssl_;
   const std::string expected_;
   std::string presented_;  // set if it differs from expected_
   std::uint64_t records_ = 0;
@@ -273,7 +273,7 @@ class Context final : public TlsContext {
   }
 
  private:
-  const std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>> context_;
+  const std::unique_ptr<SSL_CTX, OpenSslDeleter<SSL_CTX_free>> context_;
 };
 
 class Library final : public TlsLibrary {

@@ -20,16 +20,16 @@ constexpr std::size_t kTiers = 4;
 /// stays matched, but may move to another device.
 class Matching final {
  public:
-  Matching(const std::vector<HostPlaces>& hosts, const std::vector<MeshToPlace>& meshes,
-           const std::vector<std::string>& spares, Reach reach)
+  Matching(const std::vector<HostDevices>& hosts, const std::vector<MeshToPlace>& meshes,
+           const std::vector<std::string>& spares, HostScope reach)
       : hosts_(hosts), meshes_(meshes), spares_(spares), reach_(reach) {
-    for (const HostPlaces& host : hosts_) {
+    for (const HostDevices& host : hosts_) {
       first_.push_back(rank_at_.size());
       rank_at_.resize(rank_at_.size() + host.users.size(), kNone);
     }
     find_ranks();
     for (std::size_t tier = 0; tier < kTiers; ++tier) match(tier);
-    while (bring_one_home()) continue;
+    while (return_to_last_host()) continue;
   }
 
   RunPlacement placement() const {
@@ -66,11 +66,11 @@ class Matching final {
       const MeshToPlace& mesh = meshes_[m];
       std::vector<std::string> own = mesh.hosts, others;
       if (own.empty())
-        for (const HostPlaces& host : hosts_) own.push_back(host.name);
-      if (reach_ == Reach::kWholeRun)
+        for (const HostDevices& host : hosts_) own.push_back(host.name);
+      if (reach_ == HostScope::kWholeRun)
         for (const MeshToPlace& other : meshes_)
           others.insert(others.end(), other.hosts.begin(), other.hosts.end());
-      const bool needs_spares = reach_ == Reach::kWholeRun || devices_of(own) < mesh.size;
+      const bool needs_spares = reach_ == HostScope::kWholeRun || devices_of(own) < mesh.size;
       for (std::uint32_t rank = 0; rank < mesh.size; ++rank) {
         if (rank < mesh.places.size() && !mesh.broken.contains(rank)) continue;
         Rank& found = ranks_.emplace_back();
@@ -87,7 +87,7 @@ class Matching final {
 
   std::int64_t devices_of(const std::vector<std::string>& names) const {
     std::int64_t devices = 0;
-    for (const HostPlaces& host : hosts_)
+    for (const HostDevices& host : hosts_)
       if (host.answers && std::ranges::find(names, host.name) != names.end())
         devices += std::ssize(host.users);
     return devices;
@@ -112,8 +112,8 @@ class Matching final {
     });
   }
 
-  template <typename Take>
-  bool any_device(const Rank& rank, std::size_t tiers, const Take& take) const {
+  template <typename BlockHandler>
+  bool any_device(const Rank& rank, std::size_t tiers, const BlockHandler& take) const {
     for (std::size_t tier = 0; tier <= tiers; ++tier)
       for (const std::size_t host : rank.hosts[tier])
         for (std::size_t device = 0; device < hosts_[host].users.size(); ++device)
@@ -122,7 +122,7 @@ class Matching final {
   }
 
   /// Limit of how far a rank on its last host may move to make room for others.
-  enum class Moves : std::uint8_t { kWithinHome, kAnywhere };
+  enum class Moves : std::uint8_t { kKeepLastHost, kAnywhere };
 
   void match(std::size_t tier) {
     // Places ranks in order, without moving any; then the ranks that are left.
@@ -131,7 +131,7 @@ class Matching final {
         any_device(ranks_[r], tier, [&](std::size_t device) {
           return rank_at_[device] == kNone && give(r, device);
         });
-    for (const Moves moves : {Moves::kWithinHome, Moves::kAnywhere}) {
+    for (const Moves moves : {Moves::kKeepLastHost, Moves::kAnywhere}) {
       for (std::size_t r = 0; r < ranks_.size(); ++r) {
         if (ranks_[r].device != kNone) continue;
         std::vector<bool> seen(rank_at_.size());
@@ -142,13 +142,13 @@ class Matching final {
 
   /// Moves one more rank back to its last host, if possible, since match() takes any free device.
   /// Returns whether it has moved one.
-  bool bring_one_home() {
+  bool return_to_last_host() {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const std::size_t before = ranks_[r].device;
       if (before == kNone || ranks_[r].hosts[0].empty() || is_home(ranks_[r])) continue;
       rank_at_[before] = kNone;
       std::vector<bool> seen(rank_at_.size());
-      if (augment(r, 0, {kTiers - 1, Moves::kWithinHome}, seen)) return true;
+      if (augment(r, 0, {kTiers - 1, Moves::kKeepLastHost}, seen)) return true;
       rank_at_[before] = r;
     }
     return false;
@@ -173,7 +173,7 @@ class Matching final {
 
   struct Others {
     std::size_t tier = 0;  // Last tier that they may use.
-    Moves moves = Moves::kWithinHome;
+    Moves moves = Moves::kKeepLastHost;
   };
 
   /// Gives `rank` a device up to `tier`, and another device to each rank on the path. Returns
@@ -183,7 +183,7 @@ class Matching final {
       if (visited(seen, device)) return false;
       const std::size_t there = rank_at_[device];
       if (there == kNone) return give(rank, device);
-      const bool stays = others.moves == Moves::kWithinHome && is_home(ranks_[there]);
+      const bool stays = others.moves == Moves::kKeepLastHost && is_home(ranks_[there]);
       return augment(there, stays ? 0 : others.tier, others, seen) && give(rank, device);
     });
   }
@@ -194,7 +194,7 @@ class Matching final {
     std::vector<std::string> gone;
     for (const std::string& name : wanted)
       if (std::ranges::none_of(
-              hosts_, [&](const HostPlaces& host) { return host.name == name && host.answers; }))
+              hosts_, [&](const HostDevices& host) { return host.name == name && host.answers; }))
         gone.push_back(name);
     std::string text =
         fmt::format("mesh '{}' lacks {} of its {} devices", mesh.name, lacking, mesh.size);
@@ -203,7 +203,7 @@ class Matching final {
                           gone.size() == 1 ? "is" : "are", fmt::join(gone, ", "));
     text += "; hosts:";
     if (hosts_.empty()) text += " none";
-    for (const HostPlaces& host : hosts_) {
+    for (const HostDevices& host : hosts_) {
       std::map<std::string, int> users;
       for (const MeshKey& user : host.users) ++users[user.name];
       std::vector<std::string> parts;
@@ -217,10 +217,10 @@ class Matching final {
     return text;
   }
 
-  const std::vector<HostPlaces>& hosts_;
+  const std::vector<HostDevices>& hosts_;
   const std::vector<MeshToPlace>& meshes_;
   const std::vector<std::string>& spares_;
-  const Reach reach_;
+  const HostScope reach_;
   std::vector<std::size_t> first_;    // Number of the first device, by host.
   std::vector<std::size_t> rank_at_;  // Rank or kNone, by device.
   std::vector<Rank> ranks_;           // Ranks that need a device.
@@ -228,8 +228,9 @@ class Matching final {
 
 }  // namespace
 
-RunPlacement place_run(const std::vector<HostPlaces>& hosts, const std::vector<MeshToPlace>& meshes,
-                       const std::vector<std::string>& spares, Reach reach) {
+RunPlacement place_run(const std::vector<HostDevices>& hosts,
+                       const std::vector<MeshToPlace>& meshes,
+                       const std::vector<std::string>& spares, HostScope reach) {
   return Matching(hosts, meshes, spares, reach).placement();
 }
 

@@ -23,7 +23,7 @@ struct MeshToPlace {
 };
 
 /// Hosts that a rank may go to, besides those of its mesh.
-enum class Reach : std::uint8_t {
+enum class HostScope : std::uint8_t {
   /// Spares, if the mesh's own hosts have too few devices. For the start of a run.
   kOwnHosts,
   /// Spares, then hosts of other meshes of the run. For use after a death.
@@ -47,7 +47,8 @@ struct RunPlacement {
 ///   meshes a [w0], b [w1]; a has moved to w1, b has no device yet, w0 is back: b goes to w0
 ///
 /// The device of a broken rank counts as free for its own mesh, whose renewal ends the old process.
-RunPlacement place_run(const std::vector<HostPlaces>& hosts, const std::vector<MeshToPlace>& meshes,
-                       const std::vector<std::string>& spares, Reach reach);
+RunPlacement place_run(const std::vector<HostDevices>& hosts,
+                       const std::vector<MeshToPlace>& meshes,
+                       const std::vector<std::string>& spares, HostScope reach);
 
 }  // namespace weft::actors

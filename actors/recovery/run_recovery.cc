@@ -21,7 +21,7 @@ constexpr Nanoseconds kLookAgainAfter = std::chrono::seconds(5);
 constexpr Nanoseconds kStartAgainAfter = std::chrono::seconds(1);
 
 /// Returns whether an error may mean that living processes do not reach each other.
-bool is_disturbance(const Error& error) {
+bool is_connectivity_error(const Error& error) {
   return error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable ||
          error.code() == ErrorCode::kDeadlineExceeded || error.code() == ErrorCode::kStaleEpoch;
 }
@@ -61,8 +61,8 @@ std::vector<std::string> RunRecovery::hosts_of(const std::vector<std::string>& p
     if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
   };
   for (const std::string& host : planned) {
-    const auto other = stands_in_for_.find(host);
-    add(other == stands_in_for_.end() ? host : other->second);
+    const auto other = replacement_of_.find(host);
+    add(other == replacement_of_.end() ? host : other->second);
   }
   // Replacements come first, then the planned hosts again.
   for (const std::string& host : planned) add(host);
@@ -91,14 +91,14 @@ std::vector<MeshToPlace> RunRecovery::to_place(const RunMeshes& meshes,
 void RunRecovery::start(RunMeshes& meshes) {
   const std::vector<MeshToPlace> wanted = to_place(meshes, {});
   const RunPlacement plan =
-      place_run(cluster_.places().hosts, wanted, options_.config.spares, Reach::kOwnHosts);
+      place_run(cluster_.places().hosts, wanted, options_.config.spares, HostScope::kOwnHosts);
   try {
     const std::vector<RunMeshes::Wanted> planned = meshes.wanted();
     for (std::size_t m = 0; m < wanted.size(); ++m) {
       // Asks the head even without a plan: it names what is missing, or devices are free by now.
       const bool placed =
           plan.problem.empty() && start_at(meshes, {wanted[m].hosts, {}, plan.places[m]});
-      if (!placed) meshes.start_next(OnHosts{planned[m].hosts});
+      if (!placed) meshes.start_next(MeshPlacement{planned[m].hosts});
     }
   } catch (const Error& error) {
     try {
@@ -112,7 +112,7 @@ void RunRecovery::start(RunMeshes& meshes) {
 }
 
 /// Returns false if one of the devices is taken by now, as by an earlier try whose reply was lost.
-bool RunRecovery::start_at(RunMeshes& meshes, const OnHosts& where) {
+bool RunRecovery::start_at(RunMeshes& meshes, const MeshPlacement& where) {
   try {
     meshes.start_next(where);
     return true;
@@ -123,33 +123,33 @@ bool RunRecovery::start_at(RunMeshes& meshes, const OnHosts& where) {
 }
 
 std::optional<std::string> RunRecovery::find_lost_host() {
-  const std::vector<HostPlaces> there = cluster_.places().hosts;
+  const std::vector<HostDevices> there = cluster_.places().hosts;
   for (const std::string& host : options_.hosts)
     if (std::ranges::none_of(
-            there, [&](const HostPlaces& known) { return known.name == host && known.answers; }))
+            there, [&](const HostDevices& known) { return known.name == host && known.answers; }))
       return fmt::format("host {} is not there any more", host);
   return std::nullopt;
 }
 
 void RunRecovery::take_over(RunMeshes& meshes) {
   replace(meshes);
-  cluster_.forgive();
+  cluster_.clear_failures();
 }
 
 bool RunRecovery::recovers_from(const Error& error) const {
   if (!allowed() || options_.stop.stop_requested()) return false;
   if (lost_host_) return true;
-  const bool symptom = is_symptom(error) || is_disturbance(error);
-  if (const auto told = cluster_.failure(symptom ? options_.cause_within : Nanoseconds::zero()))
+  const bool symptom = is_secondary_failure(error) || is_connectivity_error(error);
+  if (const auto told = cluster_.failure(symptom ? options_.cause_timeout : Nanoseconds::zero()))
     return told->code() == ErrorCode::kPeerDied;
   if (error.code() == ErrorCode::kInvalidConfig) return false;
   try {
-    if (cluster_.lacks_process()) return true;
+    if (cluster_.has_dead_process()) return true;
   } catch (const Error&) {
     // The head does not answer. Only the error is known.
     return symptom;
   }
-  return options_.reconnects && is_disturbance(error);
+  return options_.reconnects && is_connectivity_error(error);
 }
 
 RestartBudget::Death RunRecovery::death_of(const Error& error) const {
@@ -173,13 +173,13 @@ RunRecovery::Recovered RunRecovery::recover(const Error& why, RunMeshes& meshes,
   while (true) {
     if (const auto lost = std::exchange(lost_host_, std::nullopt))
       error = Error(ErrorCode::kPeerDied, *lost);
-    Recovered recovered{.cause = cluster_.what_died(error), .most = budget_.most()};
+    Recovered recovered{.cause = cluster_.root_cause(error), .most = budget_.most()};
     recovered.restart = admit(death_of(error));
-    cluster_.forgive();
+    cluster_.clear_failures();
     replace(meshes);
     // A symptom may come long before the report of its cause.
-    recovered.cause = cluster_.what_died(Error(error.code(), recovered.cause));
-    cluster_.forgive();
+    recovered.cause = cluster_.root_cause(Error(error.code(), recovered.cause));
+    cluster_.clear_failures();
     try {
       connect();
       return recovered;
@@ -215,7 +215,7 @@ void RunRecovery::replace(RunMeshes& meshes) {
 
 RunRecovery::Attempt RunRecovery::try_to_replace(RunMeshes& meshes) {
   const std::vector<MeshToPlace> wanted = to_place(meshes, meshes.find_broken());
-  ClusterPlaces places;
+  DeviceSnapshot places;
   try {
     places = cluster_.places();
   } catch (const Error& error) {
@@ -224,7 +224,7 @@ RunRecovery::Attempt RunRecovery::try_to_replace(RunMeshes& meshes) {
     return {error.message(), 0, kStartAgainAfter};
   }
   const RunPlacement plan =
-      place_run(places.hosts, wanted, options_.config.spares, Reach::kWholeRun);
+      place_run(places.hosts, wanted, options_.config.spares, HostScope::kWholeRun);
   Attempt attempt{plan.problem, places.version, kLookAgainAfter};
   if (!attempt.problem.empty()) return attempt;
   for (std::size_t m = 0; m < wanted.size(); ++m) {
@@ -241,14 +241,14 @@ RunRecovery::Attempt RunRecovery::try_to_replace(RunMeshes& meshes) {
 std::optional<std::string> RunRecovery::place(RunMeshes& meshes, std::size_t mesh,
                                               const MeshToPlace& wanted,
                                               const std::vector<HostDevice>& places) {
-  const OnHosts where{wanted.hosts, {}, places};
+  const MeshPlacement where{wanted.hosts, {}, places};
   std::optional<Error> error;
   try {
     if (wanted.key.epoch == 0) {
       meshes.start_next(where);
       return std::nullopt;
     }
-    const Cluster::Renewed renewed = meshes.renew(mesh, where, wanted.broken);
+    const Cluster::RenewResult renewed = meshes.renew(mesh, where, wanted.broken);
     if (renewed.missing.empty()) return std::nullopt;
     error = Error(renewed.code,
                   renewed.problem.empty() ? "another device died meanwhile" : renewed.problem);
@@ -260,8 +260,7 @@ std::optional<std::string> RunRecovery::place(RunMeshes& meshes, std::size_t mes
     case Obstacle::kStays: throw Error(*error);
     case Obstacle::kDeath:
       admit({.cause = error->message(),
-             .fault =
-                 error->code() == ErrorCode::kInternal ? without_numbers(error->message()) : ""});
+             .fault = error->code() == ErrorCode::kInternal ? mask_numbers(error->message()) : ""});
       break;
     case Obstacle::kPasses: break;
   }
@@ -274,7 +273,7 @@ void RunRecovery::remember(const RunMeshes& meshes) {
   std::set<std::string> used;
   for (const MeshKey& key : keys)
     for (const HostDevice& place : cluster_.places_of(key)) used.insert(place.host);
-  std::erase_if(stands_in_for_, [&](const auto& lost) { return used.contains(lost.first); });
+  std::erase_if(replacement_of_, [&](const auto& lost) { return used.contains(lost.first); });
   for (std::size_t m = 0; m < keys.size(); ++m) {
     std::vector<std::string> idle;  // Hosts of this mesh that the run does not use.
     for (const std::string& host : wanted[m].hosts)
@@ -282,9 +281,9 @@ void RunRecovery::remember(const RunMeshes& meshes) {
     for (const HostDevice& place : cluster_.places_of(keys[m])) {
       const bool own = std::ranges::find(wanted[m].hosts, place.host) != wanted[m].hosts.end();
       const bool known = std::ranges::any_of(
-          stands_in_for_, [&](const auto& lost) { return lost.second == place.host; });
+          replacement_of_, [&](const auto& lost) { return lost.second == place.host; });
       if (own || known || idle.empty()) continue;
-      stands_in_for_[idle.front()] = place.host;
+      replacement_of_[idle.front()] = place.host;
       idle.erase(idle.begin());
     }
   }

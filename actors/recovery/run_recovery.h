@@ -35,10 +35,10 @@ class RunMeshes {
   /// Returns the ranks that do not answer, by started mesh. May wait for answers.
   virtual std::vector<std::set<std::uint32_t>> find_broken() = 0;
   /// Starts the next mesh at `where`. Throws what Cluster::spawn() does.
-  virtual void start_next(const OnHosts& where) = 0;
+  virtual void start_next(const MeshPlacement& where) = 0;
   /// Replaces the processes of `broken`. Throws what Cluster::renew() does.
-  virtual Cluster::Renewed renew(std::size_t mesh, const OnHosts& where,
-                                 const std::set<std::uint32_t>& broken) = 0;
+  virtual Cluster::RenewResult renew(std::size_t mesh, const MeshPlacement& where,
+                                     const std::set<std::uint32_t>& broken) = 0;
   /// Forgets this mesh, which the head does not know any more, and all after it.
   virtual void drop_from(std::size_t mesh) = 0;
 };
@@ -51,7 +51,7 @@ struct RunRecoveryOptions {
   /// True: also recover from failed calls between living processes, by new connections.
   bool reconnects = false;
   /// Longest time between a symptom and the report of the death that caused it.
-  Nanoseconds cause_within = std::chrono::milliseconds(500);
+  Nanoseconds cause_timeout = std::chrono::milliseconds(500);
   /// Called with the reason while recovery waits for devices: after 2 s, then every 30 s. May be
   /// empty.
   std::function<void(const std::string&)> on_wait = {};
@@ -98,7 +98,7 @@ class RunRecovery final {
   /// Result of try_to_replace().
   struct Attempt {
     std::string problem;             ///< Empty: every rank has a process.
-    std::uint64_t version = 0;       ///< ClusterPlaces::version that the attempt saw.
+    std::uint64_t version = 0;       ///< DeviceSnapshot::version that the attempt saw.
     Nanoseconds look_again_after{};  ///< Time to the next attempt if hosts do not change.
   };
   /// Counts a death and returns the number of its restart. Throws if no restart is left.
@@ -111,7 +111,7 @@ class RunRecovery final {
   std::optional<std::string> place(RunMeshes& meshes, std::size_t mesh, const MeshToPlace& wanted,
                                    const std::vector<HostDevice>& places);
   std::vector<std::string> hosts_of(const std::vector<std::string>& planned) const;
-  static bool start_at(RunMeshes& meshes, const OnHosts& where);
+  static bool start_at(RunMeshes& meshes, const MeshPlacement& where);
   std::optional<std::string> find_lost_host();
   void remember(const RunMeshes& meshes);
 
@@ -119,7 +119,7 @@ class RunRecovery final {
   const RunRecoveryOptions options_;
   const SteadyClock clock_;
   RestartBudget budget_;
-  std::map<std::string, std::string> stands_in_for_;  ///< Replacement, by lost host.
+  std::map<std::string, std::string> replacement_of_;  ///< Replacement, by lost host.
   /// Missing host that made start() fail.
   std::optional<std::string> lost_host_;
 };

@@ -20,7 +20,7 @@
 #include "actors/supervision/proc_stat.h"
 #include "actors/supervision/processes.h"
 #include "core/base/check.h"
-#include "core/base/own_file.h"
+#include "core/base/private_file.h"
 
 extern char** environ;
 
@@ -88,10 +88,10 @@ class Descriptor final {
 };
 
 /// Opens the log for appending. Returns -1 if the process has none, /dev/null if the disk is full.
-/// Throws Error(kFailedPrecondition) or Error(kResourceExhausted), and what open_own() throws.
+/// Throws Error(kFailedPrecondition) or Error(kResourceExhausted), and what open_trusted() throws.
 int open_log(const ProcessSpec& spec) {
   if (spec.log_file.empty()) return -1;
-  const int log = open_own(spec.log_file, O_WRONLY | O_CREAT | O_APPEND, 0644);
+  const int log = open_trusted(spec.log_file, O_WRONLY | O_CREAT | O_APPEND, 0644);
   if (log >= 0) return log;
   switch (errno) {
     case EDQUOT:
@@ -148,7 +148,7 @@ struct Entry {
 }
 
 /// Applies the memory cap. Call it before the child touches memory of its own.
-void take_cap(const Entry& entry) {
+void apply_memory_cap(const Entry& entry) {
   if (entry.group >= 0 && ::write(entry.group, "0", 1) != 1) give_up(entry, errno | kNotInItsGroup);
   if (entry.data_limit == 0) return;
   const rlimit data{entry.data_limit, entry.data_limit};
@@ -165,10 +165,10 @@ void take_cap(const Entry& entry) {
   ::setpriority(PRIO_PROCESS, 0, entry.nice);  // The forking thread has another one.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != entry.parent) ::_exit(127);  // The parent died before prctl().
-  take_cap(entry);
+  apply_memory_cap(entry);
   // Ignores both signals until the child watches them; a wrapper program between it and this
   // process ignores them throughout. Must precede the unblocking, as a signal may be pending.
-  for (const int ignored : {kWriteCheckpoint, kParentEndsInOrder}) ::signal(ignored, SIG_IGN);
+  for (const int ignored : {kCheckpointSignal, kParentShutsDown}) ::signal(ignored, SIG_IGN);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -192,7 +192,7 @@ void take_cap(const Entry& entry) {
 ForkLauncher::ForkLauncher(std::filesystem::path root)
     : root_(std::move(root)),
       wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      thread_("launcher", ThreadShare::kControl, [this] { run(); }) {}
+      thread_("launcher", ThreadPriority::kControl, [this] { run(); }) {}
 
 ForkLauncher::~ForkLauncher() {
   stop_all(Nanoseconds::zero());
@@ -205,7 +205,7 @@ ForkLauncher::~ForkLauncher() {
   ::close(wake_fd_);
 }
 
-bool process_lives(pid_t process) {
+bool process_exists(pid_t process) {
   if (Processes* processes = Processes::simulated()) return processes->lives(process);
   const auto stat = read_proc_stat(process);
   return stat && !stat->exiting;
@@ -266,13 +266,13 @@ void ForkLauncher::signal_all(int signal) {
 
 void ForkLauncher::give_up_groups(const Error& error) {
   groups_.reset();
-  no_groups_ = error.message();
+  groups_error_ = error.message();
 }
 
 void ForkLauncher::make_group(const ProcessSpec& spec, Child& child) {
   child.group.reset();
   try {
-    if (!groups_ && no_groups_.empty()) groups_.emplace(root_);
+    if (!groups_ && groups_error_.empty()) groups_.emplace(root_);
     // Under cgroup version 1, a process can make groups wherever it is.
     const bool needed =
         groups_ && (spec.memory_cap != 0 || groups_->kind() == CapKind::kControlGroupV2);
@@ -281,11 +281,11 @@ void ForkLauncher::make_group(const ProcessSpec& spec, Child& child) {
     give_up_groups(error);
   }
   if (spec.memory_cap != 0)
-    child.cap = {spec.memory_cap, groups_ ? groups_->kind() : CapKind::kDataLimit, no_groups_};
+    child.cap = {spec.memory_cap, groups_ ? groups_->kind() : CapKind::kDataLimit, groups_error_};
 }
 
 void ForkLauncher::remove_empty_groups() {
-  std::erase_if(emptying_, [](ChildGroup& group) { return group.remove(); });
+  std::erase_if(emptying_, [](ChildCgroup& group) { return group.remove(); });
 }
 
 pid_t ForkLauncher::start_without_groups(const ProcessSpec& spec, Child& child, int error) {
@@ -296,7 +296,7 @@ pid_t ForkLauncher::start_without_groups(const ProcessSpec& spec, Child& child, 
 }
 
 pid_t ForkLauncher::start(const ProcessSpec& spec, Child& child) {
-  if (spec.memory_cap != 0 || spec.caps_children) make_group(spec, child);
+  if (spec.memory_cap != 0 || spec.starts_capped_children) make_group(spec, child);
   std::vector<std::string> command = spec.command;
   std::vector<std::string> environment = environment_with(with_cap(spec.environment, child.cap));
   const auto argv = pointers(command);
@@ -340,8 +340,8 @@ pid_t ForkLauncher::start(const ProcessSpec& spec, Child& child) {
   return pid;
 }
 
-ExitEvidence ForkLauncher::evidence(pid_t pid, const Child& child, int wait_status) const {
-  ExitEvidence evidence;
+ExitReport ForkLauncher::evidence(pid_t pid, const Child& child, int wait_status) const {
+  ExitReport evidence;
   evidence.known = true;
   evidence.pid = pid;
   if (WIFSIGNALED(wait_status)) {
@@ -369,7 +369,7 @@ void ForkLauncher::look_for_stop(pid_t pid, Child& child) {
   if (!child.events.on_stopped || !child.stopped.due(now)) return;
   auto silence = child.stopped.look(find_stopped_thread(pid), now);
   if (!silence) return;
-  ExitEvidence stopped = evidence(pid, child, 0);
+  ExitReport stopped = evidence(pid, child, 0);
   stopped.silence = std::move(*silence);
   child.events.on_stopped(stopped);
 }
@@ -400,7 +400,7 @@ void ForkLauncher::look_at(pid_t pid, Child& child, bool ended) {
     wait_status = dead.si_code == CLD_EXITED
                       ? dead.si_status << 8
                       : dead.si_status | (dead.si_code == CLD_DUMPED ? 0x80 : 0);
-  } else if (child.rss_bytes < kBigProcess || (wait_status == 0 && ++child.doubtful_looks < 4)) {
+  } else if (child.rss_bytes < kBigProcess || (wait_status == 0 && ++child.uncertain_polls < 4)) {
     return;  // The pidfd reports soon; the flag precedes the status.
   }
   child.told = true;
@@ -445,7 +445,7 @@ void ForkLauncher::run() {
       ::waitpid(pids[i], &wait_status, 0);
       ::close(child.pidfd);
       const auto on_reaped = std::move(child.events.on_reaped);
-      const ExitEvidence final_evidence = evidence(pids[i], child, wait_status);
+      const ExitReport final_evidence = evidence(pids[i], child, wait_status);
       if (child.group) emptying_.push_back(std::move(*child.group));
       lock.lock();
       children_.erase(pids[i]);

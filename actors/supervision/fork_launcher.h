@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/supervision/child_groups.h"
+#include "actors/supervision/child_cgroups.h"
 #include "actors/supervision/process_launcher.h"
 #include "actors/supervision/stopped_process.h"
 #include "core/base/error.h"
@@ -43,10 +43,10 @@ class ForkLauncher final : public ProcessLauncher {
     std::uint64_t rss_bytes = 0;
     std::uint64_t oom_kills_before = 0;  ///< OOM kills in this process's group at its start.
     MemoryCap cap;
-    std::optional<ChildGroup> group;
+    std::optional<ChildCgroup> group;
     bool told = false;  ///< True after on_death.
     /// Polls that saw it exiting with status 0, which may not be set yet.
-    int doubtful_looks = 0;
+    int uncertain_polls = 0;
     std::optional<TimePoint> kill_at;  ///< End of the grace period of stop().
     TimePoint look_next{};             ///< Time of the next look at /proc.
     Nanoseconds look_after{0};
@@ -73,15 +73,15 @@ class ForkLauncher final : public ProcessLauncher {
   /// under mutex_.
   int milliseconds_to_wait() const;
   void look_for_stop(pid_t pid, Child& child);
-  ExitEvidence evidence(pid_t pid, const Child& child, int wait_status) const;
+  ExitReport evidence(pid_t pid, const Child& child, int wait_status) const;
   void wake();
 
   const SteadyClock clock_;
   const std::filesystem::path root_;
   const int wake_fd_;
-  std::optional<ChildGroups> groups_;  // Set by the first child that needs a group.
-  std::string no_groups_;              // Reason why there are none.
-  std::vector<ChildGroup> emptying_;   // Groups of reaped children, to be removed.
+  std::optional<ChildCgroups> groups_;  // Set by the first child that needs a group.
+  std::string groups_error_;            // Reason why there are none.
+  std::vector<ChildCgroup> emptying_;   // Groups of reaped children, to be removed.
   Mutex mutex_;
   Condition changed_;
   Request* request_ = nullptr;  // Launch under way; guarded by mutex_.

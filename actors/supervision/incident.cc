@@ -5,27 +5,28 @@
 namespace weft::actors {
 namespace {
 
-int strength(const ExitEvidence& evidence) {
+int strength(const ExitReport& evidence) {
   if (!evidence.known) return 0;
   return evidence.violent() ? 2 : 1;
 }
 
 }  // namespace
 
-std::string Casualty::describe() const {
-  if (is_whole_mesh()) return fmt::format("mesh {} (epoch {}) is lost: {}", mesh, epoch, host_note);
+std::string ProcessFailure::describe() const {
+  if (is_whole_mesh())
+    return fmt::format("mesh {} (epoch {}) is lost: {}", mesh, epoch, host_failure);
   std::string text = fmt::format("{} (mesh {}, rank {}) on {} device {} (pid {}, epoch {})", actor,
                                  mesh, rank, host, device, pid, epoch);
-  if (!host_note.empty())
-    return fmt::format("{} is lost: {}{}", text, host_note, evidence.log_note());
+  if (!host_failure.empty())
+    return fmt::format("{} is lost: {}{}", text, host_failure, evidence.log_note());
   return fmt::format("{} {}{}", text, evidence.verdict(), evidence.log_note());
 }
 
-std::string Casualty::in_short() const {
+std::string ProcessFailure::in_short() const {
   if (is_whole_mesh()) return describe();
   const std::string text = fmt::format("{} device {} ({}, pid {})", host, device, actor, pid);
-  return host_note.empty() ? fmt::format("{} {}", text, evidence.verdict())
-                           : fmt::format("{} is lost: {}", text, host_note);
+  return host_failure.empty() ? fmt::format("{} {}", text, evidence.verdict())
+                              : fmt::format("{} is lost: {}", text, host_failure);
 }
 
 std::string Incident::describe() const {
@@ -36,29 +37,29 @@ std::string Incident::describe() const {
 }
 
 std::string Incident::in_short() const {
-  const Casualty& first = casualties.at(first_cause);
+  const ProcessFailure& first = casualties.at(first_cause);
   if (first.is_whole_mesh()) return first.describe();
-  return first.host_note.empty()
+  return first.host_failure.empty()
              ? fmt::format("{} device {} {}", first.host, first.device, first.cause())
              : fmt::format("{}: {}", first.host, first.cause());
 }
 
 std::string Incident::process() const {
-  const Casualty& first = casualties.at(first_cause);
+  const ProcessFailure& first = casualties.at(first_cause);
   // The evidence of a lost host is that of its agent.
   return fmt::format("{} {}", first.host, first.evidence.pid);
 }
 
 std::string Incident::fault() const {
-  const Casualty& first = casualties.at(first_cause);
-  return first.host_note.empty() ? first.evidence.fault() : "";
+  const ProcessFailure& first = casualties.at(first_cause);
+  return first.host_failure.empty() ? first.evidence.fault() : "";
 }
 
-IncidentBook::Recorded IncidentBook::record(Casualty casualty) {
+IncidentLog::Recorded IncidentLog::record(ProcessFailure casualty) {
   for (std::size_t i = 0; i < incidents_.size(); ++i) {
     Incident& incident = incidents_[i];
     if (incident.mesh != casualty.mesh || incident.epoch != casualty.epoch) continue;
-    for (Casualty& known : incident.casualties) {
+    for (ProcessFailure& known : incident.casualties) {
       if (known.rank != casualty.rank) continue;
       // Replaces what is known of this death by better evidence.
       if (!known.evidence.known && casualty.evidence.known) known = std::move(casualty);

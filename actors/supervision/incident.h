@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/supervision/exit_evidence.h"
+#include "actors/supervision/exit_report.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/codec/codec.h"
@@ -13,17 +13,17 @@
 namespace weft::actors {
 
 /// Process of a mesh that has ended or counts as dead. A value that is sent in messages.
-struct Casualty {
+struct ProcessFailure {
   std::string actor;  ///< "front[data=0,tensor=1]"
   std::string mesh;
   std::uint64_t epoch = 0;  ///< Epoch of the mesh.
   std::uint32_t rank = 0;
-  std::string host;  ///< Name of the host. Empty: the whole mesh; see host_note.
+  std::string host;  ///< Name of the host. Empty: the whole mesh; see host_failure.
   std::uint32_t device = 0;
   std::int64_t pid = 0;
-  ExitEvidence evidence;
+  ExitReport evidence;
   /// Reason if the whole host is lost: "its agent (pid 7) died: SIGKILL". Else empty.
-  std::string host_note;
+  std::string host_failure;
 
   /// Returns "front[data=0,tensor=1] (mesh front, rank 1) on worker0 device 1 (pid 4121, epoch 3)
   /// died: SIGKILL, rss 61.8 MiB; log: ...".
@@ -31,13 +31,14 @@ struct Casualty {
   /// Returns the same on one line, without the log: "worker0 device 1 (front[data=0,tensor=1], pid
   /// 4121) died: SIGKILL, rss 61.8 MiB".
   std::string in_short() const;
-  bool is_whole_mesh() const { return host.empty() && !host_note.empty(); }
+  bool is_whole_mesh() const { return host.empty() && !host_failure.empty(); }
   /// Returns the cause alone: "died: SIGKILL, rss 61.8 MiB", or why its host is lost.
-  std::string cause() const { return host_note.empty() ? evidence.verdict() : host_note; }
+  std::string cause() const { return host_failure.empty() ? evidence.verdict() : host_failure; }
 
-  static constexpr auto fields = weft::fields(
-      &Casualty::actor, &Casualty::mesh, &Casualty::epoch, &Casualty::rank, &Casualty::host,
-      &Casualty::device, &Casualty::pid, &Casualty::evidence, &Casualty::host_note);
+  static constexpr auto fields =
+      weft::fields(&ProcessFailure::actor, &ProcessFailure::mesh, &ProcessFailure::epoch,
+                   &ProcessFailure::rank, &ProcessFailure::host, &ProcessFailure::device,
+                   &ProcessFailure::pid, &ProcessFailure::evidence, &ProcessFailure::host_failure);
 };
 
 /// Failure of a mesh in one epoch, with all processes that die in it. A value that is sent in
@@ -45,8 +46,8 @@ struct Casualty {
 struct Incident {
   std::string mesh;
   std::uint64_t epoch = 0;
-  std::vector<Casualty> casualties;  ///< Processes in the order of their reports.
-  std::uint32_t first_cause = 0;     ///< Index of the first cause in `casualties`.
+  std::vector<ProcessFailure> casualties;  ///< Processes in the order of their reports.
+  std::uint32_t first_cause = 0;           ///< Index of the first cause in `casualties`.
 
   /// Returns the first cause's description and the number of other processes.
   std::string describe() const;
@@ -56,7 +57,7 @@ struct Incident {
   /// Returns host and number of the process whose end is the first cause, a device process or an
   /// agent: "worker1 4121".
   std::string process() const;
-  /// Returns ExitEvidence::fault() of the first cause; empty if its host is lost.
+  /// Returns ExitReport::fault() of the first cause; empty if its host is lost.
   std::string fault() const;
   Error error() const { return Error(ErrorCode::kPeerDied, describe()); }
 
@@ -71,10 +72,10 @@ struct Incident {
 /// an exit status, which beats a lost connection, as ranks that merely lost a peer tend to exit by
 /// themselves. Later deaths are only attached. Keeps the last kKept incidents, as the head runs for
 /// months.
-class IncidentBook {
+class IncidentLog {
  public:
   static constexpr std::size_t kKept = 1'000;
-  explicit IncidentBook(const Clock& clock, Nanoseconds window = std::chrono::milliseconds(200))
+  explicit IncidentLog(const Clock& clock, Nanoseconds window = std::chrono::milliseconds(200))
       : clock_(clock), window_(window) {}
 
   /// Incident of a casualty, valid until the next call, and whether it is new.
@@ -82,7 +83,7 @@ class IncidentBook {
     const Incident& incident;
     bool is_new;
   };
-  Recorded record(Casualty casualty);
+  Recorded record(ProcessFailure casualty);
   /// Returns the last kKept incidents, oldest first.
   const std::vector<Incident>& incidents() const { return incidents_; }
 

@@ -65,7 +65,7 @@ std::string environment_of(const MemoryCap& cap) {
                      cap.note.empty() ? "" : " ", cap.note);
 }
 
-void name_cap_where_memory_ends(const MemoryCap& cap, const std::string& label) {
+void set_out_of_memory_message(const MemoryCap& cap, const std::string& label) {
   if (cap.kind != CapKind::kDataLimit) return;
   const auto written = fmt::format_to_n(
       out_of_memory_text.data(), out_of_memory_text.size() - 1,
@@ -76,7 +76,7 @@ void name_cap_where_memory_ends(const MemoryCap& cap, const std::string& label) 
   std::set_new_handler(throw_with_cap);
 }
 
-bool says_out_of_memory(const std::string& line) {
+bool reports_out_of_memory(const std::string& line) {
   return std::ranges::any_of(
       std::array<std::string_view, 4>{"out of memory", "std::bad_alloc", "Cannot allocate memory",
                                       "of memory left for"},

@@ -45,9 +45,9 @@ std::string environment_of(const MemoryCap& cap);
 /// with that text (std::set_new_handler). If nobody catches it, the text ends in the process's log.
 /// Call it once. Does nothing unless the cap is RLIMIT_DATA, as allocations then fail for other
 /// reasons.
-void name_cap_where_memory_ends(const MemoryCap& cap, const std::string& label);
+void set_out_of_memory_message(const MemoryCap& cap, const std::string& label);
 
 /// Returns whether a line says that memory ran out: the text above, "std::bad_alloc" or the like.
-bool says_out_of_memory(const std::string& line);
+bool reports_out_of_memory(const std::string& line);
 
 }  // namespace weft::actors

@@ -29,11 +29,11 @@ std::vector<pid_t> children() {
 }  // namespace
 
 // In a simulation no process outlives its parent.
-void adopt_orphans() {
+void become_subreaper() {
   if (Processes::simulated() == nullptr) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-void end_orphans(Nanoseconds within) {
+void reap_orphans(Nanoseconds within) {
   if (Processes::simulated() != nullptr) return;
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + within;

@@ -5,10 +5,10 @@
 namespace weft::actors {
 
 /// Makes descendants whose parents die children of this process (PR_SET_CHILD_SUBREAPER).
-void adopt_orphans();
+void become_subreaper();
 
 /// Kills and reaps all remaining children, for `within` at most. For the end of a process that has
-/// called adopt_orphans(), after its launchers have no children left.
-void end_orphans(Nanoseconds within);
+/// called become_subreaper(), after its launchers have no children left.
+void reap_orphans(Nanoseconds within);
 
 }  // namespace weft::actors

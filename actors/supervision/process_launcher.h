@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/supervision/exit_evidence.h"
+#include "actors/supervision/exit_report.h"
 #include "core/base/clock.h"
 #include "core/base/secret.h"
 
@@ -28,22 +28,22 @@ struct ProcessSpec {
   /// Secret of 32 bytes that the process reads from kSecretDescriptor, if there is one.
   Secret secret = {};
   /// Limit of its memory in bytes; 0: none. Enforced by a control group, or else by RLIMIT_DATA.
-  /// The process (own_memory_cap()) and its ExitEvidence name the mechanism.
+  /// The process (own_memory_cap()) and its ExitReport name the mechanism.
   std::uint64_t memory_cap = 0;
   /// True if it starts children with caps itself. It then gets a control group of its own where it
   /// could make none for them otherwise.
-  bool caps_children = false;
+  bool starts_capped_children = false;
 };
 
 /// Callbacks about a process, on the launcher's thread. They must not block.
 struct ProcessEvents {
   /// Called when the process will never run again. Comes early: its memory may not be freed yet.
-  std::function<void(const ExitEvidence&)> on_death;
+  std::function<void(const ExitReport&)> on_death;
   /// Called when the process is reaped and all of its process group killed: its resources are free.
-  std::function<void(const ExitEvidence&)> on_reaped;
-  /// Called once if the process, or one of its threads, has been stopped for kSilenceLimit. The
+  std::function<void(const ExitReport&)> on_reaped;
+  /// Called once if the process, or one of its threads, has been stopped for kDeathTimeout. The
   /// evidence has `silence`. May be empty.
-  std::function<void(const ExitEvidence&)> on_stopped = {};
+  std::function<void(const ExitReport&)> on_stopped = {};
 };
 
 /// Launcher of processes that reports, as their parent, when and why they end. Any thread.

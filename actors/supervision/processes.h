@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "actors/supervision/process_launcher.h"
-#include "actors/supervision/signal_watch.h"
+#include "actors/supervision/signal_handler.h"
 
 namespace weft::actors {
 
@@ -37,6 +37,6 @@ class Processes {
 std::unique_ptr<ProcessLauncher> make_launcher();
 
 /// Returns whether there is a process of that number on this machine that has not ended.
-bool process_lives(pid_t process);
+bool process_exists(pid_t process);
 
 }  // namespace weft::actors

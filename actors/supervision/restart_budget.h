@@ -41,7 +41,7 @@ class RestartBudget final {
     /// such death counts.
     std::string process = {};
     std::string cause = {};  ///< Description for people: "worker1 device 0 died: SIGKILL".
-    /// Fault of a process that failed by itself, see ExitEvidence::fault(). Else empty.
+    /// Fault of a process that failed by itself, see ExitReport::fault(). Else empty.
     std::string fault = {};
   };
   struct Verdict {

@@ -79,7 +79,7 @@ std::optional<std::string> StoppedTimer::look(const std::optional<StoppedThread>
   if (!stopped) since_.reset();
   if (!stopped || told_) return std::nullopt;
   if (!since_) since_ = now;
-  if (now - *since_ < kSilenceLimit) return std::nullopt;
+  if (now - *since_ < kDeathTimeout) return std::nullopt;
   told_ = true;
   const double seconds = in_seconds(now - *since_);
   const std::string tracer =

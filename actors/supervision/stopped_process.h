@@ -11,7 +11,7 @@
 namespace weft::actors {
 
 /// Time after which a stopped or silent process counts as dead.
-inline constexpr Nanoseconds kSilenceLimit = std::chrono::seconds(10);
+inline constexpr Nanoseconds kDeathTimeout = std::chrono::seconds(10);
 
 /// Thread that a signal or a tracer has stopped.
 struct StoppedThread {
@@ -42,7 +42,7 @@ class StoppedTimer final {
   static constexpr Nanoseconds kLookEvery = std::chrono::milliseconds(500);
 
   bool due(TimePoint now) const { return !last_look_ || now - *last_look_ >= kLookEvery; }
-  /// Returns "has been stopped (state T) for 10.2 s" once, when kSilenceLimit is reached.
+  /// Returns "has been stopped (state T) for 10.2 s" once, when kDeathTimeout is reached.
   std::optional<std::string> look(const std::optional<StoppedThread>& stopped, TimePoint now);
 
  private:

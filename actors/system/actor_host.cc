@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "actors/message/chunks.h"
-#include "actors/supervision/lease.h"
+#include "actors/message/message_frames.h"
+#include "actors/supervision/silence_timer.h"
 #include "core/base/check.h"
 #include "core/base/units.h"
 #include "core/crash/crash_report.h"
@@ -91,7 +91,7 @@ void ActorHost::start(std::vector<std::byte> arguments,
     }
     for (const auto& callback : callbacks) callback();
   };
-  thread_ = Thread(options_.self.label, ThreadShare::kOrdinary, std::move(live));
+  thread_ = Thread(options_.self.label, ThreadPriority::kOrdinary, std::move(live));
 }
 
 void ActorHost::run(std::vector<std::byte> arguments,
@@ -119,7 +119,7 @@ Error ActorHost::with_origin(Error error) const {
 void ActorHost::serve() {
   bool stopping = false;
   while (!stopping || active_ || !urgents_.empty()) {
-    mailbox_->take_reports(reports_);
+    mailbox_->drain_credit_reports(reports_);
     for (const CreditReport& report : reports_) report.route->grant(report.credit);
     reports_.clear();
     Mailbox::Item item = mailbox_->next(!active_ && !stopping);
@@ -278,7 +278,7 @@ ProcessId ActorHost::owner() const {
   return owner_;
 }
 
-ProcessId ActorHost::give_to(ProcessId owner) {
+ProcessId ActorHost::change_owner(ProcessId owner) {
   const std::lock_guard lock(mutex_);
   return std::exchange(owner_, owner);
 }
@@ -311,7 +311,7 @@ bool ActorHost::wait_ended(Nanoseconds within) const {
   // Time in which this process was stopped does not count: the actor did not run either.
   constexpr Nanoseconds kLookEvery = std::chrono::milliseconds(100);
   const SteadyClock clock;
-  Lease watched(kLookEvery);
+  SilenceTimer watched(kLookEvery);
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kLookEvery, [this] { return ended_; }))
     if (watched.look(clock.now()) > within) return false;

@@ -48,7 +48,7 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   const ActorAddress& self() const { return options_.self; }
   ProcessId owner() const;
   /// Changes the owner and returns the previous one.
-  ProcessId give_to(ProcessId owner);
+  ProcessId change_owner(ProcessId owner);
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
 
   /// Cancels the call if it runs, or removes it if it waits.

@@ -35,7 +35,7 @@ std::shared_ptr<CallState> System::Impl::call(const std::shared_ptr<const ActorA
   try {
     route_to(target->process)->send({std::move(call), state, deadline});
   } catch (const Error& error) {
-    state->fail(with_outcome(error, *state));
+    state->fail(with_call_outcome(error, *state));
   }
   return state;
 }

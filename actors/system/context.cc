@@ -23,7 +23,7 @@ TimePoint Context::deadline() const {
 
 std::stop_token Context::stop_token() const { return host_.stop_token(); }
 
-Poster Context::poster() const { return Poster(host_.mailbox()); }
+TaskPoster Context::poster() const { return TaskPoster(host_.mailbox()); }
 
 void Context::set_report(std::function<std::vector<std::byte>()> report) const {
   host_.on_report(std::move(report));

@@ -32,9 +32,9 @@ struct Place {
 };
 
 /// Handle that runs tasks on an actor's thread. A copyable value that may outlive the actor.
-class Poster final {
+class TaskPoster final {
  public:
-  explicit Poster(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
+  explicit TaskPoster(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
   /// Queues `task`, which runs between handlers or while one is suspended. Returns false and drops
   /// it if the actor has ended. Any thread.
   bool post(std::function<void()> task) const { return mailbox_->post(std::move(task)); }
@@ -69,7 +69,7 @@ class Context final {
   std::stop_token stop_token() const;
 
   bool post(std::function<void()> task) const { return poster().post(std::move(task)); }
-  Poster poster() const;
+  TaskPoster poster() const;
   Wakeup make_wakeup() const;
   /// Answers MeshRef::reports() with `report` from now on, on the I/O thread, also while the actor
   /// is busy or stuck. `report` must not block and must own what it reads: it may run after the

@@ -113,7 +113,7 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
                   "both from the same source",
                   request.interface, provider->interface.version, provider->interface.fingerprint,
                   self.process.name, request.version, request.fingerprint, route->peer().name);
-    if (request.takes_over) {
+    if (request.adopt_existing) {
       answer(encode(hand_over(request, route->peer().id)));
       return std::nullopt;
     }
@@ -142,7 +142,7 @@ ActorAddress System::Impl::hand_over(const SpawnRequest& request, ProcessId to) 
   if (!host || host->ended())
     throw_error(ErrorCode::kNotFound, "{} has no actor '{}' to take over", self.process.name,
                 request.label);
-  const ProcessId before = host->give_to(to);
+  const ProcessId before = host->change_owner(to);
   // Disconnects the previous owner, before the next call of the new one.
   loop.post([this, host, before, to] {
     if (before == to) return;
@@ -206,10 +206,10 @@ void System::Impl::remove_actor(ActorId id) {
 ActorAddress System::host_actor(Provider provider, const std::string& name,
                                 std::vector<std::byte> arguments) {
   const auto state = std::make_shared<CallState>(
-      *impl_, std::make_shared<const ActorAddress>(ActorAddress{self(), named_actor(name), name}),
+      *impl_, std::make_shared<const ActorAddress>(ActorAddress{self(), actor_id_of(name), name}),
       "construct", TimePoint::max());
   auto address =
-      impl_->spawn(std::move(provider), named_actor(name), name, Place{name, MeshShape(), 0},
+      impl_->spawn(std::move(provider), actor_id_of(name), name, Place{name, MeshShape(), 0},
                    impl_->self.process.id, std::move(arguments),
                    [state](Outcome<std::vector<std::byte>> result) {
                      if (result.ok()) state->complete(std::move(result).value());
@@ -220,32 +220,32 @@ ActorAddress System::host_actor(Provider provider, const std::string& name,
   return address;
 }
 
-std::shared_ptr<CallState> System::ask_for_actor(const InterfaceVersion& interface,
+std::shared_ptr<CallState> System::request_actor(const InterfaceVersion& interface,
                                                  const Place& place, const ProcessRef& process,
-                                                 std::vector<std::byte> arguments, bool takes_over,
-                                                 Nanoseconds within) {
+                                                 std::vector<std::byte> arguments,
+                                                 bool adopt_existing, Nanoseconds within) {
   SpawnRequest request{interface.name,
                        interface.version,
                        interface.fingerprint,
                        place.mesh + to_string(place.shape, place.shape.coordinates(place.rank)),
                        place,
                        std::move(arguments),
-                       takes_over};
+                       adopt_existing};
   Call call;
   call.method = static_cast<std::uint32_t>(SystemMethod::kSpawn);
   call.urgent = true;  // the system has no mailbox, and so no credit
   call.arguments = encode(request);
   const auto target = std::make_shared<const ActorAddress>(
       ActorAddress{process, ActorId(0), std::move(request.label)});
-  return impl_->call(target, takes_over ? "take over" : "construct", std::move(call), within);
+  return impl_->call(target, adopt_existing ? "take over" : "construct", std::move(call), within);
 }
 
-std::vector<std::shared_ptr<const ActorAddress>> System::take_over_actors(
+std::vector<std::shared_ptr<const ActorAddress>> System::adopt_actors(
     const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
     const std::vector<ProcessRef>& processes) {
   std::vector<std::shared_ptr<CallState>> calls;
   for (std::size_t rank = 0; rank < processes.size(); ++rank)
-    calls.push_back(ask_for_actor(interface, {name, shape, static_cast<std::int64_t>(rank)},
+    calls.push_back(request_actor(interface, {name, shape, static_cast<std::int64_t>(rank)},
                                   processes[rank], {}, true, kTakeOverWithin));
   std::vector<std::shared_ptr<const ActorAddress>> actors;
   for (const auto& call : calls) {
@@ -269,7 +269,7 @@ std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(
   std::vector<std::shared_ptr<CallState>> calls(processes.size());
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
     if (kept[rank] && kept[rank]->process.id == processes[rank].id) continue;
-    calls[rank] = ask_for_actor(interface, {name, shape, static_cast<std::int64_t>(rank)},
+    calls[rank] = request_actor(interface, {name, shape, static_cast<std::int64_t>(rank)},
                                 processes[rank], arguments, false, kDefaultDeadline);
   }
   std::vector<std::shared_ptr<const ActorAddress>> actors = std::move(kept), spawned;

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMaxUnproven = 256;
 /// Maximum age of a connection for another one from the same process to count as a duplicate: two
 /// of its threads dialled. A process that lost its connection takes longer to notice that.
-constexpr auto kDialsTwiceWithin = std::chrono::seconds(3);
+constexpr auto kDuplicateDialWindow = std::chrono::seconds(3);
 /// Delay of a timer that shows that this process did not run.
 constexpr auto kLate = std::chrono::milliseconds(200);
 /// Limit of the remembered dead peers. A head runs for months; the oldest do not return.
@@ -20,7 +20,7 @@ constexpr std::size_t kDeadPeers = 4096;
 
 /// Sets the host of a process that listens on every address: the one that its connection comes
 /// from.
-void complete_address(Introduction& other, const Connection& connection) {
+void complete_address(PeerDescription& other, const Connection& connection) {
   Address& address = other.process.address;
   if (address.port != 0 &&
       (address.host.empty() || address.host == "0.0.0.0" || address.host == "::"))
@@ -28,7 +28,7 @@ void complete_address(Introduction& other, const Connection& connection) {
 }
 }  // namespace
 
-Introduction System::Impl::introduce() const {
+PeerDescription System::Impl::introduce() const {
   const std::lock_guard lock(self_mutex);
   return self;
 }
@@ -67,7 +67,7 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link, Attempt attempt)
                       Handshake& handshake, Handshake::Answer answer) {
                     // A link that was lost meanwhile stays lost.
                     if (link->attached() || !is_known(link)) return;
-                    if (auto* other = std::get_if<Introduction>(&answer)) {
+                    if (auto* other = std::get_if<PeerDescription>(&answer)) {
                       if (other->process.id != link->peer_id())
                         return lose(link, Error(ErrorCode::kPeerDied,
                                                 fmt::format("{} has ended: {} now listens at {}",
@@ -118,7 +118,7 @@ DialTls System::Impl::protection_of(const Address& address) {
 void System::Impl::start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
                                    std::function<void(Handshake&, Handshake::Answer)> done,
                                    Wanted wanted) {
-  auto& handshakes = side == Handshake::Side::kAcceptor ? unproven : own_handshakes;
+  auto& handshakes = side == Handshake::Side::kAcceptor ? unproven : outgoing_handshakes;
   if (side == Handshake::Side::kAcceptor && handshakes.size() >= kMaxUnproven) {
     const auto oldest = handshakes.begin();
     log_refusal(
@@ -141,7 +141,7 @@ void System::Impl::start_handshake(std::shared_ptr<Connection> connection, Hands
       });
   *itself = handshake;
   handshakes.emplace(number, handshake);
-  Introduction me = introduce();
+  PeerDescription me = introduce();
   me.wanted = wanted;
   handshake->start(std::move(me));
 }
@@ -152,10 +152,10 @@ void System::Impl::refuse(Handshake& handshake, const Reject& reject) {
 }
 
 void System::Impl::log_refusal(const Address& from, const std::string& why) {
-  warn_of_stranger(fmt::format("refused a connection from {}: {}", to_string(from), why));
+  warn_of_refused_peer(fmt::format("refused a connection from {}: {}", to_string(from), why));
 }
 
-void System::Impl::warn_of_stranger(const std::string& what) {
+void System::Impl::warn_of_refused_peer(const std::string& what) {
   const auto held_back = refusals.admit();
   if (!held_back) return;
   const std::string text =
@@ -166,8 +166,8 @@ void System::Impl::warn_of_stranger(const std::string& what) {
   if (refused) refused(text);
 }
 
-void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
-  const Introduction me = introduce();
+void System::Impl::on_handshake(Handshake& handshake, PeerDescription other) {
+  const PeerDescription me = introduce();
   complete_address(other, *handshake.connection());
   if (const auto reject = find_incompatibility(me, other)) return refuse(handshake, *reject);
   if (!tokens.admits(token_id(handshake.token()), other.process.id, clock.now()))
@@ -207,7 +207,7 @@ void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
     lose(existing,
          Error(ErrorCode::kPeerDied,
                fmt::format("{} lost its connection and connected anew", describe(other))),
-         Loss::kCutOff);
+         DisconnectCause::kDisconnected);
     existing = nullptr;
   }
   if (existing && (!existing->attached() || existing->dialled_here()) &&
@@ -217,13 +217,13 @@ void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
                                     true, me.process.id});
   }
   if (existing && existing->attached() &&
-      clock.now() - existing->attached_at() < kDialsTwiceWithin) {
+      clock.now() - existing->attached_at() < kDuplicateDialWindow) {
     return refuse(handshake, Reject{ErrorCode::kAlreadyExists, "this process has just connected",
                                     "", true, me.process.id});
   }
   if (existing && existing->attached()) {
     lose(existing, Error(ErrorCode::kPeerDied, fmt::format("{} connected anew", describe(other))),
-         Loss::kCutOff);
+         DisconnectCause::kDisconnected);
     existing = nullptr;
   }
   if (existing) {
@@ -243,7 +243,7 @@ void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
 }
 
 void System::Impl::adopt(const std::shared_ptr<Link>& link, Handshake& handshake,
-                         Introduction other, bool dialled_here) {
+                         PeerDescription other, bool dialled_here) {
   if (other.minor != kProtocolMinor)
     options.log.info("{} speaks protocol {}.{}, this process {}.{}: both use the lower one",
                      describe(other), kProtocolMajor, other.minor, kProtocolMajor, kProtocolMinor);
@@ -251,7 +251,7 @@ void System::Impl::adopt(const std::shared_ptr<Link>& link, Handshake& handshake
   auto connection = handshake.release();
   link->attach(connection, std::move(other), dialled_here);
   // The peer has proven a former token: it does not know the new one, or this process does not.
-  if (is_behind && tokens.generation() != 0 && link->is_private()) tell_token(*link);
+  if (is_behind && tokens.generation() != 0 && link->is_private()) send_token(*link);
   connection->flush();
   const std::lock_guard lock(routes_mutex);
   link_attached.notify_all();
@@ -286,22 +286,25 @@ void System::Impl::on_credit_request(Link& link, ActorId actor) {
 
 void System::Impl::on_ended(Link& link, End how, const Error& reason) {
   const auto shared = link.shared_from_this();
-  if (how == End::kBroken && reason.code() == ErrorCode::kDataLoss)
-    warn_of_stranger(reason.message());
+  if (how == End::kProtocolError && reason.code() == ErrorCode::kDataLoss)
+    warn_of_refused_peer(reason.message());
   if (how != End::kEof) {
     if (how == End::kLeft) {
       const std::lock_guard lock(routes_mutex);
       mark_dead(link.peer_id(), reason, false);
     }
-    return lose(shared, reason, how == End::kLeft ? Loss::kLeft : Loss::kCutOff);
+    return lose(shared, reason,
+                how == End::kLeft ? DisconnectCause::kLeft : DisconnectCause::kDisconnected);
   }
   if (peer_suspect) peer_suspect(link.peer());
   // A dialler that gave up before Welcome closes, too, and tries again.
-  const Loss loss = link.heard() ? Loss::kEnded : Loss::kCutOff;
+  const DisconnectCause loss =
+      link.heard() ? DisconnectCause::kEnded : DisconnectCause::kDisconnected;
   schedule(options.eof_grace, [this, shared, reason, loss] { lose(shared, reason, loss); });
 }
 
-void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how) {
+void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason,
+                        DisconnectCause how) {
   {
     const std::lock_guard lock(routes_mutex);
     const auto found = links.find(link->peer_id());
@@ -322,9 +325,10 @@ void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason, 
     for (const auto& [id, host] : hosts) all.push_back(host);
   }
   for (const auto& host : all) {
-    host->mailbox()->drop_route(link.get());
+    host->mailbox()->remove_sender(link.get());
     if (!was_connected || host->owner() != link->peer_id()) continue;
-    if (options.keeps_orphans && how != Loss::kLeft) host->cancel_calls_of(link->peer_id());
+    if (options.keep_actors_without_owner && how != DisconnectCause::kLeft)
+      host->cancel_calls_of(link->peer_id());
     else host->stop();
   }
   if (was_connected && peer_lost) peer_lost(link->peer(), reason, how);
@@ -341,7 +345,8 @@ void System::Impl::mark_dead(ProcessId process, const Error& reason, bool better
 }
 
 void System::Impl::forget(ProcessId process, const Error& reason) {
-  for (const auto& state : pending.take_all_of(process)) state->fail(with_outcome(reason, *state));
+  for (const auto& state : pending.take_all_of(process))
+    state->fail(with_call_outcome(reason, *state));
 }
 
 void System::Impl::beat() {
@@ -354,17 +359,17 @@ void System::Impl::beat() {
     if (!link->attached()) continue;
     const Nanoseconds silent = link->beat();
     const bool quiet = silent > options.suspect_after;
-    if (link->set_quiet(quiet) != quiet && peer_quiet)
-      peer_quiet(link->peer(), quiet ? std::optional(silent) : std::nullopt);
+    if (link->set_suspected(quiet) != quiet && peer_suspected)
+      peer_suspected(link->peer(), quiet ? std::optional(silent) : std::nullopt);
     if (silent <= options.dead_after) continue;
-    if (peer_silent) peer_silent(link->peer(), silent);
+    if (peer_timed_out) peer_timed_out(link->peer(), silent);
     const double seconds = in_seconds(silent);
     link->say_goodbye({fmt::format("nothing had come for {:.1f} s", seconds), true});
     lose(link,
          Error(ErrorCode::kPeerDied,
                fmt::format("{} has been silent for {:.1f} s: it is stopped, overloaded, or cut off",
                            describe(link->introduction()), seconds)),
-         Loss::kCutOff);
+         DisconnectCause::kDisconnected);
   }
 }
 

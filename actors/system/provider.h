@@ -27,7 +27,7 @@ struct Provider {
 namespace internal {
 
 template <typename T>
-ActorObject forget_class(std::unique_ptr<T> actor) {
+ActorObject erase_type(std::unique_ptr<T> actor) {
   return ActorObject(actor.release(), [](void* object) { delete static_cast<T*>(object); });
 }
 
@@ -45,7 +45,7 @@ Provider make_provider(Make make) {
   return {interface_version<T>(), kMethodTable<T>,
           [make = std::move(make)](Context& context, std::span<const std::byte> arguments) {
             auto decoded = decode<ConstructorArgumentsOf<T>>(arguments);
-            return internal::forget_class<T>(std::apply(
+            return internal::erase_type<T>(std::apply(
                 [&](auto&... argument) { return make(context, std::move(argument)...); }, decoded));
           }};
 }

@@ -19,7 +19,7 @@ namespace {
 /// Limit of the calls in one answer: a driver may call a thousand devices.
 constexpr std::size_t kMaxCalls = 8192;
 /// Part of a survey's time limit for the way to a process and back.
-constexpr Nanoseconds kForTheWay = std::chrono::milliseconds(50);
+constexpr Nanoseconds kRoundTripReserve = std::chrono::milliseconds(50);
 
 std::optional<double> seconds_left(TimePoint deadline, TimePoint now) {
   if (deadline == TimePoint::max()) return std::nullopt;
@@ -69,7 +69,7 @@ class System::Impl::SurveyAnswers final {
 
 ProcessSurvey System::Impl::survey_itself() {
   const TimePoint now = SteadyClock().now();
-  const Introduction me = introduce();
+  const PeerDescription me = introduce();
   ProcessSurvey survey;
   survey.process = me.process;
   survey.pid = me.pid;
@@ -120,7 +120,7 @@ void System::Impl::forward_survey(const SurveyTarget& target, Nanoseconds within
   Call call;
   call.urgent = true;
   call.method = static_cast<std::uint32_t>(SystemMethod::kSurvey);
-  call.arguments = encode(SurveyRequest{{target}, (within - kForTheWay).count()});
+  call.arguments = encode(SurveyRequest{{target}, (within - kRoundTripReserve).count()});
   const auto address =
       std::make_shared<const ActorAddress>(ActorAddress{silent.process, ActorId(0), "survey"});
   const auto state = this->call(address, kSurveyMethod, std::move(call), within);
@@ -149,12 +149,12 @@ void System::Impl::answer_survey(const SurveyRequest& request,
   for (const SurveyTarget& target : request.targets) {
     answers->expect();
     if (target.process != self.process.id) {
-      forward_survey(target, within - kForTheWay, answers);
+      forward_survey(target, within - kRoundTripReserve, answers);
       continue;
     }
     for (const ProcessId behind : target.behind) {
       answers->expect();
-      forward_survey({behind}, within - kForTheWay, answers);
+      forward_survey({behind}, within - kRoundTripReserve, answers);
     }
     answers->add({survey_itself()});
   }

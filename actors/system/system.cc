@@ -46,7 +46,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
   }
   /// Returns, after a failure, the process that connects to this one at the same time and whose
   /// connection stays; id 0: none.
-  ProcessId dials_us() const { return dials_us_; }
+  ProcessId concurrent_dialler() const { return dials_us_; }
 
  private:
   void start_handshake(std::shared_ptr<Connection> connection) {
@@ -64,7 +64,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
       if (reject->proven && reject->duplicate) dials_us_ = reject->process;
       return finish(to_error(*reject));
     }
-    on_peer(handshake, std::get<Introduction>(std::move(answer)));
+    on_peer(handshake, std::get<PeerDescription>(std::move(answer)));
   }
 
   void on_failed(const Error& error) {
@@ -76,7 +76,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
                  fmt::format("cannot talk to {}: {}", to_string(address_), error.message())));
   }
 
-  void on_peer(Handshake& handshake, Introduction other) {
+  void on_peer(Handshake& handshake, PeerDescription other) {
     if (const auto reject = find_incompatibility(system_.introduce(), other))
       return finish(to_error(*reject));
     // If the peer listens on every address, others reach it as this process did.
@@ -90,7 +90,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
   }
 
   /// Returns the link to a process; makes a new one if there is none or its connection was lost.
-  std::shared_ptr<Link> link_to(const Introduction& other) {
+  std::shared_ptr<Link> link_to(const PeerDescription& other) {
     std::shared_ptr<Link> link;
     {
       const std::lock_guard lock(system_.routes_mutex);
@@ -102,7 +102,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
           link,
           Error(ErrorCode::kPeerDied,
                 fmt::format("the connection to {} was lost and made anew", describe(other))),
-          Loss::kCutOff);
+          DisconnectCause::kDisconnected);
     const std::lock_guard lock(system_.routes_mutex);
     return system_.links
         .try_emplace(other.process.id,
@@ -202,15 +202,15 @@ void System::Impl::shut_down() {
   loop.run_and_wait([&] {
     peer_lost = nullptr;
     peer_suspect = nullptr;
-    peer_silent = nullptr;
-    peer_quiet = nullptr;
+    peer_timed_out = nullptr;
+    peer_suspected = nullptr;
     refused = nullptr;
     timers.clear();
     deadline_timer.reset();
     for (auto& [id, cancel] : dials) cancel();
     dials.clear();
     unproven.clear();
-    own_handshakes.clear();
+    outgoing_handshakes.clear();
     {
       const std::lock_guard lock(routes_mutex);
       for (auto& [id, link] : links) open_links.push_back(link);
@@ -226,7 +226,7 @@ void System::Impl::shut_down() {
   const TimePoint limit = SteadyClock().now() + std::chrono::milliseconds(500);
   for (const auto& connection : closing_connections) connection->wait_sent(limit);
   local->close(reason);
-  for (const auto& state : pending.take_all()) state->fail(with_outcome(reason, *state));
+  for (const auto& state : pending.take_all()) state->fail(with_call_outcome(reason, *state));
   loop.stop();
   timers.clear();  // timers that were set meanwhile must be destroyed before the loop
   const std::lock_guard lock(hosts_mutex);
@@ -257,7 +257,7 @@ Address System::listen(const Address& address) {
       [impl = impl_.get()](std::shared_ptr<Connection> connection) {
         impl->start_handshake(std::move(connection), Handshake::Side::kAcceptor,
                               [impl](Handshake& handshake, Handshake::Answer answer) {
-                                if (auto* other = std::get_if<Introduction>(&answer))
+                                if (auto* other = std::get_if<PeerDescription>(&answer))
                                   return impl->on_handshake(handshake, std::move(*other));
                                 const auto* reject = std::get_if<Reject>(&answer);
                                 impl->log_refusal(handshake.connection()->peer_address(),
@@ -291,11 +291,12 @@ ProcessRef System::connect(const Address& address, Nanoseconds within, Wanted wa
   const auto attempt = std::make_shared<ConnectAttempt>(*impl_, address, deadline, wanted);
   attempt->start();
   Outcome<ProcessRef> outcome = attempt->wait();
-  if (outcome.ok() || attempt->dials_us() == ProcessId()) return std::move(outcome).value();
+  if (outcome.ok() || attempt->concurrent_dialler() == ProcessId())
+    return std::move(outcome).value();
   std::unique_lock lock(impl_->routes_mutex);
   std::shared_ptr<Link> link;
   impl_->link_attached.wait_until(lock, deadline, [&] {
-    const auto found = impl_->links.find(attempt->dials_us());
+    const auto found = impl_->links.find(attempt->concurrent_dialler());
     link = found != impl_->links.end() && found->second->attached() ? found->second : nullptr;
     return link != nullptr;
   });
@@ -328,12 +329,12 @@ std::vector<ProcessRef> System::peers() const {
   return list;
 }
 
-void System::note_end(const std::string& why) {
+void System::set_exit_reason(const std::string& why) {
   const std::lock_guard lock(impl_->hosts_mutex);
   if (!impl_->ending) impl_->ending.emplace(why, SteadyClock().now());
 }
 
-void System::fail_peer(ProcessId process, const Error& error) {
+void System::declare_dead(ProcessId process, const Error& error) {
   impl_->loop.post([impl = impl_.get(), process, error] {
     std::shared_ptr<Link> link;
     {
@@ -349,27 +350,28 @@ void System::fail_peer(ProcessId process, const Error& error) {
 
 void System::fail_calls(ProcessId process, const Error& error) {
   for (const auto& state : impl_->pending.take_all_of(process))
-    if (state->fail(with_outcome(error, *state))) impl_->withdraw(*state);
+    if (state->fail(with_call_outcome(error, *state))) impl_->withdraw(*state);
 }
 
 void System::on_refused(std::function<void(const std::string&)> callback) {
   impl_->loop.run_and_wait([&] { impl_->refused = std::move(callback); });
 }
 
-void System::on_peer_lost(std::function<void(const ProcessRef&, const Error&, Loss)> callback) {
+void System::on_peer_disconnected(
+    std::function<void(const ProcessRef&, const Error&, DisconnectCause)> callback) {
   impl_->loop.run_and_wait([&] { impl_->peer_lost = std::move(callback); });
 }
 
-void System::on_peer_silent(std::function<void(const ProcessRef&, Nanoseconds)> callback) {
-  impl_->loop.run_and_wait([&] { impl_->peer_silent = std::move(callback); });
+void System::on_peer_timed_out(std::function<void(const ProcessRef&, Nanoseconds)> callback) {
+  impl_->loop.run_and_wait([&] { impl_->peer_timed_out = std::move(callback); });
 }
 
-void System::on_peer_quiet(
+void System::on_peer_suspected(
     std::function<void(const ProcessRef&, std::optional<Nanoseconds>)> callback) {
-  impl_->loop.run_and_wait([&] { impl_->peer_quiet = std::move(callback); });
+  impl_->loop.run_and_wait([&] { impl_->peer_suspected = std::move(callback); });
 }
 
-void System::on_peer_suspect(std::function<void(const ProcessRef&)> callback) {
+void System::on_peer_eof(std::function<void(const ProcessRef&)> callback) {
   impl_->loop.run_and_wait([&] { impl_->peer_suspect = std::move(callback); });
 }
 

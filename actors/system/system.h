@@ -20,8 +20,8 @@
 namespace weft::actors {
 
 /// State of a process whose connection ended. kLeft: it said goodbye; kEnded: it has ended;
-/// kCutOff: unknown, it may reconnect.
-enum class Loss { kLeft, kEnded, kCutOff };
+/// kDisconnected: unknown, it may reconnect.
+enum class DisconnectCause { kLeft, kEnded, kDisconnected };
 
 struct SystemOptions {
   /// Display name: "driver", "worker0/device1".
@@ -51,8 +51,8 @@ struct SystemOptions {
   std::string advertise_host;
   /// Deadline of calls without within(...).
   Nanoseconds default_deadline = std::chrono::seconds(30);
-  /// Time in which fail_peer() can give the cause of a lost connection, before its calls fail with
-  /// "connection lost".
+  /// Time in which declare_dead() can give the cause of a lost connection, before its calls fail
+  /// with "connection lost".
   Nanoseconds eof_grace = std::chrono::milliseconds(250);
   /// Silence after which a peer is suspect, and dead; time in which this process did not run does
   /// not count. Idle links carry a heartbeat every `beat_interval`.
@@ -64,11 +64,11 @@ struct SystemOptions {
   MailboxLimits mailbox;
   /// True if actors survive an owner that disconnects without a goodbye: it, or another process,
   /// can own them again. Otherwise they end with it.
-  bool keeps_orphans = false;
+  bool keep_actors_without_owner = false;
   /// Share of the I/O thread. kControl is for a process that serves all others and computes
   /// nothing. It costs a fifth of the calls that one thread can send in a second, as it wakes for
   /// each.
-  ThreadShare io_share = ThreadShare::kOrdinary;
+  ThreadPriority io_share = ThreadPriority::kOrdinary;
   /// Log of this process and its actors, with errors that no caller receives.
   Log log = Log::standard_error(LogLevel::kInfo);
 };
@@ -122,7 +122,7 @@ class System final {
   /// Returns the unanswered calls of this process, as far as a survey lists them.
   std::vector<WaitingCall> waiting_calls() const;
   /// Notes, for `weft why`, that this process ends, and why. The first reason counts. Any thread.
-  void note_end(const std::string& why);
+  void set_exit_reason(const std::string& why);
 
   /// Hosts an actor here, on its own thread, that any process can call by `name`. Blocks until it
   /// is constructed; throws its constructor's error.
@@ -135,17 +135,17 @@ class System final {
   /// Like host(), for an actor that uses objects of this process. `make` runs on the actor's
   /// thread.
   template <ActorClass T>
-  ActorRef<T> host_made(const std::string& name, std::function<std::unique_ptr<T>(Context&)> make) {
+  ActorRef<T> host_with(const std::string& name, std::function<std::unique_ptr<T>(Context&)> make) {
     Provider provider{interface_version<T>(), kMethodTable<T>,
                       [make = std::move(make)](Context& context, std::span<const std::byte>) {
-                        return internal::forget_class<T>(make(context));
+                        return internal::erase_type<T>(make(context));
                       }};
     return ref<T>(host_actor(std::move(provider), name, {}));
   }
   /// Returns the actor that `process` hosts as `name`; sends nothing.
   template <ActorClass T>
   ActorRef<T> named(const ProcessRef& process, const std::string& name) {
-    return ref<T>(ActorAddress{process, named_actor(name), name});
+    return ref<T>(ActorAddress{process, actor_id_of(name), name});
   }
   template <ActorClass T>
   ActorRef<T> ref(ActorAddress address) {
@@ -178,33 +178,35 @@ class System final {
   }
 
   /// Adopts the actors of a mesh that another process spawned and left
-  /// (SystemOptions::keeps_orphans). Ranks whose actor is missing or does not answer are unusable,
-  /// and can be respawned.
+  /// (SystemOptions::keep_actors_without_owner). Ranks whose actor is missing or does not answer
+  /// are unusable, and can be respawned.
   template <ActorClass T>
-  ActorMesh<T> take_over_mesh(const std::string& name, const MeshShape& shape,
-                              const std::vector<ProcessRef>& processes) {
-    return ActorMesh<T>(MeshRef<T>(
-        *this, name, shape, take_over_actors(interface_version<T>(), name, shape, processes)));
+  ActorMesh<T> adopt_mesh(const std::string& name, const MeshShape& shape,
+                          const std::vector<ProcessRef>& processes) {
+    return ActorMesh<T>(MeshRef<T>(*this, name, shape,
+                                   adopt_actors(interface_version<T>(), name, shape, processes)));
   }
 
   /// Declares `process` dead. Every call that waits for it, and every later one, fails with
   /// `error`, also in place of an earlier reason.
-  void fail_peer(ProcessId process, const Error& error);
+  void declare_dead(ProcessId process, const Error& error);
   /// Fails the calls that wait for `process` now and cancels them there. Later calls are not
   /// affected.
   void fail_calls(ProcessId process, const Error& error);
   /// Sets the callback for lost peers; their calls have failed by then. This and the next four run
   /// on the I/O thread and must not block: tell() and Poster::post() are allowed. Set them before
   /// listen() and connect().
-  void on_peer_lost(std::function<void(const ProcessRef&, const Error&, Loss)> callback);
-  /// Sets the callback for a peer silent for `dead_after`. It counts as lost; on_peer_lost follows.
-  void on_peer_silent(std::function<void(const ProcessRef&, Nanoseconds silence)> callback);
+  void on_peer_disconnected(
+      std::function<void(const ProcessRef&, const Error&, DisconnectCause)> callback);
+  /// Sets the callback for a peer silent for `dead_after`. It counts as lost; on_peer_disconnected
+  /// follows.
+  void on_peer_timed_out(std::function<void(const ProcessRef&, Nanoseconds silence)> callback);
   /// Sets the callback for a suspect peer; without a time: data has come from it again.
-  void on_peer_quiet(
+  void on_peer_suspected(
       std::function<void(const ProcessRef&, std::optional<Nanoseconds> silence)> callback);
-  /// Sets the callback for a connection that ended without a goodbye: fail_peer() within
+  /// Sets the callback for a connection that ended without a goodbye: declare_dead() within
   /// `eof_grace` can give the cause.
-  void on_peer_suspect(std::function<void(const ProcessRef&)> callback);
+  void on_peer_eof(std::function<void(const ProcessRef&)> callback);
   /// Sets the callback for refused connections; at most once in ten seconds.
   void on_refused(std::function<void(const std::string& text)> callback);
 
@@ -212,9 +214,10 @@ class System final {
   Secret token() const;
   /// Result of replace_token().
   struct Replaced {
-    std::vector<ProcessId> members;     ///< processes that may use the former token
-    std::vector<std::string> told;      ///< names of peers that received the new token
-    std::vector<std::string> not_told;  ///< names of peers without TLS, which did not receive it
+    std::vector<ProcessId> members;  ///< processes that may use the former token
+    std::vector<std::string> told;   ///< names of peers that received the new token
+    std::vector<std::string>
+        not_notified;  ///< names of peers without TLS, which did not receive it
   };
   /// Replaces the token, which others prove from now on. Connected peers stay. They receive the new
   /// token and pass it on to their peers, except where others could read it on the way. The former
@@ -224,8 +227,8 @@ class System final {
                          const std::vector<ProcessId>& members);
   /// Accepts a token that was replaced before this process began, from `members`, for `within`.
   /// Call before listen().
-  void take_former_token(const Secret& former, Nanoseconds within,
-                         const std::vector<ProcessId>& members);
+  void accept_former_token(const Secret& former, Nanoseconds within,
+                           const std::vector<ProcessId>& members);
 
   /// Runs `callback` every `interval` on the I/O thread, as long as the system lives.
   void every(Nanoseconds interval, std::function<void()> callback);
@@ -277,12 +280,12 @@ class System final {
       const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
       const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments,
       std::vector<std::shared_ptr<const ActorAddress>> kept = {});
-  std::vector<std::shared_ptr<const ActorAddress>> take_over_actors(
+  std::vector<std::shared_ptr<const ActorAddress>> adopt_actors(
       const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
       const std::vector<ProcessRef>& processes);
-  std::shared_ptr<CallState> ask_for_actor(const InterfaceVersion& interface, const Place& place,
+  std::shared_ptr<CallState> request_actor(const InterfaceVersion& interface, const Place& place,
                                            const ProcessRef& process,
-                                           std::vector<std::byte> arguments, bool takes_over,
+                                           std::vector<std::byte> arguments, bool adopt_existing,
                                            Nanoseconds within);
 
   std::unique_ptr<Impl> impl_;

@@ -11,7 +11,7 @@ namespace {
 constexpr auto kFormerFor = std::chrono::seconds(30);
 }  // namespace
 
-void System::Impl::tell_token(const Link& link) {
+void System::Impl::send_token(const Link& link) {
   Call call;
   call.urgent = true;
   call.method = static_cast<std::uint32_t>(SystemMethod::kToken);
@@ -20,7 +20,7 @@ void System::Impl::tell_token(const Link& link) {
        std::move(call));
 }
 
-void System::Impl::spread_token(System::Replaced* report) {
+void System::Impl::broadcast_token(System::Replaced* report) {
   std::vector<std::shared_ptr<Link>> all;
   {
     const std::lock_guard lock(routes_mutex);
@@ -29,9 +29,9 @@ void System::Impl::spread_token(System::Replaced* report) {
   }
   for (const auto& link : all) {
     const bool may_hear = link->is_private();
-    if (may_hear) tell_token(*link);
+    if (may_hear) send_token(*link);
     if (report != nullptr)
-      (may_hear ? report->told : report->not_told).push_back(link->peer().name);
+      (may_hear ? report->told : report->not_notified).push_back(link->peer().name);
   }
 }
 
@@ -58,7 +58,7 @@ void System::Impl::on_token(const TokenMessage& message, ProcessId from) {
     return;
   adopt_token(next, message.generation, kFormerFor, std::nullopt);
   options.log.info("{} has given this process the cluster's new token", link->peer().name);
-  spread_token(nullptr);
+  broadcast_token(nullptr);
 }
 
 Secret System::token() const {
@@ -84,18 +84,19 @@ System::Replaced System::replace_token(const Secret& next, Nanoseconds former_fo
         std::max<std::uint64_t>(impl_->tokens.generation() + 1,
                                 std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
     impl_->adopt_token(next, generation, former_for, may);
-    impl_->spread_token(&replaced);
+    impl_->broadcast_token(&replaced);
   });
   return replaced;
 }
 
-void System::take_former_token(const Secret& former, Nanoseconds within,
-                               const std::vector<ProcessId>& members) {
+void System::accept_former_token(const Secret& former, Nanoseconds within,
+                                 const std::vector<ProcessId>& members) {
   impl_->loop.run_and_wait([&] {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     impl_->tokens.add_former(
         {former, impl_->clock.now() + within, std::set<ProcessId>(members.begin(), members.end())});
-    impl_->tokens.begin_at(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+    impl_->tokens.set_generation(
+        std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
   });
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using mesh::Lowering;
 using mesh::Payload;
-using transfer::Strategy;
+using transfer::ReshardAlgorithm;
 
 void append_once(std::vector<Arm>& arms, const Arm& arm) {
   if (std::find(arms.begin(), arms.end(), arm) == arms.end()) arms.push_back(arm);
@@ -17,7 +17,7 @@ void append_once(std::vector<Arm>& arms, const Arm& arm) {
 
 void append_signals(std::vector<Arm>& arms, const std::vector<std::string>& schedules) {
   for (const std::string& schedule : schedules)
-    append_once(arms, {schedule, Strategy::kWeft, Lowering::kLanes, Payload::kSignals});
+    append_once(arms, {schedule, ReshardAlgorithm::kWeft, Lowering::kLanes, Payload::kSignals});
 }
 
 }  // namespace
@@ -45,35 +45,36 @@ std::string to_string(const Arm& arm) {
 std::string paper_name(const Arm& arm) {
   if (arm.is_signal()) return arm.schedule == "eager-1f1b" ? "Signal" : "";
   if (arm.lowering == Lowering::kSafe && arm.schedule == "1f1b") {
-    if (arm.strategy == Strategy::kSendRecv) return "Send/Recv";
-    if (arm.strategy == Strategy::kLocalAllgather) return "Alpa";
-    if (arm.strategy == Strategy::kBroadcast) return "Broadcast";
+    if (arm.strategy == ReshardAlgorithm::kSendRecv) return "Send/Recv";
+    if (arm.strategy == ReshardAlgorithm::kLocalAllgather) return "Alpa";
+    if (arm.strategy == ReshardAlgorithm::kBroadcast) return "Broadcast";
   }
-  if (arm.lowering == Lowering::kLanes && arm.strategy == Strategy::kBroadcast) {
+  if (arm.lowering == Lowering::kLanes && arm.strategy == ReshardAlgorithm::kBroadcast) {
     if (arm.schedule == "1f1b") return "Overlap";
     if (arm.schedule == "eager-1f1b") return "AlpaComm";
   }
   return "";
 }
 
-Arm baseline_arm() { return {"1f1b", Strategy::kSendRecv, Lowering::kSafe}; }
+Arm baseline_arm() { return {"1f1b", ReshardAlgorithm::kSendRecv, Lowering::kSafe}; }
 
-std::vector<Arm> bundled_arms(const std::vector<std::string>& schedules) {
+std::vector<Arm> paper_arms(const std::vector<std::string>& schedules) {
   std::vector<Arm> arms = {baseline_arm(),
-                           {"1f1b", Strategy::kLocalAllgather, Lowering::kSafe},
-                           {"1f1b", Strategy::kBroadcast, Lowering::kSafe},
-                           {"1f1b", Strategy::kBroadcast, Lowering::kLanes},
-                           {"eager-1f1b", Strategy::kBroadcast, Lowering::kLanes}};
+                           {"1f1b", ReshardAlgorithm::kLocalAllgather, Lowering::kSafe},
+                           {"1f1b", ReshardAlgorithm::kBroadcast, Lowering::kSafe},
+                           {"1f1b", ReshardAlgorithm::kBroadcast, Lowering::kLanes},
+                           {"eager-1f1b", ReshardAlgorithm::kBroadcast, Lowering::kLanes}};
   for (const std::string& schedule : schedules)
-    append_once(arms, {schedule, Strategy::kWeft, Lowering::kLanes});
+    append_once(arms, {schedule, ReshardAlgorithm::kWeft, Lowering::kLanes});
   append_signals(arms, schedules);
   return arms;
 }
 
 std::vector<Arm> all_arms(const std::vector<std::string>& schedules) {
   std::vector<Arm> arms;
-  for (const Strategy strategy :
-       {Strategy::kSendRecv, Strategy::kLocalAllgather, Strategy::kBroadcast, Strategy::kWeft}) {
+  for (const ReshardAlgorithm strategy :
+       {ReshardAlgorithm::kSendRecv, ReshardAlgorithm::kLocalAllgather,
+        ReshardAlgorithm::kBroadcast, ReshardAlgorithm::kWeft}) {
     for (const Lowering lowering : {Lowering::kSafe, Lowering::kLanes}) {
       for (const std::string& schedule : schedules)
         append_once(arms, {schedule, strategy, lowering});
@@ -87,7 +88,7 @@ std::vector<Arm> vocabulary_arms(Payload payload) {
   std::vector<Arm> arms;
   const auto add = [&](const std::string& schedule, mesh::VocabularyMode mode,
                        bool redistributed = false) {
-    Arm arm{schedule, Strategy::kWeft, Lowering::kLanes, payload};
+    Arm arm{schedule, ReshardAlgorithm::kWeft, Lowering::kLanes, payload};
     arm.vocabulary = mode;
     arm.redistributed = redistributed;
     arms.push_back(arm);
@@ -104,7 +105,7 @@ std::vector<Arm> vocabulary_arms(Payload payload) {
 std::vector<Arm> schedule_arms(const std::vector<std::string>& schedules) {
   std::vector<Arm> arms = {baseline_arm()};
   for (const std::string& schedule : schedules)
-    append_once(arms, {schedule, Strategy::kWeft, Lowering::kLanes});
+    append_once(arms, {schedule, ReshardAlgorithm::kWeft, Lowering::kLanes});
   append_signals(arms, schedules);
   return arms;
 }

@@ -6,7 +6,7 @@
 
 #include "mesh/program/compile.h"
 #include "mesh/schedule/vocabulary.h"
-#include "transfer/reshard/strategy.h"
+#include "transfer/reshard/reshard_algorithm.h"
 
 namespace weft::apps {
 
@@ -17,7 +17,7 @@ enum class Reductions : std::uint8_t { kAtTheEnd, kEarly };
 /// Configuration of a workload's transfers and schedule, compared with others in the benchmark.
 struct Arm {
   std::string schedule = "1f1b";  ///< Name of a schedule, or "auto".
-  transfer::Strategy strategy = transfer::Strategy::kWeft;
+  transfer::ReshardAlgorithm strategy = transfer::ReshardAlgorithm::kWeft;
   mesh::Lowering lowering = mesh::Lowering::kLanes;
   mesh::Payload payload = mesh::Payload::kTensors;
   Reductions reductions = Reductions::kAtTheEnd;
@@ -46,7 +46,7 @@ std::string paper_name(const Arm& arm);
 Arm baseline_arm();
 /// Returns the paper's combinations, then Weft's resharding, overlapped, under each schedule, then
 /// the schedules with signals only.
-std::vector<Arm> bundled_arms(const std::vector<std::string>& schedules);
+std::vector<Arm> paper_arms(const std::vector<std::string>& schedules);
 /// Returns {send_recv, local_allgather, broadcast, weft} x {blocking, overlapped} x schedules, then
 /// the schedules with signals only.
 std::vector<Arm> all_arms(const std::vector<std::string>& schedules);

@@ -14,30 +14,30 @@ namespace {
 
 using mesh::Lowering;
 using mesh::Payload;
-using transfer::Strategy;
+using transfer::ReshardAlgorithm;
 
 /// Schedule with about the memory of PyTorch's schedules. `auto` is also measured within its
 /// memory.
-constexpr const char* kFrugal = "eager-1f1b";
+constexpr const char* kMemoryReference = "eager-1f1b";
 
 /// Returns an arm per schedule and a single arm with signals only, as a reference for all.
 std::vector<Arm> with_one_signal(const std::vector<std::string>& schedules, bool baseline) {
   std::vector<Arm> arms;
   if (baseline) arms.push_back(baseline_arm());
   for (const std::string& schedule : schedules)
-    arms.push_back({schedule, Strategy::kWeft, Lowering::kLanes});
-  arms.push_back({schedules.back(), Strategy::kWeft, Lowering::kLanes, Payload::kSignals});
+    arms.push_back({schedule, ReshardAlgorithm::kWeft, Lowering::kLanes});
+  arms.push_back({schedules.back(), ReshardAlgorithm::kWeft, Lowering::kLanes, Payload::kSignals});
   return arms;
 }
 
 void append_papers(std::vector<PipelineCase>& cases, const BenchOptions& options) {
-  const auto add = [&](const std::string& model, const std::string& text, bool when_asked) {
-    PipelineCase one{model, model, text, {}, {}, {}, false, when_asked};
+  const auto add = [&](const std::string& model, const std::string& text, bool on_request_only) {
+    PipelineCase one{model, model, text, {}, {}, {}, false, on_request_only};
     one.model.name = model;
     one.model.microbatches = options.microbatches > 0 ? options.microbatches
                              : options.quick          ? 8
                                                       : 0;
-    one.arms = options.all_arms ? all_arms(options.schedules) : bundled_arms(options.schedules);
+    one.arms = options.all_arms ? all_arms(options.schedules) : paper_arms(options.schedules);
     cases.push_back(std::move(one));
   };
   add("u-transformer-2b", "the paper's U-Transformer of 2.1 B parameters, weights split in a mesh",
@@ -71,8 +71,8 @@ void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) 
       one.transfer_ratio = ratio;
       one.arms = with_one_signal(schedules, true);
       if (std::find(schedules.begin(), schedules.end(), "auto") != schedules.end()) {
-        Arm frugal{"auto", Strategy::kWeft, Lowering::kLanes};
-        frugal.memory_of = kFrugal;
+        Arm frugal{"auto", ReshardAlgorithm::kWeft, Lowering::kLanes};
+        frugal.memory_of = kMemoryReference;
         one.arms.insert(one.arms.end() - 1, frugal);
       }
       one.with_peer = model == "gpt-real";
@@ -95,7 +95,7 @@ void append_real_bubble(std::vector<PipelineCase>& cases, const BenchOptions& op
   one.model.microbatches = options.microbatches;
   one.transfer_ratio = 0.01;
   for (const std::string schedule : {"1f1b", "zb-h1", "zb-h2"})
-    one.arms.push_back({schedule, Strategy::kWeft, Lowering::kLanes});
+    one.arms.push_back({schedule, ReshardAlgorithm::kWeft, Lowering::kLanes});
   cases.push_back(std::move(one));
 }
 
@@ -130,7 +130,7 @@ void append_chains(std::vector<PipelineCase>& cases, const BenchOptions& options
     PipelineCase one =
         chain(fmt::format("bubble-{}", stages), stages, 0, "bubbles without transfers");
     for (const std::string schedule : {"1f1b", "zb-h1", "zb-h2"})
-      one.arms.push_back({schedule, Strategy::kWeft, Lowering::kLanes});
+      one.arms.push_back({schedule, ReshardAlgorithm::kWeft, Lowering::kLanes});
     cases.push_back(std::move(one));
   }
   for (const int stages : {1, 2}) {
@@ -139,8 +139,8 @@ void append_chains(std::vector<PipelineCase>& cases, const BenchOptions& options
                                          : "the same with a message each");
     one.model.pass_seconds = 0;
     one.model.microbatches = 512;
-    one.arms.push_back({"gpipe", Strategy::kWeft, Lowering::kLanes});
-    one.arms.push_back({"zb-h1", Strategy::kWeft, Lowering::kLanes});
+    one.arms.push_back({"gpipe", ReshardAlgorithm::kWeft, Lowering::kLanes});
+    one.arms.push_back({"zb-h1", ReshardAlgorithm::kWeft, Lowering::kLanes});
     cases.push_back(std::move(one));
   }
 }
@@ -166,7 +166,7 @@ void append_reductions(std::vector<PipelineCase>& cases, const BenchOptions& opt
     for (const Lowering lowering : {Lowering::kLanes, Lowering::kSafe}) {
       for (const Reductions reductions : {Reductions::kAtTheEnd, Reductions::kEarly})
         one.arms.push_back(
-            {one.model.schedule, Strategy::kWeft, lowering, Payload::kTensors, reductions});
+            {one.model.schedule, ReshardAlgorithm::kWeft, lowering, Payload::kTensors, reductions});
     }
     cases.push_back(std::move(one));
   }
@@ -184,8 +184,8 @@ void append_vocabularies(std::vector<PipelineCase>& cases, const BenchOptions& o
     one.model.microbatches = options.microbatches > 0 ? options.microbatches
                              : options.quick          ? 16
                                                       : 0;
-    one.when_asked = true;
-    one.model_of_arm = true;
+    one.on_request_only = true;
+    one.model_per_arm = true;
     cases.push_back(std::move(one));
   };
   for (const int stages : {2, 4}) {
@@ -204,8 +204,8 @@ void append_vocabularies(std::vector<PipelineCase>& cases, const BenchOptions& o
     one.model.stages = stages;
     one.model.microbatches = options.microbatches;
     one.model.link_rate_bits = 10e9;
-    one.when_asked = true;
-    one.model_of_arm = true;
+    one.on_request_only = true;
+    one.model_per_arm = true;
     cases.push_back(std::move(one));
   }
   // Links over which the output of the last stage takes a quarter of a stage's forward.
@@ -215,7 +215,7 @@ void append_vocabularies(std::vector<PipelineCase>& cases, const BenchOptions& o
         std::tuple("1f1b", mesh::VocabularyMode::kVocab2, Payload::kTensors),
         std::tuple("eager-1f1b", mesh::VocabularyMode::kVocab2, Payload::kTensors),
         std::tuple("eager-1f1b", mesh::VocabularyMode::kVocab2, Payload::kSignals)}) {
-    Arm arm{schedule, Strategy::kWeft, Lowering::kLanes, payload};
+    Arm arm{schedule, ReshardAlgorithm::kWeft, Lowering::kLanes, payload};
     arm.vocabulary = mode;
     over_links.push_back(arm);
   }
@@ -252,7 +252,7 @@ std::vector<PipelineCase> pipeline_cases(const BenchOptions& options) {
   const std::vector<PipelineCase> all = all_pipeline_cases(options);
   if (options.cases.empty()) {
     std::copy_if(all.begin(), all.end(), std::back_inserter(cases),
-                 [](const PipelineCase& one) { return !one.when_asked; });
+                 [](const PipelineCase& one) { return !one.on_request_only; });
     return cases;
   }
   for (const std::string& wanted : options.cases) {

@@ -42,10 +42,10 @@ struct PipelineCase {
   std::optional<double> transfer_ratio = {};
   std::vector<Arm> arms;
   bool with_peer = false;
-  bool when_asked = false;  ///< True if the case runs on request only.
+  bool on_request_only = false;  ///< True if the case runs on request only.
   /// True if each arm has its own model and processes, since schedule and vocabulary decide the
   /// placement.
-  bool model_of_arm = false;
+  bool model_per_arm = false;
 };
 
 /// Returns the requested cases. Throws Error(kInvalidArgument) that lists the groups.

@@ -53,7 +53,9 @@ std::vector<WorkloadResult> by_transfer_ratio(const std::vector<WorkloadResult>&
   return results;
 }
 
-bool uses_weft(const ArmResult& arm) { return arm.arm.strategy == transfer::Strategy::kWeft; }
+bool uses_weft(const ArmResult& arm) {
+  return arm.arm.strategy == transfer::ReshardAlgorithm::kWeft;
+}
 
 }  // namespace
 
@@ -78,7 +80,7 @@ Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& t
   Svg svg(kLeft + width + kRight, top + kPlotHeight + 40);
   svg.text(kLeft, 20, title, Svg::Anchor::kStart, "font-size='14' font-weight='bold'");
   draw_legend(svg, kTop, names);
-  draw_scale(svg, {kLeft, top, width, kPlotHeight}, 0, high, "speed against the first bar");
+  draw_y_axis(svg, {kLeft, top, width, kPlotHeight}, 0, high, "speed against the first bar");
   const auto y_of = [&](double speed) { return top + (high - speed) / high * kPlotHeight; };
   for (std::size_t w = 0; w < results.size(); ++w) {
     const WorkloadResult& result = results[w];
@@ -125,7 +127,7 @@ Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title)
   Svg svg(kLeft + kWidth + kRight, top + kPlotHeight + 46);
   svg.text(kLeft, 20, title, Svg::Anchor::kStart, "font-size='14' font-weight='bold'");
   draw_legend(svg, kTop, names);
-  draw_scale(svg, {kLeft, top, kWidth, kPlotHeight}, low, high, "step over signals only");
+  draw_y_axis(svg, {kLeft, top, kWidth, kPlotHeight}, low, high, "step over signals only");
   const auto x_of = [&](double ratio) { return kLeft + (right > 0 ? ratio / right : 0) * kWidth; };
   const auto y_of = [&](double step) { return top + (high - step) / (high - low) * kPlotHeight; };
   for (const double tick : round_ticks(0, right, 6)) {

@@ -96,7 +96,7 @@ std::string against_baseline(const WorkloadResult& result, const ArmResult& best
         "; {:.3f} of the reference {} (Weft's signals {} + first and last transfers {}), {:.3f} "
         "of signals alone",
         reference / best.median(), format_seconds(reference),
-        format_seconds(result.signal()->median()), format_seconds(result.unavoidable_seconds),
+        format_seconds(result.signal()->median()), format_seconds(result.unhidable_seconds),
         result.signal()->median() / best.median());
   }
   return text + "\n";
@@ -127,7 +127,7 @@ std::string against_peers(const WorkloadResult& result, const ArmResult& best) {
   for (const PeerResult& peer : result.peers)
     if (peer.whole && (fastest_peer == 0 || peer.seconds < fastest_peer))
       fastest_peer = peer.seconds;
-  const ArmResult* frugal = result.best_in_less_memory();
+  const ArmResult* frugal = result.best_within_memory();
   for (const PeerResult& peer : result.peers) {
     text += fmt::format("  {}: {}", peer.name, format_seconds(peer.seconds));
     if (peer.whole)
@@ -166,11 +166,11 @@ const ArmResult* WorkloadResult::baseline() const {
 
 const ArmResult* WorkloadResult::best() const {
   return fastest(arms, [](const Arm& arm) {
-    return !arm.is_signal() && arm.strategy == transfer::Strategy::kWeft;
+    return !arm.is_signal() && arm.strategy == transfer::ReshardAlgorithm::kWeft;
   });
 }
 
-const ArmResult* WorkloadResult::best_in_less_memory() const {
+const ArmResult* WorkloadResult::best_within_memory() const {
   return fastest(arms, [](const Arm& arm) { return !arm.memory_of.empty(); });
 }
 
@@ -179,7 +179,7 @@ const ArmResult* WorkloadResult::signal() const {
 }
 
 double WorkloadResult::reference_seconds() const {
-  return signal() == nullptr ? 0 : signal()->median() + unavoidable_seconds;
+  return signal() == nullptr ? 0 : signal()->median() + unhidable_seconds;
 }
 
 double WorkloadResult::bound_seconds() const {
@@ -220,7 +220,7 @@ std::string to_json(const std::vector<WorkloadResult>& results) {
                                     {"flops_per_step", result.flops_per_step},
                                     {"time_scale", result.time_scale},
                                     {"byte_scale", result.byte_scale},
-                                    {"unavoidable_seconds", result.unavoidable_seconds},
+                                    {"unavoidable_seconds", result.unhidable_seconds},
                                     {"reference_seconds", result.reference_seconds()},
                                     {"bound_seconds", result.bound_seconds()}};
     if (result.vocabulary > 0) entry["vocabulary"] = result.vocabulary;

@@ -64,7 +64,7 @@ struct WorkloadResult {
                               ///< is measured.
   /// Seconds that a single microbatch waits for transfers: the first and the last one over each
   /// stage boundary, which no schedule can hide.
-  double unavoidable_seconds = 0;
+  double unhidable_seconds = 0;
   std::vector<ArmResult> arms;
   std::vector<PeerResult> peers;
 
@@ -75,11 +75,11 @@ struct WorkloadResult {
   const ArmResult* best() const;
   /// Returns the fastest arm limited to the memory of a named schedule (Arm::memory_of), for
   /// comparison with peers of that memory. Null if there is none.
-  const ArmResult* best_in_less_memory() const;
+  const ArmResult* best_within_memory() const;
   /// Returns the fastest arm with signals only; null if there is none.
   const ArmResult* signal() const;
   /// Returns the expected time of a step whose transfers are all hidden: the fastest signals-only
-  /// arm plus unavoidable_seconds; 0 if unknown. It is not a lower bound, since it contains the
+  /// arm plus unhidable_seconds; 0 if unknown. It is not a lower bound, since it contains the
   /// runtime's overhead and that arm's bubbles.
   double reference_seconds() const;
   /// Returns a lower bound for any schedule and runtime with these kernels, links and plans. It is

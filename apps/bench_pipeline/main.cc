@@ -22,8 +22,8 @@
 #include "apps/test_cluster/bench_program.h"
 #include "apps/test_cluster/test_cluster.h"
 #include "core/base/error.h"
+#include "core/base/non_blocking_output.h"
 #include "core/base/terminal.h"
-#include "core/base/unblocked_output.h"
 #include "mesh/executor/device_actor.h"
 #include "mesh/schedule/named_schedules.h"
 
@@ -118,8 +118,8 @@ TestCluster::Options cluster_for(const std::vector<PipelineCase>& cases,
 
 int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   // The result of --json - goes to stdout, where writes must block until it is read.
-  const UnblockedOutput output(options.json == "-" ? UnblockedOutput::Streams::kErrorOnly
-                                                   : UnblockedOutput::Streams::kBoth);
+  const NonBlockingOutput output(options.json == "-" ? NonBlockingOutput::Streams::kErrorOnly
+                                                     : NonBlockingOutput::Streams::kBoth);
   check(options);
   std::vector<PipelineCase> cases = pipeline_cases(options);
   if (options.simulate) keep_simulated(cases, options);
@@ -203,11 +203,11 @@ int parse_and_run(int argc, char** argv) {
     std::string text;
     for (const PipelineCase& bench : all_pipeline_cases(options))
       text += fmt::format("{:<24} {} arms; {}{}\n", bench.name, bench.arms.size(), bench.text,
-                          bench.when_asked ? " (only when asked for)" : "");
-    say(stdout, "{}", fitted_to(STDOUT_FILENO, text, 25));
+                          bench.on_request_only ? " (only when asked for)" : "");
+    say(stdout, "{}", wrapped_for_terminal(STDOUT_FILENO, text, 25));
     return 0;
   }
-  return run_interruptible([&](const std::stop_token& stop) { return run_bench(options, stop); });
+  return run_until_signal([&](const std::stop_token& stop) { return run_bench(options, stop); });
 }
 
 }  // namespace

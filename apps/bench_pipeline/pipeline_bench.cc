@@ -24,7 +24,7 @@ constexpr int kPeerSeconds = 3600;
 /// most.
 double boundary_bytes(const PipelineModel& model) {
   const mesh::TrainingPlan plan = mesh::make_training_plan(
-      model.layout, model.graphs, mesh::plan_places(model.layout, hosts_of(model)));
+      model.layout, model.graphs, mesh::predict_places(model.layout, hosts_of(model)));
   std::map<std::pair<mesh::MeshId, mesh::MeshId>, double> bytes;
   for (const mesh::PlannedEdge& planned : plan.train.edges) {
     if (planned.edge.pass != Pass::kForward) continue;
@@ -122,7 +122,7 @@ WorkloadResult PipelineBench::run(const PipelineCase& bench) {
   result.transfer_ratio = bench.transfer_ratio;
   result.stages = model.layout.stages.size();
   result.microbatches = model.layout.microbatches;
-  if (bench.model_of_arm) result.vocabulary = bench.model.vocabulary;
+  if (bench.model_per_arm) result.vocabulary = bench.model.vocabulary;
   result.rows_per_step = model.rows_per_step;
   result.flops_per_step = model.flops_per_step;
   result.time_scale = model.time_scale;
@@ -130,7 +130,7 @@ WorkloadResult PipelineBench::run(const PipelineCase& bench) {
   result.dispatch = bench.model.pass_seconds == 0;
   const PipelineRun::Options run_options{options_.steps, schedules_of(bench), result.link_bits,
                                          options_.stop, options_.progress};
-  if (bench.model_of_arm) {
+  if (bench.model_per_arm) {
     for (const Arm& arm : bench.arms) {
       PipelineRun run(cluster_, make_pipeline_model(model_for(bench, arm)), run_options);
       result.arms.push_back(run.run(arm));
@@ -139,7 +139,7 @@ WorkloadResult PipelineBench::run(const PipelineCase& bench) {
   }
   PipelineRun run(cluster_, model, run_options);
   for (const Arm& arm : bench.arms) result.arms.push_back(run.run(arm));
-  result.unavoidable_seconds = run.unavoidable_seconds();
+  result.unhidable_seconds = run.unhidable_seconds();
   result.peers = run_peer(bench, link);
   return result;
 }

@@ -49,7 +49,7 @@ struct PipelineModel {
   bool emulated = true;     ///< True if it runs on emulated devices only.
   /// Meshes "mesh0", "mesh1", ... on hosts "host0", "host1", ...; stages, microbatches, sharding
   /// rules and the requested schedule. Each arm sets the rest.
-  mesh::LayoutConfig layout;
+  mesh::ParallelConfig layout;
   mesh::ModelGraphs graphs;       ///< Graphs of one microbatch.
   PipelineBatchesConfig batches;  ///< Content of the graphs' inputs.
   int hosts = 2;
@@ -68,7 +68,7 @@ struct PipelineModel {
 /// Share of a link's rate for payload: TCP segments of 1448 bytes in frames of 1514.
 inline constexpr double kLinkGoodput = 1448.0 / 1514.0;
 
-/// Lists the hosts with their numbers of devices, for mesh::plan_places.
+/// Lists the hosts with their numbers of devices, for mesh::predict_places.
 std::vector<std::pair<std::string, std::uint32_t>> hosts_of(const PipelineModel& model);
 
 /// Lists the named models, in display order.

@@ -25,19 +25,19 @@ constexpr std::string_view kSplit = "zb-h1";
 /// Largest ratio of a found schedule's time to a named one's at which the found one is preferred.
 constexpr double kWorthwhile = 0.99;
 
-mesh::LayoutConfig with_links(mesh::LayoutConfig layout, const PipelineModel& model,
-                              std::uint64_t link_bits) {
+mesh::ParallelConfig with_links(mesh::ParallelConfig layout, const PipelineModel& model,
+                                std::uint64_t link_bits) {
   if (link_bits == 0) return layout;
   for (const auto& [host, devices] : hosts_of(model)) layout.links[host] = goodput(link_bits);
   return layout;
 }
 
-mesh::GroupOptions group_options(const PipelineModel& model) {
-  mesh::GroupOptions options;
+mesh::PipelineExecutorOptions group_options(const PipelineModel& model) {
+  mesh::PipelineExecutorOptions options;
   options.device.kind = model.emulated ? DeviceKind::kEmulated : DeviceKind::kCpu;
   options.device.flops_per_second = model.device_flops;
   // The links are shaped. Measurements under earlier arms must not influence later ones.
-  options.follow_network = false;
+  options.replan_for_network = false;
   return options;
 }
 
@@ -51,7 +51,7 @@ std::uint64_t peak_bytes(const mesh::TrainingPlan& plan, const PipelineModel& mo
   double peak = 0;
   for (const mesh::Program& program : plan.train.programs) {
     double weights = 0;
-    for (const mesh::Persistent& block : program.persistents)
+    for (const mesh::PersistentBlock& block : program.persistents)
       weights += static_cast<double>(block.bytes);
     if (!model.scaled_weights) weights /= model.byte_scale;
     peak = std::max(peak, static_cast<double>(program.arena_bytes) + weights);
@@ -86,15 +86,15 @@ PipelineRun::PipelineRun(TestCluster* cluster, const PipelineModel& model, Optio
                    group_options(model_));
 }
 
-void PipelineRun::use(const mesh::LayoutConfig& layout) {
-  if (group_) group_->use_layout(layout);
+void PipelineRun::use(const mesh::ParallelConfig& layout) {
+  if (group_) group_->switch_layout(layout);
   else
     planned_ =
-        make_training_plan(layout, model_.graphs, mesh::plan_places(layout, hosts_of(model_)));
+        make_training_plan(layout, model_.graphs, mesh::predict_places(layout, hosts_of(model_)));
 }
 
-mesh::LayoutConfig PipelineRun::layout_of(const Arm& arm) const {
-  mesh::LayoutConfig layout = model_.layout;
+mesh::ParallelConfig PipelineRun::layout_of(const Arm& arm) const {
+  mesh::ParallelConfig layout = model_.layout;
   layout.resharding = arm.strategy;
   layout.lowering = arm.lowering;
   layout.payload = arm.payload;
@@ -102,7 +102,7 @@ mesh::LayoutConfig PipelineRun::layout_of(const Arm& arm) const {
 }
 
 void PipelineRun::install(const Arm& arm, const mesh::Schedule& schedule) {
-  mesh::LayoutConfig layout = layout_of(arm);
+  mesh::ParallelConfig layout = layout_of(arm);
   layout.own_schedule = schedule;
   layout.vocabulary_times = vocabulary_times_;
   use(layout);
@@ -146,8 +146,9 @@ mesh::ScheduleCosts PipelineRun::costs_of(const mesh::TrainingPlan& plan,
 const std::vector<mesh::ActionTime>& PipelineRun::measured(const std::string& schedule) {
   const auto [times, is_new] = measured_.try_emplace(schedule);
   if (is_new) {
-    const mesh::LayoutConfig before = plan().layout;
-    install({schedule, transfer::Strategy::kWeft, mesh::Lowering::kLanes, mesh::Payload::kSignals},
+    const mesh::ParallelConfig before = plan().layout;
+    install({schedule, transfer::ReshardAlgorithm::kWeft, mesh::Lowering::kLanes,
+             mesh::Payload::kSignals},
             named(schedule, model_.layout.microbatches));
     take_steps(1);
     times->second = take_steps(1).front().action_times;
@@ -179,7 +180,7 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
     if (request.costs.stages.empty()) {
       install(arm, schedule);
       request.costs = costs_of(plan(), std::string(kSplit));
-      request.simulation = mesh::plan_options(plan());
+      request.simulation = mesh::simulation_options_of(plan());
     }
     const mesh::ScheduleSimulation one = simulate(schedule, request.costs, request.simulation);
     for (std::size_t actor = 0; actor < one.actors.size(); ++actor)
@@ -242,7 +243,7 @@ void PipelineRun::measure(ArmResult& result) {
       median_of(steps, [](const mesh::StepResult& step) { return step.hidden_share(); });
 }
 
-double PipelineRun::unavoidable_seconds() {
+double PipelineRun::unhidable_seconds() {
   if (model_.layout.vocabulary != mesh::VocabularyMode::kLast) return 0;
   const bool one_stage = model_.layout.stages.size() == model_.layout.meshes.size();
   const Arm arm{one_stage ? "1f1b" : model_.layout.schedule};

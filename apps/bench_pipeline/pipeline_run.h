@@ -11,7 +11,7 @@
 #include "apps/bench_pipeline/bench_result.h"
 #include "apps/bench_pipeline/pipeline_model.h"
 #include "apps/test_cluster/test_cluster.h"
-#include "mesh/executor/mesh_group.h"
+#include "mesh/executor/pipeline_executor.h"
 #include "mesh/schedule/costs.h"
 
 namespace weft::apps {
@@ -37,7 +37,7 @@ class PipelineRun final {
   ArmResult run(const Arm& arm);
 
   /// Returns the seconds that a single microbatch waits for transfers, by the simulator.
-  double unavoidable_seconds();
+  double unhidable_seconds();
 
   /// Returns F+B of the slowest stage per microbatch, measured with signals only.
   double slowest_stage_seconds();
@@ -47,7 +47,7 @@ class PipelineRun final {
   mesh::Schedule named(const std::string& name, int microbatches) const;
   /// Searches the schedule of `auto` within the memory of the compared schedules.
   mesh::Schedule search(const Arm& arm, ArmResult& result);
-  mesh::LayoutConfig layout_of(const Arm& arm) const;
+  mesh::ParallelConfig layout_of(const Arm& arm) const;
   /// Returns the schedule under which a real device's actions are measured for an arm. It is the
   /// arm's own, since devices that share a processor slow each other down. For `auto` it is one
   /// that splits the backward.
@@ -56,7 +56,7 @@ class PipelineRun final {
   /// `schedule`.
   mesh::ScheduleCosts costs_of(const mesh::TrainingPlan& plan, const std::string& schedule);
   void install(const Arm& arm, const mesh::Schedule& schedule);
-  void use(const mesh::LayoutConfig& layout);
+  void use(const mesh::ParallelConfig& layout);
   /// Returns the installed plan.
   const mesh::TrainingPlan& plan() const { return group_ ? group_->plan() : planned_; }
   void measure(ArmResult& result);
@@ -69,7 +69,7 @@ class PipelineRun final {
   const Options options_;
   std::map<std::string, std::vector<mesh::ActionTime>> measured_;  ///< Action times by schedule.
   std::optional<mesh::VocabularyTimes> vocabulary_times_;          ///< Set once costs are known.
-  std::optional<mesh::MeshGroup> group_;
+  std::optional<mesh::PipelineExecutor> group_;
   mesh::TrainingPlan planned_;  ///< Used without a group.
   std::uint64_t step_ = 0;
 };

@@ -40,7 +40,7 @@ void draw_panel(Svg& svg, const Panel& panel, const std::vector<WorkloadResult>&
     for (const ArmResult& arm : result.arms)
       high = std::max({high, panel.line(result, arm), panel.point(result, arm)});
   high = high > 0 ? 1.08 * high : 1;
-  draw_scale(svg, {panel.left, panel.top, kPanelWidth, kPanelHeight}, 0, high, panel.title);
+  draw_y_axis(svg, {panel.left, panel.top, kPanelWidth, kPanelHeight}, 0, high, panel.title);
   const auto x_of = [&](std::size_t place) {
     return panel.left +
            (static_cast<double>(place) + 0.5) * kPanelWidth / static_cast<double>(results.size());

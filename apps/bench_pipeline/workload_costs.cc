@@ -12,7 +12,7 @@ namespace weft::apps {
 namespace {
 
 /// Arbitrary rate: measured times replace the computed ones, except for their proportions.
-constexpr double kAnyRate = 1e9;
+constexpr double kArbitraryRate = 1e9;
 
 }  // namespace
 
@@ -22,8 +22,8 @@ mesh::ScheduleCosts emulated_costs(const mesh::TrainingPlan& plan, double device
 
 mesh::ScheduleCosts measured_costs(const mesh::TrainingPlan& plan,
                                    std::span<const mesh::ActionTime> measured) {
-  mesh::ScheduleCosts costs = plan_costs(plan, mesh::cost_model_seconds(kAnyRate));
-  scale_to(costs, plan, measured_stages(plan, measured, mesh::Collectives::kIncluded));
+  mesh::ScheduleCosts costs = plan_costs(plan, mesh::cost_model_seconds(kArbitraryRate));
+  scale_to_measured(costs, plan, measured_stages(plan, measured, mesh::Collectives::kIncluded));
   return costs;
 }
 
@@ -40,8 +40,9 @@ double emulated_busiest(const mesh::TrainingPlan& plan, double device_flops) {
 
 double measured_step(const mesh::TrainingPlan& plan, std::span<const mesh::ActionTime> measured) {
   // Left out since programs contain the collectives within a mesh.
-  const auto stages = measured_stages(plan, measured, mesh::Collectives::kLeftOut);
-  return simulate_step(plan, program_seconds(plan, mesh::cost_model_seconds(kAnyRate), stages))
+  const auto stages = measured_stages(plan, measured, mesh::Collectives::kExcluded);
+  return simulate_step(plan,
+                       program_seconds(plan, mesh::cost_model_seconds(kArbitraryRate), stages))
       .step;
 }
 

@@ -54,8 +54,8 @@ std::uint64_t buffer_bytes(const transfer::ReshardCase& reshard) {
   std::uint64_t sum = 0;
   for (const transfer::ReshardTask& task : reshard.tasks)
     for (std::uint32_t d = 0; d < reshard.topology.num_devices(); ++d)
-      for (const Region* region :
-           {task.held_by(transfer::DeviceId(d)), task.destination.region_of(transfer::DeviceId(d))})
+      for (const Region* region : {task.source_region_of(transfer::DeviceId(d)),
+                                   task.destination.region_of(transfer::DeviceId(d))})
         if (region != nullptr) sum += region->num_elements() * size_of(task.type.dtype);
   return sum;
 }
@@ -164,7 +164,7 @@ std::vector<BenchCase> bench_cases(const BenchOptions& options) {
 
 std::vector<std::string> bench_strategies(const BenchOptions& options) {
   std::vector<std::string> all;
-  for (const transfer::Strategy strategy : transfer::kStrategies)
+  for (const transfer::ReshardAlgorithm strategy : transfer::kStrategies)
     all.emplace_back(to_string(strategy));
   if (!options.strategies.empty()) {
     // throws, listing the strategies

@@ -11,7 +11,7 @@ void BenchCluster::restart(std::size_t index) {
   hosts_[index].reset();
   const std::string name = TestCluster::host_name(index);
   hosts_[index].emplace(cluster_.cluster().spawn<ReshardHost>("reshard_" + name, {{"host", 1}},
-                                                              actors::OnHosts{{name}}));
+                                                              actors::MeshPlacement{{name}}));
 }
 
 }  // namespace weft::apps

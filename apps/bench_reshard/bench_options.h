@@ -32,7 +32,7 @@ struct BenchOptions {
   int hosts = 8;
   std::uint64_t rate_bits = 0;  ///< Bits per second of a link, each way; 0: see rate_for().
   /// Least share of the best strategy's forecast speed; strategies below it are not run.
-  double least_forecast = 0;
+  double min_forecast_share = 0;
   int repeat = 5;
   bool quick = false;
   bool loopback = false;  ///< True to use loopback even if test hosts are available.

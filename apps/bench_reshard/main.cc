@@ -27,8 +27,8 @@
 #include "apps/cli/reshard_request.h"
 #include "apps/test_cluster/bench_program.h"
 #include "core/base/error.h"
+#include "core/base/non_blocking_output.h"
 #include "core/base/terminal.h"
-#include "core/base/unblocked_output.h"
 
 namespace weft::apps {
 namespace {
@@ -37,8 +37,8 @@ constexpr std::size_t kMostRandomTasks = 1'000'000;
 
 int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   // The result of --json - goes to stdout, where writes must block until it is read.
-  const UnblockedOutput output(options.json == "-" ? UnblockedOutput::Streams::kErrorOnly
-                                                   : UnblockedOutput::Streams::kBoth);
+  const NonBlockingOutput output(options.json == "-" ? NonBlockingOutput::Streams::kErrorOnly
+                                                     : NonBlockingOutput::Streams::kBoth);
   const std::vector<BenchCase> cases = bench_cases(options);
   const std::vector<std::string> strategies = bench_strategies(options);
   TestCluster::Options cluster;
@@ -62,8 +62,8 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
     BenchCluster hosts(processes, cluster.hosts);
     ReshardBench bench(hosts, {.strategies = strategies,
                                .repeat = options.repeat,
-                               .once_beyond = options.quick ? 1.8 : 0,
-                               .least_forecast = options.least_forecast,
+                               .single_run_factor = options.quick ? 1.8 : 0,
+                               .min_forecast_share = options.min_forecast_share,
                                .stop = stop,
                                .progress = [](const std::string& line) {
                                  say(stderr, "{}\n", line);
@@ -134,7 +134,7 @@ int parse_and_run(int argc, char** argv) {
           ->type_name("FIRST..LAST");
   std::uint64_t seed = kRandomRequestSeed;
   app.add_option("--seed", seed, "Of the random tasks")->capture_default_str();
-  app.add_option("--least-forecast", options.least_forecast,
+  app.add_option("--least-forecast", options.min_forecast_share,
                  "Leave out strategies that are expected to be slower than the best one by this "
                  "factor (0.5: half as fast)")
       ->type_name("RATIO")
@@ -176,10 +176,10 @@ int parse_and_run(int argc, char** argv) {
       text += fmt::format("{:<16} {} hosts, {}\n", bench.reshard.name, bench.num_hosts(),
                           bench.reshard.description);
     text += fmt::format("strategies: {}\n", fmt::join(bench_strategies(options), ", "));
-    say(stdout, "{}", fitted_to(STDOUT_FILENO, text, 17));
+    say(stdout, "{}", wrapped_for_terminal(STDOUT_FILENO, text, 17));
     return 0;
   }
-  return run_interruptible([&](const std::stop_token& stop) { return run_bench(options, stop); });
+  return run_until_signal([&](const std::stop_token& stop) { return run_bench(options, stop); });
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 constexpr double kLeft = 64, kRight = 16, kTop = 70, kBottom = 96;
 constexpr double kPlotHeight = 260;
 /// Smaller cases are bound by latency, so the limit by bandwidth means little.
-constexpr std::uint64_t kLeastBytes = std::uint64_t{2} << 20;
+constexpr std::uint64_t kMinWindowBytes = std::uint64_t{2} << 20;
 constexpr double kBar = 9, kGroupGap = 14;
 
 /// Okabe and Ito's palette, which is safe for colour blindness. The first colour is for the
@@ -32,7 +32,7 @@ std::vector<std::string> distinct(const std::vector<BenchResult>& results, Get&&
 std::optional<Svg> draw_ratios(const std::vector<BenchResult>& all, const std::string& title) {
   std::vector<BenchResult> results;
   for (const BenchResult& result : all)
-    if (result.bytes >= kLeastBytes && result.was_run()) results.push_back(result);
+    if (result.bytes >= kMinWindowBytes && result.was_run()) results.push_back(result);
   if (results.empty()) return std::nullopt;
   const auto cases = distinct(results, [](const BenchResult& result) { return result.case_name; });
   const auto strategies =

@@ -34,7 +34,7 @@ void on_all_void(std::size_t hosts, Call&& call) {
 }
 
 /// Returns true if the case has sums.
-bool adds_up(const BenchCase& bench) {
+bool has_sums(const BenchCase& bench) {
   return std::ranges::any_of(
       bench.reshard.tasks, [](const transfer::ReshardTask& task) { return !task.addends.empty(); });
 }
@@ -243,7 +243,7 @@ void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, Benc
                 "case {}, strategy {}: the plan moves {:.0f} bytes between hosts, but the "
                 "interfaces counted {:.0f}",
                 bench.reshard.name, result.strategy, planned, wire);
-  if (adds_up(bench) && busiest > 1.05 * result.plan_link_bytes + 5e5)
+  if (has_sums(bench) && busiest > 1.05 * result.plan_link_bytes + 5e5)
     throw_error(ErrorCode::kDataLoss,
                 "case {}, strategy {}: the plan puts {:.0f} bytes on the busiest link, but its "
                 "interface counted {:.0f}",
@@ -294,16 +294,17 @@ std::vector<BenchResult> ReshardBench::run(const BenchCase& bench) {
   std::vector<BenchResult> results;
   for (const std::string& strategy : options_.strategies) {
     results.push_back(plan(bench, network, strategy));
-    if (adds_up(bench)) break;  // all strategies plan sums alike
+    if (has_sums(bench)) break;  // all strategies plan sums alike
   }
   double soonest = std::numeric_limits<double>::infinity();
   for (const BenchResult& result : results) soonest = std::min(soonest, result.predicted_seconds);
   const auto left_out = [&](const BenchResult& result) {
-    return soonest < options_.least_forecast * result.predicted_seconds;
+    return soonest < options_.min_forecast_share * result.predicted_seconds;
   };
   const auto only_once = [&](const BenchResult& result) {
-    return options_.once_beyond > 0 &&
-           result.predicted_seconds > std::max(1.0, options_.once_beyond * result.limit_seconds);
+    return options_.single_run_factor > 0 &&
+           result.predicted_seconds >
+               std::max(1.0, options_.single_run_factor * result.limit_seconds);
   };
   for (int repetition = 0; repetition <= options_.repeat; ++repetition) {
     std::string line;

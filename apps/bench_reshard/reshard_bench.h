@@ -22,10 +22,10 @@ class ReshardBench final {
     int repeat = 5;
     /// Factor of the limit. Strategies that are forecast to take longer than that, and over a
     /// second, run once without warm-up; 0: none do.
-    double once_beyond = 0;
+    double single_run_factor = 0;
     /// Least share of the best strategy's forecast speed (0.5: half as fast). Strategies below it
     /// are planned but not run.
-    double least_forecast = 0;
+    double min_forecast_share = 0;
     std::stop_token stop;
     std::function<void(const std::string&)> progress;  ///< Called with a line of progress.
   };

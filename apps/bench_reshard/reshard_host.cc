@@ -95,7 +95,7 @@ std::vector<transfer::PeerAddress> ReshardHost::load(HostTask task) {
       const auto bytes_of = [&](const Region* region) {
         return region == nullptr ? 0 : (region->num_elements()) * size_of(tensor.type.dtype);
       };
-      device.sources.emplace_back(bytes_of(tensor.held_by(id)));
+      device.sources.emplace_back(bytes_of(tensor.source_region_of(id)));
       device.destinations.emplace_back(bytes_of(tensor.destination.region_of(id)));
     }
     addresses.push_back({id, task_.host, device.engine->address()});
@@ -130,8 +130,9 @@ std::string ReshardHost::plan_repair(const RepairRequest& request) {
 transfer::ReshardPlan plan_repair_of(const HostTask& task, const RepairRequest& request) {
   const auto plan = plan_reshard(task.tasks, task.topology, task.network,
                                  transfer::parse_strategy(request.strategy));
-  std::vector<transfer::DeviceLanded> landed;
-  for (const HostLanded& device : request.landed) landed.push_back({device.device, device.flows});
+  std::vector<transfer::LandedReport> landed;
+  for (const ReceivedChunks& device : request.landed)
+    landed.push_back({device.device, device.flows});
   return transfer::plan_repair(plan, landed, request.dead, task.network);
 }
 

@@ -14,7 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/secret.h"
 #include "transfer/execute/transfer_engine.h"
-#include "transfer/flow/landed.h"
+#include "transfer/flow/landed_chunks.h"
 #include "transfer/reshard/plan.h"
 #include "transfer/topology/network.h"
 #include "transfer/wires/data_plane.h"
@@ -55,20 +55,20 @@ struct RunRequest {
 };
 
 /// Chunks that a device had received when a run failed, by flow of the plan.
-struct HostLanded {
+struct ReceivedChunks {
   transfer::DeviceId device;
   std::vector<transfer::LandedChunks> flows;
-  static constexpr auto fields = weft::fields(&HostLanded::device, &HostLanded::flows);
+  static constexpr auto fields = weft::fields(&ReceivedChunks::device, &ReceivedChunks::flows);
 };
 
 /// Result of a host's run. Times are of the steady clock.
 struct RunReply {
   /// Time at which the first engine started; 0: the host had nothing to do.
   std::int64_t started_ns = 0;
-  std::int64_t finished_ns = 0;    ///< Time at which the last engine finished.
-  double cpu_seconds = 0;          ///< CPU time of this process between the two.
-  std::string failure;             ///< Error of a failed transfer; empty if none failed.
-  std::vector<HostLanded> landed;  ///< Set after a failure.
+  std::int64_t finished_ns = 0;        ///< Time at which the last engine finished.
+  double cpu_seconds = 0;              ///< CPU time of this process between the two.
+  std::string failure;                 ///< Error of a failed transfer; empty if none failed.
+  std::vector<ReceivedChunks> landed;  ///< Set after a failure.
   static constexpr auto fields =
       weft::fields(&RunReply::started_ns, &RunReply::finished_ns, &RunReply::cpu_seconds,
                    &RunReply::failure, &RunReply::landed);
@@ -77,7 +77,7 @@ struct RunReply {
 /// Devices that died during a plan, and the chunks that the others had received.
 struct RepairRequest {
   std::string strategy;
-  std::vector<HostLanded> landed;
+  std::vector<ReceivedChunks> landed;
   std::vector<transfer::DeviceId> dead;
   static constexpr auto fields =
       weft::fields(&RepairRequest::strategy, &RepairRequest::landed, &RepairRequest::dead);

@@ -26,8 +26,8 @@
 #include "apps/run_files/progress_display.h"
 #include "apps/selection/generated_points.h"
 #include "core/base/error.h"
+#include "core/base/non_blocking_output.h"
 #include "core/base/terminal.h"
-#include "core/base/unblocked_output.h"
 #include "core/base/units.h"
 
 extern char** environ;
@@ -99,7 +99,7 @@ int print_central(const BenchOptions& options) {
   return 0;
 }
 
-std::vector<std::string> own_words(const BenchOptions& options) {
+std::vector<std::string> child_arguments(const BenchOptions& options) {
   return {std::filesystem::read_symlink("/proc/self/exe").string(),
           "--store",
           options.store.string(),
@@ -115,7 +115,7 @@ std::vector<std::string> own_words(const BenchOptions& options) {
 /// Runs central greedy in a child process, so that the peak memory is that of greedy alone.
 CentralResult run_central(const BenchOptions& options) {
   const auto output = options.out / "central.json";
-  if (const int status = run_child(own_words(options), output); status != 0)
+  if (const int status = run_child(child_arguments(options), output); status != 0)
     throw_error(ErrorCode::kInternal, "greedy in one process ended with {}: {}", status,
                 text_of(output));
   const auto json = nlohmann::json::parse(text_of(output));
@@ -148,8 +148,8 @@ nlohmann::ordered_json run_select(const BenchOptions& options, std::uint32_t par
 
 int run_bench(BenchOptions options) {
   // Standard output carries the result if --json is "-", so writes to it block until it is read.
-  const UnblockedOutput output(options.json == "-" ? UnblockedOutput::Streams::kErrorOnly
-                                                   : UnblockedOutput::Streams::kBoth);
+  const NonBlockingOutput output(options.json == "-" ? NonBlockingOutput::Streams::kErrorOnly
+                                                     : NonBlockingOutput::Streams::kBoth);
   std::filesystem::create_directories(options.out);
   if (options.store.empty()) {
     options.store = options.out / fmt::format("points-{}", options.points);
@@ -207,7 +207,7 @@ int run_bench(BenchOptions options) {
           say(stdout, "{:>10} {:>7} {:>8} {:>10.5f} {:>9} {:>12.0f} {:>10.2f} {:>8}  {}\n",
               partitions, rounds, workers, run.at("score_per_point").get<double>(),
               central
-                  ? fmt::format("{:.3f}", gap_share(run.at("score").get<std::int64_t>(), *central))
+                  ? fmt::format("{:.3f}", gap_closed(run.at("score").get<std::int64_t>(), *central))
                   : "-",
               run.at("point_visits").get<double>() / seconds, seconds, format_bytes(peak),
               run.at("digest").get<std::string>().substr(0, 12));
@@ -218,7 +218,7 @@ int run_bench(BenchOptions options) {
                           run.at("point_visits").get<double>() / seconds,
                           static_cast<double>(peak)});
           if (central)
-            arms.back().gap_share = gap_share(run.at("score").get<std::int64_t>(), *central);
+            arms.back().gap_closed = gap_closed(run.at("score").get<std::int64_t>(), *central);
         }
       }
     }

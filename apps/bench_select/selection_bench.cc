@@ -20,7 +20,7 @@ std::vector<std::uint32_t> draw(const PointGraph& graph, std::uint64_t count, st
   std::vector<std::uint32_t> rows(graph.size());
   for (std::uint32_t row = 0; row < rows.size(); ++row) rows[row] = row;
   std::ranges::nth_element(rows, rows.begin() + static_cast<std::ptrdiff_t>(count), std::greater(),
-                           [&](std::uint32_t row) { return draw_of(graph.ids[row], seed); });
+                           [&](std::uint32_t row) { return sample_key(graph.ids[row], seed); });
   rows.resize(count);
   std::ranges::sort(rows);
   return rows;
@@ -69,7 +69,7 @@ std::vector<GridCell> run_grid(const SelectionBenchCase& bench, std::uint32_t de
   return cells;
 }
 
-double gap_share(std::int64_t score, const CentralResult& central) {
+double gap_closed(std::int64_t score, const CentralResult& central) {
   if (central.score == central.random_score) return 1;
   return static_cast<double>(score - central.random_score) /
          static_cast<double>(central.score - central.random_score);
@@ -98,7 +98,7 @@ std::string grid_text(const std::vector<GridCell>& cells, const CentralResult& c
         row = cell.partitions;
       }
       text += fmt::format(" {:>4.0f} {:>4.0f} %", normalised(cell, cells, central),
-                          100 * gap_share(cell.score, central));
+                          100 * gap_closed(cell.score, central));
     }
     text += "\n";
   }
@@ -115,7 +115,7 @@ std::string grid_json(const std::vector<GridCell>& cells, const CentralResult& c
                              {"rounds", cell.rounds},
                              {"score", cell.score},
                              {"normalised", normalised(cell, cells, central)},
-                             {"gap_share", gap_share(cell.score, central)}});
+                             {"gap_share", gap_closed(cell.score, central)}});
   return json.dump(2) + "\n";
 }
 

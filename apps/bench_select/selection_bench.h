@@ -44,12 +44,12 @@ double normalised(const GridCell& cell, const std::vector<GridCell>& cells,
                   const CentralResult& central);
 
 /// Format the grid with a row per number of partitions and a column per number of rounds. Each cell
-/// has normalised() and gap_share().
+/// has normalised() and gap_closed().
 std::string grid_text(const std::vector<GridCell>& cells, const CentralResult& central);
 std::string grid_json(const std::vector<GridCell>& cells, const CentralResult& central);
 
 /// Returns the share of the gap from a random subset's score to central greedy's that `score`
 /// closes. 1 if there is no gap.
-double gap_share(std::int64_t score, const CentralResult& central);
+double gap_closed(std::int64_t score, const CentralResult& central);
 
 }  // namespace weft::apps

@@ -27,7 +27,7 @@ std::vector<std::uint32_t> values_of(const std::vector<GridCell>& cells,
 /// Returns a line's colour. Skips the first colour, which is reserved for the reference.
 std::string_view colour_of_partitions(std::size_t place) { return colour_of_series(place + 1); }
 
-void draw_numbers(Svg& svg, const PlotArea& area, const std::vector<std::uint32_t>& rounds) {
+void draw_numbers(Svg& svg, const PlotRectangle& area, const std::vector<std::uint32_t>& rounds) {
   const double slot = area.width / static_cast<double>(rounds.size());
   for (std::size_t i = 0; i < rounds.size(); ++i)
     svg.text(area.left + (static_cast<double>(i) + 0.5) * slot, area.top + area.height + 16,
@@ -50,9 +50,9 @@ Svg draw_grid(const std::vector<GridCell>& cells, const CentralResult& central,
     legend.push_back({colour_of_partitions(i), fmt::format("m = {}", partitions[i])});
   draw_legend(svg, kGridLeft, 36, legend);
   for (const bool adaptive : {true, false}) {
-    const PlotArea area{kGridLeft + (adaptive ? 0 : kGridWidth + kGridBetween), kGridTop,
-                        kGridWidth, kGridHeight};
-    draw_scale(svg, area, 0, 100, "normalised score; 100: greedy in one process");
+    const PlotRectangle area{kGridLeft + (adaptive ? 0 : kGridWidth + kGridBetween), kGridTop,
+                             kGridWidth, kGridHeight};
+    draw_y_axis(svg, area, 0, 100, "normalised score; 100: greedy in one process");
     draw_numbers(svg, area, rounds);
     svg.text(area.left + area.width / 2, area.top - 10,
              adaptive ? "adaptive: at most m partitions" : "always m partitions",
@@ -84,24 +84,24 @@ Svg draw_arms(const std::vector<BenchArm>& arms, const std::string& title) {
       {"million point visits a second",
        [](const BenchArm& arm) { return arm.visits_per_second / 1e6; }},
       {"MiB at most in a process", [](const BenchArm& arm) { return arm.peak_bytes / (1 << 20); }}};
-  if (std::ranges::any_of(arms, [](const BenchArm& arm) { return arm.gap_share.has_value(); }))
+  if (std::ranges::any_of(arms, [](const BenchArm& arm) { return arm.gap_closed.has_value(); }))
     panels.push_back({"share of the gap from random to central",
-                      [](const BenchArm& arm) { return arm.gap_share.value_or(0); }});
+                      [](const BenchArm& arm) { return arm.gap_closed.value_or(0); }});
   const double width = std::max(180.0, kArmSlot * static_cast<double>(arms.size()));
   const auto num_panels = static_cast<double>(panels.size());
   Svg svg(kGridLeft + num_panels * width + (num_panels - 1) * kGridBetween + kGridRight,
           kArmsTop + kGridHeight + 100);
   svg.text(kGridLeft, 24, title, Svg::Anchor::kStart, "font-size='15' font-weight='bold'");
   for (std::size_t p = 0; p < panels.size(); ++p) {
-    const PlotArea area{kGridLeft + static_cast<double>(p) * (width + kGridBetween), kArmsTop,
-                        width, kGridHeight};
+    const PlotRectangle area{kGridLeft + static_cast<double>(p) * (width + kGridBetween), kArmsTop,
+                             width, kGridHeight};
     double low = 0, high = 0;
     for (const BenchArm& arm : arms) {
       low = std::min(low, panels[p].value(arm));
       high = std::max(high, panels[p].value(arm));
     }
     high = high > low ? high + 0.08 * (high - low) : low + 1;
-    draw_scale(svg, area, low, high, panels[p].name);
+    draw_y_axis(svg, area, low, high, panels[p].name);
     const auto y_of = [&](double value) {
       return area.top + (high - value) / (high - low) * area.height;
     };

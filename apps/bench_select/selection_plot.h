@@ -18,10 +18,10 @@ Svg draw_grid(const std::vector<GridCell>& cells, const CentralResult& central,
 struct BenchArm {
   std::string name;
   double visits_per_second = 0, peak_bytes = 0;
-  std::optional<double> gap_share = {};  ///< Null if central greedy was not run.
+  std::optional<double> gap_closed = {};  ///< Null if central greedy was not run.
 };
 
-/// Draws the arms as bars: speed, peak memory, and gap_share() if known.
+/// Draws the arms as bars: speed, peak memory, and gap_closed() if known.
 Svg draw_arms(const std::vector<BenchArm>& arms, const std::string& title);
 
 }  // namespace weft::apps

@@ -15,12 +15,12 @@
 #include "apps/test_cluster/bench_program.h"
 #include "apps/test_cluster/test_cluster.h"
 #include "core/base/error.h"
+#include "core/base/non_blocking_output.h"
 #include "core/base/statistics.h"
 #include "core/base/terminal.h"
-#include "core/base/unblocked_output.h"
 #include "core/base/units.h"
 #include "mesh/executor/device_actor.h"
-#include "mesh/executor/mesh_group.h"
+#include "mesh/executor/pipeline_executor.h"
 
 namespace weft::apps {
 namespace {
@@ -42,7 +42,7 @@ constexpr int kDevices = 8;
 constexpr int kFewLayers = 2, kManyLayers = 4;
 
 /// Result of one step of a case.
-struct StepOf {
+struct StepCost {
   double seconds = 0;          ///< Median of measured steps; 0 if not measured.
   double forecast = 0;         ///< Seconds by playing the programs.
   double received = 0;         ///< Bytes that the busiest receiving device receives.
@@ -50,7 +50,7 @@ struct StepOf {
 };
 
 /// Cost of one layer under a layout: half the difference of kManyLayers and kFewLayers.
-struct LayerOf {
+struct LayerCost {
   double seconds = 0, forecast = 0, received = 0, interface_ratio = 0;
 };
 
@@ -59,7 +59,7 @@ struct Row {
   int devices = kDevices;
   double m = 0;
   double flops_per_second = 0;
-  LayerOf flat, square, cube;  ///< `square` is simulated only, for 64 devices.
+  LayerCost flat, square, cube;  ///< `square` is simulated only, for 64 devices.
 };
 
 class ShardingBench {
@@ -76,25 +76,25 @@ class ShardingBench {
   }
 
  private:
-  LayerOf layer(ShardingCase c) {
+  LayerCost layer(ShardingCase c) {
     c.layers = kFewLayers;
-    const StepOf few = step(c);
+    const StepCost few = step(c);
     c.layers = kManyLayers;
-    const StepOf many = step(c);
+    const StepCost many = step(c);
     const double n = kManyLayers - kFewLayers;
     return {(many.seconds - few.seconds) / n, (many.forecast - few.forecast) / n,
             (many.received - few.received) / n, many.interface_ratio};
   }
 
-  StepOf step(const ShardingCase& c) {
+  StepCost step(const ShardingCase& c) {
     const ShardingModel model = make_sharding_model(c, link_);
-    mesh::GroupOptions group_options;
+    mesh::PipelineExecutorOptions group_options;
     group_options.device.kind = DeviceKind::kEmulated;
     group_options.device.flops_per_second = c.flops_per_second;
-    group_options.follow_network = false;
-    mesh::MeshGroup group(cluster_.cluster(), model.layout, model.graphs, encode(model.batches),
-                          group_options);
-    StepOf result;
+    group_options.replan_for_network = false;
+    mesh::PipelineExecutor group(cluster_.cluster(), model.layout, model.graphs,
+                                 encode(model.batches), group_options);
+    StepCost result;
     result.forecast = forecast_seconds(group.plan(), c.flops_per_second);
     result.received = received_bytes(group.plan());
     take_step(group);
@@ -110,7 +110,7 @@ class ShardingBench {
     return result;
   }
 
-  double take_step(mesh::MeshGroup& group) {
+  double take_step(mesh::PipelineExecutor& group) {
     if (stop_.stop_requested()) throw_error(ErrorCode::kCancelled, "interrupted");
     mesh::StepRequest request;
     request.program = mesh::kTrainProgram;
@@ -136,11 +136,11 @@ class ShardingBench {
 };
 
 /// Simulates one layer by playing the programs of a step. Needs no hosts.
-LayerOf simulated(ShardingCase c, std::uint64_t link) {
+LayerCost simulated(ShardingCase c, std::uint64_t link) {
   const auto step = [&] {
     const ShardingModel model = make_sharding_model(c, link);
     const mesh::TrainingPlan plan = mesh::make_training_plan(
-        model.layout, model.graphs, mesh::plan_places(model.layout, model.hosts));
+        model.layout, model.graphs, mesh::predict_places(model.layout, model.hosts));
     return std::pair(forecast_seconds(plan, c.flops_per_second), received_bytes(plan));
   };
   c.layers = 1;
@@ -159,17 +159,17 @@ std::string table_of(const std::vector<Row>& rows, bool shaped) {
     const bool measured = row.flat.seconds > 0;
     const double flat = measured ? row.flat.seconds : row.flat.forecast;
     const double cube = measured ? row.cube.seconds : row.cube.forecast;
-    text +=
-        fmt::format("{:>3} {:>5g} {:>10} {:>10} {:>8.2f} {:>7} {:>9.2f} {:>11} {:>11} {:>10}{}\n",
-                    row.devices, row.m, format_seconds(flat), format_seconds(cube), flat / cube,
-                    row.flops_per_second > 0 ? "-" : fmt::format("{:.2f}", law_of_3d(q, row.m)),
-                    row.flat.forecast / row.cube.forecast,
-                    format_bytes(static_cast<std::uint64_t>(row.flat.received)),
-                    format_bytes(static_cast<std::uint64_t>(row.cube.received)),
-                    measured && shaped ? fmt::format("{:.3f}", row.cube.interface_ratio) : "-",
-                    row.flops_per_second > 0 ? "  with compute"
-                    : measured               ? ""
-                                             : "  simulated");
+    text += fmt::format(
+        "{:>3} {:>5g} {:>10} {:>10} {:>8.2f} {:>7} {:>9.2f} {:>11} {:>11} {:>10}{}\n", row.devices,
+        row.m, format_seconds(flat), format_seconds(cube), flat / cube,
+        row.flops_per_second > 0 ? "-" : fmt::format("{:.2f}", closed_form_speedup_3d(q, row.m)),
+        row.flat.forecast / row.cube.forecast,
+        format_bytes(static_cast<std::uint64_t>(row.flat.received)),
+        format_bytes(static_cast<std::uint64_t>(row.cube.received)),
+        measured && shaped ? fmt::format("{:.3f}", row.cube.interface_ratio) : "-",
+        row.flops_per_second > 0 ? "  with compute"
+        : measured               ? ""
+                                 : "  simulated");
     if (row.square.forecast > 0)
       text += fmt::format("{:>3} {:>5g} {:>10} 2d, simulated: 2d/3d {:.2f}\n", row.devices, row.m,
                           format_seconds(row.square.forecast), row.square.forecast / cube);
@@ -177,7 +177,7 @@ std::string table_of(const std::vector<Row>& rows, bool shaped) {
   return text;
 }
 
-nlohmann::json json_of(const LayerOf& layer) {
+nlohmann::json json_of(const LayerCost& layer) {
   return {{"seconds", layer.seconds},
           {"forecast_seconds", layer.forecast},
           {"received_bytes", layer.received},
@@ -208,8 +208,8 @@ double balanced_flops(const Row& row, const ShardingOptions& options, std::uint6
 
 int run_bench(const ShardingOptions& options, const std::stop_token& stop) {
   // The result of --json - goes to stdout, where writes must block until it is read.
-  const UnblockedOutput output(options.json == "-" ? UnblockedOutput::Streams::kErrorOnly
-                                                   : UnblockedOutput::Streams::kBoth);
+  const NonBlockingOutput output(options.json == "-" ? NonBlockingOutput::Streams::kErrorOnly
+                                                     : NonBlockingOutput::Streams::kBoth);
   const std::uint64_t link = parse_link_rate("--link", options.link);
   TestCluster::Options cluster;
   cluster.name = "weft bench sharding";
@@ -290,7 +290,7 @@ int parse_and_run(int argc, char** argv) {
   if (const std::optional<int> status = parse_words(app, argc, argv)) return *status;
   if (options.quick && app.count("--steps") == 0) options.steps = 1;
   if (options.quick && app.count("--ratios") == 0) options.ratios = {0.5, 2};
-  return run_interruptible([&](const std::stop_token& stop) { return run_bench(options, stop); });
+  return run_until_signal([&](const std::stop_token& stop) { return run_bench(options, stop); });
 }
 
 }  // namespace

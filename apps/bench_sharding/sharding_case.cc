@@ -9,7 +9,7 @@
 #include "apps/models/gpt_graph.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
-#include "mesh/costs/op_seconds.h"
+#include "mesh/costs/op_time_model.h"
 #include "mesh/costs/program_seconds.h"
 
 namespace weft::apps {
@@ -78,7 +78,7 @@ double received_bytes(const mesh::TrainingPlan& plan) {
   for (const mesh::Program& program : plan.train.programs) {
     std::uint64_t bytes = 0;
     for (const mesh::Transfer& transfer : program.transfers)
-      if (transfer.kind != mesh::TransferKind::kNorm) bytes += transfer.bytes_received();
+      if (transfer.kind != mesh::TransferPurpose::kNorm) bytes += transfer.bytes_received();
     most = std::max(most, bytes);
   }
   return static_cast<double>(most);
@@ -89,6 +89,6 @@ double forecast_seconds(const mesh::TrainingPlan& plan, double flops_per_second)
       .step;
 }
 
-double law_of_3d(int q, double m) { return (q * q + q + 1) * m / (4 * m + 3); }
+double closed_form_speedup_3d(int q, double m) { return (q * q + q + 1) * m / (4 * m + 3); }
 
 }  // namespace weft::apps

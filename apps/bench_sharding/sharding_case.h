@@ -22,7 +22,7 @@ struct ShardingCase {
 
 /// Model, placement and data of a case, for measuring or simulating.
 struct ShardingModel {
-  mesh::LayoutConfig layout;
+  mesh::ParallelConfig layout;
   mesh::ModelGraphs graphs;
   PipelineBatchesConfig batches;
   std::vector<std::pair<std::string, std::uint32_t>> hosts;
@@ -42,6 +42,6 @@ double forecast_seconds(const mesh::TrainingPlan& plan, double flops_per_second)
 
 /// Returns t(1d) / t(3d) of a layer on q^3 devices at M / H = m, if only bytes take time: (q^2 + q
 /// + 1) m / (4m + 3) (Bian et al. 2021, with the sums of MK, KN and MN of a transformer layer).
-double law_of_3d(int q, double m);
+double closed_form_speedup_3d(int q, double m);
 
 }  // namespace weft::apps

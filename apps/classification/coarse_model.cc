@@ -15,7 +15,7 @@
 namespace weft::apps {
 namespace {
 
-constexpr std::int64_t kStepsBetweenLooks = 64;  // between checks of the stop token
+constexpr std::int64_t kStepsPerStopCheck = 64;  // between checks of the stop token
 
 void stop_if_asked(const std::stop_token& stop) {
   if (stop.stop_requested()) throw_error(ErrorCode::kCancelled, "the coarse model was interrupted");
@@ -23,8 +23,8 @@ void stop_if_asked(const std::stop_token& stop) {
 
 }  // namespace
 
-std::unique_ptr<BlockEvaluation> CoarseModel::on(Device& device) const {
-  auto blocks = std::make_unique<BlockEvaluation>(device, shape, scale);
+std::unique_ptr<BatchedClassifier> CoarseModel::on(Device& device) const {
+  auto blocks = std::make_unique<BatchedClassifier>(device, shape, scale);
   const auto& list = blocks->evaluation().graph().parameters();
   WEFT_CHECK(list.size() == parameters.size(), "{} parameters of {}", parameters.size(),
              list.size());
@@ -43,7 +43,7 @@ CoarseModel train_coarse_model(Device& device, const LabelledImages& images, std
                                .hidden = options.hidden,
                                .classes = classes,
                                .batch = options.batch},
-                     .scale = PixelScale::of(images)};
+                     .scale = PixelNormalization::of(images)};
   const ClassifierGraph model = classifier_graph(coarse.shape, 1.0 / options.batch);
   OneDeviceTrainer trainer(device, differentiate(model.graph, model.loss), options.seed);
   const RowSampler sampler({.random_fraction = options.fraction, .seed = options.seed},
@@ -52,7 +52,7 @@ CoarseModel train_coarse_model(Device& device, const LabelledImages& images, std
   std::vector<float> pixels(options.batch * values);
   std::vector<std::int32_t> targets(options.batch);
   for (std::int64_t step = 1; step <= options.steps; ++step) {
-    if (step % kStepsBetweenLooks == 0) stop_if_asked(stop);
+    if (step % kStepsPerStopCheck == 0) stop_if_asked(stop);
     for (std::int64_t b = 0; b < options.batch; ++b) {
       const std::size_t row = sampler.draw(step, b);
       std::ranges::transform(images.image(row), pixels.begin() + b * values, coarse.scale);
@@ -89,7 +89,7 @@ CoarseOutputs coarse_outputs(Device& device, const CoarseModel& model, const Lab
   const auto blocks = model.on(device);
   CoarseOutputs outputs{.utility = {},
                         .width = static_cast<std::size_t>(model.shape.hidden.back())};
-  for (std::size_t b = 0; b < BlockEvaluation::num_blocks(images); ++b) {
+  for (std::size_t b = 0; b < BatchedClassifier::num_blocks(images); ++b) {
     stop_if_asked(stop);
     const ImageBlock block = blocks->run(images, b);
     std::ranges::copy(margin_utilities(block), std::back_inserter(outputs.utility));

@@ -6,7 +6,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "apps/classification/block_evaluation.h"
+#include "apps/classification/batched_classifier.h"
 #include "apps/images/labelled_images.h"
 #include "apps/models/classifier_graph.h"
 #include "core/device/device.h"
@@ -27,11 +27,11 @@ struct CoarseOptions {
 /// Small classifier trained on few rows. It estimates how useful each row is for training. A value.
 struct CoarseModel {
   ClassifierShape shape = {};
-  PixelScale scale = {};
+  PixelNormalization scale = {};
   std::vector<std::vector<float>> parameters = {};  ///< Values, in the order of the shape's graph.
 
   /// Creates the model on a device, ready to compute. Borrows the device.
-  std::unique_ptr<BlockEvaluation> on(Device& device) const;
+  std::unique_ptr<BatchedClassifier> on(Device& device) const;
 };
 
 /// Trains an MLP on one device with AdamW. The same pictures, options and kind of device give the

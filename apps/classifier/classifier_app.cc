@@ -75,7 +75,7 @@ std::string model_text(const ClassifierShape& shape) {
 /// Builder of the final report: the quality of parameters on pictures that were not trained on.
 class Showing {
  public:
-  Showing(const ClassifierShape& shape, const ImageDataset& dataset, const ShowRequest& request)
+  Showing(const ClassifierShape& shape, const ImageDataset& dataset, const ReportRequest& request)
       : shape_(shape), dataset_(dataset), request_(request) {
     text_ = fmt::format("{:<16}{:>10}{:>10}{:>10}\n", "", "step", "loss", "right");
   }
@@ -103,7 +103,8 @@ class Showing {
   FinalReport report(const Scores& scores, const std::string& when) {
     const bool tested = dataset_.test.size() > 0;
     const LabelledImages& images = tested ? dataset_.test : dataset_.validation;
-    write_png(wrong_pictures(images, scores, dataset_.classes), request_.folder / "wrong.png");
+    write_png(misclassified_pictures(images, scores, dataset_.classes),
+              request_.folder / "wrong.png");
     nlohmann::ordered_json json = {{"pictures", tested ? "test" : "validation"},
                                    {"step", when},
                                    {"classes", dataset_.classes},
@@ -120,13 +121,13 @@ class Showing {
  private:
   const ClassifierShape& shape_;
   const ImageDataset& dataset_;
-  const ShowRequest& request_;
+  const ReportRequest& request_;
   std::string text_;
   std::vector<std::pair<std::string, double>> figures_;
 };
 
 FinalReport show(const ClassifierShape& shape, const ImageDataset& dataset,
-                 const ShowRequest& request) {
+                 const ReportRequest& request) {
   Showing showing(shape, dataset, request);
   const TrainedValues& trained = request.trained;
   std::optional<Scores> best;
@@ -192,8 +193,8 @@ PreparedData ClassifierApp::prepare() {
                           with_thousands(dataset->test.size()), dataset->classes.size()),
       .batches = encode(recipe),
       .digest = sha256(std::as_bytes(std::span(what))),
-      .baseline = {dataset->frequency_loss(), "guessing by frequency"},
-      .show = [shape = shape_, dataset](const ShowRequest& request) {
+      .baseline = {dataset->class_prior_loss(), "guessing by frequency"},
+      .show = [shape = shape_, dataset](const ReportRequest& request) {
         return show(shape, *dataset, request);
       }};
 }

@@ -15,7 +15,7 @@ void check_sizes(const ConfigNode& node, const std::string& key,
   constexpr std::int64_t kMost = 1 << 20;
   if (sizes.empty() || *std::ranges::min_element(sizes) < 1 ||
       *std::ranges::max_element(sizes) > kMost)
-    node.note_key(
+    node.record_key_problem(
         key, fmt::format("model.{}: expected a list of sizes from 1 to {}, as [128]", key, kMost));
 }
 
@@ -35,8 +35,8 @@ ClassifierShape parse_classifier(const ConfigNode& node) {
     if (has_channels || node.require("channels", shape.channels))
       check_sizes(node, "channels", shape.channels);
   } else if (has_channels) {
-    node.note_key("channels",
-                  "model.channels: an mlp has no convolutions: remove it, or set kind: cnn");
+    node.record_key_problem(
+        "channels", "model.channels: an mlp has no convolutions: remove it, or set kind: cnn");
   }
   read_precision(node, shape.precision);
   node.finish();

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <span>
 
-#include "apps/classification/block_evaluation.h"
+#include "apps/classification/batched_classifier.h"
 #include "apps/data/picture_text.h"
 #include "apps/train/model_parameters.h"
 #include "core/base/error.h"
@@ -36,17 +36,18 @@ Picture drawn(const LabelledImages& images, std::size_t row) {
 
 }  // namespace
 
-std::optional<Scores> score(Device& device, const ClassifierShape& shape, const PixelScale& scale,
+std::optional<Scores> score(Device& device, const ClassifierShape& shape,
+                            const PixelNormalization& scale,
                             const std::vector<TensorView>& parameters, const LabelledImages& images,
                             const std::stop_token& stop) {
   if (images.size() == 0) return std::nullopt;
-  BlockEvaluation blocks(device, shape, scale);
+  BatchedClassifier blocks(device, shape, scale);
   set_parameters(blocks.evaluation(), parameters);
   const std::size_t classes = shape.classes;
   Scores scores;
   scores.confusion.assign(classes, std::vector<std::int64_t>(classes));
   std::int64_t right = 0;
-  for (std::size_t b = 0; b < BlockEvaluation::num_blocks(images); ++b) {
+  for (std::size_t b = 0; b < BatchedClassifier::num_blocks(images); ++b) {
     if (stop.stop_requested())
       throw_error(ErrorCode::kCancelled, "interrupted after {} of {} pictures", scores.said.size(),
                   images.size());
@@ -91,8 +92,8 @@ std::string confusion_table(const std::vector<std::string>& classes, const Score
   return text;
 }
 
-Picture wrong_pictures(const LabelledImages& images, const Scores& scores,
-                       const std::vector<std::string>& classes) {
+Picture misclassified_pictures(const LabelledImages& images, const Scores& scores,
+                               const std::vector<std::string>& classes) {
   const int factor = std::max(1, kLeastShownPixels / std::max(images.width, images.height));
   const int across = images.width * factor + kMargin;
   // Height of a label's strip: its name, the pictures, and the predicted label below each.

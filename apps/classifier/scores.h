@@ -27,7 +27,8 @@ struct Scores {
 /// Evaluates a classifier of this shape with these parameters on one device. Returns null if there
 /// are no pictures. Throws Error(kIncompatible) if the parameters do not fit the shape,
 /// Error(kCancelled) if `stop` is requested.
-std::optional<Scores> score(Device& device, const ClassifierShape& shape, const PixelScale& scale,
+std::optional<Scores> score(Device& device, const ClassifierShape& shape,
+                            const PixelNormalization& scale,
                             const std::vector<TensorView>& parameters, const LabelledImages& images,
                             const std::stop_token& stop = {});
 
@@ -36,7 +37,7 @@ std::string confusion_table(const std::vector<std::string>& classes, const Score
 
 /// Draws one row of misclassified pictures per true label, with the predicted label below each.
 /// Pictures with the most probable wrong label come first.
-Picture wrong_pictures(const LabelledImages& images, const Scores& scores,
-                       const std::vector<std::string>& classes);
+Picture misclassified_pictures(const LabelledImages& images, const Scores& scores,
+                               const std::vector<std::string>& classes);
 
 }  // namespace weft::apps

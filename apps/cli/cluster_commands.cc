@@ -11,7 +11,7 @@
 
 #include "actors/launch/token.h"
 #include "apps/cli/commands.h"
-#include "apps/cluster_view/observer.h"
+#include "apps/cluster_view/head_client.h"
 #include "apps/cluster_view/run_text.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
@@ -74,7 +74,7 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
     if (run.away_seconds) one["away_seconds"] = *run.away_seconds;
     if (run.has_progress) {
       one["progress"] = progress_json(run.progress);
-      one["progress"]["told_seconds_ago"] = run.told_seconds;
+      one["progress"]["told_seconds_ago"] = run.progress_age_seconds;
     }
     one["meshes"] = nlohmann::ordered_json::array();
     for (const auto& mesh : status.meshes)
@@ -88,7 +88,7 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
 }
 
 /// Returns a host's line without its name and its agent's pid.
-auto looks_of(const actors::HostStatus& host) {
+auto host_row(const actors::HostStatus& host) {
   const auto free = std::count(host.device_users.begin(), host.device_users.end(), "");
   std::string state;
   if (host.away_seconds)
@@ -106,14 +106,14 @@ std::string hosts_text(const ClusterStatus& status) {
   const bool folds = status.hosts.size() > kManyHosts;
   struct Line {
     std::string name, agent;
-    decltype(looks_of(status.hosts[0])) looks;
+    decltype(host_row(status.hosts[0])) looks;
   };
   std::vector<Line> lines;
   std::size_t width = 4;
   for (std::size_t first = 0; first < status.hosts.size();) {
-    const auto looks = looks_of(status.hosts[first]);
+    const auto looks = host_row(status.hosts[first]);
     std::size_t end = first + 1;
-    while (folds && end < status.hosts.size() && looks_of(status.hosts[end]) == looks) ++end;
+    while (folds && end < status.hosts.size() && host_row(status.hosts[end]) == looks) ++end;
     const auto& offer = status.hosts[first].offer;
     lines.push_back(end == first + 1
                         ? Line{offer.name, std::to_string(offer.pid), looks}
@@ -168,7 +168,7 @@ std::string describe(const ClusterStatus& status) {
          run.away_seconds
              ? fmt::format("no contact with its driver for {}; ", format_seconds(*run.away_seconds))
              : "",
-         run.has_progress ? progress_text(run.progress, run.told_seconds) : "no step yet");
+         run.has_progress ? progress_text(run.progress, run.progress_age_seconds) : "no step yet");
     text += meshes_text(status, run.name);
   }
   if (status.runs.empty()) line("  none\n");
@@ -185,17 +185,17 @@ std::string describe(const ClusterStatus& status) {
 }  // namespace
 
 int run_status(const ConnectOptions& options) {
-  Observer observer(options, "weft status");
+  HeadClient observer(options, "weft status");
   const ClusterStatus status = observer.head().call<&actors::Head::status>().get();
   if (options.json) say(stdout, "{}\n", to_json(status).dump(2));
   else {
-    say(stdout, "{}", fitted_to(STDOUT_FILENO, describe(status), 4));
+    say(stdout, "{}", wrapped_for_terminal(STDOUT_FILENO, describe(status), 4));
   }
   return 0;
 }
 
 int run_stop(const ConnectOptions& options) {
-  Observer observer(options, "weft stop");
+  HeadClient observer(options, "weft stop");
   try {
     const Nanoseconds patience = options.now ? Nanoseconds::zero() : actors::Head::kRunsEndWithin;
     observer.head()
@@ -219,13 +219,13 @@ int run_token_rotate(const ConnectOptions& options) {
         actors::token_file_in(options.state).string(), members, members == 1 ? "" : "es");
     return 0;
   }
-  Observer observer(options, "weft token rotate");
-  const actors::RotatedToken rotated = observer.head().call<&actors::Head::rotate_token>().get();
+  HeadClient observer(options, "weft token rotate");
+  const actors::TokenRotation rotated = observer.head().call<&actors::Head::rotate_token>().get();
   say(stdout,
       "the cluster at {} has a new token, in {} on the head's machine\nWho belongs to the cluster "
       "was given it. New hosts and commands elsewhere need a copy.\n",
       options.head, rotated.file);
-  for (const std::string& name : rotated.not_told)
+  for (const std::string& name : rotated.not_notified)
     say(stdout,
         "{} is reached without TLS, and was not given it: it stays, and once its connection is "
         "lost "

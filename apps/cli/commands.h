@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/launch/protection.h"
+#include "actors/launch/connection_security.h"
 #include "apps/cli/reshard_request.h"
 #include "apps/cli/schedule_query.h"
-#include "apps/cluster_view/observer.h"
+#include "apps/cluster_view/head_client.h"
 #include "core/base/secret.h"
 
 namespace weft::apps {
@@ -44,7 +44,7 @@ struct FileOptions {
   std::string folder;  ///< base of relative paths in the file
   std::string started_by;
   Secret token;
-  actors::Protection protection;
+  actors::ConnectionSecurity protection;
 };
 struct SelectOptions {
   FileOptions file;           ///< Options of the run file, except for `file`: see `input`.

@@ -10,7 +10,7 @@
 
 #include "actors/agent/binary_hashes.h"
 #include "actors/launch/token.h"
-#include "apps/cluster_view/observer.h"
+#include "apps/cluster_view/head_client.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
 
@@ -43,8 +43,8 @@ actors::RunSubmission submission_of(const FileOptions& options, const actors::Ru
 
 int detach_run(const FileOptions& options, const actors::RunHeader& header,
                const std::string& resolved) {
-  Observer observer({options.head, options.token_file, options.certificate, options.insecure},
-                    "weft run");
+  HeadClient observer({options.head, options.token_file, options.certificate, options.insecure},
+                      "weft run");
   const actors::RunSubmission submission = submission_of(options, header, resolved);
   const std::uint64_t number =
       observer.head().within(kSubmitWithin).call<&Head::submit>(submission).get();
@@ -53,7 +53,7 @@ int detach_run(const FileOptions& options, const actors::RunHeader& header,
   RunRecord run;
   do {
     observer.wait(kLookEvery);
-    run = observer.ask_patiently(
+    run = observer.call_with_retry(
         [&](const actors::ActorRef<Head>& head) { return head.call<&Head::run>(number).get(); });
   } while (run.state == RunState::kStarting && clock.now() < give_up);
   const bool failed = run.state == RunState::kFailed || run.state == RunState::kLost;
@@ -69,10 +69,11 @@ int detach_run(const FileOptions& options, const actors::RunHeader& header,
     throw_error(ErrorCode::kFailedPrecondition, "run '{}' has failed on host {}: {}", run.name,
                 submission.host, run.why);
   say(stdout, "{}",
-      fitted_to(STDOUT_FILENO,
-                fmt::format("run '{}' is left to the cluster: host {} has started it (pid {}), and "
-                            "its results lie there, in {}\n",
-                            run.name, submission.host, run.pid, submission.out)));
+      wrapped_for_terminal(
+          STDOUT_FILENO,
+          fmt::format("run '{}' is left to the cluster: host {} has started it (pid {}), and "
+                      "its results lie there, in {}\n",
+                      run.name, submission.host, run.pid, submission.out)));
   say(stdout,
       "\n  see it    weft runs\n"
       "  read it   weft logs {0} -f\n"

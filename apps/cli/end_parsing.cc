@@ -17,8 +17,8 @@ int end_parsing(const CLI::App& app, const CLI::ParseError& error) {
   // Wrapped lines of an option's text are aligned with its first line, those of an error with the
   // line's start.
   const int hang = static_cast<int>(app.get_formatter()->get_column_width()) - 2;
-  say(stdout, "{}", fitted_to(STDOUT_FILENO, out.str(), hang));
-  say(stderr, "{}", fitted_to(STDERR_FILENO, err.str()));
+  say(stdout, "{}", wrapped_for_terminal(STDOUT_FILENO, out.str(), hang));
+  say(stderr, "{}", wrapped_for_terminal(STDERR_FILENO, err.str()));
   return status == 0 ? 0 : 2;
 }
 

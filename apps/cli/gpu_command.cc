@@ -19,7 +19,8 @@ int run_gpus(bool json) {
                                            {"missing", support.missing}};
     say(stdout, "{}\n", record.dump(2));
   } else if (support.gpus.empty()) {
-    say(stdout, "{}\n", fitted_to(STDOUT_FILENO, "no GPU can be used here: " + support.missing));
+    say(stdout, "{}\n",
+        wrapped_for_terminal(STDOUT_FILENO, "no GPU can be used here: " + support.missing));
   } else {
     for (std::size_t gpu = 0; gpu < support.gpus.size(); ++gpu)
       say(stdout, "GPU {}: {}\n", gpu, support.gpus[gpu]);

@@ -43,7 +43,7 @@ int run_keys(const KeysOptions& options) {
   ::execv(app.c_str(), argv.data());
   if (errno == ENOENT)
     throw_error(ErrorCode::kNotFound, "there is no app {}{}", app.string(),
-                actors::how_to_build(app.parent_path(), "weft_apps_" + app.filename().string()));
+                actors::build_hint(app.parent_path(), "weft_apps_" + app.filename().string()));
   throw_error(ErrorCode::kNotFound, "cannot run {}: {}", app.string(), ::strerror(errno));
 }
 

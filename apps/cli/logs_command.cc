@@ -9,8 +9,8 @@
 #include <type_traits>
 
 #include "apps/cli/commands.h"
+#include "apps/cluster_view/head_client.h"
 #include "apps/cluster_view/log_view.h"
-#include "apps/cluster_view/observer.h"
 #include "apps/cluster_view/run_text.h"
 #include "core/base/terminal.h"
 #include "core/base/utf8.h"
@@ -28,7 +28,7 @@ constexpr std::uint32_t kPieceBytes = 128 * 1024;
 /// Printer of the logs of one run, which it may follow.
 class LogPrinter final {
  public:
-  LogPrinter(const LogsOptions& options, Observer& observer)
+  LogPrinter(const LogsOptions& options, HeadClient& observer)
       : options_(options), observer_(observer) {}
 
   /// Returns the exit status: 1 if a log could not be read.
@@ -63,13 +63,13 @@ class LogPrinter final {
     RunLog log;
     std::uint64_t offset = 0;
     bool begun = false;
-    LineCutter cutter = {};
+    LineSplitter cutter = {};
     std::string problem = {};
   };
 
   template <typename Call>
   std::invoke_result_t<const Call&, const actors::ActorRef<Head>&> ask(const Call& call) {
-    if (options_.follow) return observer_.ask_patiently(call);
+    if (options_.follow) return observer_.call_with_retry(call);
     return call(observer_.head());
   }
 
@@ -126,7 +126,7 @@ class LogPrinter final {
   }
 
   const LogsOptions& options_;
-  Observer& observer_;
+  HeadClient& observer_;
   std::vector<Followed> logs_;
   std::size_t width_ = 0;
 };
@@ -134,7 +134,7 @@ class LogPrinter final {
 }  // namespace
 
 int run_logs(const LogsOptions& options) {
-  Observer observer(options.cluster, "weft logs");
+  HeadClient observer(options.cluster, "weft logs");
   return LogPrinter(options, observer).print();
 }
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
-#include "apps/cluster_view/observer.h"
+#include "apps/cluster_view/head_client.h"
 #include "apps/cluster_view/run_text.h"
 #include "core/base/terminal.h"
 
@@ -34,8 +34,9 @@ void print_events(const ClusterEvents& answer, bool json) {
       say(stdout, "{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
       say(stdout, "{}",
-          fitted_to(STDOUT_FILENO,
-                    fmt::format("{}  {}\n", time_text(event.unix_ms), first_line(event.text)), 21));
+          wrapped_for_terminal(
+              STDOUT_FILENO,
+              fmt::format("{}  {}\n", time_text(event.unix_ms), first_line(event.text)), 21));
     }
   }
   std::fflush(stdout);
@@ -44,18 +45,18 @@ void print_events(const ClusterEvents& answer, bool json) {
 }  // namespace
 
 int run_runs(const ConnectOptions& options) {
-  Observer observer(options, "weft runs");
+  HeadClient observer(options, "weft runs");
   const auto runs = observer.head().call<&Head::runs>().get();
   if (options.json) say(stdout, "{}\n", runs_json(runs).dump(2));
   else
     say(stdout, "{}",
-        fitted_to(STDOUT_FILENO, runs_text(runs, now_unix_ms(), std::filesystem::current_path()),
-                  5));
+        wrapped_for_terminal(STDOUT_FILENO,
+                             runs_text(runs, now_unix_ms(), std::filesystem::current_path()), 5));
   return 0;
 }
 
 int run_events(const EventsOptions& options) {
-  Observer observer(options.cluster, "weft events");
+  HeadClient observer(options.cluster, "weft events");
   EventsRequest request{std::nullopt, options.last};
   // The requested number may exceed one answer.
   if (request.limit > kEventsAtOnce) {
@@ -63,7 +64,7 @@ int run_events(const EventsOptions& options) {
     request.after = count - std::min<std::uint64_t>(options.last, count);
   }
   for (bool begun = false;; begun = true) {
-    const auto answer = observer.ask_patiently([&](const actors::ActorRef<Head>& head) {
+    const auto answer = observer.call_with_retry([&](const actors::ActorRef<Head>& head) {
       return head.call<&Head::events>(request).get();
     });
     print_events(answer, options.cluster.json);
@@ -75,7 +76,7 @@ int run_events(const EventsOptions& options) {
 }
 
 int run_cancel(const CancelOptions& options) {
-  Observer observer(options.cluster, "weft cancel");
+  HeadClient observer(options.cluster, "weft cancel");
   const auto runs = observer.head().call<&Head::runs>().get();
   const actors::RunRecord& run = find_run(runs, options.run);
   const std::string doing = observer.head().call<&Head::cancel_run>(run.number, options.now).get();

@@ -101,8 +101,8 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
     word("--memory", request.memory, "What an actor has; or one number each", "CAP[,...]");
     one->add_option("--bubble", request.bubble, "Largest bubble that check accepts")
         ->type_name("PERCENT");
-    number("--per-action", request.per_action, "Time that starting any action costs");
-    number("--pair-time", request.pair_time,
+    number("--per-action", request.dispatch_time, "Time that starting any action costs");
+    number("--pair-time", request.compound_time_factor,
            "Time of a fused forward and backward, as a share of running both; 0: none are fused");
     number("--credits", request.credits, "Receives posted ahead per edge; 0: any number");
     one->add_flag("--share-nics", request.share_nics,
@@ -447,7 +447,7 @@ class CommandLine final {
     } catch (const CLI::RequiredError& error) {
       explain_missing(error);
     } catch (const CLI::ParseError& error) {
-      return status_after_output(app_.get_name(), end_parsing(app_, error));
+      return exit_status_after_flush(app_.get_name(), end_parsing(app_, error));
     }
     return run();
   }
@@ -477,7 +477,7 @@ class CommandLine final {
     if (*bench_command_) return run_benchmark(bench_command_->remaining());
     if (*stop_command_) return run_stop(cluster_);
     if (*token_command_) return run_token_rotate(cluster_);
-    return status_after_output(app_.get_name(), show());
+    return exit_status_after_flush(app_.get_name(), show());
   }
 
   /// Runs a command that only prints.
@@ -565,7 +565,7 @@ int main(int argc, char** argv) {
     const bool usage = error.code() == weft::ErrorCode::kInvalidConfig ||
                        error.code() == weft::ErrorCode::kInvalidArgument;
     const std::string who = error.code() == weft::ErrorCode::kInvalidConfig ? "" : "weft: ";
-    weft::say(stderr, "{}\n", weft::fitted_to(STDERR_FILENO, who + error.message()));
+    weft::say(stderr, "{}\n", weft::wrapped_for_terminal(STDERR_FILENO, who + error.message()));
     return usage ? 2 : 1;
   }
 }

@@ -20,8 +20,8 @@ using transfer::HostId;
 
 constexpr double kTop = 92, kBottom = 24, kMargin = 24, kTitleWidth = 640;
 constexpr double kHostWidth = 232, kHostGap = 34;
-constexpr double kBetween = 330;  // gap between the columns
-constexpr double kBeside = 150;   // width beside a column for arrows between its own hosts
+constexpr double kBetween = 330;        // gap between the columns
+constexpr double kReservedBytes = 150;  // width beside a column for arrows between its own hosts
 // height below the devices of a host for transfers among them
 constexpr double kInside = 16;
 constexpr double kDevice = 22, kDeviceGap = 5, kLinkHeight = 9;
@@ -38,7 +38,7 @@ struct Arrow {
 };
 
 /// Bytes of a flow between two devices of a host.
-struct Handover {
+struct IntraHostTransfer {
   DeviceId from, to;
   std::size_t colour = 0;
   std::uint64_t bytes = 0;
@@ -53,7 +53,7 @@ struct Box {
 
 struct Arrows {
   std::vector<Arrow> between_hosts;
-  std::vector<Handover> inside_hosts;
+  std::vector<IntraHostTransfer> inside_hosts;
   bool per_flow = true;  ///< True if colours tell flows apart; else they tell sending hosts apart.
 };
 
@@ -111,9 +111,11 @@ struct Columns {
   bool any_left = false;
   bool beside_left = false, beside_right = false;
 
-  double left_x() const { return kMargin + (beside_left ? kBeside : 0); }
+  double left_x() const { return kMargin + (beside_left ? kReservedBytes : 0); }
   double right_x() const { return any_left ? left_x() + kHostWidth + kBetween : kMargin; }
-  double width() const { return right_x() + kHostWidth + (beside_right ? kBeside : 0) + kMargin; }
+  double width() const {
+    return right_x() + kHostWidth + (beside_right ? kReservedBytes : 0) + kMargin;
+  }
 };
 
 Columns columns_of(const transfer::ReshardPlan& plan, const std::vector<Arrow>& arrows) {
@@ -248,7 +250,7 @@ class Drawing {
   std::pair<bool, bool> role(DeviceId device) const {
     bool holds = false, wants = false;
     for (const transfer::ReshardTask& task : plan_.tasks) {
-      holds = holds || task.held_by(device) != nullptr;
+      holds = holds || task.source_region_of(device) != nullptr;
       wants = wants || task.destination.region_of(device) != nullptr;
     }
     return {holds, wants};
@@ -259,13 +261,13 @@ class Drawing {
   double width_of(std::uint64_t bytes) const {
     std::uint64_t most = 1;
     for (const Arrow& each : arrows_) most = std::max(most, each.bytes);
-    for (const Handover& each : drawn_.inside_hosts) most = std::max(most, each.bytes);
+    for (const IntraHostTransfer& each : drawn_.inside_hosts) most = std::max(most, each.bytes);
     return 1.2 + 3.5 * bytes / most;
   }
 
   /// Draws transfers among the devices of a host as arcs below their squares.
   void draw_handovers() {
-    for (const Handover& each : drawn_.inside_hosts) {
+    for (const IntraHostTransfer& each : drawn_.inside_hosts) {
       const auto [x1, y1] = device_places_.at(each.from);
       const auto [x2, y2] = device_places_.at(each.to);
       const double way = x2 > x1 ? 1 : -1, from = x1 + kDevice / 2 + 3 * way,
@@ -290,7 +292,7 @@ class Drawing {
   }
 
   /// Returns the heights of arrow ends on one side of a host. Arrows from higher hosts end higher.
-  std::map<std::size_t, double> ends_on(std::size_t host, bool outer, bool starts) const {
+  std::map<std::size_t, double> arrow_heights_on(std::size_t host, bool outer, bool starts) const {
     // y of the other end's host, arrow, true if it starts here
     std::vector<std::tuple<double, std::size_t, bool>> ends;
     for (std::size_t i = 0; i < arrows_.size(); ++i) {
@@ -318,12 +320,13 @@ class Drawing {
       const Box& to = boxes_[arrow.to.value()];
       const bool same_column = from.left == to.left;
       const double x1 = from.edge_x(same_column), x2 = to.edge_x(same_column);
-      const double y1 = ends_on(arrow.from.value(), same_column, true).at(i),
-                   y2 = ends_on(arrow.to.value(), same_column, false).at(i);
+      const double y1 = arrow_heights_on(arrow.from.value(), same_column, true).at(i),
+                   y2 = arrow_heights_on(arrow.to.value(), same_column, false).at(i);
       // Draws a cubic curve from side to side as short lines.
       const double towards =
-          same_column ? (from.left ? -1 : 1) * std::min(1.2 * kBeside, 30 + 0.3 * std::abs(y2 - y1))
-                      : (from.left ? 150 : -150);
+          same_column
+              ? (from.left ? -1 : 1) * std::min(1.2 * kReservedBytes, 30 + 0.3 * std::abs(y2 - y1))
+              : (from.left ? 150 : -150);
       const double cx1 = x1 + towards, cx2 = same_column ? x2 + towards : x2 - towards;
       Curve curve{{}, cx2 < x2 ? 1.0 : -1.0, width_of(arrow.bytes), format_bytes(arrow.bytes)};
       for (int step = 0; step <= 32; ++step) {

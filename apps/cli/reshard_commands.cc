@@ -13,7 +13,7 @@ namespace weft::apps {
 
 int run_plan_reshard(const ReshardPlanOptions& options) {
   const ReshardProblem problem = parse_reshard_request(options.request);
-  const transfer::Strategy strategy = transfer::parse_strategy(options.strategy);
+  const transfer::ReshardAlgorithm strategy = transfer::parse_strategy(options.strategy);
   const SteadyClock clock;
   const TimePoint begin = clock.now();
   const transfer::ReshardPlan plan =

@@ -153,7 +153,7 @@ ReshardProblem parse_reshard_request(const ReshardRequest& request) {
   ReshardProblem problem;
   problem.task.type = {parse_dtype(request.dtype), parse_shape(request.shape)};
   const Shape& shape = problem.task.type.shape;
-  if (!problem.task.type.is_possible())
+  if (!problem.task.type.is_within_limit())
     throw_error(ErrorCode::kInvalidArgument,
                 "--shape {}: a tensor of {} would take more than {}, the most that one may have",
                 request.shape, request.dtype, format_bytes(kMaxTensorBytes));

@@ -54,10 +54,10 @@ void ResolvedRun::write_to_disk(const RunDirectory& directory) {
     const fs::path folder = directory.inputs() / std::to_string(i);
     fs::create_directories(folder);
     const fs::path copy = folder / inputs_[i].place.file.filename();
-    write_whole(copy, inputs_[i].content, inputs_[i].is_private ? 0600 : mode);
+    write_atomically(copy, inputs_[i].content, inputs_[i].is_private ? 0600 : mode);
     document_.set_path(inputs_[i].place.key, copy);
   }
-  write_whole(directory.config(), document_.resolved(), mode);
+  write_atomically(directory.config(), document_.resolved(), mode);
 }
 
 fs::path ResolvedRun::keep_in_memory() {

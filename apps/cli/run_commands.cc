@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/launch/last_words.h"
+#include "actors/launch/child_report.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/launch/run_supervisor.h"
 #include "actors/launch/token.h"
@@ -23,9 +23,9 @@
 #include "apps/run_files/checkpoint.h"
 #include "apps/run_files/run_directory.h"
 #include "core/base/error.h"
+#include "core/base/non_blocking_output.h"
 #include "core/base/sha256.h"
 #include "core/base/terminal.h"
-#include "core/base/unblocked_output.h"
 #include "core/config/config_document.h"
 #include "core/config/config_problem.h"
 #include "core/config/nearest.h"
@@ -60,7 +60,7 @@ std::optional<std::filesystem::path> resume_path(const ConfigDocument& document)
 }
 
 /// Removes partial checkpoints of an interrupted run, which only take up space.
-void remove_unfinished(const std::filesystem::path& checkpoints) {
+void remove_partial_checkpoints(const std::filesystem::path& checkpoints) {
   if (!std::filesystem::exists(checkpoints)) return;
   try {
     CheckpointStore(checkpoints, 1);
@@ -71,7 +71,7 @@ void remove_unfinished(const std::filesystem::path& checkpoints) {
 
 /// Returns true if a file differs from the one that was read. The originals of a detached run may
 /// be on another machine.
-bool lies_elsewhere(const actors::ReadFile& file) {
+bool differs_here(const actors::ReadFile& file) {
   try {
     return sha256_file(file.path) != file.sha256;
   } catch (const Error&) {
@@ -135,7 +135,7 @@ int check_strategy(const StrategyOptions& options) {
 }  // namespace
 
 int run_run(const FileOptions& options) {
-  const UnblockedOutput output;
+  const NonBlockingOutput output;
   // Rejects all predictable errors before an earlier run's folder is moved and before anything
   // starts.
   const auto original = load(options);
@@ -147,7 +147,7 @@ int run_run(const FileOptions& options) {
         .fail(
             "cluster.launcher: manual means that you start the cluster: give its --head HOST:PORT, "
             "or use launcher: local");
-  const actors::LastWords planned, left;
+  const actors::ChildReport planned, left;
   if (const int status =
           run_app(options, header, "check",
                   {"--quiet", "--planned-to", planned.path(), "--resolved-to", left.path()});
@@ -158,7 +158,7 @@ int run_run(const FileOptions& options) {
   header = actors::parse_run_header(resolved.document(), actors::program_directory());
   resolved.document().set_path("app", header.app);
   if (options.detach) return detach_run(options, header, resolved.document().resolved());
-  actors::Protection protection = options.protection;
+  actors::ConnectionSecurity protection = options.protection;
   if (options.insecure) actors::warn_of_insecure(Log::standard_error(LogLevel::kWarning));
   if (!options.head.empty() && options.token.empty()) {
     const auto head = actors::Address::parse(options.head);
@@ -173,14 +173,14 @@ int run_run(const FileOptions& options) {
       out, options.goes_on ? std::optional(out) : resume_path(resolved.document()));
   if (const auto& older = directory.moved_aside()) {
     say(stdout, "{} held an older run: it is now {}\n", out.string(), older->filename().string());
-    remove_unfinished(*older / directory.checkpoints().filename());
+    remove_partial_checkpoints(*older / directory.checkpoints().filename());
   }
   std::fflush(stdout);
   const std::filesystem::path run_file = resolved.write(directory);
   std::vector<actors::ReadFile> read_files = resolved.read_files();
   // Drops files that this machine does not have in that version; the run may have been started
   // elsewhere or earlier.
-  if (!options.started_by.empty() || options.goes_on) std::erase_if(read_files, lies_elsewhere);
+  if (!options.started_by.empty() || options.goes_on) std::erase_if(read_files, differs_here);
   const int status = actors::supervise_run(
       {std::move(header), run_file, resolved.document().origin().name, std::move(read_files),
        options.head, out, options.token_file, planned.read(), protection, options.token,
@@ -193,13 +193,13 @@ int run_run(const FileOptions& options) {
 }
 
 int serve_run(const std::vector<std::string>& arguments) {
-  const actors::RoleArguments given(arguments, {actors::Protection::kInsecure});
+  const actors::RoleArguments given(arguments, {actors::ConnectionSecurity::kInsecure});
   FileOptions options;
   options.file = given.get("config");
   options.head = given.get("head");
   options.out = given.get("out");
   options.started_by = given.get("started-by");
-  options.protection = actors::Protection::of(given);
+  options.protection = actors::ConnectionSecurity::of(given);
   options.token = actors::inherited_token(given);
   return run_run(options);
 }

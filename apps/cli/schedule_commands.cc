@@ -20,7 +20,7 @@ namespace {
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 /// Prints text for users. Wrapped lines are aligned with the first action after "actor 0: ".
-void print_fitted(const std::string& text) { print(fitted_to(STDOUT_FILENO, text, 9)); }
+void print_fitted(const std::string& text) { print(wrapped_for_terminal(STDOUT_FILENO, text, 9)); }
 
 TimelineStyle style_of_screen() {
   TimelineStyle style;

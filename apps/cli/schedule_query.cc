@@ -144,8 +144,8 @@ mesh::ScheduleCosts costs_of(const ScheduleQuery& request, int count) {
   }
   if (!request.vocabulary.empty())
     costs.vocabulary_tensor = seconds.empty() ? 0 : *std::ranges::max_element(seconds);
-  costs.per_action = request.per_action;
-  costs.pair_time = request.pair_time;
+  costs.dispatch_time = request.dispatch_time;
+  costs.compound_time_factor = request.compound_time_factor;
   return costs;
 }
 
@@ -181,7 +181,7 @@ ScheduleCase named_case(const ScheduleQuery& request, const mesh::NamedSchedule&
        vocabulary_of(request).mode,
        mesh::vocabulary_times(
            costs, mesh::place_stages(mesh::StagePlacement::kOnePerActor, request.stages, 1))});
-  result.costs = mesh::cut_in_chunks(costs, result.schedule.stages / request.stages);
+  result.costs = mesh::split_stages(costs, result.schedule.stages / request.stages);
   result.note = named.summary;
   if (const mesh::VocabularyMode mode = vocabulary_of(request).mode;
       mode != mesh::VocabularyMode::kLast)
@@ -258,7 +258,7 @@ ScheduleCase file_case(const ScheduleQuery& request, const std::string& path) {
   // A single triple is the work of an actor, so that schedules with different numbers of stages are
   // comparable. A list is per stage.
   const bool by_actor = stages % actors == 0 && request.times.find(';') == std::string::npos;
-  result.costs = by_actor ? mesh::cut_in_chunks(costs_of(request, actors), stages / actors)
+  result.costs = by_actor ? mesh::split_stages(costs_of(request, actors), stages / actors)
                           : costs_of(request, stages);
   if (read.edges) {
     const std::string transfer = "--transfer " + request.transfer;

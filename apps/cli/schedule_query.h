@@ -31,8 +31,8 @@ struct ScheduleQuery {
   std::string vocabulary;
   std::string memory;            ///< Memory limit of all actors, or one each; empty: none.
   std::optional<double> bubble;  ///< Largest accepted bubble, in percent.
-  double per_action = 0;
-  double pair_time = 0;
+  double dispatch_time = 0;
+  double compound_time_factor = 0;
   bool share_nics = false;
   int credits = 0;
 };

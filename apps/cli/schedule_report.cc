@@ -74,10 +74,10 @@ std::string describe_schedule(const ScheduleCase& one) {
   if (examples.empty()) return text;
   const mesh::Action& first = examples.begin()->second;
   text += fmt::format("  {} is stage {}, {} of microbatch {}; ", to_string(first), first.stage,
-                      words_of(first.kind), first.microbatch);
+                      name_in_words(first.kind), first.microbatch);
   std::vector<std::string> kinds;
   for (const auto& [kind, example] : examples)
-    kinds.push_back(fmt::format("{} {}", to_string(kind), words_of(kind)));
+    kinds.push_back(fmt::format("{} {}", to_string(kind), name_in_words(kind)));
   text += fmt::format("{}\n", fmt::join(kinds, ", "));
   return text;
 }

@@ -65,7 +65,7 @@ int run_select(const SelectOptions& options) {
   const fs::path programs = actors::program_directory();
   if (!fs::exists(programs / "select"))
     throw_error(ErrorCode::kNotFound, "{} is not there{}", (programs / "select").string(),
-                actors::how_to_build(programs, "weft_apps_select"));
+                actors::build_hint(programs, "weft_apps_select"));
   FileOptions file = options.file;
   if (!options.budget.empty()) file.overrides.push_back("selection.budget=" + options.budget);
   if (options.input.ends_with(".yaml") || options.input.ends_with(".yml")) {

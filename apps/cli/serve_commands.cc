@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/launch/protection.h"
+#include "actors/launch/connection_security.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 #include "apps/cli/commands.h"
@@ -28,12 +28,14 @@ std::string state_directory(const HeadOptions& options, const actors::Address& l
 }
 
 /// Prints text, wrapped by words on a terminal.
-void say_prose(const std::string& text) { say(stdout, "{}", fitted_to(STDOUT_FILENO, text, 0)); }
+void say_prose(const std::string& text) {
+  say(stdout, "{}", wrapped_for_terminal(STDOUT_FILENO, text, 0));
+}
 
 /// Prints that other machines cannot reach the head, and the address to use instead. `asked` is the
 /// host as typed.
-void say_loopback_only(const std::string& asked, const actors::Address& bound,
-                       const std::vector<InterfaceAddress>& own) {
+void warn_loopback_only(const std::string& asked, const actors::Address& bound,
+                        const std::vector<InterfaceAddress>& own) {
   const auto others = reachable_addresses("0.0.0.0", own);
   const std::string name =
       asked == bound.host || is_wildcard_address(bound.host)
@@ -59,7 +61,7 @@ void print_next_steps(const std::string& asked, const actors::Address& bound,
       say(stdout, "  reached at {} ({})\n", reached.back(), address.interface);
   }
   if (reached.empty()) reached.push_back(to_string(bound));  // no interface is up
-  if (only_loopback) say_loopback_only(asked, bound, own);
+  if (only_loopback) warn_loopback_only(asked, bound, own);
   say_prose(fmt::format(
       "Its token is in {}. Commands of this user on this machine find it by the port; elsewhere "
       "give a copy, readable by its owner alone, with --token-file FILE. Whoever has it can run "

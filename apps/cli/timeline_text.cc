@@ -33,7 +33,7 @@ Look look_of(ActionKind kind, int chunk) {
 }
 
 /// Returns a single letter, so that I is the input gradient.
-std::string_view letter_of(ActionKind kind) {
+std::string_view short_name_of(ActionKind kind) {
   switch (kind) {
     case ActionKind::kInputForward: return "i";
     case ActionKind::kInputBackward: return "b";
@@ -88,9 +88,9 @@ class Timeline {
     std::string text = "numbers: microbatches;";
     for (const ActionKind kind : nameless_) {
       const Look look = look_of(kind, 0);
-      const std::string block = std::string(letter_of(kind)) + std::string(2, look.fill);
+      const std::string block = std::string(short_name_of(kind)) + std::string(2, look.fill);
       text += fmt::format(" {} {}{}", style_.colour ? look.colour + block + "\x1b[0m" : block,
-                          words_of(kind), kind == *nameless_.rbegin() ? "" : ",");
+                          name_in_words(kind), kind == *nameless_.rbegin() ? "" : ",");
     }
     return text + "\n";
   }
@@ -105,7 +105,7 @@ class Timeline {
       const int chunk = one.action.stage / static_cast<int>(one_.schedule.actors.size());
       const Look look = look_of(one.action.kind, chunk);
       std::string block = fmt::format(
-          "{}{}", has_microbatch(one.action.kind) ? letter_of(one.action.kind) : "*",
+          "{}{}", has_microbatch(one.action.kind) ? short_name_of(one.action.kind) : "*",
           has_microbatch(one.action.kind) ? fmt::format("{}", one.action.microbatch) : "");
       // If letter and number do not fit, the fill or the colour shows the kind. In a single column
       // the letter does.

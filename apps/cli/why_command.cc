@@ -7,16 +7,16 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
-#include "apps/cluster_view/observer.h"
+#include "apps/cluster_view/head_client.h"
 #include "apps/cluster_view/why.h"
 #include "core/base/terminal.h"
 
 namespace weft::apps {
 
 int run_why(const WhyOptions& options) {
-  Observer observer(options.cluster, "weft why");
+  HeadClient observer(options.cluster, "weft why");
   const auto within = std::chrono::milliseconds(std::llround(options.within * 1000));
-  const Why why = ask_why(observer, options.wanted, within);
+  const Why why = survey_waits(observer, options.wanted, within);
   if (options.cluster.json) {
     nlohmann::ordered_json json = {{"runs", why.runs}, {"seconds", why.seconds}};
     json["head_problem"] = why.head_problem;
@@ -31,7 +31,7 @@ int run_why(const WhyOptions& options) {
     text += fmt::format("the head's own handlers do not answer: {}\n", why.head_problem);
   const std::string found = to_text(why.graph, why.about);
   text += found.empty() ? "nobody waits: no run, and no call under way\n" : found;
-  say(stdout, "{}", fitted_to(STDOUT_FILENO, text, 2));
+  say(stdout, "{}", wrapped_for_terminal(STDOUT_FILENO, text, 2));
   return 0;
 }
 

@@ -16,8 +16,8 @@ namespace {
 
 /// Returns the log name that the agent gave to a device process. A process that continues in a
 /// later epoch of its mesh keeps writing its first log.
-actors::LogName log_of(const actors::RunDevice& device) {
-  actors::LogName name{device.mesh, device.rank};
+actors::LogId log_of(const actors::RunDevice& device) {
+  actors::LogId name{device.mesh, device.rank};
   const std::string file = std::filesystem::path(device.log_file).filename().string();
   const std::string end = fmt::format(".r{}.log", device.rank);
   const std::string mesh = file.substr(0, file.size() - std::min(file.size(), end.size()));
@@ -48,7 +48,7 @@ std::string short_label(std::string_view label) {
 }
 
 std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& wanted) {
-  std::map<std::string, std::set<actors::LogName>> logs_of;  // key: label
+  std::map<std::string, std::set<actors::LogId>> logs_of;  // key: label
   std::set<std::string> names;
   for (const actors::RunDevice& device : run.devices) {
     logs_of[device.label].insert(log_of(device));
@@ -58,7 +58,7 @@ std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& w
   if (run.detached()) {
     names.insert("driver");
     // Drops the suffix of a second run: "quickstart#2" was submitted as "quickstart".
-    const actors::LogName name{
+    const actors::LogId name{
         {run.name.substr(0, run.name.find('#')), run.description.launch}, 0, true};
     if (wanted.empty() || wanted == "driver")
       logs.push_back({"driver", run.description.agent, name.file(), name});
@@ -66,7 +66,7 @@ std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& w
   for (const actors::RunDevice& device : run.devices) {
     const bool meant = wanted.empty() || wanted == device.mesh.name ||
                        short_label(wanted) == short_label(device.label);
-    const actors::LogName name = log_of(device);
+    const actors::LogId name = log_of(device);
     const bool known = std::ranges::find(logs, name, &RunLog::name) != logs.end();
     if (!meant || known) continue;
     std::string label = device.label;
@@ -88,7 +88,7 @@ std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& w
               wanted, did_you_mean(wanted, {names.begin(), names.end()}));
 }
 
-std::vector<std::string> LineCutter::add(std::string_view piece) {
+std::vector<std::string> LineSplitter::add(std::string_view piece) {
   std::vector<std::string> lines;
   unfinished_ += piece;
   std::size_t begin = 0;
@@ -98,7 +98,7 @@ std::vector<std::string> LineCutter::add(std::string_view piece) {
   return lines;
 }
 
-std::vector<std::string> LineCutter::rest() {
+std::vector<std::string> LineSplitter::rest() {
   if (unfinished_.empty()) return {};
   return {std::exchange(unfinished_, "")};
 }

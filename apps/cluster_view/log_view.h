@@ -15,7 +15,7 @@ struct RunLog {
       label;  ///< "front[data=0]", or "front[data=0] (epoch 3)" if the mesh was spawned again
   std::string host;
   std::string file;  ///< path on `host`
-  actors::LogName name;
+  actors::LogId name;
 };
 
 /// Finds the logs of a run: all (`wanted` empty), those of a mesh ("front") or a device
@@ -27,7 +27,7 @@ std::vector<RunLog> find_logs(const actors::RunRecord& run, const std::string& w
 std::string short_label(std::string_view label);
 
 /// Splitter of a log's pieces into lines.
-class LineCutter {
+class LineSplitter {
  public:
   /// Returns the lines that `piece` completes, without line ends.
   std::vector<std::string> add(std::string_view piece);

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "actors/head/run_book.h"
+#include "actors/head/run_history.h"
 #include "core/base/error.h"
 #include "core/base/units.h"
 #include "core/config/nearest.h"
@@ -54,13 +54,14 @@ nlohmann::ordered_json number(double value) {
 
 }  // namespace
 
-std::string progress_text(const actors::RunProgress& p, double told_seconds) {
+std::string progress_text(const actors::RunProgress& p, double progress_age_seconds) {
   std::string text = fmt::format("step {}/{}, loss {:.3f}, {:.0f} {}/s", p.step, p.total_steps,
                                  p.loss, p.units_per_second, p.unit);
   text += p.step < p.total_steps ? fmt::format(", {} left", format_seconds(p.seconds_left))
                                  : ", the last one is done";
   // Marks an old report: it may be stale, or a step may be long.
-  if (told_seconds > kNews) text += fmt::format(" (told {} ago)", format_seconds(told_seconds));
+  if (progress_age_seconds > kNews)
+    text += fmt::format(" (told {} ago)", format_seconds(progress_age_seconds));
   return text;
 }
 

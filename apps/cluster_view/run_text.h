@@ -9,9 +9,9 @@
 
 namespace weft::apps {
 
-/// Formats "step 350/700, loss 3.830, 29,151 tokens/s, 24.0 s left". Adds `told_seconds`, the age
-/// of the report, if it is old.
-std::string progress_text(const actors::RunProgress& progress, double told_seconds);
+/// Formats "step 350/700, loss 3.830, 29,151 tokens/s, 24.0 s left". Adds `progress_age_seconds`,
+/// the age of the report, if it is old.
+std::string progress_text(const actors::RunProgress& progress, double progress_age_seconds);
 nlohmann::ordered_json progress_json(const actors::RunProgress& progress);
 
 /// Finds a run by its name ("quickstart", or "run quickstart" as `weft status` prints it) or its

@@ -17,8 +17,8 @@ using actors::ProcessSurvey;
 
 class GraphMaker final {
  public:
-  GraphMaker(const std::vector<ProcessSurvey>& surveys, const std::vector<NamedProcess>& names) {
-    for (const NamedProcess& name : names) names_.emplace(name.process, name);
+  GraphMaker(const std::vector<ProcessSurvey>& surveys, const std::vector<ProcessLabel>& names) {
+    for (const ProcessLabel& name : names) names_.emplace(name.process, name);
     for (const ProcessSurvey& survey : surveys) {
       // A process may be surveyed in two ways; prefers an answer.
       const ProcessSurvey*& known = surveys_[survey.process.id];
@@ -38,7 +38,7 @@ class GraphMaker final {
   std::size_t add(ProcessId process, ActorId actor, const std::string& label) {
     const auto [found, is_new] = indices_.try_emplace({process, actor}, graph_.waiters.size());
     if (!is_new) return found->second;
-    Waiter waiter;
+    WaitNode waiter;
     waiter.name = label;
     if (const auto known = names_.find(process); known != names_.end()) {
       waiter.place = known->second.place;
@@ -63,7 +63,7 @@ class GraphMaker final {
   void add_process(const ProcessSurvey& survey) {
     for (const actors::ActorSurvey& actor : survey.actors) {
       const std::size_t index = add(survey.process.id, actor.actor, actor.label);
-      Waiter& waiter = graph_.waiters[index];
+      WaitNode& waiter = graph_.waiters[index];
       waiter.running = actor.running;
       waiter.queued = actor.queued;
       waiter.activity = actor.activity;
@@ -121,17 +121,18 @@ class GraphMaker final {
 
   /// Sorts waits by name: "front[9]" before "front[10]".
   void sort_waits() {
-    const auto order = [this](const Waiter::Wait& wait) {
+    const auto order = [this](const WaitNode::Wait& wait) {
       const std::string_view name = graph_.waiters[wait.on].name;
       return std::tuple(name.substr(0, name.find('[')), name.size(), name);
     };
-    for (Waiter& waiter : graph_.waiters)
-      std::ranges::stable_sort(waiter.waits, [&](const Waiter::Wait& one, const Waiter::Wait& two) {
-        return order(one) < order(two);
-      });
+    for (WaitNode& waiter : graph_.waiters)
+      std::ranges::stable_sort(waiter.waits,
+                               [&](const WaitNode::Wait& one, const WaitNode::Wait& two) {
+                                 return order(one) < order(two);
+                               });
   }
 
-  static bool holds_up(const Waiter::Wait& wait) { return wait.is_call || !wait.begun; }
+  static bool holds_up(const WaitNode::Wait& wait) { return wait.is_call || !wait.begun; }
 
   /// Finds cycles depth first. Each cycle is found at the edge that leads back to a waiter on the
   /// path.
@@ -154,7 +155,7 @@ class GraphMaker final {
         path.pop_back();
         continue;
       }
-      const Waiter::Wait& wait = waits[next++];
+      const WaitNode::Wait& wait = waits[next++];
       if (!holds_up(wait)) continue;
       if (state_[wait.on] == State::kNew) {
         state_[wait.on] = State::kOnPath;
@@ -180,7 +181,7 @@ class GraphMaker final {
 
   enum class State : std::uint8_t { kNew, kOnPath, kDone };
   WaitGraph graph_;
-  std::map<ProcessId, NamedProcess> names_;
+  std::map<ProcessId, ProcessLabel> names_;
   std::map<ProcessId, const ProcessSurvey*> surveys_;
   std::map<std::pair<ProcessId, ActorId>, std::size_t> indices_;
   // activity number to waiter, by group
@@ -191,7 +192,7 @@ class GraphMaker final {
 }  // namespace
 
 WaitGraph WaitGraph::of(const std::vector<ProcessSurvey>& surveys,
-                        const std::vector<NamedProcess>& names) {
+                        const std::vector<ProcessLabel>& names) {
   return GraphMaker(surveys, names).take();
 }
 

@@ -12,7 +12,7 @@
 namespace weft::apps {
 
 /// Node of a wait graph: an actor, or a thread of a process outside any actor, such as a driver's.
-struct Waiter {
+struct WaitNode {
   struct Wait {
     std::size_t on = 0;  ///< index of the awaited waiter
     std::string what;    ///< "'run'", "'t1 back->front' of microbatch 0"
@@ -40,7 +40,7 @@ struct Waiter {
 };
 
 /// Information about a process from other sources than its own survey.
-struct NamedProcess {
+struct ProcessLabel {
   actors::ProcessId process;
   std::string name;   ///< name of the process's threads outside actors, or of its only actor:
                       ///< "driver of quickstart"
@@ -52,12 +52,12 @@ struct NamedProcess {
 
 /// Graph of actors that wait for each other, made from surveys of processes.
 struct WaitGraph {
-  std::vector<Waiter> waiters;
+  std::vector<WaitNode> waiters;
   std::vector<std::vector<std::size_t>> cycles;  ///< each cycle once; its last waiter waits for its
                                                  ///< first
 
   static WaitGraph of(const std::vector<actors::ProcessSurvey>& surveys,
-                      const std::vector<NamedProcess>& names);
+                      const std::vector<ProcessLabel>& names);
 };
 
 /// Draws a tree from the graph's roots, or from `about` with the waiters that wait for it. Appends

@@ -26,7 +26,7 @@ std::string left_text(const std::optional<double>& seconds_left) {
 }
 
 /// Replaces numbers by '#', so that waiters with the same activity compare equal.
-std::string without_numbers(const std::string& text) {
+std::string mask_numbers(const std::string& text) {
   std::string result;
   for (const char letter : text) {
     const bool digit = std::isdigit(static_cast<unsigned char>(letter)) != 0 || letter == '.';
@@ -41,7 +41,7 @@ class Drawing final {
   explicit Drawing(const WaitGraph& graph) : graph_(graph), drawn_(graph.waiters.size()) {}
 
   /// Draws a waiter, its activities and the waiters that it waits for. Draws each waiter once.
-  void tree(std::size_t root, const Waiter::Wait* by, int depth) {
+  void tree(std::size_t root, const WaitNode::Wait* by, int depth) {
     std::vector<Item> items = {{root, by, depth}};
     drawn_[root] = true;
     while (!items.empty()) {
@@ -67,13 +67,13 @@ class Drawing final {
  private:
   struct Item {
     std::size_t waiter = 0;
-    const Waiter::Wait* by = nullptr;  // wait that leads to the waiter
+    const WaitNode::Wait* by = nullptr;  // wait that leads to the waiter
     int depth = 0;
     std::string more = {};  // text of an item without a waiter: "and 3 more ..."
   };
 
   std::string heading(const Item& item) const {
-    const Waiter& waiter = graph_.waiters[item.waiter];
+    const WaitNode& waiter = graph_.waiters[item.waiter];
     std::string text = waiter.name;
     if (!waiter.place.empty()) text += fmt::format(" ({})", waiter.place);
     if (item.by != nullptr && item.by->is_call)
@@ -85,7 +85,7 @@ class Drawing final {
 
   /// Lists the waiter's activities, without the calls.
   std::vector<std::string> doings(std::size_t index) const {
-    const Waiter& waiter = graph_.waiters[index];
+    const WaitNode& waiter = graph_.waiters[index];
     std::vector<std::string> lines;
     if (!waiter.problem.empty()) lines.push_back(waiter.problem);
     if (!waiter.ending.empty()) lines.push_back(waiter.ending);
@@ -105,10 +105,10 @@ class Drawing final {
     return lines;
   }
 
-  std::vector<std::string> transfers(const Waiter& waiter) const {
+  std::vector<std::string> transfers(const WaitNode& waiter) const {
     if (!waiter.activity || !waiter.activity->wait) return {};
     std::vector<std::string> missing, cycle, too;
-    for (const Waiter::Wait& wait : waiter.waits) {
+    for (const WaitNode::Wait& wait : waiter.waits) {
       if (wait.is_call) continue;
       const auto& other = graph_.waiters[wait.on];
       if (wait.begun && other.activity->wait &&
@@ -134,7 +134,7 @@ class Drawing final {
   void draw(const Item& item) {
     line(item.depth, heading(item));
     for (const std::string& text : doings(item.waiter)) line(item.depth + 1, text);
-    for (const Waiter::Wait& wait : graph_.waiters[item.waiter].waits)
+    for (const WaitNode::Wait& wait : graph_.waiters[item.waiter].waits)
       if (wait.is_call && drawn_[wait.on])
         line(item.depth + 1,
              fmt::format("waits for {}: {} for {}, {}{}", graph_.waiters[wait.on].name, wait.what,
@@ -146,7 +146,7 @@ class Drawing final {
   /// one that has waited longest.
   std::vector<Item> children(const Item& item) {
     std::vector<Item> found;
-    for (const Waiter::Wait& wait : graph_.waiters[item.waiter].waits) {
+    for (const WaitNode::Wait& wait : graph_.waiters[item.waiter].waits) {
       if (drawn_[wait.on]) continue;
       drawn_[wait.on] = true;
       found.push_back({wait.on, &wait, item.depth + 1});
@@ -155,8 +155,8 @@ class Drawing final {
     for (const Item& each : found) {
       const bool plain = std::ranges::all_of(graph_.waiters[each.waiter].waits,
                                              [&](const auto& wait) { return drawn_[wait.on]; });
-      std::string looks = without_numbers(heading(each));
-      for (const std::string& text : doings(each.waiter)) looks += "\n" + without_numbers(text);
+      std::string looks = mask_numbers(heading(each));
+      for (const std::string& text : doings(each.waiter)) looks += "\n" + mask_numbers(text);
       if (!plain) looks += "\n" + std::to_string(each.waiter);  // own waits: not merged
       alike[looks].push_back(&each);
     }
@@ -193,7 +193,7 @@ std::vector<std::size_t> reachable(const WaitGraph& graph, std::size_t root) {
   std::vector<std::size_t> found = {root};
   seen[root] = true;
   for (std::size_t i = 0; i < found.size(); ++i)
-    for (const Waiter::Wait& wait : graph.waiters[found[i]].waits)
+    for (const WaitNode::Wait& wait : graph.waiters[found[i]].waits)
       if (!seen[wait.on]) {
         seen[wait.on] = true;
         found.push_back(wait.on);
@@ -216,7 +216,7 @@ std::string cycle_text(const WaitGraph& graph, const std::vector<std::size_t>& c
 }
 
 /// Describes the waiters at which all waits end: those without waits.
-std::string ends_text(const WaitGraph& graph, const std::vector<std::size_t>& roots) {
+std::string final_waiters_text(const WaitGraph& graph, const std::vector<std::size_t>& roots) {
   std::set<std::size_t> ends;
   for (const std::size_t root : roots) {
     if (graph.waiters[root].waits.empty()) continue;
@@ -242,8 +242,8 @@ std::string to_text(const WaitGraph& graph, std::optional<std::size_t> about) {
   for (const std::size_t root : roots)
     if (!drawing.is_drawn(root)) drawing.tree(root, nullptr, 0);
   if (about) {
-    for (const Waiter& waiter : graph.waiters)
-      for (const Waiter::Wait& wait : waiter.waits)
+    for (const WaitNode& waiter : graph.waiters)
+      for (const WaitNode::Wait& wait : waiter.waits)
         if (wait.on == *about && !wait.begun)
           drawing.line(1, fmt::format("is waited for by {}: {} for {}, {}", waiter.name, wait.what,
                                       format_seconds(wait.seconds), left_text(wait.seconds_left)));
@@ -258,7 +258,8 @@ std::string to_text(const WaitGraph& graph, std::optional<std::size_t> about) {
     text += cycle_text(graph, graph.cycles[i]) + "\n";
   if (graph.cycles.size() > kMaxCycles)
     text += fmt::format("and {} more cycles\n", graph.cycles.size() - kMaxCycles);
-  if (const std::string ends = ends_text(graph, roots); graph.cycles.empty() && !ends.empty())
+  if (const std::string ends = final_waiters_text(graph, roots);
+      graph.cycles.empty() && !ends.empty())
     text += ends + "\n";
   return text;
 }
@@ -268,7 +269,7 @@ nlohmann::ordered_json to_json(const WaitGraph& graph, std::optional<std::size_t
   if (about) {
     for (const std::size_t waiter : reachable(graph, *about)) wanted[waiter] = true;
     for (std::size_t i = 0; i < graph.waiters.size(); ++i)
-      for (const Waiter::Wait& wait : graph.waiters[i].waits)
+      for (const WaitNode::Wait& wait : graph.waiters[i].waits)
         if (wait.on == *about) wanted[i] = true;
   }
   nlohmann::ordered_json json;
@@ -277,7 +278,7 @@ nlohmann::ordered_json to_json(const WaitGraph& graph, std::optional<std::size_t
     return left ? nlohmann::ordered_json(*left) : nlohmann::ordered_json();
   };
   for (std::size_t i = 0; i < graph.waiters.size(); ++i) {
-    const Waiter& waiter = graph.waiters[i];
+    const WaitNode& waiter = graph.waiters[i];
     if (!wanted[i]) continue;
     nlohmann::ordered_json one = {{"name", waiter.name}, {"place", waiter.place}};
     one["answers"] = waiter.problem.empty();
@@ -296,7 +297,7 @@ nlohmann::ordered_json to_json(const WaitGraph& graph, std::optional<std::size_t
     if (waiter.activity && !waiter.activity->text.empty())
       one["at"] = {{"text", waiter.activity->text}, {"seconds", waiter.activity->seconds}};
     one["waits"] = nlohmann::ordered_json::array();
-    for (const Waiter::Wait& wait : waiter.waits)
+    for (const WaitNode::Wait& wait : waiter.waits)
       one["waits"].push_back({{"on", graph.waiters[wait.on].name},
                               {"kind", wait.is_call ? "call" : "transfer"},
                               {"what", wait.what},

@@ -28,10 +28,10 @@ using actors::SurveyTarget;
 constexpr auto kHeadAnswersWithin = std::chrono::milliseconds(500);
 
 /// Describes a process of this machine that does not respond.
-std::string seen_here(std::int64_t pid, const std::string& machine) {
+std::string local_diagnosis(std::int64_t pid, const std::string& machine) {
   if (pid <= 0 || machine != machine_name()) return "";
   const auto process = static_cast<pid_t>(pid);
-  if (!actors::process_lives(process)) return "it has ended";
+  if (!actors::process_exists(process)) return "it has ended";
   const auto stopped = actors::find_stopped_thread(process);
   if (!stopped) return "";
   return stopped->whole
@@ -54,9 +54,9 @@ std::vector<actors::RunDevice> present_devices(const RunRecord& run) {
   return devices;
 }
 
-class Questions final {
+class SurveyBuilder final {
  public:
-  Questions(Observer& observer, Nanoseconds within) : observer_(observer), within_(within) {}
+  SurveyBuilder(HeadClient& observer, Nanoseconds within) : observer_(observer), within_(within) {}
 
   void add_head() {
     names_.push_back({observer_.process().id, "head", to_string(observer_.process().address)});
@@ -109,13 +109,14 @@ class Questions final {
       for (auto& [driver, target] : again) targets.push_back(std::move(target));
       for (ProcessSurvey& answer : survey(targets)) answers.push_back(std::move(answer));
     }
-    for (NamedProcess& name : names_) {
+    for (ProcessLabel& name : names_) {
       const auto seen = seen_.find(name.process);
       const bool silent = std::ranges::any_of(answers, [&](const ProcessSurvey& answer) {
         return answer.process.id == name.process && !answer.problem.empty();
       });
       if (silent && seen != seen_.end())
-        name.verdict = joined(name.verdict, seen_here(seen->second.first, seen->second.second));
+        name.verdict =
+            joined(name.verdict, local_diagnosis(seen->second.first, seen->second.second));
     }
     return WaitGraph::of(answers, names_);
   }
@@ -131,9 +132,9 @@ class Questions final {
         .get();
   }
 
-  Observer& observer_;
+  HeadClient& observer_;
   const Nanoseconds within_;
-  std::vector<NamedProcess> names_;
+  std::vector<ProcessLabel> names_;
   std::vector<SurveyTarget> targets_;
   std::map<std::string, std::size_t> agents_;    // host to index of its agent in targets_
   std::map<std::string, std::string> machines_;  // host to machine
@@ -154,7 +155,7 @@ std::optional<std::size_t> find_waiter(const WaitGraph& graph, const std::string
 
 }  // namespace
 
-Why ask_why(Observer& observer, const std::string& wanted, Nanoseconds within) {
+Why survey_waits(HeadClient& observer, const std::string& wanted, Nanoseconds within) {
   const SteadyClock clock;
   const TimePoint begin = clock.now();
   Why why;
@@ -178,7 +179,7 @@ Why ask_why(Observer& observer, const std::string& wanted, Nanoseconds within) {
     why.runs.push_back(each.name);
     for (const auto& device : each.devices) hosts.insert(device.place.host);
   }
-  Questions questions(observer, within);
+  SurveyBuilder questions(observer, within);
   questions.add_head();
   for (const Member& member : members)
     if (!one_run || hosts.contains(member.name)) questions.add_member(member);
@@ -189,7 +190,7 @@ Why ask_why(Observer& observer, const std::string& wanted, Nanoseconds within) {
   why.about = find_waiter(why.graph, wanted);
   if (why.about) return why;
   std::vector<std::string> names = why.runs;
-  for (const Waiter& waiter : why.graph.waiters) names.push_back(waiter.name);
+  for (const WaitNode& waiter : why.graph.waiters) names.push_back(waiter.name);
   throw_error(ErrorCode::kNotFound,
               "nothing that runs in this cluster is called '{}'{}; weft status shows runs and "
               "devices",

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/cluster_view/observer.h"
+#include "apps/cluster_view/head_client.h"
 #include "apps/cluster_view/wait_graph.h"
 
 namespace weft::apps {
@@ -23,6 +23,6 @@ struct Why {
 /// an actor ("front[data=0,tensor=1]", "front[0,1]", "head", "agent of worker0"). Their I/O threads
 /// answer, over the connections of the head, the agents and the drivers. `within` limits the whole
 /// survey. Throws Error(kNotFound) with the nearest name.
-Why ask_why(Observer& observer, const std::string& wanted, Nanoseconds within);
+Why survey_waits(HeadClient& observer, const std::string& wanted, Nanoseconds within);
 
 }  // namespace weft::apps

@@ -232,7 +232,7 @@ std::vector<double> BrainDataset::frequencies(const std::vector<BrainSlice>& sli
   return result;
 }
 
-std::vector<std::uint8_t> BrainDataset::usual_regions() const {
+std::vector<std::uint8_t> BrainDataset::most_frequent_regions() const {
   std::vector<std::uint8_t> result;
   for (std::size_t i = 0; i < pixels(); ++i) {
     std::array<int, kBrainRegions.size()> counts{};
@@ -247,7 +247,7 @@ const BrainSlice& BrainDataset::nearest_training_slice(const BrainSlice& slice) 
       train, {}, [&](const BrainSlice& other) { return std::abs(other.number - slice.number); });
 }
 
-double BrainDataset::frequency_loss() const {
+double BrainDataset::class_prior_loss() const {
   const std::vector<double> known = frequencies(train), met = frequencies(held_out);
   double sum = 0;
   for (std::size_t c = 0; c < known.size(); ++c) sum += known[c] * class_weights[c];

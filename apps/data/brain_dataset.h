@@ -45,12 +45,12 @@ struct BrainDataset {
   static std::vector<double> frequencies(const std::vector<BrainSlice>& slices);
   /// Returns the most frequent region of each pixel position over the training slices: a baseline
   /// that ignores the picture.
-  std::vector<std::uint8_t> usual_regions() const;
+  std::vector<std::uint8_t> most_frequent_regions() const;
   /// Returns the training slice whose position in the head is nearest: its regions are the second
   /// baseline.
   const BrainSlice& nearest_training_slice(const BrainSlice& slice) const;
   /// Returns the loss, on the held-out slices, of a model that predicts the region frequencies.
-  double frequency_loss() const;
+  double class_prior_loss() const;
 };
 
 }  // namespace weft::apps

@@ -71,14 +71,14 @@ void ChosenRows::write(const fs::path& folder, std::span<const std::uint32_t> ro
   std::string bytes;
   for (const std::uint32_t row : rows)
     for (const int shift : {0, 8, 16, 24}) bytes += static_cast<char>(row >> shift & 0xff);
-  replace_file(rows_in(folder), bytes);
+  write_durably(rows_in(folder), bytes);
   describe(folder, rows.size(), of, data_digest);
 }
 
 void ChosenRows::describe(const fs::path& folder, std::size_t count, std::size_t of,
                           const std::string& data_digest) {
   const nlohmann::ordered_json json = {{"count", count}, {"of", of}, {"data_digest", data_digest}};
-  replace_file(description_in(folder), json.dump(2) + "\n");
+  write_durably(description_in(folder), json.dump(2) + "\n");
 }
 
 std::uint32_t ChosenRows::operator[](std::size_t i) const {

@@ -14,9 +14,9 @@ constexpr std::size_t kHeaderBytes = 348;
 constexpr std::int64_t kMostVoxels = std::int64_t{1} << 28;
 
 /// Reader of numbers at byte offsets, in the file's byte order.
-class Fields {
+class ByteFields {
  public:
-  Fields(std::span<const std::byte> bytes, bool swapped) : bytes_(bytes), swapped_(swapped) {}
+  ByteFields(std::span<const std::byte> bytes, bool swapped) : bytes_(bytes), swapped_(swapped) {}
 
   template <typename T>
   T get(std::size_t offset) const {
@@ -34,7 +34,7 @@ class Fields {
 };
 
 template <typename T>
-void read_voxels(const Fields& fields, std::size_t offset, float slope, float intercept,
+void read_voxels(const ByteFields& fields, std::size_t offset, float slope, float intercept,
                  std::vector<float>& voxels) {
   for (std::size_t i = 0; i < voxels.size(); ++i) {
     const auto value = static_cast<float>(fields.get<T>(offset + i * sizeof(T)));
@@ -46,7 +46,7 @@ void read_voxels(const Fields& fields, std::size_t offset, float slope, float in
 struct VoxelType {
   std::int16_t code;
   std::size_t bytes;
-  void (*read)(const Fields&, std::size_t, float, float, std::vector<float>&);
+  void (*read)(const ByteFields&, std::size_t, float, float, std::vector<float>&);
 };
 constexpr VoxelType kVoxelTypes[] = {
     {2, 1, read_voxels<std::uint8_t>},    {4, 2, read_voxels<std::int16_t>},
@@ -62,8 +62,8 @@ Volume parse_nifti(std::span<const std::byte> bytes, const std::string& name) {
                 "{} is not a NIfTI-1 file: it has {} bytes, its header alone {}", name,
                 bytes.size(), kHeaderBytes);
   const bool swapped =
-      Fields(bytes, false).get<std::int32_t>(0) != static_cast<std::int32_t>(kHeaderBytes);
-  const Fields fields(bytes, swapped);
+      ByteFields(bytes, false).get<std::int32_t>(0) != static_cast<std::int32_t>(kHeaderBytes);
+  const ByteFields fields(bytes, swapped);
   if (fields.get<std::int32_t>(0) != static_cast<std::int32_t>(kHeaderBytes) ||
       std::memcmp(bytes.data() + 344, "n+1", 4) != 0) {
     throw_error(ErrorCode::kDataLoss,

@@ -12,10 +12,10 @@ std::string SubsetConfig::description() const {
 
 SubsetConfig read_subset(const ConfigNode& data) {
   SubsetConfig config;
-  const auto subset =
-      data.find("subset", KeyText("The rows to train on: the folder of a selection, or a random "
-                                  "part; without it all rows")
-                              .also("path"));
+  const auto subset = data.find(
+      "subset", KeyDescription("The rows to train on: the folder of a selection, or a random "
+                               "part; without it all rows")
+                    .also("path"));
   if (!subset) return config;
   if (subset->kind() == ConfigNode::Kind::kMap) {
     subset->require("random", config.random_fraction, "Share of the rows, drawn by chance",

@@ -20,24 +20,27 @@ void resolve_text(const ConfigNode& node, const std::string& key, std::string& t
 TextDataConfig parse_text_data(const ConfigNode& node) {
   TextDataConfig config;
   std::string cache;
-  node.read(
-      "text", config.text,
-      KeyText("The text to train on").type("kjv, linux-doc, or the path of a file or folder"));
-  node.read("test", config.test,
-            KeyText("A text on which the trained model is scored at the end, named as data.text")
+  node.read("text", config.text,
+            KeyDescription("The text to train on")
                 .type("kjv, linux-doc, or the path of a file or folder"));
+  node.read(
+      "test", config.test,
+      KeyDescription("A text on which the trained model is scored at the end, named as data.text")
+          .type("kjv, linux-doc, or the path of a file or folder"));
   node.read_enum(
       "tokenizer", config.tokenizer,
       EnumNames<TextDataConfig::TokenizerKind>{{"bpe", TextDataConfig::TokenizerKind::kBpe},
                                                {"bytes", TextDataConfig::TokenizerKind::kBytes}},
       "How the text becomes tokens: by learned pieces, or by its bytes");
-  const bool sized = node.read("vocabulary", config.vocabulary,
-                               KeyText("Pieces that bpe learns; bytes have 256").unit("tokens"),
-                               {.min = 16, .max = 1 << 20});
+  const bool sized =
+      node.read("vocabulary", config.vocabulary,
+                KeyDescription("Pieces that bpe learns; bytes have 256").unit("tokens"),
+                {.min = 16, .max = 1 << 20});
   node.read("validation_fraction", config.validation_fraction,
             "Share of the text that is held out to validate on", {.min = 0.001, .max = 0.5});
-  node.read("cache", cache,
-            KeyText("Where tokenized texts are kept").type("path").by_default("~/.cache/weft"));
+  node.read(
+      "cache", cache,
+      KeyDescription("Where tokenized texts are kept").type("path").by_default("~/.cache/weft"));
   config.subset = read_subset(node);
   node.finish();
   if (config.tokenizer == TextDataConfig::TokenizerKind::kBytes) {

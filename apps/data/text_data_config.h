@@ -13,7 +13,7 @@ namespace weft::apps {
 struct TextDataConfig {
   enum class TokenizerKind : std::uint8_t { kBpe, kBytes };
 
-  std::string text = "kjv";  ///< Name or path as named_text() takes it, such as "kjv".
+  std::string text = "kjv";  ///< Name or path as load_text() takes it, such as "kjv".
   TokenizerKind tokenizer = TokenizerKind::kBpe;
   int vocabulary = 1024;  ///< Pieces of the bpe tokenizer. The byte tokenizer has 256.
   double validation_fraction = 0.05;

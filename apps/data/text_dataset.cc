@@ -15,7 +15,7 @@
 #include "apps/data/text_files.h"
 #include "apps/data/unigram.h"
 #include "core/base/error.h"
-#include "core/base/own_file.h"
+#include "core/base/private_file.h"
 #include "core/base/sha256.h"
 #include "core/base/utf8.h"
 
@@ -26,7 +26,7 @@ namespace {
 constexpr int kFormat = 2;  // increased whenever the same text and options give other files
 constexpr int kValidationBlocks = 16;
 /// Remedy in errors about a cache that another user owns: its tokens decide the training data.
-constexpr const char* kOtherCache = "name another folder with `data: {cache: FOLDER}`";
+constexpr const char* kCacheRemedy = "name another folder with `data: {cache: FOLDER}`";
 
 std::string read_all(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -55,7 +55,7 @@ std::string folder_name(const TextDataConfig& config, const std::string& text) {
 void write_tokens(const fs::path& path, const Tokenizer& tokenizer, std::string_view part,
                   const TextDataConfig& config, std::string_view text) {
   const std::vector<std::int32_t> ids = tokenizer.encode(part);
-  if (const auto at = first_difference(tokenizer, ids, part)) {
+  if (const auto at = first_roundtrip_error(tokenizer, ids, part)) {
     const std::string_view character =
         part.substr(*at, std::max<std::size_t>(utf8_length(part, *at), 1));
     throw_error(ErrorCode::kInvalidArgument,
@@ -99,14 +99,15 @@ fs::path default_cache() {
     return fs::path(cache) / "weft";
   if (const char* home = std::getenv("HOME"); home && *home)
     return fs::path(home) / ".cache" / "weft";
-  return own_temporary_folder(fs::temp_directory_path(), "neither XDG_CACHE_HOME nor HOME is set") /
+  return private_temporary_folder(fs::temp_directory_path(),
+                                  "neither XDG_CACHE_HOME nor HOME is set") /
          "cache";
 }
 
 TextDataset TextDataset::prepare(const TextDataConfig& config) {
-  const std::string text = named_text(config.text, text_form(config));
+  const std::string text = load_text(config.text, text_form(config));
   const fs::path cache = config.cache.empty() ? default_cache() : fs::path(config.cache);
-  check_own(cache, kOtherCache);
+  check_trusted_owner(cache, kCacheRemedy);
   const fs::path folder = cache / folder_name(config, text);
   if (fs::exists(folder)) {
     try {
@@ -136,9 +137,9 @@ TextDataset TextDataset::prepare(const TextDataConfig& config) {
 }
 
 TextDataset TextDataset::open(const fs::path& folder) {
-  check_own(folder, kOtherCache);
+  check_trusted_owner(folder, kCacheRemedy);
   for (const char* file : {"dataset.json", "tokenizer.model", "train.tokens", "validation.tokens"})
-    check_own(folder / file, kOtherCache);
+    check_trusted_owner(folder / file, kCacheRemedy);
   const auto description = nlohmann::json::parse(read_all(folder / "dataset.json"), nullptr, false);
   if (!description.is_object() || !description.contains("tokenizer_sha256") ||
       !description.contains("unigram_loss"))

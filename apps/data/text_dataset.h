@@ -30,7 +30,7 @@ struct TextDataset {
 
   /// Finds the data set in the cache or creates it, in a few seconds for a few MB. Writes tokens
   /// only after checking that they decode to the same bytes. Throws Error(kInvalidArgument) if they
-  /// do not or if the text is too short, and as named_text() does.
+  /// do not or if the text is too short, and as load_text() does.
   static TextDataset prepare(const TextDataConfig& config);
   /// Opens a folder that prepare() made. Checks its hashes. Throws Error(kNotFound) or
   /// Error(kDataLoss).

@@ -78,7 +78,7 @@ void check_characters(const fs::path& path, std::string_view text) {
 }
 
 /// Removes a byte order mark and converts every line end to "\n".
-void keep_characters(std::string& text) {
+void normalise_text(std::string& text) {
   constexpr std::string_view kMark = "\xef\xbb\xbf";
   if (text.starts_with(kMark)) text.erase(0, kMark.size());
   std::size_t to = text.find('\r');
@@ -126,14 +126,14 @@ std::string read_text(const fs::path& path, TextForm form) {
   std::string text = bytes_of_file(path);
   if (form == TextForm::kCharacters) {
     check_characters(path, text);
-    keep_characters(text);
+    normalise_text(text);
   } else if (is_token_file(path, text)) {
     refuse_token_file(path);
   }
   return text;
 }
 
-std::string named_text(const std::string& name, TextForm form) {
+std::string load_text(const std::string& name, TextForm form) {
   if (name == "kjv") return kjv_text();
   if (name != "linux-doc" && !fs::is_directory(name)) return read_text(name, form);
   std::string all;

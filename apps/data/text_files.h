@@ -39,6 +39,6 @@ std::string read_text(const std::filesystem::path& path, TextForm form = TextFor
 /// Returns the text that `data.text` names: "kjv", "linux-doc", a text file, or a folder. A
 /// folder's files are joined with an empty line between them. Throws as read_text(), files_in(),
 /// linux_doc_files() and kjv_text() do.
-std::string named_text(const std::string& name, TextForm form = TextForm::kCharacters);
+std::string load_text(const std::string& name, TextForm form = TextForm::kCharacters);
 
 }  // namespace weft::apps

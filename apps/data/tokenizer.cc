@@ -169,9 +169,9 @@ class Chunks final : public sentencepiece::SentenceIterator {
 };
 
 /// Distinct characters of a text and the number of their occurrences.
-using Alphabet = std::map<std::string, std::uint64_t, std::less<>>;
+using CharacterCounts = std::map<std::string, std::uint64_t, std::less<>>;
 
-void count_characters(std::string_view text, Alphabet& alphabet) {
+void count_characters(std::string_view text, CharacterCounts& alphabet) {
   std::array<std::uint64_t, 128> ascii{};
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = std::max<std::size_t>(utf8_length(text, at), 1);
@@ -189,7 +189,7 @@ void count_characters(std::string_view text, Alphabet& alphabet) {
 }
 
 /// Returns characters that the trainer would drop as too rare, as its shares have 24 bits.
-std::string rare_characters(const Alphabet& of_text) {
+std::string rare_characters(const CharacterCounts& of_text) {
   std::uint64_t characters = 0;
   for (const auto& [character, count] : of_text) characters += count;
   std::string rare;
@@ -200,7 +200,8 @@ std::string rare_characters(const Alphabet& of_text) {
 
 /// Returns the characters of `of_all` that `of_text` lacks, without the line end, which is not a
 /// character to the trainer.
-std::vector<std::string> missing_characters(const Alphabet& of_text, const Alphabet& of_all) {
+std::vector<std::string> missing_characters(const CharacterCounts& of_text,
+                                            const CharacterCounts& of_all) {
   std::vector<std::string> missing;
   for (const auto& [character, _] : of_all)
     if (character != "\n" && !of_text.contains(character)) missing.push_back(character);
@@ -213,9 +214,9 @@ std::unique_ptr<Tokenizer> byte_tokenizer() { return std::make_unique<ByteTokeni
 
 std::unique_ptr<Tokenizer> train_bpe_tokenizer(std::string_view text, int vocabulary_size,
                                                std::string_view held_out) {
-  Alphabet of_text;
+  CharacterCounts of_text;
   count_characters(text, of_text);
-  Alphabet of_all = of_text;
+  CharacterCounts of_all = of_text;
   count_characters(held_out, of_all);
   of_all.emplace("\n", 0);
   // Needs one piece per character, and the unknown token.
@@ -260,9 +261,9 @@ std::unique_ptr<Tokenizer> train_bpe_tokenizer(std::string_view text, int vocabu
   return std::make_unique<PieceTokenizer>(model);
 }
 
-std::optional<std::size_t> first_difference(const Tokenizer& tokenizer,
-                                            std::span<const std::int32_t> ids,
-                                            std::string_view text) {
+std::optional<std::size_t> first_roundtrip_error(const Tokenizer& tokenizer,
+                                                 std::span<const std::int32_t> ids,
+                                                 std::string_view text) {
   constexpr std::size_t kIdsAtOnce = 4096;
   std::size_t at = 0;
   while (!ids.empty()) {

@@ -42,9 +42,9 @@ std::unique_ptr<Tokenizer> train_bpe_tokenizer(std::string_view text, int vocabu
 
 /// Returns the position of the first byte of `text` that decode(ids) does not restore. Null if the
 /// whole text is restored.
-std::optional<std::size_t> first_difference(const Tokenizer& tokenizer,
-                                            std::span<const std::int32_t> ids,
-                                            std::string_view text);
+std::optional<std::size_t> first_roundtrip_error(const Tokenizer& tokenizer,
+                                                 std::span<const std::int32_t> ids,
+                                                 std::string_view text);
 
 /// Creates a tokenizer from serialized(). Throws Error(kDataLoss) if the bytes are invalid.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& serialized);

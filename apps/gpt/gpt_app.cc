@@ -28,7 +28,7 @@ struct Showing {
   std::shared_ptr<const TextDataset> dataset;  // holds the tokenizer
   std::vector<std::int32_t> test;
 
-  FinalReport operator()(const ShowRequest& request) const {
+  FinalReport operator()(const ReportRequest& request) const {
     FinalReport report{.title = "the model writes"};
     if (!test.empty()) score(request, report);
     if (sample.tokens > 0)
@@ -39,7 +39,7 @@ struct Showing {
   }
 
  private:
-  void score(const ShowRequest& request, FinalReport& report) const {
+  void score(const ReportRequest& request, FinalReport& report) const {
     const TrainedValues& trained = request.trained;
     const auto add = [&](const std::vector<TensorView>& parameters, std::int64_t step,
                          const std::string& when) {
@@ -57,11 +57,11 @@ struct Showing {
 };
 
 /// State of the prepared texts that a restarted driver decodes instead of reading the texts again.
-struct KeptText {
+struct PreparedText {
   TextBatchesRecipe recipe = {};
   std::vector<std::int32_t> test = {};  ///< Tokens of data.test.
 
-  static constexpr auto fields = weft::fields(&KeptText::recipe, &KeptText::test);
+  static constexpr auto fields = weft::fields(&PreparedText::recipe, &PreparedText::test);
 };
 
 /// Returns "; 3 of the 870 tokens of data.test are unknown", or an empty string if none is. The
@@ -107,7 +107,7 @@ ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, s
 
 std::vector<std::int32_t> GptApp::test_tokens(const Tokenizer& tokenizer) const {
   if (data_.test.empty()) return {};
-  std::vector<std::int32_t> tokens = tokenizer.encode(named_text(data_.test, text_form(data_)));
+  std::vector<std::int32_t> tokens = tokenizer.encode(load_text(data_.test, text_form(data_)));
   if (std::ssize(tokens) <= shape_.sequence)
     throw_error(ErrorCode::kInvalidArgument,
                 "data.test: the {} tokens of {} are fewer than model.sequence + 1 = {}: name a "
@@ -122,8 +122,8 @@ PreparedData GptApp::prepare() {
   return describe(std::move(dataset), std::move(test));
 }
 
-PreparedData GptApp::prepare_again(std::span<const std::byte> kept) {
-  KeptText text = decode<KeptText>(kept);
+PreparedData GptApp::prepare_after_restart(std::span<const std::byte> kept) {
+  PreparedText text = decode<PreparedText>(kept);
   return describe(open_dataset(text.recipe), std::move(text.test));
 }
 
@@ -171,7 +171,7 @@ PreparedData GptApp::describe(TextDataset prepared, std::vector<std::int32_t> te
           .digest = sha256(std::as_bytes(std::span(what))),
           .baseline = {dataset->unigram_loss, "a unigram model"},
           .show = Showing{shape_, sample_, seed_, dataset, test},
-          .kept = encode(KeptText{recipe, test})};
+          .kept = encode(PreparedText{recipe, test})};
 }
 
 std::unique_ptr<mesh::BatchSource> GptApp::open_batches(std::span<const std::byte> batches) const {

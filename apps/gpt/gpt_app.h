@@ -21,7 +21,7 @@ class GptApp final : public TrainingApp {
                         std::uint64_t seed) override;
   PreparedData prepare() override;
   /// Opens the cached tokens. The text itself may have changed or been deleted.
-  PreparedData prepare_again(std::span<const std::byte> kept) override;
+  PreparedData prepare_after_restart(std::span<const std::byte> kept) override;
   std::unique_ptr<mesh::BatchSource> open_batches(
       std::span<const std::byte> batches) const override;
 

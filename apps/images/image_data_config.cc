@@ -27,21 +27,23 @@ ImageDataConfig parse_image_data(const ConfigNode& node) {
                      "A data set of a Debian package, with a test part");
   const auto path =
       node.find("path", "A folder of pictures instead, whose subfolders are the labels");
-  const auto files = node.find("files", KeyText("Where the data set's files lie")
+  const auto files = node.find("files", KeyDescription("Where the data set's files lie")
                                             .type("path")
                                             .by_default("/usr/share/datasets/fashion-mnist"));
   if (path) {
     config.test_fraction = kUsualTestFraction;
-    node.require("height", config.height,
-                 KeyText("Height to which the folder's pictures are scaled; required with path")
-                     .unit("pixels")
-                     .conditional(),
-                 {.min = 1, .max = 4096});
-    node.require("width", config.width,
-                 KeyText("Width to which the folder's pictures are scaled; required with path")
-                     .unit("pixels")
-                     .conditional(),
-                 {.min = 1, .max = 4096});
+    node.require(
+        "height", config.height,
+        KeyDescription("Height to which the folder's pictures are scaled; required with path")
+            .unit("pixels")
+            .conditional(),
+        {.min = 1, .max = 4096});
+    node.require(
+        "width", config.width,
+        KeyDescription("Width to which the folder's pictures are scaled; required with path")
+            .unit("pixels")
+            .conditional(),
+        {.min = 1, .max = 4096});
     node.read("test_fraction", config.test_fraction,
               "Share of the folder's pictures that is kept for the test at the end",
               {.min = 0.0, .max = 0.5});

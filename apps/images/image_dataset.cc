@@ -120,7 +120,7 @@ ImageDataset ImageDataset::load(const ImageDataConfig& config) {
     throw_error(ErrorCode::kInvalidArgument,
                 "all {} pictures of {} are held out: add some, or lower data.validation_fraction",
                 all.size(), folder ? config.path : config.files);
-  data.scale = PixelScale::of(data.train);
+  data.scale = PixelNormalization::of(data.train);
   data.digest = digest_of(data);
   return data;
 }
@@ -130,7 +130,7 @@ RowSampler ImageDataset::sampler(const SubsetConfig& subset, std::uint64_t run_s
                     run_seed ^ fnv1a("pictures", 8));
 }
 
-double ImageDataset::frequency_loss() const {
+double ImageDataset::class_prior_loss() const {
   std::vector<double> counts(classes.size(), 1.0);
   for (const std::uint16_t label : train.labels) counts[label] += 1;
   const double total = static_cast<double>(train.size() + classes.size());

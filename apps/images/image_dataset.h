@@ -22,8 +22,8 @@ struct ImageDataset {
   std::vector<std::uint32_t> train_pictures = {};
   LabelledImages validation;  ///< Rows held out by a hash of the row.
   LabelledImages test;        ///< Pictures of the test files, or rows of a folder held out by hash.
-  PixelScale scale = {};      ///< Mean and deviation of `train`.
-  std::string digest = {};    ///< SHA-256 of classes and all three parts.
+  PixelNormalization scale = {};  ///< Mean and deviation of `train`.
+  std::string digest = {};        ///< SHA-256 of classes and all three parts.
 
   /// Loads all parts. Ignores the subset of the configuration.
   /// Throws Error(kFailedPrecondition), which says what to install, if a data set's files do not
@@ -35,7 +35,7 @@ struct ImageDataset {
   RowSampler sampler(const SubsetConfig& subset, std::uint64_t run_seed) const;
   /// Returns the loss of a model that predicts the label frequencies of `train`. It is computed on
   /// `validation`, or on `test` if `validation` is empty. 0 if both are empty.
-  double frequency_loss() const;
+  double class_prior_loss() const;
 };
 
 /// Number of pictures of each part. A value.

@@ -33,16 +33,16 @@ bool is_png(const fs::path& path) {
 }
 
 /// Source pixels that one target pixel covers, when an axis of `from` pixels is scaled to `to`.
-struct Cover {
+struct PixelSpan {
   std::int64_t first = 0;                   ///< First source pixel.
   std::vector<std::uint32_t> weights = {};  ///< Parts covered of it and the next pixels, in 1 / to
                                             ///< pixel.
 };
 
-std::vector<Cover> covers(std::int64_t from, std::int64_t to) {
-  std::vector<Cover> result;
+std::vector<PixelSpan> covers(std::int64_t from, std::int64_t to) {
+  std::vector<PixelSpan> result;
   for (std::int64_t i = 0; i < to; ++i) {
-    Cover cover{.first = i * from / to};
+    PixelSpan cover{.first = i * from / to};
     for (std::int64_t j = cover.first; j * to < (i + 1) * from; ++j) {
       cover.weights.push_back(std::min((j + 1) * to, (i + 1) * from) - std::max(j * to, i * from));
     }
@@ -76,15 +76,15 @@ std::vector<std::string> labels_of_folder(const fs::path& folder) {
   return labels;
 }
 
-std::vector<std::uint8_t> scaled_values(const Picture& picture, int height, int width,
-                                        int colours) {
-  const std::vector<Cover> rows = covers(picture.height(), height);
-  const std::vector<Cover> columns = covers(picture.width(), width);
+std::vector<std::uint8_t> resample_picture(const Picture& picture, int height, int width,
+                                           int colours) {
+  const std::vector<PixelSpan> rows = covers(picture.height(), height);
+  const std::vector<PixelSpan> columns = covers(picture.width(), width);
   const std::uint64_t area = std::uint64_t(picture.height()) * picture.width();
   std::vector<std::uint8_t> values;
   values.reserve(rows.size() * columns.size() * colours);
-  for (const Cover& row : rows) {
-    for (const Cover& column : columns) {
+  for (const PixelSpan& row : rows) {
+    for (const PixelSpan& column : columns) {
       for (int channel = 0; channel < colours; ++channel) {
         std::uint64_t sum = area / 2;  // half of the area, so that the division rounds to the
                                        // nearest
@@ -133,7 +133,8 @@ LabelledImages read_image_folder(const fs::path& folder, const std::vector<std::
   }
   for (const fs::path& path : pictures_of_folder(folder)) {
     const auto label = std::ranges::find(classes, path.parent_path().filename().string());
-    images.append(scaled_values(read_png(path), height, width, colours), label - classes.begin());
+    images.append(resample_picture(read_png(path), height, width, colours),
+                  label - classes.begin());
   }
   return images;
 }

@@ -28,6 +28,7 @@ LabelledImages read_image_folder(const std::filesystem::path& folder,
 /// Returns the picture stretched to another size. Each pixel is the mean of the area that it
 /// covers. Integer arithmetic gives the same result on every machine. Values are in row-major order
 /// with `colours` (1 or 3) per pixel. Grey is 0.299 red + 0.587 green + 0.114 blue.
-std::vector<std::uint8_t> scaled_values(const Picture& picture, int height, int width, int colours);
+std::vector<std::uint8_t> resample_picture(const Picture& picture, int height, int width,
+                                           int colours);
 
 }  // namespace weft::apps

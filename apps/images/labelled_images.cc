@@ -5,7 +5,7 @@
 
 namespace weft::apps {
 
-PixelScale PixelScale::of(const LabelledImages& images) {
+PixelNormalization PixelNormalization::of(const LabelledImages& images) {
   std::uint64_t sum = 0, squares = 0;
   for (const std::uint8_t byte : images.values) {
     sum += byte;

@@ -29,12 +29,12 @@ struct LabelledImages {
 };
 
 /// Normalization of a byte of a picture: (byte - mean) / deviation. A value.
-struct PixelScale {
+struct PixelNormalization {
   double mean = 0;       ///< Mean of the bytes.
   double deviation = 1;  ///< Never 0.
 
   /// Returns the scale of these pictures. The sums are exact integers.
-  static PixelScale of(const LabelledImages& images);
+  static PixelNormalization of(const LabelledImages& images);
   float operator()(std::uint8_t byte) const {
     return static_cast<float>((byte - mean) / deviation);
   }

@@ -18,9 +18,9 @@ std::unique_ptr<ParquetWriter> create_parquet(const std::filesystem::path& path)
 
 /// Failed arrow::Status as an exception. The reader and the writer catch it and throw an Error that
 /// names the file.
-class ArrowFailure final : public std::exception {
+class ArrowException final : public std::exception {
  public:
-  explicit ArrowFailure(const arrow::Status& status) : status_(status) {}
+  explicit ArrowException(const arrow::Status& status) : status_(status) {}
   const char* what() const noexcept override { return status_.message().c_str(); }
 
  private:
@@ -28,7 +28,7 @@ class ArrowFailure final : public std::exception {
 };
 
 inline void expect(const arrow::Status& status) {
-  if (!status.ok()) throw ArrowFailure(status);
+  if (!status.ok()) throw ArrowException(status);
 }
 template <typename T>
 T expect(arrow::Result<T> result) {

@@ -136,7 +136,7 @@ std::string_view text_at(const arrow::Array& array, std::int64_t i) {
 float number_at(const arrow::Array& array, std::int64_t i) {
   const arrow::DataType& type = *array.type();
   switch (type.id()) {
-    case arrow::Type::HALF_FLOAT: return float_of_half(as<arrow::HalfFloatArray>(array).Value(i));
+    case arrow::Type::HALF_FLOAT: return half_to_float(as<arrow::HalfFloatArray>(array).Value(i));
     case arrow::Type::FLOAT: return as<arrow::FloatArray>(array).Value(i);
     case arrow::Type::DOUBLE: return static_cast<float>(as<arrow::DoubleArray>(array).Value(i));
     case arrow::Type::DECIMAL128: {
@@ -227,7 +227,7 @@ class ArrowReader final : public ParquetReader {
   void guard(const F& f) const {
     try {
       f();
-    } catch (const std::exception& failure) {  // an ArrowFailure or parquet::ParquetException
+    } catch (const std::exception& failure) {  // an ArrowException or parquet::ParquetException
       damaged(failure.what());
     }
   }

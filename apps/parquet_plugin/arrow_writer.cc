@@ -77,7 +77,7 @@ class ArrowWriter final : public ParquetWriter {
   void guard(const F& f) const {
     try {
       f();
-    } catch (const std::exception& failure) {  // an ArrowFailure or parquet::ParquetException
+    } catch (const std::exception& failure) {  // an ArrowException or parquet::ParquetException
       throw_error(ErrorCode::kResourceExhausted,
                   "cannot write {}: {}; make room there, or give another --out",
                   temporary_.string(), failure.what());

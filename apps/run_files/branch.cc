@@ -46,11 +46,11 @@ std::optional<BranchRecord> read_record(const fs::path& folder) {
 void write_record(const fs::path& folder, const BranchRecord& record) {
   const nlohmann::ordered_json json = {
       {"from", record.from.string()}, {"aside", record.aside.string()}, {"begun", record.begun}};
-  replace_file(folder / kBranchFile, json.dump(2) + "\n");
+  write_durably(folder / kBranchFile, json.dump(2) + "\n");
 }
 
 /// Returns the checkpoints in `folder` that are not ancestors of `from`.
-std::vector<fs::path> left_behind(const fs::path& folder, const fs::path& from) {
+std::vector<fs::path> checkpoints_off_branch(const fs::path& folder, const fs::path& from) {
   std::vector<fs::path> ancestors = {from};
   for (auto parent = parent_of(from); parent;) {
     std::optional<fs::path> found;
@@ -101,7 +101,7 @@ void move_aside(const BranchMove& move, const fs::path& folder, const fs::path& 
   tell(move, "folder created");
   if (move.keep_metrics && move.metrics_differ) move.keep_metrics(aside);
   tell(move, "metrics kept");
-  for (const fs::path& checkpoint : left_behind(folder, from)) {
+  for (const fs::path& checkpoint : checkpoints_off_branch(folder, from)) {
     fs::rename(checkpoint, aside / folder.filename() / checkpoint.filename());
     tell(move, "checkpoint moved");
   }
@@ -132,13 +132,14 @@ std::optional<fs::path> begin_branch(const BranchMove& move) {
     const fs::path folder = fs::canonical(move.folder), from = fs::canonical(move.from);
     BranchRecord record{from.lexically_relative(folder), {}, false};
     const std::optional<fs::path> interrupted = interrupted_move(folder, record);
-    const bool moves = interrupted || move.metrics_differ || !left_behind(folder, from).empty();
+    const bool moves =
+        interrupted || move.metrics_differ || !checkpoints_off_branch(folder, from).empty();
     const fs::path aside = interrupted ? *interrupted : fs::weakly_canonical(move.aside);
     if (moves) record.aside = aside.lexically_relative(folder);
     write_record(folder, record);
     tell(move, "intent written");
     if (moves) move_aside(move, folder, from, aside);
-    if (move.take_over_metrics) move.take_over_metrics();
+    if (move.install_metrics) move.install_metrics();
     tell(move, "metrics taken over");
     record.begun = true;
     write_record(folder, record);

@@ -43,7 +43,7 @@ struct BranchMove {
   bool metrics_differ = false;
   std::function<void(const std::filesystem::path& aside)> keep_metrics = {};
   /// Called after the move; makes the run's metrics those that lead to `from`.
-  std::function<void()> take_over_metrics = {};
+  std::function<void()> install_metrics = {};
   /// Called after each change on disk. Tests end the process there.
   std::function<void(std::string_view point)> progress = {};
 };

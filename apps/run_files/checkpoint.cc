@@ -32,9 +32,9 @@ constexpr const char* kOptimizer = "optimizer.safetensors";
 /// Renames `from` to `to`. If `to` exists, exchanges the two names atomically. If the file system
 /// cannot do that, first renames `to` to a name that still counts as a checkpoint. A complete
 /// checkpoint exists at every moment.
-void put_in_place(const fs::path& from, const fs::path& to, ReplaceBy replace_by,
-                  const CheckpointStore::Progress& done) {
-  const bool exchange = replace_by == ReplaceBy::kExchange && fs::exists(to);
+void replace_atomically(const fs::path& from, const fs::path& to, ReplaceMethod replace_by,
+                        const CheckpointStore::Progress& done) {
+  const bool exchange = replace_by == ReplaceMethod::kExchange && fs::exists(to);
   if (exchange || !fs::exists(to)) {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), exchange ? RENAME_EXCHANGE : 0) ==
         0)
@@ -51,7 +51,7 @@ void put_in_place(const fs::path& from, const fs::path& to, ReplaceBy replace_by
   fs::rename(replaced, from);  // marks it for removal: a partly deleted checkpoint must not count
 }
 
-void write_description(const fs::path& path, const CheckpointHeading& checkpoint,
+void write_description(const fs::path& path, const CheckpointMetadata& checkpoint,
                        const std::optional<ParentCheckpoint>& parent) {
   const auto parent_json =
       parent ? nlohmann::ordered_json{{"step", parent->step}, {"sha256", parent->sha256}}
@@ -76,7 +76,7 @@ void write_description(const fs::path& path, const CheckpointHeading& checkpoint
 
 /// Returns the contents of checkpoint.json, without parameters, after verifying the hashes of both
 /// files.
-CheckpointHeading read_description(const fs::path& folder) {
+CheckpointMetadata read_description(const fs::path& folder) {
   std::ifstream in(folder / kDescriptionFile);
   if (!in) throw_error(ErrorCode::kNotFound, "there is no checkpoint in {}", folder.string());
   try {
@@ -91,7 +91,7 @@ CheckpointHeading read_description(const fs::path& folder) {
             ErrorCode::kDataLoss,
             "{} does not have the hash that its checkpoint.json states; resume from an older one",
             (folder / file).string());
-    CheckpointHeading checkpoint;
+    CheckpointMetadata checkpoint;
     checkpoint.step = description.at("step");
     checkpoint.seed = description.at("seed");
     checkpoint.model_digest = description.at("model_digest");
@@ -132,7 +132,7 @@ constexpr std::array kBlocks{StateBlock::kValue, StateBlock::kFirstMoment,
 /// Lists the tensors of the optimizer's file. The two moments of a parameter follow each other.
 ParameterList moments_of(const ParameterList& parameters) {
   ParameterList moments;
-  for (const TensorPlace& p : parameters) {
+  for (const TensorDeclaration& p : parameters) {
     moments.push_back({"first_moment." + p.name, p.shape});
     moments.push_back({"second_moment." + p.name, p.shape});
   }
@@ -140,14 +140,15 @@ ParameterList moments_of(const ParameterList& parameters) {
 }
 
 /// Removes a partly written checkpoint, which would keep a full disk full.
-void remove_half(const fs::path& building) {
+void remove_partial(const fs::path& building) {
   std::error_code ignored;
   fs::remove_all(building, ignored);
 }
 
 }  // namespace
 
-CheckpointStore::CheckpointStore(fs::path folder, int keep, Progress progress, ReplaceBy replace_by)
+CheckpointStore::CheckpointStore(fs::path folder, int keep, Progress progress,
+                                 ReplaceMethod replace_by)
     : folder_(std::move(folder)),
       keep_(std::max(1, keep)),
       progress_(std::move(progress)),
@@ -181,11 +182,11 @@ void CheckpointStore::done(std::string_view point) const {
   if (progress_) progress_(point);
 }
 
-fs::path CheckpointStore::write(const Checkpoint& checkpoint, OldOnes old_ones) {
-  CheckpointHeading heading{checkpoint.step, checkpoint.seed, checkpoint.model_digest, {}};
+fs::path CheckpointStore::write(const Checkpoint& checkpoint, OldCheckpoints old_ones) {
+  CheckpointMetadata heading{checkpoint.step, checkpoint.seed, checkpoint.model_digest, {}};
   for (const ParameterState& p : checkpoint.parameters)
     heading.parameters.push_back({p.name, p.shape});
-  const auto fill = [&](const TakePiece& take) {
+  const auto fill = [&](const ReadStateSlice& take) {
     for (std::size_t i = 0; i < checkpoint.parameters.size(); ++i)
       for (const StateBlock block : kBlocks)
         take({i, block, 0}, block_of(checkpoint.parameters[i], block));
@@ -193,9 +194,9 @@ fs::path CheckpointStore::write(const Checkpoint& checkpoint, OldOnes old_ones) 
   return write(heading, fill, old_ones);
 }
 
-fs::path CheckpointStore::write(const CheckpointHeading& heading,
-                                const std::function<void(const TakePiece&)>& fill,
-                                OldOnes old_ones) {
+fs::path CheckpointStore::write(const CheckpointMetadata& heading,
+                                const std::function<void(const ReadStateSlice&)>& fill,
+                                OldCheckpoints old_ones) {
   const std::string name = checkpoint_name(heading.step);
   const fs::path building = folder_ / fmt::format("{}{}", kUnfinishedPrefix, name);
   fs::path final_path = folder_ / name;
@@ -207,7 +208,7 @@ fs::path CheckpointStore::write(const CheckpointHeading& heading,
     SafetensorsWriter optimizer(building / kOptimizer, moments_of(heading.parameters),
                                 {{"format", "weft"}});
     done("room taken");
-    fill([&](const StatePiece& piece, std::span<const float> values) {
+    fill([&](const StateSlice& piece, std::span<const float> values) {
       if (!all_finite(values))
         throw_error(ErrorCode::kFailedPrecondition, "{} is not finite after step {}",
                     name_of(piece.block, heading.parameters.at(piece.parameter).name),
@@ -224,20 +225,20 @@ fs::path CheckpointStore::write(const CheckpointHeading& heading,
     write_description(building / kDescriptionFile, heading, parent_);
     done("description written");
     flush_to_disk(building);
-    put_in_place(building, final_path, replace_by_, progress_);
+    replace_atomically(building, final_path, replace_by_, progress_);
     done("renamed");
     parent_ = identify(final_path);
     flush_to_disk(folder_);
     point_latest_at(folder_, name, progress_);
     flush_to_disk(folder_);
-    if (old_ones == OldOnes::kRemove) remove_old();
+    if (old_ones == OldCheckpoints::kRemove) remove_old();
     done("old ones removed");
   } catch (const fs::filesystem_error& error) {
-    remove_half(building);
+    remove_partial(building);
     throw_error(ErrorCode::kUnavailable, "cannot write the checkpoint {}: {}", final_path.string(),
                 error.code().message());
   } catch (...) {
-    remove_half(building);
+    remove_partial(building);
     throw;
   }
   return final_path;
@@ -257,7 +258,7 @@ void point_latest_at(const fs::path& folder, const std::string& name,
     // Error codes of exFAT, some CIFS and 9p.
     constexpr std::array kNoLinks = {EPERM, EOPNOTSUPP, ENOSYS, EINVAL};
     if (std::ranges::find(kNoLinks, error.code().value()) == kNoLinks.end()) throw;
-    replace_file(link, name + "\n");
+    write_durably(link, name + "\n");
   }
   done("link created");
   fs::rename(link, folder / kLatestLink);
@@ -328,7 +329,7 @@ StoredCheckpoint::StoredCheckpoint(const fs::path& checkpoint)
   }
 }
 
-void StoredCheckpoint::read(const StatePiece& piece, std::span<float> values) const {
+void StoredCheckpoint::read(const StateSlice& piece, std::span<float> values) const {
   const TensorView& tensor =
       piece.block == StateBlock::kValue         ? model_.tensors().at(piece.parameter)
       : piece.block == StateBlock::kFirstMoment ? *first_moments_.at(piece.parameter)

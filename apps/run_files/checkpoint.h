@@ -28,10 +28,10 @@ struct ParameterState {
 };
 
 /// Names and shapes of a model's parameters, in the graph's order.
-using ParameterList = std::vector<TensorPlace>;
+using ParameterList = std::vector<TensorDeclaration>;
 
 /// Checkpoint without its values.
-struct CheckpointHeading {
+struct CheckpointMetadata {
   std::int64_t step = 0;
   std::uint64_t seed = 0;
   std::string model_digest = {};
@@ -53,10 +53,10 @@ struct Checkpoint {
 
 /// Method of replacing a checkpoint of the same step: exchange both names atomically, if the file
 /// system can, or rename twice.
-enum class ReplaceBy : std::uint8_t { kExchange, kTwoRenames };
+enum class ReplaceMethod : std::uint8_t { kExchange, kTwoRenames };
 
 /// Treatment of checkpoints beyond the number to keep after a write.
-enum class OldOnes : std::uint8_t { kRemove, kKeep };
+enum class OldCheckpoints : std::uint8_t { kRemove, kKeep };
 
 /// Store of a run's checkpoints in a folder:
 ///
@@ -78,7 +78,7 @@ class CheckpointStore {
   /// Keeps the newest `keep` (at least 1) checkpoints. Removes partial checkpoints of a crashed
   /// process.
   CheckpointStore(std::filesystem::path folder, int keep, Progress progress = {},
-                  ReplaceBy replace_by = ReplaceBy::kExchange);
+                  ReplaceMethod replace_by = ReplaceMethod::kExchange);
 
   /// Sets the parent of the next checkpoint. Each later one has the previous one as its parent.
   void follow(const std::filesystem::path& checkpoint) { parent_ = identify(checkpoint); }
@@ -87,10 +87,11 @@ class CheckpointStore {
   /// in pieces of any size and order; its exceptions are rethrown. Throws Error(kUnavailable) if
   /// the disk refuses, and Error(kFailedPrecondition) if a value is not finite: training has
   /// diverged. Older checkpoints are intact then.
-  std::filesystem::path write(const CheckpointHeading& heading,
-                              const std::function<void(const TakePiece& take)>& fill,
-                              OldOnes old_ones = OldOnes::kRemove);
-  std::filesystem::path write(const Checkpoint& checkpoint, OldOnes old_ones = OldOnes::kRemove);
+  std::filesystem::path write(const CheckpointMetadata& heading,
+                              const std::function<void(const ReadStateSlice& take)>& fill,
+                              OldCheckpoints old_ones = OldCheckpoints::kRemove);
+  std::filesystem::path write(const Checkpoint& checkpoint,
+                              OldCheckpoints old_ones = OldCheckpoints::kRemove);
   /// Returns the newest complete checkpoint of at most `step` steps; nullopt if there is none.
   std::optional<std::filesystem::path> newest_up_to(std::int64_t step) const;
 
@@ -101,7 +102,7 @@ class CheckpointStore {
   std::filesystem::path folder_;
   int keep_;
   Progress progress_;
-  ReplaceBy replace_by_;
+  ReplaceMethod replace_by_;
   std::optional<ParentCheckpoint> parent_;
 };
 
@@ -129,13 +130,13 @@ class StoredCheckpoint final {
   /// Throws Error(kNotFound) if the checkpoint does not exist, Error(kDataLoss) if a file is
   /// damaged.
   explicit StoredCheckpoint(const std::filesystem::path& checkpoint);
-  const CheckpointHeading& heading() const { return heading_; }
+  const CheckpointMetadata& heading() const { return heading_; }
   /// Copies a piece. Throws Error(kDataLoss) if a value is not finite.
-  void read(const StatePiece& piece, std::span<float> values) const;
+  void read(const StateSlice& piece, std::span<float> values) const;
 
  private:
   const std::filesystem::path path_;
-  CheckpointHeading heading_;
+  CheckpointMetadata heading_;
   const SafetensorsFile model_, optimizer_;
   std::vector<const TensorView*> first_moments_, second_moments_;  ///< One per parameter.
 };

@@ -114,7 +114,7 @@ MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done, const fs::path&
       if (m.step == (steps_.empty() ? 1 : steps_.back().step + 1)) steps_.push_back(m);
     refused_ = ::open(refused.c_str(), O_WRONLY | O_CLOEXEC);
   }
-  go_back(steps_done);
+  rollback(steps_done);
 }
 
 MetricsFile::~MetricsFile() {
@@ -127,7 +127,7 @@ void MetricsFile::close() {
   fd_ = -1;
 }
 
-void MetricsFile::go_back(std::int64_t steps_done) {
+void MetricsFile::rollback(std::int64_t steps_done) {
   std::erase_if(steps_, [&](const StepMetrics& m) { return m.step > steps_done; });
   close();
   problem_.reset();
@@ -137,11 +137,11 @@ void MetricsFile::go_back(std::int64_t steps_done) {
     problem_ = error;
   }
   copied_ = 0;
-  copy_held_back();
+  mirror_pending();
 }
 
 /// Updates the copy of the held-back lines in the `refused` file.
-void MetricsFile::copy_held_back() {
+void MetricsFile::mirror_pending() {
   if (refused_ < 0) return;
   if (unwritten_.size() < copied_) copied_ = 0;
   const std::string_view more = std::string_view(unwritten_).substr(copied_);
@@ -156,16 +156,16 @@ void MetricsFile::copy_held_back() {
 void MetricsFile::open() {
   unwritten_.clear();
   try {
-    open_another();
+    rewrite_file();
   } catch (const Error&) {
     // A full disk may lack room for a second file, but the existing one can be truncated.
-    open_as_it_is();
-    write_held_back();
+    truncate_in_place();
+    write_pending();
   }
 }
 
 /// Writes all lines to a second file first, so that a crash loses none.
-void MetricsFile::open_another() {
+void MetricsFile::rewrite_file() {
   fs::path temporary = path_;
   temporary += ".new";
   fd_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
@@ -189,7 +189,7 @@ void MetricsFile::open_another() {
 }
 
 /// Truncates the existing file after its last correct line.
-void MetricsFile::open_as_it_is() {
+void MetricsFile::truncate_in_place() {
   std::ifstream in(path_, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(in), {});
   std::size_t kept = 0, right = 0;
@@ -207,7 +207,7 @@ void MetricsFile::open_as_it_is() {
   throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path_.string(), std::strerror(why));
 }
 
-void MetricsFile::write_held_back() {
+void MetricsFile::write_pending() {
   if (unwritten_.empty()) return;
   try {
     write_fully(fd_, unwritten_, path_);
@@ -247,21 +247,21 @@ void MetricsFile::append(const StepMetrics& metrics) {
       open();
     } else {
       unwritten_ += to_json_line(metrics) + "\n";
-      write_held_back();
+      write_pending();
     }
-    if (problem_) copy_held_back();  // clears the copy
+    if (problem_) mirror_pending();  // clears the copy
     problem_.reset();
   } catch (const Error& error) {
     problem_ = error;
-    copy_held_back();
+    mirror_pending();
     throw;
   }
 }
 
 void MetricsFile::flush() {
   if (fd_ < 0) open();
-  write_held_back();
-  if (problem_) copy_held_back();
+  write_pending();
+  if (problem_) mirror_pending();
   problem_.reset();
   flush_fully(fd_, path_);
 }

@@ -52,7 +52,7 @@ void copy_metrics(const std::filesystem::path& from, const std::filesystem::path
 /// room. They are kept in this object and, if given, in the `refused` file in memory.
 class MetricsFile {
  public:
-  /// Opens the file of a run after `steps_done` steps, as go_back() does. `refused` is a file in
+  /// Opens the file of a run after `steps_done` steps, as rollback() does. `refused` is a file in
   /// the memory of another process with a copy of held-back lines, also those of an earlier
   /// process; empty: none. Throws Error(kDataLoss) as read_metrics() does.
   MetricsFile(std::filesystem::path path, std::int64_t steps_done,
@@ -63,7 +63,7 @@ class MetricsFile {
 
   /// Drops the lines after `steps_done` steps, since those steps are repeated. Sets problem() if
   /// the disk refuses.
-  void go_back(std::int64_t steps_done);
+  void rollback(std::int64_t steps_done);
   /// Reason why lines are held back; nullopt if the file has all lines.
   const std::optional<Error>& problem() const { return problem_; }
 
@@ -79,10 +79,10 @@ class MetricsFile {
 
  private:
   void open();
-  void open_another();
-  void open_as_it_is();
-  void write_held_back();
-  void copy_held_back();
+  void rewrite_file();
+  void truncate_in_place();
+  void write_pending();
+  void mirror_pending();
   void close();
 
   std::filesystem::path path_;

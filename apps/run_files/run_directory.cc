@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/own_file.h"
+#include "core/base/private_file.h"
 
 namespace weft::apps {
 namespace fs = std::filesystem;
@@ -50,7 +50,7 @@ fs::path set_aside_failed(const fs::path& path) {
   failed += ".failed";
   // Keeps an earlier folder that has results or belongs to an active run.
   if (fs::exists(failed / kLockFile) && !results_in(failed) &&
-      FileLock::try_take(failed / kLockFile))
+      FileLock::try_acquire(failed / kLockFile))
     fs::remove_all(failed);
   if (fs::exists(fs::symlink_status(failed))) failed = aside_name(failed);
   fs::rename(path, failed);
@@ -79,9 +79,9 @@ RunDirectory RunDirectory::prepare(const fs::path& given,
     if (!fs::is_directory(path))
       throw_error(ErrorCode::kAlreadyExists,
                   "{} is a file; a run needs a folder: choose another with --out", path.string());
-    check_own(path, kOtherFolder);
+    check_trusted_owner(path, kOtherFolder);
     if (fs::exists(lock)) {
-      std::optional<FileLock> taken = FileLock::try_take(lock);
+      std::optional<FileLock> taken = FileLock::try_acquire(lock);
       if (!taken)
         throw_error(
             ErrorCode::kAlreadyExists,
@@ -105,8 +105,8 @@ RunDirectory RunDirectory::prepare(const fs::path& given,
   fs::create_directories(path, failed);
   if (failed)
     throw_error(ErrorCode::kUnavailable, "cannot create {}: {}", path.string(), failed.message());
-  check_own(path, kOtherFolder);
-  std::optional<FileLock> taken = FileLock::try_take(lock);
+  check_trusted_owner(path, kOtherFolder);
+  std::optional<FileLock> taken = FileLock::try_acquire(lock);
   if (!taken)
     throw_error(ErrorCode::kAlreadyExists, "another run has just started in {}", path.string());
   RunDirectory directory(path, std::move(taken));
@@ -126,6 +126,6 @@ RunDirectory RunDirectory::open(const fs::path& path) {
   return directory;
 }
 
-fs::path RunDirectory::next_abandoned() const { return aside_name(path_ / "abandoned"); }
+fs::path RunDirectory::next_abandoned_folder() const { return aside_name(path_ / "abandoned"); }
 
 }  // namespace weft::apps

@@ -51,7 +51,7 @@ class RunDirectory {
   std::filesystem::path best() const { return path_ / "best.safetensors"; }
   /// Returns the first free folder PATH/abandoned.1, .2, ..., to which a run that resumes from an
   /// older checkpoint moves the later steps.
-  std::filesystem::path next_abandoned() const;
+  std::filesystem::path next_abandoned_folder() const;
   std::filesystem::path logs() const { return path_ / "logs"; }
 
   /// Folder to which prepare() moved an earlier run, if there was one. Tell the user.

@@ -93,12 +93,12 @@ void check_filled(std::vector<Extent> extents, std::size_t body_size,
 }  // namespace
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
-                                     std::span<const TensorPlace> tensors,
+                                     std::span<const TensorDeclaration> tensors,
                                      const std::map<std::string, std::string>& metadata)
     : path_(path) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
-  for (const TensorPlace& tensor : tensors) {
+  for (const TensorDeclaration& tensor : tensors) {
     WEFT_CHECK(!header.contains(tensor.name), "two tensors are named {}", tensor.name);
     const std::size_t end = missing_ + num_elements(tensor.shape) * sizeof(float);
     header[tensor.name] = {
@@ -156,7 +156,7 @@ void SafetensorsWriter::flush() {
 
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  std::vector<TensorPlace> places;
+  std::vector<TensorDeclaration> places;
   for (const TensorView& tensor : tensors) {
     WEFT_CHECK(num_elements(tensor.shape) == static_cast<std::int64_t>(tensor.values.size()),
                "{}: {} values", tensor.name, tensor.values.size());
@@ -237,7 +237,7 @@ TensorView SafetensorsFile::read(const Entry& entry) const {
       }
       BFloat16 half;  // holds the bits of either type
       std::memcpy(&half.bits, entry.bytes.data() + i * size, size);
-      values[i] = entry.dtype == "BF16" ? static_cast<float>(half) : float_of_half(half.bits);
+      values[i] = entry.dtype == "BF16" ? static_cast<float>(half) : half_to_float(half.bits);
     }
     copy = copies_.emplace(entry.name, std::move(values)).first;
   }

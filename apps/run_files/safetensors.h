@@ -21,7 +21,7 @@ struct TensorView {
 };
 
 /// Name and shape of a tensor in a file that is being written.
-struct TensorPlace {
+struct TensorDeclaration {
   std::string name;
   Shape shape;
 };
@@ -31,7 +31,7 @@ struct TensorPlace {
 class SafetensorsWriter {
  public:
   /// Writes the header and allocates the file's disk space. Throws Error(kUnavailable).
-  SafetensorsWriter(const std::filesystem::path& path, std::span<const TensorPlace> tensors,
+  SafetensorsWriter(const std::filesystem::path& path, std::span<const TensorDeclaration> tensors,
                     const std::map<std::string, std::string>& metadata = {});
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;

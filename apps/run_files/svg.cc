@@ -150,7 +150,8 @@ std::string_view colour_of_series(std::size_t n) {
   return kColours[n % std::size(kColours)];
 }
 
-void draw_scale(Svg& svg, const PlotArea& area, double low, double high, std::string_view title) {
+void draw_y_axis(Svg& svg, const PlotRectangle& area, double low, double high,
+                 std::string_view title) {
   const std::vector<double> ticks = round_ticks(low, high, 6);
   const double spacing = ticks.size() > 1 ? ticks[1] - ticks[0] : 1;
   for (const double tick : ticks) {
@@ -164,8 +165,8 @@ void draw_scale(Svg& svg, const PlotArea& area, double low, double high, std::st
            fmt::format("font-size='12' transform='rotate(-90 {} {})'", x, middle));
 }
 
-void draw_scale_below(Svg& svg, const PlotArea& area, double low, double high,
-                      std::string_view title) {
+void draw_x_axis(Svg& svg, const PlotRectangle& area, double low, double high,
+                 std::string_view title) {
   const std::vector<double> ticks = round_ticks(low, high, 6);
   const double spacing = ticks.size() > 1 ? ticks[1] - ticks[0] : 1;
   const double bottom = area.top + area.height;

@@ -55,15 +55,16 @@ std::string tick_label(double value, double spacing);
 std::string_view colour_of_series(std::size_t n);
 
 /// Area of a plot on a picture, in pixels.
-struct PlotArea {
+struct PlotRectangle {
   double left = 0, top = 0, width = 0, height = 0;
 };
 
 /// Draws a vertical scale: grid lines, numbers on the left, and the title along them.
-void draw_scale(Svg& svg, const PlotArea& area, double low, double high, std::string_view title);
+void draw_y_axis(Svg& svg, const PlotRectangle& area, double low, double high,
+                 std::string_view title);
 /// Draws a horizontal scale: grid lines, numbers below, and the title under them.
-void draw_scale_below(Svg& svg, const PlotArea& area, double low, double high,
-                      std::string_view title);
+void draw_x_axis(Svg& svg, const PlotRectangle& area, double low, double high,
+                 std::string_view title);
 
 /// Colour of a plot and its meaning.
 struct LegendEntry {

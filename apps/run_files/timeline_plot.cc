@@ -240,7 +240,7 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step,
   return svg;
 }
 
-std::int64_t typical_step(std::span<const DeviceTrace> devices) {
+std::int64_t median_step(std::span<const DeviceTrace> devices) {
   std::map<std::int64_t, Span> spans;
   for (const DeviceTrace& device : devices)
     for (const TraceEvent& event : device.events)

@@ -19,6 +19,6 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step,
                   const std::string& title);
 
 /// Returns the step of median duration among the traced ones; 0 if there is none.
-std::int64_t typical_step(std::span<const DeviceTrace> devices);
+std::int64_t median_step(std::span<const DeviceTrace> devices);
 
 }  // namespace weft::apps

@@ -16,7 +16,7 @@
 #include "apps/selection/worker_group.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
-#include "mesh/exchange/rank_connector.h"
+#include "mesh/exchange/data_plane_connector.h"
 
 namespace weft::apps {
 
@@ -25,7 +25,7 @@ struct ClusterWorkersOptions {
   std::vector<std::string> hosts;  ///< Hosts without the spare ones.
   std::uint32_t workers = 1;
   /// True after a driver restart: adopts the previous driver's workers if they still run.
-  bool takes_over = false;
+  bool adopt_existing = false;
   /// Called with a text after each recovery. May be empty.
   std::function<void(const std::string&)> recovered = {};
 };
@@ -40,7 +40,7 @@ class ClusterWorkers final : public WorkerGroup<Worker>, private actors::RunMesh
 
   actors::MeshRef<Worker> all() override { return mesh_->ref(); }
   void recover(const Error& why) override;
-  void phase_done() override { recovery_.step_done(); }
+  void on_phase_done() override { recovery_.step_done(); }
 
  private:
   /// Deadline of cancel(), which workers answer even while they read or compute.
@@ -52,11 +52,11 @@ class ClusterWorkers final : public WorkerGroup<Worker>, private actors::RunMesh
     return mesh_ ? std::vector{key_} : std::vector<actors::MeshKey>();
   }
   std::vector<std::set<std::uint32_t>> find_broken() override;
-  void start_next(const actors::OnHosts& where) override {
+  void start_next(const actors::MeshPlacement& where) override {
     mesh_.emplace(cluster_.spawn<Worker>(key_, options_.mesh, shape_, where));
   }
-  actors::Cluster::Renewed renew(std::size_t /*mesh*/, const actors::OnHosts& where,
-                                 const std::set<std::uint32_t>& broken) override {
+  actors::Cluster::RenewResult renew(std::size_t /*mesh*/, const actors::MeshPlacement& where,
+                                     const std::set<std::uint32_t>& broken) override {
     return cluster_.renew(*mesh_, key_, where, broken);
   }
   void drop_from(std::size_t /*mesh*/) override { mesh_.reset(); }
@@ -81,7 +81,7 @@ ClusterWorkers<Worker>::ClusterWorkers(actors::Cluster& cluster, actors::RunReco
       shape_({{"worker", static_cast<std::int64_t>(options_.workers)}}) {
   std::optional<Error> error;
   try {
-    if (options_.takes_over) {
+    if (options_.adopt_existing) {
       auto left = cluster_.take_over<Worker>(key_, options_.mesh, shape_);
       if (left) mesh_.emplace(std::move(*left));
     }
@@ -99,7 +99,7 @@ void ClusterWorkers<Worker>::connect() {
   const std::vector<actors::HostDevice> places = cluster_.places_of(key_);
   std::set<std::string> hosts;
   for (const actors::HostDevice& place : places) hosts.insert(place.host);
-  mesh::RankConnector ranks(++epoch_, cluster_.data_interfaces(hosts));
+  mesh::DataPlaneConnector ranks(++epoch_, cluster_.data_interfaces(hosts));
   ranks.add<&Worker::open, &Worker::connect>(mesh_->ref(), places);
   ranks.connect();
 }
@@ -119,7 +119,7 @@ std::vector<std::set<std::uint32_t>> ClusterWorkers<Worker>::find_broken() {
 template <typename Worker>
 void ClusterWorkers<Worker>::recover(const Error& why) {
   if (!recovery_.recovers_from(why)) throw Error(why);
-  cause_ = cluster_.what_died(why);
+  cause_ = cluster_.root_cause(why);
   const auto mended = recovery_.recover(why, *this, [this] { connect(); });
   if (options_.recovered)
     options_.recovered(

@@ -69,9 +69,9 @@ GraphMemory graph_memory(std::uint64_t cap) {
 std::uint64_t forecast_graph_memory(std::uint64_t points, std::uint64_t width, std::uint32_t shards,
                                     std::uint64_t cap) {
   const bool exact = points < GraphPlan().exact_below;
-  std::uint64_t most =
-      std::max(GraphWorker::bytes_at_least(points, width, shards, exact ? 0 : num_cells(points)),
-               kGraphSpills);
+  std::uint64_t most = std::max(
+      GraphWorker::bytes_at_least(points, width, shards, exact ? 0 : default_num_cells(points)),
+      kGraphSpills);
   if (!exact) most = std::max(most, kGraphSpills + kLeastCells);
   return kBase + graph_memory(cap).exchange + 2 * kFilled + most;
 }
@@ -91,7 +91,7 @@ void check_graph_memory(std::uint64_t points, std::uint64_t width, std::uint32_t
 }
 
 void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t points,
-                   std::uint64_t edges, std::uint32_t shards, bool although_too_little) {
+                   std::uint64_t edges, std::uint32_t shards, bool ignore_memory_forecast) {
   const auto with = [&](std::uint32_t partitions, std::uint64_t cap) {
     plan.rounds.partitions = partitions;
     plan.settings.exchange_budget = exchange_for(cap);
@@ -111,7 +111,7 @@ void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t poin
     for (std::uint32_t partitions = 1; partitions <= std::min(points, kMostPartitions);
          partitions += 1 + partitions / 16)
       if (with(partitions, memory) <= memory) return;
-  } else if (with(asked, memory) <= memory || memory == 0 || although_too_little) {
+  } else if (with(asked, memory) <= memory || memory == 0 || ignore_memory_forecast) {
     return;
   }
   // Finds the smallest sufficient limit in whole MiB by bisection.

@@ -28,9 +28,9 @@ SelectionMemory forecast_memory(const SelectionPlan& plan, std::uint64_t points,
 /// Sets exchange_budget, spill blocks and, if plan.rounds.partitions is 0, about the fewest
 /// partitions that fit into `memory` bytes (0: no limit). If the limit is too small, throws
 /// Error(kInvalidArgument), which names the smallest sufficient one. Does not throw if partitions
-/// are given and `although_too_little` is set.
+/// are given and `ignore_memory_forecast` is set.
 void fit_to_memory(SelectionPlan& plan, std::uint64_t memory, std::uint64_t points,
-                   std::uint64_t edges, std::uint32_t shards, bool although_too_little = false);
+                   std::uint64_t edges, std::uint32_t shards, bool ignore_memory_forecast = false);
 
 /// Buffer sizes of GraphSettings under a memory limit.
 struct GraphMemory {

@@ -73,7 +73,7 @@ void ProgressFile::write(const GraphProgress& progress) {
                     {"cells", progress.cells},
                     {"probes", progress.probes},
                     {"recall", progress.recall}};
-  replace_file(path_, json_.dump(2) + "\n");
+  write_durably(path_, json_.dump(2) + "\n");
 }
 
 std::optional<SelectionProgress> ProgressFile::selection(const std::string& digest) const {
@@ -85,7 +85,7 @@ std::optional<SelectionProgress> ProgressFile::selection(const std::string& dige
 void ProgressFile::write(const SelectionProgress& progress, const std::string& digest) {
   json_["digest"] = digest;
   json_["selection"] = to_json(progress);
-  replace_file(path_, json_.dump(2) + "\n");
+  write_durably(path_, json_.dump(2) + "\n");
 }
 
 }  // namespace weft::apps

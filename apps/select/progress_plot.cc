@@ -53,8 +53,8 @@ std::string told(const SelectionStage& stage, std::size_t number) {
                      text(stage.in_play), text(stage.left_out), format_seconds(stage.seconds));
 }
 
-void draw_group(Svg& svg, const StageGroup& group, const PlotArea& shares, const PlotArea& times,
-                double most_seconds) {
+void draw_group(Svg& svg, const StageGroup& group, const PlotRectangle& shares,
+                const PlotRectangle& times, double most_seconds) {
   const double slot = group.slot(), bar = std::min(0.8 * slot, 90.0);
   // Labels every stage, or every second, fifth, tenth and so on, as space allows.
   std::size_t every = 1;
@@ -121,9 +121,9 @@ std::vector<SelectionStage> stages_of(std::uint64_t points, std::uint64_t count,
 }
 
 Svg draw_progress(const std::vector<SelectionStage>& stages, const std::string& title) {
-  const PlotArea shares{kStagesLeft, kStagesTop, kStagesWidth, kSharesHeight};
-  const PlotArea times{kStagesLeft, kStagesTop + kSharesHeight + kTimesGap, kStagesWidth,
-                       kTimesHeight};
+  const PlotRectangle shares{kStagesLeft, kStagesTop, kStagesWidth, kSharesHeight};
+  const PlotRectangle times{kStagesLeft, kStagesTop + kSharesHeight + kTimesGap, kStagesWidth,
+                            kTimesHeight};
   Svg svg(kStagesLeft + kStagesWidth + kStagesRight, times.top + kTimesHeight + kStagesBottom);
   svg.text(kStagesLeft, 24, title, Svg::Anchor::kStart, "font-size='15' font-weight='bold'");
   draw_legend(svg, kStagesLeft, 38,
@@ -134,8 +134,8 @@ Svg draw_progress(const std::vector<SelectionStage>& stages, const std::string& 
   double most = 0;
   for (const SelectionStage& stage : stages) most = std::max(most, stage.seconds);
   most = most > 0 ? 1.08 * most : 1;
-  draw_scale(svg, shares, 0, 100, "% of all points");
-  draw_scale(svg, times, 0, most, "seconds");
+  draw_y_axis(svg, shares, 0, 100, "% of all points");
+  draw_y_axis(svg, times, 0, most, "seconds");
   if (stages.empty()) return svg;
   for (const StageGroup& group : groups_of(stages)) draw_group(svg, group, shares, times, most);
   return svg;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/launch/process_end.h"
+#include "actors/launch/exit_request.h"
 #include "actors/launch/run_events.h"
 #include "actors/recovery/run_recovery.h"
 #include "apps/run_files/progress_display.h"
@@ -42,7 +42,7 @@ namespace {
 
 constexpr int kDone = 0;
 /// Wait for a death report after an error, as file errors have the same codes as a worker's death.
-constexpr Nanoseconds kCauseWithin = std::chrono::seconds(3);
+constexpr Nanoseconds kRootCauseTimeout = std::chrono::seconds(3);
 
 SelectConfig read(const actors::AppRun& run) {
   if (run.config.empty())
@@ -69,7 +69,7 @@ PreparedInput prepare(const SelectConfig& config, const actors::AppRun& run,
                        ? ""
                        : " to train on (others are held out to validate and test)",
                    prepared.width == 0 ? "" : fmt::format(" of {} numbers", prepared.width),
-                   prepared.made_of,
+                   prepared.provenance,
                    prepared.was_there ? ", there already"
                                       : ", " + format_seconds(in_seconds(clock.now() - began))));
   return prepared;
@@ -86,7 +86,7 @@ std::optional<FileLock> lock_points(const SelectConfig& config, const actors::Ap
   const std::filesystem::path file =
       (config.input ? config.prepared() : config.store()).string() + ".lock";
   try {
-    if (auto lock = FileLock::try_take(file)) return lock;
+    if (auto lock = FileLock::try_acquire(file)) return lock;
   } catch (const Error& error) {
     throw_error(error.code(), "{}; let scratch be a folder that this user may write into",
                 error.message());
@@ -120,7 +120,7 @@ nlohmann::ordered_json make_graph(actors::Cluster& cluster, actors::RunRecovery&
   if (!prepared.flat) settings.input.utilities = prepared.utility().string();
   settings.store = config.store().string();
   settings.scratch = (config.prepared() / "graph").string();
-  settings.count = config.num_neighbours;
+  settings.count = config.num_local_peers;
   settings.floor = fraction_of(config.similarity_floor);
   settings.seed = config.plan.settings.seed;
   settings.shards =
@@ -178,8 +178,8 @@ void generate(SelectionWorkers& workers, const SelectConfig& config,
 
 /// Returns the ground set after checking that each worker's host has its shards. Generates the
 /// points if the configuration asks for it.
-KnownPoints find_points(SelectionWorkers& workers, const SelectConfig& config,
-                        const std::function<void(const std::string&)>& note) {
+KnownPoints require_points(SelectionWorkers& workers, const SelectConfig& config,
+                           const std::function<void(const std::string&)>& note) {
   const std::string folder = config.store().string();
   for (bool may_generate = !config.points && !config.input;; may_generate = false) {
     const auto found = workers.repeat(
@@ -224,7 +224,7 @@ std::string file_of(const actors::AppRun& run) {
 }
 
 /// Returns what is known of the points before the run starts. See known_points().
-std::optional<KnownPoints> look_for_points(const actors::AppRun& run, const SelectConfig& config) {
+std::optional<KnownPoints> try_known_points(const actors::AppRun& run, const SelectConfig& config) {
   try {
     return known_points(config);
   } catch (const Error& error) {
@@ -268,7 +268,7 @@ void show_input(const actors::AppRun& run, const SelectConfig& config) {
 
 int check_select(const actors::AppRun& run) {
   const SelectConfig config = read(run);
-  const std::optional<KnownPoints> there = look_for_points(run, config);
+  const std::optional<KnownPoints> there = try_known_points(run, config);
   const SelectionPlan plan = there ? checked_plan(run, config, *there) : SelectionPlan();
   // Recovery of a driver needs a digest from the start, so it uses what is known before the run.
   const bool is_sure = there && (there->are_there || !config.input);
@@ -301,7 +301,7 @@ int check_select(const actors::AppRun& run) {
 
 int plan_select(const actors::AppRun& run) {
   const SelectConfig config = read(run);
-  const std::optional<KnownPoints> there = look_for_points(run, config);
+  const std::optional<KnownPoints> there = try_known_points(run, config);
   if (!there) {
     show_input(run, config);
     return kDone;
@@ -321,7 +321,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
     say(screen.out, "{}", screen.terminal ? wrap_lines(shown, screen.columns, 2) : shown);
     std::fflush(screen.out);
   };
-  if (run.doing) run.doing("selecting", actors::IfInterrupted::kEndsAtOnce);
+  if (run.doing) run.doing("selecting", actors::OnInterrupt::kEndsAtOnce);
   const std::vector<std::string> hosts = config.recovery.without_spares(config.cluster.hosts);
   const actors::RunEvents events(run.out);
   std::uint32_t recoveries = 0;
@@ -331,13 +331,13 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
       cluster, {.config = config.recovery,
                 .hosts = hosts,
                 .budget = run.restarts,
-                .cause_within = kCauseWithin,
+                .cause_timeout = kRootCauseTimeout,
                 .on_wait = [&](const std::string& why) { note("waits for devices: " + why); },
                 .stop = run.stop});
   ClusterWorkersOptions options{.mesh = "graph",
                                 .hosts = hosts,
                                 .workers = config.num_workers(),
-                                .takes_over = run.restart > 0,
+                                .adopt_existing = run.restart > 0,
                                 .recovered = [&](const std::string& text) {
                                   ++recoveries;
                                   note(text);
@@ -351,17 +351,17 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
     prepared = prepare(config, run, note);
     // Reports an impossible limit or budget before the graph is built.
     if (!std::filesystem::exists(config.store() / "points.json"))
-      (void)plan_of(config, expected_points(config, {prepared->rows, prepared->width}));
+      (void)plan_of(config, forecast_points(config, {prepared->rows, prepared->width}));
     made["input"] = {{"rows", prepared->rows},
                      {"width", prepared->width},
-                     {"vectors", prepared->made_of},
+                     {"vectors", prepared->provenance},
                      {"data_digest", prepared->data_digest},
                      {"seconds", prepared->seconds}};
     made["graph"] = make_graph(cluster, recovery, options, config, *prepared, progress, note);
   }
   options.mesh = "select";
   ClusterWorkers<SelectionWorker> workers(cluster, recovery, options);
-  const KnownPoints known = find_points(workers, config, note);
+  const KnownPoints known = require_points(workers, config, note);
   making.reset();
   SelectionPlan plan = plan_of(config, known);
   // Folder of this run in the scratch folder, named by the path of its results.
@@ -436,7 +436,7 @@ int drive_select(actors::Cluster& cluster, const actors::AppRun& run) {
                                {"bounding_shard_reads", use.bounding_reads},
                                {"bounding_records", use.records}});
   }
-  replace_file(run.out / "summary.json", json.dump(2) + "\n");
+  write_durably(run.out / "summary.json", json.dump(2) + "\n");
   note(fmt::format(
       "chose {} of {} in {}; score {:.4g} a point (a random choice: {:.4g}); {} points a second; "
       "at "

@@ -61,46 +61,50 @@ std::string path_or_name(const ConfigNode& node) {
 void read_files(const ConfigNode& node, SelectConfig& config) {
   SelectInput input;
   input.path = path_or_name(node.at("path"));
-  node.read(
-      "vector", input.vector,
-      KeyText("Column of the vectors, of Parquet files").by_default("the only list of floats"));
-  if (const auto utility = node.find(
-          "utility", KeyText("How useful each row is: a column of Parquet files, or FILE.npy")
-                         .type("name of a column, or path")
-                         .by_default("all alike"))) {
+  node.read("vector", input.vector,
+            KeyDescription("Column of the vectors, of Parquet files")
+                .by_default("the only list of floats"));
+  if (const auto utility =
+          node.find("utility",
+                    KeyDescription("How useful each row is: a column of Parquet files, or FILE.npy")
+                        .type("name of a column, or path")
+                        .by_default("all alike"))) {
     input.utility = utility->as<std::string>();
     if (is_npy(input.utility)) input.utility = utility->as_path().string();
   }
   node.read("words", input.words,
-            KeyText("Length of the pieces that texts are cut in").unit("words"),
+            KeyDescription("Length of the pieces that texts are cut in").unit("words"),
             {.min = 4, .max = 100'000});
-  const bool sized = node.read(
-      "width", input.width,
-      KeyText("Width of the vectors that are made of texts, a multiple of 64").unit("numbers"),
-      {.min = 64, .max = 4096});
-  if (sized && input.width % HashedNgrams::kSignsAtOnce != 0)
+  const bool sized =
+      node.read("width", input.width,
+                KeyDescription("Width of the vectors that are made of texts, a multiple of 64")
+                    .unit("numbers"),
+                {.min = 64, .max = 4096});
+  if (sized && input.width % HashedNgrams::kSignsPerHash != 0)
     node.at("width").fail(fmt::format("input.width: a multiple of {}, not {}",
-                                      HashedNgrams::kSignsAtOnce, input.width));
+                                      HashedNgrams::kSignsPerHash, input.width));
   node.read("seed", input.seed, "Start of the random numbers that vectors are made with");
   input.coarse.seed = input.seed;
   if (const auto pieces = node.find(
           "pieces", "Rows are the pieces that a GPT trains on, which is read as this says")) {
     TextPieces texts;
-    pieces->read("sequence", texts.sequence, KeyText("model.sequence of that GPT").unit("tokens"),
+    pieces->read("sequence", texts.sequence,
+                 KeyDescription("model.sequence of that GPT").unit("tokens"),
                  {.min = 1, .max = 1 << 20});
     if (const auto data = pieces->find("data", "data: of that GPT"))
       texts.data = parse_text_data(*data);
     texts.data.text = input.path;
     input.pieces = texts;
   }
-  node.read(
-      "id", input.id,
-      KeyText("Column of the rows' ids, of Parquet files").by_default("id, else row numbers"));
+  node.read("id", input.id,
+            KeyDescription("Column of the rows' ids, of Parquet files")
+                .by_default("id, else row numbers"));
   const auto neighbours = node.find(
-      "neighbors", KeyText("Similar rows, where they are known: a column of Parquet files, or two "
-                           "files")
-                       .also("name of a column")
-                       .by_default("Weft finds them"));
+      "neighbors",
+      KeyDescription("Similar rows, where they are known: a column of Parquet files, or two "
+                     "files")
+          .also("name of a column")
+          .by_default("Weft finds them"));
   if (neighbours && neighbours->kind() == ConfigNode::Kind::kScalar) {
     input.neighbours = neighbours->as<std::string>();
   } else if (neighbours) {
@@ -112,8 +116,8 @@ void read_files(const ConfigNode& node, SelectConfig& config) {
 }
 
 void read_graph(const ConfigNode& node, SelectConfig& config) {
-  node.read("neighbors", config.num_neighbours,
-            KeyText("Most similar rows that count as a row's neighbours").unit("rows"),
+  node.read("neighbors", config.num_local_peers,
+            KeyDescription("Most similar rows that count as a row's neighbours").unit("rows"),
             {.min = 1, .max = 1000});
   node.read("recall", config.recall, "Share of the true neighbours that the search has to find",
             {.min = 0.0, .max = 1.0});
@@ -123,17 +127,18 @@ void read_graph(const ConfigNode& node, SelectConfig& config) {
 }
 
 void read_input(const ConfigNode& node, SelectConfig& config) {
-  const auto path = node.find("path", KeyText("What to choose from: vectors (.npy, .safetensors, "
-                                              ".parquet), pictures or texts (a folder), or a data "
-                                              "set")
-                                          .type("path, fashion-mnist, kjv or linux-doc"));
+  const auto path =
+      node.find("path", KeyDescription("What to choose from: vectors (.npy, .safetensors, "
+                                       ".parquet), pictures or texts (a folder), or a data "
+                                       "set")
+                            .type("path, fashion-mnist, kjv or linux-doc"));
   if (path || node.outlines()) read_files(node, config);
-  if (const auto points =
-          node.find("points", KeyText("Instead of path: a folder with points.json").type("path")))
+  if (const auto points = node.find(
+          "points", KeyDescription("Instead of path: a folder with points.json").type("path")))
     config.points = points->as_path();
   std::uint64_t generated = 0;
   node.read("generated", generated,
-            KeyText("Instead of path: so many points made up, for tests and benchmarks")
+            KeyDescription("Instead of path: so many points made up, for tests and benchmarks")
                 .unit("points")
                 .by_default("none"),
             {.min = 2, .max = std::uint64_t{1} << 32});
@@ -178,7 +183,7 @@ void read_selection(const ConfigNode& node, SelectConfig& config) {
   settings.utility = objective.utility;
   settings.similarity = objective.similarity;
   if (const auto budget =
-          node.find("budget", KeyText("How many rows to choose")
+          node.find("budget", KeyDescription("How many rows to choose")
                                   .type("share, such as 10%, or whole number, such as 5000")
                                   .by_default("10%")))
     config.budget = parse_budget(*budget);
@@ -196,9 +201,10 @@ void read_selection(const ConfigNode& node, SelectConfig& config) {
                  EnumNames<Sampling>{{"fixed", Sampling::kFixed}, {"fresh", Sampling::kFresh}},
                  "Whether each step of bounding draws another sample");
   if (const auto partitions = node.find(
-          "partitions", KeyText("Parts in which each round chooses; auto: as few as memory allows")
-                            .type("whole number, or auto")
-                            .by_default("auto"))) {
+          "partitions",
+          KeyDescription("Parts in which each round chooses; auto: as few as memory allows")
+              .type("whole number, or auto")
+              .by_default("auto"))) {
     std::string text;
     node.read("partitions", text);
     if (text != "auto") node.read("partitions", config.partitions, {.min = 1, .max = 1 << 16});
@@ -207,17 +213,17 @@ void read_selection(const ConfigNode& node, SelectConfig& config) {
   node.read_enum("forecast", forecast,
                  EnumNames<Forecast>{{"refuse", Forecast::kRefuse}, {"warn", Forecast::kWarn}},
                  "What happens if cluster.memory seems too small: nothing starts, or it is tried");
-  config.although_too_little = forecast == Forecast::kWarn;
-  if (config.although_too_little && config.partitions == 0)
+  config.ignore_memory_forecast = forecast == Forecast::kWarn;
+  if (config.ignore_memory_forecast && config.partitions == 0)
     node.at("forecast")
         .note(
             "selection.forecast: warn needs a number of partitions: auto makes as many as fit the "
             "cap");
   rounds.rounds = 8;
-  node.read(
-      "rounds", rounds.rounds,
-      KeyText("Rounds in which rows are chosen, each among those of the one before").unit("rounds"),
-      {.min = 1, .max = 1000});
+  node.read("rounds", rounds.rounds,
+            KeyDescription("Rounds in which rows are chosen, each among those of the one before")
+                .unit("rounds"),
+            {.min = 1, .max = 1000});
   node.read("adaptive", rounds.adaptive,
             "Whether later rounds have fewer partitions, as fewer rows are left");
   node.read("delta", delta,
@@ -253,18 +259,18 @@ std::uint32_t SelectConfig::num_workers() const {
 
 std::filesystem::path SelectConfig::prepared() const {
   // Named by a hash of the input's options, as several selections may share a scratch folder.
-  const std::string made_of =
+  const std::string provenance =
       fmt::format("{} {} {} {} {} {} {} {} {}", input->path, input->vector, input->utility,
                   input->id, input->neighbours, input->words, input->width,
                   input->pieces ? input->pieces->sequence : 0, input->seed);
-  return scratch / ("input-" + sha256(std::as_bytes(std::span(made_of))).substr(0, 12));
+  return scratch / ("input-" + sha256(std::as_bytes(std::span(provenance))).substr(0, 12));
 }
 
 std::filesystem::path SelectConfig::store() const {
   if (points) return *points;
   if (input)
     return prepared() /
-           fmt::format("points-{}-{}", num_neighbours, std::lround(similarity_floor * 1000));
+           fmt::format("points-{}-{}", num_local_peers, std::lround(similarity_floor * 1000));
   return scratch / fmt::format("generated-{}-{}", generated.points, generated.seed);
 }
 
@@ -295,10 +301,10 @@ SelectConfig read_select(const ConfigDocument& document) {
     else config.plan.rounds.rounds = 8;
   });
   document.attempt([&] {
-    if (const auto scratch =
-            root.find("scratch", KeyText("Folder for what is made on the way; it can be large")
-                                     .type("path")
-                                     .by_default("scratch")))
+    if (const auto scratch = root.find(
+            "scratch", KeyDescription("Folder for what is made on the way; it can be large")
+                           .type("path")
+                           .by_default("scratch")))
       config.scratch = scratch->as_path();
     else config.scratch = std::filesystem::absolute("scratch");
   });

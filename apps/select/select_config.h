@@ -37,14 +37,14 @@ struct SelectConfig {
   /// `input.neighbors`: .npy files of ids and similarities. If absent, neighbours are searched
   /// among the vectors or read from a column of the input.
   std::optional<std::filesystem::path> neighbours = {}, similarities = {};
-  std::uint32_t num_neighbours = 10;
+  std::uint32_t num_local_peers = 10;
   double recall = 0.95;
   double similarity_floor = 0;
   Budget budget;
   /// 0 for `partitions: auto`.
   std::uint32_t partitions = 0;
   /// `forecast: warn`: run even if the forecast exceeds the memory limit.
-  bool although_too_little = false;
+  bool ignore_memory_forecast = false;
   /// Plan without what follows from the points: their store, the count, partitions and budgets.
   SelectionPlan plan;
 

@@ -22,15 +22,15 @@ std::optional<KnownPoints> known_points(const SelectConfig& config) {
   }
   if (config.input) {
     const std::optional<InputSize> size = size_of_input(*config.input);
-    return size ? std::optional(expected_points(config, *size)) : std::nullopt;
+    return size ? std::optional(forecast_points(config, *size)) : std::nullopt;
   }
   return KnownPoints{config.generated.points, config.generated.points * 146 / 10,
                      config.generated.shards};
 }
 
-KnownPoints expected_points(const SelectConfig& config, const InputSize& size) {
+KnownPoints forecast_points(const SelectConfig& config, const InputSize& size) {
   const bool are_given = config.neighbours || !config.input->neighbours.empty();
-  return {size.rows, size.rows * config.num_neighbours * 16 / 10,
+  return {size.rows, size.rows * config.num_local_peers * 16 / 10,
           static_cast<std::uint32_t>(std::min<std::uint64_t>(ShardLayout::kShards, size.rows)),
           false, are_given ? 0 : size.width};
 }
@@ -41,9 +41,10 @@ SelectionPlan plan_of(const SelectConfig& config, const KnownPoints& known) {
   plan.settings.count = config.budget.of(known.points);
   plan.rounds.partitions = config.partitions;
   const std::uint64_t memory = config.cluster.memory;
-  if (known.width > 0 && !config.although_too_little)
+  if (known.width > 0 && !config.ignore_memory_forecast)
     check_graph_memory(known.points, known.width, known.shards, memory);
-  fit_to_memory(plan, memory, known.points, known.edges, known.shards, config.although_too_little);
+  fit_to_memory(plan, memory, known.points, known.edges, known.shards,
+                config.ignore_memory_forecast);
   // Sets one round for one partition, as more rounds would choose the same points.
   if (plan.rounds.partitions == 1) plan.rounds.rounds = 1;
   return plan;
@@ -104,7 +105,7 @@ nlohmann::ordered_json plan_json(const SelectConfig& config, const KnownPoints& 
     const bool exact = known.points < GraphPlan().exact_below;
     const std::uint64_t probes = GraphPlan().probes;
     json["graph"] = {
-        {"cells", exact ? 1 : num_cells(known.points)},
+        {"cells", exact ? 1 : default_num_cells(known.points)},
         {"probes", exact ? 1 : probes},
         {"spilled_bytes", exact ? 0 : known.points * (1 + probes) * known.width * sizeof(float)},
         {"process_bytes",

@@ -24,7 +24,7 @@ struct KnownPoints {
 /// size_of_input() does.
 std::optional<KnownPoints> known_points(const SelectConfig& config);
 /// Forecasts the points of an input: 1.6 edges per neighbour searched for, as edges are symmetric.
-KnownPoints expected_points(const SelectConfig& config, const InputSize& size);
+KnownPoints forecast_points(const SelectConfig& config, const InputSize& size);
 
 /// Completes the plan with all that follows from the points. Throws Error(kInvalidArgument) for an
 /// impossible budget or memory limit.

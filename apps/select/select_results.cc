@@ -12,7 +12,7 @@
 
 #include "apps/data/chosen_rows.h"
 #include "apps/parquet/parquet.h"
-#include "apps/select/drawn_points.h"
+#include "apps/select/point_sample.h"
 #include "apps/select_input/contact_sheet.h"
 #include "apps/select_input/row_places.h"
 #include "core/base/error.h"
@@ -83,7 +83,7 @@ std::optional<std::filesystem::path> write_results(SelectionRun& selection, std:
             : has_contents ? "\tpath\toffset\tlength\tlabel"
                            : "")
         << "\n";
-  DrawnPoints drawn(kStripsOfSheet, seed);
+  PointSample drawn(kStripsOfSheet, seed);
   std::uint64_t count = 0;
   selection.each_result([&](const ResultPoint& point) {
     table << fmt::format("{}\t{:.5f}\t{}\t{}", point.id, point.utility / 65535.0, point.gain,

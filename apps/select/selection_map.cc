@@ -6,7 +6,7 @@
 #include <span>
 
 #include "apps/run_files/progress_display.h"
-#include "apps/select/drawn_points.h"
+#include "apps/select/point_sample.h"
 #include "apps/select/projection.h"
 #include "apps/selection/neighbours.h"
 #include "core/base/units.h"
@@ -52,8 +52,8 @@ SelectionMap map_selection(SelectionRun& selection, const NpyFile& vectors, std:
   SelectionMap map;
   map.num_points = vectors.rows();
   const std::uint64_t fitting = std::max<std::uint64_t>(kMostNumbers / vectors.columns(), 2);
-  DrawnPoints of_all(std::min(kDrawnOfAll, fitting), seed);
-  DrawnPoints of_chosen(std::min(kDrawnOfChosen, fitting / 2), seed);
+  PointSample of_all(std::min(kDrawnOfAll, fitting), seed);
+  PointSample of_chosen(std::min(kDrawnOfChosen, fitting / 2), seed);
   for (std::uint64_t id = 0; id < vectors.rows(); ++id) of_all.offer(static_cast<PointId>(id));
   const std::vector<PointId> left_out = of_all.take();
   std::vector<bool> is_chosen(left_out.size(), false);
@@ -88,7 +88,7 @@ Svg draw_map(const SelectionMap& map, const std::string& title) {
     for (const SelectionMap::Dot& dot : *dots)
       for (std::size_t axis = 0; axis < axes.size(); ++axis) axes[axis].include(dot[axis]);
   for (AxisRange& axis : axes) axis.widen();
-  const PlotArea area{kMapLeft, kMapTop, kMapSide, kMapSide};
+  const PlotRectangle area{kMapLeft, kMapTop, kMapSide, kMapSide};
   Svg svg(kMapLeft + kMapSide + kMapRight, kMapTop + kMapSide + kMapBottom);
   svg.text(kMapLeft, 24, title, Svg::Anchor::kStart, "font-size='15' font-weight='bold'");
   draw_legend(
@@ -99,8 +99,8 @@ Svg draw_map(const SelectionMap& map, const std::string& title) {
     return fmt::format("{} principal component, {:.0f} % of the variance", which,
                        100 * map.shares[axis]);
   };
-  draw_scale(svg, area, axes[1].low, axes[1].high, name("second", 1));
-  draw_scale_below(svg, area, axes[0].low, axes[0].high, name("first", 0));
+  draw_y_axis(svg, area, axes[1].low, axes[1].high, name("second", 1));
+  draw_x_axis(svg, area, axes[0].low, axes[0].high, name("first", 0));
   const auto draw = [&](const std::vector<SelectionMap::Dot>& dots, double radius,
                         std::string_view style) {
     for (const SelectionMap::Dot& dot : dots)

@@ -122,7 +122,7 @@ std::optional<std::filesystem::path> write_contact_sheet(
     return path;
   }
   const std::filesystem::path path = folder / "chosen.txt";
-  replace_file(path, contact_text(strips, texts_of_rows(input, prepared, rows)));
+  write_durably(path, contact_text(strips, texts_of_rows(input, prepared, rows)));
   return path;
 }
 

@@ -69,9 +69,9 @@ std::vector<float> HashedNgrams::vector_of(std::string_view text) const {
   each_bucket(ngram_buckets(text), [&](std::uint32_t bucket, std::int64_t times) {
     const double idf = std::log((1.0 + texts_) / std::max(1U, texts_of_[bucket]));
     const std::int64_t weight = times * std::llround(idf * kUnitsOfWeight);
-    for (std::size_t first = 0; first < width_; first += kSignsAtOnce) {
+    for (std::size_t first = 0; first < width_; first += kSignsPerHash) {
       const std::uint64_t signs = point_hash(bucket, seed_ + first, kSigns);
-      for (std::size_t d = 0; d < kSignsAtOnce; ++d)
+      for (std::size_t d = 0; d < kSignsPerHash; ++d)
         sums[first + d] += (signs >> d & 1) != 0 ? weight : -weight;
     }
   });

@@ -20,7 +20,7 @@ namespace weft::apps {
 class HashedNgrams final {
  public:
   static constexpr std::size_t kBuckets = std::size_t{1} << 18;
-  static constexpr std::size_t kSignsAtOnce = 64;  ///< Every width is a multiple of it.
+  static constexpr std::size_t kSignsPerHash = 64;  ///< Every width is a multiple of it.
 
   HashedNgrams(std::uint64_t seed, std::size_t width)
       : seed_(seed), width_(width), texts_of_(kBuckets) {}

@@ -35,7 +35,7 @@ std::string json_of(const PreparedInput& prepared, const std::string& path) {
                                        {"flat", prepared.flat},
                                        {"has_ids", prepared.has_ids},
                                        {"has_neighbours", prepared.has_neighbours},
-                                       {"made_of", prepared.made_of},
+                                       {"made_of", prepared.provenance},
                                        {"of", prepared.rows},
                                        {"data_digest", prepared.data_digest},
                                        {"data", prepared.data_section},
@@ -79,7 +79,7 @@ std::optional<PreparedInput> read_prepared_input(const fs::path& folder) {
     json.at("flat").get_to(prepared.flat);
     json.at("has_ids").get_to(prepared.has_ids);
     json.at("has_neighbours").get_to(prepared.has_neighbours);
-    json.at("made_of").get_to(prepared.made_of);
+    json.at("made_of").get_to(prepared.provenance);
     json.at("data_digest").get_to(prepared.data_digest);
     json.at("data").get_to(prepared.data_section);
     json.at("digest").get_to(prepared.digest);
@@ -129,7 +129,7 @@ PreparedInput prepare_input(const SelectInput& input, const fs::path& folder, De
     case InputKind::kPictures: prepare_pictures(preparation); break;
     case InputKind::kTexts: prepare_texts(preparation); break;
   }
-  replace_file(result.description(), json_of(result, input.path));
+  write_durably(result.description(), json_of(result, input.path));
   return result;
 }
 

@@ -31,7 +31,7 @@ struct PreparedInput {
   bool flat = true;              ///< True if all utilities are equal.
   bool has_ids = false;          ///< True if places have the input's row ids: see RowPlace.
   bool has_neighbours = false;   ///< True if the input has neighbours. `width` may then be 0.
-  std::string made_of = {};      ///< Text for users: "features of a coarse model (..), margins".
+  std::string provenance = {};   ///< Text for users: "features of a coarse model (..), margins".
   std::string data_digest = {};  ///< Digest of the data set, which `data.subset` checks.
   std::string digest = {};       ///< Digest of vectors and utilities.
   /// `data:` section of a run that trains on the chosen rows. Empty if no app can.

@@ -43,7 +43,7 @@ Picture fitted(const Picture& picture, int side) {
     return std::max(1, static_cast<int>(std::int64_t{pixels} * side / longer));
   };
   const int height = shrunk(picture.height()), width = shrunk(picture.width());
-  return picture_of(scaled_values(picture, height, width, 3), height, width);
+  return picture_of(resample_picture(picture, height, width, 3), height, width);
 }
 
 /// Returns picture `index` of an IDX file.

@@ -19,7 +19,7 @@ std::int64_t kth_bound(const PointBounds& bounds, std::uint64_t k, const BoundOf
   while (!search.is_found()) {
     KthLargest::Counts counts(KthLargest::kBins, 0);
     for (std::uint32_t row = 0; row < bounds.size(); ++row) {
-      if (bounds.fate(row) != PointFate::kOpen) continue;
+      if (bounds.fate(row) != PointState::kOpen) continue;
       if (const auto bin = search.bin_of(bound_of(row))) ++counts[*bin];
     }
     search.narrow(counts);
@@ -40,7 +40,7 @@ PointBounds::PointBounds(const Objective& objective, std::vector<std::int64_t> g
       gains_(std::move(gains)),
       open_(gains_.size(), 0),
       accepted_(gains_.size(), 0),
-      fates_(gains_.size(), PointFate::kOpen),
+      fates_(gains_.size(), PointState::kOpen),
       num_open_(gains_.size()) {}
 
 PointBounds::PointBounds(const Objective& objective, std::span<const std::byte> state)
@@ -57,9 +57,9 @@ PointBounds::PointBounds(const Objective& objective, std::span<const std::byte> 
   read_into(open_);
   read_into(accepted_);
   read_into(fates_);
-  for (const PointFate& fate : fates_) {
-    if (fate > PointFate::kDiscarded) reader.fail("it is no state of bounds");
-    if (fate == PointFate::kOpen) ++num_open_;
+  for (const PointState& fate : fates_) {
+    if (fate > PointState::kDiscarded) reader.fail("it is no state of bounds");
+    if (fate == PointState::kOpen) ++num_open_;
   }
 }
 
@@ -73,19 +73,19 @@ std::vector<std::byte> PointBounds::state() const {
   return std::move(writer).take();
 }
 
-void PointBounds::forget_open() { std::ranges::fill(open_, 0); }
+void PointBounds::clear_open() { std::ranges::fill(open_, 0); }
 
-void PointBounds::neighbour_decided(std::uint32_t row, std::uint16_t s, PointFate fate,
+void PointBounds::neighbour_decided(std::uint32_t row, std::uint16_t s, PointState fate,
                                     bool counted) {
   if (counted) open_[row] -= s;
-  if (fate == PointFate::kAccepted) accepted_[row] += s;
+  if (fate == PointState::kAccepted) accepted_[row] += s;
 }
 
 template <typename Decides>
-std::vector<std::uint32_t> PointBounds::decide(PointFate fate, const Decides& decides) {
+std::vector<std::uint32_t> PointBounds::decide(PointState fate, const Decides& decides) {
   std::vector<std::uint32_t> rows;
   for (std::uint32_t row = 0; row < size(); ++row) {
-    if (fates_[row] != PointFate::kOpen || !decides(row)) continue;
+    if (fates_[row] != PointState::kOpen || !decides(row)) continue;
     fates_[row] = fate;
     rows.push_back(row);
   }
@@ -94,18 +94,20 @@ std::vector<std::uint32_t> PointBounds::decide(PointFate fate, const Decides& de
 }
 
 std::vector<std::uint32_t> PointBounds::discard_below(std::int64_t threshold) {
-  return decide(PointFate::kDiscarded, [&](std::uint32_t row) { return at_most(row) < threshold; });
+  return decide(PointState::kDiscarded,
+                [&](std::uint32_t row) { return at_most(row) < threshold; });
 }
 
 std::vector<std::uint32_t> PointBounds::accept_above(std::int64_t threshold) {
-  return decide(PointFate::kAccepted, [&](std::uint32_t row) { return at_least(row) > threshold; });
+  return decide(PointState::kAccepted,
+                [&](std::uint32_t row) { return at_least(row) > threshold; });
 }
 
-std::vector<std::uint32_t> PointBounds::decide_all(PointFate fate) {
+std::vector<std::uint32_t> PointBounds::decide_all(PointState fate) {
   return decide(fate, [](std::uint32_t) { return true; });
 }
 
-void PointBounds::decide_rows(std::span<const std::uint32_t> rows, PointFate fate) {
+void PointBounds::decide_rows(std::span<const std::uint32_t> rows, PointState fate) {
   for (const std::uint32_t row : rows) fates_.at(row) = fate;
   num_open_ -= rows.size();
 }
@@ -154,11 +156,11 @@ BoundedPoints bound_points(const PointGraph& graph, const Objective& objective, 
     return sample.has(graph.ids[row], graph.ids[neighbour]);
   };
   const auto draw = [&] {
-    bounds.forget_open();
+    bounds.clear_open();
     if (fresh) sample.step = loop.steps();
     for (std::uint32_t row = 0; row < graph.size(); ++row) {
       for_each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
-        if (bounds.fate(neighbour) == PointFate::kOpen && has(row, neighbour))
+        if (bounds.fate(neighbour) == PointState::kOpen && has(row, neighbour))
           bounds.add_open(row, s);
       });
     }
@@ -175,8 +177,8 @@ BoundedPoints bound_points(const PointGraph& graph, const Objective& objective, 
         rows = bounds.accept_above(kth_bound(
             bounds, loop.wanted(), [&](std::uint32_t row) { return bounds.at_most(row); }));
         break;
-      case BoundingLoop::Step::kAcceptRest: rows = bounds.decide_all(PointFate::kAccepted); break;
-      default: rows = bounds.decide_all(PointFate::kDiscarded); break;
+      case BoundingLoop::Step::kAcceptRest: rows = bounds.decide_all(PointState::kAccepted); break;
+      default: rows = bounds.decide_all(PointState::kDiscarded); break;
     }
     for (const std::uint32_t row : rows) {
       for_each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
@@ -190,8 +192,8 @@ BoundedPoints bound_points(const PointGraph& graph, const Objective& objective, 
   result.wanted = loop.wanted();
   result.steps = loop.steps() - 1;
   for (std::uint32_t row = 0; row < graph.size(); ++row) {
-    if (bounds.fate(row) == PointFate::kAccepted) result.accepted.push_back(row);
-    if (bounds.fate(row) != PointFate::kOpen) continue;
+    if (bounds.fate(row) == PointState::kAccepted) result.accepted.push_back(row);
+    if (bounds.fate(row) != PointState::kOpen) continue;
     result.open.push_back(row);
     result.gains.push_back(bounds.at_most(row));
   }

@@ -9,7 +9,7 @@
 namespace weft::apps {
 
 /// State of a point during bounding.
-enum class PointFate : std::uint8_t { kOpen, kAccepted, kDiscarded };
+enum class PointState : std::uint8_t { kOpen, kAccepted, kDiscarded };
 
 /// Edges that lower a point's bound while the neighbour is open (Böther et al., section 4).
 struct EdgeSample {
@@ -36,7 +36,7 @@ class PointBounds {
   std::vector<std::byte> state() const;  ///< Serialized bounds, 17 bytes a row.
 
   std::size_t size() const { return gains_.size(); }
-  PointFate fate(std::uint32_t row) const { return fates_[row]; }
+  PointState fate(std::uint32_t row) const { return fates_[row]; }
   std::uint64_t num_open() const { return num_open_; }
   std::int64_t at_most(std::uint32_t row) const {
     return gains_[row] - objective_.similarity * accepted_[row];
@@ -48,26 +48,26 @@ class PointBounds {
   /// Counts an open neighbour of similarity `s` against the row.
   void add_open(std::uint32_t row, std::uint16_t s) { open_[row] += s; }
   /// Removes all open neighbours, which the caller then adds again.
-  void forget_open();
+  void clear_open();
   /// Updates a row for a decided neighbour. `counted` is true if add_open() was called for it.
-  void neighbour_decided(std::uint32_t row, std::uint16_t s, PointFate fate, bool counted);
+  void neighbour_decided(std::uint32_t row, std::uint16_t s, PointState fate, bool counted);
 
   // Steps. Each returns the decided rows in ascending order.
   std::vector<std::uint32_t> discard_below(std::int64_t threshold);
   std::vector<std::uint32_t> accept_above(std::int64_t threshold);
-  std::vector<std::uint32_t> decide_all(PointFate fate);
+  std::vector<std::uint32_t> decide_all(PointState fate);
   /// Applies the result of one of these steps, computed earlier from the same state.
-  void decide_rows(std::span<const std::uint32_t> rows, PointFate fate);
+  void decide_rows(std::span<const std::uint32_t> rows, PointState fate);
 
  private:
   template <typename Decides>
-  std::vector<std::uint32_t> decide(PointFate fate, const Decides& decides);
+  std::vector<std::uint32_t> decide(PointState fate, const Decides& decides);
 
   Objective objective_;
   std::vector<std::int64_t> gains_;
   // Sums of similarities to neighbours of that state. A point has at most 65535 neighbours.
   std::vector<std::uint32_t> open_, accepted_;
-  std::vector<PointFate> fates_;
+  std::vector<PointState> fates_;
   std::uint64_t num_open_ = 0;
 };
 

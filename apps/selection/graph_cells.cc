@@ -47,8 +47,8 @@ actors::task<> GraphWorker::train(TrainRequest request) {
   const std::size_t of_samples = num_samples() * dimensions_ * sizeof(float);
   const auto [centroids, samples] = std::pair(std::span(arrived).first(arrived.size() - of_samples),
                                               std::span(arrived).last(of_samples));
-  write_spilled(state_ / ("centroids" + name), centroids, SpillWriter::Outlives::kProcess);
-  write_spilled(state_ / ("samples" + name), samples, SpillWriter::Outlives::kProcess);
+  write_spilled(state_ / ("centroids" + name), centroids, SpillWriter::Durability::kProcess);
+  write_spilled(state_ / ("samples" + name), samples, SpillWriter::Durability::kProcess);
   centroids_.clear();
 }
 
@@ -141,7 +141,7 @@ actors::task<> GraphWorker::scatter(ProbeRequest request) {
     }
   }
   co_await exchange.finish();
-  for (const auto& file : files) file->commit(SpillWriter::Outlives::kProcess);
+  for (const auto& file : files) file->commit(SpillWriter::Durability::kProcess);
 }
 
 actors::task<SearchCount> GraphWorker::search(ProbeRequest request) {

@@ -99,7 +99,7 @@ actors::task<std::uint64_t> GraphWorker::find_copies(std::uint64_t exchange_numb
     }
   }
   write_spilled(state_ / fmt::format("found-copies-{:05}", port_.rank()), pairs.bytes(),
-                SpillWriter::Outlives::kProcess);
+                SpillWriter::Durability::kProcess);
   co_return copies;
 }
 
@@ -119,7 +119,7 @@ actors::task<> GraphWorker::share_copies(std::uint64_t exchange_number) {
   }
   co_await exchange.finish();
   write_spilled(state_ / fmt::format("copies-{:05}", port_.rank()), arrived,
-                SpillWriter::Outlives::kProcess);
+                SpillWriter::Durability::kProcess);
   copies_.reset();
 }
 

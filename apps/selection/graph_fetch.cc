@@ -69,7 +69,7 @@ class Copies final {
 
 }  // namespace
 
-std::vector<InputPart> GraphInput::parts() const {
+std::vector<GraphInputFile> GraphInput::parts() const {
   using Elements = NpyFile::Elements;
   return {{"vectors", has_neighbours() ? "" : vectors, Elements::kFloats},
           {"utilities", utilities, Elements::kFloats},
@@ -84,7 +84,7 @@ std::filesystem::path GraphWorker::copies(const std::string& scratch) const {
 InputSeen GraphWorker::look(const GraphInput& input) {
   has_copies_ = false;
   InputSeen seen;
-  for (const InputPart& part : input.parts()) {
+  for (const GraphInputFile& part : input.parts()) {
     if (part.path.empty()) continue;
     try {
       const NpyFile file(part.path, part.elements);
@@ -99,7 +99,7 @@ InputSeen GraphWorker::look(const GraphInput& input) {
 }
 
 actors::task<std::uint64_t> GraphWorker::fetch(FetchRequest request) {
-  const std::vector<InputPart> parts = request.input.parts();
+  const std::vector<GraphInputFile> parts = request.input.parts();
   has_copies_ = std::ranges::binary_search(request.lacking, port_.rank());
   std::optional<Copies> copies;
   if (has_copies_) copies.emplace(this->copies(request.scratch));

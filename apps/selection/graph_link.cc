@@ -29,7 +29,8 @@ void GraphWorker::write_lists(std::uint32_t shard, std::uint32_t probes,
       bytes.write(neighbour.similarity);
     }
   }
-  write_spilled(state_file("lists", probes, shard), bytes.bytes(), SpillWriter::Outlives::kProcess);
+  write_spilled(state_file("lists", probes, shard), bytes.bytes(),
+                SpillWriter::Durability::kProcess);
 }
 
 NeighbourLists GraphWorker::lists_of(std::uint32_t shard, std::uint32_t probes) const {
@@ -69,8 +70,8 @@ NeighbourLists GraphWorker::given_lists(std::uint32_t shard) const {
   return lists;
 }
 
-void GraphWorker::check_both_sides(std::uint32_t shard, const NeighbourLists& own,
-                                   const NeighbourLists& of_others) const {
+void GraphWorker::check_symmetry(std::uint32_t shard, const NeighbourLists& own,
+                                 const NeighbourLists& of_others) const {
   for (std::size_t row = 0; row < own.size(); ++row) {
     if (own[row] == of_others[row]) continue;
     // Both lists are sorted.
@@ -127,7 +128,7 @@ actors::task<std::uint64_t> GraphWorker::link(LinkRequest request) {
     });
     for (NeighbourLists* side : {&lists, &of_others})
       for (std::vector<Neighbour>& list : *side) std::ranges::sort(list);
-    if (neighbours_) check_both_sides(shard, lists, of_others);
+    if (neighbours_) check_symmetry(shard, lists, of_others);
     std::vector<float> utilities(lists.size());
     if (utilities_) utilities_->read(first_of(shard), utilities);
     PointShardWriter writer(settings_.store, layout_, shard);

@@ -11,7 +11,7 @@
 namespace weft::apps {
 
 /// File of a graph's input.
-struct InputPart {
+struct GraphInputFile {
   const char* name;
   std::string path;  ///< Empty if the input lacks it.
   NpyFile::Elements elements;
@@ -25,7 +25,7 @@ struct GraphInput {
   std::string neighbours, similarities;
 
   bool has_neighbours() const { return !neighbours.empty(); }
-  std::vector<InputPart> parts() const;
+  std::vector<GraphInputFile> parts() const;
   static constexpr auto fields = weft::fields(&GraphInput::vectors, &GraphInput::utilities,
                                               &GraphInput::neighbours, &GraphInput::similarities);
 };
@@ -82,11 +82,11 @@ struct FetchRequest {
 struct GraphShape {
   std::uint64_t points = 0, dimensions = 0;  ///< 0 dimensions if neighbours are given.
   std::uint32_t shards = 0;
-  std::string search;          ///< Name of the VectorSearch.
-  std::string search_problem;  ///< Reason for a slow search, else "".
+  std::string search;         ///< Name of the VectorSearch.
+  std::string verify_search;  ///< Reason for a slow search, else "".
   static constexpr auto fields =
       weft::fields(&GraphShape::points, &GraphShape::dimensions, &GraphShape::shards,
-                   &GraphShape::search, &GraphShape::search_problem);
+                   &GraphShape::search, &GraphShape::verify_search);
 };
 
 /// Result of a successful inspection of a shard's rows.

@@ -30,7 +30,7 @@ SearchCount sum(const std::vector<SearchCount>& counts) {
 
 }  // namespace
 
-std::uint32_t num_cells(std::uint64_t points) {
+std::uint32_t default_num_cells(std::uint64_t points) {
   return std::bit_ceil(static_cast<std::uint32_t>(std::sqrt(static_cast<double>(points))));
 }
 
@@ -42,7 +42,7 @@ auto GraphRun::repeat(const Phase& phase) {
   });
 }
 
-void GraphRun::give_input() {
+void GraphRun::distribute_input() {
   const GraphSettings& settings = plan_.settings;
   const auto seen =
       workers_.all().within(actors::kNoDeadline).call<&GraphWorker::look>(settings.input).get();
@@ -83,17 +83,16 @@ void GraphRun::give_input() {
 }
 
 void GraphRun::begin() {
-  give_input();
+  distribute_input();
   plan_.settings.anew = anew_;
   const auto shapes =
       workers_.all().within(actors::kNoDeadline).call<&GraphWorker::begin>(plan_.settings).get();
   shape_ = shapes.front();
   for (std::size_t rank = 0; !begun_ && rank < shapes.size(); ++rank) {
     const GraphShape& shape = shapes[rank];
-    if (rank > 0 && shape.search_problem == shape_.search_problem && shape.search == shape_.search)
+    if (rank > 0 && shape.verify_search == shape_.verify_search && shape.search == shape_.search)
       continue;
-    if (!shape.search_problem.empty())
-      tell(fmt::format("worker {}: {}", rank, shape.search_problem));
+    if (!shape.verify_search.empty()) tell(fmt::format("worker {}: {}", rank, shape.verify_search));
     else if (shape.search != shape_.search)
       tell(
           fmt::format("worker {} compares vectors by {}, worker 0 by {}: another number of "
@@ -153,7 +152,7 @@ bool GraphRun::is_there() {
   return true;
 }
 
-bool GraphRun::has_state(const GraphProgress& progress) {
+bool GraphRun::has_saved_state(const GraphProgress& progress) {
   if (!progress.compared && progress.cells == 0 && progress.probes == 0) return true;
   std::uint64_t missing = 0;
   for (const std::uint64_t of_worker : repeat([&](const auto& workers) {
@@ -233,7 +232,7 @@ std::vector<std::vector<std::uint16_t>> GraphRun::exact_of_samples() {
   const TimePoint began = clock_.now();
   std::vector<std::vector<std::uint16_t>> exact;
   for (const auto& of_worker : repeat([](const auto& workers) {
-         return workers.template call<&GraphWorker::nearest_of_samples>().get();
+         return workers.template call<&GraphWorker::exact_neighbours_of_samples>().get();
        })) {
     exact.resize(of_worker.size());
     for (const SampledNeighbours& sample : of_worker) {
@@ -253,7 +252,7 @@ std::vector<std::vector<std::uint16_t>> GraphRun::exact_of_samples() {
 
 void GraphRun::probe() {
   summary_.exact = false;
-  summary_.cells = plan_.cells > 0 ? plan_.cells : num_cells(shape_.points);
+  summary_.cells = plan_.cells > 0 ? plan_.cells : default_num_cells(shape_.points);
   summary_.cells = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(summary_.cells, std::max<std::uint64_t>(shape_.points / 8, 1)));
   if (progress_.cells == 0) train();
@@ -331,7 +330,7 @@ GraphSummary GraphRun::run(GraphProgress progress) {
   summary_.digest = inspect();
   summary_.was_there = is_there();
   const bool of_other_input = !progress.digest.empty() && progress.digest != summary_.digest;
-  const bool is_lost = !of_other_input && !summary_.was_there && !has_state(progress);
+  const bool is_lost = !of_other_input && !summary_.was_there && !has_saved_state(progress);
   if (is_lost)
     tell("graph: the files of the earlier run are not in scratch any more; it begins anew");
   if (of_other_input || is_lost) {

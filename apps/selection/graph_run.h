@@ -26,7 +26,7 @@ struct GraphPlan {
 };
 
 /// Returns the number of cells for `points` points if GraphPlan::cells is 0.
-std::uint32_t num_cells(std::uint64_t points);
+std::uint32_t default_num_cells(std::uint64_t points);
 
 /// Progress of a graph, from which a restarted driver resumes. A value.
 struct GraphProgress {
@@ -83,13 +83,13 @@ class GraphRun final {
   auto repeat(const Phase& phase);
   void begin();
   /// Sends the input's rows to workers whose hosts lack them.
-  void give_input();
+  void distribute_input();
   /// Inspects all rows, sets the utility scale in `link_` and returns the digest of input and
   /// settings.
   std::string inspect();
   bool is_there();
   /// Returns true if all workers have the files of the phases that `progress` says are done.
-  bool has_state(const GraphProgress& progress);
+  bool has_saved_state(const GraphProgress& progress);
   /// Finds the points that are copies of others, which are not searched.
   void find_copies();
   void compare_all();

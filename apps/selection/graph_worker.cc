@@ -69,7 +69,7 @@ GraphShape GraphWorker::begin(const GraphSettings& settings) {
                 settings.store, settings.scratch, problem.message());
 
   std::optional<NpyFile>* const opened[] = {&vectors_, &utilities_, &neighbours_, &similarities_};
-  const std::vector<InputPart> parts = settings.input.parts();
+  const std::vector<GraphInputFile> parts = settings.input.parts();
   inputs_.clear();
   for (std::size_t i = 0; i < parts.size(); ++i) {
     opened[i]->reset();
@@ -122,7 +122,7 @@ GraphShape GraphWorker::begin(const GraphSettings& settings) {
     // The library has allocated its memory by now.
     if (const auto left = available_data())
       settings_.memory = std::min(settings_.memory, *left / 2);
-    shape.search_problem = vector_search().problem;
+    shape.verify_search = vector_search().problem;
   }
   return shape;
 }
@@ -295,7 +295,7 @@ std::uint32_t GraphWorker::num_samples() const {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(kSamples, layout_.points));
 }
 
-std::vector<SampledNeighbours> GraphWorker::nearest_of_samples() {
+std::vector<SampledNeighbours> GraphWorker::exact_neighbours_of_samples() {
   VectorBlock samples{dimensions_};
   for (std::uint32_t i = 0; i < num_samples(); ++i)
     samples.ids.push_back(sampled(i, num_samples(), kRecallSample));
@@ -346,7 +346,7 @@ std::string GraphWorker::made(const std::string& digest) {
 void GraphWorker::unmake() { remove_store_index(settings_.store); }
 
 void GraphWorker::finish(const std::string& made, std::uint64_t directed_edges) {
-  replace_file(made_file(), made);
+  write_durably(made_file(), made);
   write_store_index(settings_.store, layout_, directed_edges);
 }
 

@@ -36,7 +36,7 @@ class GraphWorker final {
 
   explicit GraphWorker(actors::Context& context);
 
-  // See ExchangePort.
+  // See DataPlaneEndpoint.
   std::vector<std::byte> open(const transfer::DataPlaneSetup& setup) { return port_.open(setup); }
   void connect(const std::vector<transfer::PeerAddress>& peers) { port_.connect(peers); }
   void cancel(const std::string& why) { port_.cancel(Error(ErrorCode::kPeerDied, why)); }
@@ -70,7 +70,7 @@ class GraphWorker final {
   /// Searches its cells, sends the results to the points' owners, and stores those for its points.
   actors::task<SearchCount> search(ProbeRequest request);
   /// Returns, for each sample, the most similar of its points.
-  std::vector<SampledNeighbours> nearest_of_samples();
+  std::vector<SampledNeighbours> exact_neighbours_of_samples();
   /// Returns the search() results of those samples that it owns, after `probes` cells.
   std::vector<SampledNeighbours> found(std::uint32_t probes);
 
@@ -98,7 +98,7 @@ class GraphWorker final {
       actors::on<&GraphWorker::share_copies>("share_copies"),
       actors::on<&GraphWorker::search_all>("search_all"), actors::on<&GraphWorker::train>("train"),
       actors::on<&GraphWorker::scatter>("scatter"), actors::on<&GraphWorker::search>("search"),
-      actors::on<&GraphWorker::nearest_of_samples>("nearest_of_samples"),
+      actors::on<&GraphWorker::exact_neighbours_of_samples>("exact_neighbours_of_samples"),
       actors::on<&GraphWorker::found>("found"), actors::on<&GraphWorker::link>("link"),
       actors::on<&GraphWorker::made>("made"), actors::on<&GraphWorker::unmake>("unmake"),
       actors::on<&GraphWorker::finish>("finish"), actors::on<&GraphWorker::use>("use"),
@@ -143,8 +143,8 @@ class GraphWorker final {
   NeighbourLists lists_of(std::uint32_t shard, std::uint32_t probes) const;
   NeighbourLists given_lists(std::uint32_t shard) const;
   void write_lists(std::uint32_t shard, std::uint32_t probes, const NeighbourLists& lists) const;
-  void check_both_sides(std::uint32_t shard, const NeighbourLists& own,
-                        const NeighbourLists& of_others) const;
+  void check_symmetry(std::uint32_t shard, const NeighbourLists& own,
+                      const NeighbourLists& of_others) const;
   /// Checks these rows and adds their content to `digest`.
   void inspect_rows(std::uint64_t first, std::uint64_t past, std::string& digest) const;
 
@@ -162,7 +162,7 @@ class GraphWorker final {
     return {.number = number, .budget = settings_.exchange_budget};
   }
 
-  mesh::ExchangePort port_;
+  mesh::DataPlaneEndpoint port_;
   GraphSettings settings_;
   std::filesystem::path state_, spill_;  ///< Folders: kept over epochs, and for this epoch alone.
   ShardLayout layout_;

@@ -33,7 +33,7 @@ std::vector<ChosenPoint> choose_greedily(const PointGraph& graph, const Objectiv
     for (std::uint64_t edge = graph.first[best.row]; edge < graph.first[best.row + 1]; ++edge) {
       const std::uint32_t neighbour = graph.neighbours[edge];
       if (!is_chosen[neighbour])
-        gains[neighbour] -= objective.loss_beside(graph.similarities[edge]);
+        gains[neighbour] -= objective.redundancy_loss(graph.similarities[edge]);
     }
   }
   return chosen;

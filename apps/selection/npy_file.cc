@@ -73,7 +73,7 @@ std::optional<std::vector<std::uint64_t>> tuple_of(std::string_view value) {
 float value_of_element(std::span<const std::byte> element) {
   ByteReader reader(element);
   switch (element.size()) {
-    case 2: return float_of_half(reader.read<std::uint16_t>());
+    case 2: return half_to_float(reader.read<std::uint16_t>());
     case 4: return reader.read<float>();
     default: return static_cast<float>(reader.read<double>());
   }

@@ -65,7 +65,8 @@ std::int64_t score_of(const PointGraph& graph, const Objective& objective,
     sum += graph.gains[row];
     for (std::uint64_t edge = graph.first[row]; edge < graph.first[row + 1]; ++edge) {
       const std::uint32_t neighbour = graph.neighbours[edge];
-      if (neighbour > row && in[neighbour]) sum -= objective.loss_beside(graph.similarities[edge]);
+      if (neighbour > row && in[neighbour])
+        sum -= objective.redundancy_loss(graph.similarities[edge]);
     }
   }
   return sum;

@@ -23,7 +23,7 @@ struct Objective {
   static Objective of_alpha(int thousandths);
 
   std::int64_t gain_alone(std::uint16_t u) const { return utility * u; }
-  std::int64_t loss_beside(std::uint16_t s) const { return similarity * s; }
+  std::int64_t redundancy_loss(std::uint16_t s) const { return similarity * s; }
   friend bool operator==(const Objective&, const Objective&) = default;
 };
 

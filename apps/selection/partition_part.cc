@@ -13,12 +13,12 @@ constexpr std::size_t kDealtBytes = 14, kDealtEdgeBytes = 6;
 
 }  // namespace
 
-std::uint32_t PartitionDraw::operator()(PointId point) const {
+std::uint32_t PartitionAssigner::operator()(PointId point) const {
   return partition_of(point, seed_, round_, partitions_);
 }
 
 void write_dealt_point(ByteWriter& writer, const StoredPoint& point, std::int64_t gain,
-                       const PartitionDraw& partition_of) {
+                       const PartitionAssigner& partition_of) {
   const std::uint32_t own = partition_of(point.id);
   std::uint16_t edges = 0;
   for (const Neighbour& neighbour : point.neighbours)
@@ -54,7 +54,7 @@ PointGraph load_partition(const std::filesystem::path& path, std::uint64_t point
   graph.neighbours.reserve(edges);
   graph.similarities.reserve(edges);
   graph.first.push_back(0);
-  SpillReader file(path, SpillReader::Pages::kKeep);
+  SpillReader file(path, SpillReader::PageCachePolicy::kKeep);
   for (auto block = file.next(); !block.empty(); block = file.next()) {
     ByteReader reader(block);
     while (reader.remaining() > 0) {

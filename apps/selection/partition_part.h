@@ -12,9 +12,9 @@
 namespace weft::apps {
 
 /// Function object that returns the partition of a point in one round: see partition_of().
-class PartitionDraw final {
+class PartitionAssigner final {
  public:
-  PartitionDraw(std::uint64_t seed, std::uint32_t round, std::uint32_t partitions)
+  PartitionAssigner(std::uint64_t seed, std::uint32_t round, std::uint32_t partitions)
       : seed_(seed), round_(round), partitions_(partitions) {}
   std::uint32_t operator()(PointId point) const;
   std::uint32_t partitions() const { return partitions_; }
@@ -27,7 +27,7 @@ class PartitionDraw final {
 /// Writes the record of a point for its partition: id u32, gain i64, number of edges u16, then id
 /// u32 and similarity u16 of each neighbour that would be in the same partition.
 void write_dealt_point(ByteWriter& writer, const StoredPoint& point, std::int64_t gain,
-                       const PartitionDraw& partition_of);
+                       const PartitionAssigner& partition_of);
 
 /// Head of the first record of `bytes`, and its length. first_dealt_point() throws Error(kDataLoss)
 /// if the record is truncated.

@@ -27,7 +27,7 @@ constexpr std::uint32_t draw_below(std::uint32_t bound, std::uint64_t hash) {
 
 /// Returns a point's random number for samples, which take the points of largest (or smallest)
 /// numbers. Its purpose differs from the others, which count up from 0.
-inline std::int64_t draw_of(PointId point, std::uint64_t seed) {
+inline std::int64_t sample_key(PointId point, std::uint64_t seed) {
   return static_cast<std::int64_t>(point_hash(point, seed, ~std::uint64_t{0}));
 }
 

@@ -37,7 +37,7 @@ std::uint32_t ShardLayout::shard_of(PointId id) const {
 }
 
 std::int64_t gain_of(const StoredPoint& point, const Objective& objective) {
-  return objective.gain_alone(point.utility) - (point.is_copy ? kBehindAll : 0);
+  return objective.gain_alone(point.utility) - (point.is_copy ? kCopyPenalty : 0);
 }
 
 PointShardWriter::PointShardWriter(const std::filesystem::path& folder, const ShardLayout& layout,
@@ -208,7 +208,7 @@ void write_store_index(const std::filesystem::path& folder, const ShardLayout& l
                                         {"points", layout.points},
                                         {"shards", layout.shards},
                                         {"directed_edges", edges}};
-  replace_file(index_file(folder), index.dump(2) + "\n");
+  write_durably(index_file(folder), index.dump(2) + "\n");
 }
 
 }  // namespace weft::apps

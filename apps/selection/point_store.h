@@ -27,10 +27,10 @@ struct StoredPoint {
 };
 
 /// Returns the gain of choosing the point when nothing is chosen. Copies come after all other
-/// points: their gain is reduced by kBehindAll.
+/// points: their gain is reduced by kCopyPenalty.
 std::int64_t gain_of(const StoredPoint& point, const Objective& objective);
 /// Exceeds the largest loss that similarities can cause to a point's gain.
-inline constexpr std::int64_t kBehindAll = std::int64_t{1} << 48;
+inline constexpr std::int64_t kCopyPenalty = std::int64_t{1} << 48;
 
 /// Kind of a point: the first one with its vector, or a copy.
 enum class PointKind : std::uint8_t { kFirst, kCopy };

@@ -49,10 +49,10 @@ struct GroundSet {
 
 /// Numbers of a worker's points among which a k-th largest is searched: bounds of open points, or
 /// draws of all points.
-enum class Ranked : std::uint8_t { kAtLeast, kAtMost, kDraw };
+enum class RankedValue : std::uint8_t { kAtLeast, kAtMost, kDraw };
 
 struct CountRequest {
-  Ranked what = Ranked::kAtLeast;
+  RankedValue what = RankedValue::kAtLeast;
   KthLargest search = KthLargest(1);
   static constexpr auto fields = weft::fields(&CountRequest::what, &CountRequest::search);
 };
@@ -98,7 +98,7 @@ struct ChooseRequest {
 struct ScoreRequest {
   std::uint64_t exchange = 0;
   std::uint32_t round = 1;     ///< Number of the last round.
-  std::int64_t draw_from = 0;  ///< Minimum draw_of() of the random subset.
+  std::int64_t draw_from = 0;  ///< Minimum sample_key() of the random subset.
   static constexpr auto fields =
       weft::fields(&ScoreRequest::exchange, &ScoreRequest::round, &ScoreRequest::draw_from);
 };

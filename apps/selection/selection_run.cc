@@ -57,7 +57,7 @@ void SelectionRun::check_state() {
   });
 }
 
-KthLargest SelectionRun::find(Ranked what, std::uint64_t k) {
+KthLargest SelectionRun::find(RankedValue what, std::uint64_t k) {
   KthLargest search(k);
   while (!search.is_found()) {
     KthLargest::Counts counts(KthLargest::kBins, 0);
@@ -76,7 +76,7 @@ void SelectionRun::bound() {
   const TimePoint began = clock_.now();
   if (progress_.decided.empty() && !progress_.bounding_done) {
     repeat([](const auto& workers) {
-      workers.template call<&SelectionWorker::first_bounds>().get();
+      workers.template call<&SelectionWorker::initialise_bounds>().get();
       return 0;
     });
   }
@@ -86,9 +86,9 @@ void SelectionRun::bound() {
   for (; loop.next() != BoundingLoop::Step::kDone;) {
     BoundRequest request{loop.steps(), loop.next(), 0, 0};
     if (loop.next() == BoundingLoop::Step::kShrink)
-      request.threshold = find(Ranked::kAtLeast, loop.wanted()).value();
+      request.threshold = find(RankedValue::kAtLeast, loop.wanted()).value();
     if (loop.next() == BoundingLoop::Step::kGrow)
-      request.threshold = find(Ranked::kAtMost, loop.wanted()).value();
+      request.threshold = find(RankedValue::kAtMost, loop.wanted()).value();
     const std::uint64_t decided = sum(repeat([&](const auto& workers) {
       return workers.template call<&SelectionWorker::decide>(request).get();
     }));
@@ -177,7 +177,7 @@ SelectionSummary SelectionRun::run(SelectionProgress progress) {
     summary_.point_visits += planned.points;
     summary_.rounds.push_back(progress_.rounds.at(round - 1));
   }
-  const std::int64_t draw_from = find(Ranked::kDraw, plan_.settings.count).value();
+  const std::int64_t draw_from = find(RankedValue::kDraw, plan_.settings.count).value();
   const auto reports = repeat([&](const auto& workers) {
     return workers
         .template call<&SelectionWorker::score>(

@@ -76,7 +76,7 @@ class SelectionRun final {
   void check_state();
   void bound();
   RoundResult run_round(std::uint32_t round, const PlannedRound& planned);
-  KthLargest find(Ranked what, std::uint64_t k);
+  KthLargest find(RankedValue what, std::uint64_t k);
   void tell(const std::string& line) const {
     if (hooks_.tell) hooks_.tell(line);
   }

@@ -113,7 +113,7 @@ std::vector<bool> SelectionWorker::alive(std::uint32_t shard, std::uint32_t roun
   std::vector<bool> bits(rows, true);
   if (!settings_.bounded) return bits;
   const PointBounds bounds = bounds_of(shard);
-  for (std::uint32_t row = 0; row < rows; ++row) bits[row] = bounds.fate(row) == PointFate::kOpen;
+  for (std::uint32_t row = 0; row < rows; ++row) bits[row] = bounds.fate(row) == PointState::kOpen;
   return bits;
 }
 

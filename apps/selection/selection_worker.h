@@ -33,7 +33,7 @@ class SelectionWorker final {
   using Arguments = std::tuple<>;
   explicit SelectionWorker(actors::Context& context);
 
-  // See ExchangePort.
+  // See DataPlaneEndpoint.
   std::vector<std::byte> open(const transfer::DataPlaneSetup& setup) { return port_.open(setup); }
   void connect(const std::vector<transfer::PeerAddress>& peers) { port_.connect(peers); }
   void cancel(const std::string& why) { port_.cancel(Error(ErrorCode::kPeerDied, why)); }
@@ -51,8 +51,8 @@ class SelectionWorker final {
   /// Returns how many of its files of these phases are missing in `scratch`.
   std::uint64_t missing(bool has_bounds, std::uint32_t round) const;
 
-  // Bounding: first_bounds(), then counts and steps.
-  void first_bounds();
+  // Bounding: initialise_bounds(), then counts and steps.
+  void initialise_bounds();
   /// Returns counts by bin of the open points' numbers; for kDraw, of all points' numbers.
   std::vector<std::uint64_t> count(const CountRequest& request);
   /// Decides points by the bounds of the previous step. Returns their number.
@@ -88,7 +88,7 @@ class SelectionWorker final {
       actors::on<&SelectionWorker::write_index>("write_index"),
       actors::on<&SelectionWorker::there>("there"), actors::on<&SelectionWorker::begin>("begin"),
       actors::on<&SelectionWorker::missing>("missing"),
-      actors::on<&SelectionWorker::first_bounds>("first_bounds"),
+      actors::on<&SelectionWorker::initialise_bounds>("initialise_bounds"),
       actors::on<&SelectionWorker::count>("count"), actors::on<&SelectionWorker::decide>("decide"),
       actors::on<&SelectionWorker::spread>("spread"), actors::on<&SelectionWorker::deal>("deal"),
       actors::on<&SelectionWorker::choose>("choose"), actors::on<&SelectionWorker::score>("score"),
@@ -105,12 +105,12 @@ class SelectionWorker final {
   /// 0, only the latter.
   std::vector<bool> chosen_of(std::uint32_t shard, std::uint32_t round) const;
   PointBounds bounds_of(std::uint32_t shard) const;
-  std::vector<std::uint32_t> decided_in(std::uint32_t shard, int step) const;
+  std::vector<std::uint32_t> read_decisions(std::uint32_t shard, int step) const;
   std::filesystem::path file(const char* what, std::uint64_t number, std::uint64_t shard) const;
   /// Writes state that the next step reads, also after a worker's death. A crash of the machine may
   /// truncate it; then the run must be restarted.
   static void write_state(const std::filesystem::path& path, std::span<const std::byte> content) {
-    write_spilled(path, content, SpillWriter::Outlives::kProcess);
+    write_spilled(path, content, SpillWriter::Durability::kProcess);
   }
   std::uint32_t rows_of(std::uint32_t shard) const {
     return static_cast<std::uint32_t>(layout().first_of(shard + 1) - layout().first_of(shard));
@@ -127,7 +127,7 @@ class SelectionWorker final {
   }
 
   actors::Context& context_;
-  mesh::ExchangePort port_;
+  mesh::DataPlaneEndpoint port_;
   SelectionSettings settings_;
   std::filesystem::path state_, spill_;  ///< Folders: kept over epochs, and for this epoch alone.
   std::optional<PointStore> store_;

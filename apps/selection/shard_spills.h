@@ -45,7 +45,7 @@ class ShardSpills final {
     };
     if (found->second.is_spilled) {
       {
-        SpillReader reader(path_of(shard), SpillReader::Pages::kKeep);
+        SpillReader reader(path_of(shard), SpillReader::PageCachePolicy::kKeep);
         for (auto block = reader.next(); !block.empty(); block = reader.next()) each(block);
       }
       std::filesystem::remove(path_of(shard));

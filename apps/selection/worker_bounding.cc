@@ -12,7 +12,7 @@ namespace weft::apps {
 namespace {
 
 /// Record of a neighbour's new state, sent to a point: id u32, similarity u16, news u8.
-constexpr std::size_t kNewsBytes = 7;
+constexpr std::size_t kUpdateBytes = 7;
 enum class News : std::uint8_t {
   kAccepted,      ///< Accepted. Was not counted as open.
   kNoMoreOpen,    ///< Discarded. Was counted as open.
@@ -38,7 +38,7 @@ PointBounds SelectionWorker::bounds_of(std::uint32_t shard) const {
   return {settings_.objective(), std::span(bytes).subspan(sizeof(std::int32_t))};
 }
 
-std::vector<std::uint32_t> SelectionWorker::decided_in(std::uint32_t shard, int step) const {
+std::vector<std::uint32_t> SelectionWorker::read_decisions(std::uint32_t shard, int step) const {
   const auto path = file("decided", static_cast<std::uint64_t>(step), shard);
   if (!std::filesystem::exists(path)) return {};  // no decisions in this step
   const std::vector<std::byte> bytes = read_spilled(path);
@@ -48,7 +48,7 @@ std::vector<std::uint32_t> SelectionWorker::decided_in(std::uint32_t shard, int 
   return rows;
 }
 
-void SelectionWorker::first_bounds() {
+void SelectionWorker::initialise_bounds() {
   const Objective objective = settings_.objective();
   const EdgeSample sample{settings_.sample, settings_.seed, settings_.fresh ? 1U : 0U};
   for (const std::uint32_t shard : shards_) {
@@ -72,18 +72,18 @@ void SelectionWorker::first_bounds() {
 std::vector<std::uint64_t> SelectionWorker::count(const CountRequest& request) {
   KthLargest::Counts counts(KthLargest::kBins, 0);
   for (const std::uint32_t shard : shards_) {
-    if (request.what == Ranked::kDraw) {
+    if (request.what == RankedValue::kDraw) {
       for (std::uint64_t id = layout().first_of(shard); id < layout().first_of(shard + 1); ++id)
         if (const auto bin =
-                request.search.bin_of(draw_of(static_cast<PointId>(id), settings_.seed)))
+                request.search.bin_of(sample_key(static_cast<PointId>(id), settings_.seed)))
           ++counts[*bin];
       continue;
     }
     const PointBounds bounds = bounds_of(shard);
     for (std::uint32_t row = 0; row < bounds.size(); ++row) {
-      if (bounds.fate(row) != PointFate::kOpen) continue;
+      if (bounds.fate(row) != PointState::kOpen) continue;
       const std::int64_t number =
-          request.what == Ranked::kAtLeast ? bounds.at_least(row) : bounds.at_most(row);
+          request.what == RankedValue::kAtLeast ? bounds.at_least(row) : bounds.at_most(row);
       if (const auto bin = request.search.bin_of(number)) ++counts[*bin];
     }
   }
@@ -97,7 +97,7 @@ std::uint64_t SelectionWorker::decide(const BoundRequest& request) {
     if (ByteReader(bytes).read<std::int32_t>() >= request.step) {
       // Done before a death. If a shard had no decisions and no news, its bounds keep their old
       // step, and deciding again decides nothing.
-      decided += decided_in(shard, request.step).size();
+      decided += read_decisions(shard, request.step).size();
       continue;
     }
     PointBounds bounds(settings_.objective(), std::span(bytes).subspan(sizeof(std::int32_t)));
@@ -105,8 +105,8 @@ std::uint64_t SelectionWorker::decide(const BoundRequest& request) {
     switch (request.kind) {
       case BoundingLoop::Step::kShrink: rows = bounds.discard_below(request.threshold); break;
       case BoundingLoop::Step::kGrow: rows = bounds.accept_above(request.threshold); break;
-      case BoundingLoop::Step::kAcceptRest: rows = bounds.decide_all(PointFate::kAccepted); break;
-      default: rows = bounds.decide_all(PointFate::kDiscarded); break;
+      case BoundingLoop::Step::kAcceptRest: rows = bounds.decide_all(PointState::kAccepted); break;
+      default: rows = bounds.decide_all(PointState::kDiscarded); break;
     }
     if (!rows.empty())
       write_state(file("decided", static_cast<std::uint64_t>(request.step), shard),
@@ -117,22 +117,22 @@ std::uint64_t SelectionWorker::decide(const BoundRequest& request) {
 }
 
 actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
-  const PointFate fate =
+  const PointState fate =
       request.kind == BoundingLoop::Step::kGrow || request.kind == BoundingLoop::Step::kAcceptRest
-          ? PointFate::kAccepted
-          : PointFate::kDiscarded;
+          ? PointState::kAccepted
+          : PointState::kDiscarded;
   const EdgeSample sample{settings_.sample, settings_.seed};
   // The next step's sample, if it is drawn afresh.
   const EdgeSample next{settings_.sample, settings_.seed,
                         static_cast<std::uint64_t>(request.step) + 1};
-  ShardSpills arrived(spill_, "fates", layout(), kNewsBytes);
+  ShardSpills arrived(spill_, "fates", layout(), kUpdateBytes);
   mesh::Exchange exchange(
       port_, this->exchange(request.exchange),
       [&](const transfer::ReceivedBlock& block) { arrived.add(block.bytes()); });
   std::uint64_t records = 0;
   ByteWriter record;
   for (const std::uint32_t shard : shards_) {
-    const std::vector<std::uint32_t> rows = decided_in(shard, request.step);
+    const std::vector<std::uint32_t> rows = read_decisions(shard, request.step);
     std::vector<bool> is_decided(rows_of(shard));
     for (const std::uint32_t row : rows) is_decided[row] = true;
     if (rows.empty() && !settings_.fresh) continue;
@@ -141,7 +141,7 @@ actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
       const PointBounds bounds = bounds_of(shard);
       is_open.resize(bounds.size());
       for (std::uint32_t row = 0; row < bounds.size(); ++row)
-        is_open[row] = bounds.fate(row) == PointFate::kOpen && !is_decided[row];
+        is_open[row] = bounds.fate(row) == PointState::kOpen && !is_decided[row];
     }
     PointShardReader reader = store_->read(shard);
     for (std::uint32_t row = 0; row < is_decided.size(); ++row) {
@@ -156,8 +156,8 @@ actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
         if (decided) {
           // Fresh samples reset the counts of open neighbours anyway.
           const bool counted = !settings_.fresh && sample.has(neighbour.id, point->id);
-          if (fate == PointFate::kDiscarded && !counted) continue;
-          if (fate == PointFate::kDiscarded) news = News::kNoMoreOpen;
+          if (fate == PointState::kDiscarded && !counted) continue;
+          if (fate == PointState::kDiscarded) news = News::kNoMoreOpen;
           else news = counted ? News::kOpenAccepted : News::kAccepted;
         } else if (!next.has(neighbour.id, point->id)) {
           continue;
@@ -176,14 +176,14 @@ actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
   co_await exchange.finish();
   arrived.commit();
   for (const std::uint32_t shard : shards_) {
-    const std::vector<std::uint32_t> rows = decided_in(shard, request.step);
+    const std::vector<std::uint32_t> rows = read_decisions(shard, request.step);
     if (rows.empty() && !arrived.has(shard) && !settings_.fresh) continue;
     const auto path = file("bounds", 0, shard);
     const std::vector<std::byte> bytes = read_spilled(path);
     if (ByteReader(bytes).read<std::int32_t>() >= request.step) continue;  // done before a death
     PointBounds bounds(settings_.objective(), std::span(bytes).subspan(sizeof(std::int32_t)));
     bounds.decide_rows(rows, fate);
-    if (settings_.fresh) bounds.forget_open();
+    if (settings_.fresh) bounds.clear_open();
     const std::uint64_t first = layout().first_of(shard);
     arrived.take(shard, [&](ByteReader& reader) {
       const auto row = static_cast<std::uint32_t>(reader.read<PointId>() - first);
@@ -191,7 +191,8 @@ actors::task<std::uint64_t> SelectionWorker::spread(BoundRequest request) {
       const auto news = reader.read<News>();
       if (news == News::kOpen) return bounds.add_open(row, similarity);
       bounds.neighbour_decided(
-          row, similarity, news == News::kNoMoreOpen ? PointFate::kDiscarded : PointFate::kAccepted,
+          row, similarity,
+          news == News::kNoMoreOpen ? PointState::kDiscarded : PointState::kAccepted,
           news != News::kAccepted);
     });
     write_state(path, with_step(request.step, bounds.state()));

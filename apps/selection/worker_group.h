@@ -19,7 +19,7 @@ class WorkerGroup {
   /// impossible.
   virtual void recover(const Error& why) = 0;
   /// Called after each phase.
-  virtual void phase_done() {}
+  virtual void on_phase_done() {}
   /// Returns the number of the workers' next exchange. Each number is used once.
   std::uint64_t next_exchange() { return ++exchanges_; }
 
@@ -31,7 +31,7 @@ class WorkerGroup {
       std::optional<Error> problem;
       try {
         auto result = phase(all().within(actors::kNoDeadline));
-        phase_done();
+        on_phase_done();
         return result;
       } catch (const Error& error) {
         problem = error;

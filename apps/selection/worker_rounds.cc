@@ -26,7 +26,7 @@ std::string partition_name(std::uint32_t partition) {
 
 actors::task<std::vector<PartitionSize>> SelectionWorker::deal(DealRequest request) {
   const Objective objective = settings_.objective();
-  const PartitionDraw partition_of(settings_.seed, request.round, request.partitions);
+  const PartitionAssigner partition_of(settings_.seed, request.round, request.partitions);
   const std::uint32_t ranks = port_.num_ranks();
   partitions_.clear();
   std::map<std::uint32_t, SpillWriter> files;
@@ -72,7 +72,7 @@ actors::task<std::vector<PartitionSize>> SelectionWorker::deal(DealRequest reque
   co_await exchange.finish();
   std::vector<PartitionSize> sizes;
   for (auto& [partition, file] : files) {
-    file.commit(SpillWriter::Outlives::kProcess);
+    file.commit(SpillWriter::Durability::kProcess);
     sizes.push_back(partitions_.at(partition));
   }
   co_return sizes;

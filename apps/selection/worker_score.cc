@@ -20,7 +20,7 @@ constexpr std::size_t kEdgeBytes = 6;
 actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
   const Objective objective = settings_.objective();
   const auto is_drawn = [&](PointId id) {
-    return draw_of(id, settings_.seed) >= request.draw_from;
+    return sample_key(id, settings_.seed) >= request.draw_from;
   };
   ScoreReport report;
   ShardSpills arrived(spill_, "edges", layout(), kEdgeBytes);
@@ -54,13 +54,13 @@ actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
         ++report.chosen;
         report.score += objective.gain_alone(point->utility);
         ResultPoint result{point->id, point->utility, 0, 0};
-        if (bounds && bounds->fate(row) == PointFate::kAccepted) {
+        if (bounds && bounds->fate(row) == PointState::kAccepted) {
           result.gain = bounds->at_most(row);
         } else {
           result.gain = gains.read<std::int64_t>();
           result.round = request.round;
         }
-        if (point->is_copy) result.gain += kBehindAll;
+        if (point->is_copy) result.gain += kCopyPenalty;
         results.append(encode(result));
       }
       // Visits each edge once, from its smaller id.
@@ -68,7 +68,7 @@ actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
           std::ranges::upper_bound(point->neighbours, point->id, {}, &Neighbour::id);
       for (const Neighbour& neighbour : std::span(larger, point->neighbours.end())) {
         if (drawn && is_drawn(neighbour.id))
-          report.random_score -= objective.loss_beside(neighbour.similarity);
+          report.random_score -= objective.redundancy_loss(neighbour.similarity);
         if (!chosen[row]) continue;
         record.clear();
         record.write(neighbour.id);
@@ -87,7 +87,7 @@ actors::task<ScoreReport> SelectionWorker::score(ScoreRequest request) {
     const std::uint64_t first = layout().first_of(shard);
     arrived.take(shard, [&](ByteReader& reader) {
       const auto row = static_cast<std::uint32_t>(reader.read<PointId>() - first);
-      if (chosen.at(row)) report.score -= objective.loss_beside(reader.read<std::uint16_t>());
+      if (chosen.at(row)) report.score -= objective.redundancy_loss(reader.read<std::uint16_t>());
     });
   }
   co_return report;
@@ -100,7 +100,7 @@ std::vector<bool> SelectionWorker::chosen_of(std::uint32_t shard, std::uint32_t 
   if (!settings_.bounded) return chosen;
   const PointBounds bounds = bounds_of(shard);
   for (std::uint32_t row = 0; row < bounds.size(); ++row)
-    if (bounds.fate(row) == PointFate::kAccepted) chosen[row] = true;
+    if (bounds.fate(row) == PointState::kAccepted) chosen[row] = true;
   return chosen;
 }
 

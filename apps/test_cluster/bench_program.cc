@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "actors/launch/cluster_config.h"
-#include "actors/launch/process_end.h"
+#include "actors/launch/exit_request.h"
 #include "actors/launch/role_arguments.h"
-#include "actors/supervision/signal_watch.h"
+#include "actors/supervision/signal_handler.h"
 #include "apps/test_cluster/test_hosts.h"
 #include "core/base/clock.h"
 #include "core/base/descriptors.h"
@@ -27,22 +27,22 @@ int run_bench_program(int argc, char** argv, const BenchProgram& program) {
       program.provide(app);
       return app.run([](actors::Cluster&, const actors::AppRun&) { return 2; });
     }
-    return status_after_output(program.name, program.measure(argc, argv));
+    return exit_status_after_flush(program.name, program.measure(argc, argv));
   } catch (...) {
     const Error error = current_error();
     say(stderr, "{}\n",
-        fitted_to(STDERR_FILENO, fmt::format("{}: {}", program.name, error.message())));
+        wrapped_for_terminal(STDERR_FILENO, fmt::format("{}: {}", program.name, error.message())));
     return error.code() == ErrorCode::kInvalidArgument ? 2 : 1;
   }
 }
 
-int run_interruptible(const std::function<int(const std::stop_token&)>& work) {
+int run_until_signal(const std::function<int(const std::stop_token&)>& work) {
   std::stop_source stop;
-  actors::EndRequests requests(false);
+  actors::EndRequestFilter requests(false);
   // A second signal ends the process at once. Its child processes detect that and exit too.
-  const actors::SignalWatch signals([&](const actors::ReceivedSignal& signal) {
+  const actors::SignalHandler signals([&](const actors::ReceivedSignal& signal) {
     if (!signal.asks_to_end()) return;
-    if (requests.add(signal, SteadyClock().now()) == actors::EndRequests::Kind::kSecond)
+    if (requests.add(signal, SteadyClock().now()) == actors::EndRequestFilter::Kind::kSecond)
       ::_exit(actors::kInterrupted);
     stop.request_stop();
   });

@@ -26,7 +26,7 @@ int run_bench_program(int argc, char** argv, const BenchProgram& program);
 
 /// Runs `work` with a token that SIGINT and SIGTERM set. A second signal ends the process at once.
 /// Returns 130 if `work` throws an Error after a signal.
-int run_interruptible(const std::function<int(const std::stop_token&)>& work);
+int run_until_signal(const std::function<int(const std::stop_token&)>& work);
 
 /// Returns the path of weft-hosts beside this program. Returns an empty path if `loopback` is true
 /// or this machine cannot have test hosts, and writes the reason and the `consequence` to

@@ -22,7 +22,7 @@ class AppSections final {
   /// Borrows `root`.
   explicit AppSections(const ConfigNode& root) : root_(root), sections_(root) {}
   void read(const std::string& key, const std::function<void()>& parse) {
-    root_.hand_on(key);
+    root_.exclude_key(key);
     sections_.read(parse);
   }
   /// Throws Error(kInvalidConfig) with all problems found.

@@ -21,7 +21,7 @@ namespace {
 
 /// Returns mesh axes for a layout on that many devices, as equal in size as possible. Returns
 /// nullopt if the layout cannot use that number.
-std::optional<std::vector<MeshAxis>> axes_for(const std::string& layout, int devices) {
+std::optional<std::vector<MeshAxis>> balanced_axes(const std::string& layout, int devices) {
   if (layout == "1d" || layout == "1d-sequence") return std::vector<MeshAxis>{{"tensor", devices}};
   if (layout == "fsdp") return std::vector<MeshAxis>{{"data", devices}};
   std::optional<std::vector<MeshAxis>> best;
@@ -58,8 +58,8 @@ bool suits(const mesh::LayoutChoice& choice, const mesh::MeshConfig& mesh) {
   }
 }
 
-mesh::LayoutConfig under(const mesh::LayoutConfig& layout, const std::string& name) {
-  mesh::LayoutConfig result = layout;
+mesh::ParallelConfig under(const mesh::ParallelConfig& layout, const std::string& name) {
+  mesh::ParallelConfig result = layout;
   result.sharding = {};
   for (mesh::MeshConfig& mesh : result.meshes) {
     mesh::LayoutChoice choice{name, {}};
@@ -68,7 +68,7 @@ mesh::LayoutConfig under(const mesh::LayoutConfig& layout, const std::string& na
     if (!suits(choice, mesh)) {
       int devices = 1;
       for (const MeshAxis& axis : mesh.axes) devices *= static_cast<int>(axis.size);
-      const auto axes = axes_for(name, devices);
+      const auto axes = balanced_axes(name, devices);
       if (!axes)
         throw_error(ErrorCode::kInvalidConfig, "mesh {} has {} devices, which {} cannot use",
                     mesh.name, devices, name);
@@ -79,7 +79,7 @@ mesh::LayoutConfig under(const mesh::LayoutConfig& layout, const std::string& na
   return result;
 }
 
-using AlongAxes = std::map<std::string, LayoutFigures::Along>;
+using AlongAxes = std::map<std::string, LayoutCosts::AxisBytes>;
 
 /// Adds the closed forms of all linear layers to the bytes that a device of each mesh receives
 /// along each axis.
@@ -103,7 +103,7 @@ void add_laws(IndexedVector<mesh::MeshId, AlongAxes>& figures, const mesh::Train
     shape.is_expand = transposed || expanding.contains(node.inputs[1]);
     const auto law = mesh::linear_law(*plan.layout.meshes[mesh.value()].layout,
                                       partition.meshes[mesh], shape, plan.layout.microbatches);
-    for (const mesh::LawOfTensor& of : law)
+    for (const mesh::TensorTraffic& of : law)
       figures[mesh][of.axes].law += static_cast<double>(size_of(x.dtype)) * of.elements +
                                     sizeof(float) * of.gradient_elements;
   }
@@ -196,16 +196,16 @@ std::uint64_t gathered_bytes(const mesh::Program& program) {
   return static_cast<std::uint64_t>(most);
 }
 
-LayoutFigures figures_of(const RunConfig& config, const std::string& name) {
-  LayoutFigures figures;
+LayoutCosts figures_of(const RunConfig& config, const std::string& name) {
+  LayoutCosts figures;
   figures.layout = name;
   std::vector<std::pair<std::string, std::uint32_t>> hosts;
   for (const actors::HostSpec& host : config.cluster.hosts)
     hosts.emplace_back(host.name, host.devices);
   mesh::TrainingPlan plan;
   try {
-    const mesh::LayoutConfig layout = under(config.layout, name);
-    plan = mesh::make_training_plan(layout, config.model.graphs, plan_places(layout, hosts));
+    const mesh::ParallelConfig layout = under(config.layout, name);
+    plan = mesh::make_training_plan(layout, config.model.graphs, predict_places(layout, hosts));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidConfig) throw;
     figures.refusal = error.message();
@@ -221,7 +221,7 @@ LayoutFigures figures_of(const RunConfig& config, const std::string& name) {
       const auto* start = std::get_if<mesh::Start>(&instruction);
       if (start == nullptr) continue;
       const mesh::Transfer& transfer = program.transfers[start->transfer];
-      if (transfer.kind == mesh::TransferKind::kNorm) continue;
+      if (transfer.kind == mesh::TransferPurpose::kNorm) continue;
       received += static_cast<double>(transfer.bytes_received());
       ++transfers;
     }
@@ -241,32 +241,32 @@ std::string bytes_text(double bytes) { return format_bytes(std::llround(bytes));
 
 }  // namespace
 
-std::vector<LayoutFigures> compare_layouts(const RunConfig& config,
-                                           const std::vector<std::string>& layouts) {
+std::vector<LayoutCosts> compare_layouts(const RunConfig& config,
+                                         const std::vector<std::string>& layouts) {
   const std::vector<std::string> known = mesh::layout_names();
   for (const std::string& name : layouts)
     if (std::ranges::find(known, name) == known.end())
       throw_error(ErrorCode::kInvalidArgument, "--layouts {}: there are {}{}", name,
                   fmt::join(known, ", "), did_you_mean(name, known));
-  std::vector<LayoutFigures> figures;
+  std::vector<LayoutCosts> figures;
   for (const std::string& name : layouts) figures.push_back(figures_of(config, name));
   return figures;
 }
 
-double LayoutFigures::law() const {
+double LayoutCosts::law() const {
   double sum = 0;
   for (const auto& [axes, along] : by_axes) sum += along.law;
   return sum;
 }
 
-std::string to_table(const std::vector<LayoutFigures>& figures) {
+std::string to_table(const std::vector<LayoutCosts>& figures) {
   std::string text =
       fmt::format("{:<12} {:>10} {:>13} {:>9} {:>10} {:>11} {:>10}\n", "layout", "receives",
                   "linear layers", "transfers", "state", "activations", "gathered");
   std::string axes = fmt::format("\n{:<12} {:<14} {:>10} {:>13}\n", "layout", "along", "receives",
                                  "linear layers");
   std::string refused;
-  for (const LayoutFigures& one : figures) {
+  for (const LayoutCosts& one : figures) {
     if (!one.refusal.empty()) {
       refused += fmt::format("\n{}: {}", one.layout, one.refusal);
       continue;
@@ -286,9 +286,9 @@ std::string to_table(const std::vector<LayoutFigures>& figures) {
          "weights of other devices, kept for a time\n";
 }
 
-std::string to_json(const std::vector<LayoutFigures>& figures) {
+std::string to_json(const std::vector<LayoutCosts>& figures) {
   nlohmann::ordered_json document = nlohmann::ordered_json::array();
-  for (const LayoutFigures& one : figures) {
+  for (const LayoutCosts& one : figures) {
     if (!one.refusal.empty()) {
       document.push_back({{"layout", one.layout}, {"refusal", one.refusal}});
       continue;

@@ -32,9 +32,9 @@ std::vector<DriverDevice> driver_devices(const DeviceConfig& config) {
   return devices;
 }
 
-FinalReport show_on(const std::vector<DriverDevice>& devices,
-                    const std::function<FinalReport(Device&)>& show,
-                    const std::function<void(const std::string&)>& tell) {
+FinalReport report_on_first_device(const std::vector<DriverDevice>& devices,
+                                   const std::function<FinalReport(Device&)>& show,
+                                   const std::function<void(const std::string&)>& tell) {
   for (std::size_t i = 0; i + 1 < devices.size(); ++i) {
     try {
       const std::unique_ptr<Device> device = devices[i].open();

@@ -26,8 +26,8 @@ std::vector<DriverDevice> driver_devices(const DeviceConfig& config);
 /// Calls `show` with the first device on which it succeeds. Reports each device that fails, such as
 /// a GPU without free memory, by a call of `tell`. Throws the last device's error, and
 /// Error(kCancelled) of any device.
-FinalReport show_on(const std::vector<DriverDevice>& devices,
-                    const std::function<FinalReport(Device&)>& show,
-                    const std::function<void(const std::string&)>& tell);
+FinalReport report_on_first_device(const std::vector<DriverDevice>& devices,
+                                   const std::function<FinalReport(Device&)>& show,
+                                   const std::function<void(const std::string&)>& tell);
 
 }  // namespace weft::apps

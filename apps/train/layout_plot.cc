@@ -40,9 +40,9 @@ void draw_panel(Svg& svg, double left, const std::vector<Bar>& bars, const std::
   }
   if (high == 0) return;
   high *= 1.05 / kMiB;
-  const PlotArea area{left, kLayoutPlotTop, kColumn * static_cast<double>(bars.size()),
-                      kLayoutPlotHeight};
-  draw_scale(svg, area, 0, high, title);
+  const PlotRectangle area{left, kLayoutPlotTop, kColumn * static_cast<double>(bars.size()),
+                           kLayoutPlotHeight};
+  draw_y_axis(svg, area, 0, high, title);
   const auto y_of = [&](double bytes) {
     return area.top + (high - bytes / kMiB) / high * area.height;
   };
@@ -83,9 +83,9 @@ void draw_panel(Svg& svg, double left, const std::vector<Bar>& bars, const std::
 
 }  // namespace
 
-Svg draw_layouts(const std::vector<LayoutFigures>& figures, const std::string& title) {
+Svg draw_layouts(const std::vector<LayoutCosts>& figures, const std::string& title) {
   std::vector<Bar> received, memory;
-  for (const LayoutFigures& one : figures) {
+  for (const LayoutCosts& one : figures) {
     if (!one.refusal.empty()) continue;
     Bar bytes{one.layout, {}, one.law()}, kept{one.layout, {}};
     for (const auto& [axes, along] : one.by_axes) bytes.parts.push_back({axes, along.received});

@@ -10,6 +10,6 @@ namespace weft::apps {
 
 /// Draws two bar charts with one bar per usable layout: bytes received, coloured by axis, with a
 /// line at the closed form of the linear layers; and memory by kind.
-Svg draw_layouts(const std::vector<LayoutFigures>& figures, const std::string& title);
+Svg draw_layouts(const std::vector<LayoutCosts>& figures, const std::string& title);
 
 }  // namespace weft::apps

@@ -31,7 +31,7 @@ std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
   return begin_branch(
       {.folder = directory.checkpoints(),
        .from = checkpoint,
-       .aside = directory.next_abandoned(),
+       .aside = directory.next_abandoned_folder(),
        .metrics_differ = !restarted && !steps.empty() && (!same || steps.back().step > step),
        .keep_metrics =
            [&](const fs::path& aside) {
@@ -39,7 +39,7 @@ std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
              // than the current metrics, so it stays.
              if (!fs::exists(aside / own.filename())) copy_metrics(own, aside / own.filename());
            },
-       .take_over_metrics =
+       .install_metrics =
            [&] {
              if (!same && fs::exists(theirs)) copy_metrics(theirs, own);
              // drops the lines after `step`
@@ -49,21 +49,22 @@ std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
 }
 
 bool same_parameters(const ParameterList& a, const ParameterList& b) {
-  return std::ranges::equal(a, b, [](const TensorPlace& x, const TensorPlace& y) {
+  return std::ranges::equal(a, b, [](const TensorDeclaration& x, const TensorDeclaration& y) {
     return x.name == y.name && x.shape == y.shape;
   });
 }
 
 /// Calls restore_newest() and recovers from failures until it succeeds.
-Restored restore_in_the_end(const StoredCheckpoint* stored, std::int64_t kept_step,
-                            mesh::TrainingEngine& engine, const LoopEnvironment& environment) {
+RestoredState restore_with_recovery(const StoredCheckpoint* stored, std::int64_t kept_step,
+                                    mesh::TrainingEngine& engine,
+                                    const LoopEnvironment& environment) {
   std::optional<mesh::TrainingEngine::Recovered> recovered;
   TimePoint begun = environment.clock.now();
   while (true) {
-    bool by_engine = false;
+    bool engine_failed = false;
     std::optional<Error> error;
     try {
-      const Restored restored = restore_newest(stored, kept_step, engine, by_engine);
+      const RestoredState restored = restore_newest(stored, kept_step, engine, engine_failed);
       if (recovered) {
         const std::string text =
             describe(*recovered, restored.step, restored.step, environment.clock.now() - begun);
@@ -74,7 +75,7 @@ Restored restore_in_the_end(const StoredCheckpoint* stored, std::int64_t kept_st
     } catch (...) {
       error = current_error();
     }
-    if (!by_engine || !engine.recovers_from(*error)) throw Error(*error);
+    if (!engine_failed || !engine.recovers_from(*error)) throw Error(*error);
     begun = environment.clock.now();
     recovered = engine.recover(*error);
     kept_step = recovered->kept_step;
@@ -82,7 +83,7 @@ Restored restore_in_the_end(const StoredCheckpoint* stored, std::int64_t kept_st
 }
 
 /// Reports the step at which a restarted driver resumes.
-void tell_inherited(const LoopEnvironment& environment, std::int64_t step) {
+void report_inherited_step(const LoopEnvironment& environment, std::int64_t step) {
   const std::vector<StepMetrics> steps = read_metrics(environment.directory.metrics());
   const std::int64_t repeated =
       steps.empty() ? 0 : std::max<std::int64_t>(0, steps.back().step - step);
@@ -96,23 +97,23 @@ void tell_inherited(const LoopEnvironment& environment, std::int64_t step) {
 
 }  // namespace
 
-Restored restore_newest(const StoredCheckpoint* stored, std::int64_t kept_step,
-                        mesh::TrainingEngine& engine, bool& by_engine) {
-  by_engine = true;
+RestoredState restore_newest(const StoredCheckpoint* stored, std::int64_t kept_step,
+                             mesh::TrainingEngine& engine, bool& engine_failed) {
+  engine_failed = true;
   const std::int64_t stored_step = stored == nullptr ? 0 : stored->heading().step;
   if (kept_step > 0 && kept_step >= stored_step) {
-    engine.restore_kept();
+    engine.restore_snapshot();
     return {kept_step, true};
   }
   if (stored == nullptr) {
-    engine.begin_anew();
+    engine.reset_parameters();
     return {};
   }
   engine.restore(
-      [&](const StatePiece& piece, std::span<float> values) {
-        by_engine = false;
+      [&](const StateSlice& piece, std::span<float> values) {
+        engine_failed = false;
         stored->read(piece, values);
-        by_engine = true;
+        engine_failed = true;
       },
       stored_step);
   return {stored_step, false};
@@ -127,19 +128,19 @@ std::string describe(const mesh::TrainingEngine::Recovered& recovered, std::int6
                      recovered.restart, recovered.most);
 }
 
-Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
-               const LoopEnvironment& environment) {
+ResumePoint resume(const TrainingRun& run, mesh::TrainingEngine& engine,
+                   const LoopEnvironment& environment) {
   // Step that devices kept for an earlier driver of this run.
-  const std::int64_t inherited = engine.inherited_step();
+  const std::int64_t inherited = engine.adopted_step();
   if (!run.checkpoint.resume) {
     if (inherited == 0) return {};
-    const Restored restored = restore_in_the_end(nullptr, inherited, engine, environment);
-    if (restored.kept) tell_inherited(environment, restored.step);
+    const RestoredState restored = restore_with_recovery(nullptr, inherited, engine, environment);
+    if (restored.kept) report_inherited_step(environment, restored.step);
     return {restored.step};
   }
   const fs::path path = find_checkpoint(*run.checkpoint.resume);
   const StoredCheckpoint stored(path);
-  const CheckpointHeading& checkpoint = stored.heading();
+  const CheckpointMetadata& checkpoint = stored.heading();
   if (checkpoint.model_digest != run.model_digest)
     throw_error(ErrorCode::kIncompatible,
                 "the checkpoint {} is of another model, data set or seed; resume with the "
@@ -152,9 +153,9 @@ Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
   if (!same_parameters(checkpoint.parameters, parameter_list(engine.graph())))
     throw_error(ErrorCode::kIncompatible,
                 "the checkpoint's parameters are not those of this model");
-  const Restored restored = restore_in_the_end(&stored, inherited, engine, environment);
+  const RestoredState restored = restore_with_recovery(&stored, inherited, engine, environment);
   if (restored.kept) {
-    tell_inherited(environment, restored.step);
+    report_inherited_step(environment, restored.step);
     return {restored.step, path, checkpoint.step};
   }
   std::optional<fs::path> aside;

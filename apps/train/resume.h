@@ -11,7 +11,7 @@
 namespace weft::apps {
 
 /// Starting point of a run.
-struct Resumed {
+struct ResumePoint {
   std::int64_t steps_done = 0;
   std::optional<std::filesystem::path> from = {};  ///< Checkpoint that the run resumes from.
   std::int64_t checkpoint_step = 0;                ///< Step of `from`; at most `steps_done`.
@@ -22,20 +22,20 @@ struct Resumed {
 /// Makes the run's folder continue from that step, and reports that on the screen. Throws
 /// Error(kIncompatible) if the checkpoint is of another model, Error(kFailedPrecondition) if it has
 /// all steps done, and as find_checkpoint() does.
-Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
-               const LoopEnvironment& environment);
+ResumePoint resume(const TrainingRun& run, mesh::TrainingEngine& engine,
+                   const LoopEnvironment& environment);
 
 /// State that an engine was restored from.
-struct Restored {
+struct RestoredState {
   std::int64_t step = 0;  ///< Steps done; 0: the initial parameters.
   bool kept = false;      ///< True if restored from the memory of devices.
 };
 
 /// Restores the newest state: the state that devices kept of `kept_step` (0: none), `stored` (may
-/// be null), or the initial parameters. If it throws, `by_engine` tells whether the engine failed,
-/// which may recover, or the disk.
-Restored restore_newest(const StoredCheckpoint* stored, std::int64_t kept_step,
-                        mesh::TrainingEngine& engine, bool& by_engine);
+/// be null), or the initial parameters. If it throws, `engine_failed` tells whether the engine
+/// failed, which may recover, or the disk.
+RestoredState restore_newest(const StoredCheckpoint* stored, std::int64_t kept_step,
+                             mesh::TrainingEngine& engine, bool& engine_failed);
 
 /// Describes a recovery of a run that had reached step 70: "worker1 died: SIGKILL; back at step 60
 /// on worker2 after 1.9 s (10 steps repeated), restart 1 of 3".

@@ -19,9 +19,9 @@ namespace {
 
 /// Returns the device places that a plan assumes before devices exist: one GPU each, and NCCL on
 /// every host.
-std::vector<transfer::DevicePlace> expected_places(const DeviceConfig& device,
-                                                   const mesh::MeshPlaces& meshes) {
-  std::vector<transfer::DevicePlace> places;
+std::vector<transfer::DeviceCapabilities> expected_places(const DeviceConfig& device,
+                                                          const mesh::MeshPlaces& meshes) {
+  std::vector<transfer::DeviceCapabilities> places;
   if (device.kind != DeviceKind::kCuda || device.share_gpu) return places;
   for (const auto& mesh : meshes) {
     for (std::size_t rank = 0; rank < mesh.size(); ++rank) {
@@ -40,7 +40,7 @@ void check_sharding(const ConfigNode& root, const Graph& graph) {
   const std::vector<std::string> known = mesh::axis_names(graph);
   for (const auto& [axis, rule] : sharding->entries()) {
     if (std::ranges::find(known, axis) == known.end())
-      sharding->note_key(
+      sharding->record_key_problem(
           axis, fmt::format("sharding.{}: no tensor of the model has such an axis, only {}{}", axis,
                             fmt::join(known, ", "), did_you_mean(axis, known)));
   }
@@ -134,8 +134,8 @@ mesh::TrainingPlan plan_of(const RunConfig& config) {
   std::vector<std::pair<std::string, std::uint32_t>> hosts;
   for (const actors::HostSpec& host : config.cluster.hosts)
     hosts.emplace_back(host.name, host.devices);
-  const mesh::MeshPlaces places = mesh::plan_places(config.layout, hosts);
-  mesh::LayoutConfig layout = config.layout;
+  const mesh::MeshPlaces places = mesh::predict_places(config.layout, hosts);
+  mesh::ParallelConfig layout = config.layout;
   layout.device_places = expected_places(config.cluster.device, places);
   return mesh::make_training_plan(layout, config.model.graphs, places);
 }
@@ -180,10 +180,10 @@ ReadRun read_run(const ConfigDocument& document, TrainingApp& app) {
   });
   config.layout.checkpoint_buffer = config.checkpoint.buffer;
   if (config.checkpoint.background && config.checkpoint.every > 0)
-    config.layout.checkpoint_copies = mesh::CheckpointCopies::kIfMemoryAllows;
+    config.layout.checkpoint_copy_mode = mesh::CheckpointCopyMode::kIfMemoryAllows;
   sound = sound && trains;
   if (config.recovery.restarts > 0 && config.recovery.copy_every > 0)
-    config.layout.kept_copies = mesh::CheckpointCopies::kIfMemoryAllows;
+    config.layout.snapshot_mode = mesh::CheckpointCopyMode::kIfMemoryAllows;
   if (sound && config.training.batch % config.layout.microbatches != 0) {
     sound = document.attempt([&] {
       root.at("training")

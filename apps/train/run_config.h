@@ -7,7 +7,7 @@
 #include "apps/train/training_app.h"
 #include "apps/train/training_config.h"
 #include "core/config/config_document.h"
-#include "mesh/plan/layout_config.h"
+#include "mesh/plan/parallel_config.h"
 #include "mesh/plan/training_plan.h"
 
 namespace weft::apps {
@@ -18,7 +18,7 @@ struct RunConfig {
   std::uint64_t seed = 1;
   actors::ClusterConfig cluster;
   actors::RecoveryConfig recovery;
-  mesh::LayoutConfig layout;
+  mesh::ParallelConfig layout;
   TrainingConfig training;
   CheckpointConfig checkpoint;
   ModelDescription model;  ///< Result of TrainingApp::read().

@@ -24,7 +24,7 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 
 void write_step_pictures(const std::vector<DeviceTrace>& traces, const std::string& name,
                          const std::string& subtitle, const RunDirectory& directory) {
-  const std::int64_t shown = typical_step(traces);
+  const std::int64_t shown = median_step(traces);
   if (shown == 0) return;
   write_chrome_trace(directory.trace(), traces);
   std::string title = fmt::format("{}: step {}", name, shown);

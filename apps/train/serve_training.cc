@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "actors/launch/app_main.h"
-#include "actors/launch/ear.h"
-#include "actors/launch/process_end.h"
+#include "actors/launch/exit_request.h"
+#include "actors/launch/revocable_target.h"
 #include "actors/launch/run_events.h"
 #include "actors/recovery/run_recovery.h"
 #include "apps/run_files/checkpoint.h"
@@ -36,7 +36,7 @@
 #include "core/base/units.h"
 #include "core/config/nearest.h"
 #include "core/cuda_support/cuda_support.h"
-#include "mesh/executor/mesh_group.h"
+#include "mesh/executor/pipeline_executor.h"
 #include "mesh/plan/plan_memory.h"
 #include "mesh/plan/plan_text.h"
 
@@ -62,7 +62,7 @@ std::string shape_text(const mesh::MeshConfig& mesh) {
 
 /// Returns text such as "front (data 1 x tensor 2; 2 layers) -> back (data 2 x tensor 1; 2
 /// layers)".
-std::string stages_text(const mesh::LayoutConfig& layout) {
+std::string stages_text(const mesh::ParallelConfig& layout) {
   std::string text;
   for (const mesh::StageConfig& stage : layout.stages) {
     const mesh::MeshConfig& mesh = layout.meshes[stage.mesh];
@@ -73,7 +73,7 @@ std::string stages_text(const mesh::LayoutConfig& layout) {
 }
 
 /// Returns text such as "front on worker0, back on worker1".
-std::string meshes_text(const mesh::LayoutConfig& layout) {
+std::string meshes_text(const mesh::ParallelConfig& layout) {
   std::string text;
   for (const mesh::MeshConfig& mesh : layout.meshes)
     text += fmt::format(
@@ -82,7 +82,7 @@ std::string meshes_text(const mesh::LayoutConfig& layout) {
   return text;
 }
 
-std::string pipeline_text(const mesh::LayoutConfig& layout) {
+std::string pipeline_text(const mesh::ParallelConfig& layout) {
   const std::string& schedule = layout.own_schedule ? layout.own_schedule->name : layout.schedule;
   const bool shared = layout.vocabulary != mesh::VocabularyMode::kLast;
   return fmt::format("{}{}, {} microbatches, resharding by {}", schedule,
@@ -211,10 +211,10 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
   json["driver"] = {{"checkpoint_buffer_bytes", mesh::checkpoint_buffer_bytes(plan.checkpoint)},
                     {"checkpoint_parts", plan.checkpoint.size()},
                     {"trains_during_checkpoints", plan.copies_checkpoints()}};
-  if (!plan.no_copies_because.empty()) json["driver"]["pauses_because"] = plan.no_copies_because;
+  if (!plan.no_copies_reason.empty()) json["driver"]["pauses_because"] = plan.no_copies_reason;
   for (const mesh::Program& program : plan.train.programs) {
     std::uint64_t persistent = 0;
-    for (const mesh::Persistent& block : program.persistents) persistent += block.bytes;
+    for (const mesh::PersistentBlock& block : program.persistents) persistent += block.bytes;
     json["devices"].push_back(
         {{"name", program.device_name},
          {"host", plan.hosts[plan.topology.host_of(program.device).value()]},
@@ -222,7 +222,7 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
          {"persistent_bytes", persistent},
          {"activation_bytes", program.arena_bytes},
          {"checkpoint_copy_bytes", mesh::checkpoint_copy_bytes(plan, program.device)},
-         {"kept_state_bytes", mesh::kept_bytes(plan.kept, program.device)},
+         {"kept_state_bytes", mesh::snapshot_bytes(plan.kept, program.device)},
          {"program", to_string(program)}});
   }
   return json;
@@ -235,7 +235,7 @@ std::function<FinalReport(const TrainedValues&, const std::filesystem::path&)> s
     const Screen& screen) {
   if (!data.show) return {};
   return [&](const TrainedValues& trained, const std::filesystem::path& folder) {
-    return show_on(
+    return report_on_first_device(
         driver_devices(config.cluster.device),
         [&](Device& device) {
           return data.show({device, trained, folder, run.stop});
@@ -257,10 +257,10 @@ void note_missing_gpus(DeviceKind kind) {
 }
 
 /// `note` is called on a recovery before the first step.
-mesh::GroupOptions group_options(const RunConfig& config, const actors::AppRun& run,
-                                 actors::RunRecovery& recovery,
-                                 const std::function<void(const std::string&)>& note) {
-  mesh::GroupOptions options;
+mesh::PipelineExecutorOptions group_options(const RunConfig& config, const actors::AppRun& run,
+                                            actors::RunRecovery& recovery,
+                                            const std::function<void(const std::string&)>& note) {
+  mesh::PipelineExecutorOptions options;
   options.seed = config.seed;
   options.device = config.cluster.device;
   options.progress = {config.cluster.no_progress, config.cluster.longest_op};
@@ -277,7 +277,7 @@ mesh::GroupOptions group_options(const RunConfig& config, const actors::AppRun& 
             note(text);
             events.add({"recovered", text});
           },
-      .takes_over = run.restart > 0};
+      .adopt_existing = run.restart > 0};
   return options;
 }
 
@@ -308,7 +308,7 @@ int plan_training(const actors::AppRun& run, TrainingApp& app) {
     std::vector<std::string> layouts;
     std::istringstream names(run.layouts);
     for (std::string name; std::getline(names, name, ',');) layouts.push_back(name);
-    const std::vector<LayoutFigures> figures = compare_layouts(config, layouts);
+    const std::vector<LayoutCosts> figures = compare_layouts(config, layouts);
     if (!run.svg.empty()) draw_layouts(figures, config.model.text).write(run.svg);
     say(stdout, "{}", run.json ? to_json(figures) : to_table(figures));
     return kDone;
@@ -334,7 +334,7 @@ int plan_training(const actors::AppRun& run, TrainingApp& app) {
 }
 
 /// Sets the checkpoint to resume from to the newest one in the run's folder, if there is one.
-void go_on_in(const RunDirectory& directory, CheckpointConfig& checkpoint) {
+void resume_from_newest(const RunDirectory& directory, CheckpointConfig& checkpoint) {
   try {
     checkpoint.resume = find_checkpoint(directory.path());
   } catch (const Error& error) {
@@ -347,14 +347,14 @@ PreparedData prepare(const actors::AppRun& run, const RunDirectory& directory, T
   if (run.restart > 0 && std::filesystem::exists(directory.prepared())) {
     std::ifstream file(directory.prepared(), std::ios::binary);
     const std::string kept{std::istreambuf_iterator<char>(file), {}};
-    return app.prepare_again(std::as_bytes(std::span(kept)));
+    return app.prepare_after_restart(std::as_bytes(std::span(kept)));
   }
   PreparedData data = app.prepare();
   if (data.kept.empty()) return data;
   try {
     std::filesystem::create_directories(directory.inputs());
     const std::string kept(reinterpret_cast<const char*>(data.kept.data()), data.kept.size());
-    write_whole(directory.prepared(), kept, 0600);
+    write_atomically(directory.prepared(), kept, 0600);
   } catch (const std::exception&) {
     say(stderr, "weft: {}; training goes on, and a driver that is started again prepares anew\n",
         current_error().message());
@@ -364,7 +364,7 @@ PreparedData prepare(const actors::AppRun& run, const RunDirectory& directory, T
 
 /// Queue of notices of leaving hosts, from the cluster's callback to the training loop.
 /// Thread-safe.
-class Leaving final {
+class LeaveNotices final {
  public:
   void add(const std::string& text) {
     const std::lock_guard lock(mutex_);
@@ -384,12 +384,12 @@ class Leaving final {
 int drive_training(actors::Cluster& cluster, const actors::AppRun& run, TrainingApp& app) {
   const SteadyClock clock;
   const TimePoint started = clock.now();
-  const auto doing = [&run](actors::IfInterrupted then) {
+  const auto doing = [&run](actors::OnInterrupt then) {
     return [&run, then](const std::string& what) {
       if (run.doing) run.doing(what, then);
     };
   };
-  doing(actors::IfInterrupted::kEndsAtOnce)("the run is starting");
+  doing(actors::OnInterrupt::kEndsAtOnce)("the run is starting");
   const Screen screen = Screen::standard_output();
   auto [config, plan] = read(run, app);
   if (!run.checked.empty() && mesh::digest_of_steps(plan) != run.checked) {
@@ -398,7 +398,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                 run.document().origin().name);
   }
   const RunDirectory directory = RunDirectory::open(run.out);
-  if (run.restart > 0) go_on_in(directory, config.checkpoint);
+  if (run.restart > 0) resume_from_newest(directory, config.checkpoint);
   print_row(screen, "model", config.model.text);
   const PreparedData data = prepare(run, directory, app);
   print_row(screen, "data", data.text);
@@ -416,13 +416,13 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                 .reconnects = true,
                 .on_wait = [note](const std::string& why) { note("waits for devices: " + why); },
                 .stop = run.stop});
-  mesh::MeshGroup devices(cluster, config.layout, config.model.graphs, data.batches,
-                          group_options(config, run, recovery, note), std::move(plan));
+  mesh::PipelineExecutor devices(cluster, config.layout, config.model.graphs, data.batches,
+                                 group_options(config, run, recovery, note), std::move(plan));
   if (const std::string gpus = mesh::describe_gpu_transfers(devices.plan()); !gpus.empty())
     print_row(screen, "GPUs", gpus);
-  if (const std::string& why = devices.plan().no_copies_because; !why.empty())
+  if (const std::string& why = devices.plan().no_copies_reason; !why.empty())
     print_row(screen, "saving", "training stands still while a checkpoint is written: " + why);
-  if (const std::string& why = devices.plan().not_kept_because; !why.empty())
+  if (const std::string& why = devices.plan().no_snapshots_reason; !why.empty())
     print_row(screen, "recovery", "goes on from checkpoints alone: " + why);
   const TrainingRun training{.name = config.name,
                              .app = app.name(),
@@ -438,21 +438,21 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
                              .show = show_of(run, config, data, screen),
                              .restarted = run.restart > 0,
                              .started = started};
-  Leaving leaving;
-  const actors::Ear<Leaving> ear;
-  const actors::Ear<Leaving>::Open open(ear, leaving);
-  cluster.save_before_hosts_leave(
-      [ear](const std::string& text) { ear.tell([&](Leaving& hosts) { hosts.add(text); }); });
+  LeaveNotices leaving;
+  const actors::RevocableTarget<LeaveNotices> ear;
+  const actors::RevocableTarget<LeaveNotices>::Open open(ear, leaving);
+  cluster.on_hosts_leaving(
+      [ear](const std::string& text) { ear.tell([&](LeaveNotices& hosts) { hosts.add(text); }); });
   const RunSummary summary = train(
       training, devices,
       {.directory = directory,
        .screen = screen,
        .clock = clock,
        .stop = run.stop,
-       .checkpoint_asked = run.checkpoint_asked,
+       .checkpoint_requested = run.checkpoint_requested,
        .leaving = [&leaving] { return leaving.take(); },
        .let_go = [&cluster] { cluster.let_go(); },
-       .doing = doing(actors::IfInterrupted::kFinishes),
+       .doing = doing(actors::OnInterrupt::kFinishes),
        .tell =
            [&cluster](const actors::RunProgress& progress) { cluster.report_progress(progress); },
        .refused = run.refused,

@@ -37,7 +37,7 @@ struct ModelDescription {
 };
 
 /// Arguments of an app's final report. Borrows all of them for the call.
-struct ShowRequest {
+struct ReportRequest {
   Device& device;  ///< Device to compute on; may be a GPU.
   const TrainedValues& trained;
   const std::filesystem::path& folder;  ///< Folder of the run, for further files.
@@ -56,8 +56,8 @@ struct PreparedData {
   Baseline baseline = {};          ///< Loss of a trivial predictor, for comparison.
   /// Makes the final report of the trained model. Called again on another device after a failure.
   /// May be empty.
-  std::function<FinalReport(const ShowRequest&)> show = {};
-  /// Argument of prepare_again(). If empty, a restarted driver calls prepare().
+  std::function<FinalReport(const ReportRequest&)> show = {};
+  /// Argument of prepare_after_restart(). If empty, a restarted driver calls prepare().
   std::vector<std::byte> kept = {};
 };
 
@@ -77,7 +77,9 @@ class TrainingApp {
   virtual PreparedData prepare() = 0;
   /// Prepares the data in a restarted driver, from PreparedData::kept of the first driver, so that
   /// later changes of the source have no effect. Calls prepare() by default.
-  virtual PreparedData prepare_again(std::span<const std::byte> /*kept*/) { return prepare(); }
+  virtual PreparedData prepare_after_restart(std::span<const std::byte> /*kept*/) {
+    return prepare();
+  }
   /// Opens the data in a device process, from PreparedData::batches.
   virtual std::unique_ptr<mesh::BatchSource> open_batches(
       std::span<const std::byte> batches) const = 0;

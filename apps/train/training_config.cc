@@ -12,18 +12,19 @@ TrainingConfig parse_training(const ConfigNode& node) {
   TrainingConfig c;
   // Limits that keep products of these and of a model's sizes within 64 bits.
   constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40, kMaxRows = 1 << 30;
-  node.require("steps", c.steps, KeyText("Optimizer steps of the run").unit("steps"),
+  node.require("steps", c.steps, KeyDescription("Optimizer steps of the run").unit("steps"),
                {.min = 1, .max = kMaxSteps});
-  node.require("batch", c.batch,
-               KeyText("Rows (sequences, pictures) of a step, over all microbatches").unit("rows"),
-               {.min = 1, .max = kMaxRows});
+  node.require(
+      "batch", c.batch,
+      KeyDescription("Rows (sequences, pictures) of a step, over all microbatches").unit("rows"),
+      {.min = 1, .max = kMaxRows});
   node.require("learning_rate", c.learning_rate, "The highest learning rate, after the warm-up",
                {.min = 0.0});
   const bool has_minimum =
       node.read("min_learning_rate", c.min_learning_rate,
                 "The learning rate of the last step: half a cosine leads down to it", {.min = 0.0});
   node.read("warmup_steps", c.warmup_steps,
-            KeyText("Steps in which the learning rate rises from 0").unit("steps"),
+            KeyDescription("Steps in which the learning rate rises from 0").unit("steps"),
             {.min = 0, .max = kMaxSteps});
   node.read("weight_decay", c.weight_decay, "Weight decay of AdamW", {.min = 0.0});
   node.read("beta1", c.beta1, "Decay of AdamW's first moment", {.min = 0.0, .max = 0.9999999});
@@ -32,17 +33,18 @@ TrainingConfig parse_training(const ConfigNode& node) {
             {.min = 1e-30});
   node.read("clip_norm", c.clip_norm, "Gradients of a larger norm are scaled down to it; 0: never",
             {.min = 0.0});
-  node.read(
-      "max_skipped_updates", c.max_skipped_updates,
-      KeyText("Steps in a row whose gradients may not be finite; then the run ends").unit("steps"),
-      {.min = 1, .max = kMaxSteps});
+  node.read("max_skipped_updates", c.max_skipped_updates,
+            KeyDescription("Steps in a row whose gradients may not be finite; then the run ends")
+                .unit("steps"),
+            {.min = 1, .max = kMaxSteps});
   node.read("validate_every", c.validate_every,
-            KeyText("How often the loss on held-out rows is measured, also after the first and the "
-                    "last step; 0: never")
+            KeyDescription(
+                "How often the loss on held-out rows is measured, also after the first and the "
+                "last step; 0: never")
                 .unit("steps"),
             {.min = 0, .max = kMaxSteps});
   node.read("validation_batches", c.validation_batches,
-            KeyText("Batches of held-out rows that one validation measures").unit("batches"),
+            KeyDescription("Batches of held-out rows that one validation measures").unit("batches"),
             {.min = 1, .max = kMaxRows});
   node.finish();
   if (!has_minimum) c.min_learning_rate = std::min(c.min_learning_rate, c.learning_rate);
@@ -56,10 +58,10 @@ TrainingConfig parse_training(const ConfigNode& node) {
 CheckpointConfig parse_checkpoint(const ConfigNode& node) {
   CheckpointConfig c;
   node.read("every", c.every,
-            KeyText("How often a checkpoint is written, also after the last step; 0: never")
+            KeyDescription("How often a checkpoint is written, also after the last step; 0: never")
                 .unit("steps"),
             {.min = 0});
-  node.read("keep", c.keep, KeyText("Newest checkpoints that are kept").unit("checkpoints"),
+  node.read("keep", c.keep, KeyDescription("Newest checkpoints that are kept").unit("checkpoints"),
             {.min = 1, .max = 1000});
   node.read_bytes("buffer", c.buffer, "What the driver holds of a checkpoint at a time",
                   {.min = 1});
@@ -69,7 +71,7 @@ CheckpointConfig parse_checkpoint(const ConfigNode& node) {
   node.read("best", c.best,
             "Whether the parameters of the step with the least validation loss are kept");
   if (const auto resume =
-          node.find("resume", KeyText("The run or checkpoint to go on from").type("path"));
+          node.find("resume", KeyDescription("The run or checkpoint to go on from").type("path"));
       resume && !resume->as<std::string>().empty())
     c.resume = resume->as_path();
   node.finish();

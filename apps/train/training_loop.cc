@@ -20,10 +20,10 @@
 #include "apps/run_files/metrics.h"
 #include "apps/run_files/safetensors.h"
 #include "apps/run_files/timeline_plot.h"
-#include "apps/train/best_values.h"
-#include "apps/train/checkpoint_turns.h"
+#include "apps/train/background_checkpointer.h"
+#include "apps/train/best_parameters.h"
 #include "apps/train/model_parameters.h"
-#include "apps/train/progress_teller.h"
+#include "apps/train/progress_reporter.h"
 #include "apps/train/resume.h"
 #include "apps/train/run_reports.h"
 #include "core/base/error.h"
@@ -52,12 +52,12 @@ std::string ordinal(std::int64_t number) {
 class Loop {
  public:
   Loop(const TrainingRun& run, mesh::TrainingEngine& engine, const LoopEnvironment& environment,
-       const Resumed& resumed)
+       const ResumePoint& resumed)
       : run_(run),
         engine_(engine),
         environment_(environment),
         first_(resumed.steps_done + 1),
-        last_sound_(resumed.steps_done),
+        last_finite_step_(resumed.steps_done),
         resumed_from_(resumed.from),
         metrics_(environment.directory.metrics(), resumed.steps_done, environment.refused),
         store_(environment.directory.checkpoints(), run.checkpoint.keep),
@@ -86,8 +86,8 @@ class Loop {
 
   RunSummary go() {
     try {
-      const fs::path last = train_to_the_end();
-      teller_.tell_the_last();
+      const fs::path last = train_with_recovery();
+      teller_.flush_progress();
       progress_.finish();
       if (num_traced_ > 0 && num_traced_ < kNumTraced) write_traces();
       engine_.release();
@@ -96,23 +96,23 @@ class Loop {
       Error error = current_error();
       if (const auto outcome = turns_.give_up(); outcome && !outcome->error) {
         summary_.checkpoint_step = outcome->step;
-      } else if (outcome && !outcome->refused && is_symptom(error) &&
-                 !is_symptom(*outcome->error)) {
+      } else if (outcome && !outcome->refused && is_secondary_failure(error) &&
+                 !is_secondary_failure(*outcome->error)) {
         error = *outcome->error;
       }
       summary_.outcome = "failed: " + error.message();
-      teller_.tell_the_last();
+      teller_.flush_progress();
       progress_.finish();
-      leave_what_can_be();
+      try_write_reports();
       throw error;
     }
-    leave_reports();
+    write_all_reports();
     return summary_;
   }
 
  private:
   /// Takes all steps and recovers from failures. Returns the result of last_values().
-  fs::path train_to_the_end() {
+  fs::path train_with_recovery() {
     while (true) {
       std::optional<Error> error;
       try {
@@ -123,7 +123,7 @@ class Loop {
       }
       if (is_saved_already(*error)) return model_file(newest_);
       try {
-        go_back(*error);
+        rollback(*error);
       } catch (...) {
         if (is_saved_already(current_error())) return model_file(newest_);
         throw;
@@ -134,7 +134,7 @@ class Loop {
   /// Returns true if the run was asked to stop, `error` only follows from the loss of devices, and
   /// the last step is in a checkpoint.
   bool is_saved_already(const Error& error) {
-    if (!environment_.stop.stop_requested() || !is_symptom(error)) return false;
+    if (!environment_.stop.stop_requested() || !is_secondary_failure(error)) return false;
     if (const auto outcome = turns_.give_up(); outcome && !outcome->error) {
       newest_ = outcome->path;
       summary_.checkpoint_step = outcome->step;
@@ -160,18 +160,18 @@ class Loop {
       }
       if (const std::string what = environment_.leaving ? environment_.leaving() : "";
           !what.empty() && step < run_.training.steps)
-        save_and_let_go(what);
+        checkpoint_and_release(what);
     }
   }
 
   /// Writes a checkpoint, releases the leaving hosts and throws, so that recovery resumes from this
   /// step.
-  [[noreturn]] void save_and_let_go(const std::string& what) {
+  [[noreturn]] void checkpoint_and_release(const std::string& what) {
     progress_.note(fmt::format("  {}", what));
-    if (run_.checkpoint.every > 0 && last_sound_ == summary_.steps) {
+    if (run_.checkpoint.every > 0 && last_finite_step_ == summary_.steps) {
       if (newest_.empty() || summary_.checkpoint_step != summary_.steps)
-        write_checkpoint(summary_.steps, OldOnes::kRemove);
-      settle(turns_.wait(), OnRefusal::kGoOn);
+        write_checkpoint(summary_.steps, OldCheckpoints::kRemove);
+      settle(turns_.wait(), OnDiskError::kGoOn);
     }
     environment_.let_go();
     engine_failed_ = true;
@@ -180,7 +180,7 @@ class Loop {
 
   /// Runs `call` and marks an exception as the engine's, which may be recoverable.
   template <typename Call>
-  auto by_engine(const Call& call) {
+  auto engine_failed(const Call& call) {
     try {
       return call();
     } catch (...) {
@@ -191,13 +191,14 @@ class Loop {
 
   /// Recovers the engine and rolls training back to the newest complete state. Throws `error` if
   /// the engine cannot recover from it, and the errors of the recovery.
-  void go_back(Error error) {
+  void rollback(Error error) {
     const TimePoint begun = environment_.clock.now();
     const std::int64_t reached = summary_.steps;
     if (const auto outcome = turns_.give_up(); outcome && !outcome->error) {
       newest_ = outcome->path;
       summary_.checkpoint_step = outcome->step;
-    } else if (outcome && !outcome->refused && is_symptom(error) && !is_symptom(*outcome->error)) {
+    } else if (outcome && !outcome->refused && is_secondary_failure(error) &&
+               !is_secondary_failure(*outcome->error)) {
       error = *outcome->error;
     }
     while (true) {
@@ -227,10 +228,10 @@ class Loop {
     engine_failed_ = false;
     // Steps after `step` are repeated.
     teller_.forget();
-    metrics_.go_back(step);
+    metrics_.rollback(step);
     tell_metrics_problem();
     summary_.steps = step;
-    last_sound_ = std::min(last_sound_, step);
+    last_finite_step_ = std::min(last_finite_step_, step);
     checkpoint_due_ = false;
     return step;
   }
@@ -258,7 +259,7 @@ class Loop {
                          .number = step};
 
     const TimePoint begun = environment_.clock.now();
-    const mesh::StepResult result = by_engine([&] { return engine_.run(request); });
+    const mesh::StepResult result = engine_failed([&] { return engine_.run(request); });
     const TimePoint done = environment_.clock.now();
     if (step == first_) summary_.seconds_to_first_step = in_seconds(done - run_.started);
     if (traced && ++num_traced_ == kNumTraced) write_traces();
@@ -280,18 +281,19 @@ class Loop {
     if (validates_after(run_.training, step)) m.validation_loss = validate();
     try_metrics([&] { metrics_.append(m); });
     summary_.steps = step;
-    settle(turns_.poll(), OnRefusal::kGoOn);
+    settle(turns_.poll(), OnDiskError::kGoOn);
     progress_.step(m);
     teller_.tell({m.step, run_.training.steps, m.loss, progress_.units_per_second(), m.unit,
                   progress_.seconds_left()},
                  done);
     if (!result.note.empty()) progress_.note("  " + result.note);
-    look_for_divergence(m, result.first_not_finite);
+    check_divergence(m, result.first_nonfinite_parameter);
     if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0) checkpoint_due_ = true;
-    if (environment_.checkpoint_asked && environment_.checkpoint_asked()) ask_for_checkpoint(step);
-    if (checkpoint_due_ && step < run_.training.steps) write_if_sound(m);
-    if (best_ && best_->beaten_by(m.validation_loss)) keep_as_best(m);
-    by_engine([&] { engine_.keep_state(step); });
+    if (environment_.checkpoint_requested && environment_.checkpoint_requested())
+      ask_for_checkpoint(step);
+    if (checkpoint_due_ && step < run_.training.steps) checkpoint_if_finite(m);
+    if (best_ && best_->is_improved_by(m.validation_loss)) keep_as_best(m);
+    engine_failed([&] { engine_.snapshot_state(step); });
   }
 
   void ask_for_checkpoint(std::int64_t step) {
@@ -309,7 +311,7 @@ class Loop {
       request.program = mesh::kValidateProgram;
       request.step = batch;
       request.split = mesh::Split::kValidation;
-      sum += by_engine([&] { return engine_.run(request).loss; });
+      sum += engine_failed([&] { return engine_.run(request).loss; });
     }
     return sum / run_.training.validation_batches;
   }
@@ -321,18 +323,18 @@ class Loop {
   }
 
   /// Counts consecutive steps with a non-finite loss or gradients, and ends the run after too many.
-  void look_for_divergence(const StepMetrics& m, std::optional<std::uint32_t> not_finite) {
+  void check_divergence(const StepMetrics& m, std::optional<std::uint32_t> not_finite) {
     if (!m.update_skipped && std::isfinite(m.loss)) {
-      last_sound_ = m.step;
+      last_finite_step_ = m.step;
       return;
     }
-    const std::int64_t in_a_row = m.step - last_sound_;
+    const std::int64_t in_a_row = m.step - last_finite_step_;
     const std::string what =
         m.update_skipped ? fmt::format("its gradients are not finite (the first is that of '{}')",
                                        name_of(not_finite))
                          : fmt::format("its loss is {}", m.loss);
     if (in_a_row >= run_.training.max_skipped_updates) {
-      settle(turns_.wait(), OnRefusal::kGoOn);  // remedy() may advise this checkpoint
+      settle(turns_.wait(), OnDiskError::kGoOn);  // remedy() may advise this checkpoint
       throw_error(ErrorCode::kFailedPrecondition,
                   "training has diverged: step {} is the {} in a row that came to nothing, {}. {}",
                   m.step, ordinal(in_a_row), what, remedy());
@@ -343,10 +345,10 @@ class Loop {
                                  what, ordinal(skipped_)));
   }
 
-  /// Returns advice after divergence. The state after `last_sound_` produced the bad gradients, so
-  /// only older checkpoints are advised.
+  /// Returns advice after divergence. The state after `last_finite_step_` produced the bad
+  /// gradients, so only older checkpoints are advised.
   std::string remedy() const {
-    const auto checkpoint = store_.newest_up_to(last_sound_ - 1);
+    const auto checkpoint = store_.newest_up_to(last_finite_step_ - 1);
     return "Lower training.learning_rate or training.clip_norm, or look at the data of that step" +
            (checkpoint ? fmt::format("; go on from before with --set checkpoint.resume={}",
                                      checkpoint->string())
@@ -355,10 +357,10 @@ class Loop {
 
   /// Writes a checkpoint unless loss, gradients or validation loss are not finite: such a state
   /// must not replace a good checkpoint.
-  void write_if_sound(const StepMetrics& m) {
-    if (last_sound_ == m.step && std::isfinite(m.validation_loss.value_or(0))) {
-      write_checkpoint(m.step, OldOnes::kRemove);
-      settle(turns_.poll(), OnRefusal::kGoOn);
+  void checkpoint_if_finite(const StepMetrics& m) {
+    if (last_finite_step_ == m.step && std::isfinite(m.validation_loss.value_or(0))) {
+      write_checkpoint(m.step, OldCheckpoints::kRemove);
+      settle(turns_.poll(), OnDiskError::kGoOn);
     } else if (m.step % run_.checkpoint.every == 0) {
       progress_.note(fmt::format(
           "  no checkpoint of step {}: its loss, gradients or validation loss are not finite",
@@ -368,9 +370,9 @@ class Loop {
 
   /// Saves the parameters as the best so far. If the disk refuses them, the previous best stays.
   void keep_as_best(const StepMetrics& m) {
-    settle(turns_.wait(), OnRefusal::kGoOn);  // the engine has one copy of its state
+    settle(turns_.wait(), OnDiskError::kGoOn);  // the engine has one copy of its state
     const auto refused =
-        by_engine([&] { return best_->write(m.step, *m.validation_loss, engine_); });
+        engine_failed([&] { return best_->write(m.step, *m.validation_loss, engine_); });
     if (refused)
       progress_.note(fmt::format("  the parameters of step {}, the best so far, are not kept: {}",
                                  m.step, refused->message()));
@@ -381,18 +383,18 @@ class Loop {
   }
 
   /// Reaction to a checkpoint that the disk refuses.
-  enum class OnRefusal : std::uint8_t { kGoOn, kTryAgainNow, kFail };
+  enum class OnDiskError : std::uint8_t { kGoOn, kTryAgainNow, kFail };
 
   /// Starts a checkpoint after the previous one is written. Writes it synchronously if the engine
   /// cannot copy its state.
-  void write_checkpoint(std::int64_t step, OldOnes old_ones) {
+  void write_checkpoint(std::int64_t step, OldCheckpoints old_ones) {
     doing(fmt::format("{}writing the checkpoint of step {}",
                       turns_.under_way() ? "waiting for the checkpoint before, then " : "", step));
     const TimePoint begun = environment_.clock.now();
     if (const auto before = turns_.wait()) {
       const double waited = in_seconds(environment_.clock.now() - begun);
-      settle(before, OnRefusal::kTryAgainNow);
-      if (waited > kWorthTelling && !std::exchange(told_to_wait_, true))
+      settle(before, OnDiskError::kTryAgainNow);
+      if (waited > kWorthTelling && !std::exchange(wait_reported_, true))
         progress_.note(
             fmt::format("  training waited for {} after step {}: the checkpoint of step {} was "
                         "still being written; a "
@@ -401,14 +403,15 @@ class Loop {
     }
     checkpoint_due_ = false;
     try_metrics([&] { metrics_.flush(); });
-    by_engine([&] {
+    engine_failed([&] {
       turns_.begin({step, run_.seed, run_.model_digest, parameter_list(engine_.graph())}, old_ones);
     });
   }
 
   /// Handles the outcome of a checkpoint, if there is one. Throws an error of the engine; reports
   /// or throws a refusal by the disk.
-  void settle(const std::optional<CheckpointTurns::Outcome>& outcome, OnRefusal on_refusal) {
+  void settle(const std::optional<BackgroundCheckpointer::Outcome>& outcome,
+              OnDiskError on_refusal) {
     summary_.checkpoint_seconds = in_seconds(turns_.paused());
     if (!outcome) return;
     if (!outcome->error) {
@@ -428,12 +431,12 @@ class Loop {
         summary_.checkpoint_step > 0
             ? fmt::format("the newest is of step {}", summary_.checkpoint_step)
             : "there is none";
-    if (on_refusal == OnRefusal::kFail)
+    if (on_refusal == OnDiskError::kFail)
       throw_error(error.code(), "the last checkpoint, of step {}, could not be written ({}): {}",
                   outcome->step, newest, error.message());
     const std::int64_t now = std::max(outcome->step, summary_.steps), every = run_.checkpoint.every;
     const std::string next =
-        on_refusal == OnRefusal::kTryAgainNow
+        on_refusal == OnDiskError::kTryAgainNow
             ? "the next one is tried now"
             : fmt::format("training goes on, and the next one is tried after step {}",
                           std::min((now / every + 1) * every, run_.training.steps));
@@ -444,12 +447,12 @@ class Loop {
   /// Ensures that the last step is in a checkpoint; the one in progress may be of that step.
   void write_last_checkpoint() {
     doing(fmt::format("writing the checkpoint of step {}", summary_.steps));
-    settle(turns_.wait(), OnRefusal::kTryAgainNow);
+    settle(turns_.wait(), OnDiskError::kTryAgainNow);
     if (newest_.empty() || summary_.checkpoint_step != summary_.steps) {
-      write_checkpoint(summary_.steps,
-                       last_sound_ == summary_.steps ? OldOnes::kRemove : OldOnes::kKeep);
+      write_checkpoint(summary_.steps, last_finite_step_ == summary_.steps ? OldCheckpoints::kRemove
+                                                                           : OldCheckpoints::kKeep);
     }
-    settle(turns_.wait(), OnRefusal::kFail);
+    settle(turns_.wait(), OnDiskError::kFail);
   }
 
   /// Runs `write` and reports a disk error once, since lost metrics should not end the run. The
@@ -464,7 +467,7 @@ class Loop {
   }
 
   void tell_metrics_problem(const Error& error) {
-    if (!std::exchange(metrics_refused_, true))
+    if (!std::exchange(metrics_error_reported_, true))
       progress_.note("  " + error.message() +
                      "; training goes on, and its lines are written when that works again");
   }
@@ -485,18 +488,18 @@ class Loop {
     try {
       if (engine_.copies()) engine_.copy_state();
       SafetensorsWriter values(temporary_, parameter_list(engine_.graph()));
-      engine_.gather([&](const StatePiece& piece, std::span<const float> part) {
+      engine_.gather([&](const StateSlice& piece, std::span<const float> part) {
         if (piece.block == StateBlock::kValue) values.write(piece.parameter, piece.first, part);
       });
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kUnavailable) throw;
-      not_shown(error.message());
+      note_report_failure(error.message());
       return {};
     }
     return temporary_;
   }
 
-  void not_shown(const std::string& why) {
+  void note_report_failure(const std::string& why) {
     progress_.note("  the run is done, but what the model can do could not be shown: " + why);
   }
 
@@ -505,8 +508,9 @@ class Loop {
     doing("the training is done and saved; showing what the model can do");
     const std::uint64_t needed = run_.parameters * sizeof(float);
     if (const auto free = available_memory(); free && needed > *free)
-      return not_shown(fmt::format("its parameters take {}, and this machine has {} of memory free",
-                                   format_bytes(needed), format_bytes(*free)));
+      return note_report_failure(
+          fmt::format("its parameters take {}, and this machine has {} of memory free",
+                      format_bytes(needed), format_bytes(*free)));
     try {
       const SafetensorsFile values(file);
       TrainedValues trained{.parameters = values.tensors(), .step = summary_.steps};
@@ -517,7 +521,7 @@ class Loop {
       }
       summary_.report = run_.show(trained, environment_.directory.path());
     } catch (...) {
-      return not_shown(current_error().message());
+      return note_report_failure(current_error().message());
     }
     const FinalReport& report = summary_.report;
     try {
@@ -540,15 +544,15 @@ class Loop {
 
   /// Writes the reports of a failed run. Only reports their errors, so that the cause of the
   /// failure is thrown.
-  void leave_what_can_be() {
+  void try_write_reports() {
     try {
-      leave_reports();
+      write_all_reports();
     } catch (const Error& error) {
       progress_.note("  " + error.message());
     }
   }
 
-  void leave_reports() {
+  void write_all_reports() {
     summarize(metrics_.steps(), summary_);
     write_reports(summary_, metrics_.steps(), environment_.directory);
   }
@@ -559,22 +563,22 @@ class Loop {
   const std::int64_t first_;
   std::int64_t num_traced_ = 0;
   /// Last step with finite loss and gradients; initially the step that the run starts after.
-  std::int64_t last_sound_;
+  std::int64_t last_finite_step_;
   std::int64_t skipped_ = 0;  ///< Updates skipped by this process.
   bool checkpoint_due_ = false;
-  fs::path temporary_;            ///< Temporary file of parameters; removed at the end.
-  fs::path newest_;               ///< Newest checkpoint written by this process.
-  bool metrics_refused_ = false;  ///< True once a metrics error was reported.
-  bool told_to_wait_ = false;     ///< True once a wait for the previous checkpoint was reported.
-  bool engine_failed_ = false;    ///< True if the last exception came from the engine.
+  fs::path temporary_;                   ///< Temporary file of parameters; removed at the end.
+  fs::path newest_;                      ///< Newest checkpoint written by this process.
+  bool metrics_error_reported_ = false;  ///< True once a metrics error was reported.
+  bool wait_reported_ = false;  ///< True once a wait for the previous checkpoint was reported.
+  bool engine_failed_ = false;  ///< True if the last exception came from the engine.
   const std::optional<fs::path> resumed_from_;
   MetricsFile metrics_;
-  std::optional<BestValues> best_;  ///< Set if the run keeps the best parameters.
+  std::optional<BestParameters> best_;  ///< Set if the run keeps the best parameters.
   CheckpointStore store_;
-  CheckpointTurns turns_;
+  BackgroundCheckpointer turns_;
   Nanoseconds paused_before_ = Nanoseconds::zero();  ///< Pause for checkpoints up to the last step.
   ProgressDisplay progress_;
-  ProgressTeller teller_{environment_.tell};
+  ProgressReporter teller_{environment_.tell};
   RunSummary summary_;
 };
 
@@ -582,7 +586,7 @@ class Loop {
 
 RunSummary train(const TrainingRun& run, mesh::TrainingEngine& engine,
                  const LoopEnvironment& environment) {
-  const Resumed resumed = resume(run, engine, environment);
+  const ResumePoint resumed = resume(run, engine, environment);
   RunSummary summary = Loop(run, engine, environment, resumed).go();
   const Screen& screen = environment.screen;
   const auto columns = screen.terminal ? std::optional(screen.columns) : std::nullopt;

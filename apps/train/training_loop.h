@@ -27,7 +27,7 @@ struct TrainingRun {
   std::int64_t units_per_step = 0;
   std::string unit = "tokens";
   std::int64_t parameters = 0;
-  std::string model_digest;  ///< Hash of model, data and seed; see CheckpointHeading.
+  std::string model_digest;  ///< Hash of model, data and seed; see CheckpointMetadata.
   Baseline baseline = {};
   std::string subtitle;  ///< Subtitle of plots: "eager-1f1b, front 1x2 to back 2x1".
   /// Makes the app's final report after the devices are released. Its errors are reported but do
@@ -45,7 +45,7 @@ struct LoopEnvironment {
   std::stop_token stop;  ///< Checked after every step. An interrupted run writes a last checkpoint.
   /// Returns true if a checkpoint was requested since the last call. Called after every step. May
   /// be empty.
-  std::function<bool()> checkpoint_asked = {};
+  std::function<bool()> checkpoint_requested = {};
   /// Returns a notice, once, of hosts that leave the cluster: "host worker0 leaves: ..."; empty if
   /// none do. The hosts keep their devices until let_go(); the loop writes a checkpoint before
   /// that. Called after every step. May be empty.

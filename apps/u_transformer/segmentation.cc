@@ -89,7 +89,7 @@ std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape
   return result;
 }
 
-void DiceCount::add(std::span<const std::uint8_t> first, std::span<const std::uint8_t> second) {
+void DiceScore::add(std::span<const std::uint8_t> first, std::span<const std::uint8_t> second) {
   WEFT_CHECK(first.size() == second.size());
   for (std::size_t i = 0; i < first.size(); ++i) {
     ++first_[first[i]];
@@ -98,13 +98,13 @@ void DiceCount::add(std::span<const std::uint8_t> first, std::span<const std::ui
   }
 }
 
-std::optional<double> DiceCount::of(std::size_t region) const {
+std::optional<double> DiceScore::of(std::size_t region) const {
   const std::int64_t all = first_[region] + second_[region];
   if (all == 0) return std::nullopt;
   return 2.0 * both_[region] / all;
 }
 
-double DiceCount::mean(std::size_t first_region) const {
+double DiceScore::mean(std::size_t first_region) const {
   double sum = 0, count = 0;
   for (std::size_t region = first_region; region < both_.size(); ++region) {
     if (const auto dice = of(region)) {

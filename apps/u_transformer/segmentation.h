@@ -27,9 +27,9 @@ std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape
 
 /// Agreement of two segmentations per region, over any number of slices: Dice's coefficient 2 |A
 /// and B| / (|A| + |B|), from 0 (disjoint) to 1 (equal).
-class DiceCount {
+class DiceScore {
  public:
-  explicit DiceCount(std::size_t regions) : both_(regions), first_(regions), second_(regions) {}
+  explicit DiceScore(std::size_t regions) : both_(regions), first_(regions), second_(regions) {}
   void add(std::span<const std::uint8_t> first, std::span<const std::uint8_t> second);
   /// Returns nullopt if the region is in neither segmentation.
   std::optional<double> of(std::size_t region) const;

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kFirstNamed = 2;
 
 struct Scores {
-  DiceCount model{kBrainRegions.size()}, usual{kBrainRegions.size()}, nearest{kBrainRegions.size()};
+  DiceScore model{kBrainRegions.size()}, usual{kBrainRegions.size()}, nearest{kBrainRegions.size()};
 };
 
 std::string table(const Scores& scores, std::size_t slices) {
@@ -44,7 +44,7 @@ std::string table(const Scores& scores, std::size_t slices) {
 
 void write_scores(const Scores& scores, const std::filesystem::path& path) {
   nlohmann::ordered_json json;
-  const auto all = [&](const DiceCount& count) {
+  const auto all = [&](const DiceScore& count) {
     nlohmann::ordered_json values;
     for (std::size_t region = 0; region < kBrainRegions.size(); ++region) {
       const auto dice = count.of(region);
@@ -62,10 +62,10 @@ void write_scores(const Scores& scores, const std::filesystem::path& path) {
 
 /// Scores the held-out slices and writes a picture of each into `folder`.
 FinalReport show(const UTransformerShape& shape, const BrainDataset& dataset,
-                 const ShowRequest& request) {
+                 const ReportRequest& request) {
   const std::vector<Segmentation> seen =
       segment(request.device, shape, request.trained.parameters, dataset.held_out, request.stop);
-  const Segmentation usual = dataset.usual_regions();
+  const Segmentation usual = dataset.most_frequent_regions();
   std::filesystem::create_directories(request.folder / "pictures");
   Scores scores;
   for (std::size_t i = 0; i < seen.size(); ++i) {
@@ -135,8 +135,8 @@ PreparedData UTransformerApp::prepare() {
                               data_.slab, kBrainRegions.size()),
           .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),
-          .baseline = {dataset->frequency_loss(), "guessing by frequency"},
-          .show = [shape = shape_, dataset](const ShowRequest& request) {
+          .baseline = {dataset->class_prior_loss(), "guessing by frequency"},
+          .show = [shape = shape_, dataset](const ReportRequest& request) {
             return show(shape, *dataset, request);
           }};
 }

@@ -21,8 +21,8 @@ namespace {
 
 constexpr const char* kFile = "libweft_faiss.so";
 /// Bytes reserved for the caller beside the library: vectors and exchanges.
-constexpr std::uint64_t kBeside = 64 << 20;
-constexpr const char* kUntilThen = "neighbours are found by a plain loop, an eighth as fast";
+constexpr std::uint64_t kReservedBytes = 64 << 20;
+constexpr const char* kFallbackNote = "neighbours are found by a plain loop, an eighth as fast";
 
 /// Draws random floats in [-1, 1). They need not be the same on every machine.
 std::vector<float> draw_vectors(std::size_t rows, std::size_t dimensions, std::uint64_t stream) {
@@ -44,13 +44,14 @@ OpenedSearch open_search() {
       return {&plain_search(),
               fmt::format("there is no {} in {}: {}. Build it where libfaiss-dev and "
                           "libopenblas-dev are, or set WEFT_PLUGINS to the folder that has it",
-                          kFile, fmt::join(plugin_folders(), ", "), kUntilThen)};
+                          kFile, fmt::join(plugin_folders(), ", "), kFallbackNote)};
     const VectorSearch* const library = entry(VectorSearch::kStamp);
     if (library == nullptr)
       return {&plain_search(),
               fmt::format("{} was built from other sources than this program: {}. Build both anew",
-                          kFile, kUntilThen)};
-    if (const auto left = available_data(); left && *left < library->private_bytes() + kBeside)
+                          kFile, kFallbackNote)};
+    if (const auto left = available_data();
+        left && *left < library->private_bytes() + kReservedBytes)
       return {
           &plain_search(),
           fmt::format(
@@ -58,21 +59,21 @@ OpenedSearch open_search() {
               "for all: {}. Raise that limit (cluster.memory) by {}, or run where control groups "
               "can be made, which count what is touched",
               library->name(), format_bytes(library->private_bytes()), format_bytes(*left),
-              kUntilThen, format_bytes(library->private_bytes() + kBeside - *left))};
-    const std::string problem = search_problem(*library);
+              kFallbackNote, format_bytes(library->private_bytes() + kReservedBytes - *left))};
+    const std::string problem = verify_search(*library);
     if (problem.empty()) return {library, ""};
     return {&plain_search(),
             fmt::format("{} computes wrong here: {}; {}. OPENBLAS_CORETYPE=Haswell makes OpenBLAS "
                         "use the code for an older processor",
-                        library->name(), problem, kUntilThen)};
+                        library->name(), problem, kFallbackNote)};
   } catch (const std::exception& error) {
-    return {&plain_search(), fmt::format("{}: {}", error.what(), kUntilThen)};
+    return {&plain_search(), fmt::format("{}: {}", error.what(), kFallbackNote)};
   }
 }
 
 }  // namespace
 
-std::string search_problem(const VectorSearch& search) {
+std::string verify_search(const VectorSearch& search) {
   struct Block {
     std::size_t queries, bases, dimensions, count;
   };

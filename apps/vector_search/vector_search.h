@@ -50,7 +50,7 @@ const VectorSearch& plain_search();
 
 /// Compares `search` with plain_search() on sample blocks, as old OpenBLAS versions compute wrong
 /// results on newer processors. Returns "" if they agree, else a description of the difference.
-std::string search_problem(const VectorSearch& search);
+std::string verify_search(const VectorSearch& search);
 
 struct OpenedSearch {
   const VectorSearch* search;

@@ -61,13 +61,13 @@ void rename_to(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-void write_whole(const fs::path& path, const std::string& content, ::mode_t mode) {
+void write_atomically(const fs::path& path, const std::string& content, ::mode_t mode) {
   const fs::path temporary = unfinished(path);
   write_new(temporary, content, mode);
   rename_to(temporary, path);
 }
 
-void replace_file(const fs::path& path, const std::string& content) {
+void write_durably(const fs::path& path, const std::string& content) {
   const fs::path temporary = unfinished(path);
   write_new(temporary, content, 0666);
   flush_to_disk(temporary);

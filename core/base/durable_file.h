@@ -17,10 +17,10 @@ std::filesystem::path unfinished(const std::filesystem::path& path);
 /// Writes a small file atomically: readers see the old or the new content. A crash of the machine
 /// may lose the new content. `mode` is that of chmod(), minus the umask. Throws
 /// Error(kUnavailable).
-void write_whole(const std::filesystem::path& path, const std::string& content, ::mode_t mode);
+void write_atomically(const std::filesystem::path& path, const std::string& content, ::mode_t mode);
 
 /// Writes a small file atomically and durably: it is on disk on return, and a crash leaves the old
 /// or the new content. Throws Error(kUnavailable).
-void replace_file(const std::filesystem::path& path, const std::string& content);
+void write_durably(const std::filesystem::path& path, const std::string& content);
 
 }  // namespace weft

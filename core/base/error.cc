@@ -38,7 +38,7 @@ std::string Error::describe() const {
   return context.empty() ? text : text + " (" + context + ")";
 }
 
-bool is_symptom(const Error& error) {
+bool is_secondary_failure(const Error& error) {
   return error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable ||
          error.code() == ErrorCode::kCancelled;
 }

@@ -91,7 +91,7 @@ template <typename... Args>
 
 /// Returns true if the error is probably the consequence of another one: a peer died or is
 /// unreachable, or the work was cancelled. Prefer to report the error that caused it.
-bool is_symptom(const Error& error);
+bool is_secondary_failure(const Error& error);
 
 /// Returns the exception being handled as an Error: std::bad_alloc as kResourceExhausted, any other
 /// foreign exception as kInternal, with its text. Call inside a catch block.

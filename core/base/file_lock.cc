@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-constexpr int kLookEveryMs = 5;
+constexpr int kPollIntervalMs = 5;
 
 [[noreturn]] void cannot_write(const std::filesystem::path& path) {
   throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), ::strerror(errno));
@@ -22,7 +22,7 @@ constexpr int kLookEveryMs = 5;
 
 }  // namespace
 
-std::optional<FileLock> FileLock::try_take(const std::filesystem::path& path, mode_t mode) {
+std::optional<FileLock> FileLock::try_acquire(const std::filesystem::path& path, mode_t mode) {
   FileLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode));
   if (lock.descriptor_ < 0) cannot_write(path);
   if (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) == 0) return lock;
@@ -38,9 +38,9 @@ std::optional<FileLock> FileLock::try_take(const std::filesystem::path& path, mo
 std::optional<FileLock> FileLock::take(const std::filesystem::path& path,
                                        const std::function<bool()>& gives_up, mode_t mode) {
   for (;;) {
-    if (auto lock = try_take(path, mode)) return lock;
+    if (auto lock = try_acquire(path, mode)) return lock;
     if (gives_up()) return std::nullopt;
-    ::poll(nullptr, 0, kLookEveryMs);  // polls, because flock() has no wait with a timeout
+    ::poll(nullptr, 0, kPollIntervalMs);  // polls, because flock() has no wait with a timeout
   }
 }
 

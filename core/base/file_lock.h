@@ -14,7 +14,7 @@ class FileLock final {
  public:
   /// Locks the file, which is created if missing. Returns nullopt if another lock holds it. Throws
   /// Error(kUnavailable) if it cannot be written or locked.
-  static std::optional<FileLock> try_take(const std::filesystem::path& path, mode_t mode = 0644);
+  static std::optional<FileLock> try_acquire(const std::filesystem::path& path, mode_t mode = 0644);
   /// Blocks until the file is locked. Returns nullopt once `gives_up()`, polled every few
   /// milliseconds, returns true.
   static std::optional<FileLock> take(const std::filesystem::path& path,

@@ -46,7 +46,7 @@ std::optional<std::uint64_t> available_to_machine(const fs::path& root) {
 
 /// Returns the bytes left below a control group's limit. Inactive file pages count as free, as the
 /// kernel can reclaim them. Nullopt if there is no limit.
-std::optional<std::uint64_t> left_in(const fs::path& group, int version) {
+std::optional<std::uint64_t> available_in_group(const fs::path& group, int version) {
   const bool second = version == 2;
   const auto most = read_number(group / (second ? "memory.max" : "memory.limit_in_bytes"));
   const auto used = read_number(group / (second ? "memory.current" : "memory.usage_in_bytes"));
@@ -81,7 +81,7 @@ std::optional<std::uint64_t> available_memory(const fs::path& root) {
   take(available_data(root));
   if (const auto own = own_memory_group(root)) {
     for (fs::path group = own->folder;; group = group.parent_path()) {
-      take(left_in(group, own->version));
+      take(available_in_group(group, own->version));
       if (group == own->top || !group.has_relative_path()) break;
     }
   }

@@ -14,7 +14,7 @@ bool lists(const std::string& words, const std::string& word) {
 }
 
 /// Returns the path of this process's group in a hierarchy, as the kernel names it: "/user.slice".
-std::optional<std::string> own_place(const fs::path& root, int version) {
+std::optional<std::string> own_group_path(const fs::path& root, int version) {
   std::ifstream in(root / "proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {  // "4:cpu,memory:/user.slice", "0::/user.slice"
     const auto first = line.find(':'), second = line.find(':', first + 1);
@@ -50,7 +50,7 @@ std::optional<Mount> find_mount(const fs::path& root, int version) {
 }
 
 std::optional<MemoryGroup> find_group(const fs::path& root, int version) {
-  const auto place = own_place(root, version);
+  const auto place = own_group_path(root, version);
   const auto mount = find_mount(root, version);
   if (!place || !mount) return std::nullopt;
   std::string below = *place;

@@ -22,7 +22,7 @@ constexpr bool is_name(std::string_view text) {
 }
 
 /// Returns "a mesh name: expected a name of ..., found '../x'"; truncates a long text.
-inline std::string name_problem(std::string_view what, std::string_view found) {
+inline std::string invalid_name_message(std::string_view what, std::string_view found) {
   return fmt::format("{}: expected {}, found '{}'{}", what, kNameRule, found.substr(0, 100),
                      found.size() > 100 ? "..." : "");
 }
@@ -30,7 +30,7 @@ inline std::string name_problem(std::string_view what, std::string_view found) {
 /// Throws Error(kInvalidArgument) unless `text` is a name. For text from the network or a command
 /// line.
 inline void check_name(std::string_view what, std::string_view text) {
-  if (!is_name(text)) throw Error(ErrorCode::kInvalidArgument, name_problem(what, text));
+  if (!is_name(text)) throw Error(ErrorCode::kInvalidArgument, invalid_name_message(what, text));
 }
 
 }  // namespace weft

@@ -56,7 +56,7 @@ std::string wrap_line(std::string_view line, std::size_t columns, std::size_t ha
 
 }  // namespace
 
-std::string line_start(std::FILE* out) {
+std::string message_prefix(std::FILE* out) {
   return out == stderr && terminal_at(STDERR_FILENO).redraws ? "\r\x1b[K" : "";
 }
 
@@ -68,7 +68,7 @@ void open_standard_descriptors() {
   }
 }
 
-int status_after_output(const std::string& program, int status) {
+int exit_status_after_flush(const std::string& program, int status) {
   errno = 0;
   const bool taken = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   int why = errno;
@@ -106,7 +106,7 @@ std::string wrap_lines(const std::string& text, int columns, int hang) {
   return result;
 }
 
-std::string fitted_to(int descriptor, const std::string& text, int hang) {
+std::string wrapped_for_terminal(int descriptor, const std::string& text, int hang) {
   const std::string shown = printable(text);
   return ::isatty(descriptor) == 1 ? wrap_lines(shown, terminal_at(descriptor).columns, hang)
                                    : shown;

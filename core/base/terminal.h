@@ -11,13 +11,14 @@ namespace weft {
 /// Returns the prefix that gives a message its own line. On a standard error that is a terminal:
 /// the escape sequence that clears the line, which may show another process's progress bar.
 /// Otherwise empty.
-std::string line_start(std::FILE* out);
+std::string message_prefix(std::FILE* out);
 
 /// Prints a message for people. Ignores write errors (full disk, closed pipe), on which fmt::print
 /// throws.
 template <typename... Values>
 void say(std::FILE* out, fmt::format_string<Values...> format, Values&&... values) {
-  std::fputs((line_start(out) + fmt::format(format, std::forward<Values>(values)...)).c_str(), out);
+  std::fputs((message_prefix(out) + fmt::format(format, std::forward<Values>(values)...)).c_str(),
+             out);
 }
 
 /// Opens /dev/null for each standard descriptor that this process was started without. Otherwise
@@ -28,7 +29,7 @@ void open_standard_descriptors();
 /// Returns the exit status of a command whose result is its output: `status` if standard output was
 /// written completely, else 1. On failure `program` reports the reason on standard error, except
 /// for a closed pipe, which is silent like SIGPIPE.
-int status_after_output(const std::string& program, int status);
+int exit_status_after_flush(const std::string& program, int status);
 
 /// Capabilities of the terminal, if any, behind a file descriptor.
 struct Terminal {
@@ -46,6 +47,6 @@ Terminal terminal_at(int descriptor);
 std::string wrap_lines(const std::string& text, int columns, int hang);
 /// Returns printable(text), wrapped at the terminal's width if `descriptor` is a terminal. Pipes
 /// and files get unwrapped lines.
-std::string fitted_to(int descriptor, const std::string& text, int hang = 2);
+std::string wrapped_for_terminal(int descriptor, const std::string& text, int hang = 2);
 
 }  // namespace weft

@@ -15,22 +15,22 @@ constexpr int kControlNice = -10;
 
 int ordinary_nice() { return ::getpriority(PRIO_PROCESS, ::getpid()); }
 
-void use_share(ThreadShare share) {
+void set_thread_priority(ThreadPriority share) {
   if (Platform::simulated() != nullptr) return;
   const int nice = ordinary_nice();
   // Ignores a failure: without permission the thread keeps ordinary priority.
   ::setpriority(PRIO_PROCESS, ::gettid(),
-                share == ThreadShare::kControl ? std::min(nice, kControlNice) : nice);
+                share == ThreadPriority::kControl ? std::min(nice, kControlNice) : nice);
 }
 
-Thread::Thread(const std::string& name, ThreadShare share, std::function<void()> run) {
+Thread::Thread(const std::string& name, ThreadPriority share, std::function<void()> run) {
   if (Platform* platform = Platform::simulated()) {
     simulated_ = platform->start_thread(name, std::move(run));
     return;
   }
   real_ = std::thread([name = name.substr(0, 15), share, run = std::move(run)] {
     ::pthread_setname_np(::pthread_self(), name.c_str());
-    use_share(share);
+    set_thread_priority(share);
     run();
   });
 }

@@ -12,7 +12,7 @@
 namespace weft {
 
 /// Scheduling priority of a thread.
-enum class ThreadShare {
+enum class ThreadPriority {
   kOrdinary,
   /// High priority if the system permits it (root, or a nice limit). For threads whose rare
   /// messages keep a process from being considered dead, such as heartbeats.
@@ -25,7 +25,7 @@ class Thread final {
  public:
   Thread() = default;
   /// Starts a thread. Tools show the first 15 characters of `name`.
-  Thread(const std::string& name, ThreadShare share, std::function<void()> run);
+  Thread(const std::string& name, ThreadPriority share, std::function<void()> run);
   bool joinable() const { return real_.joinable() || simulated_ != 0; }
   void join();
   void detach();
@@ -38,7 +38,7 @@ class Thread final {
 };
 
 /// Sets the priority of the calling thread. Threads that it starts get ordinary priority.
-void use_share(ThreadShare share);
+void set_thread_priority(ThreadPriority share);
 /// Returns the nice value of ordinary threads, with which child processes must start.
 int ordinary_nice();
 

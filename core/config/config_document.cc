@@ -64,7 +64,7 @@ ConfigDocument ConfigDocument::parse(const std::string& text, const std::string&
   if (tree->root->kind != ConfigNode::Kind::kMap)
     throw_error(ErrorCode::kInvalidConfig, "{}: expected 'key: value' lines at the top level",
                 tree->root->where);
-  internal::take_resolved(*tree);
+  internal::restore_from_resolved(*tree);
   for (const std::string& assignment : overrides) internal::apply_override(*tree, assignment);
   internal::assign_paths(*tree->root, "");
   return ConfigDocument(std::move(tree));
@@ -124,11 +124,11 @@ bool ConfigDocument::attempt(const std::function<void()>& read_section) const {
   try {
     read_section();
     return true;
-  } catch (const internal::OutlineEnd&) {
+  } catch (const internal::OutlineSectionEnd&) {
     return true;
   } catch (...) {
     if (tree_->outline) throw;
-    root().keep_current_error("");
+    root().record_current_error("");
     return false;
   }
 }

@@ -52,12 +52,12 @@ bool is_placeholder(const std::string& part) {
 std::string type_of(const ConfigKey& key) {
   if (key.type != ConfigKey::Type::kUnknown) return key.type_text;
   if (key.type_text.empty()) return "map of keys";
-  return key.also_text ? key.type_text + ", or a map of keys" : key.type_text;
+  return key.accepts_text ? key.type_text + ", or a map of keys" : key.type_text;
 }
 
 Json schema_of_scalar(const ConfigKey& key) {
   using Type = ConfigKey::Type;
-  if (!key.choices.empty() && !key.also_text) return {{"enum", key.choices}};
+  if (!key.choices.empty() && !key.accepts_text) return {{"enum", key.choices}};
   switch (key.type) {
     case Type::kFlag: return {{"type", "boolean"}};
     case Type::kInteger:
@@ -103,7 +103,7 @@ Json schema_of(const KeyTree& tree) {
   // A key without a value counts as absent.
   if (!tree.below.empty()) {
     Json any = Json::array({schema, {{"type", "null"}}});
-    if (tree.key->also_text) any.push_back({{"type", "string"}});
+    if (tree.key->accepts_text) any.push_back({{"type", "string"}});
     schema = {{"anyOf", any}};
   } else if (!schema.empty()) {
     schema = {{"anyOf", Json::array({schema, {{"type", "null"}}})}};
@@ -115,27 +115,27 @@ Json schema_of(const KeyTree& tree) {
 
 }  // namespace
 
-KeyText KeyText::unit(std::string_view unit) && {
+KeyDescription KeyDescription::unit(std::string_view unit) && {
   unit_ = unit;
   return *this;
 }
-KeyText KeyText::type(std::string_view type) && {
+KeyDescription KeyDescription::type(std::string_view type) && {
   type_ = type;
   return *this;
 }
-KeyText KeyText::also(std::string_view also) && {
+KeyDescription KeyDescription::also(std::string_view also) && {
   also_ = also;
   return *this;
 }
-KeyText KeyText::by_default(std::string_view value) && {
+KeyDescription KeyDescription::by_default(std::string_view value) && {
   default_ = value;
   return *this;
 }
-KeyText KeyText::conditional() && {
+KeyDescription KeyDescription::conditional() && {
   conditional_ = true;
   return *this;
 }
-KeyText KeyText::synonym(std::string_view word, std::string_view meant) && {
+KeyDescription KeyDescription::synonym(std::string_view word, std::string_view meant) && {
   synonym_ = {word, meant};
   return *this;
 }
@@ -144,7 +144,7 @@ std::vector<ConfigKey> keys_read_by(const std::function<void(const ConfigDocumen
   const ConfigDocument document = ConfigDocument::outline();
   try {
     read(document);
-  } catch (const internal::OutlineEnd&) {
+  } catch (const internal::OutlineSectionEnd&) {
     // The reader has read all of its keys.
   } catch (...) {
     throw_error(ErrorCode::kInternal, "the keys of the run file cannot be listed: {}",

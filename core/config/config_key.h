@@ -13,25 +13,26 @@ namespace weft {
 /// Description of a key for `weft keys`: one line, plus details that the reader's type lacks.
 /// Borrows its texts, which are literals.
 ///
-///   node.read("steps", config.steps, KeyText("Optimizer steps of the run").unit("steps"));
-class KeyText {
+///   node.read("steps", config.steps, KeyDescription("Optimizer steps of the run").unit("steps"));
+class KeyDescription {
  public:
-  KeyText(const char* line) : line_(line) {}  // NOLINT(google-explicit-constructor): a literal
+  KeyDescription(const char* line)
+      : line_(line) {}  // NOLINT(google-explicit-constructor): a literal
 
   /// Sets the unit of a count: "steps", "tokens". Sizes, durations and rates have their own
   /// notation.
-  KeyText unit(std::string_view unit) &&;
+  KeyDescription unit(std::string_view unit) &&;
   /// Sets the type of a value that the reader parses itself, as "share, such as 10%, or number".
   /// `weft keys` does not list keys inside it.
-  KeyText type(std::string_view type) &&;
+  KeyDescription type(std::string_view type) &&;
   /// Sets another permitted kind of value besides the reader's type: "FILE.csv".
-  KeyText also(std::string_view also) &&;
+  KeyDescription also(std::string_view also) &&;
   /// Sets the default if the variable passed to the reader does not contain it.
-  KeyText by_default(std::string_view value) &&;
+  KeyDescription by_default(std::string_view value) &&;
   /// Marks a key that is required only together with another key, which the line names.
-  KeyText conditional() &&;
+  KeyDescription conditional() &&;
   /// Sets a common wrong word and its replacement: "gpu" for "cuda".
-  KeyText synonym(std::string_view word, std::string_view meant) &&;
+  KeyDescription synonym(std::string_view word, std::string_view meant) &&;
 
   std::string_view line() const { return line_; }
   std::string_view unit() const { return unit_; }
@@ -40,7 +41,7 @@ class KeyText {
   std::string_view by_default() const { return default_; }
   bool is_conditional() const { return conditional_; }
   /// Returns the replacement of a synonym; empty for other words.
-  std::string_view meant_by(std::string_view word) const {
+  std::string_view synonym_of(std::string_view word) const {
     return !word.empty() && word == synonym_.first ? synonym_.second : std::string_view();
   }
 
@@ -75,8 +76,8 @@ struct ConfigKey {
   bool required = false;
   std::string default_text;  ///< Default as YAML; empty: none.
   std::string unit;
-  std::string line;        ///< Description. An empty one is a defect of the reader.
-  bool also_text = false;  ///< True if a word may replace the map.
+  std::string line;           ///< Description. An empty one is a defect of the reader.
+  bool accepts_text = false;  ///< True if a word may replace the map.
 
   friend bool operator==(const ConfigKey&, const ConfigKey&) = default;
 };

@@ -126,23 +126,24 @@ std::string bytes_text(std::uint64_t bytes) {
 
 bool ConfigNode::outlines() const { return tree_->outline != nullptr; }
 
-ConfigKey& ConfigNode::declare(std::string_view key, const KeyText& text, Presence presence) const {
+ConfigKey& ConfigNode::declare(std::string_view key, const KeyDescription& text,
+                               Presence presence) const {
   ConfigKey& described = tree_->outline->key(internal::child_path(path(), key));
   described.line = text.line();
   described.unit = text.unit();
   described.required = presence == Presence::kRequired && !text.is_conditional();
   described.type_text = text.type();
   set_default(described, "", text);
-  described.also_text = !text.also().empty();
-  if (described.also_text) described.type_text = text.also();
+  described.accepts_text = !text.also().empty();
+  if (described.accepts_text) described.type_text = text.also();
   return described;
 }
 
-void ConfigNode::set_default(ConfigKey& key, const std::string& value, const KeyText& text) {
+void ConfigNode::set_default(ConfigKey& key, const std::string& value, const KeyDescription& text) {
   key.default_text = text.by_default().empty() ? value : text.by_default();
 }
 
-void ConfigNode::describe_choices(ConfigKey& key, const KeyText& text) {
+void ConfigNode::describe_choices(ConfigKey& key, const KeyDescription& text) {
   key.type = ConfigKey::Type::kText;
   key.type_text = fmt::format("one of {}{}", fmt::join(key.choices, ", "),
                               text.also().empty() ? "" : fmt::format("; or {}", text.also()));
@@ -163,14 +164,14 @@ ConfigNode::Kind ConfigNode::kind() const { return value_->kind; }
 const std::string& ConfigNode::path() const { return value_->path; }
 std::string ConfigNode::where() const { return value_->where; }
 
-std::optional<ConfigNode> ConfigNode::find(std::string_view key, const KeyText& text) const {
+std::optional<ConfigNode> ConfigNode::find(std::string_view key, const KeyDescription& text) const {
   if (!outlines()) return find(key);
   declare(key, text, Presence::kOptional);
   if (!text.type().empty()) return std::nullopt;
   return outline_of(key);
 }
 
-ConfigNode ConfigNode::at(std::string_view key, const KeyText& text) const {
+ConfigNode ConfigNode::at(std::string_view key, const KeyDescription& text) const {
   if (!outlines()) return at(key);
   declare(key, text, Presence::kRequired);
   return outline_of(key);
@@ -201,7 +202,7 @@ ConfigNode ConfigNode::at(std::string_view key) const {
                 key);
   std::vector<std::string> present;
   for (const auto& member : value_->members)
-    if (!member.asked && !member.handed_on) present.push_back(member.key);
+    if (!member.asked && !member.is_excluded) present.push_back(member.key);
   const auto misspelt = nearest_name(key, present);
   if (misspelt)
     throw_error(ErrorCode::kInvalidConfig, "{}: unknown key '{}'{}; did you mean '{}'?",
@@ -211,10 +212,10 @@ ConfigNode ConfigNode::at(std::string_view key) const {
               path().empty() ? "the document" : path(), key);
 }
 
-void ConfigNode::hand_on(std::string_view key) const {
+void ConfigNode::exclude_key(std::string_view key) const {
   if (outlines()) return;
   find(key);
-  if (auto* member = value_->member(key)) member->handed_on = true;
+  if (auto* member = value_->member(key)) member->is_excluded = true;
 }
 
 std::vector<ConfigNode> ConfigNode::items() const {
@@ -229,8 +230,8 @@ std::vector<ConfigNode> ConfigNode::items() const {
   return nodes;
 }
 
-std::vector<std::pair<std::string, ConfigNode>> ConfigNode::entries(std::string_view placeholder,
-                                                                    const KeyText& text) const {
+std::vector<std::pair<std::string, ConfigNode>> ConfigNode::entries(
+    std::string_view placeholder, const KeyDescription& text) const {
   if (!outlines()) return entries();
   declare(placeholder, text, Presence::kOptional);
   if (!text.type().empty()) return {};
@@ -253,7 +254,7 @@ void ConfigNode::note(std::string text) const {
   tree_->note({value_->order, path(), fmt::format("{}: {}", where(), text)});
 }
 
-void ConfigNode::note_key(std::string_view key, std::string text) const {
+void ConfigNode::record_key_problem(std::string_view key, std::string text) const {
   const auto* member = value_->member(key);
   if (member == nullptr) return note(std::move(text));
   tree_->note({member->order, member->value->path, fmt::format("{}: {}", member->where, text)});
@@ -263,7 +264,7 @@ void ConfigNode::fail(std::string text) const {
   throw Error(ErrorCode::kInvalidConfig, fmt::format("{}: {}", where(), text));
 }
 
-void ConfigNode::keep_current_error(std::string_view key) const {
+void ConfigNode::record_current_error(std::string_view key) const {
   const Error error = current_error();
   if (error.code() != ErrorCode::kInvalidConfig) throw error;
   const auto* member = value_->member(key);
@@ -275,7 +276,7 @@ void ConfigNode::keep_current_error(std::string_view key) const {
 void ConfigNode::finish() const {
   if (outlines()) {
     // Ends the reader at a section or the document; values nested deeper are read on.
-    if (path().find_first_of(".[") == std::string::npos) throw internal::OutlineEnd();
+    if (path().find_first_of(".[") == std::string::npos) throw internal::OutlineSectionEnd();
     return;
   }
   tree_->note_unread(*value_);
@@ -395,7 +396,7 @@ Nanoseconds ConfigNode::as_duration(Nanoseconds min, Nanoseconds max) const {
   mismatch("a duration with its unit, such as 250ms, 5s, 2min");
 }
 
-bool ConfigNode::read_bytes(std::string_view key, std::uint64_t& out, const KeyText& text,
+bool ConfigNode::read_bytes(std::string_view key, std::uint64_t& out, const KeyDescription& text,
                             Range<std::uint64_t> range) const {
   if (outlines()) {
     ConfigKey& described = declare(key, text, Presence::kOptional);
@@ -409,7 +410,7 @@ bool ConfigNode::read_bytes(std::string_view key, std::uint64_t& out, const KeyT
                    [&](const ConfigNode& node) { out = node.as_bytes(range); });
 }
 
-bool ConfigNode::read_rate(std::string_view key, double& out, const KeyText& text) const {
+bool ConfigNode::read_rate(std::string_view key, double& out, const KeyDescription& text) const {
   if (outlines()) {
     ConfigKey& described = declare(key, text, Presence::kOptional);
     described.type = ConfigKey::Type::kRate;
@@ -452,7 +453,8 @@ double ConfigNode::as_rate() const {
   mismatch(expected);
 }
 
-std::size_t ConfigNode::choice(const std::vector<std::string>& names, const KeyText& text) const {
+std::size_t ConfigNode::choice(const std::vector<std::string>& names,
+                               const KeyDescription& text) const {
   if (outlines()) {
     described().choices = names;
     describe_choices(described(), text);
@@ -462,7 +464,7 @@ std::size_t ConfigNode::choice(const std::vector<std::string>& names, const KeyT
   const auto& value = scalar(expected);
   const auto it = std::find(names.begin(), names.end(), value.text);
   if (it != names.end()) return it - names.begin();
-  const std::string_view meant = text.meant_by(value.text);
+  const std::string_view meant = text.synonym_of(value.text);
   throw_error(
       ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}{}", where(), path(), expected,
       found(value),

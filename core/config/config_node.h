@@ -143,10 +143,10 @@ std::string yaml_text(const std::vector<T>& values) {
 ///
 /// Every message starts with "FILE:LINE:COLUMN: " or "command line: --set ...: ".
 ///
-/// Readers describe each key by a KeyText. `weft keys` prints it with the reader's type, bounds and
-/// default. For this the reader runs on an outline (see ConfigDocument::outline()), which records
-/// the keys read. In an outline, values are absent, maps have one key of each kind, lists have one
-/// element, and finish() of a section ends its reader.
+/// Readers describe each key by a KeyDescription. `weft keys` prints it with the reader's type,
+/// bounds and default. For this the reader runs on an outline (see ConfigDocument::outline()),
+/// which records the keys read. In an outline, values are absent, maps have one key of each kind,
+/// lists have one element, and finish() of a section ends its reader.
 class ConfigNode {
  public:
   enum class Kind { kNull, kScalar, kList, kMap };
@@ -161,21 +161,21 @@ class ConfigNode {
   bool has(std::string_view key) const { return find(key).has_value(); }
   /// Returns the value of `key`; nullopt if it is absent or empty. Throws if this is not a map.
   std::optional<ConfigNode> find(std::string_view key) const;
-  std::optional<ConfigNode> find(std::string_view key, const KeyText& text) const;
+  std::optional<ConfigNode> find(std::string_view key, const KeyDescription& text) const;
   /// Returns the value of `key`. Throws if there is none.
   ConfigNode at(std::string_view key) const;
-  ConfigNode at(std::string_view key, const KeyText& text) const;
+  ConfigNode at(std::string_view key, const KeyDescription& text) const;
   /// Returns true for a node of an outline. Readers should then skip checks of values, which are
   /// absent.
   bool outlines() const;
   /// Leaves `key` to another reader: finish() ignores it and everything below.
-  void hand_on(std::string_view key) const;
+  void exclude_key(std::string_view key) const;
 
   /// Reads `key` into `out` if it is present. T is bool, an integer, a floating-point number,
   /// std::string, Nanoseconds ("5s", "250ms"), std::optional of one of these, or std::vector of one
   /// of these. Returns true if the key is present and valid.
   template <typename T>
-  bool read(std::string_view key, T& out, const KeyText& text,
+  bool read(std::string_view key, T& out, const KeyDescription& text,
             Range<std::type_identity_t<T>> range = {}) const {
     return read_value(key, Presence::kOptional, out, text, range);
   }
@@ -190,7 +190,7 @@ class ConfigNode {
     return read_value(key, Presence::kOptional, out, "", range);
   }
   template <typename T>
-  bool require(std::string_view key, T& out, const KeyText& text,
+  bool require(std::string_view key, T& out, const KeyDescription& text,
                Range<std::type_identity_t<T>> range = {}) const {
     return read_value(key, Presence::kRequired, out, text, range);
   }
@@ -205,7 +205,7 @@ class ConfigNode {
   }
   template <typename E>
   bool read_enum(std::string_view key, E& out, const EnumNames<E>& names,
-                 const KeyText& text = "") const {
+                 const KeyDescription& text = "") const {
     if (outlines()) {
       ConfigKey& described = declare(key, text, Presence::kOptional);
       for (const auto& [name, value] : names) {
@@ -220,19 +220,19 @@ class ConfigNode {
   }
   /// Reads a number of bytes: "512B", "64KiB", "1.5GiB" (powers of 1024), "1MB" (powers of 1000).
   /// Only 0 needs no unit.
-  bool read_bytes(std::string_view key, std::uint64_t& out, const KeyText& text,
+  bool read_bytes(std::string_view key, std::uint64_t& out, const KeyDescription& text,
                   Range<std::uint64_t> range = {}) const;
   bool read_bytes(std::string_view key, std::uint64_t& out, Range<std::uint64_t> range = {}) const {
     return read_bytes(key, out, "", range);
   }
 
   /// Reads a rate in bytes per second: "10gbit", "250mbit", "114MiB" (see parse_rate).
-  bool read_rate(std::string_view key, double& out, const KeyText& text = "") const;
+  bool read_rate(std::string_view key, double& out, const KeyDescription& text = "") const;
 
   template <typename T>
   T as(Range<std::type_identity_t<T>> range = {}) const;
   template <typename E>
-  E as_enum(const EnumNames<E>& names, const KeyText& text = "") const {
+  E as_enum(const EnumNames<E>& names, const KeyDescription& text = "") const {
     std::vector<std::string> spellings;
     for (const auto& [name, value] : names) spellings.push_back(name);
     return names[choice(spellings, text)].second;
@@ -255,12 +255,12 @@ class ConfigNode {
   /// Returns entries() of a map whose keys are words of the user. `placeholder`, such as "NAME",
   /// replaces them in the outline.
   std::vector<std::pair<std::string, ConfigNode>> entries(std::string_view placeholder,
-                                                          const KeyText& text) const;
+                                                          const KeyDescription& text) const;
 
   /// Records a problem with this value for finish() to throw: "FILE:LINE:COLUMN: <text>".
   void note(std::string text) const;
   /// Records a problem at the place of one of this map's keys.
-  void note_key(std::string_view key, std::string text) const;
+  void record_key_problem(std::string_view key, std::string text) const;
   [[noreturn]] void fail(std::string text) const;
 
   /// Throws Error(kInvalidConfig) with one line for each problem recorded in or below this value,
@@ -274,7 +274,7 @@ class ConfigNode {
       : tree_(tree), value_(value) {}
 
   template <typename T>
-  bool read_value(std::string_view key, Presence presence, T& out, const KeyText& text,
+  bool read_value(std::string_view key, Presence presence, T& out, const KeyDescription& text,
                   const Range<T>& range) const {
     if (outlines()) {
       ConfigKey& described = declare(key, text, presence);
@@ -286,9 +286,9 @@ class ConfigNode {
     return read_into(key, presence, [&](const ConfigNode& node) { out = node.as<T>(range); });
   }
   /// Records a key of the outline.
-  ConfigKey& declare(std::string_view key, const KeyText& text, Presence presence) const;
-  static void set_default(ConfigKey& key, const std::string& value, const KeyText& text);
-  static void describe_choices(ConfigKey& key, const KeyText& text);
+  ConfigKey& declare(std::string_view key, const KeyDescription& text, Presence presence) const;
+  static void set_default(ConfigKey& key, const std::string& value, const KeyDescription& text);
+  static void describe_choices(ConfigKey& key, const KeyDescription& text);
   /// Returns the outline's node of a key of this map, or of an element of this list ("[]").
   ConfigNode outline_of(std::string_view key) const;
   /// Returns the outline's record of this value.
@@ -304,14 +304,14 @@ class ConfigNode {
   }
   template <typename F>
   bool guarded(std::string_view key, F&& read_value) const;
-  void keep_current_error(std::string_view key) const;
+  void record_current_error(std::string_view key) const;
 
   std::int64_t as_integer(std::int64_t min, std::int64_t max) const;
   double as_number(double min, double max) const;
   bool as_bool() const;
   std::string as_string() const;
   Nanoseconds as_duration(Nanoseconds min, Nanoseconds max) const;
-  std::size_t choice(const std::vector<std::string>& names, const KeyText& text) const;
+  std::size_t choice(const std::vector<std::string>& names, const KeyDescription& text) const;
   const internal::ConfigValue& scalar(std::string_view expected) const;
   [[noreturn]] void mismatch(std::string_view expected) const;
 
@@ -324,7 +324,7 @@ bool ConfigNode::guarded(std::string_view key, F&& read_value) const {
   try {
     return read_value();
   } catch (...) {
-    keep_current_error(key);
+    record_current_error(key);
     return false;
   }
 }

@@ -8,7 +8,7 @@ namespace weft {
 void ConfigSections::read(const std::function<void()>& parse) {
   try {
     parse();
-  } catch (const internal::OutlineEnd&) {
+  } catch (const internal::OutlineSectionEnd&) {
     // The section has read all of its keys.
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidConfig || root_.outlines()) throw;
@@ -17,7 +17,7 @@ void ConfigSections::read(const std::function<void()>& parse) {
 }
 
 void ConfigSections::finish() const {
-  if (root_.outlines()) throw internal::OutlineEnd();
+  if (root_.outlines()) throw internal::OutlineSectionEnd();
   if (!problems_.empty()) throw Error(ErrorCode::kInvalidConfig, problems_);
 }
 

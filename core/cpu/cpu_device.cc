@@ -37,8 +37,8 @@ class CpuStream final : public Stream {
   void fill_zero(std::span<std::byte> memory) override {
     std::memset(memory.data(), 0, memory.size());
   }
-  void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {
-    for (const OptimizedParameter& parameter : parameters) kernels_.adamw(step, parameter);
+  void adamw(const AdamW& step, std::span<const AdamWParameter> parameters) override {
+    for (const AdamWParameter& parameter : parameters) kernels_.adamw(step, parameter);
   }
   void sums_of_squares(std::span<const std::span<const float>> tensors,
                        std::span<double> results) override {

@@ -60,7 +60,7 @@ void CpuKernels::add(std::span<const float> from, std::span<float> to) {
   context_->vector.add_row(to.data(), from.data(), to.data(), 1, std::ssize(to));
 }
 
-void CpuKernels::adamw(const AdamW& step, const OptimizedParameter& parameter) {
+void CpuKernels::adamw(const AdamW& step, const AdamWParameter& parameter) {
   const auto& [gradient, value, first_moment, second_moment, decay, working] = parameter;
   const std::size_t size = value.size();
   WEFT_CHECK(gradient.size() == size && first_moment.size() == size &&

@@ -27,7 +27,7 @@ class CpuKernels final {
   void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
            std::span<const OutputMode> modes);
   void add(std::span<const float> from, std::span<float> to);
-  void adamw(const AdamW& step, const OptimizedParameter& parameter);
+  void adamw(const AdamW& step, const AdamWParameter& parameter);
   double sum_of_squares(std::span<const float> values);
 
   struct Context;

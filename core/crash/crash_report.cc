@@ -14,7 +14,7 @@ namespace weft {
 namespace {
 
 constexpr int kCrashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-constexpr unsigned kDiesWithin = 5;  // seconds until a process that crashed ends
+constexpr unsigned kReportTimeoutSeconds = 5;  // seconds until a process that crashed ends
 
 thread_local const char* what = nullptr;
 thread_local const char* whose = nullptr;
@@ -36,7 +36,7 @@ void write_text(const char* text) {
   ::_exit(128 + signal);
 }
 
-void die_at_last(int) { die_by(crash); }
+void end_on_report_timeout(int) { die_by(crash); }
 
 /// Writes the signal and the context. Calls async-signal-safe functions only.
 void write_cause(int signal) {
@@ -72,8 +72,8 @@ void report(int signal, siginfo_t* info, void* context) {
   crash = signal;
   write_cause(signal);
   // write_stack() allocates memory, and the code that crashed may hold the allocator's lock.
-  ::signal(SIGALRM, &die_at_last);
-  ::alarm(kDiesWithin);
+  ::signal(SIGALRM, &end_on_report_timeout);
+  ::alarm(kReportTimeoutSeconds);
   write_stack(context, info->si_addr);
   die_by(signal);
 }

@@ -19,12 +19,12 @@ namespace {
 /// far. Requests that do not fit are allocated separately in stream order and freed after the op,
 /// so that a recorded graph frees what it allocates. The block does not grow while the stream
 /// records. A block whose address a graph contains is kept until destruction.
-class WorkSpace {
+class OpWorkspace {
  public:
-  WorkSpace() = default;
-  WorkSpace(const WorkSpace&) = delete;
-  WorkSpace& operator=(const WorkSpace&) = delete;
-  ~WorkSpace() {
+  OpWorkspace() = default;
+  OpWorkspace(const OpWorkspace&) = delete;
+  OpWorkspace& operator=(const OpWorkspace&) = delete;
+  ~OpWorkspace() {
     for (void* const block : kept_) cudaFree(block);
     cudaFree(block_);
   }
@@ -111,7 +111,7 @@ class CudaKernels::Impl final : public cuda::Backend {
     void* fault = nullptr;
     cuda::check_cuda(cudaHostAlloc(&fault, sizeof(std::uint64_t), cudaHostAllocMapped),
                      "cudaHostAlloc");
-    fault_ = static_cast<cuda::Fault*>(fault);
+    fault_ = static_cast<cuda::FaultWord*>(fault);
     *fault_ = 0;
   }
   ~Impl() override { cudaFreeHost(const_cast<std::uint64_t*>(fault_)); }
@@ -131,7 +131,7 @@ class CudaKernels::Impl final : public cuda::Backend {
 
   cuda::StreamHandle stream() const override { return stream_; }
   void* allocate(std::size_t bytes) override { return work_space_.allocate(bytes, stream_); }
-  cuda::Fault* fault() const override { return fault_; }
+  cuda::FaultWord* fault() const override { return fault_; }
   std::size_t shared_memory() const override { return shared_memory_; }
   void fill_zero(void* memory, std::size_t bytes) override {
     cuda::check_cuda(cudaMemsetAsync(memory, 0, bytes, stream_), "cudaMemsetAsync");
@@ -157,10 +157,10 @@ class CudaKernels::Impl final : public cuda::Backend {
  private:
   cuda::CublasLtProducts products_;
   cuda::CudnnGraphs graphs_;
-  WorkSpace work_space_;
+  OpWorkspace work_space_;
   cudaStream_t stream_ = nullptr;
   std::size_t shared_memory_ = 0;
-  cuda::Fault* fault_ = nullptr;
+  cuda::FaultWord* fault_ = nullptr;
 };
 
 CudaKernels::CudaKernels(const CudaKernelsOptions& options)
@@ -186,9 +186,9 @@ void CudaKernels::add(std::span<const float> from, std::span<float> to, CudaStre
             false);
 }
 
-void CudaKernels::adamw(const AdamW& step, std::span<const OptimizedParameter> parameters,
+void CudaKernels::adamw(const AdamW& step, std::span<const AdamWParameter> parameters,
                         CudaStreamHandle stream) {
-  for (const OptimizedParameter& p : parameters) {
+  for (const AdamWParameter& p : parameters) {
     const std::size_t size = p.value.size();
     WEFT_CHECK(p.gradient.size() == size && p.first_moment.size() == size &&
                p.second_moment.size() == size);

@@ -43,7 +43,7 @@ class CudaKernels final {
   void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
            std::span<const OutputMode> modes, CudaStreamHandle stream);
   void add(std::span<const float> from, std::span<float> to, CudaStreamHandle stream);
-  void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters,
+  void adamw(const AdamW& step, std::span<const AdamWParameter> parameters,
              CudaStreamHandle stream);
   /// Sets results[i] to the sum of the squares of tensors[i], in double, in a fixed order.
   /// `results` must be writable by the GPU: its own memory or pinned host memory.

@@ -48,7 +48,7 @@ class CudaPlugin {
   static constexpr const char* kEntry = "weft_cuda_plugin";
   static constexpr std::uint64_t stamp() {
     return plugin_stamp(2, {static_cast<std::size_t>(last_enumerator<OpKind>::kValue), sizeof(Op),
-                            sizeof(TensorType), sizeof(AdamW), sizeof(OptimizedParameter),
+                            sizeof(TensorType), sizeof(AdamW), sizeof(AdamWParameter),
                             sizeof(CudaDeviceOptions), sizeof(CudaSupport)});
   }
 };

@@ -50,7 +50,7 @@ void add_python(std::vector<fs::path>& folders, const fs::path& prefix) {
 }
 
 /// Returns the first folder in PATH that contains the program.
-std::optional<fs::path> folder_in_path(const PluginPlaces& places, const char* program) {
+std::optional<fs::path> folder_in_path(const PluginEnvironment& places, const char* program) {
   for (const fs::path& folder : folders_of(places.variable("PATH").value_or(""))) {
     std::error_code ignored;
     if (fs::exists(folder / program, ignored)) return folder;
@@ -60,7 +60,7 @@ std::optional<fs::path> folder_in_path(const PluginPlaces& places, const char* p
 
 }  // namespace
 
-PluginPlaces plugin_places() {
+PluginEnvironment plugin_places() {
   std::error_code ignored;
   return {fs::read_symlink("/proc/self/exe", ignored), "/",
           [](const char* name) -> std::optional<std::string> {
@@ -70,7 +70,7 @@ PluginPlaces plugin_places() {
           }};
 }
 
-PluginSearch plugin_search(const PluginPlaces& places) {
+PluginSearch plugin_search(const PluginEnvironment& places) {
   PluginSearch search;
   search.plugins = folders_of(places.variable("WEFT_PLUGINS").value_or(""));
   if (!places.executable.empty())

@@ -9,7 +9,7 @@
 namespace weft {
 
 /// Environment on which the search for plugins depends.
-struct PluginPlaces {
+struct PluginEnvironment {
   std::filesystem::path executable;  ///< File of the running program.
   std::filesystem::path root = "/";  ///< Root of the file system; differs in tests only.
   /// Returns an environment variable; nullopt or "" if it is not set.
@@ -17,7 +17,7 @@ struct PluginPlaces {
 };
 
 /// Returns the places of this process.
-PluginPlaces plugin_places();
+PluginEnvironment plugin_places();
 
 /// Folders to search, in order, and options from the environment.
 struct PluginSearch {
@@ -33,6 +33,6 @@ struct PluginSearch {
 };
 
 /// Returns the folders to search. `usual` contains existing folders only.
-PluginSearch plugin_search(const PluginPlaces& places);
+PluginSearch plugin_search(const PluginEnvironment& places);
 
 }  // namespace weft

@@ -3,7 +3,7 @@
 namespace weft {
 
 struct AdamW;
-struct OptimizedParameter;
+struct AdamWParameter;
 
 /// Constants of an AdamW step in the form used by the inner loops of all devices.
 struct AdamWConstants {
@@ -15,6 +15,6 @@ struct AdamWConstants {
 
 AdamWConstants adamw_constants(const AdamW& step);
 /// Returns learning_rate * weight_decay, or 0 for a parameter without decay.
-float adamw_decay(const AdamW& step, const OptimizedParameter& parameter);
+float adamw_decay(const AdamW& step, const AdamWParameter& parameter);
 
 }  // namespace weft

@@ -83,7 +83,7 @@ class Stream {
   virtual void copy(std::span<const std::byte> from, std::span<std::byte> to) = 0;
   virtual void fill_zero(std::span<std::byte> memory) = 0;
   /// Updates values, moments and working copies of all parameters from their gradients.
-  virtual void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) = 0;
+  virtual void adamw(const AdamW& step, std::span<const AdamWParameter> parameters) = 0;
   /// Sets results[i] to the sum of squares of tensors[i], summed in double in a fixed order.
   /// `results` is host memory, preferably from allocate_staging(), and is valid once a later event
   /// is done.

@@ -20,7 +20,7 @@ namespace weft {
 namespace {
 
 /// Longest host time between two ops that counts as dispatch; after more, the device was idle.
-constexpr Nanoseconds kDispatch = std::chrono::milliseconds(1);
+constexpr Nanoseconds kMaxDispatchGap = std::chrono::milliseconds(1);
 
 /// Size from which memory is allocated by mmap, so that the kernel provides pages only on writing.
 /// Memory that ops would fill then has no pages.
@@ -71,7 +71,7 @@ class EmulatedStream final : public Stream {
     std::memmove(to.data(), from.data(), from.size());
   }
   void fill_zero(std::span<std::byte> memory) override { make_zero(memory); }
-  void adamw(const AdamW&, std::span<const OptimizedParameter>) override {}
+  void adamw(const AdamW&, std::span<const AdamWParameter>) override {}
   void sums_of_squares(std::span<const std::span<const float>>,
                        std::span<double> results) override {
     std::ranges::fill(results, 0.0);
@@ -86,7 +86,7 @@ class EmulatedStream final : public Stream {
     const TimePoint now = timer_.now();
     // If the previous sleep ended late, work that follows directly started at the sleep's intended
     // end.
-    const bool at_once = now - woke_ <= kDispatch;
+    const bool at_once = now - woke_ <= kMaxDispatchGap;
     busy_until_ = std::max(at_once ? now - (woke_ - busy_until_) : now, busy_until_) + duration;
     if (busy_until_ > now) timer_.hold_until(busy_until_);
     woke_ = std::max(timer_.now(), busy_until_);

@@ -6,7 +6,7 @@
 
 namespace weft {
 
-void refuse_emulated(const Op& op) {
+void throw_emulated_only(const Op& op) {
   throw_error(ErrorCode::kFailedPrecondition, "{} computes nothing: run it on emulated devices",
               to_string(op));
 }

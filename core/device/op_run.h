@@ -50,10 +50,10 @@ struct OpKernel {
 };
 
 /// Throws Error(kFailedPrecondition) for an op that only emulated devices can run.
-[[noreturn]] void refuse_emulated(const Op& op);
+[[noreturn]] void throw_emulated_only(const Op& op);
 template <typename Context>
 void emulated_only(Context&, const OpRun& run) {
-  refuse_emulated(run.op);
+  throw_emulated_only(run.op);
 }
 
 /// Throws Error(kInvalidArgument) unless the op accepts the inputs and produces the outputs.

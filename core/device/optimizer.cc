@@ -20,7 +20,7 @@ AdamWConstants adamw_constants(const AdamW& step) {
           .epsilon = static_cast<float>(step.epsilon)};
 }
 
-float adamw_decay(const AdamW& step, const OptimizedParameter& parameter) {
+float adamw_decay(const AdamW& step, const AdamWParameter& parameter) {
   return static_cast<float>(parameter.decay ? step.learning_rate * step.weight_decay : 0);
 }
 

@@ -27,7 +27,7 @@ struct AdamW {
 };
 
 /// Memory of one parameter that AdamW reads and writes. All spans have the same length.
-struct OptimizedParameter {
+struct AdamWParameter {
   std::span<const float> gradient;
   std::span<float> value;
   std::span<float> first_moment, second_moment;
@@ -41,13 +41,13 @@ struct OptimizedParameter {
 enum class StateBlock : std::uint8_t { kValue, kFirstMoment, kSecondMoment };
 
 /// Consecutive elements of one state block of a parameter, as moved between devices and files.
-struct StatePiece {
+struct StateSlice {
   std::size_t parameter = 0;  ///< Index in the graph's list of parameters.
   StateBlock block = StateBlock::kValue;
   std::size_t first = 0;  ///< Index of the first element.
 };
-using TakePiece = std::function<void(const StatePiece& piece, std::span<const float> values)>;
-using GivePiece = std::function<void(const StatePiece& piece, std::span<float> values)>;
+using ReadStateSlice = std::function<void(const StateSlice& piece, std::span<const float> values)>;
+using WriteStateSlice = std::function<void(const StateSlice& piece, std::span<float> values)>;
 
 /// Returns min(1, clip_norm / norm), the factor that clips the global gradient norm; 1 if clip_norm
 /// is 0. `norm` must be finite: otherwise the caller must skip the update, as scaling cannot fix

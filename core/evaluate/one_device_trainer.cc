@@ -61,7 +61,7 @@ void OneDeviceTrainer::place_states(Device& device) {
   }
 }
 
-void OneDeviceTrainer::resume_after(std::int64_t steps) {
+void OneDeviceTrainer::resume_at_step(std::int64_t steps) {
   steps_ = steps;
   round_working_copies();
 }
@@ -107,7 +107,7 @@ TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW 
   if (!std::isfinite(report.gradient_norm)) {
     const auto bad =
         std::ranges::find_if(squares, [](double square) { return !std::isfinite(square); });
-    report.first_not_finite = static_cast<std::size_t>(bad - squares.begin());
+    report.first_nonfinite_parameter = static_cast<std::size_t>(bad - squares.begin());
     return report;
   }
   optimizer.gradient_scale = clip_factor(report.gradient_norm, clip_norm);
@@ -130,7 +130,7 @@ std::vector<ValueId> OneDeviceTrainer::add_terms() {
 
 void OneDeviceTrainer::update(const AdamW& optimizer, const std::vector<ValueId>& gradients) {
   const auto parameters = evaluation_.graph().parameters();
-  std::vector<OptimizedParameter> updated;
+  std::vector<AdamWParameter> updated;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const TensorRef working = evaluation_.tensor(parameters[i].value);
     updated.push_back({.gradient = evaluation_.tensor(gradients[i]).as<float>(),

@@ -15,7 +15,7 @@ struct TrainingReport {
   double loss = 0;
   double gradient_norm = 0;  ///< Norm before clipping. If it is not finite, the update was skipped.
   /// Index of the first parameter with a gradient that is not finite; null if all are finite.
-  std::optional<std::size_t> first_not_finite = {};
+  std::optional<std::size_t> first_nonfinite_parameter = {};
 };
 
 /// Trains a graph on one device with AdamW. Reference for every distributed run of the same graph.
@@ -52,7 +52,7 @@ class OneDeviceTrainer final {
     return states_[parameter].second_moment;
   }
   /// Resumes after values and moments were replaced by those of a run with `steps` steps.
-  void resume_after(std::int64_t steps);
+  void resume_at_step(std::int64_t steps);
 
  private:
   struct State {

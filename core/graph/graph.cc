@@ -22,8 +22,8 @@ std::string_view to_string(Pass pass) {
 namespace {
 
 /// Checks the size when a tensor is added, where its name is known for the message.
-void require_possible(const std::string& name, const TensorType& type) {
-  if (type.is_possible()) return;
+void require_within_limit(const std::string& name, const TensorType& type) {
+  if (type.is_within_limit()) return;
   throw_error(ErrorCode::kInvalidArgument,
               "tensor '{}' {} would take more than {}, the most that one may have", name,
               to_string(type), format_bytes(kMaxTensorBytes));
@@ -33,7 +33,7 @@ void require_possible(const std::string& name, const TensorType& type) {
 
 ValueId Graph::add_input(std::string name, TensorType type, std::vector<std::string> axes) {
   WEFT_CHECK(axes.size() == type.shape.size(), "input {}", name);
-  require_possible(name, type);
+  require_within_limit(name, type);
   const ValueId id(values_.size());
   values_.push_back({std::move(name), std::move(type), std::nullopt});
   inputs_.push_back({id, std::move(axes)});
@@ -55,7 +55,7 @@ ValueId Graph::add_padded_parameter(std::string name, TensorType type, Shape sha
                 "parameter {} has {} dimensions but {} logical axis names", name, type.shape.size(),
                 axes.size());
   }
-  require_possible(name, type);
+  require_within_limit(name, type);
   const ValueId id(values_.size());
   values_.push_back({std::move(name), std::move(type), std::nullopt});
   parameters_.push_back({id, initializer, std::move(axes), decay, std::move(shape)});
@@ -72,7 +72,7 @@ NodeId Graph::add_node(Op op, std::vector<ValueId> inputs,
   const NodeId id(nodes_.size());
   Node node{std::move(op), std::move(inputs), {}, block, pass, forward};
   for (std::size_t i = 0; i < output_types.size(); ++i) {
-    require_possible(output_names[i], output_types[i]);
+    require_within_limit(output_names[i], output_types[i]);
     node.outputs.emplace_back(values_.size());
     values_.push_back({output_names[i], output_types[i], id});
   }

@@ -26,8 +26,8 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
-/// Returns a log that starts each line with `line_start`.
-Log log_to(LogLevel lowest, spdlog::sink_ptr sink, const std::string& line_start = {}) {
+/// Returns a log that starts each line with `message_prefix`.
+Log log_to(LogLevel lowest, spdlog::sink_ptr sink, const std::string& message_prefix = {}) {
   if (Platform* platform = Platform::simulated())
     return {lowest, [platform](LogLevel level, const std::string& text) {
               platform->log(fmt::format("{}: {}", to_string(level), text));
@@ -36,7 +36,7 @@ Log log_to(LogLevel lowest, spdlog::sink_ptr sink, const std::string& line_start
   const auto logger = std::make_shared<spdlog::logger>("weft", std::move(sink));
   logger->set_level(spdlog::level::trace);
   logger->flush_on(spdlog::level::trace);
-  logger->set_pattern(line_start + "%Y-%m-%d %H:%M:%S.%e %l: %v");
+  logger->set_pattern(message_prefix + "%Y-%m-%d %H:%M:%S.%e %l: %v");
   return {lowest, [logger](LogLevel level, const std::string& text) {
             logger->log(to_spdlog(level), printable(text));
           }};
@@ -58,7 +58,7 @@ Log Log::standard_output(LogLevel lowest) {
 }
 
 Log Log::standard_error(LogLevel lowest) {
-  return log_to(lowest, std::make_shared<spdlog::sinks::stderr_sink_mt>(), line_start(stderr));
+  return log_to(lowest, std::make_shared<spdlog::sinks::stderr_sink_mt>(), message_prefix(stderr));
 }
 
 }  // namespace weft

@@ -82,7 +82,7 @@ std::vector<NetworkTrial> trials_over(const SharedNetwork& network) {
 
 }  // namespace
 
-std::vector<NetworkTrial> trials_of(const std::vector<HostNetworks>& hosts) {
+std::vector<NetworkTrial> required_trials(const std::vector<HostNetworks>& hosts) {
   std::vector<NetworkTrial> trials;
   for (const SharedNetwork& network : faster_networks(hosts))
     std::ranges::copy(trials_over(network), std::back_inserter(trials));

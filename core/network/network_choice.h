@@ -41,10 +41,10 @@ struct NetworkTrial {
 ///
 /// Networks of unknown speed never count as faster.
 ///
-/// trials_of() returns the connections to test for 2. (none if no network could be faster).
+/// required_trials() returns the connections to test for 2. (none if no network could be faster).
 /// choose_networks() returns the interface of each host, given the trials that succeeded. An
 /// interface is empty if none of the host's interfaces has its address.
-std::vector<NetworkTrial> trials_of(const std::vector<HostNetworks>& hosts);
+std::vector<NetworkTrial> required_trials(const std::vector<HostNetworks>& hosts);
 std::vector<std::string> choose_networks(const std::vector<HostNetworks>& hosts,
                                          const std::set<NetworkTrial>& succeeded);
 

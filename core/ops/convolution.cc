@@ -128,7 +128,7 @@ FactorSignature convolution_signature(const Op& op, std::span<const TensorType> 
   FactorSignature signature{f.factors, {f.x, f.w}, {f.y}, {}, {{0}, {1}}};
   if (inputs.size() == 3) {
     signature.inputs.push_back({ConvolutionFactors::kOut});
-    signature.once_inputs = {2};
+    signature.single_device_inputs = {2};
   }
   return signature;
 }

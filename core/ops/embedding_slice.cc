@@ -41,7 +41,7 @@ FactorSignature slice_factors(const Shape& ids, std::int64_t width, std::int64_t
   for (const std::int64_t size : ids) signature.factors.push_back({token_kind, size});
   signature.factors.push_back({FactorKind::kParallel, width});
   signature.factors.push_back({row_kind, rows});
-  signature.located_factor = static_cast<int>(ids.size()) + 1;
+  signature.sliced_factor = static_cast<int>(ids.size()) + 1;
   return signature;
 }
 

@@ -31,7 +31,7 @@ struct Factor {
 /// with that factor in the same way. Linear x[B,S,K] * w[K,N] + bias[N] has factors B, S, N
 /// (parallel) and K (reduction):
 ///   inputs = {{B,S,K}, {K,N}, {N}}, outputs = {{B,S,N}},
-///   once_inputs = {2}, linear_in = {{0}, {1}}.
+///   single_device_inputs = {2}, linear_in = {{0}, {1}}.
 /// (The scheme is that of Shardy's sharding rules.)
 struct FactorSignature {
   std::vector<Factor> factors;
@@ -39,13 +39,13 @@ struct FactorSignature {
   std::vector<std::vector<int>> outputs;
   /// Inputs that only one device may apply if the outputs are partial (a bias); other devices run
   /// the node without them. Always the last inputs of the op.
-  std::vector<int> once_inputs;
+  std::vector<int> single_device_inputs;
   /// Sets of inputs in which the op is jointly linear: if exactly the inputs of one set are partial
   /// over a mesh axis, the outputs are partial over it. add: {{0,1}}. gelu: none.
   std::vector<std::vector<int>> linear_in;
   /// Factor whose slice the op's attributes `first` and `count` state, in the range of the whole
   /// dimension; -1: none. A shard runs op_of_slice() with its range.
-  int located_factor = -1;
+  int sliced_factor = -1;
 };
 
 /// Returns the op with other attributes `first` and `count`.

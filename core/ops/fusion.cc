@@ -145,7 +145,7 @@ class Finder {
 
 }  // namespace
 
-OpKind kind_in_place_of(OpKind kind) {
+OpKind unfused_kind(OpKind kind) {
   switch (kind) {
     case OpKind::kLinearGelu: return OpKind::kGelu;
     case OpKind::kLinearAdd: return OpKind::kAdd;

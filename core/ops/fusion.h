@@ -55,6 +55,6 @@ std::vector<Fusion> find_fusions(std::span<const ListedOp> list, const ListedTen
 
 /// Returns the kind of the second op of a fused pair, whose position the fused op has; other kinds
 /// unchanged.
-OpKind kind_in_place_of(OpKind kind);
+OpKind unfused_kind(OpKind kind);
 
 }  // namespace weft

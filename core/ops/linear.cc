@@ -82,7 +82,7 @@ FactorSignature linear_signature(const Op&, std::span<const TensorType> inputs) 
       f.factors, {f.token_k, f.k_features}, {f.token_features}, {}, {{0}, {1}}};
   if (inputs.size() == 3) {
     signature.inputs.push_back(f.features);
-    signature.once_inputs = {2};
+    signature.single_device_inputs = {2};
   }
   return signature;
 }

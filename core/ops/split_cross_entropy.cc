@@ -20,7 +20,7 @@
 namespace weft {
 namespace {
 
-void require_place(const Op& op, std::span<const TensorType> inputs, std::int64_t size) {
+void require_slice(const Op& op, std::span<const TensorType> inputs, std::int64_t size) {
   require(op.integer("count") == size && op.integer("first") >= 0, op, inputs,
           "count must be the number of columns that are here");
 }
@@ -31,7 +31,7 @@ void require_logits_here(const Op& op, std::span<const TensorType> inputs) {
   const Shape& logits = inputs[0].shape;
   require(!logits.empty() && inputs[1].shape == tokens_of(logits), op, inputs,
           "targets must have the shape of the logits without the last dimension");
-  require_place(op, inputs, logits.back());
+  require_slice(op, inputs, logits.back());
 }
 
 Shape with_numbers(Shape tokens, std::int64_t numbers) {
@@ -101,7 +101,7 @@ FactorSignature logit_moments_signature(const Op& op, std::span<const TensorType
   signature.factors.push_back({FactorKind::kWhole, 3});
   signature.inputs = {factor_range(0, tokens + 1), factor_range(0, tokens)};
   signature.outputs = {factor_range(0, tokens + 2)};
-  signature.located_factor = static_cast<int>(tokens);
+  signature.sliced_factor = static_cast<int>(tokens);
   return signature;
 }
 
@@ -141,7 +141,7 @@ FactorSignature logit_apply_grad_signature(const Op&, std::span<const TensorType
   signature.inputs[0] = factor_range(0, tokens + 1);
   signature.inputs[2].push_back(static_cast<int>(tokens) + 1);
   signature.outputs = {factor_range(0, tokens + 1)};
-  signature.located_factor = static_cast<int>(tokens);
+  signature.sliced_factor = static_cast<int>(tokens);
   return signature;
 }
 

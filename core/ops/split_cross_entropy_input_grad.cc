@@ -141,7 +141,7 @@ FactorSignature numerators_signature(const Op& op, std::span<const TensorType> i
   signature.factors.push_back({FactorKind::kWhole, 3});
   signature.inputs = {factor_range(0, tokens + 1), factor_range(0, tokens + 2)};
   signature.outputs = {factor_range(0, tokens + 1)};
-  signature.located_factor = static_cast<int>(tokens);
+  signature.sliced_factor = static_cast<int>(tokens);
   return signature;
 }
 
@@ -172,7 +172,7 @@ FactorSignature target_rows_signature(const Op& op, std::span<const TensorType> 
   signature.inputs = {weight_factors(op, columns, columns + 1), factor_range(0, tokens)};
   signature.outputs = {factor_range(0, tokens + 2)};
   signature.linear_in = {{0}};
-  signature.located_factor = columns;
+  signature.sliced_factor = columns;
   return signature;
 }
 

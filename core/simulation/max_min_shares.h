@@ -14,7 +14,7 @@ namespace weft {
 ///
 ///   shares.begin(capacities);
 ///   shares.use(user, link, demand);   // once for each link that the user crosses
-///   shares.share_out([](user, share) { ... });
+///   shares.compute_shares([](user, share) { ... });
 class MaxMinShares {
  public:
   /// Starts a new round without users. `capacities[link]` is the link's rate per second. Borrows
@@ -48,8 +48,8 @@ class MaxMinShares {
     ++used.open;
   }
 
-  /// Fixes a user's share before share_out() does; may be called from within `fixed`. No effect if
-  /// the share is fixed already or the user uses no link.
+  /// Fixes a user's share before compute_shares() does; may be called from within `fixed`. No
+  /// effect if the share is fixed already or the user uses no link.
   template <typename Fixed>
   void fix(std::uint32_t user, double share, const Fixed& fixed) {
     if (user >= users_.size() || users_[user].uses.empty() || users_[user].is_fixed) return;
@@ -66,7 +66,7 @@ class MaxMinShares {
   /// Computes all shares not fixed yet and calls fixed(user, share) for each. Links whose fill
   /// levels differ by a relative difference below `rounding` count as full at the same time.
   template <typename Fixed>
-  void share_out(const Fixed& fixed, double rounding = 1e-9) {
+  void compute_shares(const Fixed& fixed, double rounding = 1e-9) {
     open_ = used_;
     while (true) {
       std::erase_if(open_, [&](std::uint32_t link) { return links_[link].open == 0; });

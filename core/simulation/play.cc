@@ -12,13 +12,16 @@
 namespace weft {
 namespace {
 
-class Player {
+class TaskSimulator {
  public:
-  explicit Player(const TaskGraph& graph)
-      : graph_(graph), successors_(graph), waits_(successors_.num_waits()), links_(graph.links) {
+  explicit TaskSimulator(const TaskGraph& graph)
+      : graph_(graph),
+        successors_(graph),
+        waits_(successors_.num_dependencies()),
+        links_(graph.links) {
     times_.start.resize(graph.size(), 0);
     times_.end.resize(graph.size(), 0);
-    times_.held_up_by.resize(graph.size());
+    times_.critical_predecessor.resize(graph.size());
     times_.is_over.resize(graph.size(), false);
   }
 
@@ -40,7 +43,7 @@ class Player {
     bool moves = false;
     bool has_moved = false;
   };
-  /// State of a link with SharedLinks::Sharing::kInTurn: when it becomes free, and the last
+  /// State of a link with SharedLinks::Sharing::kFifo: when it becomes free, and the last
   /// movement.
   struct Turn {
     double free_at = 0;
@@ -55,10 +58,10 @@ class Player {
   void release(TaskId task, const Ready& ready) {
     times_.is_over[task.value()] = true;
     for (const TaskId next : successors_.of(task)) {
-      std::optional<TaskId>& held_up_by = times_.held_up_by[next.value()];
-      if (end(task) > start(next) || !held_up_by) {
+      std::optional<TaskId>& critical_predecessor = times_.critical_predecessor[next.value()];
+      if (end(task) > start(next) || !critical_predecessor) {
         start(next) = std::max(start(next), end(task));
-        held_up_by = task;
+        critical_predecessor = task;
       }
       if (--waits_[next.value()] == 0) ready(next);
     }
@@ -112,7 +115,7 @@ class Player {
       for (const Movement::Crossing& crossing : movement->crossings)
         check(crossing.link, links.rates.size(), "link");
       if (movement->queue) check(movement->queue->index, links.queues, "queue");
-      if (links.sharing == SharedLinks::Sharing::kInTurn &&
+      if (links.sharing == SharedLinks::Sharing::kFifo &&
           (movement->queue || movement->early_chunk > 0)) {
         throw_error(ErrorCode::kInvalidArgument,
                     "task {}: where links carry one movement at a time, none has a queue or moves "
@@ -161,7 +164,7 @@ class Player {
       start(task) = now_;
       return over(task, now_ + movement.latency);
     }
-    if (graph_.links.sharing == SharedLinks::Sharing::kInTurn) return take_turn(task, movement);
+    if (graph_.links.sharing == SharedLinks::Sharing::kFifo) return take_turn(task, movement);
     State& state = state_of(task);
     state.moves = true;
     state.left -= amount;
@@ -179,7 +182,7 @@ class Player {
       const Turn& turn = turns_[crossing.link];
       if (turn.free_at <= start(task)) continue;
       start(task) = turn.free_at;
-      times_.held_up_by[task.value()] = turn.last;
+      times_.critical_predecessor[task.value()] = turn.last;
     }
     for (const Movement::Crossing& crossing : movement.crossings)
       turns_[crossing.link] = {start(task) + seconds, task};
@@ -210,7 +213,7 @@ class Player {
       return;
     if (!state.has_moved && now_ > start(task)) {
       start(task) = now_;
-      times_.held_up_by[task.value()] = by;
+      times_.critical_predecessor[task.value()] = by;
     }
     move(task, state.left);
   }
@@ -221,7 +224,8 @@ class Player {
     state.moves = false;
     if (!state.has_moved) {
       state.has_moved = true;
-      if (ended.moved_at > start(ended.task)) times_.held_up_by[ended.task.value()] = ended.after;
+      if (ended.moved_at > start(ended.task))
+        times_.critical_predecessor[ended.task.value()] = ended.after;
       start(ended.task) = ended.moved_at;
     }
     if (state.left > 0) {
@@ -263,6 +267,6 @@ bool TaskTimes::all_over() const {
   return std::ranges::all_of(is_over, [](bool over) { return over; });
 }
 
-TaskTimes play(const TaskGraph& graph) { return Player(graph).run(); }
+TaskTimes play(const TaskGraph& graph) { return TaskSimulator(graph).run(); }
 
 }  // namespace weft

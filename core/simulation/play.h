@@ -13,7 +13,7 @@ struct TaskTimes {
   std::vector<double> end;
   /// Predecessor on the critical path: the last dependency, the task that made the last receiver
   /// ready, or the movement that freed the link.
-  std::vector<std::optional<TaskId>> held_up_by;
+  std::vector<std::optional<TaskId>> critical_predecessor;
   std::vector<bool> is_over;  ///< False if the task never ends.
 
   bool all_over() const;
@@ -23,7 +23,7 @@ struct TaskTimes {
 /// cost is linear in tasks and arcs. With movements, each event costs the logarithm of a heap's
 /// size plus the number of movements under way. Throws Error(kInvalidArgument) if a movement names
 /// a link, queue or buffer that does not exist, or uses a queue or an early start on links shared
-/// kInTurn.
+/// kFifo.
 TaskTimes play(const TaskGraph& graph);
 
 }  // namespace weft

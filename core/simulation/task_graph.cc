@@ -37,9 +37,9 @@ Successors::Successors(const TaskGraph& graph)
   for (const TaskGraph::Arc& arc : graph.arcs()) tasks_[at[arc.first.value()]++] = arc.then;
 }
 
-std::vector<TaskId> order_of(const TaskGraph& graph) {
+std::vector<TaskId> topological_order(const TaskGraph& graph) {
   const Successors successors(graph);
-  std::vector<std::uint32_t> waits = successors.num_waits();
+  std::vector<std::uint32_t> waits = successors.num_dependencies();
   std::vector<TaskId> order;
   order.reserve(graph.size());
   for (std::uint32_t task = 0; task < graph.size(); ++task) {
@@ -55,7 +55,7 @@ std::vector<TaskId> order_of(const TaskGraph& graph) {
 
 std::vector<TaskId> find_cycle(const TaskGraph& graph) {
   std::vector<bool> is_over(graph.size(), false);
-  for (const TaskId task : order_of(graph)) is_over[task.value()] = true;
+  for (const TaskId task : topological_order(graph)) is_over[task.value()] = true;
   const auto blocked = std::ranges::find(is_over, false);
   if (blocked == is_over.end()) return {};
   // A task that never ends depends on at least one such task.

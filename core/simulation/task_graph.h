@@ -15,8 +15,8 @@ using TaskId = StrongId<struct TaskTag>;
 /// Resources shared by movements.
 struct SharedLinks {
   enum class Sharing : std::uint8_t {
-    kFair,    ///< Movements under way share every link by max-min fairness.
-    kInTurn,  ///< A link carries one movement at a time, first come first served.
+    kFair,  ///< Movements under way share every link by max-min fairness.
+    kFifo,  ///< A link carries one movement at a time, first come first served.
   };
   Sharing sharing = Sharing::kFair;
   std::vector<double> rates;  ///< Rate of each link per second, in any unit.
@@ -117,7 +117,7 @@ class Successors {
                                      begin_[task.value() + std::size_t{1}] - begin_[task.value()]);
   }
   /// Returns the number of dependencies of each task.
-  const std::vector<std::uint32_t>& num_waits() const { return num_waits_; }
+  const std::vector<std::uint32_t>& num_dependencies() const { return num_waits_; }
 
  private:
   std::vector<std::size_t> begin_;
@@ -127,7 +127,7 @@ class Successors {
 
 /// Returns the tasks in a topological order. Omits the tasks that can never start because of a
 /// cycle.
-std::vector<TaskId> order_of(const TaskGraph& graph);
+std::vector<TaskId> topological_order(const TaskGraph& graph);
 
 /// Returns a dependency cycle: each task depends on the next, and the last on the first. Empty if
 /// all tasks can end. Among several cycles it returns one reachable from the first task that cannot

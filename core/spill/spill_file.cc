@@ -82,7 +82,7 @@ void SpillWriter::write(std::span<const std::byte> bytes) {
   }
 }
 
-void SpillWriter::commit(Outlives outlives) {
+void SpillWriter::commit(Durability outlives) {
   WEFT_CHECK(fd_ >= 0, "{} is committed", path_.string());
   if (block_.size() > 0) {
     write_block();
@@ -90,7 +90,7 @@ void SpillWriter::commit(Outlives outlives) {
   }
   block_.write(blocks_);
   write_block();
-  const bool flushes = outlives == Outlives::kCrash;
+  const bool flushes = outlives == Durability::kCrash;
   if (flushes && ::fsync(fd_) != 0) cannot_write(temporary_, errno);
   // Only advice: if the kernel ignores it, memory is wasted.
   if (flushes) ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
@@ -99,7 +99,7 @@ void SpillWriter::commit(Outlives outlives) {
   if (flushes) flush_to_disk(path_.has_parent_path() ? path_.parent_path() : ".");
 }
 
-SpillReader::SpillReader(std::filesystem::path path, Pages pages)
+SpillReader::SpillReader(std::filesystem::path path, PageCachePolicy pages)
     : file_(std::move(path)), pages_(pages) {
   std::array<std::byte, kMagic.size()> magic{};
   read(magic);
@@ -130,12 +130,12 @@ std::span<const std::byte> SpillReader::next() {
 
 void SpillReader::read(std::span<std::byte> bytes) {
   if (!file_.read(offset_, bytes)) damaged("its end is missing");
-  if (pages_ == Pages::kDrop) file_.drop(offset_, bytes.size());
+  if (pages_ == PageCachePolicy::kDrop) file_.drop(offset_, bytes.size());
   offset_ += bytes.size();
 }
 
 void write_spilled(const std::filesystem::path& path, std::span<const std::byte> content,
-                   SpillWriter::Outlives outlives) {
+                   SpillWriter::Durability outlives) {
   SpillWriter writer(path);
   while (!content.empty()) {
     const auto part = content.first(std::min(content.size(), SpillWriter::kBlockBytes));
@@ -146,7 +146,7 @@ void write_spilled(const std::filesystem::path& path, std::span<const std::byte>
 }
 
 std::vector<std::byte> read_spilled(const std::filesystem::path& path) {
-  SpillReader reader(path, SpillReader::Pages::kKeep);
+  SpillReader reader(path, SpillReader::PageCachePolicy::kKeep);
   std::vector<std::byte> content;
   for (auto block = reader.next(); !block.empty(); block = reader.next())
     content.insert(content.end(), block.begin(), block.end());

@@ -38,12 +38,12 @@ class SpillWriter final {
   /// empty record. Throws Error(kResourceExhausted) if the disk is full.
   void append(std::span<const std::byte> record, std::uint64_t label = 0);
   /// Failure that a committed file survives.
-  enum class Outlives : std::uint8_t {
+  enum class Durability : std::uint8_t {
     kCrash,    ///< Crash of the machine: the file is flushed to disk.
     kProcess,  ///< Crash of the process only: no flush. A reader detects a truncated file.
   };
   /// Completes the file; nothing can be appended afterwards. Throws like append().
-  void commit(Outlives outlives = Outlives::kCrash);
+  void commit(Durability outlives = Durability::kCrash);
 
   /// Returns the payload bytes of all records so far.
   std::uint64_t payload_bytes() const { return payload_bytes_; }
@@ -65,12 +65,12 @@ class SpillWriter final {
 class SpillReader final {
  public:
   /// Treatment of page cache pages after reading.
-  enum class Pages : std::uint8_t {
+  enum class PageCachePolicy : std::uint8_t {
     kDrop,  ///< Drop them; unwritten pages are written to disk first.
     kKeep,  ///< Keep them, for files that are soon read again or removed.
   };
   /// Throws Error(kNotFound) if there is no such file, Error(kDataLoss) if it has another format.
-  explicit SpillReader(std::filesystem::path path, Pages pages = Pages::kDrop);
+  explicit SpillReader(std::filesystem::path path, PageCachePolicy pages = PageCachePolicy::kDrop);
 
   /// Returns the records of the next block, valid until the next call. Empty after the last block.
   /// Throws Error(kDataLoss), which names the block, if it is damaged or missing.
@@ -83,7 +83,7 @@ class SpillReader final {
   [[noreturn]] void damaged(const char* what) const;
 
   const InputFile file_;
-  const Pages pages_;
+  const PageCachePolicy pages_;
   std::vector<std::byte> block_;  ///< Label and payload of the current block.
   std::uint64_t label_ = 0, blocks_ = 0;
   std::uint64_t offset_ = 0;
@@ -93,7 +93,7 @@ class SpillReader final {
 /// Writes `content` to a file in blocks. For content that is often read, and as a whole. Throws
 /// like SpillWriter.
 void write_spilled(const std::filesystem::path& path, std::span<const std::byte> content,
-                   SpillWriter::Outlives outlives);
+                   SpillWriter::Durability outlives);
 /// Reads a file of write_spilled(). Throws like SpillReader.
 std::vector<std::byte> read_spilled(const std::filesystem::path& path);
 

@@ -7,7 +7,7 @@
 namespace weft {
 
 /// Returns the value of an IEEE 754 binary16. Only files contain this type; no op computes with it.
-inline float float_of_half(std::uint16_t bits) {
+inline float half_to_float(std::uint16_t bits) {
   const bool negative = (bits & 0x8000u) != 0;
   const int exponent = (bits >> 10) & 0x1f;
   const int fraction = bits & 0x3ff;

@@ -18,7 +18,7 @@ std::vector<MeshAxis> to_axes(std::initializer_list<std::pair<std::string, std::
 }
 
 /// Resolves a position that counts from the end if it is negative.
-std::int64_t from_either_end(std::int64_t position, std::int64_t size) {
+std::int64_t resolve_index(std::int64_t position, std::int64_t size) {
   return position < 0 ? position + size : position;
 }
 
@@ -93,8 +93,8 @@ std::vector<MeshShape::AxisRange> MeshShape::ranges_of(std::span<const AxisPart>
     if (axis == axes_.end())
       throw_error(ErrorCode::kNotFound, "a mesh of shape {} has no axis '{}' to slice",
                   to_string(*this), part.axis);
-    const std::int64_t begin = from_either_end(part.begin, axis->size);
-    const std::int64_t end = part.is_range ? from_either_end(part.end, axis->size) : begin + 1;
+    const std::int64_t begin = resolve_index(part.begin, axis->size);
+    const std::int64_t end = part.is_range ? resolve_index(part.end, axis->size) : begin + 1;
     if (begin < 0 || begin >= end || end > axis->size)
       throw_error(ErrorCode::kInvalidArgument,
                   "[{},{}) of axis '{}' is empty or outside a mesh of shape {}", part.begin,

@@ -26,7 +26,7 @@ std::vector<std::int64_t> row_major_strides(std::span<const std::int64_t> shape)
 
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
-bool TensorType::is_possible() const {
+bool TensorType::is_within_limit() const {
   std::int64_t product = size_of(dtype);
   for (const std::int64_t extent : shape) {
     if (__builtin_mul_overflow(product, extent, &product)) return false;
@@ -35,7 +35,7 @@ bool TensorType::is_possible() const {
 }
 
 std::size_t TensorType::bytes() const {
-  if (!is_possible()) {
+  if (!is_within_limit()) {
     throw_error(ErrorCode::kInvalidArgument,
                 "a tensor {} would take more than {}, the most that one may have", to_string(*this),
                 format_bytes(kMaxTensorBytes));

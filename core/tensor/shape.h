@@ -36,7 +36,7 @@ struct TensorType {
   /// Returns the size in bytes. Throws Error(kInvalidArgument) above kMaxTensorBytes.
   std::size_t bytes() const;
   /// Returns true if bytes() does not throw.
-  bool is_possible() const;
+  bool is_within_limit() const;
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 

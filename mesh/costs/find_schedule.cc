@@ -58,29 +58,29 @@ class Finder {
     request_.actor_of_stage = plan.schedule.actor_of_stage;
     request_.microbatches = plan.schedule.microbatches;
     request_.costs = std::move(costs);
-    request_.simulation = plan_options(plan);
+    request_.simulation = simulation_options_of(plan);
     request_.vocabulary = plan.layout.vocabulary;
     request_.budget =
         search_budget(request_.actor_of_stage.size(), request_.microbatches) / (3 * kRungs);
     now_ = simulate(plan.schedule, request_.costs, request_.simulation);
   }
 
-  std::optional<FoundSchedule> find(const PlanAgain& again) {
+  std::optional<ScheduleImprovement> find(const Replan& again) {
     std::vector<double> uncounted = uncounted_memory(plan_, now_);
     for (int attempt = 0; attempt < kCorrections; ++attempt) {
       std::optional<SearchResult> best = search(uncounted);
       if (!best || best->simulation.step >= now_.step / kAboutAsFast) return std::nullopt;
-      LayoutConfig layout = plan_.layout;
+      ParallelConfig layout = plan_.layout;
       layout.own_schedule = best->schedule;
       if (plan_.partition.vocabulary)
         layout.vocabulary_times = vocabulary_times(request_.costs, request_.actor_of_stage);
       layout.memory.reset();  // The memory limit is checked below.
       TrainingPlan found = again(layout);
       found.layout.memory = plan_.layout.memory;
-      if (!find_short_of_memory(found)) {
+      if (!find_device_beyond_memory(found)) {
         const std::uint64_t memory = most_memory(found);
-        return FoundSchedule{std::move(found),          best->from,         now_.makespan,
-                             best->simulation.makespan, most_memory(plan_), memory};
+        return ScheduleImprovement{std::move(found),          best->from,         now_.makespan,
+                                   best->simulation.makespan, most_memory(plan_), memory};
       }
       const std::vector<double> more = uncounted_memory(found, best->simulation);
       for (std::size_t actor = 0; actor < more.size(); ++actor)
@@ -130,13 +130,13 @@ class Finder {
 
 }  // namespace
 
-std::optional<FoundSchedule> find_schedule(const TrainingPlan& plan,
-                                           std::span<const ActionTime> actions,
-                                           std::span<const EdgeTime> edges,
-                                           const PlanAgain& again) {
+std::optional<ScheduleImprovement> find_schedule(const TrainingPlan& plan,
+                                                 std::span<const ActionTime> actions,
+                                                 std::span<const EdgeTime> edges,
+                                                 const Replan& again) {
   // The cost model only places tensors within actions. The lengths of actions were measured.
   ScheduleCosts costs = plan_costs(with_measured_transfers(plan, edges), cost_model_seconds(1e11));
-  scale_to(costs, plan, measured_stages(plan, actions, Collectives::kIncluded));
+  scale_to_measured(costs, plan, measured_stages(plan, actions, Collectives::kIncluded));
   return Finder(plan, std::move(costs)).find(again);
 }
 

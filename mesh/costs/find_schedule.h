@@ -11,10 +11,10 @@
 namespace weft::mesh {
 
 /// Function that builds the plan of the same job for a changed layout.
-using PlanAgain = std::function<TrainingPlan(const LayoutConfig&)>;
+using Replan = std::function<TrainingPlan(const ParallelConfig&)>;
 
 /// Compiled schedule that the search found for a run.
-struct FoundSchedule {
+struct ScheduleImprovement {
   TrainingPlan plan;  ///< Named "auto" in `layout.own_schedule`.
   std::string from;   ///< Schedule that the search improved: see SearchResult::from.
   /// Simulated seconds of a step: under the measured plan, and under this one.
@@ -31,8 +31,9 @@ struct FoundSchedule {
 /// speed, prefers one that holds less memory. Returns nothing if none is faster than the plan's own
 /// schedule in simulation. Throws Error(kInvalidArgument) unless every stage has times of F, I and
 /// W.
-std::optional<FoundSchedule> find_schedule(const TrainingPlan& plan,
-                                           std::span<const ActionTime> actions,
-                                           std::span<const EdgeTime> edges, const PlanAgain& again);
+std::optional<ScheduleImprovement> find_schedule(const TrainingPlan& plan,
+                                                 std::span<const ActionTime> actions,
+                                                 std::span<const EdgeTime> edges,
+                                                 const Replan& again);
 
 }  // namespace weft::mesh

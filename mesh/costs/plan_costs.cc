@@ -24,7 +24,7 @@ double share(double part, double whole, double otherwise) {
 /// Builder of the costs of one plan. Used once.
 class PlanCosts {
  public:
-  PlanCosts(const TrainingPlan& plan, const OpSeconds& seconds)
+  PlanCosts(const TrainingPlan& plan, const OpTimeModel& seconds)
       : plan_(plan), partition_(plan.partition) {
     for (const MeshId mesh : partition_.meshes.ids())
       seconds_.push_back(step_seconds(plan, mesh, seconds));
@@ -61,7 +61,7 @@ class PlanCosts {
     costs.recomputes = plan_.layout.stages[stage.value()].recompute;
     costs.activations = memory.activations;
     costs.for_weight_grad = memory.for_weight_grad;
-    costs.kept_for_recompute = memory.kept_for_recompute;
+    costs.retained_for_recompute = memory.retained_for_recompute;
     costs.reduce_grad = reduction_seconds(stage);
     costs_.stages.push_back(costs);
   }
@@ -100,7 +100,7 @@ class PlanCosts {
       costs.vocabulary_grads = time_of(output, ActionKind::kVocabularyGrads);
       costs.input_forward = time_of(input, ActionKind::kInputForward);
       costs.input_backward = time_of(input, ActionKind::kInputBackward);
-      costs.scores_held = memory.scores;
+      costs.score_memory = memory.scores;
       costs.partial_held = memory.partial;
       costs.embedded_held = memory.embedded;
     }
@@ -217,7 +217,7 @@ class PlanCosts {
       const std::size_t allowed =
           said != 0
               ? said
-              : transfer::EgressRule().streams_of_each(devices[plan_.topology.host_of(device)]);
+              : transfer::EgressLimit().limit_per_device(devices[plan_.topology.host_of(device)]);
       most = std::max(most, count / static_cast<double>(allowed));
     }
     return std::min(most, 1.0);
@@ -271,19 +271,19 @@ class PlanCosts {
 
 }  // namespace
 
-ScheduleCosts plan_costs(const TrainingPlan& plan, const OpSeconds& seconds) {
+ScheduleCosts plan_costs(const TrainingPlan& plan, const OpTimeModel& seconds) {
   return PlanCosts(plan, seconds).run();
 }
 
-SimulationOptions plan_options(const TrainingPlan& plan) {
+SimulationOptions simulation_options_of(const TrainingPlan& plan) {
   SimulationOptions options;
   options.credits = plan.layout.credits;
   options.blocking = plan.layout.lowering == Lowering::kSafe;
   return options;
 }
 
-void scale_to(ScheduleCosts& costs, const TrainingPlan& plan,
-              std::span<const MeasuredStage> measured) {
+void scale_to_measured(ScheduleCosts& costs, const TrainingPlan& plan,
+                       std::span<const MeasuredStageTimes> measured) {
   require_measured(plan, measured);
   for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
     StageCosts& one = costs.stages[stage];

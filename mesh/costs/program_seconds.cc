@@ -14,7 +14,7 @@
 namespace weft::mesh {
 namespace {
 
-double op_seconds(const Program& program, const Run& run, const OpSeconds& seconds) {
+double op_seconds(const Program& program, const Run& run, const OpTimeModel& seconds) {
   std::vector<TensorType> inputs;
   for (const std::uint32_t input : run.inputs) inputs.push_back(program.buffers[input].type);
   return seconds(program.ops[run.op], inputs);
@@ -29,7 +29,7 @@ MeshId mesh_of(const TrainingPlan& plan, const Program& program) {
 }
 
 /// Position of a Run instruction in the model.
-struct RunPlace {
+struct OpPosition {
   OpKind kind = OpKind::kAdd;
   int stage = 0;
   Pass pass = Pass::kForward;
@@ -37,9 +37,9 @@ struct RunPlace {
 };
 
 /// Places of the Runs of one program.
-class RunPlaces {
+class OpPositions {
  public:
-  RunPlaces(const TrainingPlan& plan, const Program& program)
+  OpPositions(const TrainingPlan& plan, const Program& program)
       : plan_(plan), own_(plan.partition.per_mesh[mesh_of(plan, program)]) {
     for (const Instruction& instruction : program.instructions) {
       const auto* begin = std::get_if<Begin>(&instruction);
@@ -57,10 +57,10 @@ class RunPlaces {
 
   /// Returns the place of the next Run, an op of `kind`. Call for all Runs of an action in order.
   /// Skips steps whose ops were fused into a later step of the same pass (core/graph).
-  const RunPlace& next(OpKind kind) {
+  const OpPosition& next(OpKind kind) {
     WEFT_CHECK(current_ != nullptr, "a run outside of an action");
     std::size_t& next = *next_;
-    while (next < current_->size() && (*current_)[next].kind != kind_in_place_of(kind)) ++next;
+    while (next < current_->size() && (*current_)[next].kind != unfused_kind(kind)) ++next;
     WEFT_CHECK(next < current_->size(), "an action runs more than the steps of its stage");
     return (*current_)[next++];
   }
@@ -73,7 +73,7 @@ class RunPlaces {
     const bool again =
         scheduled_.contains(action.stage) ? action.kind == ActionKind::kRecompute : begins_again;
     const StageId stage(action.stage);
-    if (again) add(own_, stage, steps_again(own_, stage), true);
+    if (again) add(own_, stage, recompute_steps(own_, stage), true);
     add(own_, stage, steps_of(own_, stage, action.kind), false);
   }
 
@@ -84,12 +84,12 @@ class RunPlaces {
         stage_of(plan_.partition, {action.stage, action.kind, action.microbatch, false});
     if (!stage) return;
     if (action.kind == ActionKind::kVocabularyGrads && barriers == 2)
-      add(part, *stage, rest_of_scores(part, *stage, barriers), false);
+      add(part, *stage, deferred_score_steps(part, *stage, barriers), false);
     add(part, *stage, steps_of(part, *stage, action.kind, barriers), false);
     // Measured times are per action, so all ops of an action count as one pass.
     const bool grads =
         action.kind == ActionKind::kVocabularyGrads || action.kind == ActionKind::kInputBackward;
-    for (RunPlace& place : *current_) place.pass = grads ? Pass::kWeightGrad : Pass::kForward;
+    for (OpPosition& place : *current_) place.pass = grads ? Pass::kWeightGrad : Pass::kForward;
   }
 
   void add(const MeshPartition& part, StageId stage, const std::vector<std::size_t>& steps,
@@ -105,8 +105,8 @@ class RunPlaces {
   const TrainingPlan& plan_;
   const MeshPartition& own_;  ///< Part of the mesh of the program's stages.
   std::set<int> scheduled_;   ///< Stages whose R is in the schedule.
-  std::map<std::pair<int, ActionKind>, std::vector<RunPlace>> places_;
-  std::vector<RunPlace>* current_ = nullptr;
+  std::map<std::pair<int, ActionKind>, std::vector<OpPosition>> places_;
+  std::vector<OpPosition>* current_ = nullptr;
   /// Index of the next place, by stage, action kind and microbatch.
   std::map<std::tuple<int, ActionKind, int>, std::size_t> reached_;
   std::size_t* next_ = nullptr;
@@ -115,7 +115,7 @@ class RunPlaces {
 /// Calls `visit` with the instruction index and place of every Run.
 template <typename Visit>
 void for_each_run(const TrainingPlan& plan, const Program& program, const Visit& visit) {
-  RunPlaces places(plan, program);
+  OpPositions places(plan, program);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     if (const auto* begin = std::get_if<Begin>(&program.instructions[i])) places.begin(*begin);
     if (const auto* run = std::get_if<Run>(&program.instructions[i]))
@@ -127,7 +127,7 @@ void for_each_run(const TrainingPlan& plan, const Program& program, const Visit&
 struct StageSum {
   double forward = 0, input_grad = 0, weight_grad = 0, again = 0;
 
-  double& of(const RunPlace& place) {
+  double& of(const OpPosition& place) {
     if (place.again) return again;
     if (place.pass == Pass::kForward) return forward;
     return place.pass == Pass::kInputGrad ? input_grad : weight_grad;
@@ -140,7 +140,7 @@ double ratio(double measured, double modelled) {
 
 }  // namespace
 
-InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& seconds) {
+InstructionSeconds program_seconds(const TrainingPlan& plan, const OpTimeModel& seconds) {
   InstructionSeconds result;
   for (const Program& program : plan.train.programs) {
     result.emplace_back(program.instructions.size(), 0);
@@ -152,19 +152,19 @@ InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& se
   return result;
 }
 
-InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& seconds,
-                                   std::span<const MeasuredStage> measured) {
+InstructionSeconds program_seconds(const TrainingPlan& plan, const OpTimeModel& seconds,
+                                   std::span<const MeasuredStageTimes> measured) {
   require_measured(plan, measured);
   const double microbatches = plan.schedule.microbatches;
   InstructionSeconds result = program_seconds(plan, seconds);
   for (std::size_t p = 0; p < result.size(); ++p) {
     const Program& program = plan.train.programs[p];
     std::map<int, StageSum> sums, factors;
-    for_each_run(plan, program, [&](std::size_t i, const RunPlace& place) {
+    for_each_run(plan, program, [&](std::size_t i, const OpPosition& place) {
       sums[place.stage].of(place) += result[p][i];
     });
     for (const auto& [stage, sum] : sums) {
-      const MeasuredStage& one = measured[stage];
+      const MeasuredStageTimes& one = measured[stage];
       StageSum& factor = factors[stage];
       factor.forward = factor.again = ratio(microbatches * one.forward, sum.forward);
       // The measured I includes the R that precedes it.
@@ -174,7 +174,7 @@ InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& se
       factor.input_grad = ratio(microbatches * one.input_grad - again, sum.input_grad);
       factor.weight_grad = ratio(microbatches * one.weight_grad, sum.weight_grad);
     }
-    for_each_run(plan, program, [&](std::size_t i, const RunPlace& place) {
+    for_each_run(plan, program, [&](std::size_t i, const OpPosition& place) {
       result[p][i] *= factors[place.stage].of(place);
     });
   }

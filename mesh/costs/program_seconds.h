@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "mesh/costs/op_seconds.h"
+#include "mesh/costs/op_time_model.h"
 #include "mesh/costs/plan_costs.h"
 #include "mesh/plan/training_plan.h"
 #include "mesh/program/simulate_programs.h"
@@ -10,13 +10,13 @@
 namespace weft::mesh {
 
 /// Returns the seconds of each instruction of the plan's training programs. Only ops take time.
-InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& seconds);
+InstructionSeconds program_seconds(const TrainingPlan& plan, const OpTimeModel& seconds);
 
 /// Scales these times so that F, I and W of a microbatch take the measured seconds on every device
 /// of a stage. R keeps its ratio to F. Throws Error(kInvalidArgument) unless `measured` has one
 /// entry per stage of the partition.
-InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& seconds,
-                                   std::span<const MeasuredStage> measured);
+InstructionSeconds program_seconds(const TrainingPlan& plan, const OpTimeModel& seconds,
+                                   std::span<const MeasuredStageTimes> measured);
 
 /// Simulates one training step of the plan over the plan's network.
 ProgramSimulation simulate_step(const TrainingPlan& plan, const InstructionSeconds& seconds);

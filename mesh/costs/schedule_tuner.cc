@@ -11,7 +11,7 @@
 namespace weft::mesh {
 namespace {
 
-constexpr double kSlower = 1.03;  // Slowdowns below this are noise.
+constexpr double kNoiseFactor = 1.03;  // Slowdowns below this are noise.
 
 /// Returns the median, so that a disturbed step does not count.
 double step_seconds(const std::vector<StepResult>& results) {
@@ -55,57 +55,58 @@ std::vector<EdgeTime> edge_times(const std::vector<StepResult>& results) {
 }  // namespace
 
 ScheduleTuner::Advice ScheduleTuner::after_step(const TrainingPlan& plan, const StepResult& result,
-                                                const PlanAgain& again) {
-  if (plan.layout.schedule != LayoutConfig::kAuto || state_ == State::kSettled) return {};
+                                                const Replan& again) {
+  if (plan.layout.schedule != ParallelConfig::kAuto || state_ == State::kSettled) return {};
   if (++steps_ > 1) results_.push_back(result);
-  if (results_.size() < kMeasured) return {};
+  if (results_.size() < kMeasuredSteps) return {};
   Advice advice = state_ == State::kMeasuring ? search(plan, again) : judge(plan, again);
   results_.clear();
   steps_ = 0;
   return advice;
 }
 
-ScheduleTuner::Advice ScheduleTuner::search(const TrainingPlan& plan, const PlanAgain& again) {
-  began_with_ = plan.schedule.name;
+ScheduleTuner::Advice ScheduleTuner::search(const TrainingPlan& plan, const Replan& again) {
+  first_schedule_ = plan.schedule.name;
   seconds_before_ = step_seconds(results_);
   const std::vector<ActionTime> times = action_times(results_);
   work_before_ = work_seconds(times);
-  std::optional<FoundSchedule> found = find_schedule(plan, times, edge_times(results_), again);
+  std::optional<ScheduleImprovement> found =
+      find_schedule(plan, times, edge_times(results_), again);
   if (!found) {
     state_ = State::kSettled;
     return {{},
             fmt::format("schedule auto: {} stays, as no schedule was found that would be faster",
-                        began_with_)};
+                        first_schedule_)};
   }
   state_ = State::kTrying;
   predicted_ = found->seconds;
   std::string note = fmt::format(
       "schedule auto: now using a schedule that the search found: {} a step expected ({}: {} "
       "measured, {} expected), {} on the fullest device (was {})",
-      format_seconds(found->seconds), began_with_, format_seconds(seconds_before_),
+      format_seconds(found->seconds), first_schedule_, format_seconds(seconds_before_),
       format_seconds(found->seconds_before), format_bytes(found->memory),
       format_bytes(found->memory_before));
   return {std::move(found->plan), std::move(note)};
 }
 
-ScheduleTuner::Advice ScheduleTuner::judge(const TrainingPlan& plan, const PlanAgain& again) {
+ScheduleTuner::Advice ScheduleTuner::judge(const TrainingPlan& plan, const Replan& again) {
   state_ = State::kSettled;
   const double seconds = step_seconds(results_);
   std::string outcome = fmt::format(
       "schedule auto: a step takes {} now, {} by simulation, {} with {}", format_seconds(seconds),
-      format_seconds(predicted_), format_seconds(seconds_before_), began_with_);
+      format_seconds(predicted_), format_seconds(seconds_before_), first_schedule_);
   if (seconds <= seconds_before_) return {{}, outcome};
   // The simulation assumes that an action takes as long under any schedule. Devices that share
   // processors or memory bandwidth break that: each takes longer when more of them compute at a
   // time, and no schedule finishes the work sooner.
   const double work = work_seconds(action_times(results_));
-  if (work > kSlower * work_before_) {
+  if (work > kNoiseFactor * work_before_) {
     outcome += fmt::format(
         "; the same work takes {:.2f} times as long under it, as more devices compute at a time "
         "and share what they run on",
         work / work_before_);
   }
-  LayoutConfig first = plan.layout;
+  ParallelConfig first = plan.layout;
   first.own_schedule.reset();
   first.vocabulary_times.reset();
   TrainingPlan back = again(first);

@@ -27,20 +27,20 @@ class ScheduleTuner final {
 
   /// Records a step of `plan`'s training program. Does nothing unless the layout's schedule is
   /// `auto`.
-  Advice after_step(const TrainingPlan& plan, const StepResult& result, const PlanAgain& again);
+  Advice after_step(const TrainingPlan& plan, const StepResult& result, const Replan& again);
 
  private:
   enum class State : std::uint8_t { kMeasuring, kTrying, kSettled };
 
-  Advice search(const TrainingPlan& plan, const PlanAgain& again);
-  Advice judge(const TrainingPlan& plan, const PlanAgain& again);
+  Advice search(const TrainingPlan& plan, const Replan& again);
+  Advice judge(const TrainingPlan& plan, const Replan& again);
 
-  static constexpr int kMeasured = 3;  ///< Steps measured after a cold one.
+  static constexpr int kMeasuredSteps = 3;  ///< Steps measured after a cold one.
 
   State state_ = State::kMeasuring;
   int steps_ = 0;                    ///< Steps done in this state.
   std::vector<StepResult> results_;  ///< Results of the measured steps.
-  std::string began_with_;
+  std::string first_schedule_;
   double seconds_before_ = 0;  ///< Measured seconds of a step under the first schedule.
   double work_before_ = 0;     ///< Seconds of all actions of such a step.
   double predicted_ = 0;

@@ -7,7 +7,7 @@
 
 namespace weft::mesh {
 
-std::vector<std::byte> ExchangePort::open(const transfer::DataPlaneSetup& setup) {
+std::vector<std::byte> DataPlaneEndpoint::open(const transfer::DataPlaneSetup& setup) {
   ranks_.clear();
   engine_.reset();  // The old engine must end first.
   transfer::EngineOptions options;
@@ -21,7 +21,7 @@ std::vector<std::byte> ExchangePort::open(const transfer::DataPlaneSetup& setup)
   return engine_->address();
 }
 
-void ExchangePort::connect(const std::vector<transfer::PeerAddress>& peers) {
+void DataPlaneEndpoint::connect(const std::vector<transfer::PeerAddress>& peers) {
   if (!engine_) throw_error(ErrorCode::kFailedPrecondition, "open() comes before connect()");
   ranks_.clear();
   for (const transfer::PeerAddress& peer : peers) {
@@ -30,12 +30,12 @@ void ExchangePort::connect(const std::vector<transfer::PeerAddress>& peers) {
   }
 }
 
-void ExchangePort::cancel(const Error& error) {
+void DataPlaneEndpoint::cancel(const Error& error) {
   cancelled_ = error;
   for (Exchange* exchange : exchanges_) exchange->exchange_.cancel(error);
 }
 
-transfer::TransferEngine& ExchangePort::engine_for(std::uint64_t number) {
+transfer::TransferEngine& DataPlaneEndpoint::engine_for(std::uint64_t number) {
   if (cancelled_) throw Error(*cancelled_);
   if (!is_connected())
     throw_error(ErrorCode::kFailedPrecondition, "connect the ranks before they exchange anything");
@@ -45,7 +45,7 @@ transfer::TransferEngine& ExchangePort::engine_for(std::uint64_t number) {
   return *engine_;
 }
 
-Exchange::Exchange(ExchangePort& port, const Options& options, Take take)
+Exchange::Exchange(DataPlaneEndpoint& port, const Options& options, BlockHandler take)
     : port_(port),
       take_(std::move(take)),
       wakeup_(port.context_.make_wakeup()),

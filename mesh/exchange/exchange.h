@@ -23,10 +23,10 @@ namespace weft::mesh {
 class Exchange;
 
 /// Actor's end of the data plane, through which it reaches the other ranks. Member of an actor,
-/// which forwards the calls of a RankConnector to `open` and `connect`. Actor's thread only.
-class ExchangePort final {
+/// which forwards the calls of a DataPlaneConnector to `open` and `connect`. Actor's thread only.
+class DataPlaneEndpoint final {
  public:
-  explicit ExchangePort(actors::Context& context) : context_(context) {}
+  explicit DataPlaneEndpoint(actors::Context& context) : context_(context) {}
 
   /// Opens the data plane and returns this process's address. A call for a later epoch ends running
   /// exchanges and replaces all connections.
@@ -84,9 +84,9 @@ class Exchange final {
     std::size_t budget = std::size_t{32} << 20;  ///< See transfer::ExchangeOptions.
     transfer::TransferLimits limits = {};
   };
-  using Take = std::function<void(const transfer::ReceivedBlock&)>;
+  using BlockHandler = std::function<void(const transfer::ReceivedBlock&)>;
 
-  Exchange(ExchangePort& port, const Options& options, Take take = {});
+  Exchange(DataPlaneEndpoint& port, const Options& options, BlockHandler take = {});
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -109,13 +109,13 @@ class Exchange final {
   actors::task<> finish();
 
  private:
-  friend class ExchangePort;
+  friend class DataPlaneEndpoint;
   /// Passes all received blocks to `take`. Returns false if there were none.
   bool take_all();
   void throw_if_failed() const;
 
-  ExchangePort& port_;
-  const Take take_;
+  DataPlaneEndpoint& port_;
+  const BlockHandler take_;
   actors::Wakeup wakeup_;
   transfer::Exchange exchange_;
   std::vector<std::vector<std::byte>> filled_;  ///< Blocks being filled, by rank.

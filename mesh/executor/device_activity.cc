@@ -22,8 +22,8 @@ actors::ActorActivity device_activity(const ProgressBoard& board, TimePoint now)
   const Program& program = *standing.program;
   activity.number = program.device.value();
   activity.phase = progress.position.run;
-  const DeviceStanding at =
-      find_standing(program, progress.position.instruction, progress.position.collective);
+  const DevicePosition at =
+      find_device_position(program, progress.position.instruction, progress.position.collective);
   for (const transfer::OperationKey& key : at.ahead) activity.ahead.push_back(key_of(key));
   const bool done = progress.position.instruction >= program.instructions.size();
   if (done && !at.waits_for) return activity;

@@ -49,11 +49,11 @@ void DeviceActor::connect(const std::vector<transfer::PeerAddress>& peers) {
   engine().connect(peers);
 }
 
-transfer::DevicePlace DeviceActor::place() {
-  const transfer::DevicePlace& place = engine().place();
+transfer::DeviceCapabilities DeviceActor::place() {
+  const transfer::DeviceCapabilities& place = engine().place();
   if (place.is_gpu && place.library.empty())
     log_.warning("{}: what goes to other GPUs goes through host memory: {}", name_,
-                 place.library_absent);
+                 place.library_error);
   else if (place.is_gpu) log_.info("{}: reaches other GPUs by {}", name_, place.library);
   return place;
 }
@@ -116,9 +116,9 @@ actors::task<StepReport> DeviceActor::run(StepRequest request) {
   co_return interpreter->finish();
 }
 
-actors::task<> DeviceActor::run_beside(StepRequest request) {
+actors::task<> DeviceActor::run_in_background(StepRequest request) {
   const auto interpreter =
-      engine().begin_beside(request, [wakeup = beside_wakeup_] { wakeup.notify(); });
+      engine().begin_background(request, [wakeup = beside_wakeup_] { wakeup.notify(); });
   std::optional<Error> failure;
   try {
     while (interpreter->advance() == Interpreter::Progress::kBlocked)
@@ -139,7 +139,7 @@ std::optional<std::uint64_t> DeviceActor::available_memory() { return weft::avai
 
 std::function<std::unique_ptr<DeviceActor>(actors::Context&, std::vector<std::byte>)>
 make_device_actors(OpenBatches open, const Hardware& hardware) {
-  transfer::calm_ucx();  // the driver's process too, which opens no wire
+  transfer::restore_process_settings();  // the driver's process too, which opens no wire
   return [open = std::move(open), hardware](actors::Context& context,
                                             const std::vector<std::byte>& prepared) {
     return std::make_unique<DeviceActor>(context, open(prepared), hardware);

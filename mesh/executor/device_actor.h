@@ -16,9 +16,9 @@
 
 namespace weft::mesh {
 
-/// Actor that runs one device's part of an app's programs. MeshGroup creates one per rank of a
-/// mesh. If its process dies, a new actor replaces it; if another device dies, this actor continues
-/// in the next epoch.
+/// Actor that runs one device's part of an app's programs. PipelineExecutor creates one per rank of
+/// a mesh. If its process dies, a new actor replaces it; if another device dies, this actor
+/// continues in the next epoch.
 ///
 /// Owner's thread only. Methods run one at a time, in the order in which each caller sent them;
 /// run() suspends during transfers.
@@ -35,7 +35,7 @@ class DeviceActor final {
   void connect(const std::vector<transfer::PeerAddress>& peers);
   // Call place(), make_ids() and open_communicators() between connect() and install(). See
   // DeviceEngine.
-  transfer::DevicePlace place();
+  transfer::DeviceCapabilities place();
   std::vector<transfer::CommunicatorId> make_ids(
       const std::vector<transfer::CommunicatorGroup>& groups);
   void open_communicators(const CommunicatorSetup& setup);
@@ -52,10 +52,10 @@ class DeviceActor final {
   actors::task<StepReport> run(StepRequest request);
   /// Runs a program that only moves data in host memory, beside run(). At most one at a time. After
   /// an error the mesh cannot be used.
-  actors::task<> run_beside(StepRequest request);
+  actors::task<> run_in_background(StepRequest request);
   /// Stores the driver's note for recall(), which any later driver may call.
-  void remember(KeptNote note) { note_ = std::move(note); }
-  KeptNote recall() const { return note_; }
+  void remember(SnapshotManifest note) { note_ = std::move(note); }
+  SnapshotManifest recall() const { return note_; }
   /// Returns the free bytes of this process's host, or nothing if unknown.
   std::optional<std::uint64_t> available_memory();
 
@@ -68,7 +68,7 @@ class DeviceActor final {
       actors::on<&DeviceActor::initialize>("initialize"),
       actors::on<&DeviceActor::description>("description"),
       actors::on<&DeviceActor::clock>("clock"), actors::on<&DeviceActor::run>("run"),
-      actors::on<&DeviceActor::run_beside>("run_beside", actors::urgent),
+      actors::on<&DeviceActor::run_in_background>("run_in_background", actors::urgent),
       actors::on<&DeviceActor::remember>("remember", actors::urgent),
       actors::on<&DeviceActor::recall>("recall", actors::urgent),
       actors::on<&DeviceActor::available_memory>("available_memory"));
@@ -84,7 +84,7 @@ class DeviceActor final {
   // Shared with progress reports on the I/O thread.
   const std::shared_ptr<ProgressBoard> board_ = std::make_shared<ProgressBoard>();
   std::optional<DeviceEngine> engine_;
-  KeptNote note_;
+  SnapshotManifest note_;
 };
 
 /// Returns the factory of device actors for System::provide() and AppMain::provide(). `open` makes

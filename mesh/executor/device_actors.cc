@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/secret.h"
-#include "mesh/exchange/rank_connector.h"
+#include "mesh/exchange/data_plane_connector.h"
 #include "mesh/executor/machine_slots.h"
 
 namespace weft::mesh {
@@ -24,7 +24,7 @@ std::vector<actors::RunMeshes::Wanted> DeviceActors::wanted() const {
   return wanted;
 }
 
-void DeviceActors::start_next(const actors::OnHosts& where) {
+void DeviceActors::start_next(const actors::MeshPlacement& where) {
   const MeshConfig& mesh = wanted_.at(meshes_.size());
   actors::MeshKey key;
   meshes_.push_back(
@@ -79,8 +79,9 @@ std::vector<std::set<std::uint32_t>> DeviceActors::find_broken() {
   return broken;
 }
 
-actors::Cluster::Renewed DeviceActors::renew(std::size_t mesh, const actors::OnHosts& where,
-                                             const std::set<std::uint32_t>& broken) {
+actors::Cluster::RenewResult DeviceActors::renew(std::size_t mesh,
+                                                 const actors::MeshPlacement& where,
+                                                 const std::set<std::uint32_t>& broken) {
   auto renewed = cluster_.renew<DeviceActor>(meshes_[mesh], keys_[mesh], where, broken, batches_);
   fresh_ranks_[mesh].insert(renewed.fresh.begin(), renewed.fresh.end());
   return renewed;
@@ -92,14 +93,14 @@ void DeviceActors::drop_from(std::size_t mesh) {
   fresh_ranks_.resize(mesh);
 }
 
-void DeviceActors::find_places() {
+void DeviceActors::find_devices() {
   const actors::ClusterStatus status = cluster_.status();
   places_.clear();
   slots_.clear();
   members_.clear();
   fresh_.clear();
   epoch_ = 0;
-  std::map<std::string, int> slots = first_slots(status.hosts);
+  std::map<std::string, int> slots = first_slot_by_host(status.hosts);
   for (const actors::HostStatus& host : status.hosts)
     machine_of_[host.offer.name] = host.offer.machine;
   for (std::size_t m = 0; m < meshes_.size(); ++m) {
@@ -116,8 +117,8 @@ void DeviceActors::find_places() {
   fresh_ranks_.assign(meshes_.size(), {});
 }
 
-std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& numbering,
-                                                      const DeviceConfig& config) {
+std::unique_ptr<CheckpointEndpoint> DeviceActors::open(const DeviceNumbering& numbering,
+                                                       const DeviceConfig& config) {
   // Valid only for these meshes in this epoch.
   const Secret secret = Secret::random();
   std::set<std::string> hosts;
@@ -146,7 +147,7 @@ std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& num
     cluster_.describe(keys_[m], meshes_[m].call<&DeviceActor::description>().get());
   }
   const DeviceSetup own = setup_for(numbering.driver(), interfaces.driver);
-  auto driver = std::make_unique<DriverParticipant>(own);
+  auto driver = std::make_unique<CheckpointEndpoint>(own);
   addresses.push_back({own.data.device, own.data.host, driver->address()});
   driver->connect(addresses);
   for (const auto& mesh : meshes_) mesh.call<&DeviceActor::connect>(addresses).get();

@@ -12,7 +12,7 @@
 #include "actors/launch/cluster.h"
 #include "actors/recovery/run_recovery.h"
 #include "core/base/descriptors.h"
-#include "mesh/executor/driver_participant.h"
+#include "mesh/executor/checkpoint_endpoint.h"
 #include "mesh/executor/open_collectives.h"
 #include "mesh/plan/training_plan.h"
 
@@ -37,26 +37,26 @@ class DeviceActors final : public actors::RunMeshes {
   std::vector<Wanted> wanted() const override;
   std::vector<actors::MeshKey> keys() const override { return keys_; }
   std::vector<std::set<std::uint32_t>> find_broken() override;
-  void start_next(const actors::OnHosts& where) override;
-  actors::Cluster::Renewed renew(std::size_t mesh, const actors::OnHosts& where,
-                                 const std::set<std::uint32_t>& broken) override;
+  void start_next(const actors::MeshPlacement& where) override;
+  actors::Cluster::RenewResult renew(std::size_t mesh, const actors::MeshPlacement& where,
+                                     const std::set<std::uint32_t>& broken) override;
   void drop_from(std::size_t mesh) override;
   /// Reads from the cluster where all devices are, and numbers them. All must have been started.
-  void find_places();
+  void find_devices();
   /// Places of adopted devices; empty if take_over() did not find all meshes of the layout.
-  const MeshPlaces& inherited_places() const { return inherited_places_; }
-  /// Devices that the last find_places() found to be new.
+  const MeshPlaces& adopted_places() const { return inherited_places_; }
+  /// Devices that the last find_devices() found to be new.
   const std::set<transfer::DeviceId>& fresh() const { return fresh_; }
   /// Places that the head chose.
   const MeshPlaces& places() const { return places_; }
   /// Creates the actors' devices and connects them and the driver on the data plane.
-  std::unique_ptr<DriverParticipant> open(const DeviceNumbering& numbering,
-                                          const DeviceConfig& config);
+  std::unique_ptr<CheckpointEndpoint> open(const DeviceNumbering& numbering,
+                                           const DeviceConfig& config);
   /// Ends all device processes and returns when they have exited.
   void end() { meshes_.clear(); }
 
   std::size_t size() const { return names_.size(); }
-  const ActorMeshes& meshes() const { return meshes_; }
+  const DeviceActorMeshes& meshes() const { return meshes_; }
   actors::ActorRef<DeviceActor> at(transfer::DeviceId device) const;
   /// Returns the devices of all meshes as one mesh, by DeviceId. A call to it fails with the first
   /// error of any device.
@@ -79,7 +79,7 @@ class DeviceActors final : public actors::RunMeshes {
   const std::vector<MeshConfig> wanted_;
   const std::vector<std::byte> batches_;
   const Nanoseconds patience_;
-  ActorMeshes meshes_;
+  DeviceActorMeshes meshes_;
   std::vector<std::set<std::uint32_t>> fresh_ranks_;            ///< New ranks, by mesh.
   std::vector<actors::MeshKey> keys_;                           ///< Keys by mesh.
   std::vector<std::pair<std::size_t, std::uint32_t>> members_;  ///< Mesh and rank, by DeviceId.

@@ -51,7 +51,7 @@ void DeviceEngine::use_transfers() {
       Resources{*stream_, copies_, storage_, *transfers_, batches_, clock_, setup_.data.epoch});
   beside_.emplace(Resources{*beside_stream_, beside_copies_, storage_, *transfers_, batches_,
                             clock_, setup_.data.epoch});
-  beside_->stands_back = true;
+  beside_->low_priority = true;
   resources_->board = board_.get();
   board_->count(transfers_);
 }
@@ -74,16 +74,16 @@ void DeviceEngine::connect(const std::vector<transfer::PeerAddress>& peers) {
   }
 }
 
-const transfer::DevicePlace& DeviceEngine::place() {
+const transfer::DeviceCapabilities& DeviceEngine::place() {
   if (!library_) library_ = hardware_.open_library(setup_);
   return library_->place;
 }
 
-LibraryQueue& DeviceEngine::collectives() {
+CollectiveStream& DeviceEngine::collectives() {
   if (collectives_) return *collectives_;
   if (const auto& at = place(); library_->collectives == nullptr || device_->is_host_memory()) {
     throw_error(ErrorCode::kFailedPrecondition, "device {} has no collectives: {}",
-                setup_.data.device, at.is_gpu ? at.library_absent : "it is not a GPU");
+                setup_.data.device, at.is_gpu ? at.library_error : "it is not a GPU");
   }
   collectives_.emplace(setup_.data.device, *library_->collectives, *device_, clock_);
   resources_->library = &*collectives_;
@@ -146,8 +146,8 @@ std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request,
   return std::make_unique<Interpreter>(*installed, request, *resources_, std::move(wake));
 }
 
-std::unique_ptr<Interpreter> DeviceEngine::begin_beside(const StepRequest& request,
-                                                        std::function<void()> wake) {
+std::unique_ptr<Interpreter> DeviceEngine::begin_background(const StepRequest& request,
+                                                            std::function<void()> wake) {
   return std::make_unique<Interpreter>(*program(request.program), request, *beside_,
                                        std::move(wake));
 }

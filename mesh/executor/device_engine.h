@@ -34,7 +34,7 @@ class DeviceEngine final {
   void connect(const std::vector<transfer::PeerAddress>& peers);
   /// Returns where this device computes and how other GPUs reach it. The first call opens the
   /// collective library, which takes about a second.
-  const transfer::DevicePlace& place();
+  const transfer::DeviceCapabilities& place();
   /// Creates the ids of groups whose first member is this device. Call after place().
   std::vector<transfer::CommunicatorId> make_ids(
       const std::vector<transfer::CommunicatorGroup>& groups);
@@ -51,7 +51,8 @@ class DeviceEngine final {
   std::unique_ptr<Interpreter> begin(const StepRequest& request, std::function<void()> wake);
   /// Begins a background execution of a program that only moves data in host memory. At most one at
   /// a time. Its progress does not appear on the board.
-  std::unique_ptr<Interpreter> begin_beside(const StepRequest& request, std::function<void()> wake);
+  std::unique_ptr<Interpreter> begin_background(const StepRequest& request,
+                                                std::function<void()> wake);
   /// Cancels the transfers of a failed execution and blocks until its memory is free.
   void abandon(Interpreter& interpreter, const Error& why);
 
@@ -65,7 +66,7 @@ class DeviceEngine final {
  private:
   std::shared_ptr<transfer::TransferEngine> make_transfers();
   void use_transfers();
-  LibraryQueue& collectives();
+  CollectiveStream& collectives();
   const std::shared_ptr<const Program>& program(const std::string& name) const;
 
   DeviceSetup setup_;
@@ -78,8 +79,8 @@ class DeviceEngine final {
   std::unique_ptr<Stream> stream_;
   CopyStreams copies_;
   Storage storage_;
-  std::optional<LibraryQueue> collectives_;  ///< Set once there are communicators.
-  std::shared_ptr<ProgressBoard> board_;     // shared with progress reports
+  std::optional<CollectiveStream> collectives_;  ///< Set once there are communicators.
+  std::shared_ptr<ProgressBoard> board_;         // shared with progress reports
   // Shared with a running report for a moment.
   std::shared_ptr<transfer::TransferEngine> transfers_;
   std::optional<Resources> resources_;

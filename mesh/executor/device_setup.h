@@ -6,7 +6,7 @@
 
 #include "core/codec/codec.h"
 #include "core/device/device_config.h"
-#include "transfer/nccl/communicator_ledger.h"
+#include "transfer/nccl/communicator_cache.h"
 #include "transfer/nccl/communicator_set.h"
 #include "transfer/wires/data_plane.h"
 
@@ -22,9 +22,9 @@ struct DeviceSetup {
       weft::fields(&DeviceSetup::data, &DeviceSetup::config, &DeviceSetup::slot);
 };
 
-/// Note that a driver leaves with its devices for a restarted driver: which slots of KeptState are
-/// complete. A value.
-struct KeptNote {
+/// Note that a driver leaves with its devices for a restarted driver: which slots of
+/// InMemoryCheckpoint are complete. A value.
+struct SnapshotManifest {
   struct Slot {
     std::int64_t step = 0;  ///< Steps done when the slot was filled; 0: incomplete.
     bool held = false;      ///< True if the holders' copies are complete too.
@@ -34,10 +34,10 @@ struct KeptNote {
   std::string groups;        ///< Digest of the replica groups of the slots.
   std::vector<Slot> slots;
   // Reasons from the plan. Copies that it rules out are not allocated.
-  std::string no_copies_because, not_kept_because;
+  std::string no_copies_reason, no_snapshots_reason;
   static constexpr auto fields =
-      weft::fields(&KeptNote::number, &KeptNote::groups, &KeptNote::slots,
-                   &KeptNote::no_copies_because, &KeptNote::not_kept_because);
+      weft::fields(&SnapshotManifest::number, &SnapshotManifest::groups, &SnapshotManifest::slots,
+                   &SnapshotManifest::no_copies_reason, &SnapshotManifest::no_snapshots_reason);
 };
 
 /// Communicators to destroy and to create, and the ids that their members share.

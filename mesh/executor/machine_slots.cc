@@ -2,7 +2,7 @@
 
 namespace weft::mesh {
 
-std::map<std::string, int> first_slots(std::span<const actors::HostStatus> hosts) {
+std::map<std::string, int> first_slot_by_host(std::span<const actors::HostStatus> hosts) {
   std::map<std::string, int> slots;
   std::map<std::string, int> taken;  // next free slot by machine
   for (const actors::HostStatus& host : hosts) {

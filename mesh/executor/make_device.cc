@@ -51,7 +51,7 @@ DeviceLibrary open_library(const DeviceSetup& setup) {
     library.collectives = library.plugin->make_collectives({.gpu = *gpu});
     library.place.library = library.plugin->library();
   } catch (const Error& error) {
-    library.place.library_absent = error.message();
+    library.place.library_error = error.message();
   }
   return library;
 }

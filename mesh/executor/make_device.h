@@ -16,7 +16,7 @@ std::unique_ptr<Device> make_device(const DeviceSetup& setup);
 
 /// Collective library through which a GPU reaches other GPUs, if available.
 struct DeviceLibrary {
-  transfer::DevicePlace place;
+  transfer::DeviceCapabilities place;
   /// Null if the device is no GPU or has no library.
   std::unique_ptr<transfer::CollectivesPlugin> plugin;
   std::unique_ptr<transfer::DeviceCollectives> collectives = {};  ///< Null if `plugin` is.
@@ -29,7 +29,7 @@ struct Hardware {
 };
 
 /// Opens the library for the device that make_device() creates. Throws no Error:
-/// `place.library_absent` says what is missing.
+/// `place.library_error` says what is missing.
 DeviceLibrary open_library(const DeviceSetup& setup);
 
 /// Returns the factories for this machine.

@@ -1,4 +1,4 @@
-// Recovery of a MeshGroup: replaces dead devices and restores the training state.
+// Recovery of a PipelineExecutor: replaces dead devices and restores the training state.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,24 +16,24 @@
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/base/units.h"
-#include "mesh/executor/mesh_group.h"
+#include "mesh/executor/pipeline_executor.h"
 
 namespace weft::mesh {
 
 /// Continues with some new devices. The others keep their memory.
-void MeshGroup::begin_again() {
+void PipelineExecutor::reconnect_devices() {
   const DeviceNumbering numbering = number_devices(layout_, devices_.places());
   driver_.reset();  // closes its connections first
   driver_ = devices_.open(numbering, options_.device);
   ledger_.clear();
-  LayoutConfig layout = plan_.layout;
+  ParallelConfig layout = plan_.layout;
   layout.device_places = find_gpus();
   const bool moved = plan_.hosts != numbering.hosts || plan_.topology != numbering.topology ||
                      plan_.layout.device_places != layout.device_places;
   if (moved) {
     TrainingPlan plan = make_training_plan(layout, model_, devices_.places());
-    plan.no_copies_because = std::move(plan_.no_copies_because);
-    plan.not_kept_because = std::move(plan_.not_kept_because);
+    plan.no_copies_reason = std::move(plan_.no_copies_reason);
+    plan.no_snapshots_reason = std::move(plan_.no_snapshots_reason);
     plan_ = std::move(plan);
     outdated_ = all_devices();
     checkpoint_ = plan_.checkpoint;
@@ -45,33 +45,35 @@ void MeshGroup::begin_again() {
   traces_.clear();
 }
 
-bool MeshGroup::recovers_from(const Error& error) const { return recovery_.recovers_from(error); }
+bool PipelineExecutor::recovers_from(const Error& error) const {
+  return recovery_.recovers_from(error);
+}
 
-MeshGroup::Recovered MeshGroup::recover(const Error& why) {
-  give_up_hold();
+PipelineExecutor::Recovered PipelineExecutor::recover(const Error& why) {
+  cancel_replication();
   std::set<std::string> hosts;
   const auto connect = [&] {
     guarded([&] {
-      devices_.find_places();
+      devices_.find_devices();
       for (const transfer::DeviceId device : devices_.fresh()) {
         hosts.insert(devices_.host_of(device));
         outdated_.insert(device);
         for (Kept& kept : kept_) kept.without.insert(device);
       }
-      if (begun_) begin_again();
+      if (begun_) reconnect_devices();
       else begin({});
     });
   };
   const auto mended = recovery_.recover(why, devices_, connect);
   Recovered recovered{mended.cause, fmt::format("{}", fmt::join(hosts, ", ")), mended.restart,
                       mended.most};
-  if (const auto slot = newest_kept()) recovered.kept_step = kept_[*slot].step;
+  if (const auto slot = newest_snapshot()) recovered.kept_step = kept_[*slot].step;
   return recovered;
 }
 
 /// Checks the newest slot first. A slot counts if fetch programs for new devices compile.
-std::optional<std::size_t> MeshGroup::newest_kept() const {
-  std::array<std::size_t, KeptState::kSlots> slots{};
+std::optional<std::size_t> PipelineExecutor::newest_snapshot() const {
+  std::array<std::size_t, InMemoryCheckpoint::kSlots> slots{};
   std::iota(slots.begin(), slots.end(), 0);
   std::ranges::sort(slots, std::greater(), [&](std::size_t slot) { return kept_[slot].step; });
   for (const std::size_t slot : slots)
@@ -79,61 +81,62 @@ std::optional<std::size_t> MeshGroup::newest_kept() const {
   return std::nullopt;
 }
 
-std::optional<std::vector<Program>> MeshGroup::fetch_of(std::size_t slot) const {
+std::optional<std::vector<Program>> PipelineExecutor::fetch_of(std::size_t slot) const {
   const Kept& kept = kept_[slot];
   return compile_fetch(plan_.partition, plan_.topology, kept.groups, slot, kept.held, kept.without);
 }
 
-void MeshGroup::run_programs(const std::vector<Program>& programs, std::string what) {
+void PipelineExecutor::run_programs(const std::vector<Program>& programs, std::string what) {
   StepRequest request;
   request.program = programs.front().name;
   request.run = ++runs_;
   run_step(request, watch(request, std::move(what), &programs));
 }
 
-void MeshGroup::keep_state(std::int64_t steps_done) {
+void PipelineExecutor::snapshot_state(std::int64_t steps_done) {
   if (plan_.kept.empty() || options_.recovery.copy_every == 0) return;
   guarded([&] {
-    settle_hold();
-    begin_hold();
+    finish_replication();
+    start_replication();
     keep_due_ = keep_due_ || steps_done % options_.recovery.copy_every == 0;
     // Slow links get fewer copies: the last one must have arrived.
     if (!keep_due_ || hold_due_ || holding_) return;
     const std::size_t slot = kept_[0].step <= kept_[1].step ? 0 : 1;
     kept_[slot] = {};
-    note_kept();  // before the slot is overwritten
+    publish_manifest();  // before the slot is overwritten
     run_programs(plan_.kept.slots[slot].keep, "the copy for recovery");
     kept_[slot] = {steps_done, !plan_.kept.sends(), plan_.kept.groups, {}};
-    note_kept();
+    publish_manifest();
     keep_due_ = false;
     if (plan_.kept.sends()) hold_due_ = slot;
-    begin_hold();
+    start_replication();
   });
 }
 
-void MeshGroup::begin_hold() {
+void PipelineExecutor::start_replication() {
   if (!hold_due_) return;
   const std::unique_lock lock(beside_, std::try_to_lock);
   if (!lock.owns_lock()) return;  // a checkpoint batch is running; try again after the next step
   StepRequest request;
   request.program = plan_.kept.slots[*hold_due_].hold.front().name;
   request.run = ++runs_;
-  hold_.emplace(devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run_beside>(request));
+  hold_.emplace(
+      devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run_in_background>(request));
   hold_request_ = request;
   holding_ = std::exchange(hold_due_, std::nullopt);
 }
 
-void MeshGroup::settle_hold() {
+void PipelineExecutor::finish_replication() {
   if (!holding_) return;
   const std::unique_lock lock(beside_, std::try_to_lock);
   if (!lock.owns_lock() || !hold_->ready()) return;
   hold_->get();
   hold_.reset();
   kept_[*std::exchange(holding_, std::nullopt)].held = true;
-  note_kept();
+  publish_manifest();
 }
 
-void MeshGroup::give_up_hold() {
+void PipelineExecutor::cancel_replication() {
   const std::lock_guard lock(beside_);
   if (hold_) hold_->cancel();
   hold_.reset();
@@ -141,17 +144,17 @@ void MeshGroup::give_up_hold() {
   hold_due_.reset();
 }
 
-void MeshGroup::forget_kept() {
-  give_up_hold();
+void PipelineExecutor::discard_snapshots() {
+  cancel_replication();
   kept_ = {};
-  note_kept();
+  publish_manifest();
 }
 
 namespace {
 
-std::string digest_of(const std::vector<StateReplicas>& groups) {
+std::string digest_of(const std::vector<ReplicaGroup>& groups) {
   std::string text;
-  for (const StateReplicas& group : groups) {
+  for (const ReplicaGroup& group : groups) {
     for (const transfer::DeviceId device : group.devices) text += fmt::format("{} ", device);
     if (group.holder) text += fmt::format("> {} ", *group.holder);
     text += fmt::format("{}\n", group.bytes);
@@ -161,9 +164,12 @@ std::string digest_of(const std::vector<StateReplicas>& groups) {
 
 }  // namespace
 
-void MeshGroup::note_kept() {
-  KeptNote note{
-      ++notes_, digest_of(plan_.kept.groups), {}, plan_.no_copies_because, plan_.not_kept_because};
+void PipelineExecutor::publish_manifest() {
+  SnapshotManifest note{++notes_,
+                        digest_of(plan_.kept.groups),
+                        {},
+                        plan_.no_copies_reason,
+                        plan_.no_snapshots_reason};
   for (const Kept& kept : kept_) {
     // Slots kept by other groups are only complete with state that this process alone has.
     const bool whole = kept.groups == plan_.kept.groups && kept.without.empty();
@@ -172,8 +178,8 @@ void MeshGroup::note_kept() {
   devices_.all().tell<&DeviceActor::remember>(note);
 }
 
-void MeshGroup::recall_note() {
-  KeptNote newest;
+void PipelineExecutor::fetch_manifest() {
+  SnapshotManifest newest;
   const auto notes = devices_.all().call<&DeviceActor::recall>().get();
   for (std::uint32_t i = 0; i < notes.size(); ++i) {
     if (notes[i].number > newest.number) newest = notes[i];
@@ -184,12 +190,12 @@ void MeshGroup::recall_note() {
   if (newest.number > 0) inherited_ = std::move(newest);
 }
 
-void MeshGroup::inherit(const KeptNote& note) {
-  if (!note.not_kept_because.empty()) drop_kept_state(plan_, note.not_kept_because);
-  if (!note.no_copies_because.empty()) drop_checkpoint_copies(plan_, note.no_copies_because);
-  const MeshPlaces& before = devices_.inherited_places();
+void PipelineExecutor::inherit(const SnapshotManifest& note) {
+  if (!note.no_snapshots_reason.empty()) drop_kept_state(plan_, note.no_snapshots_reason);
+  if (!note.no_copies_reason.empty()) drop_checkpoint_copies(plan_, note.no_copies_reason);
+  const MeshPlaces& before = devices_.adopted_places();
   if (plan_.kept.empty() || before.empty()) return;
-  const std::vector<StateReplicas> groups =
+  const std::vector<ReplicaGroup> groups =
       before == devices_.places() ? plan_.kept.groups
                                   : make_training_plan(layout_, model_, before).kept.groups;
   if (digest_of(groups) != note.groups) return;
@@ -198,9 +204,9 @@ void MeshGroup::inherit(const KeptNote& note) {
       kept_[slot] = {note.slots[slot].step, note.slots[slot].held, groups, outdated_};
 }
 
-void MeshGroup::restore_kept() {
+void PipelineExecutor::restore_snapshot() {
   guarded([&] {
-    const std::size_t slot = newest_kept().value();
+    const std::size_t slot = newest_snapshot().value();
     Kept& kept = kept_[slot];
     if (!kept.without.empty()) {
       const std::vector<Program> fetch = fetch_of(slot).value();
@@ -211,14 +217,14 @@ void MeshGroup::restore_kept() {
     const bool held = kept.held && kept.without.empty() && kept.groups == plan_.kept.groups;
     kept_[1 - slot] = {};
     kept = {kept.step, held || !plan_.kept.sends(), plan_.kept.groups, {}};
-    note_kept();
+    publish_manifest();
     if (!kept.held) hold_due_ = slot;
-    begin_hold();
+    start_replication();
   });
 }
 
-void MeshGroup::begin_anew() {
-  forget_kept();
+void PipelineExecutor::reset_parameters() {
+  discard_snapshots();
   guarded([&] { initialize(); });
 }
 

@@ -14,18 +14,18 @@ constexpr Nanoseconds kOpenCollectivesWithin = std::chrono::minutes(3);
 
 }  // namespace
 
-std::vector<transfer::DevicePlace> ask_places(const ActorMeshes& meshes) {
-  std::vector<transfer::DevicePlace> places;
+std::vector<transfer::DeviceCapabilities> collect_device_places(const DeviceActorMeshes& meshes) {
+  std::vector<transfer::DeviceCapabilities> places;
   for (const auto& mesh : meshes) {
-    for (transfer::DevicePlace& place :
+    for (transfer::DeviceCapabilities& place :
          mesh.within(kOpenCollectivesWithin).call<&DeviceActor::place>().get())
       places.push_back(std::move(place));
   }
   return places;
 }
 
-void open_communicators(const ActorMeshes& meshes, const TrainingPlan& plan,
-                        transfer::CommunicatorLedger& ledger) {
+void open_communicators(const DeviceActorMeshes& meshes, const TrainingPlan& plan,
+                        transfer::CommunicatorCache& ledger) {
   if (plan.collectives.groups.empty()) return;
   CommunicatorSetup setup;
   setup.changes = ledger.need(plan.collectives.groups);

@@ -91,7 +91,7 @@ Roles roles_of(const LayoutDefinition& layout, const LayoutChoice& choice, const
       fail(fmt::format(
           "layout '{}' on mesh {}: no axis has the role '{}'; name one '{}' or '{}', or "
           "say `layout: {{name: {}, {}: AXIS}}`",
-          layout.name, to_string(mesh), to_string(role), to_string(role), letter_of(role),
+          layout.name, to_string(mesh), to_string(role), to_string(role), short_name_of(role),
           layout.name, to_string(role)));
   }
   return roles;
@@ -126,7 +126,7 @@ std::span<const Role> all_roles() {
                                      Role::kWeight, Role::kInput, Role::kOutput, Role::kData};
   return kRoles;
 }
-std::string_view letter_of(Role role) { return name_of(role).letter; }
+std::string_view short_name_of(Role role) { return name_of(role).letter; }
 
 std::vector<std::string> layout_names() {
   std::vector<std::string> names;

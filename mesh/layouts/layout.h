@@ -30,7 +30,7 @@ std::string_view to_string(Role role);
 std::span<const Role> all_roles();
 /// Returns the short axis name that also implies the role: "t", "r", "c", "d", "i", "j", "l",
 /// "data".
-std::string_view letter_of(Role role);
+std::string_view short_name_of(Role role);
 
 /// Axis of each role. Axes of size 1 have roles too.
 using Roles = std::map<Role, std::string>;
@@ -41,7 +41,7 @@ struct LayoutChoice {
   Roles roles;       ///< Roles given explicitly; axis names imply the others.
   /// True if parameters are split over the data axis too, as in `fsdp`.
   bool shard_data = false;
-  /// Absent: kStep if memory allows it (see LayoutConfig::memory), else kMicrobatch.
+  /// Absent: kStep if memory allows it (see ParallelConfig::memory), else kMicrobatch.
   std::optional<Gather> gather = {};
   friend bool operator==(const LayoutChoice&, const LayoutChoice&) = default;
 };

@@ -14,8 +14,8 @@ bool has(const std::vector<int>& axes, int axis) {
 
 }  // namespace
 
-std::vector<LawOfTensor> linear_law(const LayoutChoice& choice, const DeviceMesh& mesh,
-                                    const LinearShape& shape, int microbatches) {
+std::vector<TensorTraffic> linear_law(const LayoutChoice& choice, const DeviceMesh& mesh,
+                                      const LinearShape& shape, int microbatches) {
   const LayoutAxes axes = axes_of(choice, mesh);
   const LinearAxes& linear = shape.is_expand ? axes.expand : axes.contract;
   // Parameters are kept split over spare axes. Gradients are summed over token axes.
@@ -38,14 +38,14 @@ std::vector<LawOfTensor> linear_law(const LayoutChoice& choice, const DeviceMesh
   const double x_again = axes.split_residual ? again : 0;
 
   const double sums = size(summed);
-  std::vector<LawOfTensor> law{
+  std::vector<TensorTraffic> law{
       {axes_text(linear.n, mesh),
        (2 * times + x_again) * (n - 1) * shape.m * shape.k / (tokens * k * n)},
       {axes_text(linear.k, mesh), 2 * times * (k - 1) * shape.m * shape.n / (tokens * k * n)},
       {axes_text(gathered, mesh), gathers * (size(gathered) - 1) * w,
        reductions * (size(gathered) - 1) * w},
       {axes_text(summed, mesh), 0, 2 * reductions * (sums - 1) / sums * w}};
-  std::erase_if(law, [](const LawOfTensor& of) { return of.axes.empty(); });
+  std::erase_if(law, [](const TensorTraffic& of) { return of.axes.empty(); });
   return law;
 }
 

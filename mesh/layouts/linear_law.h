@@ -14,7 +14,7 @@ struct LinearShape {
 };
 
 /// Elements that a device receives of one tensor and its gradient in a step.
-struct LawOfTensor {
+struct TensorTraffic {
   std::string axes;              ///< Axes along which it moves: "i", "depth+row".
   double elements = 0;           ///< Elements of x, w or y, and of the gradients of x and y.
   double gradient_elements = 0;  ///< Elements of w's gradient, which is always f32.
@@ -25,7 +25,7 @@ struct LawOfTensor {
 /// those that split tokens (Bian et al. 2021, section 3.2; SUMMA, Megatron and ZeRO likewise, with
 /// their axes). Axes may differ in size; every dimension must divide. Traffic per microbatch counts
 /// once per microbatch.
-std::vector<LawOfTensor> linear_law(const LayoutChoice& choice, const DeviceMesh& mesh,
-                                    const LinearShape& shape, int microbatches);
+std::vector<TensorTraffic> linear_law(const LayoutChoice& choice, const DeviceMesh& mesh,
+                                      const LinearShape& shape, int microbatches);
 
 }  // namespace weft::mesh

@@ -108,7 +108,7 @@ class Splitter {
 
   /// Returns the ways in which the value's last dimension is split.
   std::int64_t ways_of(ValueId id, const FeatureSplits& splits) const {
-    switch (stream_of(labels_[id.value()].back())) {
+    switch (feature_kind_of(labels_[id.value()].back())) {
       case Stream::kNone: return 1;
       case Stream::kResidual: return splits.residual;
       case Stream::kHidden: return splits.hidden;

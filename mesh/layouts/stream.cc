@@ -2,7 +2,7 @@
 
 namespace weft::mesh {
 
-Stream stream_of(const std::string& label) {
+Stream feature_kind_of(const std::string& label) {
   if (label == "embed") return Stream::kResidual;
   if (label == "heads" || label == "mlp" || label == "vocab") return Stream::kHidden;
   return Stream::kNone;

@@ -11,6 +11,6 @@ enum class Stream : std::uint8_t {
   kResidual,  ///< "embed"
   kHidden,    ///< "heads", "mlp", "vocab": between an expand and a contract
 };
-Stream stream_of(const std::string& label);
+Stream feature_kind_of(const std::string& label);
 
 }  // namespace weft::mesh

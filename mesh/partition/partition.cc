@@ -64,19 +64,20 @@ class Partitioner {
   }
 
   /// Copy of a value on a mesh.
-  struct Known {
+  struct AvailableValue {
     LocalId id;
     /// Stage that made it for its own use. Absent: every stage on the mesh can use it.
-    std::optional<StageId> for_stage;
+    std::optional<StageId> private_to;
     int moves = 0;           ///< Moves between the op's output and this copy.
     bool in_forward = true;  ///< True if made in a forward.
     double order = -2;       ///< Step::order of the step that makes it; -2: before all steps.
   };
 
   LocalId add_local(MeshId mesh, ValueId value, Spec spec, LocalOrigin origin) {
-    return add_local(mesh, value, std::move(spec), origin, Known());
+    return add_local(mesh, value, std::move(spec), origin, AvailableValue());
   }
-  LocalId add_local(MeshId mesh, ValueId value, Spec spec, LocalOrigin origin, Known known) {
+  LocalId add_local(MeshId mesh, ValueId value, Spec spec, LocalOrigin origin,
+                    AvailableValue known) {
     known.id = part(mesh).locals.push_back({value, std::move(spec), origin});
     known_[mesh][value].push_back(known);
     return known.id;
@@ -84,7 +85,7 @@ class Partitioner {
 
   /// Returns whether the copy is available in this pass. With Gather::kUse, backward passes find
   /// only the homes of what a forward has made.
-  bool is_there(MeshId mesh, const Known& known, Pass pass) const {
+  bool is_there(MeshId mesh, const AvailableValue& known, Pass pass) const {
     const bool same_direction = known.in_forward == (pass == Pass::kForward);
     if (same_direction && known.order > static_cast<double>(lowering_.value())) return false;
     const ShardingStrategy& strategy = request_.strategies[mesh];
@@ -123,7 +124,7 @@ class Partitioner {
 
   /// Returns the first copy of the value on this mesh. If there is none, adds its receipt or, for a
   /// data input, its reading.
-  LocalId on_mesh(MeshId mesh, ValueId id, StageId stage) {
+  LocalId first_copy(MeshId mesh, ValueId id, StageId stage) {
     auto& known = known_[mesh];
     if (const auto found = known.find(id); found != known.end()) return found->second.front().id;
     const Value& value = graph_.value(id);
@@ -144,8 +145,8 @@ class Partitioner {
   LocalId whole(MeshId mesh, LocalId id) {
     const LocalValue& from = local(mesh, id);
     if (!from.spec.is_partial()) return id;
-    for (const Known& known : known_[mesh][from.value]) {
-      if (!local(mesh, known.id).spec.is_partial() && !known.for_stage) return known.id;
+    for (const AvailableValue& known : known_[mesh][from.value]) {
+      if (!local(mesh, known.id).spec.is_partial() && !known.private_to) return known.id;
     }
     Spec spec = from.spec;
     spec.partial.clear();
@@ -157,19 +158,19 @@ class Partitioner {
 
   /// Returns the value in exactly this spec, moved from the cheapest available copy if necessary.
   LocalId in_spec(MeshId mesh, ValueId value, const Spec& spec, StageId stage, Pass pass) {
-    const LocalId first = on_mesh(mesh, value, stage);
+    const LocalId first = first_copy(mesh, value, stage);
     const Shape& shape = graph_.value(value).type.shape;
-    std::optional<Known> source;
+    std::optional<AvailableValue> source;
     std::vector<Move> moves;
-    for (const Known& known : known_[mesh][value]) {
-      if (known.for_stage && known.for_stage != stage) continue;
+    for (const AvailableValue& known : known_[mesh][value]) {
+      if (known.private_to && known.private_to != stage) continue;
       if (!is_there(mesh, known, pass)) continue;
       const Spec& held = local(mesh, known.id).spec;
       if (held == spec) return known.id;
       // Every stage can use a sum, so it is made from a copy available to all.
       const bool sums = held.partial != spec.partial;
-      if (sums && (known.for_stage || !std::includes(held.partial.begin(), held.partial.end(),
-                                                     spec.partial.begin(), spec.partial.end())))
+      if (sums && (known.private_to || !std::includes(held.partial.begin(), held.partial.end(),
+                                                      spec.partial.begin(), spec.partial.end())))
         continue;
       std::vector<Move> candidate = plan_moves(shape, held, spec, device_mesh(mesh));
       if (source && received(shape, candidate, mesh) >= received(shape, moves, mesh)) continue;
@@ -193,7 +194,7 @@ class Partitioner {
   /// Adds the moves. Those up to the last sum belong to the stage and pass that compute the value,
   /// and their results are available to all. The others belong to `stage`, or are available to all
   /// if it is absent.
-  LocalId add_moves(MeshId mesh, Known from, const std::vector<Move>& moves,
+  LocalId add_moves(MeshId mesh, AvailableValue from, const std::vector<Move>& moves,
                     std::optional<StageId> stage, Pass pass) {
     const ValueId value = local(mesh, from.id).value;
     const auto producer = graph_.value(value).producer;
@@ -206,11 +207,12 @@ class Partitioner {
       const bool for_all = i < sums;
       const StageId of_stage = for_all ? stage_of(*producer) : *stage;
       const Pass in_pass = for_all ? graph_.node(*producer).pass : pass;
-      Known made{{},
-                 for_all ? std::nullopt : stage,
-                 from.moves + 1,
-                 in_pass == Pass::kForward,
-                 std::max(order_of_move(mesh, value, of_stage, in_pass), from.order + 0.01)};
+      AvailableValue made{
+          {},
+          for_all ? std::nullopt : stage,
+          from.moves + 1,
+          in_pass == Pass::kForward,
+          std::max(order_of_move(mesh, value, of_stage, in_pass), from.order + 0.01)};
       made.id = add_local(mesh, value, moves[i].to, LocalOrigin::kComputed, made);
       part(mesh).locals[made.id].once_per_step = once;
       part(mesh).steps.push_back(
@@ -264,20 +266,20 @@ class Partitioner {
                     {{}, {}, 0, node.pass == Pass::kForward, static_cast<double>(id.value())}));
     }
     if (!specs.reduced_axes.empty()) {
-      step.once_inputs = signature.once_inputs;
+      step.single_device_inputs = signature.single_device_inputs;
       step.once_axes = specs.reduced_axes;
     }
     part(mesh).steps.push_back(
         {std::move(step), stage, node.pass, static_cast<double>(id.value())});
     for (const ValueId output : node.outputs) {
       const auto kept = strategy.homes.find(output);
-      if (kept != strategy.homes.end()) go_home(mesh, output, kept->second);
+      if (kept != strategy.homes.end()) move_to_home(mesh, output, kept->second);
     }
   }
 
   /// Moves an op's output to its home, for all users.
-  void go_home(MeshId mesh, ValueId value, const Spec& home) {
-    const Known made = known_[mesh].at(value).front();
+  void move_to_home(MeshId mesh, ValueId value, const Spec& home) {
+    const AvailableValue made = known_[mesh].at(value).front();
     const Spec& spec = local(mesh, made.id).spec;
     if (spec == home) return;
     const NodeId producer = *graph_.value(value).producer;
@@ -298,7 +300,7 @@ class Partitioner {
     const auto& homes = request_.strategies[mesh].homes;
     const auto home = homes.find(value);
     if (home != homes.end()) {
-      for (const Known& candidate : known)
+      for (const AvailableValue& candidate : known)
         if (local(mesh, candidate.id).spec == home->second) return candidate.id;
     }
     return known.front().id;
@@ -326,7 +328,7 @@ class Partitioner {
   const Graph& graph_;
   Partition result_;
   /// Copies of each value. The first one is the original.
-  IndexedVector<MeshId, std::map<ValueId, std::vector<Known>>> known_;
+  IndexedVector<MeshId, std::map<ValueId, std::vector<AvailableValue>>> known_;
   /// Products (linear, convolution) by stage and direction (true: forward), ascending.
   std::map<std::pair<StageId, bool>, std::vector<NodeId>> products_;
   NodeId lowering_;

@@ -35,7 +35,7 @@ struct ComputeStep {
   std::vector<LocalId> outputs;
   /// Inputs (a bias) that only devices with index 0 on all of `once_axes` apply, as the outputs are
   /// summed over these axes.
-  std::vector<int> once_inputs;
+  std::vector<int> single_device_inputs;
   std::vector<int> once_axes;
 };
 

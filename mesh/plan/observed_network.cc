@@ -16,7 +16,7 @@ bool sends(const TrainingPlan& plan, transfer::DeviceId device) {
   for (const Program& program : plan.train.programs) {
     if (program.device != device) continue;
     const auto leaves = [](const Transfer& one) {
-      return one.kind == TransferKind::kReshard && one.bytes_sent() > 0;
+      return one.kind == TransferPurpose::kReshard && one.bytes_sent() > 0;
     };
     return std::ranges::any_of(program.transfers, leaves);
   }
@@ -35,7 +35,7 @@ transfer::Network observed_network(const TrainingPlan& plan, std::span<const dou
     of_host[host] += egress_rates[device];
     if (egress_rates[device] == 0 && sends(plan, transfer::DeviceId(device))) in_part[host] = true;
   }
-  std::vector<transfer::ObservedEgress> observed;
+  std::vector<transfer::MeasuredEgress> observed;
   for (std::uint32_t host = 0; host < of_host.size(); ++host) {
     if (of_host[host] > 0 && !in_part[host])
       observed.push_back({transfer::HostId(host), of_host[host]});

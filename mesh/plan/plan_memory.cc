@@ -20,9 +20,10 @@ std::uint64_t staging_bytes(const TrainingPlan& plan, transfer::DeviceId device)
 }  // namespace
 
 bool is_gpu(const TrainingPlan& plan, transfer::DeviceId device) {
-  return std::ranges::any_of(plan.layout.device_places, [&](const transfer::DevicePlace& place) {
-    return place.device == device && place.is_gpu;
-  });
+  return std::ranges::any_of(plan.layout.device_places,
+                             [&](const transfer::DeviceCapabilities& place) {
+                               return place.device == device && place.is_gpu;
+                             });
 }
 
 std::uint64_t arena_bytes(const TrainingPlan& plan, transfer::DeviceId device) {
@@ -40,18 +41,18 @@ std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device)
   for (const auto* programs : plan.all_programs()) {
     for (const Program& program : *programs) {
       if (program.device != device) continue;
-      for (const Persistent& block : program.persistents) blocks[block.name] = block.bytes;
+      for (const PersistentBlock& block : program.persistents) blocks[block.name] = block.bytes;
     }
   }
   if (is_gpu(plan, device)) {
     const auto erase_copies = [&](const std::vector<Program>& programs) {
       for (const Program& program : programs)
-        for (const Persistent& block : program.persistents)
-          if (program.device == device && block.place == MemoryPlace::kHost)
+        for (const PersistentBlock& block : program.persistents)
+          if (program.device == device && block.place == MemoryKind::kHost)
             blocks.erase(block.name);
     };
     erase_copies(plan.checkpoint_copy);
-    for (const KeptState::Slot& slot : plan.kept.slots) {
+    for (const InMemoryCheckpoint::Slot& slot : plan.kept.slots) {
       erase_copies(slot.keep);
       erase_copies(slot.hold);
     }
@@ -62,21 +63,22 @@ std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device)
 }
 
 std::uint64_t host_memory(const TrainingPlan& plan, transfer::DeviceId device) {
-  return is_gpu(plan, device) ? checkpoint_copy_bytes(plan, device) + kept_bytes(plan.kept, device)
-                              : device_memory(plan, device);
+  return is_gpu(plan, device)
+             ? checkpoint_copy_bytes(plan, device) + snapshot_bytes(plan.kept, device)
+             : device_memory(plan, device);
 }
 
 std::uint64_t checkpoint_copy_bytes(const TrainingPlan& plan, transfer::DeviceId device) {
   std::uint64_t bytes = 0;
   for (const Program& program : plan.checkpoint_copy) {
     if (program.device != device) continue;
-    for (const Persistent& block : program.persistents)
-      bytes += block.place == MemoryPlace::kHost ? block.bytes : 0;
+    for (const PersistentBlock& block : program.persistents)
+      bytes += block.place == MemoryKind::kHost ? block.bytes : 0;
   }
   return bytes;
 }
 
-std::optional<transfer::DeviceId> find_short_of_memory(const TrainingPlan& plan) {
+std::optional<transfer::DeviceId> find_device_beyond_memory(const TrainingPlan& plan) {
   if (!plan.layout.memory) return std::nullopt;
   for (const Program& program : plan.train.programs) {
     if (device_memory(plan, program.device) > *plan.layout.memory) return program.device;

@@ -27,6 +27,6 @@ std::uint64_t arena_bytes(const TrainingPlan& plan, transfer::DeviceId device);
 bool is_gpu(const TrainingPlan& plan, transfer::DeviceId device);
 
 /// Returns a device that would hold more than the layout's memory, if there is one.
-std::optional<transfer::DeviceId> find_short_of_memory(const TrainingPlan& plan);
+std::optional<transfer::DeviceId> find_device_beyond_memory(const TrainingPlan& plan);
 
 }  // namespace weft::mesh

@@ -26,8 +26,9 @@ std::set<ValueId> parameters_of(const Partition& partition, StageId stage) {
 }
 
 bool has_gpus(const TrainingPlan& plan) {
-  return std::ranges::any_of(plan.layout.device_places,
-                             [](const transfer::DevicePlace& place) { return place.is_gpu; });
+  return std::ranges::any_of(
+      plan.layout.device_places,
+      [](const transfer::DeviceCapabilities& place) { return place.is_gpu; });
 }
 
 /// Describes the path of a transfer of a training step.
@@ -65,7 +66,7 @@ std::string driver_text(const TrainingPlan& plan) {
       plan.checkpoint.size() == 1 ? "" : "s");
   if (!plan.copies_checkpoints())
     return text + "  training stands still while one is written" +
-           (plan.no_copies_because.empty() ? "" : ": " + plan.no_copies_because) + "\n";
+           (plan.no_copies_reason.empty() ? "" : ": " + plan.no_copies_reason) + "\n";
   std::uint64_t most = 0;
   for (const Program& program : plan.checkpoint_copy)
     most = std::max(most, checkpoint_copy_bytes(plan, program.device));
@@ -78,17 +79,17 @@ std::string driver_text(const TrainingPlan& plan) {
 
 /// Describes how training recovers from a death.
 std::string recovery_text(const TrainingPlan& plan) {
-  if (!plan.not_kept_because.empty())
-    return "\nrecovery\n  from checkpoints alone: " + plan.not_kept_because + "\n";
+  if (!plan.no_snapshots_reason.empty())
+    return "\nrecovery\n  from checkpoints alone: " + plan.no_snapshots_reason + "\n";
   if (plan.kept.empty()) return "";
   std::uint64_t most = 0, sent = 0;
   for (const Program& program : plan.train.programs)
-    most = std::max(most, kept_bytes(plan.kept, program.device));
+    most = std::max(most, snapshot_bytes(plan.kept, program.device));
   std::string text = fmt::format(
       "\nrecovery\n  from copies of the state in memory (recovery.copy_every), of up to {} for a "
       "device, where a run finds that much free\n",
       format_bytes(most));
-  for (const StateReplicas& group : plan.kept.groups) {
+  for (const ReplicaGroup& group : plan.kept.groups) {
     if (!group.holder) continue;
     sent += group.bytes;
     text += fmt::format(
@@ -198,7 +199,7 @@ std::string devices_text(const Compiled& train) {
   std::string text = "\ndevices\n";
   for (const Program& program : train.programs) {
     std::uint64_t persistent = 0;
-    for (const Persistent& block : program.persistents) persistent += block.bytes;
+    for (const PersistentBlock& block : program.persistents) persistent += block.bytes;
     text += fmt::format(
         "  {:<16} {} instructions a step, {} parameters, gradients and moments, {} activations\n",
         program.device_name, program.instructions.size(), format_bytes(persistent),
@@ -212,10 +213,10 @@ std::string devices_text(const Compiled& train) {
 transfer::PathChoice path_of(const TrainingPlan& plan, std::uint32_t op) {
   using Path = transfer::PathChoice::Path;
   if (has_gpus(plan) && plan.layout.gpu_transfers == GpuTransfers::kHost)
-    return {Path::kStaged, "pipeline.gpu_transfers is host"};
+    return {Path::kHostStaged, "pipeline.gpu_transfers is host"};
   const auto staged = plan.collectives.staged.front().find(op);
   if (staged == plan.collectives.staged.front().end()) return {Path::kCollectives, ""};
-  return {Path::kStaged, staged->second};
+  return {Path::kHostStaged, staged->second};
 }
 
 std::string describe_gpu_transfers(const TrainingPlan& plan) {
@@ -226,7 +227,7 @@ std::string describe_gpu_transfers(const TrainingPlan& plan) {
   std::set<std::uint32_t> seen;
   for (const Program& program : plan.train.programs) {
     for (const Transfer& transfer : program.transfers) {
-      if (transfer.kind == TransferKind::kNorm || !seen.insert(transfer.op).second) continue;
+      if (transfer.kind == TransferPurpose::kNorm || !seen.insert(transfer.op).second) continue;
       ++all;
       carried += transfer.operations() != nullptr ? 1 : 0;
     }

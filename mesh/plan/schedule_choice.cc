@@ -14,7 +14,7 @@ namespace {
 
 /// Returns the named schedule, with as many stages per mesh as the layout has. Throws unless stages
 /// are placed as the schedule places them.
-Schedule named_schedule_of(const LayoutConfig& layout, const VocabularyTimes& times) {
+Schedule named_schedule_of(const ParallelConfig& layout, const VocabularyTimes& times) {
   const NamedSchedule& named = find_named_schedule(layout.schedule);
   const std::vector<int> mesh_of_stage = layout.mesh_of_stage();
   const int meshes = layout.meshes.size(), stages = mesh_of_stage.size();
@@ -68,7 +68,7 @@ Schedule with_split_backwards(Schedule schedule) {
 }
 
 /// Returns the schedule of least memory: a microbatch begins when the previous one is done.
-Schedule one_after_the_other(const std::vector<int>& actor_of_stage, int microbatches) {
+Schedule sequential_schedule(const std::vector<int>& actor_of_stage, int microbatches) {
   Schedule schedule;
   schedule.name = "one microbatch after the other";
   schedule.stages = actor_of_stage.size();
@@ -90,7 +90,7 @@ Schedule one_after_the_other(const std::vector<int>& actor_of_stage, int microba
   return schedule;
 }
 
-std::vector<Schedule> schedules_to_measure(const LayoutConfig& layout,
+std::vector<Schedule> schedules_to_measure(const ParallelConfig& layout,
                                            std::span<const StageEdge> edges,
                                            const VocabularyTimes& times) {
   const std::vector<int> placement = actor_of_stage(layout);
@@ -116,14 +116,14 @@ std::vector<Schedule> schedules_to_measure(const LayoutConfig& layout,
     result.push_back(search_schedule(request).schedule);
     result.back().name = "list scheduling";
   }
-  result.push_back(with_vocabulary(one_after_the_other(placement, layout.microbatches),
+  result.push_back(with_vocabulary(sequential_schedule(placement, layout.microbatches),
                                    layout.vocabulary, times));
   return result;
 }
 
 }  // namespace
 
-std::vector<int> actor_of_stage(const LayoutConfig& layout) {
+std::vector<int> actor_of_stage(const ParallelConfig& layout) {
   std::vector<int> actor_of_mesh(layout.meshes.size(), -1), result;
   int next = 0;
   for (const int mesh : layout.mesh_of_stage()) {
@@ -134,11 +134,11 @@ std::vector<int> actor_of_stage(const LayoutConfig& layout) {
   return result;
 }
 
-std::vector<Schedule> schedules_to_begin_with(const LayoutConfig& layout,
-                                              std::span<const StageEdge> edges,
-                                              const VocabularyTimes& times) {
+std::vector<Schedule> candidate_schedules(const ParallelConfig& layout,
+                                          std::span<const StageEdge> edges,
+                                          const VocabularyTimes& times) {
   if (!layout.own_schedule) {
-    if (layout.schedule == LayoutConfig::kAuto) return schedules_to_measure(layout, edges, times);
+    if (layout.schedule == ParallelConfig::kAuto) return schedules_to_measure(layout, edges, times);
     return {named_schedule_of(layout, times)};
   }
   const Schedule& own = *layout.own_schedule;

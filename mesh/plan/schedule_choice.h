@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "mesh/plan/layout_config.h"
+#include "mesh/plan/parallel_config.h"
 #include "mesh/schedule/schedule.h"
 
 namespace weft::mesh {
 
 /// Returns each stage's actor. Actors are the layout's meshes, numbered in the order of their first
 /// stages, as in schedules.
-std::vector<int> actor_of_stage(const LayoutConfig& layout);
+std::vector<int> actor_of_stage(const ParallelConfig& layout);
 
 /// Returns the schedules with which a run of this layout may begin, best first; the first whose
 /// programs fit in memory is used. The own or the named schedule is the only choice. `auto` chooses
@@ -21,8 +21,8 @@ std::vector<int> actor_of_stage(const LayoutConfig& layout);
 /// microbatch at a time. `edges`: between the stages. `times`: for ordering the passes of a shared
 /// vocabulary. Throws Error(kInvalidConfig) unless stages are placed as the named schedule places
 /// them.
-std::vector<Schedule> schedules_to_begin_with(const LayoutConfig& layout,
-                                              std::span<const StageEdge> edges,
-                                              const VocabularyTimes& times = {});
+std::vector<Schedule> candidate_schedules(const ParallelConfig& layout,
+                                          std::span<const StageEdge> edges,
+                                          const VocabularyTimes& times = {});
 
 }  // namespace weft::mesh

@@ -30,7 +30,7 @@ std::int64_t common_data(const IndexedVector<MeshId, DeviceMesh>& meshes) {
 
 }  // namespace
 
-DeviceMesh make_spanning_mesh(const LayoutConfig& layout,
+DeviceMesh make_spanning_mesh(const ParallelConfig& layout,
                               const IndexedVector<MeshId, DeviceMesh>& meshes) {
   if (meshes.size() < 2) {
     throw Error(ErrorCode::kInvalidConfig,
@@ -74,7 +74,7 @@ FeatureSplits spanning_splits(const DeviceMesh& spanning, VocabularyMode mode) {
   return splits;
 }
 
-VocabularyTimes vocabulary_times(const Partition& partition, const LayoutConfig& layout) {
+VocabularyTimes vocabulary_times(const Partition& partition, const ParallelConfig& layout) {
   if (layout.vocabulary_times) return *layout.vocabulary_times;
   VocabularyTimes times;
   if (!partition.vocabulary) return times;
@@ -111,8 +111,8 @@ VocabularyTimes vocabulary_times(const Partition& partition, const LayoutConfig&
           scores / interval,
           grads / interval,
           embedding / 2 / interval,
-          times.least_transfer,
-          times.least_transfer};
+          times.min_transfer,
+          times.min_transfer};
 }
 
 }  // namespace weft::mesh

@@ -2,7 +2,7 @@
 
 #include "mesh/layouts/rules.h"
 #include "mesh/partition/partition.h"
-#include "mesh/plan/layout_config.h"
+#include "mesh/plan/parallel_config.h"
 
 namespace weft::mesh {
 
@@ -14,7 +14,7 @@ inline constexpr const char* kVocabularyAxis = "vocab";
 /// axis `data` of the same size, so has this one, and each of its slices consists of the same
 /// slices of the meshes. Throws Error(kInvalidConfig) with where() "pipeline.vocabulary" for fewer
 /// than two meshes.
-DeviceMesh make_spanning_mesh(const LayoutConfig& layout,
+DeviceMesh make_spanning_mesh(const ParallelConfig& layout,
                               const IndexedVector<MeshId, DeviceMesh>& meshes);
 
 /// Sharding of tensors on a spanning mesh.
@@ -23,6 +23,6 @@ FeatureSplits spanning_splits(const DeviceMesh& spanning, VocabularyMode mode);
 
 /// Returns times of vocabulary passes relative to a stage's, by the work of their ops, for ordering
 /// a schedule. Returns defaults for a partition without a shared vocabulary.
-VocabularyTimes vocabulary_times(const Partition& partition, const LayoutConfig& layout);
+VocabularyTimes vocabulary_times(const Partition& partition, const ParallelConfig& layout);
 
 }  // namespace weft::mesh

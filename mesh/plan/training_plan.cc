@@ -27,15 +27,16 @@ actors::MeshRequest request_of(const MeshConfig& mesh) {
   return request;
 }
 
-transfer::Network network_of(const LayoutConfig& layout, const std::vector<std::string>& hosts) {
-  transfer::Network network = transfer::Network::uniform(hosts.size(), LayoutConfig::kUnknownLink);
+transfer::Network network_of(const ParallelConfig& layout, const std::vector<std::string>& hosts) {
+  transfer::Network network =
+      transfer::Network::uniform(hosts.size(), ParallelConfig::kUnknownLink);
   for (std::size_t i = 0; i < hosts.size(); ++i)
     if (const auto link = layout.links.find(hosts[i]); link != layout.links.end())
       network.hosts[i] = {{transfer::Nic{link->second, link->second}}};
   return network;
 }
 
-void check_layers(const LayoutConfig& layout, const Graph& graph) {
+void check_layers(const ParallelConfig& layout, const Graph& graph) {
   if (layout.num_layers() == graph.num_blocks()) return;
   throw Error(ErrorCode::kInvalidConfig,
               fmt::format("the stages have {} layers together, but the model has {}; change "
@@ -59,24 +60,24 @@ Schedule forwards_of(const Schedule& schedule) {
 
 void plan_checkpoint(TrainingPlan& plan, GatherFrom from) {
   const bool copies = from == GatherFrom::kCopies;
-  plan.layout.checkpoint_copies = copies ? CheckpointCopies::kYes : CheckpointCopies::kNo;
+  plan.layout.checkpoint_copy_mode = copies ? CheckpointCopyMode::kYes : CheckpointCopyMode::kNo;
   plan.checkpoint = compile_checkpoint(plan.partition, plan.driver(), plan.topology,
                                        plan.layout.checkpoint_buffer, from);
   plan.checkpoint_copy = copies ? compile_checkpoint_copy(plan.checkpoint) : std::vector<Program>();
 }
 
 void plan_kept(TrainingPlan& plan, bool keeps) {
-  plan.layout.kept_copies = keeps ? CheckpointCopies::kYes : CheckpointCopies::kNo;
-  plan.kept = keeps ? compile_kept_state(plan.partition, plan.topology) : KeptState();
+  plan.layout.snapshot_mode = keeps ? CheckpointCopyMode::kYes : CheckpointCopyMode::kNo;
+  plan.kept = keeps ? compile_kept_state(plan.partition, plan.topology) : InMemoryCheckpoint();
 }
 
 /// Removes the state copies. Returns whether all devices then fit into pipeline.memory.
-bool fits_without_kept(TrainingPlan& plan) {
+bool drop_snapshots_to_fit(TrainingPlan& plan) {
   if (plan.kept.empty()) return false;
   std::uint64_t most = 0;
   bool fits = true;
   for (const Program& program : plan.train.programs) {
-    const std::uint64_t kept = kept_bytes(plan.kept, program.device);
+    const std::uint64_t kept = snapshot_bytes(plan.kept, program.device);
     const std::uint64_t counted = is_gpu(plan, program.device) ? 0 : kept;
     fits = fits && device_memory(plan, program.device) - counted <= *plan.layout.memory;
     most = std::max(most, kept);
@@ -89,7 +90,7 @@ bool fits_without_kept(TrainingPlan& plan) {
 
 /// Removes copies for checkpoints if all devices then fit into pipeline.memory. Returns whether
 /// they do.
-bool fits_without_copies(TrainingPlan& plan) {
+bool drop_copies_to_fit(TrainingPlan& plan) {
   if (!plan.copies_checkpoints()) return false;
   std::uint64_t most = 0;
   for (const Program& program : plan.train.programs) {
@@ -110,7 +111,7 @@ constexpr const char* kMemoryKey = "pipeline.memory";
 
 /// Calls `decide` for a mesh. Errors about "layout" get the key of the mesh's layout.
 template <typename Decide>
-auto for_mesh(const MeshConfig& mesh, const Decide& decide) {
+auto with_mesh_errors(const MeshConfig& mesh, const Decide& decide) {
   try {
     return decide();
   } catch (const Error& error) {
@@ -124,14 +125,14 @@ FeatureSplits splits_of(const MeshConfig& config, const DeviceMesh& mesh) {
   return config.layout ? feature_splits(*config.layout, mesh) : FeatureSplits();
 }
 
-bool is_spanning(MeshId mesh, const LayoutConfig& layout) {
+bool is_spanning(MeshId mesh, const ParallelConfig& layout) {
   return mesh.value() >= std::ssize(layout.meshes);
 }
 
-ShardingStrategy strategy_on(const MeshGraph& part, MeshId mesh, const LayoutConfig& layout) {
+ShardingStrategy strategy_on(const MeshGraph& part, MeshId mesh, const ParallelConfig& layout) {
   if (is_spanning(mesh, layout)) return rules_strategy(part, spanning_rules());
   const MeshConfig& config = layout.meshes[mesh.value()];
-  return for_mesh(config, [&] {
+  return with_mesh_errors(config, [&] {
     if (config.own_strategy) return strategy_of(part, *config.own_strategy);
     return config.layout ? layout_strategy(part, *config.layout, layout.microbatches)
                          : rules_strategy(part, layout.sharding);
@@ -140,7 +141,7 @@ ShardingStrategy strategy_on(const MeshGraph& part, MeshId mesh, const LayoutCon
 
 /// Moves the vocabulary's layers from the first and last stage to the spanning mesh.
 TrainingGraph share_vocabulary(PartitionRequest& request, const TrainingGraph& model,
-                               const LayoutConfig& layout) {
+                               const ParallelConfig& layout) {
   SeparatedVocabulary separated = separate_vocabulary(model);
   const MeshId spanning(std::ssize(layout.meshes));
   StageCut& cut = request.cut;
@@ -154,7 +155,7 @@ TrainingGraph share_vocabulary(PartitionRequest& request, const TrainingGraph& m
 }
 
 /// Sets the model, transformed for the layouts of the meshes.
-void set_model(PartitionRequest& request, TrainingGraph model, const LayoutConfig& layout) {
+void set_graph(PartitionRequest& request, TrainingGraph model, const ParallelConfig& layout) {
   request.cut = {};
   for (const int mesh : layout.mesh_of_stage()) request.cut.mesh_of_stage.push_back(MeshId(mesh));
   for (const int stage : layout.stage_of_layer()) request.cut.stage_of_block.emplace_back(stage);
@@ -168,7 +169,7 @@ void set_model(PartitionRequest& request, TrainingGraph model, const LayoutConfi
       continue;
     }
     const MeshConfig& config = layout.meshes[mesh.value()];
-    by_block.push_back(for_mesh(config, [&] { return splits_of(config, devices); }));
+    by_block.push_back(with_mesh_errors(config, [&] { return splits_of(config, devices); }));
   }
   if (std::ranges::any_of(by_block, &FeatureSplits::any)) {
     // Attributes sizes that do not divide to the first mesh that splits features.
@@ -177,7 +178,8 @@ void set_model(PartitionRequest& request, TrainingGraph model, const LayoutConfi
       const MeshId mesh = request.cut.mesh_of_stage[request.cut.stage_of_block[block]];
       if (by_block[block].any() && !is_spanning(mesh, layout)) first = mesh;
     }
-    model = for_mesh(layout.meshes[first.value()], [&] { return split_graph(model, by_block); });
+    model = with_mesh_errors(layout.meshes[first.value()],
+                             [&] { return split_graph(model, by_block); });
   }
   request.graph = std::move(model.graph);
   request.loss = model.loss;
@@ -192,7 +194,7 @@ void set_model(PartitionRequest& request, TrainingGraph model, const LayoutConfi
 }
 
 /// `network`: null for the layout's.
-TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
+TrainingPlan make_plan(const ParallelConfig& layout, const ModelGraphs& model,
                        const MeshPlaces& places, const transfer::Network* network) {
   check_layers(layout, model.train.graph);
   TrainingPlan plan;
@@ -205,7 +207,7 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
   plan.hosts = std::move(numbering.hosts);
   plan.topology = std::move(numbering.topology);
   plan.network = network != nullptr ? *network : network_of(layout, plan.hosts);
-  set_model(request, model.train, layout);
+  set_graph(request, model.train, layout);
   plan.partition = partition(request);
   CompileOptions options;
   options.strategy = layout.resharding;
@@ -217,29 +219,31 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
   options.times = vocabulary_times(plan.partition, layout);
   CompileOptions validate_options = options;
   validate_options.name = kValidateProgram;
-  plan_checkpoint(plan, layout.checkpoint_copies == CheckpointCopies::kNo ? GatherFrom::kParameters
-                                                                          : GatherFrom::kCopies);
-  plan_kept(plan, layout.kept_copies != CheckpointCopies::kNo);
-  set_model(request, {model.validate, model.validate_loss, {}}, layout);
+  plan_checkpoint(plan, layout.checkpoint_copy_mode == CheckpointCopyMode::kNo
+                            ? GatherFrom::kParameters
+                            : GatherFrom::kCopies);
+  plan_kept(plan, layout.snapshot_mode != CheckpointCopyMode::kNo);
+  set_graph(request, {model.validate, model.validate_loss, {}}, layout);
   const Partition forward_only = partition(request);
   for (Schedule& schedule :
-       schedules_to_begin_with(layout, stage_edges(plan.partition), options.times)) {
+       candidate_schedules(layout, stage_edges(plan.partition), options.times)) {
     plan.train = compile(plan.partition, schedule, plan.topology, options);
     plan.validate = compile(forward_only, forwards_of(schedule), plan.topology, validate_options);
     const std::array steps{&plan.train, &plan.validate};
     const bool through_host = layout.gpu_transfers == GpuTransfers::kHost;
     plan.collectives = use_device_collectives(
-        steps, through_host ? std::vector<transfer::DevicePlace>() : layout.device_places,
+        steps, through_host ? std::vector<transfer::DeviceCapabilities>() : layout.device_places,
         {.deterministic = layout.deterministic});
     plan.schedule = std::move(schedule);
-    if (!find_short_of_memory(plan)) return plan;
-    if (layout.kept_copies == CheckpointCopies::kIfMemoryAllows && fits_without_kept(plan))
+    if (!find_device_beyond_memory(plan)) return plan;
+    if (layout.snapshot_mode == CheckpointCopyMode::kIfMemoryAllows && drop_snapshots_to_fit(plan))
       return plan;
     // Prefers pauses for checkpoints to a slower schedule.
-    if (layout.checkpoint_copies == CheckpointCopies::kIfMemoryAllows && fits_without_copies(plan))
+    if (layout.checkpoint_copy_mode == CheckpointCopyMode::kIfMemoryAllows &&
+        drop_copies_to_fit(plan))
       return plan;
   }
-  const transfer::DeviceId device = *find_short_of_memory(plan);
+  const transfer::DeviceId device = *find_device_beyond_memory(plan);
   const std::uint64_t needed = device_memory(plan, device), activations = arena_bytes(plan, device);
   throw Error(ErrorCode::kInvalidConfig,
               fmt::format("schedule '{}' needs {} on {} ({} of parameters, gradients and moments, "
@@ -250,15 +254,15 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
                           plan.train.programs[device.value()].device_name,
                           format_bytes(needed - activations), format_bytes(activations),
                           format_bytes(*layout.memory),
-                          layout.schedule == LayoutConfig::kAuto
+                          layout.schedule == ParallelConfig::kAuto
                               ? "use more devices"
                               : "take a schedule that holds fewer microbatches"))
       .at(kMemoryKey);
 }
 
 /// Returns the layout with `gather` set for all meshes that leave it open, or nothing if none does.
-std::optional<LayoutConfig> with_gather(const LayoutConfig& layout, Gather gather) {
-  LayoutConfig result = layout;
+std::optional<ParallelConfig> with_gather(const ParallelConfig& layout, Gather gather) {
+  ParallelConfig result = layout;
   bool changed = false;
   for (MeshConfig& mesh : result.meshes) {
     if (!mesh.layout || mesh.layout->gather) continue;
@@ -269,7 +273,7 @@ std::optional<LayoutConfig> with_gather(const LayoutConfig& layout, Gather gathe
 }
 
 /// Chooses to gather once per step if the memory limit allows it.
-TrainingPlan make_plan_within_memory(const LayoutConfig& layout, const ModelGraphs& model,
+TrainingPlan make_plan_within_memory(const ParallelConfig& layout, const ModelGraphs& model,
                                      const MeshPlaces& places, const transfer::Network* network) {
   const auto per_microbatch = with_gather(layout, Gather::kMicrobatch);
   if (!per_microbatch) return make_plan(layout, model, places, network);
@@ -291,19 +295,19 @@ std::vector<const std::vector<Program>*> TrainingPlan::all_programs() const {
     all.insert(all.end(), {&batch.gather, &batch.scatter});
   if (!checkpoint_copy.empty()) all.push_back(&checkpoint_copy);
   if (!kept.empty())
-    for (const KeptState::Slot& slot : kept.slots)
+    for (const InMemoryCheckpoint::Slot& slot : kept.slots)
       all.insert(all.end(), {&slot.keep, &slot.hold, &slot.back});
   return all;
 }
 
-MeshPlaces plan_places(const LayoutConfig& layout,
-                       const std::vector<std::pair<std::string, std::uint32_t>>& hosts) {
+MeshPlaces predict_places(const ParallelConfig& layout,
+                          const std::vector<std::pair<std::string, std::uint32_t>>& hosts) {
   actors::Placement placement;
   for (const auto& [name, devices] : hosts) placement.add_host(name, devices);
   MeshPlaces places;
   for (const MeshConfig& mesh : layout.meshes) {
     try {
-      places.push_back(placement.find_places(request_of(mesh)));
+      places.push_back(placement.find_devices(request_of(mesh)));
     } catch (const Error& error) {
       throw Error(error.code(), error.message()).at("meshes." + mesh.name);
     }
@@ -312,7 +316,7 @@ MeshPlaces plan_places(const LayoutConfig& layout,
   return places;
 }
 
-DeviceNumbering number_devices(const LayoutConfig& layout, const MeshPlaces& places) {
+DeviceNumbering number_devices(const ParallelConfig& layout, const MeshPlaces& places) {
   DeviceNumbering result;
   std::vector<std::string>& hosts = result.hosts;
   std::uint32_t next = 0;
@@ -332,12 +336,12 @@ DeviceNumbering number_devices(const LayoutConfig& layout, const MeshPlaces& pla
   return result;
 }
 
-TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,
+TrainingPlan make_training_plan(const ParallelConfig& layout, const ModelGraphs& model,
                                 const MeshPlaces& places) {
   return make_plan_within_memory(layout, model, places, nullptr);
 }
 
-TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,
+TrainingPlan make_training_plan(const ParallelConfig& layout, const ModelGraphs& model,
                                 const MeshPlaces& places, const transfer::Network& network) {
   return make_plan_within_memory(layout, model, places, &network);
 }
@@ -362,15 +366,15 @@ std::string digest_of_steps(const TrainingPlan& plan) {
 
 void drop_checkpoint_copies(TrainingPlan& plan, std::string because) {
   plan_checkpoint(plan, GatherFrom::kParameters);
-  plan.no_copies_because = std::move(because);
+  plan.no_copies_reason = std::move(because);
 }
 
 void drop_kept_state(TrainingPlan& plan, std::string because) {
   plan_kept(plan, false);
-  plan.not_kept_because = std::move(because);
+  plan.no_snapshots_reason = std::move(because);
 }
 
-void check_same_places(const LayoutConfig& running, const LayoutConfig& other) {
+void check_compatible_layouts(const ParallelConfig& running, const ParallelConfig& other) {
   const auto differs = [&](const char* what) {
     throw_error(ErrorCode::kInvalidArgument,
                 "the job runs with other {}; start it anew to change that", what);

@@ -8,10 +8,10 @@
 #include "actors/head/placement.h"
 #include "core/graph/graph.h"
 #include "mesh/partition/partition.h"
-#include "mesh/plan/layout_config.h"
+#include "mesh/plan/parallel_config.h"
 #include "mesh/program/checkpoint_programs.h"
 #include "mesh/program/compile.h"
-#include "mesh/program/kept_state.h"
+#include "mesh/program/in_memory_checkpoint.h"
 #include "mesh/program/use_collectives.h"
 #include "mesh/schedule/schedule.h"
 #include "transfer/topology/network.h"
@@ -32,8 +32,8 @@ using MeshPlaces = std::vector<std::vector<actors::HostDevice>>;
 /// Returns the places that the head would choose on an empty cluster of these hosts (name,
 /// devices), for checks and plans without a cluster. Throws Error(kResourceExhausted) or
 /// Error(kNotFound) like the head.
-MeshPlaces plan_places(const LayoutConfig& layout,
-                       const std::vector<std::pair<std::string, std::uint32_t>>& hosts);
+MeshPlaces predict_places(const ParallelConfig& layout,
+                          const std::vector<std::pair<std::string, std::uint32_t>>& hosts);
 
 /// Numbering of a plan's devices and hosts: mesh by mesh, rank by rank. The driver is the last
 /// device, on its own host. A value.
@@ -44,12 +44,12 @@ struct DeviceNumbering {
 
   transfer::DeviceId driver() const { return transfer::DeviceId(topology.num_devices() - 1); }
 };
-DeviceNumbering number_devices(const LayoutConfig& layout, const MeshPlaces& places);
+DeviceNumbering number_devices(const ParallelConfig& layout, const MeshPlaces& places);
 
 /// Everything decided before a run starts: devices, stages, specs, transfers and programs. A value;
 /// equal inputs give equal plans. The driver only takes part in checkpoints.
 struct TrainingPlan {
-  LayoutConfig layout;
+  ParallelConfig layout;
   std::vector<std::string> hosts;  ///< Names by HostId, see DeviceNumbering.
   transfer::Topology topology;
   transfer::Network network;  ///< Link rates, by HostId, that the plan assumes.
@@ -57,22 +57,24 @@ struct TrainingPlan {
   Schedule schedule;          ///< Schedule of `train`; for `auto`, the first one.
   Compiled train;
   Compiled validate;
-  CollectiveUse collectives;  ///< Collectives of `train` and `validate`.
+  CollectiveAssignment collectives;  ///< Collectives of `train` and `validate`.
   /// Programs that move parameters and moments to the driver and back, in batches of the buffer's
   /// size.
   std::vector<CheckpointBatch> checkpoint;
   /// Programs "copy" if batches are gathered from copies, else empty.
   std::vector<Program> checkpoint_copy;
   /// Reason why memory does not allow the requested copies, or "".
-  std::string no_copies_because;
+  std::string no_copies_reason;
   /// State copies for recovery; empty if not requested or of no use.
-  KeptState kept;
-  std::string not_kept_because;  ///< See no_copies_because.
+  InMemoryCheckpoint kept;
+  std::string no_snapshots_reason;  ///< See no_copies_reason.
 
   transfer::DeviceId driver() const { return transfer::DeviceId(topology.num_devices() - 1); }
   /// Returns the number of devices that compute.
   int num_devices() const { return static_cast<int>(topology.num_devices()) - 1; }
-  bool copies_checkpoints() const { return layout.checkpoint_copies == CheckpointCopies::kYes; }
+  bool copies_checkpoints() const {
+    return layout.checkpoint_copy_mode == CheckpointCopyMode::kYes;
+  }
   /// Returns all programs, of steps, checkpoints and state copies.
   std::vector<const std::vector<Program>*> all_programs() const;
 };
@@ -80,11 +82,11 @@ struct TrainingPlan {
 /// Makes the plan. Throws Error(kInvalidConfig) if the layers do not fit the model, a shape does
 /// not divide, or a device would hold more than the layout's memory. where() is the run file's key
 /// that the error concerns, if any.
-TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,
+TrainingPlan make_training_plan(const ParallelConfig& layout, const ModelGraphs& model,
                                 const MeshPlaces& places);
 /// Makes the same plan for another network than the layout's. Only the routes of transfers may
 /// differ.
-TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,
+TrainingPlan make_training_plan(const ParallelConfig& layout, const ModelGraphs& model,
                                 const MeshPlaces& places, const transfer::Network& network);
 
 /// Returns the sharding of a mesh as a file for `layout: FILE.strategy`.
@@ -103,6 +105,6 @@ void drop_kept_state(TrainingPlan& plan, std::string because);
 /// Checks that a job of layout `running` can continue with programs of layout `other`: parameters,
 /// gradients and data are at the same places. Throws Error(kInvalidArgument) that names the
 /// difference.
-void check_same_places(const LayoutConfig& running, const LayoutConfig& other);
+void check_compatible_layouts(const ParallelConfig& running, const ParallelConfig& other);
 
 }  // namespace weft::mesh

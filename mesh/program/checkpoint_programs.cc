@@ -18,10 +18,10 @@ namespace {
 
 constexpr std::uint64_t kAlignment = 64;
 /// Most batches; beyond this the buffer grows. Every batch has a program on every device.
-constexpr std::uint64_t kMostParts = 1024;
+constexpr std::uint64_t kMaxBatches = 1024;
 
 /// Name prefix of a block's copy in host memory.
-constexpr std::string_view kCopyOf = "copy/";
+constexpr std::string_view kCopyPrefix = "copy/";
 
 enum class Direction : std::uint8_t { kGather, kScatter };
 
@@ -32,15 +32,15 @@ std::uint64_t aligned(std::uint64_t bytes) {
 std::uint64_t bytes_of(const CheckpointPiece& piece) { return piece.count * sizeof(float); }
 
 /// A parameter on one mesh.
-struct Placed {
+struct ParameterLocation {
   MeshId mesh;
   bool is_home = false;
   const LocalValue* local = nullptr;
 };
 
 /// Returns the meshes that hold each parameter, by parameter.
-std::vector<std::vector<Placed>> places_of_parameters(const Partition& partition) {
-  std::vector<std::vector<Placed>> places(partition.graph.parameters().size());
+std::vector<std::vector<ParameterLocation>> places_of_parameters(const Partition& partition) {
+  std::vector<std::vector<ParameterLocation>> places(partition.graph.parameters().size());
   for (const MeshId mesh : partition.meshes.ids()) {
     for (const LocalParameter& parameter : partition.per_mesh[mesh].parameters) {
       places[parameter.parameter].push_back(
@@ -65,9 +65,9 @@ std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partitio
   std::uint64_t all = 0;
   for (std::uint32_t p = 0; p < partition.graph.parameters().size(); ++p) {
     const Value& value = value_of(partition, p);
-    all += value.type.elements() * sizeof(float) * checkpoint_blocks(value.name).size();
+    all += value.type.elements() * sizeof(float) * optimizer_blocks(value.name).size();
   }
-  const std::uint64_t buffer_bytes = std::max(asked_bytes, all / kMostParts);
+  const std::uint64_t buffer_bytes = std::max(asked_bytes, all / kMaxBatches);
   std::vector<std::vector<CheckpointPiece>> batches(1);
   std::uint64_t used = 0;
   const auto add = [&](CheckpointPiece piece) {
@@ -87,7 +87,7 @@ std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partitio
     const bool fits = elements * sizeof(float) <= buffer_bytes;
     const std::int64_t most =
         fits ? std::max<std::int64_t>(elements, 1) : std::max<std::int64_t>(rows_that_fit, 1) * row;
-    for (std::uint32_t block = 0; block < checkpoint_blocks(value.name).size(); ++block) {
+    for (std::uint32_t block = 0; block < optimizer_blocks(value.name).size(); ++block) {
       for (std::int64_t begin = 0; begin < elements; begin += most)
         add({p, static_cast<StateBlock>(block), begin, std::min(most, elements - begin), 0,
              value.type.shape, partition.graph.parameters()[p].shape});
@@ -143,8 +143,8 @@ bool has_replicas(const transfer::ShardMap& map) {
 }
 
 PieceTransfer plan_piece(const Partition& partition, const CheckpointPiece& piece,
-                         const Placed& place, Direction direction, transfer::DeviceId driver,
-                         const transfer::Topology& topology) {
+                         const ParameterLocation& place, Direction direction,
+                         transfer::DeviceId driver, const transfer::Topology& topology) {
   const Shape& shape = value_of(partition, piece.parameter).type.shape;
   const DeviceMesh& mesh = partition.meshes[place.mesh];
   const Region rows = rows_of(piece, shape);
@@ -167,7 +167,8 @@ PieceTransfer plan_piece(const Partition& partition, const CheckpointPiece& piec
   // once from the driver to each host. Without replicas there is no choice.
   const bool straight = gather || !has_replicas(shards);
   result.plan = transfer::plan_reshard(
-      task, topology, straight ? transfer::Strategy::kSendRecv : transfer::Strategy::kWeft);
+      task, topology,
+      straight ? transfer::ReshardAlgorithm::kSendRecv : transfer::ReshardAlgorithm::kWeft);
   return result;
 }
 
@@ -179,7 +180,7 @@ class PiecePlans {
              const transfer::Topology& topology)
       : partition_(partition), direction_(direction), driver_(driver), topology_(topology) {}
 
-  const PieceTransfer& of(const CheckpointPiece& piece, const Placed& place) {
+  const PieceTransfer& of(const CheckpointPiece& piece, const ParameterLocation& place) {
     const Key key{value_of(partition_, piece.parameter).type.shape, place.local->spec, place.mesh,
                   piece.begin, piece.count};
     const auto found = plans_.find(key);
@@ -221,10 +222,10 @@ class BatchCompiler {
     }
   }
 
-  void add(const CheckpointPiece& piece, const Placed& place) {
+  void add(const CheckpointPiece& piece, const ParameterLocation& place) {
     const bool gather = direction_ == Direction::kGather;
     const Value& value = value_of(partition_, piece.parameter);
-    const std::string block = checkpoint_blocks(value.name)[static_cast<std::size_t>(piece.block)];
+    const std::string block = optimizer_blocks(value.name)[static_cast<std::size_t>(piece.block)];
     const PieceTransfer& planned = plans_.of(piece, place);
     const DeviceMesh& mesh = partition_.meshes[place.mesh];
     for (int rank = 0; rank < mesh.size(); ++rank) {
@@ -238,16 +239,16 @@ class BatchCompiler {
       const bool copied = gather && from_ == GatherFrom::kCopies;
       if (copied && part.empty()) continue;  // Another replica sends; this device needs no copy.
       const std::int32_t persistent =
-          copied ? emitter.persistent(std::string(kCopyOf) + block, shard_elements * sizeof(float),
-                                      MemoryPlace::kHost)
+          copied ? emitter.persistent(std::string(kCopyPrefix) + block,
+                                      shard_elements * sizeof(float), MemoryKind::kHost)
                  : emitter.persistent(block, shard_elements * sizeof(float));
       const std::uint32_t buffer = emitter.add_persistent_buffer(
           persistent, rows->second.begin * sizeof(float), {DType::kF32, rows->second.shape});
       start(emitter, std::move(part), block, buffer, gather);
       if (gather || piece.block != StateBlock::kValue || value.type.dtype == DType::kF32) continue;
       const std::uint64_t element = size_of(value.type.dtype);
-      const std::int32_t working = emitter.persistent(
-          block_that_ops_read(value.name, value.type.dtype), shard_elements * element);
+      const std::int32_t working =
+          emitter.persistent(working_block(value.name, value.type.dtype), shard_elements * element);
       to_round_.push_back({emitter_of_.at(device), buffer,
                            emitter.add_persistent_buffer(working, rows->second.begin * element,
                                                          {value.type.dtype, rows->second.shape})});
@@ -277,7 +278,7 @@ class BatchCompiler {
              std::uint32_t buffer, bool is_source) {
     if (part.empty()) return;
     const std::uint32_t transfer =
-        emitter.add_transfer({block, TransferKind::kCheckpoint, op_, std::move(part)});
+        emitter.add_transfer({block, TransferPurpose::kCheckpoint, op_, std::move(part)});
     const auto source = is_source ? std::optional(buffer) : std::nullopt;
     const auto destination = is_source ? std::nullopt : std::optional(buffer);
     emitter.start(transfer, -1, source, destination);
@@ -301,19 +302,19 @@ std::uint64_t end_of(const std::vector<CheckpointPiece>& pieces) {
 }
 
 /// Elements of a piece that are contiguous in the buffer and in files.
-struct StoredRun {
+struct UnpaddedRange {
   std::int64_t at = 0;     ///< First element in the piece.
   std::int64_t first = 0;  ///< First element in the stored parameter.
   std::int64_t count = 0;
 };
 
-/// Calls run(const StoredRun&) for each run of elements that are not padding, in order. A piece
+/// Calls run(const UnpaddedRange&) for each run of elements that are not padding, in order. A piece
 /// consists of whole rows.
 template <typename Run>
 void for_each_stored_run(const CheckpointPiece& piece, const Run& run) {
-  if (piece.held == piece.stored) return run(StoredRun{0, piece.begin, piece.count});
+  if (piece.held == piece.stored) return run(UnpaddedRange{0, piece.begin, piece.count});
   const std::int64_t columns = piece.held.back();
-  StoredRun now;
+  UnpaddedRange now;
   for (std::int64_t at = 0; at < piece.count; at += columns) {
     std::int64_t rest = (piece.begin + at) / columns, first = 0, stride = piece.stored.back();
     bool is_padding = false;
@@ -334,7 +335,7 @@ void for_each_stored_run(const CheckpointPiece& piece, const Run& run) {
   if (now.count > 0) run(now);
 }
 
-StatePiece state_piece(const CheckpointPiece& piece, const StoredRun& run) {
+StateSlice state_piece(const CheckpointPiece& piece, const UnpaddedRange& run) {
   return {piece.parameter, piece.block, static_cast<std::size_t>(run.first)};
 }
 
@@ -350,7 +351,7 @@ std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
                                                 transfer::DeviceId driver,
                                                 const transfer::Topology& topology,
                                                 std::uint64_t buffer_bytes, GatherFrom from) {
-  const std::vector<std::vector<Placed>> places = places_of_parameters(partition);
+  const std::vector<std::vector<ParameterLocation>> places = places_of_parameters(partition);
   const std::vector<std::vector<CheckpointPiece>> filled = fill_batches(partition, buffer_bytes);
   std::uint64_t most = 0;
   for (const auto& pieces : filled) most = std::max(most, end_of(pieces));
@@ -363,7 +364,7 @@ std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
     BatchCompiler scatter(partition, scatters, Direction::kScatter, fmt::format("scatter.{}", i),
                           driver, most, from);
     for (const CheckpointPiece& piece : filled[i]) {
-      for (const Placed& place : places[piece.parameter]) {
+      for (const ParameterLocation& place : places[piece.parameter]) {
         if (place.is_home) gather.add(piece, place);
         scatter.add(piece, place);
       }
@@ -378,8 +379,8 @@ std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>&
   std::map<transfer::DeviceId, std::map<std::string, std::uint64_t>> copies;
   for (const CheckpointBatch& batch : batches) {
     for (const Program& program : batch.gather)
-      for (const Persistent& block : program.persistents)
-        if (block.name.starts_with(kCopyOf)) copies[program.device][block.name] = block.bytes;
+      for (const PersistentBlock& block : program.persistents)
+        if (block.name.starts_with(kCopyPrefix)) copies[program.device][block.name] = block.bytes;
   }
   std::vector<Program> programs;
   const std::vector<Program>& all = batches.front().gather;
@@ -388,9 +389,9 @@ std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>&
     for (const auto& [copy, bytes] : copies[gather.device]) {
       const TensorType type{DType::kF32, {static_cast<std::int64_t>(bytes / sizeof(float))}};
       const std::uint32_t from = emitter.add_persistent_buffer(
-          emitter.persistent(copy.substr(kCopyOf.size()), bytes), 0, type);
+          emitter.persistent(copy.substr(kCopyPrefix.size()), bytes), 0, type);
       const std::uint32_t to = emitter.add_persistent_buffer(
-          emitter.persistent(copy, bytes, MemoryPlace::kHost), 0, type);
+          emitter.persistent(copy, bytes, MemoryKind::kHost), 0, type);
       emitter.accumulate(from, to, true);
     }
     programs.push_back(emitter.finish());
@@ -399,19 +400,20 @@ std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>&
   return programs;
 }
 
-void take_pieces(const CheckpointBatch& batch, std::span<const float> buffer,
-                 const TakePiece& take) {
+void read_batch(const CheckpointBatch& batch, std::span<const float> buffer,
+                const ReadStateSlice& take) {
   for (const CheckpointPiece& piece : batch.pieces)
-    for_each_stored_run(piece, [&](const StoredRun& run) {
+    for_each_stored_run(piece, [&](const UnpaddedRange& run) {
       take(state_piece(piece, run), part_of(buffer, piece).subspan(run.at, run.count));
     });
 }
 
-void give_pieces(const CheckpointBatch& batch, std::span<float> buffer, const GivePiece& give) {
+void fill_batch(const CheckpointBatch& batch, std::span<float> buffer,
+                const WriteStateSlice& give) {
   for (const CheckpointPiece& piece : batch.pieces) {
     const std::span<float> part = part_of(buffer, piece);
     if (piece.held != piece.stored) std::ranges::fill(part, 0.0F);
-    for_each_stored_run(piece, [&](const StoredRun& run) {
+    for_each_stored_run(piece, [&](const UnpaddedRange& run) {
       give(state_piece(piece, run), part.subspan(run.at, run.count));
     });
   }

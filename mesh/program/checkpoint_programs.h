@@ -55,11 +55,11 @@ std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
 std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>& batches);
 
 /// Calls `take` for each contiguous run of stored elements of a gathered batch, without padding.
-void take_pieces(const CheckpointBatch& batch, std::span<const float> buffer,
-                 const TakePiece& take);
+void read_batch(const CheckpointBatch& batch, std::span<const float> buffer,
+                const ReadStateSlice& take);
 /// Fills the driver's buffer with a batch to scatter: calls `give` for each contiguous run of
 /// stored elements, and sets padding to zero.
-void give_pieces(const CheckpointBatch& batch, std::span<float> buffer, const GivePiece& give);
+void fill_batch(const CheckpointBatch& batch, std::span<float> buffer, const WriteStateSlice& give);
 
 /// Returns the size of the driver's buffer for these batches, in bytes.
 std::uint64_t checkpoint_buffer_bytes(const std::vector<CheckpointBatch>& batches);

@@ -123,7 +123,7 @@ transfer::ReshardPlan plan_norms(const std::vector<transfer::DeviceId>& devices,
     task.source.shards.push_back({devices[row], Region({{row, row + 1}, {0, parameters}})});
     task.destination.shards.push_back({devices[row], Region::whole(task.type.shape)});
   }
-  return transfer::plan_reshard(task, topology, transfer::Strategy::kSendRecv);
+  return transfer::plan_reshard(task, topology, transfer::ReshardAlgorithm::kSendRecv);
 }
 
 transfer::ReshardPlan plan_between(const transfer::ReshardTask& task,
@@ -175,7 +175,7 @@ transfer::ReshardTask task_between(const TensorType& type, const Spec& from,
 /// Plans the transfer of every term of a shared parameter from the mesh that computes it to all
 /// other meshes that hold the parameter.
 std::vector<TermTransfer> plan_terms(const Partition& partition, const transfer::Topology& topology,
-                                     const CompileOptions& options, TransferOps& ops) {
+                                     const CompileOptions& options, TransferNumbers& ops) {
   struct Holder {
     MeshId mesh;
     const LocalParameter* parameter = nullptr;
@@ -217,13 +217,13 @@ void emit_update(Emitter& emitter, transfer::DeviceId device, std::uint32_t op,
   const Shape& shape = norms.tasks.front().type.shape;
   const TensorType row{DType::kF64, {1, shape[1]}}, table{DType::kF64, shape};
   const auto on_host = [&](const std::string& name, const TensorType& type) {
-    return emitter.add_persistent_buffer(emitter.persistent(name, type.bytes(), MemoryPlace::kHost),
+    return emitter.add_persistent_buffer(emitter.persistent(name, type.bytes(), MemoryKind::kHost),
                                          0, type);
   };
   const std::uint32_t own = on_host("norms/own", row), all = on_host("norms/all", table);
   emitter.norm(own);
   const std::uint32_t gather =
-      emitter.add_transfer({"norms", TransferKind::kNorm, op, norms.device_part(device)});
+      emitter.add_transfer({"norms", TransferPurpose::kNorm, op, norms.device_part(device)});
   emitter.wait(emitter.start(gather, -1, own, all));
   emitter.update(all);
 }
@@ -270,7 +270,7 @@ Compiled compile(const Partition& partition, const Schedule& schedule,
   validate(schedule, data, training);
 
   Compiled compiled;
-  TransferOps ops;
+  TransferNumbers ops;
   for (const MeshEdge& edge : partition.edges) {
     const MeshId from = edge.from_mesh, to = edge.to_mesh;
     const transfer::ReshardTask task = task_between(

@@ -42,7 +42,7 @@ struct CompileOptions {
   std::string name = kTrainProgram;
   /// Rates of the hosts' links, by HostId; absent if unknown.
   std::optional<transfer::Network> network = {};
-  transfer::Strategy strategy = transfer::Strategy::kWeft;
+  transfer::ReshardAlgorithm strategy = transfer::ReshardAlgorithm::kWeft;
   Lowering lowering = Lowering::kLanes;
   /// Receives of one edge that are posted ahead of their use; at least 1. 2 keeps the link busy.
   /// Ignored in safe mode.

@@ -11,7 +11,7 @@ Emitter::Emitter(std::string program_name, transfer::DeviceId device, std::strin
   program_.device_name = std::move(device_name);
 }
 
-std::int32_t Emitter::persistent(const std::string& name, std::uint64_t bytes, MemoryPlace place) {
+std::int32_t Emitter::persistent(const std::string& name, std::uint64_t bytes, MemoryKind place) {
   const auto [at, inserted] = persistent_index_.try_emplace(name, program_.persistents.size());
   if (inserted) program_.persistents.push_back({name, bytes, place});
   WEFT_CHECK(program_.persistents[at->second].bytes == bytes, "{} with two sizes", name);

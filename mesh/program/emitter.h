@@ -20,7 +20,7 @@ class Emitter {
 
   /// Returns the index of the persistent block `name`; creates it with `bytes` on first use.
   std::int32_t persistent(const std::string& name, std::uint64_t bytes,
-                          MemoryPlace place = MemoryPlace::kDevice);
+                          MemoryKind place = MemoryKind::kDevice);
   std::uint32_t add_persistent_buffer(std::int32_t persistent, std::uint64_t offset,
                                       TensorType type);
   std::uint32_t add_arena_buffer(TensorType type);

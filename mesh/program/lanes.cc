@@ -14,7 +14,8 @@ namespace {
 constexpr std::array kPasses{Pass::kForward, Pass::kInputGrad, Pass::kWeightGrad};
 
 /// Returns the values that the steps of each (stage, pass) of a mesh read.
-std::map<std::pair<StageId, Pass>, std::set<LocalId>> reads_of(const MeshPartition& part) {
+std::map<std::pair<StageId, Pass>, std::set<LocalId>> values_read_by_pass(
+    const MeshPartition& part) {
   std::map<std::pair<StageId, Pass>, std::set<LocalId>> reads;
   for (const Step& step : part.steps) {
     for (const LocalId input : inputs_of(step)) reads[{step.stage, step.pass}].insert(input);
@@ -61,7 +62,8 @@ class LanePlanner {
   LanePlanner(const Partition& partition, const Schedule& schedule, const ActorsOfMeshes& actors,
               const ActionHistory& history, const std::vector<OrderedAction>& order)
       : partition_(partition), schedule_(schedule), actors_(actors), history_(history) {
-    for (const MeshPartition& part : partition.per_mesh) reads_.push_back(reads_of(part));
+    for (const MeshPartition& part : partition.per_mesh)
+      reads_.push_back(values_read_by_pass(part));
     for (const auto& actions : schedule.actors) starts_.emplace_back(actions.size());
     for (const OrderedAction& ordered : order)
       starts_[ordered.place.actor][ordered.place.index] = ordered.start;
@@ -76,14 +78,14 @@ class LanePlanner {
     }
     const bool by_time = partition_.spans(edge.from_mesh) || partition_.spans(edge.to_mesh);
     for (const int sender : actors_of(edge.from_mesh)) {
-      std::vector<std::size_t>& arrived = lane.arrived_before[sender];
+      std::vector<std::size_t>& arrived = lane.arrival_known_at[sender];
       arrived.assign(schedule_.microbatches, 0);
       for (const auto& [receiver, uses] : lane.uses) {
         for (const Lane::Use& use : uses) {
           const ActionPlace place{static_cast<std::size_t>(receiver), use.action};
-          arrived[use.microbatch] =
-              std::max(arrived[use.microbatch],
-                       by_time ? first_beyond(place, sender) : history_.first_after(place, sender));
+          arrived[use.microbatch] = std::max(arrived[use.microbatch],
+                                             by_time ? first_starting_after(place, sender)
+                                                     : history_.first_action_after(place, sender));
         }
       }
     }
@@ -120,7 +122,7 @@ class LanePlanner {
 
   /// Returns the actor's first action that starts later than the action at `place`; for the same
   /// actor, that action itself.
-  std::size_t first_beyond(const ActionPlace& place, int actor) const {
+  std::size_t first_starting_after(const ActionPlace& place, int actor) const {
     if (std::cmp_equal(actor, place.actor)) return place.index;
     const std::vector<double>& starts = starts_[actor];
     return std::ranges::upper_bound(starts, starts_[place.actor][place.index]) - starts.begin();

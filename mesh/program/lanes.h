@@ -25,7 +25,7 @@ struct Lane {
   /// end of the step guarantees arrival. Data dependencies guarantee the index, except on edges
   /// from or to the spanning mesh: there it assumes the durations of order_actions(), as a
   /// guaranteed point would be late.
-  std::map<int, std::vector<std::size_t>> arrived_before;
+  std::map<int, std::vector<std::size_t>> arrival_known_at;
 };
 
 /// Actor of the schedule that runs each device, by mesh and rank.

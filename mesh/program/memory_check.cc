@@ -33,7 +33,7 @@ class Places {
     ends_.erase({place.persistent, place.begin, handle});
   }
   /// Returns the lowest handle whose range overlaps `touched`.
-  std::optional<std::uint32_t> first_over(const Place& touched) const {
+  std::optional<std::uint32_t> first_overlapping(const Place& touched) const {
     std::optional<std::uint32_t> first;
     const std::uint64_t from = touched.begin - std::min(touched.begin, longest_);
     for (auto at = ends_.lower_bound({touched.persistent, from, 0});
@@ -118,13 +118,14 @@ class MemoryCheck {
   }
 
   void read(std::uint32_t buffer) const {
-    if (const auto fills = destinations_.first_over(place(buffer)))
+    if (const auto fills = destinations_.first_overlapping(place(buffer)))
       fail("reads", buffer, "fills", *fills);
   }
 
   void write(std::uint32_t buffer) const {
     const Place touched = place(buffer);
-    const auto fills = destinations_.first_over(touched), reads = sources_.first_over(touched);
+    const auto fills = destinations_.first_overlapping(touched),
+               reads = sources_.first_overlapping(touched);
     if (fills && (!reads || *fills <= *reads)) fail("writes", buffer, "fills", *fills);
     if (reads) fail("writes", buffer, "still reads", *reads);
   }

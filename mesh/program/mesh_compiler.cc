@@ -14,7 +14,7 @@ namespace weft::mesh {
 MeshCompiler::MeshCompiler(const Partition& partition, MeshId mesh, const Schedule& schedule,
                            const std::vector<int>& actors, const std::vector<PlannedEdge>& edges,
                            const std::vector<Lane>& lanes, const transfer::Topology& topology,
-                           const CompileOptions& options, TransferOps& ops,
+                           const CompileOptions& options, TransferNumbers& ops,
                            std::map<transfer::DeviceId, Emitter>& emitters)
     : partition_(partition),
       mesh_id_(mesh),
@@ -43,7 +43,7 @@ MeshCompiler::MeshCompiler(const Partition& partition, MeshId mesh, const Schedu
   make_gradient_sums();
   size_buckets();
   make_inputs();
-  make_ends();
+  add_edge_sides();
   make_recomputations();
   make_rest_of_scores();
   make_step_transfers();
@@ -68,8 +68,8 @@ void MeshCompiler::make_parameters() {
     for (int rank = 0; rank < num_ranks(); ++rank) {
       Emitter& emitter = this->emitter(rank);
       const TensorType type = local_type(parameter.value, rank);
-      const std::int32_t block = emitter.persistent(
-          block_that_ops_read(value_name(parameter.value), type.dtype), type.bytes());
+      const std::int32_t block =
+          emitter.persistent(working_block(value_name(parameter.value), type.dtype), type.bytes());
       parameters_[rank][parameter.value] = emitter.add_persistent_buffer(block, 0, type);
     }
   }
@@ -160,7 +160,7 @@ void MeshCompiler::make_inputs() {
   }
 }
 
-void MeshCompiler::make_ends() {
+void MeshCompiler::add_edge_sides() {
   for (std::size_t e = 0; e < edges_.size(); ++e) {
     const MeshEdge& edge = edges_[e].edge;
     if (edge.from_mesh != mesh_id_ && edge.to_mesh != mesh_id_) continue;
@@ -177,7 +177,7 @@ void MeshCompiler::make_ends() {
       const transfer::DevicePart part = edges_[e].plan.device_part(device);
       const bool here = !part.empty() && (end.sends || !senders.rank_of(device));
       end.transfer.push_back(here ? std::optional(emitter(rank).add_transfer(
-                                        {name, TransferKind::kReshard, edges_[e].op, part}))
+                                        {name, TransferPurpose::kReshard, edges_[e].op, part}))
                                   : std::nullopt);
     }
     ends_.push_back(std::move(end));
@@ -198,7 +198,7 @@ void MeshCompiler::make_losses() {
 }
 
 void MeshCompiler::post_first_receives(int actor) {
-  turn_to(actor);
+  set_active_actor(actor);
   for (End& end : ends_) {
     if (end.sends) continue;
     for (const int rank : *active_) post_receives(end, rank, options_.credits);
@@ -211,7 +211,7 @@ std::optional<StageId> MeshCompiler::stage_here(const Action& action) const {
 }
 
 void MeshCompiler::emit_action(ActionPlace place, const Between& between) {
-  turn_to(place.actor);
+  set_active_actor(place.actor);
   const Action& action = schedule_.actors[place.actor][place.index];
   const std::optional<StageId> stage = stage_here(action);
   if (!stage) return;
@@ -221,7 +221,7 @@ void MeshCompiler::emit_action(ActionPlace place, const Between& between) {
   if (between)
     for (const ActionStep& one : steps) all += nominal_seconds_of(one);
   for (const ActionStep& one : steps) {
-    turn_to(place.actor);
+    set_active_actor(place.actor);
     emit_step(one.step, action.microbatch, one.round);
     if (!between) continue;
     done += nominal_seconds_of(one);
@@ -258,16 +258,16 @@ double MeshCompiler::nominal_seconds_of(const ActionStep& one) const {
   return nominal_seconds(partition_.graph, partition_.graph.node(compute->node));
 }
 
-void MeshCompiler::emit_rest_of_scores(int actor, int microbatch) {
-  turn_to(actor);
+void MeshCompiler::emit_deferred_scores(int actor, int microbatch) {
+  set_active_actor(actor);
   for (const std::size_t step :
        steps_of(part_, partition_.vocabulary->output, ActionKind::kVocabularyScores,
                 schedule_.vocabulary_barriers))
     if (rest_of_scores_.contains(step)) emit_step(step, microbatch);
 }
 
-void MeshCompiler::action_is_over(ActionPlace place) {
-  turn_to(place.actor);
+void MeshCompiler::finish_action(ActionPlace place) {
+  set_active_actor(place.actor);
   // The buffers that this action used free credits for the next receives.
   for (End& end : ends_) {
     if (end.sends) continue;
@@ -320,7 +320,7 @@ void MeshCompiler::send(LocalId local_id, int microbatch) {
           emitter(rank).start(*end.transfer[rank], microbatch, instance(local_id, microbatch, rank),
                               destination_here(end, microbatch, rank));
       unfinished_[rank].insert(
-          {lanes_[end.edge].arrived_before.at(actor_of_rank_[rank])[microbatch], handle});
+          {lanes_[end.edge].arrival_known_at.at(actor_of_rank_[rank])[microbatch], handle});
     }
   }
 }
@@ -333,7 +333,7 @@ std::optional<std::uint32_t> MeshCompiler::destination_here(const End& end, int 
   return (*all_)[edge.to_mesh]->instance(edge.destination, microbatch, *other);
 }
 
-void MeshCompiler::transfer_now(const OutgoingTensor& outgoing) {
+void MeshCompiler::emit_blocking_transfer(const OutgoingTensor& outgoing) {
   const auto end = std::find_if(ends_.begin(), ends_.end(), [&](const End& candidate) {
     return candidate.edge == outgoing.edge;
   });
@@ -394,7 +394,7 @@ void MeshCompiler::emit_move(std::size_t index, int microbatch, Round round) {
   if (move.kind == MoveKind::kSlice)
     return slice(partition_.graph.value(local(input).value).type, move, sources, destinations);
   const auto& transfers =
-      round == Round::kFirst ? step_transfer_[index] : step_transfer_again_[index];
+      round == Round::kFirst ? step_transfer_[index] : recompute_transfers_[index];
   for (const int rank : *active_) {
     const std::uint32_t handle =
         emitter(rank).start(transfers[rank], microbatch, sources[rank], destinations[rank]);
@@ -407,11 +407,11 @@ void MeshCompiler::emit_move(std::size_t index, int microbatch, Round round) {
 Op MeshCompiler::op_of(const ComputeStep& step, int rank) const {
   const Node& node = partition_.graph.node(step.node);
   const FactorSignature signature = factor_signature(partition_.graph, node);
-  if (signature.located_factor < 0) return node.op;
+  if (signature.sliced_factor < 0) return node.op;
   const auto range = [&](const std::vector<LocalId>& locals,
                          const std::vector<std::vector<int>>& factors) -> std::optional<Interval> {
     for (std::size_t t = 0; t < locals.size(); ++t) {
-      const auto at = std::ranges::find(factors[t], signature.located_factor);
+      const auto at = std::ranges::find(factors[t], signature.sliced_factor);
       if (at == factors[t].end()) continue;
       const LocalValue& value = local(locals[t]);
       const Region region =
@@ -436,8 +436,9 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round r
                                           [&](int axis) { return coordinate[axis] == 0; });
     std::vector<std::uint32_t> inputs, outputs;
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-      const bool once = std::find(step.once_inputs.begin(), step.once_inputs.end(),
-                                  static_cast<int>(i)) != step.once_inputs.end();
+      const bool once =
+          std::find(step.single_device_inputs.begin(), step.single_device_inputs.end(),
+                    static_cast<int>(i)) != step.single_device_inputs.end();
       if (once && !applies_once) continue;
       inputs.push_back(instance(step.inputs[i], microbatch, rank));
     }
@@ -481,7 +482,7 @@ void MeshCompiler::add_gradient(LocalId id, int microbatch) {
 void MeshCompiler::make_rest_of_scores() {
   if (!spans()) return;
   const std::vector<std::size_t> rest =
-      rest_of_scores(part_, partition_.vocabulary->output, schedule_.vocabulary_barriers);
+      deferred_score_steps(part_, partition_.vocabulary->output, schedule_.vocabulary_barriers);
   rest_of_scores_.insert(rest.begin(), rest.end());
 }
 

@@ -18,7 +18,7 @@
 namespace weft::mesh {
 
 /// Allocator of transfer numbers (Transfer::op). Keeps the plans of transfers within a mesh.
-class TransferOps {
+class TransferNumbers {
  public:
   std::uint32_t next() { return next_++; }
   template <typename Plan>
@@ -53,7 +53,7 @@ class MeshCompiler {
   MeshCompiler(const Partition& partition, MeshId mesh, const Schedule& schedule,
                const std::vector<int>& actors, const std::vector<PlannedEdge>& edges,
                const std::vector<Lane>& lanes, const transfer::Topology& topology,
-               const CompileOptions& options, TransferOps& ops,
+               const CompileOptions& options, TransferNumbers& ops,
                std::map<transfer::DeviceId, Emitter>& emitters);
 
   /// Sets the compilers of all meshes. Call before anything is emitted.
@@ -67,14 +67,14 @@ class MeshCompiler {
   /// Emits the part of an actor's action that runs on this mesh. Call for all actions in order.
   void emit_action(ActionPlace place, const Between& between = {});
   /// Emits the second half of an actor's S, which follows the exchange of statistics.
-  void emit_rest_of_scores(int actor, int microbatch);
+  void emit_deferred_scores(int actor, int microbatch);
   /// Posts the receives and waits that the end of an actor's action allows, on whichever mesh it
   /// ran. With lanes only.
-  void action_is_over(ActionPlace place);
+  void finish_action(ActionPlace place);
   /// Returns the tensors that are ready to be sent to other meshes. Safe mode only.
-  std::vector<OutgoingTensor> take_outgoing() { return std::exchange(outgoing_, {}); }
+  std::vector<OutgoingTensor> take_ready_tensors() { return std::exchange(outgoing_, {}); }
   /// Emits start and wait of a transfer on this mesh's side. Safe mode only.
-  void transfer_now(const OutgoingTensor& outgoing);
+  void emit_blocking_transfer(const OutgoingTensor& outgoing);
   /// Emits the reduction of gradients and the exchange of terms of shared parameters, at the end of
   /// a training step.
   void emit_gradients(const std::vector<TermTransfer>& terms);
@@ -102,12 +102,12 @@ class MeshCompiler {
   };
   enum class Round : std::uint8_t { kFirst, kAgain };
   /// Reduction that a group of gradient sums shares.
-  struct SumsAlike {
+  struct ReductionGroup {
     std::vector<int> axes;  ///< Axes over which the sums are partial at the end of the step.
     /// Subset of `axes` that shard the parameters further, outermost first. Reduce-scatter over
     /// them leaves each device its own part of the sum.
     std::vector<int> scattered;
-    friend auto operator<=>(const SumsAlike&, const SumsAlike&) = default;
+    friend auto operator<=>(const ReductionGroup&, const ReductionGroup&) = default;
   };
   /// Persistent block of all sums that share a reduction, stage by stage, so that one all-reduce
   /// covers all that are reduced together.
@@ -125,12 +125,12 @@ class MeshCompiler {
     bool direct = false;        ///< True if the op that computes the term accumulates it itself.
     std::vector<bool> started;  ///< True once the first microbatch has written, by rank.
     StageId stage;              ///< Stage that computes the term.
-    SumsAlike alike;
+    ReductionGroup alike;
     /// After a reduce-scatter: this parameter's part of the whole sum, by rank.
     std::vector<std::uint32_t> reduced = {};
   };
   /// Bucket of sums after a reduce-scatter that are still partial over other axes.
-  struct StillPartial {
+  struct ReducedBucket {
     std::string name;
     TensorType type;
     std::vector<int> axes;
@@ -152,14 +152,14 @@ class MeshCompiler {
   /// Returns whether each output is the only term of a gradient and is not in `read`.
   bool only_gradients(const ComputeStep& step, const std::set<LocalId>& read) const;
   void make_inputs();
-  void make_ends();
+  void add_edge_sides();
   void make_step_transfers();
   void make_losses();
   void make_recomputations();
   void make_rest_of_scores();
 
   /// Makes the actor's ranks the active ranks of emission.
-  void turn_to(int actor) { active_ = &ranks_of_actor_.at(actor); }
+  void set_active_actor(int actor) { active_ = &ranks_of_actor_.at(actor); }
   /// Returns the stage of this mesh that the action runs; absent if the action runs elsewhere.
   std::optional<StageId> stage_here(const Action& action) const;
   /// Returns whether this is the spanning mesh, whose devices belong to several actors.
@@ -187,7 +187,7 @@ class MeshCompiler {
   std::uint32_t instance(LocalId local, int microbatch, int rank);
 
   // Communication within the mesh. The functions return transfer indices by rank.
-  std::vector<std::uint32_t> add_group_plans(const std::string& name, TransferKind kind,
+  std::vector<std::uint32_t> add_group_plans(const std::string& name, TransferPurpose kind,
                                              const std::vector<GroupPlan>& plans);
   /// Adds the transfers of a move of a tensor of the logical type `type`. The move is not a slice.
   std::vector<std::uint32_t> add_move(const std::string& name, const TensorType& type,
@@ -207,9 +207,9 @@ class MeshCompiler {
   static std::vector<int> scattered_axes(const Spec& gradient, const Spec& wanted);
   void size_buckets();
   /// Emits reduce-scatters of the stages' sums, bucket by bucket.
-  void scatter(const SumsAlike& alike, const std::set<StageId>& stages);
+  void scatter(const ReductionGroup& alike, const std::set<StageId>& stages);
   /// Emits one reduce-scatter. `elements`: size of each device's part of all sums of the bucket.
-  void scatter_bucket(const SumsAlike& alike, const std::vector<std::size_t>& bucket,
+  void scatter_bucket(const ReductionGroup& alike, const std::vector<std::size_t>& bucket,
                       std::int64_t elements);
   /// Emits copies of the sums into the bucket, ordered by receiving rank.
   void fill_bucket(const std::vector<std::size_t>& bucket, int rank, const std::vector<int>& group,
@@ -235,7 +235,7 @@ class MeshCompiler {
   const std::vector<Lane>& lanes_;
   const transfer::Topology& topology_;
   const CompileOptions& options_;
-  TransferOps& ops_;
+  TransferNumbers& ops_;
 
   std::vector<Emitter*> emitters_;
   const MeshCompilers* all_ = nullptr;
@@ -248,8 +248,8 @@ class MeshCompiler {
   /// Index into Program::inputs, by (value, rank).
   std::map<std::pair<LocalId, int>, std::uint32_t> inputs_;
   std::vector<End> ends_;
-  /// Handles of sends in flight, by rank. Keyed by Lane::arrived_before: after that action, waiting
-  /// for the send does not block.
+  /// Handles of sends in flight, by rank. Keyed by Lane::arrival_known_at: after that action,
+  /// waiting for the send does not block.
   std::vector<std::multimap<std::size_t, std::uint32_t>> unfinished_;
   std::vector<OutgoingTensor> outgoing_;
   /// In safe mode: tensors that not all devices have computed yet, by (edge, microbatch).
@@ -258,15 +258,15 @@ class MeshCompiler {
   std::set<std::size_t> rest_of_scores_;
   std::map<StageId, Recomputation> recomputations_;
   /// Transfers of the recomputation, as step_transfer_.
-  std::vector<std::vector<std::uint32_t>> step_transfer_again_;
+  std::vector<std::vector<std::uint32_t>> recompute_transfers_;
   /// Index into Program::transfers, per step and rank; empty for computing steps.
   std::vector<std::vector<std::uint32_t>> step_transfer_;
   /// Indices into sums_, by gradient value.
   std::map<LocalId, std::vector<std::size_t>> gradients_of_;
   /// Ordered by parameter, then term.
   std::vector<GradientSum> sums_;
-  std::map<SumsAlike, SumBlock> sum_blocks_;
-  std::vector<StillPartial> still_partial_;
+  std::map<ReductionGroup, SumBlock> sum_blocks_;
+  std::vector<ReducedBucket> still_partial_;
   /// Staging block of a reduce-scatter, where sums are ordered by receiving rank.
   struct Bucket {
     std::vector<std::uint32_t> under_way;  ///< Handles of its transfer, by rank.

@@ -64,7 +64,7 @@ void MeshCompiler::start_reduction(const std::set<StageId>& stages) {
     for (const auto& [begin, end] : pieces) {
       const TensorType type{DType::kF32,
                             {static_cast<std::int64_t>((end - begin) / size_of(DType::kF32))}};
-      const auto transfers = add_group_plans(name, TransferKind::kAllReduce,
+      const auto transfers = add_group_plans(name, TransferPurpose::kAllReduce,
                                              plan_all_reduce(type, sums.axes, mesh_, topology_));
       for (std::size_t r = 0; r < emitters_.size(); ++r) {
         const std::int32_t persistent = emitters_[r]->persistent(block.name, block.bytes);
@@ -78,7 +78,7 @@ void MeshCompiler::start_reduction(const std::set<StageId>& stages) {
 
 void MeshCompiler::size_buckets() {
   // Total and largest piece, in elements.
-  std::map<SumsAlike, std::pair<std::int64_t, std::int64_t>> pieces;
+  std::map<ReductionGroup, std::pair<std::int64_t, std::int64_t>> pieces;
   for (const GradientSum& sum : sums_) {
     if (sum.alike.scattered.empty()) continue;
     const std::int64_t piece = padded(state_type(local_of(sum), 0).elements());
@@ -93,7 +93,7 @@ void MeshCompiler::size_buckets() {
   }
 }
 
-void MeshCompiler::scatter(const SumsAlike& alike, const std::set<StageId>& stages) {
+void MeshCompiler::scatter(const ReductionGroup& alike, const std::set<StageId>& stages) {
   std::vector<std::size_t> bucket;
   std::int64_t elements = 0;
   const auto finish_bucket = [&] {
@@ -113,8 +113,8 @@ void MeshCompiler::scatter(const SumsAlike& alike, const std::set<StageId>& stag
   finish_bucket();
 }
 
-void MeshCompiler::scatter_bucket(const SumsAlike& alike, const std::vector<std::size_t>& bucket,
-                                  std::int64_t elements) {
+void MeshCompiler::scatter_bucket(const ReductionGroup& alike,
+                                  const std::vector<std::size_t>& bucket, std::int64_t elements) {
   const auto groups = groups_over(mesh_, alike.scattered);
   const auto members = static_cast<std::int64_t>(groups.front().size());
   const TensorType all{DType::kF32, {members * elements}}, own{DType::kF32, {elements}};
@@ -143,7 +143,7 @@ void MeshCompiler::scatter_bucket(const SumsAlike& alike, const std::vector<std:
     plans.push_back({group, transfer::plan_reduce_scatter(DType::kF32, Region::whole(all.shape),
                                                           shards, topology_)});
   }
-  const auto transfers = add_group_plans(name, TransferKind::kAllReduce, plans);
+  const auto transfers = add_group_plans(name, TransferPurpose::kAllReduce, plans);
   for (std::size_t r = 0; r < emitters_.size(); ++r) {
     turn.under_way.push_back(emitters_[r]->start(transfers[r], -1, sources[r], results[r]));
     if (options_.lowering == Lowering::kSafe) emitters_[r]->wait(turn.under_way.back());
@@ -178,9 +178,9 @@ void MeshCompiler::fill_bucket(const std::vector<std::size_t>& bucket, int rank,
 }
 
 void MeshCompiler::finish_reduction() {
-  for (const StillPartial& bucket : still_partial_) {
+  for (const ReducedBucket& bucket : still_partial_) {
     const auto transfers =
-        add_group_plans("all-reduce " + bucket.name, TransferKind::kAllReduce,
+        add_group_plans("all-reduce " + bucket.name, TransferPurpose::kAllReduce,
                         plan_all_reduce(bucket.type, bucket.axes, mesh_, topology_));
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
       const std::uint32_t handle =
@@ -261,7 +261,7 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(
       const transfer::DevicePart part = transfer.plan.device_part(mesh_.devices()[r]);
       if (part.empty()) continue;
       const std::uint32_t added =
-          emitter.add_transfer({name, TransferKind::kReshard, transfer.op, part});
+          emitter.add_transfer({name, TransferPurpose::kReshard, transfer.op, part});
       const std::optional<std::uint32_t> buffer = buffers[r];
       const std::uint32_t handle =
           emitter.start(added, -1, sends ? buffer : std::nullopt, sends ? std::nullopt : buffer);
@@ -308,7 +308,7 @@ void MeshCompiler::emit_gradients(const std::vector<TermTransfer>& terms) {
     for (const int rank : all_ranks_) {
       const std::size_t r = rank;
       const TensorType type = state_type(parameter.value, rank);
-      const std::vector<std::string> blocks = checkpoint_blocks(value.name);
+      const std::vector<std::string> blocks = optimizer_blocks(value.name);
       const auto state = [&](std::size_t block) {
         return emitters_[r]->add_persistent_buffer(
             emitters_[r]->persistent(blocks[block], type.bytes()), 0, type);

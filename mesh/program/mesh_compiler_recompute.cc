@@ -19,7 +19,7 @@ void MeshCompiler::make_recomputations() {
     });
     const bool wanted = scheduled || (s < options_.recompute.size() && options_.recompute[s]);
     if (wanted)
-      recomputations_[stage] = {recomputed_steps(part_, stage), steps_again(part_, stage),
+      recomputations_[stage] = {recomputed_steps(part_, stage), recompute_steps(part_, stage),
                                 scheduled};
   }
 }

@@ -6,7 +6,8 @@
 
 namespace weft::mesh {
 
-std::vector<std::uint32_t> MeshCompiler::add_group_plans(const std::string& name, TransferKind kind,
+std::vector<std::uint32_t> MeshCompiler::add_group_plans(const std::string& name,
+                                                         TransferPurpose kind,
                                                          const std::vector<GroupPlan>& plans) {
   std::vector<std::uint32_t> transfers(emitters_.size());
   for (const GroupPlan& group : plans) {
@@ -23,7 +24,8 @@ std::vector<std::uint32_t> MeshCompiler::add_group_plans(const std::string& name
 std::vector<std::uint32_t> MeshCompiler::add_move(const std::string& name, const TensorType& type,
                                                   const Move& move) {
   return add_group_plans(
-      name, move.kind == MoveKind::kAllReduce ? TransferKind::kAllReduce : TransferKind::kInMesh,
+      name,
+      move.kind == MoveKind::kAllReduce ? TransferPurpose::kAllReduce : TransferPurpose::kInMesh,
       plan_move(type, move, mesh_, topology_));
 }
 
@@ -58,13 +60,13 @@ void MeshCompiler::slice(const TensorType& type, const Move& move,
 }
 
 void MeshCompiler::make_step_transfers() {
-  step_transfer_again_.resize(part_.steps.size());
+  recompute_transfers_.resize(part_.steps.size());
   for (std::size_t i = 0; i < part_.steps.size(); ++i) {
     step_transfer_.push_back(add_step_transfer(part_.steps[i], ""));
     // Has an op number of its own, as it runs a second time for the same microbatch.
     const auto again = recomputations_.find(part_.steps[i].stage);
     if (again != recomputations_.end() && again->second.what.steps.contains(i)) {
-      step_transfer_again_[i] = add_step_transfer(part_.steps[i], " again");
+      recompute_transfers_[i] = add_step_transfer(part_.steps[i], " again");
     }
   }
 }

@@ -42,7 +42,7 @@ std::vector<GroupPlan> plan_move(const TensorType& type, const Move& move, const
     } else {
       // Each part has one holder and one receiver.
       plan.plan = transfer::plan_reshard({type, {type.shape, held}, {type.shape, wanted}}, topology,
-                                         transfer::Strategy::kSendRecv);
+                                         transfer::ReshardAlgorithm::kSendRecv);
     }
     plans.push_back(std::move(plan));
   }

@@ -102,7 +102,7 @@ std::string describe_instruction(const Program& program, std::size_t instruction
 
 std::string to_string(const Program& program) {
   std::uint64_t persistent = 0;
-  for (const Persistent& block : program.persistents) persistent += block.bytes;
+  for (const PersistentBlock& block : program.persistents) persistent += block.bytes;
   std::string text =
       fmt::format("program '{}' of {} (device {}): {} instructions, {} that stay, {} arena\n",
                   program.name, program.device_name, program.device, program.instructions.size(),

@@ -16,19 +16,19 @@
 
 namespace weft::mesh {
 
-enum class MemoryPlace : std::uint8_t {
+enum class MemoryKind : std::uint8_t {
   kDevice,
   kHost,  ///< Host memory: norms and copies of the state.
 };
 
 /// Memory block that outlives a step and that programs share by name: parameters, working copies,
 /// gradients, optimizer moments, losses.
-struct Persistent {
+struct PersistentBlock {
   std::string name;
   std::uint64_t bytes = 0;
-  MemoryPlace place = MemoryPlace::kDevice;
+  MemoryKind place = MemoryKind::kDevice;
   static constexpr auto fields =
-      weft::fields(&Persistent::name, &Persistent::bytes, &Persistent::place);
+      weft::fields(&PersistentBlock::name, &PersistentBlock::bytes, &PersistentBlock::place);
 };
 
 /// A tensor's place in memory: in a persistent block, or in the program's arena, where the compiler
@@ -51,12 +51,12 @@ struct DataInput {
 };
 
 /// Purpose of a transfer. Decides its lane in the trace and whether it counts as resharding.
-enum class TransferKind : std::uint8_t { kReshard, kAllReduce, kInMesh, kNorm, kCheckpoint };
+enum class TransferPurpose : std::uint8_t { kReshard, kAllReduce, kInMesh, kNorm, kCheckpoint };
 
 /// A transfer in which this device takes part. All participants know it by the same `op`.
 struct Transfer {
   std::string name;  ///< "h1.out front->back"
-  TransferKind kind = TransferKind::kReshard;
+  TransferPurpose kind = TransferPurpose::kReshard;
   std::uint32_t op = 0;
   /// This device's share of the transfer, for its executor: the transfer engine or the GPU library
   /// (NCCL). All participants hold the same alternative.
@@ -178,7 +178,7 @@ struct Program {
   transfer::DeviceId device;
   std::string device_name;  ///< "front[0,1]"
   std::uint64_t arena_bytes = 0;
-  std::vector<Persistent> persistents;
+  std::vector<PersistentBlock> persistents;
   std::vector<Buffer> buffers;
   std::vector<Op> ops;
   std::vector<DataInput> inputs;
@@ -211,10 +211,10 @@ std::string to_string(const Program& program);
 }  // namespace weft::mesh
 
 template <>
-struct weft::last_enumerator<weft::mesh::MemoryPlace> {
-  static constexpr auto kValue = weft::mesh::MemoryPlace::kHost;
+struct weft::last_enumerator<weft::mesh::MemoryKind> {
+  static constexpr auto kValue = weft::mesh::MemoryKind::kHost;
 };
 template <>
-struct weft::last_enumerator<weft::mesh::TransferKind> {
-  static constexpr auto kValue = weft::mesh::TransferKind::kCheckpoint;
+struct weft::last_enumerator<weft::mesh::TransferPurpose> {
+  static constexpr auto kValue = weft::mesh::TransferPurpose::kCheckpoint;
 };

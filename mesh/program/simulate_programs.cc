@@ -140,7 +140,7 @@ class ProgramTasks {
   static std::optional<std::size_t> group_of(transfer::DeviceId device,
                                              const Traffic::Movement& movement) {
     const auto behind =
-        std::ranges::find(movement.behind, device, &Traffic::Movement::Behind::device);
+        std::ranges::find(movement.behind, device, &Traffic::Movement::LocalReceiver::device);
     const transfer::DeviceId first = behind != movement.behind.end() ? behind->from : device;
     const auto found = std::ranges::find(movement.devices, first);
     if (found == movement.devices.end()) return std::nullopt;

@@ -40,10 +40,10 @@ std::string transfer_name(const Program& program, const Key& key) {
 }
 
 /// Returns words such as "backward of microbatch 2".
-std::string words_of(const Begin& begin) {
+std::string name_in_words(const Begin& begin) {
   const std::string of =
       begin.microbatch >= 0 ? fmt::format(" of microbatch {}", begin.microbatch) : "";
-  return std::string(words_of(begin.kind)) + of;
+  return std::string(name_in_words(begin.kind)) + of;
 }
 
 /// Describes the action that a device is in and the next one.
@@ -57,11 +57,11 @@ std::string actions_at(const Program& program, std::size_t at) {
   }
   const std::string next = then == nullptr ? "the end of the step"
                            : now != nullptr && now->stage == then->stage
-                               ? words_of(*then)
-                               : fmt::format("{}, stage {}", words_of(*then), then->stage);
+                               ? name_in_words(*then)
+                               : fmt::format("{}, stage {}", name_in_words(*then), then->stage);
   return now == nullptr
              ? fmt::format("at the beginning (next: {})", next)
-             : fmt::format("in stage {}, {} (next: {})", now->stage, words_of(*now), next);
+             : fmt::format("in stage {}, {} (next: {})", now->stage, name_in_words(*now), next);
 }
 
 /// Returns the other devices that take part in the transfer.
@@ -95,7 +95,7 @@ class Stall {
     for (std::size_t p = 0; p < programs_.size(); ++p) {
       if (!finished(p)) text += "\n  " + line(p);
     }
-    return text + end_of_chain();
+    return text + describe_cause();
   }
 
  private:
@@ -150,7 +150,7 @@ class Stall {
   }
 
   /// Follows the waits from the first blocked device. Returns the cycle or the last device as text.
-  std::string end_of_chain() const {
+  std::string describe_cause() const {
     std::vector<std::size_t> path;
     for (std::size_t p = 0; p < programs_.size() && path.empty(); ++p) {
       const auto at = standing(p);
@@ -188,9 +188,9 @@ std::string explain_stall(const std::vector<Program>& programs,
   return Stall(programs, next, collectives).text();
 }
 
-DeviceStanding find_standing(const Program& program, std::size_t next,
-                             const std::optional<transfer::OperationKey>& collective) {
-  DeviceStanding standing;
+DevicePosition find_device_position(const Program& program, std::size_t next,
+                                    const std::optional<transfer::OperationKey>& collective) {
+  DevicePosition standing;
   standing.actions = actions_at(program, next);
   auto awaited = awaited_at(program, next);
   std::set<Key> ahead;

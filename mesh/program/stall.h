@@ -33,7 +33,7 @@ std::string explain_stall(
     const std::vector<std::optional<transfer::OperationKey>>& collectives = {});
 
 /// Position of one device, as derived from its own program.
-struct DeviceStanding {
+struct DevicePosition {
   std::string actions;  ///< "in stage 1, forward of microbatch 1 (next: backward of microbatch 0)"
   /// Transfer that the device waits for: its key, its name ("'t1 back->front' of microbatch 0") and
   /// the devices that take part in it.
@@ -45,7 +45,7 @@ struct DeviceStanding {
 };
 
 /// Returns the position of a device at instruction `next`. `collective`: as in explain_stall().
-DeviceStanding find_standing(const Program& program, std::size_t next,
-                             const std::optional<transfer::OperationKey>& collective);
+DevicePosition find_device_position(const Program& program, std::size_t next,
+                                    const std::optional<transfer::OperationKey>& collective);
 
 }  // namespace weft::mesh

@@ -32,13 +32,13 @@ StepEmitter::StepEmitter(const Partition& partition, const Schedule& schedule,
 }
 
 void StepEmitter::emit_lanes() {
-  const auto rests = place_rests();
+  const auto rests = place_deferred_scores();
   for (std::size_t actor = 0; actor < compilers_.size(); ++actor) {
     for (MeshCompiler* compiler : compilers_[actor]) compiler->post_first_receives(actor);
     const std::size_t actions = schedule_.actors[actor].size();
     for (std::size_t i = 0; i < actions; ++i) {
       emit_action({actor, i}, rests[actor][i]);
-      for (MeshCompiler* compiler : compilers_[actor]) compiler->action_is_over({actor, i});
+      for (MeshCompiler* compiler : compilers_[actor]) compiler->finish_action({actor, i});
     }
     for (const Rest& rest : rests[actor][actions]) emit_rest(actor, rest.microbatch);
   }
@@ -56,15 +56,16 @@ void StepEmitter::emit_safe(const std::vector<PlannedEdge>& edges) {
         emit_rest(actor, action.microbatch);
     std::vector<OutgoingTensor> made;
     for (const auto& compiler : all_)
-      for (OutgoingTensor& tensor : compiler->take_outgoing()) made.push_back(std::move(tensor));
+      for (OutgoingTensor& tensor : compiler->take_ready_tensors())
+        made.push_back(std::move(tensor));
     return made;
   };
   const auto move = [&](const OutgoingTensor& outgoing) {
     const MeshEdge& edge = edges[outgoing.edge].edge;
-    all_[edge.from_mesh]->transfer_now(outgoing);
-    all_[edge.to_mesh]->transfer_now(outgoing);
+    all_[edge.from_mesh]->emit_blocking_transfer(outgoing);
+    all_[edge.to_mesh]->emit_blocking_transfer(outgoing);
   };
-  walk_total_order(order_, run, move);
+  walk_global_order(order_, run, move);
 }
 
 void StepEmitter::emit_action(const ActionPlace& place, const std::vector<Rest>& rests) {
@@ -97,7 +98,7 @@ void StepEmitter::emit_rest(std::size_t actor, int microbatch) {
   const auto scores = std::ranges::find(actions, ActionKind::kVocabularyScores, &Action::kind);
   for (Emitter* emitter : emitters_[actor])
     emitter->begin({scores->stage, ActionKind::kVocabularyScores, microbatch, true});
-  spanning_->emit_rest_of_scores(actor, microbatch);
+  spanning_->emit_deferred_scores(actor, microbatch);
 }
 
 bool StepEmitter::has_rests() const {
@@ -108,7 +109,8 @@ bool StepEmitter::has_rests() const {
          });
 }
 
-std::vector<std::vector<std::vector<StepEmitter::Rest>>> StepEmitter::place_rests() const {
+std::vector<std::vector<std::vector<StepEmitter::Rest>>> StepEmitter::place_deferred_scores()
+    const {
   std::vector<std::vector<std::vector<Rest>>> rests;
   for (const auto& actions : schedule_.actors) rests.emplace_back(actions.size() + 1);
   if (!has_rests()) return rests;

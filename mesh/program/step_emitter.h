@@ -39,7 +39,7 @@ class StepEmitter {
   /// their scores, by the durations of order_actions(): then devices wait little, and the results
   /// are sent early. It cannot deadlock: every action that the scores depend on ends before the
   /// action amid which a second half is placed.
-  std::vector<std::vector<std::vector<Rest>>> place_rests() const;
+  std::vector<std::vector<std::vector<Rest>>> place_deferred_scores() const;
 
   const Schedule& schedule_;
   const std::vector<OrderedAction>& order_;

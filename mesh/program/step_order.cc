@@ -29,8 +29,8 @@ std::vector<std::size_t> steps_of(const MeshPartition& part, StageId stage, Acti
   return steps;
 }
 
-std::vector<std::size_t> rest_of_scores(const MeshPartition& part, StageId output,
-                                        int vocabulary_barriers) {
+std::vector<std::size_t> deferred_score_steps(const MeshPartition& part, StageId output,
+                                              int vocabulary_barriers) {
   std::vector<std::size_t> rest;
   std::set<LocalId> late;
   for (const std::size_t i :
@@ -52,7 +52,7 @@ double nominal_seconds(const Graph& graph, const Node& node) {
   return emulated_seconds(kFastDevice, node.op, input_types(graph, node));
 }
 
-std::vector<std::size_t> steps_again(const MeshPartition& part, StageId stage) {
+std::vector<std::size_t> recompute_steps(const MeshPartition& part, StageId stage) {
   const RecomputedSteps what = recomputed_steps(part, stage);
   std::vector<std::size_t> steps(what.steps.begin(), what.steps.end());
   sort(steps, part);

@@ -17,14 +17,14 @@ std::vector<std::size_t> steps_of(const MeshPartition& part, StageId stage, Acti
 /// Returns the steps of an S on the spanning mesh that depend on the exchange among its devices:
 /// the combination of statistics, the loss and, with one barrier, the input gradient. They run
 /// after the exchange; with two barriers and a T, at the start of the T.
-std::vector<std::size_t> rest_of_scores(const MeshPartition& part, StageId output,
-                                        int vocabulary_barriers);
+std::vector<std::size_t> deferred_score_steps(const MeshPartition& part, StageId output,
+                                              int vocabulary_barriers);
 
 /// Returns the seconds of a whole node on a nominal fast device. Used to order steps before any
 /// device is known.
 double nominal_seconds(const Graph& graph, const Node& node);
 
 /// Returns the steps that a recomputing stage reruns, in execution order.
-std::vector<std::size_t> steps_again(const MeshPartition& part, StageId stage);
+std::vector<std::size_t> recompute_steps(const MeshPartition& part, StageId stage);
 
 }  // namespace weft::mesh

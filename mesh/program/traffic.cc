@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "transfer/flow/egress_rule.h"
+#include "transfer/flow/egress_limit.h"
 #include "transfer/flow/simulate.h"
 
 namespace weft::mesh {
@@ -52,7 +52,7 @@ std::map<std::uint32_t, WholeTransfer> whole_transfers(const std::vector<Program
         flow.chunk_bytes = stream.chunk_bytes;
         flow.window = stream.window;
         if (!stream.parent) flow.root = program.device;
-        transfer::Flow& passed_on = whole.flows[stream.sent_as()];
+        transfer::Flow& passed_on = whole.flows[stream.outgoing_id()];
         if (stream.result) {
           whole.reducing.insert(program.device);
           passed_on.root = program.device;
@@ -68,10 +68,10 @@ std::map<std::uint32_t, WholeTransfer> whole_transfers(const std::vector<Program
   return result;
 }
 
-class TrafficMaker {
+class TrafficBuilder {
  public:
-  TrafficMaker(const transfer::Topology& topology, const transfer::Network& network,
-               const TrafficOptions& options)
+  TrafficBuilder(const transfer::Topology& topology, const transfer::Network& network,
+                 const TrafficOptions& options)
       : topology_(topology), network_(network) {
     for (const transfer::Network::HostLinks& host : network.hosts) {
       traffic_.link_rates.push_back(host.egress());
@@ -80,10 +80,10 @@ class TrafficMaker {
     std::map<transfer::HostId, std::size_t> devices;
     for (const transfer::HostId host : topology.host_of_device) ++devices[host];
     for (const transfer::HostId host : topology.host_of_device) {
-      traffic_.queue_places.push_back(transfer::EgressRule().streams_of_each(devices[host]));
+      traffic_.queue_places.push_back(transfer::EgressLimit().limit_per_device(devices[host]));
       double& next = next_weight_.try_emplace(host, 1).first->second;
       weights_.push_back(next);
-      next *= options.next_device;
+      next *= options.device_weight_ratio;
     }
   }
 
@@ -187,7 +187,7 @@ class TrafficMaker {
 
 Traffic traffic_of(const std::vector<Program>& programs, const transfer::Topology& topology,
                    const transfer::Network& network, const TrafficOptions& options) {
-  return TrafficMaker(topology, network, options).run(programs);
+  return TrafficBuilder(topology, network, options).run(programs);
 }
 
 double busiest_link_seconds(const std::vector<Program>& programs,

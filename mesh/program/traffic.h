@@ -43,11 +43,11 @@ struct Traffic {
     double eager_chunk = 0;
     /// Device that gets the data from `from` (one of `devices`) inside its host, in no time, once
     /// both have started the transfer.
-    struct Behind {
+    struct LocalReceiver {
       transfer::DeviceId device;
       transfer::DeviceId from;
     };
-    std::vector<Behind> behind;
+    std::vector<LocalReceiver> behind;
   };
 
   /// Movements by Transfer::op, in the order in which they compete.
@@ -63,12 +63,12 @@ struct Traffic {
 /// Network parameters that are not measured.
 struct TrafficOptions {
   /// Weight of a device on its host's link, relative to the device before it on that host.
-  double next_device = 0.9;
+  double device_weight_ratio = 0.9;
 };
 
 /// Returns the traffic of programs that were compiled together. Each host has a link in each
 /// direction (egress of host h: 2h, ingress: 2h + 1), and each device has a send queue with the
-/// limits of the executor (transfer::EgressRule, unless the plan sets egress_places). Links inside
+/// limits of the executor (transfer::EgressLimit, unless the plan sets egress_places). Links inside
 /// hosts are free, and so are transfers that the GPU library carries.
 ///
 /// The devices of a host share its link unevenly: each gets a tenth less than the one before it,

@@ -32,10 +32,11 @@ std::vector<transfer::DeviceId> devices_of(const Plan& plan) {
   return devices;
 }
 
-transfer::PathChoice path_of(const Plan& plan, std::span<const transfer::DevicePlace> places) {
-  std::vector<transfer::DevicePlace> ends;
+transfer::PathChoice path_of(const Plan& plan,
+                             std::span<const transfer::DeviceCapabilities> places) {
+  std::vector<transfer::DeviceCapabilities> ends;
   for (const transfer::DeviceId device : devices_of(plan)) {
-    transfer::DevicePlace unknown;
+    transfer::DeviceCapabilities unknown;
     unknown.device = device;
     ends.push_back(device.value() < places.size() ? places[device.value()] : unknown);
   }
@@ -118,10 +119,10 @@ class Numbering {
 
 }  // namespace
 
-CollectiveUse use_device_collectives(std::span<Compiled* const> steps,
-                                     std::span<const transfer::DevicePlace> places,
-                                     const CollectiveUseOptions& options) {
-  CollectiveUse use;
+CollectiveAssignment use_device_collectives(std::span<Compiled* const> steps,
+                                            std::span<const transfer::DeviceCapabilities> places,
+                                            const CollectiveUseOptions& options) {
+  CollectiveAssignment use;
   use.staged.resize(steps.size());
   const Numbering numbering(steps);
   std::vector<transfer::ProgramTransfer> transfers;
@@ -132,7 +133,7 @@ CollectiveUse use_device_collectives(std::span<Compiled* const> steps,
       const auto repeats = executions.find(op);
       if (repeats == executions.end()) continue;
       if (const transfer::PathChoice choice = path_of(plan, places);
-          choice.path == transfer::PathChoice::Path::kStaged) {
+          choice.path == transfer::PathChoice::Path::kHostStaged) {
         use.staged[s][op] = choice.reason;
         continue;
       }

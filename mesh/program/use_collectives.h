@@ -13,7 +13,7 @@
 namespace weft::mesh {
 
 /// Transfers of a run's programs that the GPU library (NCCL) carries. A value.
-struct CollectiveUse {
+struct CollectiveAssignment {
   /// Name of the library, such as "NCCL 2.28.9"; empty if it carries nothing.
   std::string library;
   /// Communicators that the transfers need, in the order in which all devices create them.
@@ -35,8 +35,8 @@ struct CollectiveUseOptions {
 /// `steps`: programs that a run executes one at a time ("train", "validate"); they share
 /// communicators. `places`: by DeviceId; devices past its end have no GPU. If devices would need
 /// more communicators than allowed, all transfers stay with the engine.
-CollectiveUse use_device_collectives(std::span<Compiled* const> steps,
-                                     std::span<const transfer::DevicePlace> places,
-                                     const CollectiveUseOptions& options = {});
+CollectiveAssignment use_device_collectives(std::span<Compiled* const> steps,
+                                            std::span<const transfer::DeviceCapabilities> places,
+                                            const CollectiveUseOptions& options = {});
 
 }  // namespace weft::mesh

@@ -19,9 +19,9 @@ using Key = std::pair<std::uint32_t, int>;  // op, microbatch
 /// Starts and Waits of all programs, as tasks that take no time. Each execution of a transfer is a
 /// task too: it ends only after every participant has started it. (This is stricter than necessary;
 /// every program of the compiler satisfies it.)
-class Rendezvous {
+class ProgramWaits {
  public:
-  explicit Rendezvous(const std::vector<Program>& programs) : programs_(programs) {
+  explicit ProgramWaits(const std::vector<Program>& programs) : programs_(programs) {
     for (const Program& program : programs) add(program);
   }
 
@@ -125,7 +125,7 @@ void validate(const std::vector<Program>& programs) {
     check_waits(program);
     check_memory(program);
   }
-  const Rendezvous rendezvous(programs);
+  const ProgramWaits rendezvous(programs);
   rendezvous.check_matched();
   rendezvous.check_finishes();
 }

@@ -44,12 +44,12 @@ struct InProcessTraining::DeviceSide {
   transfer::TransferEngine engine;
   CopyStreams copies;
   Resources resources;
-  std::optional<LibraryQueue> collectives;
+  std::optional<CollectiveStream> collectives;
   std::map<std::string, const Program*> programs;
 };
 
 /// Wake-up flag. Shared with callbacks, which may outlive a run.
-struct InProcessTraining::Bell {
+struct InProcessTraining::WakeFlag {
   std::mutex mutex;
   std::condition_variable changed;
   bool rung = false;  // guarded by mutex
@@ -70,7 +70,7 @@ struct InProcessTraining::Bell {
 InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batches,
                                      std::uint64_t seed, const transfer::LoopbackOptions& options,
                                      Device* device, const InProcessCollectives& collectives)
-    : plan_(&plan), batches_(batches), hub_(options), bell_(std::make_shared<Bell>()) {
+    : plan_(&plan), batches_(batches), hub_(options), bell_(std::make_shared<WakeFlag>()) {
   const std::size_t devices = plan.topology.num_devices();
   for (std::uint32_t i = 0; i < devices; ++i) {
     // The driver computes in host memory.
@@ -152,8 +152,8 @@ StepResult InProcessTraining::run(StepRequest request) {
     std::move(reports[i].trace.begin(), reports[i].trace.end(),
               std::back_inserter(traces_[i].events));
   StepResult result = combine(reports);
-  if (!said_what_auto_does_ && plan_->layout.searches()) {
-    said_what_auto_does_ = true;
+  if (!auto_note_sent_ && plan_->layout.searches()) {
+    auto_note_sent_ = true;
     result.note = fmt::format(
         "schedule auto: {} stays, as all devices take turns in one thread here and no order is "
         "faster",
@@ -236,16 +236,16 @@ void InProcessTraining::move(const Program& program) {
 
 void InProcessTraining::copy_state() { move(plan_->checkpoint_copy.front()); }
 
-void InProcessTraining::gather(const TakePiece& take, const std::stop_token& /*stop*/) {
+void InProcessTraining::gather(const ReadStateSlice& take, const std::stop_token& /*stop*/) {
   for (const CheckpointBatch& batch : plan_->checkpoint) {
     move(batch.gather.front());
-    take_pieces(batch, checkpoint_buffer(), take);
+    read_batch(batch, checkpoint_buffer(), take);
   }
 }
 
-void InProcessTraining::restore(const GivePiece& give, std::int64_t /*steps_done*/) {
+void InProcessTraining::restore(const WriteStateSlice& give, std::int64_t /*steps_done*/) {
   for (const CheckpointBatch& batch : plan_->checkpoint) {
-    give_pieces(batch, checkpoint_buffer(), give);
+    fill_batch(batch, checkpoint_buffer(), give);
     move(batch.scatter.front());
   }
 }

@@ -14,7 +14,7 @@
 #include "mesh/runtime/interpreter.h"
 #include "mesh/runtime/training_engine.h"
 #include "transfer/nccl/collective_queue.h"
-#include "transfer/nccl/communicator_ledger.h"
+#include "transfer/nccl/communicator_cache.h"
 #include "transfer/wire/loopback_hub.h"
 
 namespace weft::mesh {
@@ -39,8 +39,8 @@ class InProcessTraining final : public TrainingEngine {
                     const InProcessCollectives& collectives = {});
   ~InProcessTraining() override;
 
-  /// Switches to the programs of another plan for the same devices; see MeshGroup::use_layout().
-  /// `plan` must outlive this.
+  /// Switches to the programs of another plan for the same devices; see
+  /// PipelineExecutor::switch_layout(). `plan` must outlive this.
   void use(const TrainingPlan& plan);
 
   /// Installs further programs, each on its device. They must outlive this.
@@ -54,13 +54,13 @@ class InProcessTraining final : public TrainingEngine {
   std::vector<StepReport> run_on_devices(StepRequest request);
   bool copies() const override { return plan_->copies_checkpoints(); }
   void copy_state() override;
-  void gather(const TakePiece& take, const std::stop_token& stop = {}) override;
-  void restore(const GivePiece& give, std::int64_t steps_done) override;
+  void gather(const ReadStateSlice& take, const std::stop_token& stop = {}) override;
+  void restore(const WriteStateSlice& give, std::int64_t steps_done) override;
   std::vector<DeviceTrace> take_traces() override;
 
  private:
   struct DeviceSide;
-  struct Bell;
+  struct WakeFlag;
 
   void open_communicators(const TrainingPlan& plan);
   /// Runs a program that only moves data.
@@ -72,14 +72,14 @@ class InProcessTraining final : public TrainingEngine {
   SteadyClock clock_;
   transfer::LoopbackHub hub_;
   CpuDevice cpu_;
-  const std::shared_ptr<Bell> bell_;  ///< Notified by asynchronous devices.
-  transfer::CommunicatorLedger ledger_;
+  const std::shared_ptr<WakeFlag> bell_;  ///< Notified by asynchronous devices.
+  transfer::CommunicatorCache ledger_;
   /// Devices by DeviceId; the last is the driver.
   std::vector<std::unique_ptr<DeviceSide>> sides_;
   std::mutex mutex_;
   std::uint64_t runs_ = 0;  // guarded by mutex_; number of executions, which names their transfers
   std::vector<DeviceTrace> traces_;
-  bool said_what_auto_does_ = false;
+  bool auto_note_sent_ = false;
 };
 
 }  // namespace weft::mesh

@@ -9,9 +9,9 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/units.h"
+#include "mesh/runtime/internal/collective_transfers.h"
 #include "mesh/runtime/internal/device_queue.h"
-#include "mesh/runtime/internal/host_transfers.h"
-#include "mesh/runtime/internal/library_transfers.h"
+#include "mesh/runtime/internal/engine_transfers.h"
 
 namespace weft::mesh {
 namespace {
@@ -34,9 +34,10 @@ Interpreter::Interpreter(const Program& program, StepRequest request, Resources&
       device_(std::make_unique<DeviceQueue>(resources.stream, resources.copies, resources.clock,
                                             resources.board, timeline_, std::move(wake))),
       graphs_(resources.storage.graphs().of(program)),
-      executors_{std::make_unique<HostTransfers>(
+      executors_{std::make_unique<EngineTransfers>(
           resources.engine, program, *device_,
-          HostTransfers::Naming{resources.epoch, request_.run, resources.stands_back})} {
+          EngineTransfers::TransferIdentity{resources.epoch, request_.run,
+                                            resources.low_priority})} {
   for (const Instruction& instruction : program_.instructions) {
     if (const auto* begin = std::get_if<Begin>(&instruction))
       microbatches_ = std::max(microbatches_, begin->microbatch + 1);
@@ -46,7 +47,7 @@ Interpreter::Interpreter(const Program& program, StepRequest request, Resources&
     throw_error(ErrorCode::kFailedPrecondition, "'{}' needs device collectives, and {} has none",
                 program.name, program.device_name);
   executors_[1] =
-      std::make_unique<LibraryTransfers>(*resources.library, program, *device_, resources.epoch);
+      std::make_unique<CollectiveTransfers>(*resources.library, program, *device_, resources.epoch);
 }
 
 Interpreter::~Interpreter() {
@@ -85,25 +86,25 @@ bool Interpreter::device_busy() const { return device_->under_way() > 0; }
 Interpreter::Progress Interpreter::advance() {
   try {
     const Progress progress = go_on();
-    leave_word();
+    publish_position();
     return progress;
   } catch (...) {
     device_->seal();
-    leave_word();
+    publish_position();
     throw;
   }
 }
 
 /// Publishes the position to the board. Pending device work counts as an op, unless it is a
 /// transfer that waits for peers.
-void Interpreter::leave_word() const {
+void Interpreter::publish_position() const {
   if (resources_.board == nullptr) return;
   const auto transfer = current_transfer();
   resources_.board->leave(next_, transfer, device_busy() && !transfer, resources_.clock.now());
 }
 
 Interpreter::Progress Interpreter::go_on() {
-  take_news();
+  drain_events();
   for (const auto& executor : executors_) {
     if (executor != nullptr) executor->poll();
   }
@@ -129,15 +130,15 @@ Interpreter::Progress Interpreter::settle() {
     ended_ = true;
   }
   const bool idle = quiescent();
-  take_news();
+  drain_events();
   // News may have arrived since the check; it calls `wake`.
   if (!idle || !quiescent()) return Progress::kBlocked;
   device_->synchronize();
   return Progress::kDone;
 }
 
-void Interpreter::take_news() {
-  device_->take_news();
+void Interpreter::drain_events() {
+  device_->drain_events();
   const auto& failure = device_->failure();
   if (!failure) return;
   const auto& [error, where] = *failure;
@@ -147,7 +148,7 @@ void Interpreter::take_news() {
 
 bool Interpreter::execute(const Begin& begin) {
   // Sends off data that has been copied to the host meanwhile.
-  take_news();
+  drain_events();
   if (device_->actions_ahead() >= kActionsAhead) return false;
   device_->mark({Mark::Kind::kBegin, begin});
   return true;
@@ -184,7 +185,7 @@ bool Interpreter::execute(const Start& start) {
                                    bytes_of(start.destination, transfer.destination_bytes())))
     return false;
   start_of_handle_[start.handle] = &start;
-  if (start.microbatch < 0) device_->mark({Mark::Kind::kLeaveActions});
+  if (start.microbatch < 0) device_->mark({Mark::Kind::kEndActions});
   return true;
 }
 
@@ -193,9 +194,9 @@ bool Interpreter::execute(const Wait& wait) {
   const Transfer& transfer = program_.transfers[start.transfer];
   TransferExecutor& executor = executor_of(transfer);
   if (!waiting_since_) {
-    if (!executor.done(wait.handle)) take_news();
+    if (!executor.done(wait.handle)) drain_events();
     if (executor.done(wait.handle)) return true;
-    device_->mark({.kind = Mark::Kind::kStandStill, .idle = !worked_});
+    device_->mark({.kind = Mark::Kind::kWaitBegins, .idle = !worked_});
     waiting_since_ = resources_.clock.now();
   }
   if (!executor.wait(wait.handle)) return false;
@@ -229,11 +230,11 @@ std::string Interpreter::position() const {
 StepReport Interpreter::finish() {
   WEFT_CHECK(next_ == program_.instructions.size());
   resources_.stream.synchronize();
-  device_->take_news();
+  device_->drain_events();
   StepReport report = timeline_.finish();
   report.step_seconds = in_seconds(resources_.clock.now() - begun_);
   report.grad_norm = grad_norm_;
-  report.first_not_finite = first_not_finite_;
+  report.first_nonfinite_parameter = first_not_finite_;
   report.egress_rate = resources_.engine.counters().egress_rate;
   if (program_.losses >= 0) {
     const auto losses = device_->losses();

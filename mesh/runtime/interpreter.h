@@ -14,11 +14,11 @@
 #include "core/device/device.h"
 #include "mesh/program/program.h"
 #include "mesh/runtime/batch_source.h"
+#include "mesh/runtime/collective_stream.h"
 #include "mesh/runtime/copy_streams.h"
-#include "mesh/runtime/library_queue.h"
 #include "mesh/runtime/progress_board.h"
+#include "mesh/runtime/recorded_segments.h"
 #include "mesh/runtime/step.h"
-#include "mesh/runtime/step_graphs.h"
 #include "mesh/runtime/step_timeline.h"
 #include "mesh/runtime/storage.h"
 #include "transfer/execute/transfer_engine.h"
@@ -38,9 +38,9 @@ struct Resources {
   const Clock& clock;
   std::uint64_t epoch = 0;
   /// Queue with the communicators that programs need. Null if the device has no collective library.
-  LibraryQueue* library = nullptr;
+  CollectiveStream* library = nullptr;
   ProgressBoard* board = nullptr;  ///< Receives the position; null: not reported.
-  bool stands_back = false;        ///< Transfers give way to those of other programs.
+  bool low_priority = false;       ///< Transfers give way to those of other programs.
 };
 
 /// Interpreter of one execution of a program: a state machine that never blocks.
@@ -92,7 +92,7 @@ class Interpreter final {
 
  private:
   Progress go_on();
-  void leave_word() const;
+  void publish_position() const;
   /// Ends the program: kBlocked until all device work is done.
   Progress settle();
   // Each returns false if it must be called again after `wake`.
@@ -108,7 +108,7 @@ class Interpreter final {
   /// none.
   bool queue_segment();
   /// Runs callbacks from other threads. Throws the failure, if there is one.
-  void take_news();
+  void drain_events();
   TransferExecutor& executor_of(const Transfer& transfer) const {
     return *executors_[transfer.work.index()];
   }
@@ -134,7 +134,7 @@ class Interpreter final {
   double grad_norm_ = 0;
   std::optional<std::uint32_t> first_not_finite_;  ///< See StepReport.
   std::unique_ptr<DeviceQueue> device_;
-  StepGraphs::Graphs& graphs_;
+  RecordedSegments::Graphs& graphs_;
   /// Executors by alternative of Transfer::work; null if the program has no such transfer.
   std::array<std::unique_ptr<TransferExecutor>, std::variant_size_v<decltype(Transfer::work)>>
       executors_;

@@ -54,7 +54,7 @@ bool Interpreter::execute(const Norm& norm) {
     gradients.emplace_back(tensors_[parameter.gradient].as<float>());
     parameters.push_back(parameter.index);
   }
-  if (!device_->squares_queued()) device_->mark({Mark::Kind::kLeaveActions});
+  if (!device_->squares_queued()) device_->mark({Mark::Kind::kEndActions});
   const auto squares = device_->sums_of_squares(gradients);
   if (!squares) return false;
   const auto row = tensors_[norm.destination].as<double>();
@@ -90,7 +90,7 @@ bool Interpreter::execute(const Update& update) {
   step.step = optimizer.number;
   step.weight_decay = optimizer.weight_decay;
   step.gradient_scale = clip_factor(grad_norm_, optimizer.clip_norm);
-  std::vector<OptimizedParameter> parameters_to_update;
+  std::vector<AdamWParameter> parameters_to_update;
   for (const ProgramParameter& parameter : program_.parameters) {
     parameters_to_update.push_back(
         {.gradient = tensors_[parameter.gradient].as<float>(),

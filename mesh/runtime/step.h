@@ -91,7 +91,7 @@ struct StepReport {
   double grad_norm = 0;
   /// First parameter, in the graph's order, with a gradient that is not finite; equal on all
   /// devices.
-  std::optional<std::uint32_t> first_not_finite;
+  std::optional<std::uint32_t> first_nonfinite_parameter;
   double step_seconds = 0;
   double compute_seconds = 0;
   /// Seconds in which the device waited for any reason, including bubbles.
@@ -107,7 +107,7 @@ struct StepReport {
   std::vector<EdgeTime> edge_times;  ///< Times of the edges that end here.
   std::vector<TraceEvent> trace;
   static constexpr auto fields = weft::fields(
-      &StepReport::losses, &StepReport::grad_norm, &StepReport::first_not_finite,
+      &StepReport::losses, &StepReport::grad_norm, &StepReport::first_nonfinite_parameter,
       &StepReport::step_seconds, &StepReport::compute_seconds, &StepReport::wait_seconds,
       &StepReport::transfer_seconds, &StepReport::exposed_transfer_seconds,
       &StepReport::reshard_bytes, &StepReport::collective_bytes, &StepReport::egress_rate,

@@ -42,7 +42,8 @@ StepResult combine(const std::vector<StepReport>& reports) {
     // Keeps a NaN, which std::max() would drop.
     if (!(report.grad_norm <= result.grad_norm) && !std::isnan(result.grad_norm))
       result.grad_norm = report.grad_norm;
-    if (!result.first_not_finite) result.first_not_finite = report.first_not_finite;
+    if (!result.first_nonfinite_parameter)
+      result.first_nonfinite_parameter = report.first_nonfinite_parameter;
     result.seconds = std::max(result.seconds, report.step_seconds);
     result.transfer_seconds += report.transfer_seconds;
     result.exposed_transfer_seconds += report.exposed_transfer_seconds;

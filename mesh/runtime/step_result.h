@@ -14,8 +14,8 @@ struct StepResult {
   int devices = 1;       ///< Number of devices that have reported.
   double loss = 0;       ///< Sum by microbatch, then by rank.
   double grad_norm = 0;  ///< If not finite, no device has updated its parameters.
-  std::optional<std::uint32_t> first_not_finite;  ///< See StepReport.
-  double seconds = 0;                             ///< Seconds of the slowest device.
+  std::optional<std::uint32_t> first_nonfinite_parameter;  ///< See StepReport.
+  double seconds = 0;                                      ///< Seconds of the slowest device.
   /// Sum over devices of the time in which resharded bytes were arriving.
   double transfer_seconds = 0;
   /// Part of it in which the receiving device waited.

@@ -24,8 +24,8 @@ TraceKind trace_kind(ActionKind kind) {
   }
 }
 
-TraceKind trace_kind(TransferKind kind) {
-  return kind == TransferKind::kReshard ? TraceKind::kReshard : TraceKind::kCollective;
+TraceKind trace_kind(TransferPurpose kind) {
+  return kind == TransferPurpose::kReshard ? TraceKind::kReshard : TraceKind::kCollective;
 }
 
 }  // namespace
@@ -34,8 +34,8 @@ void StepTimeline::reach(const Mark& mark, TimePoint now) {
   if (mark.idle) computing_since_.reset();
   switch (mark.kind) {
     case Mark::Kind::kBegin: return begin(mark.action, now);
-    case Mark::Kind::kLeaveActions: return leave_actions(now);
-    case Mark::Kind::kStandStill:
+    case Mark::Kind::kEndActions: return leave_actions(now);
+    case Mark::Kind::kWaitBegins:
       close_compute_span(now);
       waiting_since_ = now;
       return;
@@ -70,7 +70,7 @@ void StepTimeline::leave_actions(TimePoint now) {
 void StepTimeline::go_on(const Mark& mark, TimePoint now) {
   WEFT_CHECK(waiting_since_.has_value());
   report_.wait_seconds += in_seconds(now - *waiting_since_);
-  if (mark.transfer->kind == TransferKind::kReshard) {
+  if (mark.transfer->kind == TransferPurpose::kReshard) {
     waits_.emplace_back(*waiting_since_, now);
   } else if (action_) {
     report_.action_times[action_time_].collective_seconds += in_seconds(now - *waiting_since_);
@@ -104,7 +104,7 @@ void StepTimeline::close_compute_span(TimePoint now) {
 
 void StepTimeline::transferred(const Transfer& transfer, std::int32_t microbatch,
                                const transfer::TransferReport& report) {
-  if (transfer.kind == TransferKind::kReshard) {
+  if (transfer.kind == TransferPurpose::kReshard) {
     report_.reshard_bytes += report.bytes_sent;
     if (report.bytes_received > 0) {
       arrivals_.emplace_back(report.moving, report.finished);

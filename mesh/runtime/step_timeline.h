@@ -17,17 +17,17 @@ namespace weft::mesh {
 /// Point of a program at which the timeline takes the time.
 struct Mark {
   enum class Kind : std::uint8_t {
-    kBegin,         ///< An action begins.
-    kLeaveActions,  ///< Actions end here, or have not begun.
-    kStandStill,    ///< The device waits for a transfer.
-    kGoOn,          ///< The device continues.
+    kBegin,       ///< An action begins.
+    kEndActions,  ///< Actions end here, or have not begun.
+    kWaitBegins,  ///< The device waits for a transfer.
+    kGoOn,        ///< The device continues.
     kEnd,
   };
   Kind kind = Kind::kEnd;
   Begin action = {};                   ///< Action of kBegin.
   const Transfer* transfer = nullptr;  ///< Transfer for which kGoOn ends the wait.
   std::int32_t microbatch = -1;        ///< Microbatch of kGoOn.
-  /// True for kStandStill or kEnd if the device got no work since it continued.
+  /// True for kWaitBegins or kEnd if the device got no work since it continued.
   bool idle = false;
 };
 

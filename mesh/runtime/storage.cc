@@ -9,7 +9,7 @@ namespace weft::mesh {
 
 void Storage::provide(const Program& program, Stream& stream) {
   graphs_.forget(program.name);
-  for (const Persistent& persistent : program.persistents) {
+  for (const PersistentBlock& persistent : program.persistents) {
     const auto found = blocks_.find(persistent.name);
     if (found != blocks_.end()) {
       if (found->second.memory.size() != persistent.bytes) {
@@ -20,7 +20,7 @@ void Storage::provide(const Program& program, Stream& stream) {
       }
       continue;
     }
-    const bool on_host = persistent.place == MemoryPlace::kHost;
+    const bool on_host = persistent.place == MemoryKind::kHost;
     DeviceMemory memory =
         on_host ? device_.allocate_staging(persistent.bytes) : device_.allocate(persistent.bytes);
     if (on_host) std::memset(memory.data(), 0, memory.size());
@@ -45,7 +45,7 @@ Storage::Block& Storage::find(const std::string& name) {
 
 std::span<std::byte> Storage::block(const std::string& name) {
   const Block& found = find(name);
-  if (!device_.is_host_memory() && found.place == MemoryPlace::kDevice) {
+  if (!device_.is_host_memory() && found.place == MemoryKind::kDevice) {
     throw_error(ErrorCode::kFailedPrecondition,
                 "'{}' lies in the memory of {}, which the host cannot touch; run a program that "
                 "brings it to the driver",
@@ -56,7 +56,7 @@ std::span<std::byte> Storage::block(const std::string& name) {
 
 std::vector<TensorRef> Storage::resolve(const Program& program) {
   std::vector<std::span<std::byte>> blocks;
-  for (const Persistent& persistent : program.persistents) {
+  for (const PersistentBlock& persistent : program.persistents) {
     const DeviceMemory& memory = find(persistent.name).memory;
     blocks.emplace_back(memory.data(), memory.size());
   }

@@ -7,7 +7,7 @@
 
 #include "core/device/device.h"
 #include "mesh/program/program.h"
-#include "mesh/runtime/step_graphs.h"
+#include "mesh/runtime/recorded_segments.h"
 
 namespace weft::mesh {
 
@@ -17,7 +17,8 @@ class Storage final {
  public:
   /// Devices that compute in host memory finish work when it is queued, and record nothing.
   explicit Storage(Device& device)
-      : device_(device), graphs_(device.is_host_memory() ? 0 : StepGraphs::kMostInstructions) {}
+      : device_(device),
+        graphs_(device.is_host_memory() ? 0 : RecordedSegments::kMaxRecordedInstructions) {}
 
   /// Allocates the memory that a new or replaced program needs and that does not exist yet, filled
   /// with zeros. Call while no program runs. Throws Error(kFailedPrecondition) if a block exists
@@ -30,19 +31,19 @@ class Storage final {
   /// Returns the address of each buffer of the program. Valid until provide() enlarges the arena.
   std::vector<TensorRef> resolve(const Program& program);
   /// Returns the recordings of provided programs, for the stream passed to provide().
-  StepGraphs& graphs() { return graphs_; }
+  RecordedSegments& graphs() { return graphs_; }
 
  private:
   struct Block {
     DeviceMemory memory;
-    MemoryPlace place = MemoryPlace::kDevice;
+    MemoryKind place = MemoryKind::kDevice;
   };
   Block& find(const std::string& name);
 
   Device& device_;
   std::map<std::string, Block> blocks_;
   DeviceMemory arena_;
-  StepGraphs graphs_;
+  RecordedSegments graphs_;
 };
 
 }  // namespace weft::mesh

@@ -36,9 +36,9 @@ class TrainingEngine {
   /// An exception of `take` leaves the engine usable. If copies() is true, another thread may call
   /// gather() beside steps; it throws Error(kCancelled) soon after a stop request if it has to wait
   /// for devices.
-  virtual void gather(const TakePiece& take, const std::stop_token& stop = {}) = 0;
+  virtual void gather(const ReadStateSlice& take, const std::stop_token& stop = {}) = 0;
   /// Continues from the given state, after `steps_done` steps.
-  virtual void restore(const GivePiece& give, std::int64_t steps_done) = 0;
+  virtual void restore(const WriteStateSlice& give, std::int64_t steps_done) = 0;
 
   /// Returns whether recover() can help: the error is a fault of processes, hosts or the network.
   /// Errors that programs report would only repeat.
@@ -51,18 +51,19 @@ class TrainingEngine {
     std::size_t most = 0;        ///< Number of restarts allowed.
     std::int64_t kept_step = 0;  ///< Steps done in the newest state that memory holds; 0: none.
   };
-  /// Replaces dead processes and reconnects all. Then set the state with restore(), restore_kept()
-  /// or begin_anew(). Throws if recovery is impossible or has been done too often.
+  /// Replaces dead processes and reconnects all. Then set the state with restore(),
+  /// restore_snapshot() or reset_parameters(). Throws if recovery is impossible or has been done
+  /// too often.
   virtual Recovered recover(const Error& why) { throw Error(why); }
   /// Call after every step. May keep a copy of the state in the memory of other hosts.
-  virtual void keep_state(std::int64_t /*steps_done*/) {}
+  virtual void snapshot_state(std::int64_t /*steps_done*/) {}
   /// Returns the steps done in the newest state that devices kept for the previous driver, from
-  /// which restore_kept() continues; 0: none.
-  virtual std::int64_t inherited_step() const { return 0; }
-  /// Continues from the state of Recovered::kept_step or inherited_step().
-  virtual void restore_kept() {}
+  /// which restore_snapshot() continues; 0: none.
+  virtual std::int64_t adopted_step() const { return 0; }
+  /// Continues from the state of Recovered::kept_step or adopted_step().
+  virtual void restore_snapshot() {}
   /// Continues from the initial parameters.
-  virtual void begin_anew() {}
+  virtual void reset_parameters() {}
 
   /// Returns the traces since the last call, one per device.
   virtual std::vector<DeviceTrace> take_traces() = 0;

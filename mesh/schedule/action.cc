@@ -10,7 +10,7 @@ std::string_view to_string(ActionKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-std::string_view words_of(ActionKind kind) {
+std::string_view name_in_words(ActionKind kind) {
   switch (kind) {
     case ActionKind::kForward: return "forward";
     case ActionKind::kBackward: return "backward";

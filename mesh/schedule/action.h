@@ -50,7 +50,7 @@ constexpr bool is_vocabulary_pass(ActionKind kind) {
 /// Returns the letters of a kind: "F", "B", "REDUCE_GRAD".
 std::string_view to_string(ActionKind kind);
 /// Returns a kind in words: "forward", "input gradient".
-std::string_view words_of(ActionKind kind);
+std::string_view name_in_words(ActionKind kind);
 
 /// Returns false for REDUCE_GRAD and OPT, which run once per stage and step.
 constexpr bool has_microbatch(ActionKind kind) {

@@ -163,19 +163,20 @@ TaskGraph ActionGraph::tasks(double seconds) const {
     if (previous(node) >= 0) tasks.wait(task(node), task(previous(node)));
   }
   for (int node = 0; node < size(); ++node) {
-    for (const Need& one : needs(node)) tasks.wait(task(node), task(one.node));
+    for (const ActionDependency& one : needs(node)) tasks.wait(task(node), task(one.node));
   }
   return tasks;
 }
 
 std::vector<int> ActionGraph::order() const {
   std::vector<int> order;
-  for (const TaskId done : order_of(tasks())) order.push_back(done.value());
+  for (const TaskId done : topological_order(tasks())) order.push_back(done.value());
   return order;
 }
 
 bool ActionGraph::needs(int node, int other) const {
-  return std::ranges::any_of(needs(node), [&](const Need& one) { return one.node == other; });
+  return std::ranges::any_of(needs(node),
+                             [&](const ActionDependency& one) { return one.node == other; });
 }
 
 std::vector<int> ActionGraph::find_cycle() const {
@@ -183,7 +184,7 @@ std::vector<int> ActionGraph::find_cycle() const {
   // weft::find_cycle() follows the last-added wait of a task. Add needs in reverse, so that the
   // first need of a node is followed.
   for (int node = 0; node < size(); ++node) {
-    const std::span<const Need> all = needs(node);
+    const std::span<const ActionDependency> all = needs(node);
     for (auto one = all.rbegin(); one != all.rend(); ++one) waits.wait(task(node), task(one->node));
   }
   std::vector<int> cycle;

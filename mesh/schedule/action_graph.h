@@ -18,7 +18,7 @@ class ActionGraph {
  public:
   /// Dependency on an earlier node. `edge` is the stage edge that carries its result, or -1 within
   /// a stage or between vocabulary passes.
-  struct Need {
+  struct ActionDependency {
     int node = 0;
     int edge = -1;
   };
@@ -44,7 +44,7 @@ class ActionGraph {
   int num_actors() const { return schedule_.actors.size(); }
   /// Returns the node before `node` on its actor, or -1.
   int previous(int node) const { return node == first(actor(node)) ? -1 : node - 1; }
-  std::span<const Need> needs(int node) const {
+  std::span<const ActionDependency> needs(int node) const {
     const auto from = need_begin_[node], to = need_begin_[node + 1];
     return std::span(needs_).subspan(from, to - from);
   }
@@ -102,7 +102,7 @@ class ActionGraph {
   std::array<std::vector<int>, kKinds> nodes_;
   /// Stages whose numbers the vocabulary passes carry, one per actor; by pass, from S on.
   std::array<std::vector<int>, 4> pass_stages_;
-  std::vector<Need> needs_;
+  std::vector<ActionDependency> needs_;
   std::vector<int> need_begin_;
   std::vector<Missing> missing_;
 };

@@ -34,7 +34,7 @@ std::vector<OrderedAction> order_actions(const Schedule& schedule, std::span<con
     const std::size_t index = finish[actor].size();
     if (index == schedule.actors[actor].size()) return;
     double start = index == 0 ? 0 : finish[actor].back();
-    for (const ActionGraph::Need& need : graph.needs(node_at(graph, actor, index))) {
+    for (const ActionGraph::ActionDependency& need : graph.needs(node_at(graph, actor, index))) {
       const ActionPlace place = place_of(graph, need.node);
       if (place.index >= finish[place.actor].size()) return;
       const double moved = place.actor == actor
@@ -79,7 +79,7 @@ ActionHistory::ActionHistory(const Schedule& schedule, std::span<const StageEdge
     std::vector<std::uint32_t> over =
         index == 0 ? std::vector<std::uint32_t>(actors, 0) : over_[actor][index - 1];
     over[actor] = index;
-    for (const ActionGraph::Need& need : graph.needs(node_at(graph, actor, index))) {
+    for (const ActionGraph::ActionDependency& need : graph.needs(node_at(graph, actor, index))) {
       const ActionPlace place = place_of(graph, need.node);
       const std::vector<std::uint32_t>& theirs = over_[place.actor][place.index];
       for (std::size_t other = 0; other < actors; ++other)
@@ -90,7 +90,7 @@ ActionHistory::ActionHistory(const Schedule& schedule, std::span<const StageEdge
   }
 }
 
-std::size_t ActionHistory::first_after(const ActionPlace& past, std::size_t actor) const {
+std::size_t ActionHistory::first_action_after(const ActionPlace& past, std::size_t actor) const {
   const auto& actions = over_[actor];
   const auto found = std::partition_point(
       actions.begin(), actions.end(),

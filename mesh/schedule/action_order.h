@@ -39,7 +39,7 @@ std::vector<OrderedAction> order_actions(const Schedule& schedule, std::span<con
 /// that computes its tensor would end. `run(place)` runs an action and returns its tensors for
 /// other actors, in order. `move(tensor)` transfers one of them.
 template <typename Run, typename Move>
-void walk_total_order(std::span<const OrderedAction> order, const Run& run, const Move& move) {
+void walk_global_order(std::span<const OrderedAction> order, const Run& run, const Move& move) {
   using Tensor = typename decltype(run(ActionPlace{}))::value_type;
   struct Made {
     double at = 0;
@@ -72,7 +72,7 @@ class ActionHistory {
 
   /// Returns the index of the first action of `actor` before which `past` has certainly ended; the
   /// number of the actor's actions if there is none.
-  std::size_t first_after(const ActionPlace& past, std::size_t actor) const;
+  std::size_t first_action_after(const ActionPlace& past, std::size_t actor) const;
 
  private:
   /// Number of the other actor's actions that have ended, by [actor][index][other actor].

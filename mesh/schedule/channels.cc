@@ -22,7 +22,7 @@ Lane lane_of(const Operation& half, ChannelModel model) {
     case ChannelModel::kOneStream: return {0, 0, 0, 0};
     case ChannelModel::kPerKind: return {kind, 0, 0, 0};
     case ChannelModel::kPerPeer: return {half.peer, out, 0, 0};
-    case ChannelModel::kPerPeerAndKind: return {half.peer, out, kind, 0};
+    case ChannelModel::kPerPeerDirectionAndKind: return {half.peer, out, kind, 0};
     case ChannelModel::kPerEdge: return {half.edge, kind, out, 1};
   }
   return {0, 0, 0, 0};
@@ -30,9 +30,10 @@ Lane lane_of(const Operation& half, ChannelModel model) {
 
 /// Operations as a task graph. The two halves of a rendezvous are one task. Static lists have no
 /// choices, so the lists finish if and only if the tasks do.
-class Waits {
+class OperationWaits {
  public:
-  Waits(const LoweredSchedule& lowered, ChannelModel model, int buffers) : lowered_(lowered) {
+  OperationWaits(const LoweredSchedule& lowered, ChannelModel model, int buffers)
+      : lowered_(lowered) {
     add_tasks(buffers == 0);
     for (std::size_t actor = 0; actor < lowered.size(); ++actor) chain(actor, model);
     if (buffers > 0) bound(buffers);
@@ -170,11 +171,11 @@ std::string_view to_string(ChannelModel model) {
 }
 
 std::string find_deadlock(const LoweredSchedule& lowered, ChannelModel model, int buffers) {
-  return Waits(lowered, model, buffers).cycle();
+  return OperationWaits(lowered, model, buffers).cycle();
 }
 
-std::optional<int> smallest_buffers(const LoweredSchedule& lowered, ChannelModel model,
-                                    int microbatches) {
+std::optional<int> min_buffers(const LoweredSchedule& lowered, ChannelModel model,
+                               int microbatches) {
   const auto finishes = [&](int buffers) { return find_deadlock(lowered, model, buffers).empty(); };
   if (finishes(0)) return 0;
   if (!finishes(microbatches)) return std::nullopt;

@@ -11,16 +11,19 @@ namespace weft::mesh {
 
 /// Queues in which an actor's sends and receives wait for each other.
 enum class ChannelModel : std::uint8_t {
-  kBlocking,        ///< One thread runs computation and transfers in list order.
-  kOneStream,       ///< Computation runs separately; all transfers share one queue.
-  kPerKind,         ///< One queue for activations, one for gradients.
-  kPerPeer,         ///< One queue per peer actor and direction.
-  kPerPeerAndKind,  ///< One queue per peer, direction and kind.
-  kPerEdge,         ///< One queue per stage edge, kind and direction, as in Weft.
+  kBlocking,                 ///< One thread runs computation and transfers in list order.
+  kOneStream,                ///< Computation runs separately; all transfers share one queue.
+  kPerKind,                  ///< One queue for activations, one for gradients.
+  kPerPeer,                  ///< One queue per peer actor and direction.
+  kPerPeerDirectionAndKind,  ///< One queue per peer, direction and kind.
+  kPerEdge,                  ///< One queue per stage edge, kind and direction, as in Weft.
 };
-inline constexpr ChannelModel kChannelModels[] = {
-    ChannelModel::kBlocking, ChannelModel::kOneStream,      ChannelModel::kPerKind,
-    ChannelModel::kPerPeer,  ChannelModel::kPerPeerAndKind, ChannelModel::kPerEdge};
+inline constexpr ChannelModel kChannelModels[] = {ChannelModel::kBlocking,
+                                                  ChannelModel::kOneStream,
+                                                  ChannelModel::kPerKind,
+                                                  ChannelModel::kPerPeer,
+                                                  ChannelModel::kPerPeerDirectionAndKind,
+                                                  ChannelModel::kPerEdge};
 /// Returns "blocking", "one stream", ...
 std::string_view to_string(ChannelModel model);
 
@@ -32,7 +35,7 @@ std::string find_deadlock(const LoweredSchedule& lowered, ChannelModel model, in
 
 /// Returns the smallest number of buffers with which all lists finish; nothing if no number up to
 /// `microbatches` suffices.
-std::optional<int> smallest_buffers(const LoweredSchedule& lowered, ChannelModel model,
-                                    int microbatches);
+std::optional<int> min_buffers(const LoweredSchedule& lowered, ChannelModel model,
+                               int microbatches);
 
 }  // namespace weft::mesh

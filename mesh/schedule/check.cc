@@ -18,7 +18,7 @@ class Checker {
  public:
   Checker(const Schedule& schedule, const ScheduleCosts& costs, const ScheduleLimits& limits)
       : schedule_(schedule), costs_(costs), limits_(limits), edges_(costs.stage_edges()) {
-    for (int property = 0; property <= static_cast<int>(ScheduleProperty::kSemantics); ++property) {
+    for (int property = 0; property <= static_cast<int>(ScheduleProperty::kSumOrder); ++property) {
       report_.findings.push_back(
           {static_cast<ScheduleProperty>(property), std::nullopt, "not looked at"});
     }
@@ -26,9 +26,9 @@ class Checker {
 
   ScheduleReport run() {
     if (!complete()) return std::move(report_);
-    found(ScheduleProperty::kLocalOrder, find_misplaced(schedule_, edges_));
-    found(ScheduleProperty::kEdgeMonotone, find_unordered_edge(schedule_, edges_));
-    found(ScheduleProperty::kSemantics, find_unordered_sum(schedule_));
+    found(ScheduleProperty::kLocalOrder, find_order_violation(schedule_, edges_));
+    found(ScheduleProperty::kEdgeMonotone, find_edge_order_violation(schedule_, edges_));
+    found(ScheduleProperty::kSumOrder, find_sum_order_violation(schedule_));
     const ActionGraph graph(schedule_, edges_);
     const std::vector<int> cycle = graph.find_cycle();
     found(ScheduleProperty::kAcyclic, cycle.empty() ? "" : describe_cycle(graph, cycle));
@@ -64,10 +64,10 @@ class Checker {
     for (const auto& list : lowered) {
       transfers += std::ranges::count(list, Operation::What::kSend, &Operation::what);
     }
-    found(ScheduleProperty::kMatched, find_unmatched(lowered),
+    found(ScheduleProperty::kMatched, find_unmatched_half(lowered),
           fmt::format("{} transfers", transfers));
     for (const ChannelModel model : kChannelModels) {
-      report_.channels.push_back({model, smallest_buffers(lowered, model, schedule_.microbatches),
+      report_.channels.push_back({model, min_buffers(lowered, model, schedule_.microbatches),
                                   find_deadlock(lowered, model)});
     }
     const ChannelFinding& own = report_.channels.back();
@@ -87,7 +87,7 @@ class Checker {
       }
     }
     found(ScheduleProperty::kMemory, over, fmt::format("peak {:.6g}", simulation.peak()));
-    found(ScheduleProperty::kLifetime, find_leak(simulation));
+    found(ScheduleProperty::kLifetime, find_memory_leak(simulation));
     const std::string bubble = fmt::format("{:.2f} % of the makespan, span bubble {:.6g}",
                                            100 * simulation.bubble_rate(), simulation.span_bubble);
     const bool much =
@@ -142,10 +142,10 @@ ScheduleReport check_schedule(const Schedule& schedule, const ScheduleCosts& cos
   return Checker(schedule, costs, limits).run();
 }
 
-std::string find_misplaced(const Schedule& schedule, std::span<const StageEdge> edges) {
+std::string find_order_violation(const Schedule& schedule, std::span<const StageEdge> edges) {
   const ActionGraph graph(schedule, edges);
   for (int node = 0; node < graph.size(); ++node) {
-    for (const ActionGraph::Need& need : graph.needs(node)) {
+    for (const ActionGraph::ActionDependency& need : graph.needs(node)) {
       if (need.node < node || graph.actor(need.node) != graph.actor(node)) continue;
       return fmt::format("actor {}: {} stands before {}, which it needs", graph.actor(node),
                          to_string(graph.action(node)), to_string(graph.action(need.node)));
@@ -181,7 +181,7 @@ std::string find_unordered_pass(const Schedule& schedule) {
 
 }  // namespace
 
-std::string find_unordered_edge(const Schedule& schedule, std::span<const StageEdge> edges) {
+std::string find_edge_order_violation(const Schedule& schedule, std::span<const StageEdge> edges) {
   const auto order = [&](int stage, bool backward) {
     std::vector<int> microbatches;
     for (const Action& action : schedule.actors[schedule.actor_of_stage[stage]]) {
@@ -207,7 +207,7 @@ std::string find_unordered_edge(const Schedule& schedule, std::span<const StageE
   return find_unordered_pass(schedule);
 }
 
-std::string find_leak(const ScheduleSimulation& simulation) {
+std::string find_memory_leak(const ScheduleSimulation& simulation) {
   for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
     const std::vector<MemoryLevel>& levels = simulation.actors[actor].memory;
     double most = 0;

@@ -29,7 +29,7 @@ enum class ScheduleProperty : std::uint8_t {
   kLifetime,      ///< All memory is freed exactly once.
   kBubble,        ///< Idle time is within the limit.
   /// Gradients are summed in microbatch order, so that the result equals that of one device.
-  kSemantics,
+  kSumOrder,
 };
 std::string_view to_string(ScheduleProperty property);
 
@@ -74,10 +74,10 @@ ScheduleReport check_schedule(const Schedule& schedule, const ScheduleCosts& cos
 // Checks of single properties. They return a description of the violation, or "".
 
 /// Checks kLocalOrder.
-std::string find_misplaced(const Schedule& schedule, std::span<const StageEdge> edges);
+std::string find_order_violation(const Schedule& schedule, std::span<const StageEdge> edges);
 /// Checks kEdgeMonotone.
-std::string find_unordered_edge(const Schedule& schedule, std::span<const StageEdge> edges);
+std::string find_edge_order_violation(const Schedule& schedule, std::span<const StageEdge> edges);
 /// Checks kLifetime; needs a simulation with details.
-std::string find_leak(const ScheduleSimulation& simulation);
+std::string find_memory_leak(const ScheduleSimulation& simulation);
 
 }  // namespace weft::mesh

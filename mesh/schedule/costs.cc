@@ -31,7 +31,7 @@ double duration(const ScheduleCosts& costs, const Action& action) {
     }
     return 0.0;
   }();
-  return costs.per_action + time;
+  return costs.dispatch_time + time;
 }
 
 double time_until(const StageCosts& stage, ActionKind kind, double work, double weights) {
@@ -45,7 +45,7 @@ double time_until(const StageCosts& stage, ActionKind kind, double work, double 
   }
 }
 
-ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
+ScheduleCosts split_stages(const ScheduleCosts& costs, int chunks) {
   if (chunks < 1)
     throw_error(ErrorCode::kInvalidArgument, "a stage cannot be cut in {} parts", chunks);
   if (chunks == 1) return costs;
@@ -58,7 +58,7 @@ ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
     StageCosts share = stage;
     for (double* value : {&share.forward, &share.input_grad, &share.weight_grad, &share.recompute,
                           &share.reduce_grad, &share.optimizer, &share.activations,
-                          &share.for_weight_grad, &share.kept_for_recompute}) {
+                          &share.for_weight_grad, &share.retained_for_recompute}) {
       *value *= part;
     }
     result.stages.insert(result.stages.end(), chunks, share);
@@ -104,7 +104,7 @@ VocabularyTimes vocabulary_times(const ScheduleCosts& costs, std::span<const int
     times.transfer = std::max({times.transfer, edge.forward, edge.backward});
   // The tensor may share its links with a tensor between stages.
   times.vocabulary_transfer = costs.vocabulary_tensor + costs.vocabulary_exchange + times.transfer;
-  times.least_transfer = times.forward / 4;
+  times.min_transfer = times.forward / 4;
   return times;
 }
 

@@ -27,7 +27,7 @@ struct StageCosts {
   /// ... except this part, which W frees.
   double for_weight_grad = 1;
   /// Memory that stays after F if the stage recomputes; R takes the rest again.
-  double kept_for_recompute = 0;
+  double retained_for_recompute = 0;
   /// True if the stage's I and B begin with a recomputation. Ignored if the schedule has an R of
   /// the stage.
   bool recomputes = false;
@@ -36,7 +36,7 @@ struct StageCosts {
 
   /// Memory from S to T: the scores of the actor's shard, and their input X. Without T: until S
   /// ends.
-  double scores_held = 0;
+  double score_memory = 0;
   /// Additional memory from S until all S of the microbatch end. With one barrier: the shard's part
   /// of X's gradient, and its target rows, each of X's size.
   double partial_held = 0;
@@ -78,7 +78,7 @@ struct EdgeCosts {
 
 /// Sharing of a network interface between concurrent transfers.
 enum class InterfaceSharing : std::uint8_t {
-  kInTurn,  ///< One transfer per direction at a time, first come first served.
+  kFifo,  ///< One transfer per direction at a time, first come first served.
   /// Sharing as in the executor. The sender admits transfers in order of arrival while their
   /// TensorTiming::share fit. Transfers in flight share both interfaces fairly, weighted by
   /// `share`. Transfers of one edge may overtake each other.
@@ -89,7 +89,7 @@ enum class InterfaceSharing : std::uint8_t {
 struct ScheduleCosts {
   std::vector<StageCosts> stages;
   std::vector<EdgeCosts> edges;
-  double per_action = 0;  ///< Dispatch time, added to every action.
+  double dispatch_time = 0;  ///< Dispatch time, added to every action.
   /// Network interface of each actor, numbered from 0. Actors with equal numbers share one. Empty:
   /// transfers of different edges do not slow each other down.
   std::vector<int> nic_of_actor;
@@ -97,7 +97,7 @@ struct ScheduleCosts {
   int num_nics() const;
   /// Duration of a compound relative to the sum of its actions; 0: its actions run one after the
   /// other.
-  double pair_time = 0;
+  double compound_time_factor = 0;
   /// Transfer times of vocabulary passes between one actor and all others. `vocabulary_tensor`: a
   /// tensor of X's size (the last stage's output to all S, its gradient back, the output of IF to
   /// stage 0, and its gradient to all IB). `vocabulary_exchange`: maxima and sums after S. These
@@ -105,7 +105,7 @@ struct ScheduleCosts {
   double vocabulary_tensor = 0, vocabulary_exchange = 0;
   /// Time of the final exchange of a step, for which all actors wait: shared gradients and norms.
   double exchange = 0;
-  InterfaceSharing sharing = InterfaceSharing::kInTurn;
+  InterfaceSharing sharing = InterfaceSharing::kFifo;
 
   std::vector<StageEdge> stage_edges() const;
 };
@@ -114,15 +114,15 @@ struct ScheduleCosts {
 /// lacks. A REDUCE_GRAD lasts until its reduction ends.
 double duration(const ScheduleCosts& costs, const Action& action);
 
-/// Returns the time within an F, I, W or B, without `per_action`, at which these parts of its F or
-/// input gradient and of its weight gradient are done: see TensorTiming.
+/// Returns the time within an F, I, W or B, without `dispatch_time`, at which these parts of its F
+/// or input gradient and of its weight gradient are done: see TensorTiming.
 double time_until(const StageCosts& stage, ActionKind kind, double work, double weights);
 
 /// Splits every stage into `chunks` consecutive stages with equal parts of its time and memory.
 /// Vocabulary passes are not split. An edge between neighbours costs as much as the most expensive
 /// one before, as the placement decides which actors it joins. A skip edge leaves the last part of
 /// its stage and enters the first part of the other. Throws Error(kInvalidArgument) if chunks < 1.
-ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks);
+ScheduleCosts split_stages(const ScheduleCosts& costs, int chunks);
 
 /// Returns the durations by which with_vocabulary() chooses an order: means over all actors, and
 /// the longest transfers.

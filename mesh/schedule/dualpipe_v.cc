@@ -115,7 +115,7 @@ Schedule make_dualpipe_v(const ScheduleRequest& request) {
     run_pairs(actor, enough.microbatches - 2 * request.actors + rank + 1, below);
     cool_down(actor, rank, below);
   }
-  return without_late_microbatches(std::move(schedule), request.microbatches);
+  return truncate_microbatches(std::move(schedule), request.microbatches);
 }
 
 }  // namespace weft::mesh

@@ -40,7 +40,7 @@ Schedule make_interlaced(const ScheduleRequest& request) {
   Schedule schedule = empty_schedule(request, StagePlacement::kOnePerActor);
   schedule.vocabulary_barriers = vocabulary_barriers(VocabularyMode::kInterlaced);
   const int p = request.actors, m = request.microbatches;
-  if (p < 2) refuse_one_actor(request.name);
+  if (p < 2) throw_single_actor(request.name);
   // Slots by which IF precedes stage 0's forward, and by which IB follows its backward.
   constexpr int kAhead = 2, kBehind = 1;
   const int first_forward = 1 + (p - 1) / 2;

@@ -36,7 +36,7 @@ struct Transfer {
 /// Returns the transfers to an action from other actors, in the order of its needs.
 std::vector<Transfer> transfers_to(const ActionGraph& graph, int node) {
   std::vector<Transfer> transfers;
-  for (const ActionGraph::Need& need : graph.needs(node)) {
+  for (const ActionGraph::ActionDependency& need : graph.needs(node)) {
     if (need.edge >= 0 && graph.actor(need.node) != graph.actor(node))
       transfers.push_back({need.node, node, need.edge});
   }
@@ -126,7 +126,7 @@ Schedule merge_weight_gradients(Schedule schedule) {
   return schedule;
 }
 
-std::string find_unmatched(const LoweredSchedule& lowered) {
+std::string find_unmatched_half(const LoweredSchedule& lowered) {
   struct Ends {
     int sender = -1;
     int receiver = -1;

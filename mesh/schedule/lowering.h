@@ -48,6 +48,6 @@ Schedule merge_weight_gradients(Schedule schedule);
 
 /// Describes the first violation: a half without its counterpart, or a duplicate half; "" if all
 /// match.
-std::string find_unmatched(const LoweredSchedule& lowered);
+std::string find_unmatched_half(const LoweredSchedule& lowered);
 
 }  // namespace weft::mesh

@@ -21,14 +21,14 @@ class Sweep {
   }
 
  private:
-  MemorySweep& memory_of(int node) { return actors_[graph_.actor(node)]; }
+  MemoryTimeline& memory_of(int node) { return actors_[graph_.actor(node)]; }
   void change(int node, double time, double amount) { memory_of(node).change(time, amount); }
 
   void hold_activations(int node) {
     const Action& action = graph_.action(node);
     const StageCosts& stage = costs_.stages[action.stage];
     const std::size_t n = node;
-    const double dropped = stage.activations - stage.kept_for_recompute;
+    const double dropped = stage.activations - stage.retained_for_recompute;
     const bool again = graph_.has(ActionKind::kRecompute, action.stage, action.microbatch);
     switch (action.kind) {
       case ActionKind::kForward:
@@ -66,7 +66,7 @@ class Sweep {
     const double exchanged = end_on_all_actors(node);
     if (action.kind == ActionKind::kVocabularyScores) {
       const auto grads = graph_.find(ActionKind::kVocabularyGrads, action.stage, action.microbatch);
-      memory_of(node).hold(start, times_.action_end[grads.value_or(node)], stage.scores_held);
+      memory_of(node).hold(start, times_.action_end[grads.value_or(node)], stage.score_memory);
       memory_of(node).hold(start, exchanged, stage.partial_held);
       return;
     }
@@ -94,7 +94,7 @@ class Sweep {
     }
     // Stages of one actor pass a tensor in place.
     for (int node = 0; node < graph_.size(); ++node) {
-      for (const ActionGraph::Need& need : graph_.needs(node)) {
+      for (const ActionGraph::ActionDependency& need : graph_.needs(node)) {
         if (need.edge < 0 || graph_.actor(need.node) != graph_.actor(node)) continue;
         memory_of(node).hold(times_.action_end[need.node], times_.action_end[node],
                              costs_.edges[need.edge].edge.bytes);
@@ -105,7 +105,7 @@ class Sweep {
   const ScheduleCosts& costs_;
   const ActionGraph& graph_;
   const MemoryTimes& times_;
-  std::vector<MemorySweep> actors_;
+  std::vector<MemoryTimeline> actors_;
 };
 
 }  // namespace

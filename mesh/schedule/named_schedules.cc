@@ -117,7 +117,7 @@ Schedule empty_schedule(const ScheduleRequest& request, StagePlacement placement
   return schedule;
 }
 
-Schedule without_late_microbatches(Schedule schedule, int microbatches) {
+Schedule truncate_microbatches(Schedule schedule, int microbatches) {
   for (std::vector<Action>& actions : schedule.actors) {
     std::vector<Action> kept;
     bool partner_kept = false;

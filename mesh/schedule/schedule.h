@@ -58,7 +58,7 @@ void check_complete(const Schedule& schedule, std::span<const StageEdge> edges,
                     bool training = true);
 
 /// Describes where a stage's weight gradients are not in microbatch order; "" if they are.
-std::string find_unordered_sum(const Schedule& schedule);
+std::string find_sum_order_violation(const Schedule& schedule);
 
 /// Function that returns the ordered tasks of an actor for a number of microbatches. Empty slots
 /// are ignored: start times follow from the data.

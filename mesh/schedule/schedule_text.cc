@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/config/placed_text.h"
+#include "core/config/located_text.h"
 
 namespace weft::mesh {
 namespace {
@@ -18,14 +18,14 @@ namespace {
 constexpr int kMost = 1 << 20;
 
 /// Returns a cell without the quotes that spreadsheets add.
-PlacedText unquoted(const PlacedText& cell) {
+LocatedText unquoted(const LocatedText& cell) {
   const bool is_quoted =
       cell.text.size() >= 2 && cell.text.starts_with('"') && cell.text.ends_with('"');
   return is_quoted ? cell.sub(1, cell.text.size() - 2).trimmed() : cell;
 }
 
 /// Returns a line without trailing commas, which spreadsheets add to make lines equally long.
-PlacedText without_empty_cells(const PlacedText& line) {
+LocatedText without_empty_cells(const LocatedText& line) {
   return line.sub(0, line.text.find_last_not_of(", \t") + 1);
 }
 
@@ -37,11 +37,11 @@ class Reader {
   ScheduleText read(std::string_view text) {
     constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
     if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-    std::vector<PlacedText> rows;
-    for (const PlacedText& row : lines_of(text)) {
-      const PlacedText trimmed = row.trimmed();
+    std::vector<LocatedText> rows;
+    for (const LocatedText& row : lines_of(text)) {
+      const LocatedText trimmed = row.trimmed();
       if (trimmed.text.empty()) continue;
-      if (const PlacedText line = unquoted(without_empty_cells(trimmed));
+      if (const LocatedText line = unquoted(without_empty_cells(trimmed));
           line.text.starts_with('#')) {
         header(line.sub(1).trimmed());
       } else {
@@ -50,9 +50,9 @@ class Reader {
     }
     if (rows.empty())
       throw_error(ErrorCode::kInvalidConfig, "{}: there is no row of actions", source_);
-    for (const PlacedText& row : rows) {
+    for (const LocatedText& row : rows) {
       result_.schedule.actors.emplace_back();
-      for (const PlacedText& piece : split(row, ',')) cell(unquoted(piece.trimmed()));
+      for (const LocatedText& piece : split(row, ',')) cell(unquoted(piece.trimmed()));
     }
     finish();
     return std::move(result_);
@@ -61,7 +61,7 @@ class Reader {
  private:
   /// Action whose spelling (the meaning of B) is not determined yet.
   struct Word {
-    PlacedText piece;
+    LocatedText piece;
     int stage = 0;
     std::string_view kind;
     int microbatch = kNoMicrobatch;
@@ -69,11 +69,11 @@ class Reader {
     std::size_t actor = 0;
   };
 
-  [[noreturn]] void fail(const PlacedText& at, const std::string& message) const {
+  [[noreturn]] void fail(const LocatedText& at, const std::string& message) const {
     throw_error(ErrorCode::kInvalidConfig, "{}:{}:{}: {}", source_, at.line, at.column, message);
   }
 
-  int number(const PlacedText& piece, const char* what) const {
+  int number(const LocatedText& piece, const char* what) const {
     int value = -1;
     const auto [end, error] =
         std::from_chars(piece.text.data(), piece.text.data() + piece.text.size(), value);
@@ -85,11 +85,11 @@ class Reader {
     return value;
   }
 
-  void header(const PlacedText& piece) {
+  void header(const LocatedText& piece) {
     const std::size_t colon = piece.text.find(':');
     if (colon == std::string_view::npos) return;
     const std::string_view key = piece.text.substr(0, colon);
-    const PlacedText value = piece.sub(colon + 1).trimmed();
+    const LocatedText value = piece.sub(colon + 1).trimmed();
     if (key == "name") {
       result_.schedule.name = value.text;
     } else if (key == "vocabulary barriers") {
@@ -98,16 +98,16 @@ class Reader {
         fail(value, "there are 0, 1 or 2 vocabulary barriers");
     } else if (key == "actors of stages") {
       placement_ = value;
-      for (const PlacedText& one : words_of(value))
+      for (const LocatedText& one : name_in_words(value))
         result_.schedule.actor_of_stage.push_back(number(one, "an actor"));
     } else if (key == "edge") {
-      const std::vector<PlacedText> parts = words_of(value);
+      const std::vector<LocatedText> parts = name_in_words(value);
       if (parts.size() != 2 && (parts.size() != 4 || parts[3].text != "bytes")) {
         fail(value, "expected an edge as '# edge: FROM TO' or '# edge: FROM TO N bytes'");
       }
       StageEdge edge{number(parts[0], "a stage"), number(parts[1], "a stage"), 0};
       if (parts.size() == 4) {
-        const PlacedText& bytes = parts[2];
+        const LocatedText& bytes = parts[2];
         const auto [end, error] =
             std::from_chars(bytes.text.data(), bytes.text.data() + bytes.text.size(), edge.bytes);
         if (error != std::errc() || end != bytes.text.data() + bytes.text.size()) {
@@ -120,7 +120,7 @@ class Reader {
     }
   }
 
-  void cell(const PlacedText& piece) {
+  void cell(const LocatedText& piece) {
     if (piece.text.empty()) return;
     if (piece.text.front() != '(') {
       word(piece, false);
@@ -135,13 +135,13 @@ class Reader {
            fmt::format("expected OVERLAP_F_B after the compound, not '{}'", rest));
     }
     bool first = true;
-    for (const PlacedText& part : split(piece.sub(1, close - 1), ';')) {
+    for (const LocatedText& part : split(piece.sub(1, close - 1), ';')) {
       word(part.trimmed(), !first);
       first = false;
     }
   }
 
-  void word(const PlacedText& piece, bool joins_previous) {
+  void word(const LocatedText& piece, bool joins_previous) {
     constexpr std::string_view kDigits = "0123456789";
     const std::size_t kind = piece.text.find_first_not_of(kDigits);
     const auto wrong = [&] {
@@ -209,7 +209,7 @@ class Reader {
     const ActionSpelling spelling = spelling_ == ActionSpelling::kDetect ? detect() : spelling_;
     Schedule& schedule = result_.schedule;
     // Actor and first occurrence of each stage.
-    std::vector<std::pair<int, PlacedText>> row_of_stage;
+    std::vector<std::pair<int, LocatedText>> row_of_stage;
     for (const Word& one : words_) {
       const Action action{one.stage, kind_of(one, spelling), one.microbatch, one.joins_previous};
       schedule.actors[one.actor].push_back(action);
@@ -248,7 +248,7 @@ class Reader {
     }
   }
 
-  void check_placement(const std::vector<std::pair<int, PlacedText>>& row_of_stage) {
+  void check_placement(const std::vector<std::pair<int, LocatedText>>& row_of_stage) {
     Schedule& schedule = result_.schedule;
     if (schedule.actor_of_stage.size() < row_of_stage.size()) {
       fail(*placement_, fmt::format("{} stages are placed, but stage {} has actions",
@@ -274,8 +274,8 @@ class Reader {
   const ActionSpelling spelling_;
   ScheduleText result_;
   std::vector<Word> words_;
-  std::optional<PlacedText> placement_;
-  std::vector<PlacedText> edge_places_;
+  std::optional<LocatedText> placement_;
+  std::vector<LocatedText> edge_places_;
 };
 
 }  // namespace

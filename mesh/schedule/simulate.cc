@@ -30,7 +30,7 @@ class Reporter {
     double busiest = 0;
     for (int actor = 0; actor < actions_.num_actors(); ++actor)
       simulation.actors.push_back(actor_result(actor));
-    add_standing(simulation);
+    add_blocking_transfers(simulation);
     for (const SimulatedActor& actor : simulation.actors) {
       simulation.makespan = std::max(simulation.makespan, actor.end);
       busiest = std::max(busiest, actor.work);
@@ -40,7 +40,7 @@ class Reporter {
     }
     simulation.makespan_bubble = simulation.makespan - busiest;
     for (int action = 0; action < actions_.size(); ++action)
-      simulation.mean_end += action_end(action) / actions_.size();
+      simulation.mean_action_end += action_end(action) / actions_.size();
     simulation.step = step_end(simulation);
     if (options_.details) {
       for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
@@ -83,7 +83,7 @@ class Reporter {
   /// Returns the part of the idle time before a piece during which only transfers in flight were
   /// missing.
   double exposed(std::size_t piece, bool follows) const {
-    const std::optional<TaskId> by = times_.held_up_by[piece];
+    const std::optional<TaskId> by = times_.critical_predecessor[piece];
     if (!by || by->value() < graph_.num_pieces()) return 0;
     const double free_from = follows ? end_[piece - 1] : 0;
     const double made = by->value() < graph_.size() ? end_[graph_.transfer_of(by->value()).made_by]
@@ -92,7 +92,7 @@ class Reporter {
   }
 
   /// Adds blocking transfers, which stall both actors for their whole duration.
-  void add_standing(ScheduleSimulation& simulation) const {
+  void add_blocking_transfers(ScheduleSimulation& simulation) const {
     if (!options_.blocking) return;
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
       const StepGraph::Transfer& one = graph_.transfer_of(node);
@@ -160,7 +160,7 @@ class Reporter {
       const TaskId last(graph_.last_piece(action));
       if (!node || end_[last.value()] > end_[node->value()]) node = last;
     }
-    for (; node; node = times_.held_up_by[node->value()]) {
+    for (; node; node = times_.critical_predecessor[node->value()]) {
       const std::size_t n = node->value();
       if (n >= graph_.size()) continue;
       ScheduleSimulation::PathStep step;
@@ -248,7 +248,7 @@ ScheduleSimulation simulate(const Schedule& schedule, const ScheduleCosts& given
                 "schedule '{}' cannot finish with {} credits per edge{}; give it more, or none "
                 "(any number)",
                 schedule.name, options.credits,
-                given.pair_time > 0 ? " and compounds that run as one" : "");
+                given.compound_time_factor > 0 ? " and compounds that run as one" : "");
   };
   // The global order exists only if all actions can finish.
   if (options.blocking && std::ssize(actions.order()) < actions.size()) fail();

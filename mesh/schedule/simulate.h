@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/simulation/memory_sweep.h"
+#include "core/simulation/memory_timeline.h"
 #include "mesh/schedule/costs.h"
 #include "mesh/schedule/schedule.h"
 
@@ -42,8 +42,8 @@ struct ScheduleSimulation {
   /// Largest idle time of an actor between its first start and last end. Relevant if the next step
   /// may begin staggered.
   double span_bubble = 0;
-  double exposed = 0;   ///< SimulatedActor::exposed, mean over actors.
-  double mean_end = 0;  ///< Mean end of all actions: a measure of how early work is done.
+  double exposed = 0;          ///< SimulatedActor::exposed, mean over actors.
+  double mean_action_end = 0;  ///< Mean end of all actions: a measure of how early work is done.
   std::vector<SimulatedActor> actors;
   std::vector<SimulatedTransfer> transfers;
   /// End of the step in a run: includes sends, reductions, the final exchange, and REDUCE_GRAD and

@@ -64,7 +64,7 @@ std::string stuck_actors(const Schedule& schedule, const ActionGraph& graph) {
     int node = graph.first(actor);
     while (node < graph.first(actor + 1) && runs[node]) ++node;
     if (node == graph.first(actor + 1)) continue;
-    for (const ActionGraph::Need& need : graph.needs(node)) {
+    for (const ActionGraph::ActionDependency& need : graph.needs(node)) {
       if (runs[need.node]) continue;
       text += fmt::format("\n  actor {} is at {}, which waits for {} of actor {}", actor,
                           to_string(graph.action(node)), to_string(graph.action(need.node)),
@@ -82,7 +82,7 @@ void check_complete(const Schedule& schedule, std::span<const StageEdge> edges, 
   check_counts(schedule, ActionGraph(schedule, edges), training);
 }
 
-std::string find_unordered_sum(const Schedule& schedule) {
+std::string find_sum_order_violation(const Schedule& schedule) {
   for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
     std::vector<int> last_of_stage(schedule.stages, -1);
     int last_grads = -1, last_input = -1;
@@ -109,7 +109,7 @@ void validate(const Schedule& schedule, std::span<const StageEdge> edges, bool t
   check_placement(schedule);
   const ActionGraph graph(schedule, edges);
   check_counts(schedule, graph, training);
-  if (const std::string unordered = find_unordered_sum(schedule); !unordered.empty()) {
+  if (const std::string unordered = find_sum_order_violation(schedule); !unordered.empty()) {
     throw_error(ErrorCode::kInvalidArgument, "schedule '{}', {}", schedule.name, unordered);
   }
   const std::vector<int> cycle = graph.find_cycle();

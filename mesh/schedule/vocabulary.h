@@ -41,7 +41,7 @@ struct VocabularyTimes {
   double vocabulary_transfer = 0;  ///< Transfer from a stage to all actors, or back.
   /// Lower bound of transfer times when passes are ordered. The order then tolerates links with
   /// such times, and is within a percent of the best on faster links.
-  double least_transfer = 0.25;
+  double min_transfer = 0.25;
 
   /// Returns an actor's computing time per microbatch, without the input layer.
   double interval() const { return forward + input_grad + weight_grad + scores + grads; }

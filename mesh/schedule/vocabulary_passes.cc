@@ -56,8 +56,8 @@ class PassScheduler {
       : base_(base),
         graph_(base, edges_),
         times_(times),
-        transfer_(std::max(times.transfer, times.least_transfer)),
-        vocabulary_transfer_(std::max(times.vocabulary_transfer, times.least_transfer)),
+        transfer_(std::max(times.transfer, times.min_transfer)),
+        vocabulary_transfer_(std::max(times.vocabulary_transfer, times.min_transfer)),
         chunks_(static_cast<double>(base.stages) / static_cast<double>(base.actors.size())),
         result_(base) {
     for (const std::vector<Action>& actions : base.actors) {
@@ -143,7 +143,7 @@ class PassScheduler {
   }
   double base_ready(const Actor& own, int node) const {
     double ready = 0;
-    for (const ActionGraph::Need& need : graph_.needs(node)) {
+    for (const ActionGraph::ActionDependency& need : graph_.needs(node)) {
       const bool moves = graph_.actor(need.node) != graph_.actor(node);
       ready = std::max(ready, end_[need.node] + (moves ? transfer_ : 0));
     }
@@ -179,7 +179,7 @@ class PassScheduler {
     }
     if (const std::optional<Action> pass = due_pass(own, time)) return pass;
     if (base_left && base_at <= time + kSlack) return graph_.action(own.next);
-    return training_ ? pass_in_gap(own, time, base_at) : std::nullopt;
+    return training_ ? pass_for_idle_time(own, time, base_at) : std::nullopt;
   }
 
   Action pass_of(const Actor& own, ActionKind kind, int microbatch) const {
@@ -206,7 +206,7 @@ class PassScheduler {
   }
 
   /// Returns a pass that fits into the idle time until `until`, if any.
-  std::optional<Action> pass_in_gap(const Actor& own, double time, double until) const {
+  std::optional<Action> pass_for_idle_time(const Actor& own, double time, double until) const {
     if (own.grads < own.scores && arrival(scores_, own.grads) <= time + kSlack &&
         time + times_.grads <= until + kSlack) {
       return pass_of(own, ActionKind::kVocabularyGrads, own.grads);
@@ -275,7 +275,7 @@ class PassScheduler {
 
 }  // namespace
 
-void refuse_one_actor(std::string_view schedule) {
+void throw_single_actor(std::string_view schedule) {
   throw_error(
       ErrorCode::kInvalidArgument,
       "schedule '{}' has one actor: a vocabulary is split over at least two pipeline stages "
@@ -285,7 +285,7 @@ void refuse_one_actor(std::string_view schedule) {
 
 Schedule with_vocabulary(Schedule schedule, VocabularyMode mode, const VocabularyTimes& times) {
   if (mode == VocabularyMode::kLast) return schedule;
-  if (schedule.actors.size() < 2) refuse_one_actor(schedule.name);
+  if (schedule.actors.size() < 2) throw_single_actor(schedule.name);
   if (mode == VocabularyMode::kInterlaced) {
     throw_error(
         ErrorCode::kInvalidArgument,

@@ -70,7 +70,7 @@ Schedule make_zb_v(const ScheduleRequest& request) {
       while (actor.weight_left(chunk)) actor.weight(chunk);
     }
   }
-  return without_late_microbatches(std::move(schedule), request.microbatches);
+  return truncate_microbatches(std::move(schedule), request.microbatches);
 }
 
 }  // namespace weft::mesh

@@ -24,7 +24,7 @@ constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 /// Action of a microbatch that is alone in the pipeline. It may begin before all its inputs arrive,
 /// and send tensors before its end.
-class Alone {
+class LoneAction {
  public:
   /// Adds an input that arrives at `time` and is needed `needed_at` seconds into the action.
   void arrive(double time, double needed_at) { arrivals_.emplace_back(time, needed_at); }
@@ -58,8 +58,8 @@ class Bounds {
       const StageCosts& stage = costs_.stages[s];
       stages_of_[actor_of(s)].push_back(s);
       // As in a B, the overhead per action counts once for I and W.
-      forward_.push_back(costs_.per_action + stage.forward);
-      input_.push_back(costs_.per_action + (stage.recomputes ? stage.recompute : 0) +
+      forward_.push_back(costs_.dispatch_time + stage.forward);
+      input_.push_back(costs_.dispatch_time + (stage.recomputes ? stage.recompute : 0) +
                        stage.input_grad);
       weight_.push_back(stage.weight_grad);
       reduce_[actor_of(s)] += stage.reduce_grad;
@@ -72,7 +72,7 @@ class Bounds {
       into_[edge.edge.to].push_back(&edge);
       out_of_[edge.edge.from].push_back(&edge);
     }
-    const std::vector<Alone> first = forwards(0, true);
+    const std::vector<LoneAction> first = forwards(0, true);
     for (std::size_t s = 0; s < stages_; ++s) {
       begins_.push_back(std::max(0.0, first[s].reaches(0)));
       comes_.push_back(std::max(begins_.back(), first[s].reaches(forward_[s]) - forward_[s]));
@@ -96,7 +96,7 @@ class Bounds {
   std::size_t actor_of(std::size_t stage) const { return request_.actor_of_stage[stage]; }
 
   double forward_seconds(std::size_t s, double part) const {
-    return part == 0 ? 0 : costs_.per_action + part * costs_.stages[s].forward;
+    return part == 0 ? 0 : costs_.dispatch_time + part * costs_.stages[s].forward;
   }
   /// Returns the seconds of an input gradient until this part of it is done. The overhead per
   /// action follows the wait for inputs that are needed at once, unless a recomputation comes
@@ -108,8 +108,8 @@ class Bounds {
 
   /// Returns the forwards of a microbatch that begins at stage `source` and, if `all`, at all
   /// stages without inputs.
-  std::vector<Alone> forwards(std::size_t source, bool all) const {
-    std::vector<Alone> alone(stages_);
+  std::vector<LoneAction> forwards(std::size_t source, bool all) const {
+    std::vector<LoneAction> alone(stages_);
     for (std::size_t s = source; s < stages_; ++s) {
       if (s == source || (all && into_[s].empty())) alone[s].arrive(0, 0);
       for (const EdgeCosts* edge : into_[s]) {
@@ -152,8 +152,8 @@ class Bounds {
   }
 
   Way way_from(std::size_t source) const {
-    const std::vector<Alone> there = forwards(source, false);
-    std::vector<Alone> back(stages_);
+    const std::vector<LoneAction> there = forwards(source, false);
+    std::vector<LoneAction> back(stages_);
     for (std::size_t s = stages_; s-- > source;) {
       back[s].arrive(there[s].reaches(forward_[s]), 0);
       for (const EdgeCosts* edge : out_of_[s]) {
@@ -251,7 +251,7 @@ class Bounds {
 
 /// Returns whether the bounds are valid: compounds must not reduce the work.
 bool is_known(const SearchRequest& request) {
-  return request.costs.pair_time == 0 || request.costs.pair_time >= 1;
+  return request.costs.compound_time_factor == 0 || request.costs.compound_time_factor >= 1;
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ void SearchEvaluator::sweep_activations(const Schedule& schedule, Outcome& outco
     double held = 0, peak = 0;
     for (const Action& action : schedule.actors[actor]) {
       const StageCosts& stage = request_.costs.stages[action.stage];
-      const double dropped = stage.recomputes ? stage.activations - stage.kept_for_recompute : 0;
+      const double dropped =
+          stage.recomputes ? stage.activations - stage.retained_for_recompute : 0;
       if (action.kind == ActionKind::kForward) held += stage.activations;
       else if (action.kind != ActionKind::kWeightGrad) held += dropped;
       peak = std::max(peak, held);
@@ -34,19 +35,20 @@ void SearchEvaluator::sweep_activations(const Schedule& schedule, Outcome& outco
 
 /// Computes peaks if tensors take memory, which depends on their times.
 void SearchEvaluator::sweep_tensors(const Schedule& schedule, Outcome& outcome) {
-  for (MemorySweep& memory : memory_) memory.clear();
+  for (MemoryTimeline& memory : memory_) memory.clear();
   // Ends of F and of the input gradient by (stage, microbatch), for tensors between stages of one
   // actor.
   std::vector<double> forward_end(stages_.size() * microbatches_),
       input_end(stages_.size() * microbatches_);
   for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
-    MemorySweep& memory = memory_[actor];
+    MemoryTimeline& memory = memory_[actor];
     for (std::size_t i = 0; i < schedule.actors[actor].size(); ++i) {
       const Action& action = schedule.actors[actor][i];
       const auto [start, end] = span(actor, i);
       const std::size_t at = action.stage * microbatches_ + action.microbatch;
       const StageCosts& stage = request_.costs.stages[action.stage];
-      const double dropped = stage.recomputes ? stage.activations - stage.kept_for_recompute : 0;
+      const double dropped =
+          stage.recomputes ? stage.activations - stage.retained_for_recompute : 0;
       if (action.kind == ActionKind::kForward) {
         forward_end[at] = end;
         memory.change(start, stage.activations);
@@ -61,7 +63,7 @@ void SearchEvaluator::sweep_tensors(const Schedule& schedule, Outcome& outcome) 
       }
     }
   }
-  const auto memory_of = [&](int actor) -> MemorySweep& { return memory_[actor]; };
+  const auto memory_of = [&](int actor) -> MemoryTimeline& { return memory_[actor]; };
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const Lane& lane = lanes_[l];
     for (std::size_t i = 0; i < microbatches_; ++i) {

@@ -183,7 +183,7 @@ class ListScheduler {
       if (next[i].ready <= time && (best == nullptr || next[i].due < best->due)) best = &next[i];
     }
     if (best == nullptr) return std::nullopt;
-    if (policy_.weights[actor] == ListPolicy::Weights::kAtOnce) return best->action;
+    if (policy_.weights[actor] == ListPolicy::Weights::kImmediately) return best->action;
     const double end = time + seconds(best->action);
     const bool holds_up = std::any_of(
         next.begin(), next.begin() + static_cast<std::ptrdiff_t>(count), [&](const Next& other) {
@@ -234,7 +234,7 @@ class ListScheduler {
     const ListPolicy::Weights weights = policy_.weights[actor];
     Candidates best;
     for (const int s : own.stages) add_candidates(s, time, best);
-    if (best.weight && weights == ListPolicy::Weights::kAtOnce) return best.weight;
+    if (best.weight && weights == ListPolicy::Weights::kImmediately) return best.weight;
     if (policy_.forward_first && best.forward) return best.forward;
     if (best.input) return best.input;
     if (best.forward) return best.forward;

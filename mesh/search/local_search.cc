@@ -65,9 +65,9 @@ Move inverse(const Move& move) { return {move.actor, move.to, move.from}; }
 
 /// Returns the moves to try: an action of the critical path that waits only for its actor moves
 /// earlier, or its predecessor moves later.
-std::vector<Move> moves_of(const Judge::Look& look) {
+std::vector<Move> moves_of(const ScheduleEvaluator::Look& look) {
   std::vector<Move> moves;
-  for (const auto& [actor, at] : look.held_up_by_order) {
+  for (const auto& [actor, at] : look.blocked_by_order) {
     for (const int distance : {1, 2, 3, 5, 8, 13}) {
       if (at - distance >= 0) moves.push_back({actor, at, at - distance});
     }
@@ -81,7 +81,7 @@ std::vector<Move> moves_of(const Judge::Look& look) {
 
 /// Returns the moves for annealing: an action behind a gap moves into the gap, and the moves along
 /// the critical path. One move in four has `from` < 0 and stands for any action of the actor.
-std::vector<Move> moves_into_gaps(const Judge::Look& look) {
+std::vector<Move> moves_into_gaps(const ScheduleEvaluator::Look& look) {
   std::vector<Move> moves;
   for (std::size_t actor = 0; actor < look.spans.size(); ++actor) {
     const int count = look.spans[actor].size();
@@ -105,7 +105,8 @@ std::vector<Move> moves_into_gaps(const Judge::Look& look) {
 
 }  // namespace
 
-std::optional<ScheduleSimulation> Judge::simulated(const Schedule& schedule, bool details) {
+std::optional<ScheduleSimulation> ScheduleEvaluator::simulated(const Schedule& schedule,
+                                                               bool details) {
   SimulationOptions options = request_.simulation;
   options.details = details;
   try {
@@ -116,27 +117,28 @@ std::optional<ScheduleSimulation> Judge::simulated(const Schedule& schedule, boo
   }
 }
 
-Judge::Verdict Judge::verdict_of(const SearchEvaluator::Outcome& outcome) const {
-  return {{outcome.step, outcome.mean_end},
+ScheduleEvaluator::Verdict ScheduleEvaluator::verdict_of(
+    const SearchEvaluator::Outcome& outcome) const {
+  return {{outcome.step, outcome.mean_action_end},
           outcome.makespan,
           outcome.peak,
           outcome.finishes && !outcome.too_slow,
           outcome.fits};
 }
 
-Judge::Verdict Judge::judge(const Schedule& schedule, double longest_step) {
+ScheduleEvaluator::Verdict ScheduleEvaluator::judge(const Schedule& schedule, double longest_step) {
   if (!evaluator_) return judge_fully(schedule);
   simulated_ += count_actions(schedule);
   return verdict_of(evaluator_->play(schedule, longest_step));
 }
 
-Judge::Verdict Judge::judge_fully(const Schedule& schedule) {
+ScheduleEvaluator::Verdict ScheduleEvaluator::judge_fully(const Schedule& schedule) {
   simulated_ += count_actions(schedule);
   if (evaluator_)
     return verdict_of(evaluator_->play(schedule, std::numeric_limits<double>::infinity(), true));
   const std::optional<ScheduleSimulation> simulation = simulated(schedule, false);
   if (!simulation) return {};
-  Verdict verdict{{simulation->step, simulation->mean_end},
+  Verdict verdict{{simulation->step, simulation->mean_action_end},
                   simulation->makespan,
                   simulation->peak(),
                   true,
@@ -150,7 +152,7 @@ Judge::Verdict Judge::judge_fully(const Schedule& schedule) {
   return verdict;
 }
 
-Judge::Look Judge::look(const Schedule& schedule) {
+ScheduleEvaluator::Look ScheduleEvaluator::look(const Schedule& schedule) {
   simulated_ += count_actions(schedule);
   Look look;
   if (evaluator_) {
@@ -160,7 +162,7 @@ Judge::Look Judge::look(const Schedule& schedule) {
       for (std::size_t i = 0; i < schedule.actors[actor].size(); ++i)
         look.spans.back().push_back(evaluator_->span(actor, i));
     }
-    look.held_up_by_order = evaluator_->held_up_by_order(schedule);
+    look.blocked_by_order = evaluator_->blocked_by_order(schedule);
     return look;
   }
   const std::optional<ScheduleSimulation> simulation = simulated(schedule, true);
@@ -174,12 +176,12 @@ Judge::Look Judge::look(const Schedule& schedule) {
   for (std::size_t i = 1; i < path.size(); ++i) {
     if (path[i].transfer || path[i - 1].transfer || path[i].actor != path[i - 1].actor) continue;
     if (path[i].index == path[i - 1].index + 1)
-      look.held_up_by_order.emplace_back(path[i].actor, path[i].index);
+      look.blocked_by_order.emplace_back(path[i].actor, path[i].index);
   }
   return look;
 }
 
-Schedule improve(Schedule schedule, Judge& judge) {
+Schedule improve(Schedule schedule, ScheduleEvaluator& judge) {
   ScheduleScore best = judge.judge(schedule).score;
   for (bool better = true; better && !judge.exhausted();) {
     better = false;
@@ -188,11 +190,11 @@ Schedule improve(Schedule schedule, Judge& judge) {
       if (!allowed(actions, move)) continue;
       if (judge.exhausted()) break;
       perform(actions, move);
-      const Judge::Verdict verdict = judge.judge(schedule, best.step);
+      const ScheduleEvaluator::Verdict verdict = judge.judge(schedule, best.step);
       // Do not count rounding errors as progress.
-      const bool gains =
-          verdict.score.step < best.step * (1 - 1e-12) ||
-          (verdict.score.step <= best.step && verdict.score.mean_end < best.mean_end * (1 - 1e-12));
+      const bool gains = verdict.score.step < best.step * (1 - 1e-12) ||
+                         (verdict.score.step <= best.step &&
+                          verdict.score.mean_action_end < best.mean_action_end * (1 - 1e-12));
       if (verdict.finishes && verdict.fits && gains) {
         best = verdict.score;
         better = true;
@@ -204,9 +206,9 @@ Schedule improve(Schedule schedule, Judge& judge) {
   return schedule;
 }
 
-Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions) {
+Schedule anneal(Schedule schedule, ScheduleEvaluator& judge, std::int64_t actions) {
   constexpr std::int64_t kRefresh = 24;  // Moves between two updates of the idle times.
-  const auto value = [](const ScheduleScore& score) { return score.step + score.mean_end; };
+  const auto value = [](const ScheduleScore& score) { return score.step + score.mean_action_end; };
   const std::int64_t from = judge.simulated(), until = from + actions;
   Schedule best = schedule;
   ScheduleScore best_score = judge.judge(schedule).score;
@@ -227,7 +229,7 @@ Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions) {
     std::vector<Action>& order = schedule.actors[move.actor];
     if (move.from == move.to || !allowed(order, move)) continue;
     perform(order, move);
-    const Judge::Verdict verdict = judge.judge(schedule);
+    const ScheduleEvaluator::Verdict verdict = judge.judge(schedule);
     const double left = (until - judge.simulated()) / static_cast<double>(actions);
     const double threshold = 0.004 * best_score.step * std::max(0.0, left) * std::max(0.0, left);
     if (!verdict.finishes || !verdict.fits || value(verdict.score) > now + threshold) {

@@ -268,7 +268,7 @@ bool fits_in_memory(const SearchRequest& request, const PeriodicPattern& pattern
   if (request.memory_of_actor.empty()) return true;
   const double near = 1e-9 * pattern.period;
   // Changes within a period, and memory held at its beginning, by actor.
-  std::vector<MemorySweep> memory(request.memory_of_actor.size());
+  std::vector<MemoryTimeline> memory(request.memory_of_actor.size());
   std::vector<double> held(request.memory_of_actor.size(), 0);
   for (std::size_t s = 0; s < pattern.starts.size(); ++s) {
     const std::size_t actor = request.actor_of_stage[s];
@@ -281,7 +281,7 @@ bool fits_in_memory(const SearchRequest& request, const PeriodicPattern& pattern
     };
     change(taken, costs.activations);
     if (costs.recomputes) {
-      const double dropped = costs.activations - costs.kept_for_recompute;
+      const double dropped = costs.activations - costs.retained_for_recompute;
       change(taken + seconds_of(request, s, kF) - near, -dropped);
       change(pattern.starts[s][kI], dropped);
     }

@@ -11,12 +11,12 @@
 namespace weft::mesh {
 namespace {
 
-std::optional<Listed> try_policy(const ListPolicy& policy, Judge& judge) {
+std::optional<ListCandidate> try_policy(const ListPolicy& policy, ScheduleEvaluator& judge) {
   std::optional<Schedule> schedule = list_schedule(judge.request(), policy);
   if (!schedule) return std::nullopt;
-  const Judge::Verdict verdict = judge.judge(*schedule);
+  const ScheduleEvaluator::Verdict verdict = judge.judge(*schedule);
   if (!verdict.finishes || !verdict.fits) return std::nullopt;
-  return Listed{policy, std::move(*schedule), verdict.score};
+  return ListCandidate{policy, std::move(*schedule), verdict.score};
 }
 
 /// Returns the time of a microbatch that is alone in the pipeline.
@@ -35,7 +35,7 @@ double seconds_alone(const SearchRequest& request) {
 /// Searches for patterns of given periods, and keeps those whose schedules finish and fit.
 class PatternTrials {
  public:
-  explicit PatternTrials(Judge& judge) : judge_(judge) {}
+  explicit PatternTrials(ScheduleEvaluator& judge) : judge_(judge) {}
 
   /// Returns whether a pattern of this period was found and kept.
   bool attempt(double period) {
@@ -43,7 +43,7 @@ class PatternTrials {
     std::optional<PeriodicPattern> pattern = find_pattern(request, period);
     if (!pattern || !fits_in_memory(request, *pattern)) return false;
     Schedule schedule = unroll(request, *pattern);
-    const Judge::Verdict verdict = judge_.judge(schedule);
+    const ScheduleEvaluator::Verdict verdict = judge_.judge(schedule);
     if (!verdict.finishes || !verdict.fits) return false;
     found_.push_back({std::move(*pattern), verdict.score});
     unrolled_.push_back(std::move(schedule));
@@ -69,18 +69,18 @@ class PatternTrials {
   }
 
   /// Returns list schedules that follow the best patterns.
-  std::vector<Listed> list_best() {
+  std::vector<ListCandidate> list_best() {
     constexpr std::size_t kBest = 2;
     using enum ListPolicy::Weights;
-    std::vector<Listed> listed;
+    std::vector<ListCandidate> listed;
     std::ranges::stable_sort(found_, {}, &Found::score);
     for (std::size_t i = 0; i < std::min(found_.size(), kBest); ++i) {
-      for (const auto weights : {kInGaps, kAtOnce}) {
+      for (const auto weights : {kInGaps, kImmediately}) {
         for (const double more : {0.5, 1.0}) {
           if (judge_.exhausted()) break;
           const ListPolicy policy =
               pattern_policy(judge_.request(), found_[i].pattern, more, weights);
-          if (std::optional<Listed> one = try_policy(policy, judge_))
+          if (std::optional<ListCandidate> one = try_policy(policy, judge_))
             listed.push_back(std::move(*one));
         }
       }
@@ -96,7 +96,7 @@ class PatternTrials {
     ScheduleScore score;
   };
 
-  Judge& judge_;
+  ScheduleEvaluator& judge_;
   std::vector<Found> found_;
   std::vector<Schedule> unrolled_;
 };
@@ -104,10 +104,10 @@ class PatternTrials {
 /// Changes a policy while that improves its schedule.
 class PolicyTuner {
  public:
-  PolicyTuner(Listed best, Judge& judge, std::int64_t until)
+  PolicyTuner(ListCandidate best, ScheduleEvaluator& judge, std::int64_t until)
       : best_(std::move(best)), judge_(judge), until_(until), most_(judge.request().microbatches) {}
 
-  Listed tune() {
+  ListCandidate tune() {
     // First change all stages together, as the budget allows few changes of a long schedule.
     repeat_while_better([&] { scale_all_stages(); });
     repeat_while_better([&] {
@@ -155,7 +155,7 @@ class PolicyTuner {
 
   void change_weight_rules() {
     for (std::size_t actor = 0; actor < best_.policy.weights.size(); ++actor) {
-      for (const auto weights : {ListPolicy::Weights::kAtOnce, ListPolicy::Weights::kInGaps,
+      for (const auto weights : {ListPolicy::Weights::kImmediately, ListPolicy::Weights::kInGaps,
                                  ListPolicy::Weights::kLast}) {
         if (weights != best_.policy.weights[actor])
           try_change([&](ListPolicy& policy) { policy.weights[actor] = weights; });
@@ -168,15 +168,15 @@ class PolicyTuner {
     if (judge_.simulated() >= until_) return;
     ListPolicy policy = best_.policy;
     change(policy);
-    if (std::optional<Listed> found = try_policy(policy, judge_);
+    if (std::optional<ListCandidate> found = try_policy(policy, judge_);
         found && found->score < best_.score) {
       best_ = std::move(*found);
       better_ = true;
     }
   }
 
-  Listed best_;
-  Judge& judge_;
+  ListCandidate best_;
+  ScheduleEvaluator& judge_;
   const std::int64_t until_;
   const int most_;
   bool better_ = false;
@@ -188,7 +188,7 @@ std::int64_t num_actions(std::size_t stages, int microbatches) {
   return 3 * static_cast<std::int64_t>(stages) * microbatches;
 }
 
-std::vector<Listed> try_uniform_policies(Judge& judge) {
+std::vector<ListCandidate> try_uniform_policies(ScheduleEvaluator& judge) {
   struct Choice {
     double fullness = 1;
     ListPolicy::Weights weights = ListPolicy::Weights::kInGaps;
@@ -196,13 +196,14 @@ std::vector<Listed> try_uniform_policies(Judge& judge) {
   };
   using enum ListPolicy::Weights;
   const SearchRequest& request = judge.request();
-  std::vector<Listed> tried;
+  std::vector<ListCandidate> tried;
   const auto attempt = [&](const Choice& choice) {
     if (judge.exhausted()) return;
     ListPolicy policy = uniform_policy(request, choice.fullness, choice.weights);
     policy.forward_first = choice.forward_first;
     policy.deep_first = choice.deep_first;
-    if (std::optional<Listed> found = try_policy(policy, judge)) tried.push_back(std::move(*found));
+    if (std::optional<ListCandidate> found = try_policy(policy, judge))
+      tried.push_back(std::move(*found));
   };
   // `deep_first` has no effect with one stage per actor.
   std::vector<bool> deep{true};
@@ -214,7 +215,7 @@ std::vector<Listed> try_uniform_policies(Judge& judge) {
   if (all * num_actions(request.actor_of_stage.size(), request.microbatches) <=
       request.budget / 4) {
     for (const double fullness : fullnesses) {
-      for (const auto weights : {kInGaps, kLast, kAtOnce}) {
+      for (const auto weights : {kInGaps, kLast, kImmediately}) {
         for (const bool forward_first : {false, true}) {
           for (const bool deep_first : deep)
             attempt({fullness, weights, forward_first, deep_first});
@@ -238,16 +239,17 @@ std::vector<Listed> try_uniform_policies(Judge& judge) {
       best = chosen;
     };
     choose(&Choice::fullness, fullnesses);
-    choose(&Choice::weights, std::initializer_list<ListPolicy::Weights>{kInGaps, kLast, kAtOnce});
+    choose(&Choice::weights,
+           std::initializer_list<ListPolicy::Weights>{kInGaps, kLast, kImmediately});
     choose(&Choice::forward_first, std::initializer_list<bool>{false, true});
     choose(&Choice::deep_first, deep);
     choose(&Choice::fullness, fullnesses);
   }
-  std::ranges::stable_sort(tried, {}, &Listed::score);
+  std::ranges::stable_sort(tried, {}, &ListCandidate::score);
   return tried;
 }
 
-Patterned try_patterns(Judge& judge) {
+PatternCandidates try_patterns(ScheduleEvaluator& judge) {
   const SearchRequest& request = judge.request();
   const double shortest = shortest_period(request);
   if (shortest <= 0) return {};
@@ -258,13 +260,13 @@ Patterned try_patterns(Judge& judge) {
   for (const double times : {1.02, 1.05, 1.1, 1.2}) {
     if (!judge.exhausted()) trials.attempt(*period * times);
   }
-  Patterned result;
+  PatternCandidates result;
   result.listed = trials.list_best();
   result.unrolled = trials.take_unrolled();
   return result;
 }
 
-Listed tune(Listed best, Judge& judge, std::int64_t until) {
+ListCandidate tune(ListCandidate best, ScheduleEvaluator& judge, std::int64_t until) {
   return PolicyTuner(std::move(best), judge, until).tune();
 }
 

@@ -51,7 +51,7 @@ std::vector<Schedule> named_of_placement(const SearchRequest& request) {
   return result;
 }
 
-[[noreturn]] void nothing_fits(const SearchRequest& request) {
+[[noreturn]] void throw_nothing_fits(const SearchRequest& request) {
   std::vector<double> least(request.memory_of_actor.size(), 0);
   for (std::size_t stage = 0; stage < request.actor_of_stage.size(); ++stage) {
     least[request.actor_of_stage[stage]] += request.costs.stages[stage].activations;
@@ -93,12 +93,12 @@ void check(const SearchRequest& request) {
 /// Returns the request with interfaces that serve in turn. These simulate several times faster than
 /// fairly shared ones, and carry as much.
 SearchRequest with_quick_interfaces(SearchRequest request) {
-  request.costs.sharing = InterfaceSharing::kInTurn;
+  request.costs.sharing = InterfaceSharing::kFifo;
   return request;
 }
 
 bool has_quick_interfaces(const SearchRequest& request) {
-  return request.costs.nic_of_actor.empty() || request.costs.sharing == InterfaceSharing::kInTurn;
+  return request.costs.nic_of_actor.empty() || request.costs.sharing == InterfaceSharing::kFifo;
 }
 
 class Search {
@@ -118,7 +118,7 @@ class Search {
   SearchResult run() {
     judge_named();
     if (!settled()) try_lists();
-    if (candidates_.empty() && finalists_.empty()) nothing_fits(request_);
+    if (candidates_.empty() && finalists_.empty()) throw_nothing_fits(request_);
     if (!settled()) move_actions();
     return choose();
   }
@@ -136,8 +136,8 @@ class Search {
 
   void judge_named() {
     for (Schedule& schedule : named_of_placement(request_)) {
-      const Judge::Verdict verdict = exact_.judge_fully(schedule);
-      const Judge::Verdict roughly =
+      const ScheduleEvaluator::Verdict verdict = exact_.judge_fully(schedule);
+      const ScheduleEvaluator::Verdict roughly =
           has_quick_interfaces(request_) ? verdict : judge_.judge(schedule);
       result_.named.push_back({schedule.name, verdict.makespan, verdict.peak, verdict.fits});
       if (roughly.finishes && roughly.fits)
@@ -148,15 +148,15 @@ class Search {
   }
 
   void try_lists() {
-    Patterned patterned = try_patterns(judge_);
+    PatternCandidates patterned = try_patterns(judge_);
     for (Schedule& schedule : patterned.unrolled) {
       const ScheduleScore score = judge_.judge(schedule).score;
       candidates_.push_back({"a periodic pattern", std::move(schedule), score});
     }
     if (settled()) return;
-    std::vector<Listed> listed = try_uniform_policies(judge_);
+    std::vector<ListCandidate> listed = try_uniform_policies(judge_);
     std::ranges::move(patterned.listed, std::back_inserter(listed));
-    std::ranges::stable_sort(listed, {}, &Listed::score);
+    std::ranges::stable_sort(listed, {}, &ListCandidate::score);
     // Number of candidates that the budget still allows.
     const std::int64_t left_to_try =
         (request_.budget - judge_.simulated()) /
@@ -210,11 +210,11 @@ class Search {
     if (candidates_.size() > kImproved)
       candidates_.erase(candidates_.begin() + kImproved, candidates_.end());
     for (Candidate& candidate : candidates_) {
-      const Judge::Verdict verdict = exact_.judge(candidate.schedule);
+      const ScheduleEvaluator::Verdict verdict = exact_.judge(candidate.schedule);
       candidate.score = verdict.score;
       if (verdict.finishes && verdict.fits) finalists_.push_back(std::move(candidate));
     }
-    if (finalists_.empty()) nothing_fits(request_);
+    if (finalists_.empty()) throw_nothing_fits(request_);
     Candidate& winner = *std::ranges::min_element(finalists_, {}, &Candidate::score);
     result_.from = winner.from;
     result_.schedule = std::move(winner.schedule);
@@ -226,14 +226,14 @@ class Search {
 
   const SearchRequest& request_;
   const SearchRequest quick_;  ///< Request of the search; `request_` decides the final choice.
-  Judge judge_, exact_;
+  ScheduleEvaluator judge_, exact_;
   const double had_;
   SearchResult result_;
   std::vector<Candidate> candidates_, finalists_;
 };
 
 /// Searches for a schedule with a step below `had`. Throws as search_schedule() does.
-SearchResult search_for_less(SearchRequest request, double had) {
+SearchResult search_below(SearchRequest request, double had) {
   check(request);
   if (request.budget == 0)
     request.budget = search_budget(request.actor_of_stage.size(), request.microbatches);
@@ -252,7 +252,7 @@ std::int64_t search_budget(std::size_t stages, int microbatches) {
 }
 
 SearchResult search_schedule(const SearchRequest& request) {
-  return search_for_less(request, std::numeric_limits<double>::infinity());
+  return search_below(request, std::numeric_limits<double>::infinity());
 }
 
 SearchResult search_placed_schedule(int actors, SearchRequest request,
@@ -267,9 +267,9 @@ SearchResult search_placed_schedule(int actors, SearchRequest request,
        {std::pair(StagePlacement::kOnePerActor, 1), std::pair(StagePlacement::kLooped, 2),
         std::pair(StagePlacement::kVShaped, 2)}) {
     request.actor_of_stage = place_stages(placement, actors, chunks);
-    request.costs = cut_in_chunks(whole, chunks);
+    request.costs = split_stages(whole, chunks);
     try {
-      SearchResult found = search_for_less(
+      SearchResult found = search_below(
           request, best ? best->simulation.step : std::numeric_limits<double>::infinity());
       named.insert(named.end(), found.named.begin(), found.named.end());
       simulated += found.simulated;

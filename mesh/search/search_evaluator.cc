@@ -9,8 +9,8 @@ namespace weft::mesh {
 bool SearchEvaluator::knows(const SearchRequest& request) {
   const bool fair =
       !request.costs.nic_of_actor.empty() && request.costs.sharing == InterfaceSharing::kFair;
-  return !fair && request.vocabulary == VocabularyMode::kLast && request.costs.pair_time == 0 &&
-         !request.simulation.blocking &&
+  return !fair && request.vocabulary == VocabularyMode::kLast &&
+         request.costs.compound_time_factor == 0 && !request.simulation.blocking &&
          std::ranges::none_of(request.costs.edges, [](const EdgeCosts& edge) {
            return edge.backward_timing.for_weights_only;
          });
@@ -121,7 +121,7 @@ void SearchEvaluator::add_program(int stage, ActionKind kind) {
   Program program;
   program.stages_before = stages_before(stage, kind);
   program.first = program.start = events_.size();
-  double done = 0, lost = request_.costs.per_action;
+  double done = 0, lost = request_.costs.dispatch_time;
   for (const TensorEvent& at : tensor_events(stage, kind)) {
     Event event{at.position - done, at.lane, at.makes};
     if (event.before > 0 || event.makes) {
@@ -175,8 +175,8 @@ void SearchEvaluator::score(Outcome& outcome) const {
     outcome.step = std::max(outcome.step, end + reduce_[actor]);
   }
   outcome.step = outcome.step + request_.costs.exchange + optimizer_;
-  for (const Played& one : played_) outcome.mean_end += one.end;
-  outcome.mean_end /= played_.size();
+  for (const Played& one : played_) outcome.mean_action_end += one.end;
+  outcome.mean_action_end /= played_.size();
 }
 
 SearchEvaluator::Outcome SearchEvaluator::play(const Schedule& schedule, double longest_step,
@@ -317,7 +317,7 @@ SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::si
                                                double longest) {
   Cursor& cursor = cursors_[actor];
   const std::vector<Action>& actions = schedule.actors[actor];
-  const double work = work_of_stages_[actor] + request_.costs.per_action * actions.size() +
+  const double work = work_of_stages_[actor] + request_.costs.dispatch_time * actions.size() +
                       reduce_[actor] + request_.costs.exchange + optimizer_;
   double time = cursor.time;
   for (; cursor.index < actions.size(); ++cursor.index) {
@@ -368,7 +368,7 @@ SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::si
   return Progress::kDone;
 }
 
-std::vector<std::pair<int, int>> SearchEvaluator::held_up_by_order(const Schedule& schedule) const {
+std::vector<std::pair<int, int>> SearchEvaluator::blocked_by_order(const Schedule& schedule) const {
   std::vector<int> place(programs_.size() * microbatches_, -1);
   std::size_t actor = 0;
   for (std::size_t a = 0; a < cursors_.size(); ++a) {

@@ -22,7 +22,7 @@ struct PassCandidate {
 
 constexpr std::size_t kMoved = 3;  // Candidates whose single actions are moved.
 // Slowdown of simulate() against SearchEvaluator.
-constexpr std::int64_t kSlower = 16;
+constexpr std::int64_t kNoiseFactor = 16;
 
 /// Returns the request for the stages alone. Its memory limits leave room for the microbatches that
 /// barriers add.
@@ -61,22 +61,23 @@ double busiest(const SearchRequest& request) {
 SearchResult search_with_vocabulary(const SearchRequest& whole, std::span<const Schedule> named,
                                     SearchResult (*search_plain)(const SearchRequest& request)) {
   SearchRequest request = whole;
-  request.budget /= kSlower;
+  request.budget /= kNoiseFactor;
   const VocabularyTimes times = vocabulary_times(request.costs, request.actor_of_stage);
-  Judge judge(request);
+  ScheduleEvaluator judge(request);
   SearchResult result;
   std::vector<PassCandidate> candidates;
   const auto add = [&](std::string from, Schedule schedule) {
-    const Judge::Verdict verdict = judge.judge_fully(schedule);
+    const ScheduleEvaluator::Verdict verdict = judge.judge_fully(schedule);
     if (verdict.finishes && verdict.fits)
       candidates.push_back({std::move(from), std::move(schedule), verdict.score});
     return verdict;
   };
   // The same times without the lower bound for transfers.
   VocabularyTimes exact = times;
-  exact.least_transfer = 0;
+  exact.min_transfer = 0;
   for (const Schedule& one : named) {
-    const Judge::Verdict verdict = add(one.name, with_vocabulary(one, request.vocabulary, times));
+    const ScheduleEvaluator::Verdict verdict =
+        add(one.name, with_vocabulary(one, request.vocabulary, times));
     result.named.push_back({one.name, verdict.makespan, verdict.peak, verdict.fits});
     add(one.name, with_vocabulary(one, request.vocabulary, exact));
   }

@@ -31,21 +31,21 @@ class HeaderReader {
 
   StrategyText read() {
     bool begun = false;
-    for (const PlacedText& line : lines_of(result_.text)) {
+    for (const LocatedText& line : lines_of(result_.text)) {
       const auto parts = line_of(line);
       if (!parts) continue;
       if (!begun) check_magic(*parts);
       else header_line(*parts);
       begun = true;
     }
-    const PlacedText start{{}, 1, 1};
+    const LocatedText start{{}, 1, 1};
     if (!begun) fail(start, fmt::format("it is empty; a strategy begins with '{} 1'", kMagic));
     if (result_.axes.empty()) fail(start, "a line 'mesh NAME axis=size ...' is missing");
     return std::move(result_);
   }
 
  private:
-  [[noreturn]] void fail(const PlacedText& at, const std::string& message) const {
+  [[noreturn]] void fail(const LocatedText& at, const std::string& message) const {
     fail_at(result_.source, at, message);
   }
 
@@ -79,9 +79,9 @@ class HeaderReader {
   }
 
   /// Reads a size such as "i=2".
-  std::pair<PlacedText, std::int64_t> read_size(const PlacedText& word) const {
+  std::pair<LocatedText, std::int64_t> read_size(const LocatedText& word) const {
     const std::size_t sign = word.text.find('=');
-    const PlacedText number =
+    const LocatedText number =
         word.sub(sign == std::string_view::npos ? word.text.size() : sign + 1);
     std::int64_t size = 0;
     const char* const last = number.text.data() + number.text.size();
@@ -91,8 +91,8 @@ class HeaderReader {
     return {word.sub(0, sign), size};
   }
 
-  void read_mesh(const PlacedText& rest) {
-    const std::vector<PlacedText> words = words_of(rest);
+  void read_mesh(const LocatedText& rest) {
+    const std::vector<LocatedText> words = name_in_words(rest);
     if (words.size() < 2) fail(rest, "expected 'mesh NAME axis=size ...'");
     result_.mesh = words.front().text;
     for (std::size_t i = 1; i < words.size(); ++i) {
@@ -103,7 +103,7 @@ class HeaderReader {
     }
   }
 
-  void read_gather(const PlacedText& rest) {
+  void read_gather(const LocatedText& rest) {
     std::vector<std::string> names;
     for (const Gather gather : {Gather::kStep, Gather::kMicrobatch, Gather::kUse}) {
       names.emplace_back(to_string(gather));
@@ -115,11 +115,11 @@ class HeaderReader {
                            did_you_mean(rest.text, names)));
   }
 
-  void read_splits(const PlacedText& rest) {
+  void read_splits(const LocatedText& rest) {
     FeatureSplits& splits = result_.splits;
     const std::array<std::pair<std::string, std::int64_t*>, 3> known{
         {{"residual", &splits.residual}, {"hidden", &splits.hidden}, {"rows", &splits.rows}}};
-    for (const PlacedText& word : words_of(rest)) {
+    for (const LocatedText& word : name_in_words(rest)) {
       if (word.text == kEarlyInputGrad) {
         splits.early_input_grad = true;
         continue;

@@ -265,11 +265,10 @@ TEST(ByHand, RunOnAClusterThatRuns) {
 }
 
 void expect_hello(const RealProcesses::Process& hello) {
-  EXPECT_THAT(hello.text(),
-              HasSubstr("hello one from greeters[row=1,column=0]\n"
-                        "[\"hello all from greeters[row=0,column=0]\", "
-                        "\"hello all from greeters[row=1,column=0]\"]\n"
-                        "[\"hello slice from greeters[row=0,column=0]\"]\n"));
+  EXPECT_THAT(hello.text(), HasSubstr("hello one from greeters[row=1,column=0]\n"
+                                      "[\"hello all from greeters[row=0,column=0]\", "
+                                      "\"hello all from greeters[row=1,column=0]\"]\n"
+                                      "[\"hello slice from greeters[row=0,column=0]\"]\n"));
 }
 
 TEST(HelloMesh, RunsByItself) {

@@ -196,7 +196,7 @@ std::string launch_of(const fs::path& program) {
   request.devices = {{0, 0, "stolen[0]"}};
   actors::Call call;
   call.id = 77;
-  call.actor = actors::named_actor("agent");
+  call.actor = actors::actor_id_of("agent");
   call.interface_fingerprint = actors::interface_fingerprint<actors::Agent>();
   call.method = actors::method_index<actors::Agent, &actors::Agent::launch>();
   call.arguments = encode(std::tuple(request));

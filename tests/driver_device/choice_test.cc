@@ -40,9 +40,10 @@ FinalReport show_bytes(Device& device) {
 TEST(ShowOn, TheFirstDeviceThatCanDoesItAndTheOthersReasonsAreTold) {
   std::vector<std::string> told;
   const auto tell = [&](const std::string& line) { told.push_back(line); };
-  EXPECT_THAT(show_on({kCpu}, show_bytes, tell).text, HasSubstr("cpu"));
+  EXPECT_THAT(report_on_first_device({kCpu}, show_bytes, tell).text, HasSubstr("cpu"));
   EXPECT_TRUE(told.empty());
-  EXPECT_THAT(show_on({kAbsent, kFull, kCpu}, show_bytes, tell).text, HasSubstr("cpu"));
+  EXPECT_THAT(report_on_first_device({kAbsent, kFull, kCpu}, show_bytes, tell).text,
+              HasSubstr("cpu"));
   EXPECT_THAT(
       told,
       ElementsAre(
@@ -53,9 +54,9 @@ TEST(ShowOn, TheFirstDeviceThatCanDoesItAndTheOthersReasonsAreTold) {
 
 TEST(ShowOn, TheLastDevicesErrorIsTheCallers) {
   std::vector<std::string> told;
-  EXPECT_THROW(
-      show_on({kFull, kAbsent}, show_bytes, [&](const std::string& line) { told.push_back(line); }),
-      Error);
+  EXPECT_THROW(report_on_first_device({kFull, kAbsent}, show_bytes,
+                                      [&](const std::string& line) { told.push_back(line); }),
+               Error);
   EXPECT_EQ(told.size(), 2u);
 }
 
@@ -64,9 +65,9 @@ TEST(ShowOn, WhoWasInterruptedDoesNotBeginAgainElsewhere) {
   const auto interrupted = [](Device&) -> FinalReport {
     throw_error(ErrorCode::kCancelled, "interrupted");
   };
-  EXPECT_THROW(
-      show_on({kFull, kCpu}, interrupted, [&](const std::string& line) { told.push_back(line); }),
-      Error);
+  EXPECT_THROW(report_on_first_device({kFull, kCpu}, interrupted,
+                                      [&](const std::string& line) { told.push_back(line); }),
+               Error);
   EXPECT_THAT(told, ElementsAre("computing what the model shows on full"));
 }
 
@@ -88,8 +89,9 @@ TEST(DriverDevices, AMachineWithoutAGpuSaysWhyAndShowsOnItsCpu) {
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
   if (support.missing.empty()) GTEST_SKIP() << "skipped: this machine has a GPU";
   std::vector<std::string> told;
-  const FinalReport report = show_on(driver_devices({.kind = DeviceKind::kCuda}), show_bytes,
-                                     [&](const std::string& line) { told.push_back(line); });
+  const FinalReport report =
+      report_on_first_device(driver_devices({.kind = DeviceKind::kCuda}), show_bytes,
+                             [&](const std::string& line) { told.push_back(line); });
   EXPECT_THAT(report.text, HasSubstr("cpu"));
   EXPECT_THAT(told, ElementsAre(HasSubstr(support.missing)));
 }
@@ -98,8 +100,9 @@ TEST(DriverDevices, AGpuThatIsThereShows) {
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
   if (!support.missing.empty()) GTEST_SKIP() << "skipped: " << support.missing;
   std::vector<std::string> told;
-  const FinalReport report = show_on(driver_devices({.kind = DeviceKind::kAuto}), show_bytes,
-                                     [&](const std::string& line) { told.push_back(line); });
+  const FinalReport report =
+      report_on_first_device(driver_devices({.kind = DeviceKind::kAuto}), show_bytes,
+                             [&](const std::string& line) { told.push_back(line); });
   EXPECT_THAT(report.text, HasSubstr("cuda"));
   EXPECT_THAT(told, ElementsAre(HasSubstr("computing what the model shows on cuda")));
 }

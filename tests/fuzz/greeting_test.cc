@@ -6,7 +6,7 @@
 #include <deque>
 #include <fstream>
 
-#include "actors/launch/protection.h"
+#include "actors/launch/connection_security.h"
 #include "actors/launch/token.h"
 #include "actors/link/handshake.h"
 #include "actors/net/network.h"
@@ -85,8 +85,8 @@ Bytes kept(const std::function<void(const ByteSink&)>& encode_message) {
   return bytes;
 }
 
-Introduction of_stranger(test::Mutator& mutator) {
-  Introduction it;
+PeerDescription of_stranger(test::Mutator& mutator) {
+  PeerDescription it;
   it.process = {ProcessId(1 + mutator.below(1000)), "stranger", {"192.0.2.9", 4711}};
   it.pid = 99;
   it.binary_name = "gpt";
@@ -208,10 +208,10 @@ class Greeter final {
           std::vector<Secret>{test::cluster_token(), Secret::random()},
           [&](const Handshake::Answer& answer) {
             over = true;
-            EXPECT_FALSE(std::holds_alternative<Introduction>(answer));
+            EXPECT_FALSE(std::holds_alternative<PeerDescription>(answer));
             ++(std::holds_alternative<Reject>(answer) ? rejects_ : errors_);
           });
-      Introduction self;
+      PeerDescription self;
       self.process = {ProcessId(5), "head", {"192.0.2.1", 7077}};
       handshake_->start(self);
     });

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "actors/message/chunks.h"
+#include "actors/message/message_frames.h"
 #include "actors/net/frame.h"
 #include "tests/fuzz/allocation_limit.h"
 #include "tests/fuzz/mutator.h"
@@ -44,8 +44,8 @@ void survives_damage(const std::vector<std::byte>& sound, Decode decode_message,
   EXPECT_LT(refused, rounds);
 }
 
-Introduction introduction() {
-  Introduction it;
+PeerDescription introduction() {
+  PeerDescription it;
   it.process = {ProcessId(17), "worker0", {"127.0.0.1", 4711}};
   it.pid = 99;
   it.binary_name = "gpt";

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "actors/net/sealed_stream.h"
+#include "actors/net/encrypted_stream.h"
 #include "tests/fuzz/fuzz_time.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/support/scripted_stream.h"
@@ -16,8 +16,8 @@ using test::Bytes;
 using test::ScriptedStream;
 
 const Aead::Cipher kCipher = Aead::choose(Aead::has_aes(), Aead::has_aes());
-const SealKeys kSender = {kCipher, {std::byte{1}}, {std::byte{2}}};
-const SealKeys kReceiver = {kCipher, {std::byte{2}}, {std::byte{1}}};
+const StreamKeys kSender = {kCipher, {std::byte{1}}, {std::byte{2}}};
+const StreamKeys kReceiver = {kCipher, {std::byte{2}}, {std::byte{1}}};
 
 /// Returns the bytes that a stream reads from `bytes`, which arrive in pieces, and whether it
 /// failed.

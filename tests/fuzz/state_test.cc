@@ -61,7 +61,7 @@ bool starts(const std::filesystem::path& folder) {
   const HeadEvents events{[](const ClusterEvent&) {}, [](const std::string&) {},
                           [](const std::string&) {}};
   try {
-    const auto head = system.host_made<Head>("head", [&](Context& context) {
+    const auto head = system.host_with<Head>("head", [&](Context& context) {
       return std::make_unique<Head>(context, HeadConfig{{"127.0.0.1", 1}, folder}, events);
     });
     EXPECT_LE(head.call<&Head::status>().get().hosts.size(), 2u);

@@ -129,12 +129,12 @@ void check_factor(const OpCase& c, const FactorSignature& signature, int factor,
   for (const Interval& range : shards(f.size, f.granularity, parts)) {
     std::vector<Tensor> shard_inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const bool once = std::ranges::count(signature.once_inputs, static_cast<int>(i)) > 0;
+      const bool once = std::ranges::count(signature.single_device_inputs, static_cast<int>(i)) > 0;
       if (f.kind == FactorKind::kReduction && once && !first) continue;
       shard_inputs.push_back(
           slice(inputs[i], shard_region(inputs[i].type, signature.inputs[i], factor, f, range)));
     }
-    const bool located = signature.located_factor == factor;
+    const bool located = signature.sliced_factor == factor;
     const std::vector<Tensor> part =
         run(located ? op_of_slice(c.op, range.begin, range.size()) : c.op, shard_inputs);
     for (std::size_t o = 0; o < whole.size(); ++o) {
@@ -213,7 +213,7 @@ TEST(Signature, PartialInputsGivePartialOutputsWhereTheOpIsLinear) {
     for (const std::vector<int>& set : signature.linear_in) {
       std::vector<Tensor> first = inputs, second;
       for (std::size_t i = 0; i < inputs.size(); ++i) {
-        if (std::ranges::count(signature.once_inputs, static_cast<int>(i)) > 0) continue;
+        if (std::ranges::count(signature.single_device_inputs, static_cast<int>(i)) > 0) continue;
         second.push_back(inputs[i]);
         if (std::ranges::count(set, static_cast<int>(i)) == 0) continue;
         const Tensor noise = random_tensor(inputs[i].type, c.ids_below, random);

@@ -94,7 +94,7 @@ TEST(OneDeviceTrainer, InBf16SmallStepsAreNotLost) {
   for (int step = 0; step < 30; ++step) trainer.step(1, feed, {.learning_rate = 1e-4}, 0);
   EXPECT_EQ(copy(), 1.0f + 0x1p-7f) << "1.005 is nearer to it than to 1";
   trainer.value(0)[7] = 2.0f;
-  trainer.resume_after(3);
+  trainer.resume_at_step(3);
   EXPECT_EQ(copy(), 2.0f);
 }
 

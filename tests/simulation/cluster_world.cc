@@ -14,7 +14,7 @@
 namespace weft::simulation {
 
 using actors::Address;
-using actors::ExitEvidence;
+using actors::ExitReport;
 using actors::Stream;
 
 namespace {
@@ -365,7 +365,7 @@ void ClusterWorld::stop_child(ProcessNumber process, Nanoseconds grace) {
 void ClusterWorld::child_stopped(ProcessNumber process, Nanoseconds silence) {
   const auto found = children_.find(process);
   if (found == children_.end() || !found->second.events.on_stopped) return;
-  ExitEvidence evidence;
+  ExitReport evidence;
   evidence.known = true;
   evidence.pid = process;
   evidence.silence = fmt::format("has been stopped (state T) for {:.1f} s", in_seconds(silence));
@@ -385,7 +385,7 @@ void ClusterWorld::stop(ProcessNumber process) {
 
 void ClusterWorld::tell_parent(ProcessNumber process, int status, int signal) {
   if (const auto found = children_.find(process); found != children_.end()) {
-    ExitEvidence evidence;
+    ExitReport evidence;
     evidence.known = true;
     evidence.pid = process;
     evidence.status = status;

@@ -27,7 +27,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   /// As SIGSTOP does; its parent sees it when that has lasted.
   void stop(ProcessNumber process);
   enum class Sender { kParent, kSomebodyElse };
-  /// A signal: to its SignalWatch; without one, it ends by those that ask for that.
+  /// A signal: to its SignalHandler; without one, it ends by those that ask for that.
   void signal(ProcessNumber process, int number, Sender sender);
 
   /// Nothing passes from one host to another any more; what is sent waits, as TCP's does.

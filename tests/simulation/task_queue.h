@@ -16,7 +16,7 @@ class TaskQueue final : public std::enable_shared_from_this<TaskQueue> {
  public:
   static std::shared_ptr<TaskQueue> start(World& world, const std::string& thread_name) {
     auto queue = std::shared_ptr<TaskQueue>(new TaskQueue(world));
-    queue->thread_ = Thread(thread_name, ThreadShare::kControl, [queue] { queue->run(); });
+    queue->thread_ = Thread(thread_name, ThreadPriority::kControl, [queue] { queue->run(); });
     return queue;
   }
   ProcessNumber process() const { return process_; }

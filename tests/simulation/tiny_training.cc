@@ -58,13 +58,13 @@ class TinyTrainer final {
     weight_ -= kRate * sum;
   }
 
-  void go_back(int step, double weight) {
+  void rollback(int step, double weight) {
     next_ = step;
     weight_ = weight;
   }
 
   static constexpr auto endpoints = actors::interface<"simulation.trainer", 1>(
-      actors::on<&TinyTrainer::go_back>("go_back"), actors::on<&TinyTrainer::meet>("meet"),
+      actors::on<&TinyTrainer::rollback>("rollback"), actors::on<&TinyTrainer::meet>("meet"),
       actors::on<&TinyTrainer::address>("address"),
       actors::on<&TinyTrainer::weight>("weight", actors::urgent),
       actors::on<&TinyTrainer::step>("step"), actors::on<&TinyTrainer::update>("update"));
@@ -183,7 +183,7 @@ class TinyDriver final : private actors::RunMeshes {
     }
     return broken;
   }
-  void start_next(const actors::OnHosts& where) override {
+  void start_next(const actors::MeshPlacement& where) override {
     const Wanted mesh = wanted().at(trainers_.size());
     actors::MeshKey key;
     trainers_.push_back(cluster_.spawn<TinyTrainer>(key, mesh.name, mesh.shape, where));
@@ -192,8 +192,8 @@ class TinyDriver final : private actors::RunMeshes {
     for (std::int64_t rank = 0; rank < trainers_.back().size(); ++rank)
       fresh_.back().insert(static_cast<std::uint32_t>(rank));
   }
-  actors::Cluster::Renewed renew(std::size_t mesh, const actors::OnHosts& where,
-                                 const std::set<std::uint32_t>& broken) override {
+  actors::Cluster::RenewResult renew(std::size_t mesh, const actors::MeshPlacement& where,
+                                     const std::set<std::uint32_t>& broken) override {
     auto renewed = cluster_.renew<TinyTrainer>(trainers_[mesh], keys_[mesh], where, broken);
     fresh_[mesh].insert(renewed.fresh.begin(), renewed.fresh.end());
     return renewed;
@@ -244,13 +244,13 @@ class TinyDriver final : private actors::RunMeshes {
     }
     if (!std::exchange(begun_, true)) return fresh_.assign(trainers_.size(), {});
     if (options_.plant != Plant::kKeepsOldState) {
-      all().call<&TinyTrainer::go_back>(run_.kept_step, run_.kept_weight).get();
+      all().call<&TinyTrainer::rollback>(run_.kept_step, run_.kept_weight).get();
     } else {
       for (std::size_t mesh = 0; mesh < trainers_.size(); ++mesh)
         for (const std::uint32_t rank : fresh_[mesh])
           trainers_[mesh]
               .rank(rank)
-              .call<&TinyTrainer::go_back>(run_.kept_step, run_.kept_weight)
+              .call<&TinyTrainer::rollback>(run_.kept_step, run_.kept_weight)
               .get();
     }
     fresh_.assign(trainers_.size(), {});

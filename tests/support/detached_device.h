@@ -221,9 +221,9 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
   void fill_zero(std::span<std::byte> memory) override {
     queue([this, memory] { std::memset(own(memory.data(), memory.size()), 0, memory.size()); });
   }
-  void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {
+  void adamw(const AdamW& step, std::span<const AdamWParameter> parameters) override {
     queue([this, step, list = std::vector(parameters.begin(), parameters.end())]() mutable {
-      for (OptimizedParameter& parameter : list) {
+      for (AdamWParameter& parameter : list) {
         parameter.gradient = own(parameter.gradient);
         parameter.value = own(parameter.value);
         parameter.first_moment = own(parameter.first_moment);

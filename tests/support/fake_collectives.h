@@ -207,7 +207,7 @@ class FakeWorld::FakeStream final : public Stream {
            std::span<const OutputMode>) override {
     refuse();
   }
-  void adamw(const AdamW&, std::span<const OptimizedParameter>) override { refuse(); }
+  void adamw(const AdamW&, std::span<const AdamWParameter>) override { refuse(); }
   void sums_of_squares(std::span<const std::span<const float>>, std::span<double>) override {
     refuse();
   }

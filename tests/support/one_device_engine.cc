@@ -51,7 +51,7 @@ mesh::StepResult OneDeviceEngine::run(mesh::StepRequest request) {
                              .step = step});
   result.loss = report.loss;
   result.grad_norm = report.gradient_norm;
-  result.first_not_finite = report.first_not_finite;
+  result.first_nonfinite_parameter = report.first_nonfinite_parameter;
   return result;
 }
 
@@ -77,15 +77,15 @@ void OneDeviceEngine::copy_state() {
       copies_.push_back(to_host(trainer_, kept));
 }
 
-void OneDeviceEngine::gather(const TakePiece& take, const std::stop_token&) {
+void OneDeviceEngine::gather(const ReadStateSlice& take, const std::stop_token&) {
   for (std::size_t i = 0; i < copies_.size(); ++i)
     take({i / 3, static_cast<StateBlock>(i % 3), 0}, copies_[i]);
 }
 
-void OneDeviceEngine::restore(const GivePiece& give, std::int64_t steps_done) {
+void OneDeviceEngine::restore(const WriteStateSlice& give, std::int64_t steps_done) {
   Stream& stream = trainer_.evaluation().stream();
   std::vector<float> values;
-  const auto to_device = [&](const StatePiece& piece, std::span<float> kept) {
+  const auto to_device = [&](const StateSlice& piece, std::span<float> kept) {
     values.resize(kept.size());
     give(piece, values);
     stream.copy(std::as_bytes(std::span(values)), std::as_writable_bytes(kept));
@@ -96,7 +96,7 @@ void OneDeviceEngine::restore(const GivePiece& give, std::int64_t steps_done) {
     to_device({i, StateBlock::kFirstMoment, 0}, trainer_.first_moment(i));
     to_device({i, StateBlock::kSecondMoment, 0}, trainer_.second_moment(i));
   }
-  trainer_.resume_after(steps_done);
+  trainer_.resume_at_step(steps_done);
 }
 
 std::vector<DeviceTrace> OneDeviceEngine::take_traces() {

@@ -28,8 +28,8 @@ class OneDeviceEngine final : public mesh::TrainingEngine {
   mesh::StepResult run(mesh::StepRequest request) override;
   bool copies() const override { return true; }
   void copy_state() override;
-  void gather(const TakePiece& take, const std::stop_token& stop) override;
-  void restore(const GivePiece& give, std::int64_t steps_done) override;
+  void gather(const ReadStateSlice& take, const std::stop_token& stop) override;
+  void restore(const WriteStateSlice& give, std::int64_t steps_done) override;
   std::vector<DeviceTrace> take_traces() override;
 
  private:

@@ -27,8 +27,8 @@ inline PlayedFlows play_flows(std::span<const transfer::Flow> flows,
   for (const transfer::HostId host : topology.host_of_device) ++devices[host.value()];
   if (places.empty()) {
     for (const transfer::HostId host : topology.host_of_device) {
-      const transfer::EgressRule rule;
-      places.push_back(rule.streams_of_each(devices[host.value()]));
+      const transfer::EgressLimit rule;
+      places.push_back(rule.limit_per_device(devices[host.value()]));
     }
   }
   TaskGraph graph;

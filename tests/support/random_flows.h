@@ -46,7 +46,7 @@ inline transfer::ReshardPlan random_plan(std::mt19937_64& random,
   transfer::ReshardPlan plan;
   plan.tasks = std::move(tasks);
   plan.topology = topology;
-  plan.strategy = transfer::Strategy::kSendRecv;
+  plan.strategy = transfer::ReshardAlgorithm::kSendRecv;
   struct Piece {
     Segment segment;
     DeviceId root;

@@ -20,7 +20,7 @@ inline std::vector<apps::ParameterState> whole_state(mesh::TrainingEngine& engin
     states.push_back({name, shape, none, none, none});
   }
   if (engine.copies()) engine.copy_state();
-  engine.gather([&](const StatePiece& piece, std::span<const float> values) {
+  engine.gather([&](const StateSlice& piece, std::span<const float> values) {
     apps::ParameterState& state = states.at(piece.parameter);
     auto& block = piece.block == StateBlock::kValue         ? state.values
                   : piece.block == StateBlock::kFirstMoment ? state.first_moment
@@ -35,7 +35,7 @@ inline void restore_whole(mesh::TrainingEngine& engine,
                           const std::vector<apps::ParameterState>& states,
                           std::int64_t steps_done) {
   engine.restore(
-      [&](const StatePiece& piece, std::span<float> values) {
+      [&](const StateSlice& piece, std::span<float> values) {
         const apps::ParameterState& state = states.at(piece.parameter);
         const auto& block = piece.block == StateBlock::kValue         ? state.values
                             : piece.block == StateBlock::kFirstMoment ? state.first_moment

@@ -20,11 +20,11 @@ namespace {
 using testing::HasSubstr;
 
 /// Four layers in stages on these meshes.
-mesh::LayoutConfig auto_layout(const std::vector<int>& mesh_of_stage) {
+mesh::ParallelConfig auto_layout(const std::vector<int>& mesh_of_stage) {
   Case c{"auto", {}, {}, false};
   c.meshes.assign(static_cast<std::size_t>(*std::ranges::max_element(mesh_of_stage)) + 1, {1, 1});
   c.layers.assign(c.meshes.size(), 1);
-  mesh::LayoutConfig layout = layout_of(c, "auto", transfer::Strategy::kWeft);
+  mesh::ParallelConfig layout = layout_of(c, "auto", transfer::ReshardAlgorithm::kWeft);
   layout.stages.clear();
   const int stages = mesh_of_stage.size();
   for (int stage = 0; stage < stages; ++stage) {
@@ -33,7 +33,7 @@ mesh::LayoutConfig auto_layout(const std::vector<int>& mesh_of_stage) {
   return layout;
 }
 
-mesh::TrainingPlan plan_for(const mesh::LayoutConfig& layout) {
+mesh::TrainingPlan plan_for(const mesh::ParallelConfig& layout) {
   Case c{"auto", {}, {}, false};
   c.meshes.assign(layout.meshes.size(), {1, 1});
   return mesh::make_training_plan(layout, small_gpt(4), places_of(c));
@@ -58,7 +58,7 @@ mesh::StepResult made_up(const mesh::TrainingPlan& plan, double step_seconds,
 }
 
 std::vector<mesh::StepResult> reference(int steps) {
-  mesh::LayoutConfig layout = auto_layout({0, 1});
+  mesh::ParallelConfig layout = auto_layout({0, 1});
   layout.schedule = "1f1b";
   const mesh::TrainingPlan plan = plan_for(layout);
   RandomBatches batches({kRows, kVocabulary, 11});
@@ -69,11 +69,12 @@ std::vector<mesh::StepResult> reference(int steps) {
 }
 
 TEST(ObservedNetwork, AHostOfWhichASenderHasNotBeenSeenIsLeftAlone) {
-  const mesh::TrainingPlan plan = plan_of(master_cases()[2], "1f1b", transfer::Strategy::kWeft);
+  const mesh::TrainingPlan plan =
+      plan_of(master_cases()[2], "1f1b", transfer::ReshardAlgorithm::kWeft);
   std::vector<double> senders, others;
   for (const mesh::Program& program : plan.train.programs) {
     const auto leaves = [](const mesh::Transfer& one) {
-      return one.kind == mesh::TransferKind::kReshard && one.bytes_sent() > 0;
+      return one.kind == mesh::TransferPurpose::kReshard && one.bytes_sent() > 0;
     };
     const bool sends = std::ranges::any_of(program.transfers, leaves);
     senders.push_back(sends ? 1e6 : 0);
@@ -182,7 +183,7 @@ TEST(ScheduleTuner, SaysSoWhereTheSameWorkTakesLongerThanBefore) {
 }
 
 TEST(ScheduleTuner, LeavesANamedScheduleAndOneDeviceAlone) {
-  mesh::LayoutConfig named = auto_layout({0, 1, 2});
+  mesh::ParallelConfig named = auto_layout({0, 1, 2});
   named.schedule = "zb-h1";
   EXPECT_TRUE(advise(plan_for(named), 2.0, 2.0, 1.5).empty());
   const auto given = advise(plan_for(auto_layout({0})), 2.0, 2.0, 1.5);
@@ -198,7 +199,7 @@ std::uint64_t most_memory(const mesh::TrainingPlan& plan) {
 }
 
 TEST(PipelineMemory, BoundsWhatTheCompiledProgramsHold) {
-  mesh::LayoutConfig layout = auto_layout({0, 1, 2});
+  mesh::ParallelConfig layout = auto_layout({0, 1, 2});
   const std::uint64_t begins_with = most_memory(plan_for(layout));
   // Time enough to gain by more microbatches under way, and memory that allows no, some or any of
   // them.
@@ -209,14 +210,14 @@ TEST(PipelineMemory, BoundsWhatTheCompiledProgramsHold) {
     if (!given[0].plan) continue;
     EXPECT_EQ(given[0].plan->layout.memory, cap);
     EXPECT_LE(most_memory(*given[0].plan), cap);
-    EXPECT_FALSE(mesh::find_short_of_memory(*given[0].plan).has_value());
+    EXPECT_FALSE(mesh::find_device_beyond_memory(*given[0].plan).has_value());
   }
   layout.memory.reset();
   EXPECT_GT(most_memory(*advise(plan_for(layout), 2.0, 1.0, 4)[0].plan), begins_with);
 }
 
 TEST(PipelineMemory, WhereTheFirstScheduleDoesNotFitTheRunBeginsWithASmallerOne) {
-  mesh::LayoutConfig layout = auto_layout({0, 1, 2});
+  mesh::ParallelConfig layout = auto_layout({0, 1, 2});
   const std::uint64_t begins_with = most_memory(plan_for(layout));
   layout.memory = begins_with - 1;
   const mesh::TrainingPlan smaller = plan_for(layout);
@@ -225,7 +226,7 @@ TEST(PipelineMemory, WhereTheFirstScheduleDoesNotFitTheRunBeginsWithASmallerOne)
 }
 
 TEST(PipelineMemory, TooLittleIsExplained) {
-  mesh::LayoutConfig layout = auto_layout({0, 1});
+  mesh::ParallelConfig layout = auto_layout({0, 1});
   layout.schedule = "gpipe";
   layout.memory = most_memory(plan_for(layout));
   EXPECT_NO_THROW(plan_for(layout));

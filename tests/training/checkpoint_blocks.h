@@ -14,14 +14,14 @@ namespace weft::test {
 /// Parameters and moments by the names that a checkpoint gives them.
 using Blocks = std::map<std::string, std::vector<float>>;
 
-inline std::string block_name(const Value& value, const StatePiece& piece) {
-  return mesh::checkpoint_blocks(value.name)[static_cast<std::size_t>(piece.block)];
+inline std::string block_name(const Value& value, const StateSlice& piece) {
+  return mesh::optimizer_blocks(value.name)[static_cast<std::size_t>(piece.block)];
 }
 
 inline Blocks gather(mesh::TrainingEngine& training) {
   const Graph& graph = training.graph();
   Blocks blocks;
-  training.gather([&](const StatePiece& piece, std::span<const float> part) {
+  training.gather([&](const StateSlice& piece, std::span<const float> part) {
     const Parameter& parameter = graph.parameters()[piece.parameter];
     std::vector<float>& block = blocks[block_name(graph.value(parameter.value), piece)];
     block.resize(num_elements(parameter.shape));
@@ -33,7 +33,7 @@ inline Blocks gather(mesh::TrainingEngine& training) {
 inline void scatter(mesh::TrainingEngine& training, const Blocks& blocks) {
   const Graph& graph = training.graph();
   training.restore(
-      [&](const StatePiece& piece, std::span<float> part) {
+      [&](const StateSlice& piece, std::span<float> part) {
         const Value& value = graph.value(graph.parameters()[piece.parameter].value);
         std::ranges::copy(
             std::span(blocks.at(block_name(value, piece))).subspan(piece.first, part.size()),

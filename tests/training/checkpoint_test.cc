@@ -30,7 +30,8 @@ class Resume : public testing::TestWithParam<std::pair<std::size_t, std::size_t>
 
 TEST_P(Resume, ContinuesTheLossCurve) {
   const Case first = master_cases()[GetParam().first], second = master_cases()[GetParam().second];
-  const mesh::TrainingPlan plan = plan_of(first, "eager-1f1b", transfer::Strategy::kBroadcast);
+  const mesh::TrainingPlan plan =
+      plan_of(first, "eager-1f1b", transfer::ReshardAlgorithm::kBroadcast);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining whole(plan, batches, 7);
   losses(whole, 0, 5);
@@ -38,7 +39,7 @@ TEST_P(Resume, ContinuesTheLossCurve) {
   const auto expected = losses(whole, 5, 10);
 
   const mesh::TrainingPlan other_plan =
-      plan_of(second, "1f1b", transfer::Strategy::kLocalAllgather);
+      plan_of(second, "1f1b", transfer::ReshardAlgorithm::kLocalAllgather);
   // another seed: what it starts from must not matter
   mesh::InProcessTraining resumed(other_plan, batches, 8);
   scatter(resumed, blocks);
@@ -65,9 +66,9 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Resume,
 TEST(ResumeInBf16, AnF32RunGoesOnInBf16AndBackOnOtherMeshes) {
   RandomBatches batches({kRows, kVocabulary, 11});
   const mesh::TrainingPlan f32 =
-      plan_of(master_cases()[4], "eager-1f1b", transfer::Strategy::kWeft);
+      plan_of(master_cases()[4], "eager-1f1b", transfer::ReshardAlgorithm::kWeft);
   const mesh::TrainingPlan bf16 =
-      plan_of(master_cases()[7], "1f1b", transfer::Strategy::kWeft, DType::kBF16);
+      plan_of(master_cases()[7], "1f1b", transfer::ReshardAlgorithm::kWeft, DType::kBF16);
   mesh::InProcessTraining first(f32, batches, 7), second(bf16, batches, 8), third(f32, batches, 9),
       same(bf16, batches, 10);
   losses(first, 0, 5);
@@ -96,7 +97,7 @@ TEST_P(SmallBuffer, TheSameBitsPassThroughABufferOfAnySize) {
   const auto [layout, bytes] = GetParam();
   const Case c = master_cases()[layout];
   for (const DType precision : {DType::kF32, DType::kBF16}) {
-    mesh::LayoutConfig config = layout_of(c, "1f1b", transfer::Strategy::kWeft);
+    mesh::ParallelConfig config = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
     const mesh::TrainingPlan whole_plan =
         mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
     config.checkpoint_buffer = bytes;
@@ -123,11 +124,11 @@ TEST_P(SmallBuffer, WhatIsGatheredFromCopiesIsTheStateThatWasCopiedAndStepsDoNot
   const auto [layout, bytes] = GetParam();
   const Case c = master_cases()[layout];
   for (const DType precision : {DType::kF32, DType::kBF16}) {
-    mesh::LayoutConfig config = layout_of(c, "1f1b", transfer::Strategy::kWeft);
+    mesh::ParallelConfig config = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
     config.checkpoint_buffer = bytes;
     const mesh::TrainingPlan pausing =
         mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
-    config.checkpoint_copies = mesh::CheckpointCopies::kIfMemoryAllows;
+    config.checkpoint_copy_mode = mesh::CheckpointCopyMode::kIfMemoryAllows;
     const mesh::TrainingPlan plan =
         mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
     ASSERT_TRUE(plan.copies_checkpoints());
@@ -151,14 +152,14 @@ INSTANTIATE_TEST_SUITE_P(Layouts, SmallBuffer,
                                   std::to_string(test.param.second);
                          });
 
-TEST(CheckpointCopies, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAnythingElse) {
+TEST(CheckpointCopyMode, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAnythingElse) {
   const Case c = master_cases()[7];
-  mesh::LayoutConfig config = layout_of(c, "1f1b", transfer::Strategy::kWeft);
+  mesh::ParallelConfig config = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
   const auto plan = [&] {
     return mesh::make_training_plan(config, small_gpt(3, false), places_of(c));
   };
   const mesh::TrainingPlan pausing = plan();
-  config.checkpoint_copies = mesh::CheckpointCopies::kIfMemoryAllows;
+  config.checkpoint_copy_mode = mesh::CheckpointCopyMode::kIfMemoryAllows;
   const mesh::TrainingPlan copying = plan();
   std::uint64_t copies = 0, most = 0, most_pausing = 0, elements = 0;
   for (const mesh::Program& program : pausing.train.programs) {
@@ -180,14 +181,15 @@ TEST(CheckpointCopies, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAnyth
   config.memory = most;
   EXPECT_TRUE(plan().copies_checkpoints());
   config.memory = most - 1;
-  const mesh::TrainingPlan short_of_memory = plan();
-  EXPECT_FALSE(short_of_memory.copies_checkpoints());
-  EXPECT_TRUE(short_of_memory.checkpoint_copy.empty());
-  EXPECT_THAT(mesh::describe(short_of_memory),
+  const mesh::TrainingPlan find_memory_shortage = plan();
+  EXPECT_FALSE(find_memory_shortage.copies_checkpoints());
+  EXPECT_TRUE(find_memory_shortage.checkpoint_copy.empty());
+  EXPECT_THAT(mesh::describe(find_memory_shortage),
               testing::HasSubstr("training stands still while one is written: a copy of parameters "
                                  "and moments, of up to "));
-  EXPECT_FALSE(mesh::make_training_plan(short_of_memory.layout, small_gpt(3, false), places_of(c))
-                   .copies_checkpoints())
+  EXPECT_FALSE(
+      mesh::make_training_plan(find_memory_shortage.layout, small_gpt(3, false), places_of(c))
+          .copies_checkpoints())
       << "what is planned anew from its layout decides alike";
   config.memory = most_pausing - 1;
   EXPECT_THROW(plan(), Error) << "pipeline.memory is too little either way";
@@ -201,7 +203,7 @@ TEST(CheckpointCopies, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAnyth
 
 TEST(Validation, ForwardOnlyProgramGivesTheLossAndChangesNothing) {
   const mesh::TrainingPlan plan =
-      plan_of(master_cases()[4], "eager-1f1b", transfer::Strategy::kBroadcast);
+      plan_of(master_cases()[4], "eager-1f1b", transfer::ReshardAlgorithm::kBroadcast);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, 7);
   mesh::StepRequest request;
@@ -224,7 +226,7 @@ TEST(InProcess, AFailingReadEndsTheStepOnAllDevicesAndNamesTheCause) {
     }
   };
   const mesh::TrainingPlan plan =
-      plan_of(master_cases()[7], "eager-1f1b", transfer::Strategy::kBroadcast);
+      plan_of(master_cases()[7], "eager-1f1b", transfer::ReshardAlgorithm::kBroadcast);
   Broken batches;
   mesh::InProcessTraining training(plan, batches, 7);
   try {

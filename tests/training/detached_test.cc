@@ -33,15 +33,16 @@ constexpr std::uint64_t kDetachedSteps = 3;
 struct Combination {
   Case layout;
   std::string schedule;
-  transfer::Strategy strategy = transfer::Strategy::kWeft;
+  transfer::ReshardAlgorithm strategy = transfer::ReshardAlgorithm::kWeft;
 };
 
 std::vector<Combination> combinations() {
   std::vector<Combination> all;
   const std::vector<Case> cases = master_cases();
   for (const std::string& schedule : mesh::one_stage_schedule_names()) {
-    for (const auto strategy : {transfer::Strategy::kSendRecv, transfer::Strategy::kLocalAllgather,
-                                transfer::Strategy::kBroadcast, transfer::Strategy::kWeft}) {
+    for (const auto strategy :
+         {transfer::ReshardAlgorithm::kSendRecv, transfer::ReshardAlgorithm::kLocalAllgather,
+          transfer::ReshardAlgorithm::kBroadcast, transfer::ReshardAlgorithm::kWeft}) {
       all.push_back({cases[(all.size() * 3 + all.size() / 8) % cases.size()], schedule, strategy});
     }
   }
@@ -98,9 +99,9 @@ INSTANTIATE_TEST_SUITE_P(All, DetachedMaster, testing::Range(std::size_t{0}, com
 
 TEST(Detached, ResumesFromACheckpointOnOtherMeshes) {
   const mesh::TrainingPlan plan =
-      plan_of(master_cases()[4], "1f1b", transfer::Strategy::kWeft, DType::kBF16);
+      plan_of(master_cases()[4], "1f1b", transfer::ReshardAlgorithm::kWeft, DType::kBF16);
   const mesh::TrainingPlan other =
-      plan_of(master_cases()[7], "eager-1f1b", transfer::Strategy::kWeft, DType::kBF16);
+      plan_of(master_cases()[7], "eager-1f1b", transfer::ReshardAlgorithm::kWeft, DType::kBF16);
   RandomBatches batches({kRows, kVocabulary, 11});
   DetachedDevice device;
   mesh::InProcessTraining first(plan, batches, 7, {}, &device),
@@ -117,7 +118,7 @@ TEST(Detached, ResumesFromACheckpointOnOtherMeshes) {
 /// Two stages whose every step is in the test's hands, on one detached device.
 class ByHand {
  public:
-  ByHand() : plan_(plan_of(master_cases()[1], "1f1b", transfer::Strategy::kBroadcast)) {
+  ByHand() : plan_(plan_of(master_cases()[1], "1f1b", transfer::ReshardAlgorithm::kBroadcast)) {
     for (std::uint32_t i = 0; i < 2; ++i) sides_.push_back(std::make_unique<Side>(*this, i));
     for (std::uint32_t i = 0; i < 2; ++i) {
       const transfer::DeviceId peer(1 - i);
@@ -245,7 +246,8 @@ TEST(Detached, AFailureOfTheDeviceEndsTheStepAndSaysWhere) {
       std::fill(out.begin(), out.end(), std::byte{0x70});
     }
   };
-  const mesh::TrainingPlan plan = plan_of(master_cases()[1], "1f1b", transfer::Strategy::kWeft);
+  const mesh::TrainingPlan plan =
+      plan_of(master_cases()[1], "1f1b", transfer::ReshardAlgorithm::kWeft);
   OutsideTheTable batches;
   DetachedDevice device;
   mesh::InProcessTraining training(plan, batches, 7, {}, &device);
@@ -262,7 +264,7 @@ TEST(Detached, ABlockOfTheDeviceIsNotTheHosts) {
   DetachedDevice device;
   mesh::Storage storage(device);
   mesh::Program program;
-  program.persistents = {{"parameter/w", 64}, {"norms/own", 64, mesh::MemoryPlace::kHost}};
+  program.persistents = {{"parameter/w", 64}, {"norms/own", 64, mesh::MemoryKind::kHost}};
   storage.provide(program, *device.create_stream());
   EXPECT_THROW(storage.block("parameter/w"), Error);
   EXPECT_EQ(storage.block("norms/own")[63], std::byte{0});

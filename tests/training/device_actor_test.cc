@@ -113,14 +113,15 @@ class ActorTraining {
   const Log log_;
   std::vector<std::unique_ptr<actors::System>> systems_;
   actors::System driver_;
-  mesh::ActorMeshes meshes_;
-  transfer::CommunicatorLedger ledger_;
+  mesh::DeviceActorMeshes meshes_;
+  transfer::CommunicatorCache ledger_;
 };
 
 class DeviceActors : public testing::TestWithParam<Case> {};
 
 TEST_P(DeviceActors, TrainAsInOneProcess) {
-  const mesh::TrainingPlan plan = plan_of(GetParam(), "eager-1f1b", transfer::Strategy::kBroadcast);
+  const mesh::TrainingPlan plan =
+      plan_of(GetParam(), "eager-1f1b", transfer::ReshardAlgorithm::kBroadcast);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining reference(plan, batches, 7);
   ActorTraining training(plan);
@@ -135,7 +136,7 @@ TEST_P(DeviceActors, TrainAsInOneProcess) {
 
 TEST(DeviceActor, AProgramForAnotherDeviceIsRefused) {
   const mesh::TrainingPlan plan =
-      plan_of(master_cases()[1], "1f1b", transfer::Strategy::kBroadcast);
+      plan_of(master_cases()[1], "1f1b", transfer::ReshardAlgorithm::kBroadcast);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::DeviceSetup setup{.data = {transfer::DeviceId(0), transfer::HostId(0), 1}};
   setup.data.secret = test::cluster_token().bytes();
@@ -146,7 +147,7 @@ TEST(DeviceActor, AProgramForAnotherDeviceIsRefused) {
 
 TEST(DeviceActor, SaysWhereItStandsWhileItsStepWaits) {
   const mesh::TrainingPlan plan =
-      plan_of(master_cases()[1], "1f1b", transfer::Strategy::kBroadcast);
+      plan_of(master_cases()[1], "1f1b", transfer::ReshardAlgorithm::kBroadcast);
   ActorTraining training(plan);
   auto first = training.start(0, train_step(0));
   // The first stage runs its two forwards, then waits for a gradient that nobody computes yet.
@@ -197,7 +198,7 @@ mesh::ModelGraphs emulated_u() {
 
 TEST(EmulatedDevices, RunTheProgramsOfASyntheticModelWithSkipEdges) {
   const Case c{"u", {{1, 1}, {2, 1}}, {2, 2}, false};
-  mesh::LayoutConfig layout = layout_of(c, "1f1b", transfer::Strategy::kWeft);
+  mesh::ParallelConfig layout = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
   layout.own_schedule = zb_h1();
   const mesh::TrainingPlan plan = mesh::make_training_plan(layout, emulated_u(), places_of(c));
   EXPECT_EQ(plan.train.edges.size(), 6u);
@@ -222,7 +223,7 @@ mesh::Hardware fake_gpus(FakeWorld& world) {
 }
 
 mesh::TrainingPlan plan_for_gpus(const Case& c) {
-  mesh::LayoutConfig layout = layout_of(c, "eager-1f1b", transfer::Strategy::kWeft);
+  mesh::ParallelConfig layout = layout_of(c, "eager-1f1b", transfer::ReshardAlgorithm::kWeft);
   layout.device_places = gpu_places(8);
   return mesh::make_training_plan(layout, small_gpt(), places_of(c));
 }
@@ -231,7 +232,7 @@ TEST_P(DeviceActors, ExchangeTensorsByDeviceCollectives) {
   const mesh::TrainingPlan plan = plan_for_gpus(GetParam());
   ASSERT_FALSE(plan.collectives.groups.empty());
   const mesh::TrainingPlan through_host =
-      plan_of(GetParam(), "eager-1f1b", transfer::Strategy::kWeft);
+      plan_of(GetParam(), "eager-1f1b", transfer::ReshardAlgorithm::kWeft);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining reference(through_host, batches, 7);
   FakeWorld world;
@@ -261,9 +262,9 @@ TEST_P(DeviceActors, GoOnInTheNextEpochWithTheirMemoryAndPrograms) {
   for (const bool gpus : {false, true}) {
     const mesh::TrainingPlan plan =
         gpus ? plan_for_gpus(GetParam())
-             : plan_of(GetParam(), "eager-1f1b", transfer::Strategy::kWeft);
+             : plan_of(GetParam(), "eager-1f1b", transfer::ReshardAlgorithm::kWeft);
     const mesh::TrainingPlan through_host =
-        plan_of(GetParam(), "eager-1f1b", transfer::Strategy::kWeft);
+        plan_of(GetParam(), "eager-1f1b", transfer::ReshardAlgorithm::kWeft);
     RandomBatches batches({kRows, kVocabulary, 11});
     mesh::InProcessTraining reference(through_host, batches, 7);
     FakeWorld world;
@@ -329,7 +330,8 @@ mesh::Hardware noting_devices() {
 }
 
 TEST(DeviceActor, LogsOnceWhatItsDeviceNotes) {
-  const mesh::TrainingPlan plan = plan_of(master_cases()[1], "1f1b", transfer::Strategy::kWeft);
+  const mesh::TrainingPlan plan =
+      plan_of(master_cases()[1], "1f1b", transfer::ReshardAlgorithm::kWeft);
   std::mutex mutex;
   std::map<std::string, int> lines;
   const Log log(LogLevel::kInfo, [&](LogLevel level, const std::string& line) {

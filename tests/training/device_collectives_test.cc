@@ -33,7 +33,7 @@ struct CollectiveCase {
   Case layout;
   std::string schedule;
   mesh::Lowering lowering = mesh::Lowering::kLanes;
-  transfer::Strategy strategy = transfer::Strategy::kWeft;
+  transfer::ReshardAlgorithm strategy = transfer::ReshardAlgorithm::kWeft;
   DType precision = DType::kF32;
 };
 
@@ -44,11 +44,11 @@ std::vector<CollectiveCase> collective_cases() {
   for (std::size_t l = 1; l < layouts.size(); ++l) {
     for (const std::string& schedule : mesh::one_stage_schedule_names()) {
       const std::size_t i = all.size();
-      all.push_back({layouts[l], schedule,
-                     i % 5 == 2 ? mesh::Lowering::kSafe : mesh::Lowering::kLanes,
-                     std::array{transfer::Strategy::kWeft, transfer::Strategy::kBroadcast,
-                                transfer::Strategy::kSendRecv}[i % 3],
-                     i % 4 == 1 ? DType::kBF16 : DType::kF32});
+      all.push_back(
+          {layouts[l], schedule, i % 5 == 2 ? mesh::Lowering::kSafe : mesh::Lowering::kLanes,
+           std::array{transfer::ReshardAlgorithm::kWeft, transfer::ReshardAlgorithm::kBroadcast,
+                      transfer::ReshardAlgorithm::kSendRecv}[i % 3],
+           i % 4 == 1 ? DType::kBF16 : DType::kF32});
     }
   }
   return all;
@@ -57,7 +57,7 @@ std::vector<CollectiveCase> collective_cases() {
 mesh::TrainingPlan plan_with_gpus(const CollectiveCase& c, const std::set<std::uint32_t>& cpus = {},
                                   bool deterministic = true,
                                   mesh::GpuTransfers gpu_transfers = mesh::GpuTransfers::kAuto) {
-  mesh::LayoutConfig layout = layout_of(c.layout, c.schedule, c.strategy);
+  mesh::ParallelConfig layout = layout_of(c.layout, c.schedule, c.strategy);
   layout.deterministic = deterministic;
   layout.lowering = c.lowering;
   layout.gpu_transfers = gpu_transfers;

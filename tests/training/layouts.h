@@ -62,9 +62,9 @@ inline mesh::MeshPlaces places_of(const Case& c) {
   return places;
 }
 
-inline mesh::LayoutConfig layout_of(const Case& c, const std::string& schedule,
-                                    transfer::Strategy strategy) {
-  mesh::LayoutConfig layout;
+inline mesh::ParallelConfig layout_of(const Case& c, const std::string& schedule,
+                                      transfer::ReshardAlgorithm strategy) {
+  mesh::ParallelConfig layout;
   for (std::size_t m = 0; m < c.meshes.size(); ++m) {
     layout.meshes.push_back({"mesh" + std::to_string(m),
                              {},
@@ -79,7 +79,8 @@ inline mesh::LayoutConfig layout_of(const Case& c, const std::string& schedule,
 }
 
 inline mesh::TrainingPlan plan_of(const Case& c, const std::string& schedule,
-                                  transfer::Strategy strategy, DType precision = DType::kF32) {
+                                  transfer::ReshardAlgorithm strategy,
+                                  DType precision = DType::kF32) {
   return mesh::make_training_plan(layout_of(c, schedule, strategy), small_gpt(3, false, precision),
                                   places_of(c));
 }

@@ -19,7 +19,7 @@ constexpr int kMasterSteps = 20;
 constexpr std::uint64_t kSeed = 7;
 
 std::vector<mesh::StepResult> train_gpt(const Case& c, const std::string& schedule,
-                                        transfer::Strategy strategy,
+                                        transfer::ReshardAlgorithm strategy,
                                         transfer::LoopbackOptions options = {},
                                         DType precision = DType::kF32) {
   const mesh::TrainingPlan plan = plan_of(c, schedule, strategy, precision);
@@ -38,11 +38,12 @@ std::string printable(std::string name) {
 
 const std::vector<mesh::StepResult>& gpt_on_one_device() {
   static const std::vector<mesh::StepResult> results =
-      train_gpt(master_cases().front(), "gpipe", transfer::Strategy::kBroadcast);
+      train_gpt(master_cases().front(), "gpipe", transfer::ReshardAlgorithm::kBroadcast);
   return results;
 }
 
-class Master : public testing::TestWithParam<std::tuple<Case, std::string, transfer::Strategy>> {};
+class Master
+    : public testing::TestWithParam<std::tuple<Case, std::string, transfer::ReshardAlgorithm>> {};
 
 TEST_P(Master, LossesEqualThoseOfOneDevice) {
   const auto& [c, schedule, strategy] = GetParam();
@@ -74,18 +75,18 @@ TEST_P(Master, TwoRunsAreBitIdenticalWhateverTheOrderOfArrival) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Master,
-                         testing::Combine(testing::ValuesIn(master_cases()),
-                                          testing::ValuesIn(mesh::one_stage_schedule_names()),
-                                          testing::Values(transfer::Strategy::kSendRecv,
-                                                          transfer::Strategy::kLocalAllgather,
-                                                          transfer::Strategy::kBroadcast,
-                                                          transfer::Strategy::kWeft)),
-                         [](const auto& test) {
-                           return printable(
-                               std::get<0>(test.param).name + "_" + std::get<1>(test.param) + "_" +
-                               std::string(transfer::to_string(std::get<2>(test.param))));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, Master,
+    testing::Combine(testing::ValuesIn(master_cases()),
+                     testing::ValuesIn(mesh::one_stage_schedule_names()),
+                     testing::Values(transfer::ReshardAlgorithm::kSendRecv,
+                                     transfer::ReshardAlgorithm::kLocalAllgather,
+                                     transfer::ReshardAlgorithm::kBroadcast,
+                                     transfer::ReshardAlgorithm::kWeft)),
+    [](const auto& test) {
+      return printable(std::get<0>(test.param).name + "_" + std::get<1>(test.param) + "_" +
+                       std::string(transfer::to_string(std::get<2>(test.param))));
+    });
 
 class MasterBF16 : public testing::TestWithParam<std::tuple<Case, std::string>> {};
 
@@ -93,11 +94,12 @@ class MasterBF16 : public testing::TestWithParam<std::tuple<Case, std::string>> 
 /// is rounded before it is added.
 TEST_P(MasterBF16, LossesEqualThoseOfOneDeviceInBf16) {
   const auto& [c, schedule] = GetParam();
-  static const auto expected =
-      train_gpt(master_cases().front(), "gpipe", transfer::Strategy::kWeft, {}, DType::kBF16);
+  static const auto expected = train_gpt(master_cases().front(), "gpipe",
+                                         transfer::ReshardAlgorithm::kWeft, {}, DType::kBF16);
   transfer::LoopbackOptions shuffled;
   shuffled.shuffle_seed = 3;
-  const auto results = train_gpt(c, schedule, transfer::Strategy::kWeft, shuffled, DType::kBF16);
+  const auto results =
+      train_gpt(c, schedule, transfer::ReshardAlgorithm::kWeft, shuffled, DType::kBF16);
   ASSERT_LT(expected.back().loss, expected.front().loss - 0.1);
   for (std::size_t step = 0; step < kMasterSteps; ++step) {
     EXPECT_NEAR(expected[step].loss, gpt_on_one_device()[step].loss,
@@ -113,7 +115,7 @@ TEST_P(MasterBF16, LossesEqualThoseOfOneDeviceInBf16) {
     }
   }
   if (!c.reorders_sums) return;
-  const auto again = train_gpt(c, schedule, transfer::Strategy::kWeft, {}, DType::kBF16);
+  const auto again = train_gpt(c, schedule, transfer::ReshardAlgorithm::kWeft, {}, DType::kBF16);
   for (std::size_t step = 0; step < kMasterSteps; ++step)
     EXPECT_EQ(again[step].loss, results[step].loss) << "step " << step;
 }
@@ -130,15 +132,16 @@ INSTANTIATE_TEST_SUITE_P(All, MasterBF16,
 /// values a bf16 copy.
 TEST(MemoryInBf16, ActivationsAreHalfAndAWorkingCopyIsAdded) {
   const Case c = master_cases()[1];
-  const mesh::TrainingPlan f32 = plan_of(c, "1f1b", transfer::Strategy::kWeft),
-                           bf16 = plan_of(c, "1f1b", transfer::Strategy::kWeft, DType::kBF16);
+  const mesh::TrainingPlan f32 = plan_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft),
+                           bf16 =
+                               plan_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft, DType::kBF16);
   for (std::size_t device = 0; device < f32.train.programs.size(); ++device) {
     const mesh::Program &whole = f32.train.programs[device], &half = bf16.train.programs[device];
     EXPECT_NEAR(static_cast<double>(half.arena_bytes) / static_cast<double>(whole.arena_bytes), 0.5,
                 0.02);
     const auto sum = [](const mesh::Program& program, const std::string& prefix) {
       std::uint64_t bytes = 0;
-      for (const mesh::Persistent& block : program.persistents)
+      for (const mesh::PersistentBlock& block : program.persistents)
         bytes += block.name.starts_with(prefix) ? block.bytes : 0;
       return bytes;
     };

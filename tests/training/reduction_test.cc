@@ -40,7 +40,7 @@ mesh::Schedule with_reductions(mesh::Schedule schedule) {
 /// A GPT of four layers, in as many equal stages on two data-parallel meshes as the schedule has.
 mesh::TrainingPlan data_parallel_plan(const mesh::Schedule& schedule, bool tied = false,
                                       mesh::Lowering lowering = mesh::Lowering::kLanes) {
-  mesh::LayoutConfig layout = layout_of(kData2, "1f1b", transfer::Strategy::kWeft);
+  mesh::ParallelConfig layout = layout_of(kData2, "1f1b", transfer::ReshardAlgorithm::kWeft);
   layout.stages.clear();
   for (const int actor : schedule.actor_of_stage)
     layout.stages.push_back({actor, 4 / schedule.stages});

@@ -59,7 +59,8 @@ class SkippedUpdate : public testing::TestWithParam<Spoilt> {};
 
 TEST_P(SkippedUpdate, LeavesValuesAndMomentsAndWorkingCopiesAsTheyWere) {
   const Spoilt& c = GetParam();
-  mesh::LayoutConfig layout = layout_of(c.layout, "eager-1f1b", transfer::Strategy::kWeft);
+  mesh::ParallelConfig layout =
+      layout_of(c.layout, "eager-1f1b", transfer::ReshardAlgorithm::kWeft);
   layout.sharding.axes.push_back({"inner", {"tensor"}});
   const mesh::TrainingPlan plan =
       mesh::make_training_plan(layout, picture_graphs(c.precision), places_of(c.layout));
@@ -73,9 +74,9 @@ TEST_P(SkippedUpdate, LeavesValuesAndMomentsAndWorkingCopiesAsTheyWere) {
   const auto reports = training.run_on_devices(train_step(kGoodSteps));
   for (const mesh::StepReport& report : reports) {
     EXPECT_FALSE(std::isfinite(report.grad_norm));
-    EXPECT_EQ(report.first_not_finite, reports.front().first_not_finite);
+    EXPECT_EQ(report.first_nonfinite_parameter, reports.front().first_nonfinite_parameter);
   }
-  ASSERT_TRUE(reports.front().first_not_finite);
+  ASSERT_TRUE(reports.front().first_nonfinite_parameter);
   const mesh::StepResult result = mesh::combine(reports);
   EXPECT_FALSE(std::isfinite(result.grad_norm)) << "not 0, which would look like convergence";
   EXPECT_EQ(gather(training), before);
@@ -107,7 +108,7 @@ TEST(SkippedUpdateOnOneDevice, TheTrainerDoesAsTheMeshesDo) {
     const Case one{"one", {{1, 1}, {1, 1}}, {3, 2}};
     const mesh::ModelGraphs model = picture_graphs(precision);
     const mesh::TrainingPlan plan = mesh::make_training_plan(
-        layout_of(one, "1f1b", transfer::Strategy::kWeft), model, places_of(one));
+        layout_of(one, "1f1b", transfer::ReshardAlgorithm::kWeft), model, places_of(one));
     SpoiltPictures pictures(kGoodSteps, std::numeric_limits<float>::infinity());
     mesh::InProcessTraining meshes(plan, pictures, 7);
     CpuDevice device;
@@ -127,10 +128,11 @@ TEST(SkippedUpdateOnOneDevice, TheTrainerDoesAsTheMeshesDo) {
           rates.learning_rate, rates.beta1, rates.beta2, rates.epsilon, rates.weight_decay, 1, 1};
       const TrainingReport report = trainer.step(kMicrobatches, feed, optimizer, rates.clip_norm);
       const mesh::StepResult result = meshes.run(train_step(step));
-      EXPECT_EQ(report.first_not_finite.has_value(), step == kGoodSteps);
-      EXPECT_EQ(report.first_not_finite.has_value(), result.first_not_finite.has_value());
+      EXPECT_EQ(report.first_nonfinite_parameter.has_value(), step == kGoodSteps);
+      EXPECT_EQ(report.first_nonfinite_parameter.has_value(),
+                result.first_nonfinite_parameter.has_value());
       if (step == kGoodSteps) {
-        EXPECT_EQ(*report.first_not_finite, *result.first_not_finite);
+        EXPECT_EQ(*report.first_nonfinite_parameter, *result.first_nonfinite_parameter);
         continue;
       }
       EXPECT_EQ(report.loss, result.loss) << "step " << step;

@@ -71,7 +71,7 @@ mesh::TrainingPlan plan_of_stages(const Layout& l, const mesh::ModelGraphs& mode
                                   mesh::Lowering lowering, int credits) {
   Case c{l.name, l.meshes, {}, false};
   c.layers.assign(l.meshes.size(), 1);
-  mesh::LayoutConfig layout = layout_of(c, l.named, transfer::Strategy::kWeft);
+  mesh::ParallelConfig layout = layout_of(c, l.named, transfer::ReshardAlgorithm::kWeft);
   layout.stages.clear();
   for (std::size_t s = 0; s < l.layers.size(); ++s)
     layout.stages.push_back(
@@ -240,7 +240,7 @@ TEST(ChangedSchedules, BetweenStepsLeaveLossesAsTheyAre) {
     changed.schedule = schedule;
     plans.push_back(plan_of_stages(
         changed, model, plans.size() == 2 ? mesh::Lowering::kSafe : mesh::Lowering::kLanes, 1));
-    mesh::check_same_places(plans.front().layout, plans.back().layout);
+    mesh::check_compatible_layouts(plans.front().layout, plans.back().layout);
   }
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plans.front(), batches, 7);
@@ -251,9 +251,9 @@ TEST(ChangedSchedules, BetweenStepsLeaveLossesAsTheyAre) {
   }
   expect_equal(results, on_one_device(Model::kUShaped));
 
-  mesh::LayoutConfig other = plans.front().layout;
+  mesh::ParallelConfig other = plans.front().layout;
   other.stages = {{0, 1}, {1, 3}};
-  EXPECT_THROW(mesh::check_same_places(plans.front().layout, other), Error);
+  EXPECT_THROW(mesh::check_compatible_layouts(plans.front().layout, other), Error);
 }
 
 void expect_times_of_everything(Device* device) {
@@ -345,7 +345,7 @@ TEST(SharedWeights, EachTermCrossesOncePerStepAndTheCheckpointHoldsTheParameterO
     for (const mesh::Instruction& instruction : program.instructions) {
       const auto* start = std::get_if<mesh::Start>(&instruction);
       if (start != nullptr && start->source >= 0 &&
-          program.transfers[start->transfer].kind == mesh::TransferKind::kReshard &&
+          program.transfers[start->transfer].kind == mesh::TransferPurpose::kReshard &&
           start->microbatch < 0) {
         ++crossings[program.transfers[start->transfer].name];
       }
@@ -404,7 +404,7 @@ INSTANTIATE_TEST_SUITE_P(SharedWeights, OneDeviceTerms,
 
 TEST(Signals, CarryNextToNothingThroughTheSamePrograms) {
   Case c{"c", {{2, 1}, {1, 2}}, {2, 2}, false};
-  mesh::LayoutConfig layout = layout_of(c, "1f1b", transfer::Strategy::kWeft);
+  mesh::ParallelConfig layout = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
   const mesh::TrainingPlan full = mesh::make_training_plan(layout, u_shaped(), places_of(c));
   layout.payload = mesh::Payload::kSignals;
   const mesh::TrainingPlan signals = mesh::make_training_plan(layout, u_shaped(), places_of(c));

@@ -53,18 +53,18 @@ mesh::ModelGraphs small_u_transformer(DType precision = DType::kF32) {
   return {differentiate(model.graph, model.loss), model.graph, model.loss};
 }
 
-mesh::LayoutConfig u_transformer_layout(const Case& c, const std::string& schedule,
-                                        mesh::Lowering lowering) {
-  mesh::LayoutConfig layout = layout_of(c, schedule, transfer::Strategy::kWeft);
+mesh::ParallelConfig u_transformer_layout(const Case& c, const std::string& schedule,
+                                          mesh::Lowering lowering) {
+  mesh::ParallelConfig layout = layout_of(c, schedule, transfer::ReshardAlgorithm::kWeft);
   layout.sharding.axes.push_back({"inner", {"tensor"}});
   layout.lowering = lowering;
   return layout;
 }
 
 /// A layout with as many stages on each of two meshes as the schedule puts there.
-mesh::LayoutConfig stages_layout(const Case& two_meshes, const Cut& cut,
-                                 const std::string& schedule, mesh::Lowering lowering) {
-  mesh::LayoutConfig layout = u_transformer_layout(two_meshes, schedule, lowering);
+mesh::ParallelConfig stages_layout(const Case& two_meshes, const Cut& cut,
+                                   const std::string& schedule, mesh::Lowering lowering) {
+  mesh::ParallelConfig layout = u_transformer_layout(two_meshes, schedule, lowering);
   const mesh::NamedSchedule& named = mesh::find_named_schedule(schedule);
   const std::vector<int>& layers = named.chunks == 2 ? cut.four : cut.two;
   layout.stages.clear();
@@ -73,7 +73,7 @@ mesh::LayoutConfig stages_layout(const Case& two_meshes, const Cut& cut,
   return layout;
 }
 
-std::vector<mesh::StepResult> train_u_transformer(const Case& c, const mesh::LayoutConfig& layout,
+std::vector<mesh::StepResult> train_u_transformer(const Case& c, const mesh::ParallelConfig& layout,
                                                   const transfer::LoopbackOptions& options = {},
                                                   DType precision = DType::kF32) {
   const mesh::TrainingPlan plan =
@@ -125,7 +125,7 @@ std::string name_from(const std::string& first, const std::string& schedule,
 
 /// The losses of one device; and where sums are reordered, at least always in the same order,
 /// whatever the order of arrival.
-void check(const Case& c, const mesh::LayoutConfig& layout) {
+void check(const Case& c, const mesh::ParallelConfig& layout) {
   const std::vector<mesh::StepResult> results = train_u_transformer(c, layout, shuffled());
   expect_equal_to_one_device(results, c.reorders_sums);
   if (!c.reorders_sums) return;
@@ -207,8 +207,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(UTransformerPlan, ASkipGoesStraightToTheMeshThatUsesIt) {
   const Case three = u_transformer_cases()[3];
-  const mesh::TrainingPlan plan = mesh::make_training_plan(
-      layout_of(three, "1f1b", transfer::Strategy::kWeft), small_u_transformer(), places_of(three));
+  const mesh::TrainingPlan plan =
+      mesh::make_training_plan(layout_of(three, "1f1b", transfer::ReshardAlgorithm::kWeft),
+                               small_u_transformer(), places_of(three));
   int straight = 0;
   for (const mesh::MeshEdge& edge : plan.partition.edges) {
     if (edge.pass != Pass::kForward) continue;

@@ -30,9 +30,9 @@ std::size_t devices_of(const test::Case& c) {
 }
 
 TrainingPlan plan_on(const test::Case& c, const std::string& schedule,
-                     std::vector<transfer::DevicePlace> places,
+                     std::vector<transfer::DeviceCapabilities> places,
                      Lowering lowering = Lowering::kLanes) {
-  LayoutConfig layout = test::layout_of(c, schedule, transfer::Strategy::kWeft);
+  ParallelConfig layout = test::layout_of(c, schedule, transfer::ReshardAlgorithm::kWeft);
   layout.lowering = lowering;
   layout.device_places = std::move(places);
   return make_training_plan(layout, test::small_gpt(), test::places_of(c));
@@ -106,7 +106,7 @@ TEST(UseCollectives, GivesAllTransfersBetweenGpusOneOrderUnderEverySchedule) {
         for (const auto* programs : {&plan.train.programs, &plan.validate.programs}) {
           for (const Program& program : *programs) {
             for (const Transfer& transfer : program.transfers)
-              EXPECT_EQ(transfer.operations() != nullptr, transfer.kind != TransferKind::kNorm)
+              EXPECT_EQ(transfer.operations() != nullptr, transfer.kind != TransferPurpose::kNorm)
                   << transfer.name;
           }
           check_orders(*programs);
@@ -131,7 +131,7 @@ TEST(UseCollectives, ACpuAmongTheDevicesKeepsItsTransfersInHostMemory) {
       EXPECT_EQ(staged->second, "device 4 is not a GPU");
     }
     EXPECT_EQ(path_of(plan, edge.op),
-              touches_cpu ? (transfer::PathChoice{Path::kStaged, "device 4 is not a GPU"})
+              touches_cpu ? (transfer::PathChoice{Path::kHostStaged, "device 4 is not a GPU"})
                           : (transfer::PathChoice{kCollectives, ""}));
   }
   for (const transfer::CommunicatorGroup& group : plan.collectives.groups)
@@ -152,7 +152,7 @@ TEST(UseCollectives, WithoutGpusNothingChanges) {
 
 TEST(UseCollectives, TheHostPathCanBeForcedAndThePlanSaysWhichPathIsTaken) {
   const test::Case c = test::master_cases()[4];
-  LayoutConfig layout = test::layout_of(c, "1f1b", transfer::Strategy::kWeft);
+  ParallelConfig layout = test::layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
   layout.device_places = test::gpu_places(devices_of(c));
   const TrainingPlan plan = make_training_plan(layout, test::small_gpt(), test::places_of(c));
   EXPECT_NE(describe(plan).find("flows, by fake collectives\n"), std::string::npos);
@@ -189,7 +189,7 @@ TEST(UseCollectives, WhereDevicesWouldNeedTooManyCommunicatorsEverythingStays) {
   const TrainingPlan plan = plan_on(c, "1f1b", {});
   Compiled train = plan.train;
   const std::array<Compiled*, 1> steps{&train};
-  const CollectiveUse use =
+  const CollectiveAssignment use =
       use_device_collectives(steps, test::gpu_places(devices_of(c)), {.max_communicators = 1});
   EXPECT_TRUE(use.groups.empty());
   EXPECT_FALSE(use.staged[0].empty());

@@ -31,11 +31,11 @@ struct Shared {
   int layers = 4;
 };
 
-mesh::LayoutConfig layout_of(const Shared& shared, VocabularyMode mode) {
+mesh::ParallelConfig layout_of(const Shared& shared, VocabularyMode mode) {
   const mesh::NamedSchedule& named = mesh::find_named_schedule(shared.schedule);
   const int meshes = static_cast<int>(shared.meshes.size());
   Case c{shared.name, shared.meshes, std::vector<int>(meshes, 1), false};
-  mesh::LayoutConfig layout = layout_of(c, shared.schedule, transfer::Strategy::kWeft);
+  mesh::ParallelConfig layout = layout_of(c, shared.schedule, transfer::ReshardAlgorithm::kWeft);
   const std::vector<int> mesh_of_stage = mesh::place_stages(named.placement, meshes, named.chunks);
   layout.stages.clear();
   for (std::size_t s = 0; s < mesh_of_stage.size(); ++s) {
@@ -50,7 +50,7 @@ mesh::LayoutConfig layout_of(const Shared& shared, VocabularyMode mode) {
 mesh::TrainingPlan plan_of(const Shared& shared, VocabularyMode mode,
                            const mesh::ModelGraphs& model,
                            mesh::Lowering lowering = mesh::Lowering::kLanes) {
-  mesh::LayoutConfig layout = layout_of(shared, mode);
+  mesh::ParallelConfig layout = layout_of(shared, mode);
   layout.lowering = lowering;
   const Case c{shared.name, shared.meshes, {}, false};
   return mesh::make_training_plan(layout, model, places_of(c));
@@ -186,7 +186,7 @@ TEST_P(VocabularyBits, AreTheSameUnderAllSchedules) {
 /// A vocabulary that is split over an axis of one mesh, in as many parts and of the same form.
 mesh::TrainingPlan on_one_mesh(int ways, VocabularyMode mode, const mesh::ModelGraphs& model) {
   const Case c{"one", {{1, ways}}, {4}, false};
-  mesh::LayoutConfig layout = layout_of(c, "1f1b", transfer::Strategy::kWeft);
+  mesh::ParallelConfig layout = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
   layout.sharding = {{{"vocab", {"tensor"}}}};
   mesh::FeatureSplits splits{1, ways, ways};
   const auto split = [&](const TrainingGraph& graph) {
@@ -241,7 +241,7 @@ TEST(VocabularyRefusals, SayWhatToDo) {
 /// What a schedule of one's own is refused with; "" if it is not.
 std::string own_schedule_refusal(VocabularyMode mode, const mesh::Schedule& schedule) {
   const Shared shared{"two", {{1, 1}, {1, 1}}};
-  mesh::LayoutConfig layout = layout_of(shared, mode);
+  mesh::ParallelConfig layout = layout_of(shared, mode);
   layout.own_schedule = schedule;
   const Case c{shared.name, shared.meshes, {}, false};
   try {

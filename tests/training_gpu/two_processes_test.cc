@@ -21,7 +21,7 @@
 #include "tests/support/two_ranks.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
-#include "transfer/nccl/communicator_ledger.h"
+#include "transfer/nccl/communicator_cache.h"
 
 namespace weft::test {
 namespace {
@@ -75,10 +75,10 @@ class Rank {
         peer_(peer),
         setup_(setup_of(self, layout, kind, epoch)),
         engine_(setup_, batches_) {
-    mesh::LayoutConfig config = layout_of(layout, "1f1b", transfer::Strategy::kWeft);
+    mesh::ParallelConfig config = layout_of(layout, "1f1b", transfer::ReshardAlgorithm::kWeft);
     config.gpu_transfers = transfers;
     if (kind == DeviceKind::kCuda) {
-      for (const transfer::DevicePlace& place : peer.exchange(self, engine_.place()))
+      for (const transfer::DeviceCapabilities& place : peer.exchange(self, engine_.place()))
         config.device_places.push_back(place);
     }
     plan_ = mesh::make_training_plan(config, small_gpt(), places_of(layout));
@@ -87,7 +87,7 @@ class Rank {
     engine_.connect({addresses[1 - self]});
     if (!plan_.collectives.groups.empty()) {
       mesh::CommunicatorSetup communicators;
-      communicators.changes = transfer::CommunicatorLedger().need(plan_.collectives.groups);
+      communicators.changes = transfer::CommunicatorCache().need(plan_.collectives.groups);
       for (const auto& ids : peer.exchange(self, engine_.make_ids(communicators.changes.create)))
         communicators.ids.insert(communicators.ids.end(), ids.begin(), ids.end());
       engine_.open_communicators(communicators);
@@ -134,7 +134,7 @@ class Rank {
  private:
   static mesh::DeviceSetup setup_of(std::uint32_t self, const Case& layout, DeviceKind kind,
                                     std::uint64_t epoch) {
-    const mesh::TrainingPlan plan = plan_of(layout, "1f1b", transfer::Strategy::kWeft);
+    const mesh::TrainingPlan plan = plan_of(layout, "1f1b", transfer::ReshardAlgorithm::kWeft);
     const transfer::DeviceId device(self);
     mesh::DeviceSetup setup{.data = {device, plan.topology.host_of(device), epoch, "lo"}};
     setup.config = {.kind = kind, .share_gpu = true};
@@ -165,7 +165,7 @@ std::vector<mesh::StepResult> train_as(Rank& rank) {
 
 void expect_losses_of_the_cpu(const Case& layout, const std::vector<mesh::StepResult>& results) {
   RandomBatches batches({kRows, kVocabulary, 11});
-  const mesh::TrainingPlan plan = plan_of(layout, "1f1b", transfer::Strategy::kWeft);
+  const mesh::TrainingPlan plan = plan_of(layout, "1f1b", transfer::ReshardAlgorithm::kWeft);
   mesh::InProcessTraining expected(plan, batches, 7);
   for (std::uint64_t step = 0; step < kStepsOfRank; ++step) {
     const double loss = expected.run(train_step(step)).loss;

@@ -233,7 +233,7 @@ TEST(ByteLaws, ClosedFormsHoldForEveryLayout) {
       const Node& node = graph.node(NodeId(n));
       if (node.op.kind != OpKind::kLinear || node.pass != Pass::kForward) continue;
       const Product p = product_of(graph, NodeId(n));
-      for (const mesh::LawOfTensor& of :
+      for (const mesh::TensorTraffic& of :
            linear_law(*plan.layout.meshes[0].layout, plan.partition.meshes[mesh::MeshId(0)],
                       {p.m, p.k, p.n, expands(graph, node)}, 1))
         law += 4 * (of.elements + of.gradient_elements);

@@ -23,11 +23,11 @@ class LayoutCollectives : public testing::TestWithParam<LayoutMesh> {};
 TEST_P(LayoutCollectives, GiveTheBitsOfTheHostPath) {
   const apps::GptShape shape = gpt_shape(2);
   constexpr int kMicrobatchesOfStep = 2;
-  mesh::LayoutConfig on_gpus;
+  mesh::ParallelConfig on_gpus;
   on_gpus.device_places = gpu_places(GetParam().devices());
-  mesh::LayoutConfig through_host = on_gpus;
+  mesh::ParallelConfig through_host = on_gpus;
   through_host.gpu_transfers = mesh::GpuTransfers::kHost;
-  const auto plan = [&](const mesh::LayoutConfig& base) {
+  const auto plan = [&](const mesh::ParallelConfig& base) {
     return plan_on({GetParam()}, shape, kMicrobatchesOfStep, "zb-h1", base);
   };
   const mesh::TrainingPlan library = plan(on_gpus), host = plan(through_host);

@@ -63,7 +63,7 @@ inline mesh::MeshPlaces places_on(const std::vector<LayoutMesh>& meshes) {
 inline mesh::TrainingPlan plan_on(const std::vector<LayoutMesh>& meshes,
                                   const apps::GptShape& shape, int microbatches,
                                   const std::string& schedule = "1f1b",
-                                  mesh::LayoutConfig layout = {}) {
+                                  mesh::ParallelConfig layout = {}) {
   for (std::size_t m = 0; m < meshes.size(); ++m) {
     mesh::MeshConfig config{"mesh" + std::to_string(m), {}, meshes[m].axes};
     if (!meshes[m].layout.empty())

@@ -147,7 +147,7 @@ TEST_P(PaddedVocabularies, TrainAsOneDevice) {
 
 TEST_P(PaddedVocabularies, AreStoredWithoutPadding) {
   RandomBatches batches({shape().batch, shape().vocabulary, 11});
-  mesh::LayoutConfig parts;
+  mesh::ParallelConfig parts;
   parts.checkpoint_buffer = 1000;  // so that tables pass in slices
   const mesh::TrainingPlan plan = plan_on({kCube}, shape(), kLayoutMicrobatches, "1f1b", parts);
   mesh::InProcessTraining training(plan, batches, 7);
@@ -156,7 +156,7 @@ TEST_P(PaddedVocabularies, AreStoredWithoutPadding) {
   EXPECT_EQ(gather(training), gather(one));
   for (int step = 0; step < 2; ++step) training.run(train_step(step));
   const Blocks blocks = gather(training);
-  EXPECT_EQ(blocks.at(mesh::checkpoint_blocks("embedding").front()).size(), 37 * 16u);
+  EXPECT_EQ(blocks.at(mesh::optimizer_blocks("embedding").front()).size(), 37 * 16u);
   scatter(one, blocks);
   EXPECT_EQ(gather(one), blocks);
   mesh::InProcessTraining again(plan, batches, 8);

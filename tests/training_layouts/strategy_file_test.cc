@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 constexpr int kMicrobatches = 2;
 
 /// The layout of a plan, with the strategy of each mesh as a file has it.
-mesh::LayoutConfig with_files(const mesh::TrainingPlan& plan) {
-  mesh::LayoutConfig layout = plan.layout;
+mesh::ParallelConfig with_files(const mesh::TrainingPlan& plan) {
+  mesh::ParallelConfig layout = plan.layout;
   layout.sharding = {};
   for (const mesh::MeshId id : plan.partition.meshes.ids()) {
     mesh::MeshConfig& config = layout.meshes[id.value()];
@@ -36,7 +36,7 @@ mesh::LayoutConfig with_files(const mesh::TrainingPlan& plan) {
 
 void expect_round_trip(const mesh::TrainingPlan& plan, const std::vector<LayoutMesh>& meshes,
                        const apps::GptShape& shape) {
-  const mesh::LayoutConfig layout = with_files(plan);
+  const mesh::ParallelConfig layout = with_files(plan);
   const mesh::TrainingPlan again =
       mesh::make_training_plan(layout, gpt_of(shape, layout.microbatches), places_on(meshes));
   EXPECT_EQ(mesh::digest_of_steps(again), mesh::digest_of_steps(plan));
@@ -77,7 +77,7 @@ TEST_P(StrategyFiles, OfRulesGiveTheSamePrograms) {
   for (const std::vector<MeshAxis>& axes :
        {std::vector<MeshAxis>{{"data", 2}, {"tensor", 2}}, {{"data", 4}}, {{"tensor", 2}}}) {
     const std::vector<LayoutMesh> meshes{{"", axes}};
-    mesh::LayoutConfig layout = plan_on(meshes, GetParam(), kMicrobatches).layout;
+    mesh::ParallelConfig layout = plan_on(meshes, GetParam(), kMicrobatches).layout;
     layout.sharding.axes = {
         {"batch", {"data"}}, {"heads", {"tensor"}}, {"mlp", {"tensor"}}, {"vocab", {"tensor"}}};
     expect_round_trip(
@@ -105,9 +105,9 @@ INSTANTIATE_TEST_SUITE_P(Gpt, StrategyFiles, testing::ValuesIn(shapes()),
 TEST(StrategyFile, ThatIsEditedIsRefusedAtItsLine) {
   const std::vector<LayoutMesh> meshes{{"2d", {{"r", 2}, {"c", 2}}}};
   const apps::GptShape shape = gpt_shape(2);
-  const mesh::LayoutConfig good = with_files(plan_on(meshes, shape, kMicrobatches));
+  const mesh::ParallelConfig good = with_files(plan_on(meshes, shape, kMicrobatches));
   const auto refused = [&](const std::string& from, const std::string& to) {
-    mesh::LayoutConfig layout = good;
+    mesh::ParallelConfig layout = good;
     std::string text = layout.meshes[0].own_strategy->text;
     const std::size_t at = text.find(from);
     EXPECT_NE(at, std::string::npos) << from << " is not in\n" << text;
@@ -154,8 +154,8 @@ TEST(StrategyFile, WithHomesOfAnyKindTrainsTheSame) {
   // All divides by 8, whatever is split.
   shape.batch = shape.heads = 8;
   shape.width = shape.vocabulary = 64;
-  const mesh::LayoutConfig good = with_files(plan_on(meshes, shape, kMicrobatches));
-  const auto losses_of = [&](const mesh::LayoutConfig& layout) {
+  const mesh::ParallelConfig good = with_files(plan_on(meshes, shape, kMicrobatches));
+  const auto losses_of = [&](const mesh::ParallelConfig& layout) {
     RandomBatches batches({shape.batch, shape.vocabulary, 11});
     const mesh::TrainingPlan plan =
         mesh::make_training_plan(layout, gpt_of(shape, kMicrobatches), places_on(meshes));
@@ -168,7 +168,7 @@ TEST(StrategyFile, WithHomesOfAnyKindTrainsTheSame) {
   for (unsigned seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     std::mt19937 random(seed);
-    mesh::LayoutConfig layout = good;
+    mesh::ParallelConfig layout = good;
     std::string& text = layout.meshes[0].own_strategy->text;
     text = with_random_homes(text, {"i", "j", "l"}, random);
     const std::vector<double> losses = losses_of(layout);
@@ -179,15 +179,15 @@ TEST(StrategyFile, WithHomesOfAnyKindTrainsTheSame) {
 
 TEST(StrategyFile, OfAnotherModelSaysSo) {
   const std::vector<LayoutMesh> meshes{{"1d", {{"tensor", 2}}}};
-  const mesh::LayoutConfig layout = with_files(plan_on(meshes, gpt_shape(2), kMicrobatches));
-  mesh::LayoutConfig larger = layout;
+  const mesh::ParallelConfig layout = with_files(plan_on(meshes, gpt_shape(2), kMicrobatches));
+  mesh::ParallelConfig larger = layout;
   larger.stages[0].layers = 6;
   EXPECT_THAT(error_of([&] {
                 mesh::make_training_plan(larger, gpt_of(gpt_shape(2, 6), kMicrobatches),
                                          places_on(meshes));
               }).message(),
               HasSubstr("has no home; say how it is kept"));
-  mesh::LayoutConfig smaller = with_files(plan_on(meshes, gpt_shape(2, 6), kMicrobatches));
+  mesh::ParallelConfig smaller = with_files(plan_on(meshes, gpt_shape(2, 6), kMicrobatches));
   smaller.stages[0].layers = 1;
   EXPECT_THAT(error_of([&] {
                 mesh::make_training_plan(smaller, gpt_of(gpt_shape(2, 1), kMicrobatches),

@@ -86,10 +86,10 @@ class RunFileTest : public ::testing::Test {
       }
       bool copies() const override { return inner.copies(); }
       void copy_state() override { inner.copy_state(); }
-      void gather(const TakePiece& take, const std::stop_token& given_up) override {
+      void gather(const ReadStateSlice& take, const std::stop_token& given_up) override {
         inner.gather(take, given_up);
       }
-      void restore(const GivePiece& give, std::int64_t steps) override {
+      void restore(const WriteStateSlice& give, std::int64_t steps) override {
         inner.restore(give, steps);
       }
       std::vector<DeviceTrace> take_traces() override {

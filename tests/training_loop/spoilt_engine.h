@@ -76,8 +76,8 @@ class SpoiltEngine final : public mesh::TrainingEngine {
       result.grad_norm = std::numeric_limits<double>::quiet_NaN();
       const ParameterList parameters = parameter_list(graph());
       const auto spoilt =
-          std::ranges::find(parameters, "h0.attention.qkv.weight", &TensorPlace::name);
-      result.first_not_finite = static_cast<std::uint32_t>(spoilt - parameters.begin());
+          std::ranges::find(parameters, "h0.attention.qkv.weight", &TensorDeclaration::name);
+      result.first_nonfinite_parameter = static_cast<std::uint32_t>(spoilt - parameters.begin());
     }
     return result;
   }
@@ -86,10 +86,10 @@ class SpoiltEngine final : public mesh::TrainingEngine {
     engine_.copy_state();
     copied_at_ = step_;
   }
-  void gather(const TakePiece& take, const std::stop_token& stop) override {
+  void gather(const ReadStateSlice& take, const std::stop_token& stop) override {
     if (!copies_) copy_state();
     engine_.gather(
-        [&](const StatePiece& piece, std::span<const float> values) {
+        [&](const StateSlice& piece, std::span<const float> values) {
           if (during_gather_) during_gather_();
           std::vector<float> given(values.begin(), values.end());
           if (overflow_at_ > 0 && copied_at_ >= overflow_at_ && piece.parameter == 1 &&
@@ -99,7 +99,7 @@ class SpoiltEngine final : public mesh::TrainingEngine {
         },
         stop);
   }
-  void restore(const GivePiece& give, std::int64_t steps) override {
+  void restore(const WriteStateSlice& give, std::int64_t steps) override {
     if (before_restore_) before_restore_();
     engine_.restore(give, steps);
   }

@@ -19,7 +19,7 @@ namespace {
 struct ProcessCase {
   std::size_t layout;
   std::string schedule;
-  transfer::Strategy strategy;
+  transfer::ReshardAlgorithm strategy;
   DType precision = DType::kF32;
 };
 
@@ -103,7 +103,7 @@ TEST_P(Processes, TrainAsInOneProcess) {
 
 TEST(ChangedLayout, LossesStayAsTheyAreWhenScheduleAndReshardingChangeBetweenSteps) {
   const std::filesystem::path folder = make_folder("changed");
-  const ProcessCase c{5, "1f1b", transfer::Strategy::kBroadcast};
+  const ProcessCase c{5, "1f1b", transfer::ReshardAlgorithm::kBroadcast};
   write_config(folder / "run.yaml", c, ", later: zb-h2");
   const auto [status, log] = run_in(folder);
   ASSERT_EQ(status, 0) << log;
@@ -114,7 +114,7 @@ TEST(ChangedLayout, LossesStayAsTheyAreWhenScheduleAndReshardingChangeBetweenSte
 TEST(Stall, AnOpThatTakesLongerThanTheLongestIsToldWithItsDeviceAndSinceWhen) {
   const std::filesystem::path folder = make_folder("stall");
   // Its I/O thread beats on; nothing but longest_op ends it.
-  write_config(folder / "run.yaml", {1, "1f1b", transfer::Strategy::kBroadcast},
+  write_config(folder / "run.yaml", {1, "1f1b", transfer::ReshardAlgorithm::kBroadcast},
                ", stuck_from: 2, no_progress: 1s, longest_op: 3s");
   const auto [status, log] = run_in(folder);
   EXPECT_NE(status, 0);
@@ -136,7 +136,7 @@ TEST(Stall, AnOpThatTakesLongerThanTheLongestIsToldWithItsDeviceAndSinceWhen) {
 
 TEST(Stall, AnHonestOpManyTimesLongerThanTheTimeWithoutProgressPasses) {
   const std::filesystem::path folder = make_folder("long_op");
-  const ProcessCase c{1, "1f1b", transfer::Strategy::kBroadcast};
+  const ProcessCase c{1, "1f1b", transfer::ReshardAlgorithm::kBroadcast};
   write_config(folder / "run.yaml", c, ", stuck_from: 19, stuck_for: 3s, no_progress: 500ms");
   const auto [status, log] = run_in(folder);
   EXPECT_EQ(status, 0) << log;
@@ -147,16 +147,16 @@ TEST(Stall, AnHonestOpManyTimesLongerThanTheTimeWithoutProgressPasses) {
 
 INSTANTIATE_TEST_SUITE_P(
     Some, Processes,
-    testing::Values(ProcessCase{0, "1f1b", transfer::Strategy::kBroadcast},
-                    ProcessCase{1, "gpipe", transfer::Strategy::kSendRecv},
-                    ProcessCase{2, "eager-1f1b", transfer::Strategy::kLocalAllgather},
-                    ProcessCase{3, "1f1b", transfer::Strategy::kBroadcast},
-                    ProcessCase{4, "eager-1f1b", transfer::Strategy::kBroadcast},
-                    ProcessCase{4, "1f1b", transfer::Strategy::kSendRecv},
-                    ProcessCase{5, "eager-1f1b", transfer::Strategy::kSendRecv},
-                    ProcessCase{7, "eager-1f1b", transfer::Strategy::kBroadcast},
-                    ProcessCase{7, "1f1b", transfer::Strategy::kWeft, DType::kBF16},
-                    ProcessCase{5, "auto", transfer::Strategy::kWeft}),
+    testing::Values(ProcessCase{0, "1f1b", transfer::ReshardAlgorithm::kBroadcast},
+                    ProcessCase{1, "gpipe", transfer::ReshardAlgorithm::kSendRecv},
+                    ProcessCase{2, "eager-1f1b", transfer::ReshardAlgorithm::kLocalAllgather},
+                    ProcessCase{3, "1f1b", transfer::ReshardAlgorithm::kBroadcast},
+                    ProcessCase{4, "eager-1f1b", transfer::ReshardAlgorithm::kBroadcast},
+                    ProcessCase{4, "1f1b", transfer::ReshardAlgorithm::kSendRecv},
+                    ProcessCase{5, "eager-1f1b", transfer::ReshardAlgorithm::kSendRecv},
+                    ProcessCase{7, "eager-1f1b", transfer::ReshardAlgorithm::kBroadcast},
+                    ProcessCase{7, "1f1b", transfer::ReshardAlgorithm::kWeft, DType::kBF16},
+                    ProcessCase{5, "auto", transfer::ReshardAlgorithm::kWeft}),
     [](const auto& test) {
       std::string name = master_cases()[test.param.layout].name + "_" + test.param.schedule + "_" +
                          std::string(transfer::to_string(test.param.strategy)) +

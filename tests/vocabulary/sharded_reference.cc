@@ -114,7 +114,7 @@ class Devices {
     const FactorSignature signature = factor_signature(partition_.graph, node);
     Op op = node.op;
     for (std::size_t i = node.inputs.size(); i-- > 0;) {
-      const auto at = std::ranges::find(signature.inputs[i], signature.located_factor);
+      const auto at = std::ranges::find(signature.inputs[i], signature.sliced_factor);
       if (at == signature.inputs[i].end()) continue;
       const Interval range =
           region(node.inputs[i], part_.locals[step.inputs[i]].spec, rank)

@@ -26,7 +26,7 @@ std::shared_ptr<ExchangeState> make_state(TransferEngine& engine, const Transfer
   }
   WEFT_CHECK(changed != nullptr);
   const auto rank = static_cast<std::uint32_t>(own - options.ranks.begin());
-  const ExchangeSizes sizes = ExchangeSizes::of(options.ranks.size(), options.budget);
+  const BlockBudget sizes = BlockBudget::of(options.ranks.size(), options.budget);
   auto state =
       std::make_shared<ExchangeState>(engine, std::move(options), rank, sizes, std::move(changed));
   state->stream_ended.resize(state->options.ranks.size());
@@ -35,20 +35,19 @@ std::shared_ptr<ExchangeState> make_state(TransferEngine& engine, const Transfer
 
 }  // namespace
 
-ExchangeSizes ExchangeSizes::of(std::size_t num_ranks, std::size_t budget) {
+BlockBudget BlockBudget::of(std::size_t num_ranks, std::size_t budget) {
   // at least two blocks to send, so that one can be filled while another is in flight
   const std::size_t others = num_ranks - 1, least = others + 2;
-  const std::size_t block = std::min(kMostBlockBytes, budget / least / 1024 * 1024);
-  if (block < kLeastBlockBytes) {
+  const std::size_t block = std::min(kMaxBlockBytes, budget / least / 1024 * 1024);
+  if (block < kMinBlockBytes) {
     throw_error(ErrorCode::kInvalidArgument,
                 "an exchange among {} devices needs a budget of at least {} KiB; it has {}",
-                num_ranks, least * kLeastBlockBytes / 1024, budget / 1024);
+                num_ranks, least * kMinBlockBytes / 1024, budget / 1024);
   }
   const std::size_t blocks = budget / block;
   const std::size_t credits =
-      others == 0 ? 1
-                  : std::clamp<std::size_t>(blocks / (2 * others), 1, std::size_t{kMostCredits});
-  const std::size_t out = std::min(blocks - credits * others, 2 + kMostCredits * num_ranks);
+      others == 0 ? 1 : std::clamp<std::size_t>(blocks / (2 * others), 1, std::size_t{kMaxCredits});
+  const std::size_t out = std::min(blocks - credits * others, 2 + kMaxCredits * num_ranks);
   return {block, static_cast<std::uint32_t>(credits), static_cast<std::uint32_t>(out)};
 }
 
@@ -86,7 +85,7 @@ Exchange::Exchange(TransferEngine& engine, const TransferId& id, ExchangeOptions
     state->work = work.get();
     return work;
   };
-  engine.start(id, std::move(peers), state_->options.limits.stands_back, std::move(make),
+  engine.start(id, std::move(peers), state_->options.limits.low_priority, std::move(make),
                [state = state_](const TransferReport& report) {
                  state->work = nullptr;
                  {
@@ -172,7 +171,7 @@ std::optional<Outcome<void>> Exchange::ended() const {
 
 void Exchange::cancel(const Error& error) {
   state_->engine.post([state = state_, error] {
-    if (state->work != nullptr) state->work->fail(error, ActiveWork::Tell::kOthers);
+    if (state->work != nullptr) state->work->fail(error, ActiveWork::Tell::kWaiting);
   });
 }
 

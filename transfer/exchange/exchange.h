@@ -30,17 +30,17 @@ struct ExchangeOptions {
 };
 
 /// Division of a budget into blocks.
-struct ExchangeSizes {
-  static constexpr std::size_t kMostBlockBytes = 256 * 1024, kLeastBlockBytes = 4 * 1024;
-  static constexpr std::uint32_t kMostCredits = 4;
+struct BlockBudget {
+  static constexpr std::size_t kMaxBlockBytes = 256 * 1024, kMinBlockBytes = 4 * 1024;
+  static constexpr std::uint32_t kMaxCredits = 4;
 
   std::size_t block_bytes = 0;
-  std::uint32_t credits = 0;     ///< Blocks that each other device may send before one is taken.
-  std::uint32_t out_blocks = 0;  ///< Blocks that may wait to be sent or be in flight.
-  /// Divides `budget` bytes. Blocks are smaller than kMostBlockBytes if the budget has many ranks
+  std::uint32_t credits = 0;      ///< Blocks that each other device may send before one is taken.
+  std::uint32_t send_blocks = 0;  ///< Blocks that may wait to be sent or be in flight.
+  /// Divides `budget` bytes. Blocks are smaller than kMaxBlockBytes if the budget has many ranks
   /// to serve. Throws Error(kInvalidArgument) with the smallest valid budget if blocks would be
-  /// below kLeastBlockBytes.
-  static ExchangeSizes of(std::size_t num_ranks, std::size_t budget);
+  /// below kMinBlockBytes.
+  static BlockBudget of(std::size_t num_ranks, std::size_t budget);
 };
 
 /// Block that has arrived. Its destructor returns the memory and lets the sender send another

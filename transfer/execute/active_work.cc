@@ -24,7 +24,7 @@ TransferReport ActiveWork::report() const {
   return report;
 }
 
-void ActiveWork::bytes_are_coming() {
+void ActiveWork::mark_first_bytes() {
   if (!moving_) moving_ = context_.clock.now();
 }
 
@@ -34,17 +34,17 @@ void ActiveWork::fail(const Error& error, Tell tell) {
   moved_ = context_.clock.now();
   const std::set<DeviceId> waiting = stop(tell == Tell::kNobody);
   context_.port.failed(*this, tell == Tell::kNobody ? std::set<DeviceId>() : waiting);
-  finish_if_over();
+  finish_if_complete();
 }
 
 std::set<DeviceId> ActiveWork::check_deadline(TimePoint now, Nanoseconds grace) {
   if (over_) return {};
-  if (error_) return now >= moved_ + grace ? give_up_messages() : std::set<DeviceId>();
+  if (error_) return now >= moved_ + grace ? abandon_messages() : std::set<DeviceId>();
   const auto give_up = [&](const char* what, Nanoseconds limit) {
     const double seconds = std::chrono::duration<double>(limit).count();
     fail(Error(ErrorCode::kDeadlineExceeded,
                fmt::format("{} {} {:.3g} s: {}", describe(), what, seconds, describe_missing())),
-         Tell::kOthers);
+         Tell::kWaiting);
   };
   if (limits_.deadline != Nanoseconds(0) && now >= started_ + limits_.deadline)
     give_up("did not finish within", limits_.deadline);
@@ -65,7 +65,7 @@ void ActiveWork::message_ended() {
   moved();
 }
 
-void ActiveWork::finish_if_over() {
+void ActiveWork::finish_if_complete() {
   if (over_ || in_flight_ != 0 || (!error_ && !complete())) return;
   over_ = true;
   context_.port.finished(*this);

@@ -45,17 +45,17 @@ class ActiveWork {
   /// Starts the first sends.
   virtual void begin() = 0;
   /// Records that the first bytes for this device are on their way.
-  void bytes_are_coming();
+  void mark_first_bytes();
   /// Handles a message of this id. Takes and ends it (kDone), or keeps it for later (kHeld).
   enum class Arrival : std::uint8_t { kDone, kHeld };
   virtual Arrival message_arrived(MessageId message, DeviceId sender, const ChunkHeader& header,
                                   std::size_t bytes, std::span<const std::byte> payload) = 0;
   /// Called when `child` reports that it cannot take this chunk yet.
-  virtual void chunk_held(DeviceId child, std::uint32_t flow, std::uint32_t chunk) = 0;
+  virtual void chunk_refused(DeviceId child, std::uint32_t flow, std::uint32_t chunk) = 0;
   virtual void chunk_sent(const PendingChunk& what, const Outcome<void>& outcome) = 0;
   virtual void chunk_received(const PendingChunk& what, const Outcome<void>& outcome) = 0;
   /// Returns true if notes for this work may arrive after its end. The engine then ignores them.
-  virtual bool leaves_notes() const { return false; }
+  virtual bool may_receive_late_notes() const { return false; }
 
   /// State of a stream's sends over the network. See EgressOrder.
   struct NetworkUse {
@@ -69,16 +69,16 @@ class ActiveWork {
 
   /// Returns true while this device must still send to or receive from `peer`.
   virtual bool needs(DeviceId peer) const = 0;
-  /// Recipients of a failure's error. kOthers: the devices that still wait for this one. kNobody:
+  /// Recipients of a failure's error. kWaiting: the devices that still wait for this one. kNobody:
   /// none, because the caller cuts the connections next.
-  enum class Tell : std::uint8_t { kOthers, kNobody };
+  enum class Tell : std::uint8_t { kWaiting, kNobody };
   /// Stops the work: it sends and receives nothing new. It finishes once no message is in flight.
   void fail(const Error& error, Tell tell);
   /// Gives up messages in flight and held messages. Returns the devices whose connections must be
   /// cut to end these messages.
-  virtual std::set<DeviceId> give_up_messages() = 0;
+  virtual std::set<DeviceId> abandon_messages() = 0;
   /// Fails the work if it has exceeded a limit. If it failed earlier and `grace` has passed since
-  /// its last message ended, returns give_up_messages(); otherwise returns no devices.
+  /// its last message ended, returns abandon_messages(); otherwise returns no devices.
   std::set<DeviceId> check_deadline(TimePoint now, Nanoseconds grace);
   TimePoint next_check(Nanoseconds grace) const;
 
@@ -99,7 +99,7 @@ class ActiveWork {
   void message_ended();
   /// Records progress: a chunk has left or landed.
   void moved() { moved_ = context_.clock.now(); }
-  void finish_if_over();
+  void finish_if_complete();
   bool over() const { return over_; }
 
   const TransferContext context_;

@@ -8,7 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/log/log.h"
-#include "transfer/flow/egress_rule.h"
+#include "transfer/flow/egress_limit.h"
 
 namespace weft::transfer {
 
@@ -27,9 +27,9 @@ struct EngineOptions {
   Nanoseconds grace = std::chrono::milliseconds(500);
   /// Time that the engine's destructor waits for messages in flight to end. Afterwards it cuts
   /// their connections.
-  Nanoseconds last_messages = std::chrono::seconds(3);
+  Nanoseconds shutdown_grace = std::chrono::seconds(3);
   /// Limit on concurrent sends. The devices of a host are those connected over shared memory.
-  EgressRule egress = {};
+  EgressLimit egress = {};
   /// Checksums of chunks. kVerify: every chunk carries the CRC32C taken at the flow's root, and
   /// each receiver checks it before forwarding. All devices of a run should use the same value.
   enum class Checksum : std::uint8_t { kOff, kVerify };

@@ -15,7 +15,7 @@ void Peers::set_path(DeviceId peer, Path path) {
   if (path == Path::kTcp) over_network_.insert(peer);
 }
 
-const Error* Peers::loss_of(DeviceId peer) const {
+const Error* Peers::loss_error(DeviceId peer) const {
   const auto lost = lost_.find(peer);
   return lost == lost_.end() ? nullptr : &lost->second;
 }

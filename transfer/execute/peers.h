@@ -24,13 +24,13 @@ class Peers final {
   void cut(DeviceId peer) { cut_.insert(peer); }
 
   /// Returns the error by which the peer was lost, or null.
-  const Error* loss_of(DeviceId peer) const;
+  const Error* loss_error(DeviceId peer) const;
   /// Returns true if the peer was connected and this device did not cut the connection.
   bool was_connected(DeviceId peer) const { return hosts_.contains(peer) && !cut_.contains(peer); }
   /// Returns true if the peer was ever reached over TCP, even if it has been lost since.
   bool is_over_network(DeviceId peer) const { return over_network_.contains(peer); }
   /// Returns the number of devices on this host that were ever connected.
-  std::size_t num_neighbours() const { return neighbours_.size(); }
+  std::size_t num_local_peers() const { return neighbours_.size(); }
   /// Formats a peer, such as "device 2 (host 1)".
   std::string name_of(DeviceId peer) const;
 

@@ -5,11 +5,11 @@
 
 namespace weft::transfer {
 
-SlotPool::Shelf& SlotPool::shelf(std::size_t capacity) {
-  for (Shelf& shelf : shelves_) {
+SlotPool::SizeClass& SlotPool::shelf(std::size_t capacity) {
+  for (SizeClass& shelf : shelves_) {
     if (shelf.capacity == capacity) return shelf;
   }
-  return shelves_.emplace_back(Shelf{capacity, {}});
+  return shelves_.emplace_back(SizeClass{capacity, {}});
 }
 
 SlotPool::Slot SlotPool::take(std::size_t bytes) {
@@ -34,7 +34,7 @@ SlotPool::Slot SlotPool::take(std::size_t bytes) {
 void SlotPool::give_back(StagingMemory memory, std::size_t capacity) {
   on_loan_ -= capacity;
   auto& free = shelf(capacity).free;
-  if (free.size() < kKeepPerShelf) free.push_back(std::move(memory));
+  if (free.size() < kMaxFreePerSizeClass) free.push_back(std::move(memory));
 }
 
 }  // namespace weft::transfer

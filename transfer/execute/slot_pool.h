@@ -54,16 +54,16 @@ class SlotPool final {
   std::size_t peak_bytes() const { return peak_; }
 
  private:
-  struct Shelf {
+  struct SizeClass {
     std::size_t capacity;
     std::vector<StagingMemory> free;
   };
-  static constexpr std::size_t kKeepPerShelf = 16;
+  static constexpr std::size_t kMaxFreePerSizeClass = 16;
   void give_back(StagingMemory memory, std::size_t capacity);
-  Shelf& shelf(std::size_t capacity);
+  SizeClass& shelf(std::size_t capacity);
 
   const std::function<StagingMemory(std::size_t)> allocate_;
-  std::vector<Shelf> shelves_;  // few, one per power of two
+  std::vector<SizeClass> shelves_;  // few, one per power of two
   std::size_t on_loan_ = 0;
   std::size_t peak_ = 0;
 };

@@ -15,7 +15,7 @@ namespace weft::transfer {
 namespace {
 
 /// Time that the destructor allows a wire to end messages on the connections that it cut.
-constexpr Nanoseconds kCutWithin = std::chrono::seconds(2);
+constexpr Nanoseconds kCutTimeout = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -80,15 +80,15 @@ void TransferEngine::start(const DevicePart& part, const TransferId& id,
                                                                     std::uint64_t order) {
     return std::make_unique<ActiveTransfer>(context, part, id, order, buffers, limits);
   };
-  start(id, part.peers(), limits.stands_back, std::move(make), std::move(callback));
+  start(id, part.peers(), limits.low_priority, std::move(make), std::move(callback));
 }
 
-void TransferEngine::start(const TransferId& id, std::vector<DeviceId> peers, bool stands_back,
+void TransferEngine::start(const TransferId& id, std::vector<DeviceId> peers, bool low_priority,
                            MakeWork make, Callback callback) {
   WEFT_CHECK(callback != nullptr);
-  submit([id, peers = std::move(peers), stands_back, make = std::move(make),
+  submit([id, peers = std::move(peers), low_priority, make = std::move(make),
           callback = std::move(callback)](TransferDispatcher& dispatcher) {
-    dispatcher.start(id, peers, stands_back, make, callback);
+    dispatcher.start(id, peers, low_priority, make, callback);
   });
 }
 
@@ -149,12 +149,12 @@ void TransferEngine::run() {
     const bool worked = run_once();
     if (stopping && dispatcher_->idle()) return;
     // A peer may never take the messages that were sent to it.
-    if (stopping && !give_up) give_up = clock.now() + options_.last_messages;
+    if (stopping && !give_up) give_up = clock.now() + options_.shutdown_grace;
     if (stopping && clock.now() > *give_up) {
       if (cut) return;
       cut = true;
-      give_up = clock.now() + kCutWithin;
-      dispatcher_->cut_pending();
+      give_up = clock.now() + kCutTimeout;
+      dispatcher_->drop_pending_connections();
     }
     if (!worked) wire_->wait(options_.tick);
   }

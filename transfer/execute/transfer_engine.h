@@ -27,7 +27,7 @@ class TransferDispatcher;
 /// the destructor). They may start further transfers, must not block and must not throw.
 ///
 /// All transfers in progress proceed together, in whatever order they started. Where they compete
-/// for the network, the earlier one goes first (see TransferLimits::stands_back). A transfer that
+/// for the network, the earlier one goes first (see TransferLimits::low_priority). A transfer that
 /// cannot use the link does not block it. A chunk that arrives before its transfer is started here
 /// waits: small chunks in the wire's bounded buffer, others at their sender.
 class TransferEngine final {
@@ -35,7 +35,7 @@ class TransferEngine final {
   using Callback = std::function<void(const TransferReport&)>;
 
   TransferEngine(std::unique_ptr<Wire> wire, const Clock& clock, EngineOptions options = {});
-  /// Cancels all transfers and runs their callbacks. Waits up to EngineOptions::last_messages for
+  /// Cancels all transfers and runs their callbacks. Waits up to EngineOptions::shutdown_grace for
   /// messages in flight, then cuts and logs their connections. Callbacks of transfers whose
   /// messages do not end even then do not run.
   ~TransferEngine();
@@ -72,7 +72,7 @@ class TransferEngine final {
 
   /// Starts other work than planned transfers (see ActiveWork) with the devices `peers`. `make` is
   /// called on the transfer thread.
-  void start(const TransferId& id, std::vector<DeviceId> peers, bool stands_back, MakeWork make,
+  void start(const TransferId& id, std::vector<DeviceId> peers, bool low_priority, MakeWork make,
              Callback callback);
   /// Runs `task` on the transfer thread, after all earlier requests.
   void post(std::function<void()> task);

@@ -15,7 +15,7 @@ struct TransferLimits {
   Nanoseconds no_progress = Nanoseconds(0);
   /// Low priority: on the network, all transfers without this flag go first, whenever they started.
   /// Meant for transfers that no computation waits for.
-  bool stands_back = false;
+  bool low_priority = false;
 };
 
 }  // namespace weft::transfer

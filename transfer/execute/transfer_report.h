@@ -8,7 +8,7 @@
 #include "core/base/clock.h"
 #include "core/base/outcome.h"
 #include "transfer/execute/transfer_id.h"
-#include "transfer/flow/landed.h"
+#include "transfer/flow/landed_chunks.h"
 #include "transfer/wire/wire.h"
 
 namespace weft::transfer {

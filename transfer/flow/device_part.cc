@@ -88,7 +88,7 @@ std::string to_string(const DevicePart& part) {
   return text;
 }
 
-std::vector<FlowRole> streams_of(const std::vector<Flow>& flows, DeviceId device) {
+std::vector<FlowRole> flow_roles_of(const std::vector<Flow>& flows, DeviceId device) {
   std::vector<FlowRole> streams;
   const auto is_its = [device](const FlowEdge& edge) {
     return edge.child == device || edge.parent == device;

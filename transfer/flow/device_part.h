@@ -33,7 +33,7 @@ struct FlowRole {
 
   std::uint32_t num_chunks() const { return (bytes + chunk_bytes - 1) / chunk_bytes; }
   /// Returns the flow id under which the children receive this stream.
-  FlowId sent_as() const { return result.value_or(flow); }
+  FlowId outgoing_id() const { return result.value_or(flow); }
   /// Returns true if the device adds its own term to the arriving bytes.
   bool adds() const { return kind == FlowKind::kSum && parent.has_value(); }
   friend bool operator==(const FlowRole&, const FlowRole&) = default;
@@ -95,7 +95,7 @@ struct DevicePart {
   std::vector<TensorCopy> copies;  ///< Local copies, without messages.
   std::vector<FlowRole> streams;   ///< Streams in ascending order of their flows.
   std::vector<Reduction> reductions;
-  /// Number of streams that may send to other hosts at a time. 0: as the engine's EgressRule says.
+  /// Number of streams that may send to other hosts at a time. 0: as the engine's EgressLimit says.
   std::uint32_t egress_places = 0;
 
   /// Returns true if there is nothing to send, receive or copy.
@@ -120,7 +120,7 @@ std::string to_string(const DevicePart& part);
 
 /// Returns the roles of `device` in `flows`. Omits flows in which it has none. The last device of a
 /// kSum chain has one role for the kSum and the kResult after it. Leaves `keeps` unset.
-std::vector<FlowRole> streams_of(const std::vector<Flow>& flows, DeviceId device);
+std::vector<FlowRole> flow_roles_of(const std::vector<Flow>& flows, DeviceId device);
 
 }  // namespace weft::transfer
 

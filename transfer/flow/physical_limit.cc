@@ -7,14 +7,14 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/units.h"
-#include "transfer/flow/internal/send_assignment.h"
+#include "transfer/flow/internal/send_distribution.h"
 
 namespace weft::transfer {
 namespace {
 
 constexpr double kTolerance = 1e-12;  // relative error
 
-void check_datum(std::size_t k, const Datum& datum, const Network& network,
+void check_datum(std::size_t k, const HostDemand& datum, const Network& network,
                  std::vector<std::size_t>& last_seen) {
   if (datum.holders.empty())
     throw_error(ErrorCode::kInvalidArgument, "datum {} of {} is wanted, but no host holds it", k,
@@ -30,18 +30,18 @@ void check_datum(std::size_t k, const Datum& datum, const Network& network,
   }
 }
 
-Limit ingress_limit(std::span<const Datum> data, const Network& network) {
+ReshardLimit ingress_limit(std::span<const HostDemand> data, const Network& network) {
   std::vector<double> wanted(network.num_hosts());
-  for (const Datum& datum : data) {
+  for (const HostDemand& datum : data) {
     for (const HostId host : datum.receivers) wanted[host.value()] += datum.bytes;
   }
-  Limit limit;
+  ReshardLimit limit;
   for (std::size_t h = 0; h < wanted.size(); ++h) {
     wanted[h] /= network.hosts[h].ingress();
     limit.seconds = std::max(limit.seconds, wanted[h]);
   }
   if (limit.seconds <= 0) return limit;
-  limit.bound = LimitBound::kIngress;
+  limit.bound = LimitingResource::kIngress;
   for (std::size_t h = 0; h < wanted.size(); ++h) {
     if (wanted[h] >= limit.seconds * (1 - 1e-9)) limit.bottleneck.push_back(HostId(h));
   }
@@ -53,12 +53,12 @@ Limit ingress_limit(std::span<const Datum> data, const Network& network) {
 /// Levelling usually gives shares that reach a lower bound: the ingress bound, or the ratio of the
 /// busiest hosts, which is itself a lower bound. Otherwise iterates as Newton's method: tries T,
 /// and if T is too small, the minimum cut gives a set of hosts whose ratio is the next T.
-void raise_to_egress(internal::SendAssignment& sends, Limit& limit) {
+void raise_to_egress(internal::SendDistribution& sends, ReshardLimit& limit) {
   std::vector<bool> set(sends.num_hosts());
   const auto raise = [&](const std::vector<bool>& hosts) {
     const double ratio = sends.ratio(hosts);
     if (ratio <= limit.seconds * (1 + kTolerance)) return false;
-    limit = {ratio, LimitBound::kEgress, {}};
+    limit = {ratio, LimitingResource::kEgress, {}};
     for (std::size_t h = 0; h < hosts.size(); ++h) {
       if (hosts[h]) limit.bottleneck.push_back(HostId(h));
     }
@@ -86,7 +86,7 @@ struct Sends {
     std::size_t datum, lead, forward;
   };
 
-  Sends(std::span<const Datum> data, const Network& network) : assignment(egress_of(network)) {
+  Sends(std::span<const HostDemand> data, const Network& network) : assignment(egress_of(network)) {
     std::vector<std::uint32_t> hosts;
     for (std::size_t k = 0; k < data.size(); ++k) {
       if (data[k].bytes == 0 || data[k].receivers.empty()) continue;
@@ -138,23 +138,23 @@ struct Sends {
     return egress;
   }
 
-  internal::SendAssignment assignment;
+  internal::SendDistribution assignment;
   std::vector<Demands> demands;
 };
 
 }  // namespace
 
-std::string_view to_string(LimitBound bound) {
+std::string_view to_string(LimitingResource bound) {
   switch (bound) {
-    case LimitBound::kNothing: return "nothing";
-    case LimitBound::kIngress: return "ingress";
-    case LimitBound::kEgress: return "egress";
+    case LimitingResource::kNothing: return "nothing";
+    case LimitingResource::kIngress: return "ingress";
+    case LimitingResource::kEgress: return "egress";
   }
   WEFT_CHECK(false, "bound {}", static_cast<int>(bound));
 }
 
-std::string to_string(const Limit& limit) {
-  if (limit.bound == LimitBound::kNothing) return "nothing crosses a wire";
+std::string to_string(const ReshardLimit& limit) {
+  if (limit.bound == LimitingResource::kNothing) return "nothing crosses a wire";
   std::string hosts;
   for (std::size_t i = 0; i < limit.bottleneck.size() && i < 8; ++i)
     hosts += fmt::format("{}{}", i == 0 ? " " : ", ", limit.bottleneck[i]);
@@ -164,7 +164,7 @@ std::string to_string(const Limit& limit) {
                      limit.bottleneck.size() == 1 ? "" : "s", hosts);
 }
 
-LimitSolution solve_limit(std::span<const Datum> data, const Network& network) {
+LimitSolution solve_limit(std::span<const HostDemand> data, const Network& network) {
   network.validate();
   std::vector<std::size_t> last_seen(network.num_hosts());
   for (std::size_t k = 0; k < data.size(); ++k) {
@@ -178,7 +178,7 @@ LimitSolution solve_limit(std::span<const Datum> data, const Network& network) {
   return solution;
 }
 
-bool fit_shares(std::span<const Datum> data, const Network& network, double seconds,
+bool fit_shares(std::span<const HostDemand> data, const Network& network, double seconds,
                 std::vector<std::vector<SendShare>>& shares) {
   Sends sends(data, network);
   sends.set(shares);
@@ -188,7 +188,7 @@ bool fit_shares(std::span<const Datum> data, const Network& network, double seco
   return fits;
 }
 
-Limit physical_limit(std::span<const Datum> data, const Network& network) {
+ReshardLimit physical_limit(std::span<const HostDemand> data, const Network& network) {
   return solve_limit(data, network).limit;
 }
 

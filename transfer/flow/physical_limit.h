@@ -13,39 +13,40 @@ namespace weft::transfer {
 
 /// Bytes that some hosts hold and others need. `receivers` are the hosts that need the bytes and do
 /// not hold them.
-struct Datum {
+struct HostDemand {
   std::uint64_t bytes = 0;
   std::vector<HostId> holders;
   std::vector<HostId> receivers;
-  friend bool operator==(const Datum&, const Datum&) = default;
+  friend bool operator==(const HostDemand&, const HostDemand&) = default;
 };
 
 /// Resource that bounds the time of a resharding.
-enum class LimitBound : std::uint8_t {
+enum class LimitingResource : std::uint8_t {
   kNothing,  ///< None: no byte has to cross a wire.
   kIngress,  ///< Ingress links of hosts that must receive the data.
   kEgress,   ///< Egress links of the hosts that alone can send the data.
 };
 
 /// Returns "nothing", "ingress" or "egress".
-std::string_view to_string(LimitBound bound);
+std::string_view to_string(LimitingResource bound);
 
 /// Lower bound on the time of a resharding. No plan is faster than `seconds`. In the fluid limit
 /// (no latency, infinitely small chunks) a plan reaches it, as long as only a datum's holders and
 /// receivers send it.
-struct Limit {
+struct ReshardLimit {
   double seconds = 0;
-  LimitBound bound = LimitBound::kNothing;
+  LimitingResource bound = LimitingResource::kNothing;
   /// Hosts at the bound, ascending. kIngress: the hosts that receive longest. kEgress: the hosts
   /// that must send most.
   std::vector<HostId> bottleneck;
 
-  friend bool operator==(const Limit&, const Limit&) = default;
-  static constexpr auto fields = weft::fields(&Limit::seconds, &Limit::bound, &Limit::bottleneck);
+  friend bool operator==(const ReshardLimit&, const ReshardLimit&) = default;
+  static constexpr auto fields =
+      weft::fields(&ReshardLimit::seconds, &ReshardLimit::bound, &ReshardLimit::bottleneck);
 };
 
 /// Formats a limit, such as "1.12 s by ingress of hosts 2, 3".
-std::string to_string(const Limit& limit);
+std::string to_string(const ReshardLimit& limit);
 
 /// Bytes of one datum that `host` sends. `lead` comes from a holder and counts towards the one copy
 /// that must leave the holders. `forward` counts further copies, sent by holders or by receivers.
@@ -60,7 +61,7 @@ struct SendShare {
 /// send some of it, holders first. Leads of a datum sum to its bytes; leads and forwards sum to its
 /// bytes times its receivers. Loads of hosts are as even as these sums allow.
 struct LimitSolution {
-  Limit limit;
+  ReshardLimit limit;
   std::vector<std::vector<SendShare>> shares;
 };
 
@@ -96,20 +97,20 @@ struct LimitSolution {
 ///
 /// Throws Error(kInvalidArgument) if a needed datum has no holder, or if a host appears twice in a
 /// datum's lists or is not in the network.
-LimitSolution solve_limit(std::span<const Datum> data, const Network& network);
+LimitSolution solve_limit(std::span<const HostDemand> data, const Network& network);
 
 /// Changes `shares` (as in LimitSolution, for the same data) so that no host sends longer than
 /// `seconds`. Moves only the excess; shares that fit stay unchanged. Returns false if `seconds` is
 /// below the limit; the shares then still have the right sums, but some host exceeds `seconds`.
-bool fit_shares(std::span<const Datum> data, const Network& network, double seconds,
+bool fit_shares(std::span<const HostDemand> data, const Network& network, double seconds,
                 std::vector<std::vector<SendShare>>& shares);
 
 /// Returns the limit alone, without the shares.
-Limit physical_limit(std::span<const Datum> data, const Network& network);
+ReshardLimit physical_limit(std::span<const HostDemand> data, const Network& network);
 
 }  // namespace weft::transfer
 
 template <>
-struct weft::last_enumerator<weft::transfer::LimitBound> {
-  static constexpr auto kValue = weft::transfer::LimitBound::kEgress;
+struct weft::last_enumerator<weft::transfer::LimitingResource> {
+  static constexpr auto kValue = weft::transfer::LimitingResource::kEgress;
 };

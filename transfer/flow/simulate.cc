@@ -1,7 +1,7 @@
 #include "transfer/flow/simulate.h"
 
 #include "core/base/error.h"
-#include "transfer/flow/internal/fluid.h"
+#include "transfer/flow/internal/fluid_simulation.h"
 
 namespace weft::transfer {
 namespace {
@@ -18,7 +18,7 @@ void check_hosts(const Topology& topology, const Network& network) {
 FlowSimulation simulate(std::span<const Flow> flows, const Topology& topology,
                         const Network& network, const SimulateOptions& options) {
   check_hosts(topology, network);
-  return internal::Fluid(flows, topology, network, options).run();
+  return internal::FluidSimulation(flows, topology, network, options).run();
 }
 
 PreemptiveSchedule preemptive_schedule(std::span<const Flow> flows,
@@ -27,7 +27,7 @@ PreemptiveSchedule preemptive_schedule(std::span<const Flow> flows,
                                        const PreemptOptions& preempt,
                                        const SimulateOptions& options) {
   check_hosts(topology, network);
-  return internal::Fluid(flows, topology, network, options)
+  return internal::FluidSimulation(flows, topology, network, options)
       .schedule(flows, roots, topology, preempt);
 }
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "transfer/flow/egress_rule.h"
+#include "transfer/flow/egress_limit.h"
 #include "transfer/flow/flow.h"
 #include "transfer/topology/network.h"
 
@@ -12,7 +12,7 @@ namespace weft::transfer {
 
 struct SimulateOptions {
   /// Limit on concurrent sends, as the executor applies it.
-  EgressRule egress = {};
+  EgressLimit egress = {};
   /// Number of flows that each device sends at a time. Empty: as `egress` says.
   std::vector<std::uint32_t> places = {};
   /// Events closer together than this are handled as one. 0: each event on its own. The first

@@ -35,7 +35,7 @@ void CollectiveQueue::open(std::uint64_t epoch, const CommunicatorChanges& chang
   if (!pending_.empty() || !idle())
     throw_error(ErrorCode::kFailedPrecondition, "device {}: operations are under way", self_);
   epoch_ = epoch;
-  forget_operations();
+  clear_operations();
   communicators_.apply(epoch, changes, ids, options_.create_timeout);
 }
 
@@ -89,7 +89,7 @@ void CollectiveQueue::shrink(std::uint64_t epoch, std::span<const DeviceId> dead
   pending_.clear();
   communicators_.shrink(epoch, dead, options_.create_timeout);
   stop_stream();
-  forget_operations();
+  clear_operations();
 }
 
 void CollectiveQueue::reserve_staging(std::uint64_t bytes) {
@@ -252,7 +252,7 @@ void CollectiveQueue::abort() {
   pending_.clear();
   communicators_.abort();
   stop_stream();
-  forget_operations();
+  clear_operations();
 }
 
 void CollectiveQueue::stop_stream() {
@@ -269,7 +269,7 @@ void CollectiveQueue::stop_stream() {
   }
 }
 
-void CollectiveQueue::forget_operations() {
+void CollectiveQueue::clear_operations() {
   order_.clear();
   expected_.clear();
   pending_.clear();

@@ -47,7 +47,7 @@ class CollectiveQueue final {
     return communicators_.make_ids(groups);
   }
   /// Destroys and creates communicators. All devices call it with equal `changes` (see
-  /// CommunicatorLedger). Blocks for the other members.
+  /// CommunicatorCache). Blocks for the other members.
   void open(std::uint64_t epoch, const CommunicatorChanges& changes,
             std::span<const CommunicatorId> ids);
   /// Exchanges a byte between all members of each communicator, and blocks until done. This
@@ -78,11 +78,11 @@ class CollectiveQueue final {
   /// Returns the operations of this execution that are on the stream, in order.
   std::span<const OperationKey> on_stream() const { return std::span(order_).first(next_); }
   /// Events at which the stream begins and completes an operation.
-  struct Passage {
+  struct OperationEvents {
     /// Shared with observers, which may read them after the operation.
     std::shared_ptr<const Event> begun, done;
   };
-  const Passage& passage(const OperationKey& key) const { return queued_.at(key).passage; }
+  const OperationEvents& passage(const OperationKey& key) const { return queued_.at(key).passage; }
   /// Returns the oldest operation on the stream that is not done, if any.
   std::optional<OperationKey> current() const;
   /// Returns true if no operation is in progress.
@@ -109,7 +109,7 @@ class CollectiveQueue final {
   };
   struct UnderWay {
     std::unique_ptr<Event> ready;  ///< Event awaited first. May be null.
-    Passage passage;
+    OperationEvents passage;
   };
 
   void enqueue_startable();
@@ -117,7 +117,7 @@ class CollectiveQueue final {
   std::byte* address(const BufferPlace& place, const Pending& operation) const;
   void stop_stream();
   void exchange_bytes(const CommunicatorGroup& group);
-  void forget_operations();
+  void clear_operations();
 
   const DeviceId self_;
   DeviceCollectives& library_;

@@ -18,15 +18,15 @@ struct CollectivesOptions {
 
 /// Interface of libweft_nccl.so for the programs that open it (open_plugin<CollectivesPlugin>()).
 /// It is a separate library because GPUs work without NCCL, through host memory. The error of
-/// opening it becomes DevicePlace::library_absent. Any thread.
+/// opening it becomes DeviceCapabilities::library_error. Any thread.
 class CollectivesPlugin {
  public:
   virtual ~CollectivesPlugin() = default;
   /// Returns the library and its version, such as "NCCL 2.28.9"; see
   /// DeviceCollectives::description().
   virtual std::string library() const = 0;
-  /// Returns the PCI bus id of a GPU, for DevicePlace. Throws Error(kFailedPrecondition) if there
-  /// is no such GPU, or no driver.
+  /// Returns the PCI bus id of a GPU, for DeviceCapabilities. Throws Error(kFailedPrecondition) if
+  /// there is no such GPU, or no driver.
   virtual std::string processor(int gpu) const = 0;
   /// Creates the collectives for the thread that uses the GPU's device. A missing GPU is detected
   /// only when the first communicator is created.

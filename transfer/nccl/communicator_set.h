@@ -7,7 +7,7 @@
 
 #include "core/base/clock.h"
 #include "transfer/nccl/collective_cancellation.h"
-#include "transfer/nccl/communicator_ledger.h"
+#include "transfer/nccl/communicator_cache.h"
 #include "transfer/nccl/device_collectives.h"
 
 namespace weft::transfer {
@@ -45,7 +45,7 @@ class CommunicatorSet final {
   void abort() noexcept;
   /// Stops all operations. Replaces every communicator with dead members by one of the survivors.
   /// Aborts all others, since their members may have stopped at different operations. The remaining
-  /// ones are those of CommunicatorLedger::shrink() for this device.
+  /// ones are those of CommunicatorCache::shrink() for this device.
   void shrink(std::uint64_t epoch, std::span<const DeviceId> dead, Nanoseconds timeout);
 
   bool contains(const CommunicatorGroup& group) const { return communicators_.contains(group); }

@@ -6,16 +6,16 @@
 
 namespace weft::transfer {
 
-PathChoice choose_path(std::span<const DevicePlace> places) {
+PathChoice choose_path(std::span<const DeviceCapabilities> places) {
   const auto staged = [](std::string reason) {
-    return PathChoice{PathChoice::Path::kStaged, std::move(reason)};
+    return PathChoice{PathChoice::Path::kHostStaged, std::move(reason)};
   };
   std::map<std::pair<std::string, std::string>, DeviceId> seen;
-  for (const DevicePlace& place : places) {
+  for (const DeviceCapabilities& place : places) {
     if (!place.is_gpu) return staged(fmt::format("device {} is not a GPU", place.device));
     if (place.library.empty())
       return staged(
-          fmt::format("device {} has no collectives: {}", place.device, place.library_absent));
+          fmt::format("device {} has no collectives: {}", place.device, place.library_error));
     if (place.library != places.front().library) {
       return staged(fmt::format("device {} has {} and device {} has {}", places.front().device,
                                 places.front().library, place.device, place.library));

@@ -110,7 +110,7 @@ class ReshardLowering {
   }
 
   /// Device on a chain of partial sums.
-  struct Hop {
+  struct SumHop {
     DType dtype = DType::kF32;
     BufferPlace term;  ///< Whole term of the device.
     /// Double buffer: one piece arrives while the previous one is sent.
@@ -125,7 +125,7 @@ class ReshardLowering {
   };
 
   void place_hop(const Flow& flow, DeviceId device) {
-    Hop& hop = hops_[{flow.id, device}];
+    SumHop& hop = hops_[{flow.id, device}];
     hop.dtype = plan_.tasks[flow.segments.front().tensor].type.dtype;
     hop.term = payload_at(flow, device, BufferKind::kSource);
     for (BufferPlace& piece : hop.pieces) piece = builder_.stage(device, piece_bytes(flow));
@@ -242,7 +242,7 @@ class ReshardLowering {
 
   /// Adds a device's own term to a piece that has arrived.
   void add_term(const Flow& flow, DeviceId device, std::uint64_t begin) {
-    const Hop& hop = hops_.at({flow.id, device});
+    const SumHop& hop = hops_.at({flow.id, device});
     const std::uint64_t piece = piece_bytes(flow);
     builder_.sum(device, {hop.dtype,
                           std::min(piece, flow.bytes - begin) / size_of(hop.dtype),
@@ -266,7 +266,7 @@ class ReshardLowering {
   std::map<DeviceId, DevicePart> parts_;
   OperationsBuilder builder_;
   std::map<std::pair<FlowId, DeviceId>, BufferPlace> places_;  ///< Places of the payload.
-  std::map<std::pair<FlowId, DeviceId>, Hop> hops_;            ///< Devices on chains of sums.
+  std::map<std::pair<FlowId, DeviceId>, SumHop> hops_;         ///< Devices on chains of sums.
   std::map<DeviceId, std::vector<StridedCopy>> unpacking_;
   std::map<FlowId, std::uint64_t> chunk_bytes_;
   std::uint32_t next_round_ = 0;

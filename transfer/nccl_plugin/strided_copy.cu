@@ -15,15 +15,15 @@ namespace {
 constexpr unsigned kThreads = 256;
 constexpr std::uint64_t kBlocks = 132 * 4;
 
-template <typename Unit>
+template <typename ScheduleItem>
 __device__ void move_box(const BoxCopy& copy) {
-  const std::uint64_t units_per_run = copy.run_bytes / sizeof(Unit),
-                      units = copy.bytes / sizeof(Unit);
+  const std::uint64_t units_per_run = copy.run_bytes / sizeof(ScheduleItem),
+                      units = copy.bytes / sizeof(ScheduleItem);
   const std::uint64_t step = static_cast<std::uint64_t>(gridDim.x) * blockDim.x;
   for (std::uint64_t unit = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
        unit < units; unit += step) {
     std::uint64_t run = unit / units_per_run;
-    const std::uint64_t within = (unit - run * units_per_run) * sizeof(Unit);
+    const std::uint64_t within = (unit - run * units_per_run) * sizeof(ScheduleItem);
     std::uint64_t from = within, to = within;
     for (int d = static_cast<int>(copy.dimensions) - 1; d >= 0; --d) {
       const std::uint64_t outer = run / copy.count[d], index = run - outer * copy.count[d];
@@ -31,7 +31,8 @@ __device__ void move_box(const BoxCopy& copy) {
       to += index * copy.to_stride[d];
       run = outer;
     }
-    *reinterpret_cast<Unit*>(copy.to + to) = *reinterpret_cast<const Unit*>(copy.from + from);
+    *reinterpret_cast<ScheduleItem*>(copy.to + to) =
+        *reinterpret_cast<const ScheduleItem*>(copy.from + from);
   }
 }
 

@@ -35,9 +35,10 @@ void check_group(const std::string& what, DType dtype, bool reduces, const Regio
 }
 
 /// Adds flows to one plan, and tracks the loads by which trees are balanced.
-class Flows {
+class CollectiveFlowBuilder {
  public:
-  Flows(CollectivePlan& plan, const Topology& topology, const CollectiveOptions& options)
+  CollectiveFlowBuilder(CollectivePlan& plan, const Topology& topology,
+                        const CollectiveOptions& options)
       : plan_(plan),
         topology_(topology),
         options_(options),
@@ -69,11 +70,11 @@ class Flows {
   const Flow& add_turn(FlowKind kind, const Region& region, DeviceId from, DeviceId to) {
     ChunkOptions chunks = options_.chunks;
     if (plan_.ranks.size() > 2) {
-      chunks.direct_chunk_bytes = options_.turn_chunk_bytes;
-      chunks.window = options_.turn_window;
+      chunks.direct_chunk_bytes = options_.rotation_chunk_bytes;
+      chunks.window = options_.rotation_window;
       if (apart_)
         plan_.egress_places =
-            std::min<std::uint32_t>(plan_.ranks.size() - 1, options_.turns_at_a_time);
+            std::min<std::uint32_t>(plan_.ranks.size() - 1, options_.rotation_width);
     }
     return add(kind, region, from, {{from, to}}, nullptr, &chunks);
   }
@@ -82,7 +83,7 @@ class Flows {
   /// two ranks share a host, this sends as many bytes as trees do. If the parts are about equal,
   /// all links are busy throughout, whereas each hop of a chain lags a chunk behind its
   /// predecessor. `most`: bytes of the largest part; `all`: bytes of all parts.
-  bool goes_straight(std::uint64_t most, std::uint64_t all) const {
+  bool sends_directly(std::uint64_t most, std::uint64_t all) const {
     return apart_ && most * plan_.ranks.size() <= 2 * all;
   }
 
@@ -102,7 +103,7 @@ class Flows {
     for (const auto& rank : plan_.ranks) {
       if (rank.device != root) others.push_back(rank.device);
     }
-    if (bytes * others.size() > options_.one_hop_bytes)
+    if (bytes * others.size() > options_.max_one_hop_bytes)
       return broadcast_tree(root, others, topology_, loads_);
     std::vector<FlowEdge> edges;
     for (const DeviceId other : others) edges.push_back({root, other});
@@ -170,12 +171,13 @@ CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector
   const std::size_t n = ranks.size();
   CollectivePlan plan{CollectiveKind::kAllReduce, dtype, {}, {}};
   for (const DeviceId device : ranks) plan.ranks.push_back({device, flat, flat, {}, {}});
-  Flows flows(plan, topology, options);
+  CollectiveFlowBuilder flows(plan, topology, options);
   if (n == 1) {
     plan.ranks[0].reductions.push_back(reduction_alone(flat, op, size_of(dtype)));
     return plan;
   }
-  if (bytes * (n - 1) <= options.one_hop_bytes || elements < static_cast<std::int64_t>(16 * n)) {
+  if (bytes * (n - 1) <= options.max_one_hop_bytes ||
+      elements < static_cast<std::int64_t>(16 * n)) {
     for (std::size_t i = 0; i < n; ++i) {
       std::vector<FlowEdge> edges;
       for (std::size_t j = 0; j < n; ++j) {
@@ -188,7 +190,7 @@ CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector
   }
   std::vector<Region> pieces;
   for (std::size_t j = 0; j < n; ++j) pieces.push_back(flat_piece(elements, j, n));
-  if (flows.goes_straight(bytes / n, bytes)) {
+  if (flows.sends_directly(bytes / n, bytes)) {
     flows.in_rotation([&](std::size_t i, std::size_t j) {
       flows.add_turn(FlowKind::kContribution, pieces[j], ranks[i], ranks[j]);
     });
@@ -218,7 +220,7 @@ CollectivePlan plan_reduce_scatter(DType dtype, const Region& box, const std::ve
   const std::size_t n = ranks.size();
   CollectivePlan plan{CollectiveKind::kReduceScatter, dtype, {}, {}};
   for (const Shard& shard : ranks) plan.ranks.push_back({shard.device, box, shard.region, {}, {}});
-  Flows flows(plan, topology, options);
+  CollectiveFlowBuilder flows(plan, topology, options);
   if (n == 1)
     plan.ranks[0].reductions.push_back(reduction_alone(ranks[0].region, op, size_of(dtype)));
   flows.in_rotation([&](std::size_t i, std::size_t j) {
@@ -252,11 +254,11 @@ CollectivePlan plan_all_gather(DType dtype, const Region& box, const std::vector
   for (const Shard& shard : ranks)
     plan.ranks.push_back({shard.device, shard.region, box, {shard.region}, {}});
   if (ranks.size() == 1) return plan;
-  Flows flows(plan, topology, options);
+  CollectiveFlowBuilder flows(plan, topology, options);
   std::uint64_t most = 0;
   for (const Shard& shard : ranks)
     most = std::max<std::uint64_t>(most, shard.region.num_elements() * size_of(dtype));
-  if (flows.goes_straight(most, box.num_elements() * size_of(dtype))) {
+  if (flows.sends_directly(most, box.num_elements() * size_of(dtype))) {
     flows.in_rotation([&](std::size_t i, std::size_t j) {
       flows.add_turn(FlowKind::kDeliver, ranks[i].region, ranks[i].device, ranks[j].device);
     });
@@ -280,7 +282,7 @@ DevicePart CollectivePlan::device_part(DeviceId device) const {
   part.egress_places = egress_places;
   for (const Region& region : own->copies) part.copies.push_back({0, region});
   part.reductions = own->reductions;
-  part.streams = streams_of(flows, device);
+  part.streams = flow_roles_of(flows, device);
   for (FlowRole& stream : part.streams) {
     const bool received = stream.parent.has_value();
     if (stream.kind == FlowKind::kDeliver || received != (stream.kind == FlowKind::kContribution))

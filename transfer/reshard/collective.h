@@ -18,20 +18,20 @@ struct CollectiveOptions {
   ChunkOptions chunks;
   /// Limit of the bytes that each rank sends in a one-hop collective, in which every rank sends to
   /// every other. Larger collectives work in pieces.
-  std::uint64_t one_hop_bytes = 128 * 1024;
+  std::uint64_t max_one_hop_bytes = 128 * 1024;
   /// Chunk size, in bytes, of flows that rotate over the other ranks. Wires send such small chunks
   /// eagerly. Larger ones need a rendezvous, whose request waits behind queued data on a full link.
-  std::uint64_t turn_chunk_bytes = 64 * 1024;
+  std::uint64_t rotation_chunk_bytes = 64 * 1024;
   /// Number of chunks of a rotating flow in flight, and number of ranks that a device sends to at a
   /// time. The total in flight to a rank is about the buffer that a switch has for it.
-  std::uint32_t turn_window = 4;
-  std::uint32_t turns_at_a_time = 8;
+  std::uint32_t rotation_window = 4;
+  std::uint32_t rotation_width = 8;
 
   friend bool operator==(const CollectiveOptions&, const CollectiveOptions&) = default;
   static constexpr auto fields =
-      weft::fields(&CollectiveOptions::chunks, &CollectiveOptions::one_hop_bytes,
-                   &CollectiveOptions::turn_chunk_bytes, &CollectiveOptions::turn_window,
-                   &CollectiveOptions::turns_at_a_time);
+      weft::fields(&CollectiveOptions::chunks, &CollectiveOptions::max_one_hop_bytes,
+                   &CollectiveOptions::rotation_chunk_bytes, &CollectiveOptions::rotation_window,
+                   &CollectiveOptions::rotation_width);
 };
 
 /// Flows and reductions by which a group of devices performs a collective on one tensor. A pure
@@ -55,7 +55,7 @@ struct CollectivePlan {
   DType dtype = DType::kF32;
   std::vector<Rank> ranks;
   std::vector<Flow> flows;
-  /// Number of flows of a device that send to other hosts at a time. 0: as EgressRule says.
+  /// Number of flows of a device that send to other hosts at a time. 0: as EgressLimit says.
   std::uint32_t egress_places = 0;
 
   /// Returns the part of `device`; empty() if it is not in the group.

@@ -9,8 +9,8 @@
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/base/units.h"
-#include "transfer/reshard/internal/draft.h"
 #include "transfer/reshard/internal/flow_order.h"
+#include "transfer/reshard/internal/plan_builder.h"
 #include "transfer/reshard/internal/predict.h"
 #include "transfer/reshard/internal/strategies.h"
 #include "transfer/reshard/internal/sums.h"
@@ -24,19 +24,21 @@ namespace {
 /// to balance and order.
 constexpr std::uint64_t kBundleBytes = std::uint64_t{1} << 20;
 
-std::vector<Flow> flows_by(Strategy strategy, internal::Draft& draft, double limit_seconds) {
+std::vector<Flow> flows_by(ReshardAlgorithm strategy, internal::PlanBuilder& draft,
+                           double limit_seconds) {
   switch (strategy) {
-    case Strategy::kSendRecv: internal::plan_send_recv(draft); break;
-    case Strategy::kLocalAllgather: internal::plan_local_allgather(draft); break;
-    case Strategy::kGlobalAllgather: internal::plan_global_allgather(draft); break;
-    case Strategy::kBroadcastNaive: internal::plan_broadcast_naive(draft); break;
-    case Strategy::kBroadcast: internal::plan_broadcast(draft); break;
-    case Strategy::kBroadcastGreedy: internal::plan_broadcast_greedy(draft); break;
-    case Strategy::kBroadcastSearch: internal::plan_broadcast_search(draft); break;
-    case Strategy::kWeft: WEFT_CHECK(false, "weft has a planner of its own");
+    case ReshardAlgorithm::kSendRecv: internal::plan_send_recv(draft); break;
+    case ReshardAlgorithm::kLocalAllgather: internal::plan_local_allgather(draft); break;
+    case ReshardAlgorithm::kGlobalAllgather: internal::plan_global_allgather(draft); break;
+    case ReshardAlgorithm::kBroadcastNaive: internal::plan_broadcast_naive(draft); break;
+    case ReshardAlgorithm::kBroadcast: internal::plan_broadcast(draft); break;
+    case ReshardAlgorithm::kBroadcastGreedy: internal::plan_broadcast_greedy(draft); break;
+    case ReshardAlgorithm::kBroadcastSearch: internal::plan_broadcast_search(draft); break;
+    case ReshardAlgorithm::kWeft: WEFT_CHECK(false, "weft has a planner of its own");
   }
   std::vector<Flow> flows = draft.finish(limit_seconds);
-  if (strategy != Strategy::kSendRecv && strategy != Strategy::kLocalAllgather) return flows;
+  if (strategy != ReshardAlgorithm::kSendRecv && strategy != ReshardAlgorithm::kLocalAllgather)
+    return flows;
   // Point-to-point systems have all sends in flight at once. In the order of slices, all senders
   // would begin with the same receiver.
   const std::vector<std::uint32_t> order = internal::rotated_order(flows, draft.topology());
@@ -47,26 +49,27 @@ std::vector<Flow> flows_by(Strategy strategy, internal::Draft& draft, double lim
 constexpr double kGoodEnough = 1.02;
 /// Time ratio below which another strategy replaces the plan. The simulator does not model every
 /// advantage of an even plan.
-constexpr double kBetter = 0.97;
+constexpr double kMinImprovement = 0.97;
 
-void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network& network,
+void plan_weft(ReshardPlan& plan, const internal::ReshardDemand& demand, const Network& network,
                const PlanOptions& options, const LimitSolution& solution) {
   internal::WeftPlan best = internal::plan_weft(demand, plan.topology, network, options, solution);
   plan.flows = std::move(best.flows);
   plan.egress_places = std::move(best.egress_places);
   plan.predicted_seconds = best.predicted_seconds;
   if (!best.compare || plan.predicted_seconds <= plan.limit.seconds * kGoodEnough) return;
-  const internal::Demand units = internal::gather(plan.tasks, plan.topology, kBundleBytes);
+  const internal::ReshardDemand units = internal::gather(plan.tasks, plan.topology, kBundleBytes);
   // Rejects time savings that send more bytes over links, which other transfers may need.
   const std::uint64_t least_bytes = internal::wire_bytes(plan.flows, plan.topology);
-  for (const Strategy other :
-       {Strategy::kBroadcast, Strategy::kBroadcastGreedy, Strategy::kBroadcastNaive,
-        Strategy::kBroadcastSearch, Strategy::kLocalAllgather, Strategy::kGlobalAllgather,
-        Strategy::kSendRecv}) {
-    internal::Draft draft(units, plan.topology, network, options);
+  for (const ReshardAlgorithm other :
+       {ReshardAlgorithm::kBroadcast, ReshardAlgorithm::kBroadcastGreedy,
+        ReshardAlgorithm::kBroadcastNaive, ReshardAlgorithm::kBroadcastSearch,
+        ReshardAlgorithm::kLocalAllgather, ReshardAlgorithm::kGlobalAllgather,
+        ReshardAlgorithm::kSendRecv}) {
+    internal::PlanBuilder draft(units, plan.topology, network, options);
     std::vector<Flow> flows = flows_by(other, draft, plan.limit.seconds);
     const double seconds = internal::predict(flows, plan.topology, network);
-    if (seconds >= plan.predicted_seconds * kBetter ||
+    if (seconds >= plan.predicted_seconds * kMinImprovement ||
         internal::wire_bytes(flows, plan.topology) > least_bytes)
       continue;
     plan.flows = std::move(flows);
@@ -79,9 +82,10 @@ void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network&
 
 /// Adds the flows of tasks with addends to a plan for the other tasks. `others` are the data of
 /// those tasks.
-void add_sums(ReshardPlan& plan, const internal::SumDemand& sums, std::span<const Datum> others,
-              const Network& network, const PlanOptions& options) {
-  const Limit limit = internal::limit_of(sums, others, network);
+void add_sums(ReshardPlan& plan, const internal::SumDemand& sums,
+              std::span<const HostDemand> others, const Network& network,
+              const PlanOptions& options) {
+  const ReshardLimit limit = internal::limit_of(sums, others, network);
   if (limit.seconds > plan.limit.seconds) plan.limit = limit;
   plan.minimum_between_hosts += sums.minimum_between_hosts;
   internal::SumFlows added = internal::plan_sums(sums, plan.topology, network, options,
@@ -96,7 +100,7 @@ void add_sums(ReshardPlan& plan, const internal::SumDemand& sums, std::span<cons
 
 }  // namespace
 
-const Region* ReshardTask::held_by(DeviceId device) const {
+const Region* ReshardTask::source_region_of(DeviceId device) const {
   const Region* held = source.region_of(device);
   for (const ShardMap& addend : addends) {
     if (held == nullptr) held = addend.region_of(device);
@@ -105,7 +109,8 @@ const Region* ReshardTask::held_by(DeviceId device) const {
 }
 
 ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& topology,
-                         const Network& network, Strategy strategy, const PlanOptions& options) {
+                         const Network& network, ReshardAlgorithm strategy,
+                         const PlanOptions& options) {
   network.validate();
   if (network.num_hosts() < topology.num_hosts()) {
     throw_error(ErrorCode::kInvalidArgument,
@@ -116,18 +121,18 @@ ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& top
   plan.tasks.assign(tasks.begin(), tasks.end());
   plan.topology = topology;
   plan.strategy = strategy;
-  const bool is_weft = strategy == Strategy::kWeft;
-  internal::Demand demand =
+  const bool is_weft = strategy == ReshardAlgorithm::kWeft;
+  internal::ReshardDemand demand =
       internal::gather(plan.tasks, topology, is_weft ? ~std::uint64_t{0} : kBundleBytes);
   plan.copies = std::move(demand.copies);
   const LimitSolution solution = solve_limit(demand.data, network);
   plan.limit = solution.limit;
   plan.minimum_between_hosts = internal::minimum_between_hosts(demand);
-  const internal::SumDemand sums = internal::gather_sums(plan.tasks, topology);
+  const internal::SumDemand sums = internal::collect_sums(plan.tasks, topology);
   if (is_weft) {
     plan_weft(plan, demand, network, options, solution);
   } else {
-    internal::Draft draft(demand, topology, network, options);
+    internal::PlanBuilder draft(demand, topology, network, options);
     plan.flows = flows_by(strategy, draft, plan.limit.seconds);
     plan.predicted_seconds = internal::predict(plan.flows, topology, network);
   }
@@ -136,16 +141,17 @@ ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& top
 }
 
 ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, const Network& network,
-                         Strategy strategy, const PlanOptions& options) {
+                         ReshardAlgorithm strategy, const PlanOptions& options) {
   return plan_reshard(std::span(&task, 1), topology, network, strategy, options);
 }
 
-ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy) {
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology,
+                         ReshardAlgorithm strategy) {
   return plan_reshard(task, topology, Network::uniform(topology.num_hosts(), 125e6), strategy);
 }
 
-ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy,
-                         const ChunkOptions& chunks) {
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology,
+                         ReshardAlgorithm strategy, const ChunkOptions& chunks) {
   PlanOptions options;
   options.chunks = chunks;
   return plan_reshard(task, topology, Network::uniform(topology.num_hosts(), 125e6), strategy,
@@ -158,13 +164,13 @@ DevicePart ReshardPlan::device_part(DeviceId device) const {
   for (const ReshardTask& task : tasks) {
     TensorPart& tensor = part.tensors.emplace_back();
     tensor.dtype = task.type.dtype;
-    if (const Region* region = task.held_by(device)) tensor.source = *region;
+    if (const Region* region = task.source_region_of(device)) tensor.source = *region;
     if (const Region* region = task.destination.region_of(device)) tensor.destination = *region;
   }
   for (const LocalCopy& copy : copies) {
     if (copy.device == device) part.copies.push_back({copy.tensor, copy.region});
   }
-  part.streams = streams_of(flows, device);
+  part.streams = flow_roles_of(flows, device);
   for (FlowRole& stream : part.streams) {
     // All maps cut the slices, so a destination contains all of a segment or nothing.
     const auto wanted = [&](const Segment& segment) {

@@ -9,8 +9,8 @@
 #include "transfer/flow/device_part.h"
 #include "transfer/flow/physical_limit.h"
 #include "transfer/reshard/plan_options.h"
+#include "transfer/reshard/reshard_algorithm.h"
 #include "transfer/reshard/shard_map.h"
-#include "transfer/reshard/strategy.h"
 #include "transfer/topology/network.h"
 
 namespace weft::transfer {
@@ -27,7 +27,7 @@ struct ReshardTask {
   std::vector<ShardMap> addends = {};
 
   /// Returns the region of the source or of an addend that `device` holds, or nullptr.
-  const Region* held_by(DeviceId device) const;
+  const Region* source_region_of(DeviceId device) const;
 
   friend bool operator==(const ReshardTask&, const ReshardTask&) = default;
   static constexpr auto fields = weft::fields(&ReshardTask::type, &ReshardTask::source,
@@ -51,15 +51,15 @@ struct LocalCopy {
 struct ReshardPlan {
   std::vector<ReshardTask> tasks;
   Topology topology;
-  Strategy strategy = Strategy::kWeft;
+  ReshardAlgorithm strategy = ReshardAlgorithm::kWeft;
   std::vector<Flow> flows;  ///< Flows in order of priority.
   std::vector<LocalCopy> copies;
-  /// Number of flows that each device sends to other hosts at a time. Empty: as EgressRule says.
+  /// Number of flows that each device sends to other hosts at a time. Empty: as EgressLimit says.
   /// See Strategy::kWeft.
   std::vector<std::uint32_t> egress_places;
   /// Lower bound on the bytes between hosts of any plan for these tasks.
   std::uint64_t minimum_between_hosts = 0;
-  Limit limit;  ///< Physical limit of these tasks on the planned network.
+  ReshardLimit limit;  ///< Physical limit of these tasks on the planned network.
   /// Result of simulate() for `flows` and `egress_places`. For more than 100,000 edges, a bound by
   /// load and depth.
   double predicted_seconds = 0;
@@ -88,15 +88,16 @@ std::string to_string(const ReshardPlan& plan);
 /// of a task do not fit (see cut_slices), name a device outside `topology`, or a host is not in
 /// `network`. Also throws if a task with addends is of u8 or has a device in two of its terms.
 ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& topology,
-                         const Network& network, Strategy strategy,
+                         const Network& network, ReshardAlgorithm strategy,
                          const PlanOptions& options = {});
 /// Plans one tensor.
 ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, const Network& network,
-                         Strategy strategy, const PlanOptions& options = {});
+                         ReshardAlgorithm strategy, const PlanOptions& options = {});
 /// Plans one tensor for unknown links, assuming 1 Gbit/s everywhere. The second form takes chunk
 /// options from the caller.
-ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy);
-ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy,
-                         const ChunkOptions& chunks);
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology,
+                         ReshardAlgorithm strategy);
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology,
+                         ReshardAlgorithm strategy, const ChunkOptions& chunks);
 
 }  // namespace weft::transfer

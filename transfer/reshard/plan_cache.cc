@@ -9,7 +9,7 @@ namespace weft::transfer {
 namespace {
 
 std::uint64_t hash_of(std::span<const ReshardTask> tasks, const Topology& topology,
-                      const Network& network, Strategy strategy) {
+                      const Network& network, ReshardAlgorithm strategy) {
   std::uint64_t hash = internal::mix(static_cast<std::uint64_t>(strategy), tasks.size());
   for (const ReshardTask& task : tasks)
     hash = internal::mix(internal::mix(hash, internal::hash_of(task)),
@@ -27,7 +27,8 @@ std::uint64_t hash_of(std::span<const ReshardTask> tasks, const Topology& topolo
 
 std::shared_ptr<const ReshardPlan> PlanCache::plan(std::span<const ReshardTask> tasks,
                                                    const Topology& topology, const Network& network,
-                                                   Strategy strategy, const PlanOptions& options) {
+                                                   ReshardAlgorithm strategy,
+                                                   const PlanOptions& options) {
   const std::uint64_t hash = hash_of(tasks, topology, network, strategy);
   const auto [first, last] = by_hash_.equal_range(hash);
   for (auto it = first; it != last; ++it) {

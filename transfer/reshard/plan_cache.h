@@ -22,7 +22,8 @@ class PlanCache final {
   /// that a running plan may outlive its cache entry.
   std::shared_ptr<const ReshardPlan> plan(std::span<const ReshardTask> tasks,
                                           const Topology& topology, const Network& network,
-                                          Strategy strategy, const PlanOptions& options = {});
+                                          ReshardAlgorithm strategy,
+                                          const PlanOptions& options = {});
 
   std::size_t size() const { return entries_.size(); }
   std::uint64_t hits() const { return hits_; }

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/units.h"
-#include "transfer/reshard/internal/demand.h"
+#include "transfer/reshard/internal/reshard_demand.h"
 #include "transfer/reshard/internal/weft.h"
 
 namespace weft::transfer {
@@ -59,8 +59,8 @@ Repair::Repair(const ReshardPlan& plan)
   }
 }
 
-void Repair::add(const ReshardPlan& plan, std::span<const DeviceLanded> landed) {
-  for (const DeviceLanded& report : landed) {
+void Repair::add(const ReshardPlan& plan, std::span<const LandedReport> landed) {
+  for (const LandedReport& report : landed) {
     for (const LandedChunks& chunks : report.flows) {
       const std::size_t index = chunks.flow.value();
       const std::uint64_t expected =
@@ -95,7 +95,7 @@ void Repair::add(const ReshardPlan& plan, std::span<const DeviceLanded> landed) 
   }
 }
 
-std::vector<std::uint64_t> Repair::boundaries(const Cargo& cargo) {
+std::vector<std::uint64_t> Repair::boundaries(const TransferredRegion& cargo) {
   std::set<std::uint64_t> bytes;
   for (const auto* side : {&cargo.wanted, &cargo.landed}) {
     for (const auto& [device, ranges] : *side) {
@@ -116,7 +116,7 @@ bool Repair::covers(const std::map<DeviceId, Ranges>& side, DeviceId device, std
   return after != found->second.begin() && byte < std::prev(after)->end;
 }
 
-Repair::Gap Repair::gap_at(const Key& key, const Cargo& cargo, Range range,
+Repair::Gap Repair::gap_at(const Key& key, const TransferredRegion& cargo, Range range,
                            std::span<const DeviceId> dead) {
   const auto has = [&](const std::map<DeviceId, Ranges>& side, DeviceId device) {
     return !contains(dead, device) && covers(side, device, range.begin);
@@ -166,7 +166,7 @@ std::uint64_t Repair::missing_bytes(std::span<const DeviceId> dead) const {
 
 ReshardPlan Repair::plan(std::span<const DeviceId> dead, const Network& network,
                          const PlanOptions& options) const {
-  internal::Demand demand;
+  internal::ReshardDemand demand;
   std::map<std::pair<std::vector<DeviceId>, std::vector<DeviceId>>, std::size_t> bundles;
   for (Gap& gap : gaps(dead)) {
     const std::uint64_t bytes = gap.range.end - gap.range.begin;
@@ -217,7 +217,7 @@ ReshardPlan Repair::plan(std::span<const DeviceId> dead, const Network& network,
   return plan;
 }
 
-ReshardPlan plan_repair(const ReshardPlan& plan, std::span<const DeviceLanded> landed,
+ReshardPlan plan_repair(const ReshardPlan& plan, std::span<const LandedReport> landed,
                         std::span<const DeviceId> dead, const Network& network,
                         const PlanOptions& options) {
   Repair repair(plan);

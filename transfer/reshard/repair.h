@@ -5,13 +5,13 @@
 #include <span>
 #include <vector>
 
-#include "transfer/flow/landed.h"
+#include "transfer/flow/landed_chunks.h"
 #include "transfer/reshard/plan.h"
 
 namespace weft::transfer {
 
 /// Report of one device about a transfer that ended early.
-struct DeviceLanded {
+struct LandedReport {
   DeviceId device;
   /// Landed chunks per flow. No chunk of a flow that is not listed has landed.
   std::vector<LandedChunks> flows;
@@ -36,7 +36,7 @@ class Repair final {
 
   /// Records reports. Throws Error(kInvalidArgument) if a report does not fit the plan: an unknown
   /// flow, or another number of chunks.
-  void add(const ReshardPlan& plan, std::span<const DeviceLanded> landed);
+  void add(const ReshardPlan& plan, std::span<const LandedReport> landed);
 
   /// Returns the bytes that the deaths of `dead` leave undelivered, summed over the devices that
   /// need them.
@@ -55,7 +55,7 @@ class Repair final {
   using Ranges = std::vector<Range>;  // ascending and disjoint
   /// Region of a tensor that travels: its original holders, the bytes that each device needs, and
   /// the bytes that have landed.
-  struct Cargo {
+  struct TransferredRegion {
     std::vector<DeviceId> holders;
     std::map<DeviceId, Ranges> wanted, landed;
   };
@@ -73,10 +73,10 @@ class Repair final {
   std::vector<Gap> gaps(std::span<const DeviceId> dead) const;
   /// Returns the live devices that miss `range` of a cargo and, if there are any, the live devices
   /// that have it. No boundary lies inside `range`.
-  static Gap gap_at(const Key& key, const Cargo& cargo, Range range,
+  static Gap gap_at(const Key& key, const TransferredRegion& cargo, Range range,
                     std::span<const DeviceId> dead);
   /// Returns the begins and ends of a cargo's ranges, ascending.
-  static std::vector<std::uint64_t> boundaries(const Cargo& cargo);
+  static std::vector<std::uint64_t> boundaries(const TransferredRegion& cargo);
   /// Returns true if a range of the device contains this byte.
   static bool covers(const std::map<DeviceId, Ranges>& side, DeviceId device, std::uint64_t byte);
   static void insert(Ranges& ranges, Range range);
@@ -84,11 +84,11 @@ class Repair final {
   std::vector<ReshardTask> tasks_;
   Topology topology_;
   std::vector<LocalCopy> copies_;
-  std::map<Key, Cargo> cargos_;
+  std::map<Key, TransferredRegion> cargos_;
 };
 
 /// Plans the repair of one plan after one failure.
-ReshardPlan plan_repair(const ReshardPlan& plan, std::span<const DeviceLanded> landed,
+ReshardPlan plan_repair(const ReshardPlan& plan, std::span<const LandedReport> landed,
                         std::span<const DeviceId> dead, const Network& network,
                         const PlanOptions& options = {});
 

@@ -4,7 +4,7 @@
 
 namespace weft::transfer {
 
-ShardMap cut_map(const Shape& shape, const MeshCut& cut) {
+ShardMap cut_map(const Shape& shape, const MeshSharding& cut) {
   int devices = 1;
   for (const int extent : cut.extents) devices *= extent;
   ShardMap map{shape, {}};

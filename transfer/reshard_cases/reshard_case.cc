@@ -27,7 +27,7 @@ Topology topology_of(const Side& source, const Side& destination) {
   return Topology::dense(devices);
 }
 
-MeshCut cut_of(const Side& side, int first_device) {
+MeshSharding cut_of(const Side& side, int first_device) {
   const std::vector<int> extents =
       side.extents.empty() ? std::vector<int>{side.hosts, side.devices} : side.extents;
   return {static_cast<std::uint32_t>(first_device), extents, side.axes};
@@ -90,7 +90,7 @@ ReshardCase paper(std::string_view name, std::uint64_t bytes, int number) {
 
 /// Splits `hosts` as from : to, with at least one host each and the receivers a multiple of `unit`.
 /// Returns {from, to} for 0 hosts.
-std::pair<int, int> share_hosts(int hosts, int from, int to, int unit = 1) {
+std::pair<int, int> split_hosts(int hosts, int from, int to, int unit = 1) {
   if (hosts == 0) return {from, to};
   int receivers =
       std::max(unit, static_cast<int>(std::lround(static_cast<double>(hosts) * to / (from + to))) /
@@ -121,19 +121,19 @@ ReshardCase layout(std::string_view name, std::uint64_t bytes, int number, int h
                                       columns = {{}, {0, 1}}, rows_in_host = {{1}, {}};
   switch (number) {
     case 1: {
-      const auto [from, to] = share_hosts(hosts, 2, 2);
+      const auto [from, to] = split_hosts(hosts, 2, 2);
       return make("tensor parallel rows to replicated", {from, 4, rows}, {to, 4, replicated});
     }
     case 2: {
-      const auto [from, to] = share_hosts(hosts, 4, 4);
+      const auto [from, to] = split_hosts(hosts, 4, 4);
       return make("FSDP to TP4 on every host", {from, 4, rows}, {to, 4, rows_in_host});
     }
     case 3: {
-      const auto [from, to] = share_hosts(hosts, 4, 4);
+      const auto [from, to] = split_hosts(hosts, 4, 4);
       return make("FSDP to tensor parallel columns", {from, 4, rows}, {to, 4, columns});
     }
     case 4: {
-      const auto [from, to] = share_hosts(hosts, 4, 8);
+      const auto [from, to] = split_hosts(hosts, 4, 8);
       return make("TP4 x data parallel to TP4 on every host", {from, 4, rows_in_host},
                   {to, 4, rows_in_host});
     }
@@ -143,16 +143,16 @@ ReshardCase layout(std::string_view name, std::uint64_t bytes, int number, int h
                   {to, 4, rows_in_host});
     }
     case 6: {
-      const auto [from, to] = share_hosts(hosts, 8, 8, 2);
+      const auto [from, to] = split_hosts(hosts, 8, 8, 2);
       return make("FSDP to TP8 on every two hosts", {from, 4, rows},
                   {to, 4, {{1, 2}, {}}, {to / 2, 2, 4}});
     }
     case 7: {
-      const auto [from, to] = share_hosts(hosts, 4, 4);
+      const auto [from, to] = split_hosts(hosts, 4, 4);
       return make("replicated to row shards", {from, 4, replicated}, {to, 4, rows});
     }
     default: {
-      const auto [from, to] = share_hosts(hosts, 3, 5);
+      const auto [from, to] = split_hosts(hosts, 3, 5);
       const auto side = std::int64_t{std::lround(std::sqrt(bytes / 4.0) / 1000.0)} * 1000;
       const std::int64_t extent = std::max<std::int64_t>({1000, side, 4 * std::max(from, to)});
       return case_of(name, fmt::format("rows to columns, {} to {} hosts", from, to),

@@ -61,10 +61,10 @@ void Network::validate() const {
   }
 }
 
-Network updated(const Network& network, std::span<const ObservedEgress> observed) {
+Network updated(const Network& network, std::span<const MeasuredEgress> observed) {
   constexpr double kNoise = 0.2;
   Network result = network;
-  for (const ObservedEgress& seen : observed) {
+  for (const MeasuredEgress& seen : observed) {
     const double known = network.host(seen.host).egress();
     if (!(seen.bytes_per_second > 0))
       throw_error(ErrorCode::kInvalidArgument,

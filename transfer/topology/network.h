@@ -50,12 +50,12 @@ struct Network {
 
 /// Measured egress of a host while it always had something to send: payload bytes per second over
 /// all its interfaces.
-struct ObservedEgress {
+struct MeasuredEgress {
   HostId host;
   double bytes_per_second = 0;
-  friend bool operator==(const ObservedEgress&, const ObservedEgress&) = default;
+  friend bool operator==(const MeasuredEgress&, const MeasuredEgress&) = default;
   static constexpr auto fields =
-      weft::fields(&ObservedEgress::host, &ObservedEgress::bytes_per_second);
+      weft::fields(&MeasuredEgress::host, &MeasuredEgress::bytes_per_second);
 };
 
 /// Returns `network` with the measured egress of the hosts in `observed`. Ignores differences up to
@@ -63,7 +63,7 @@ struct ObservedEgress {
 /// Receivers can also slow a host down, so pass only rates measured while nothing else was the
 /// bottleneck. Throws Error(kInvalidArgument) for a host that is not in the network and for rates
 /// that are not positive.
-Network updated(const Network& network, std::span<const ObservedEgress> observed);
+Network updated(const Network& network, std::span<const MeasuredEgress> observed);
 
 /// Formats a network, such as "4 hosts: 114.0 MiB/s; host 2: 45.6 MiB/s out, 114.0 MiB/s in".
 std::string to_string(const Network& network);

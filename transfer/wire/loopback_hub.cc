@@ -75,7 +75,7 @@ class LoopbackWire final : public Wire {
       message.is_eager = true;
       message.eager.assign(payload.begin(), payload.end());
       if (message.damaged) message.eager.back() ^= std::byte{1};
-      message.at_sender = {};
+      message.rendezvous_bytes = {};
       buffered += payload.size();
       hub_.finish_send(message, {});
     }
@@ -96,7 +96,7 @@ class LoopbackWire final : public Wire {
     WEFT_CHECK(message.to == self_ && buffer.size() == message.bytes, "buffer of {} bytes for {}",
                buffer.size(), message.bytes);
     const std::span<const std::byte> from =
-        message.is_eager ? std::span<const std::byte>(message.eager) : message.at_sender;
+        message.is_eager ? std::span<const std::byte>(message.eager) : message.rendezvous_bytes;
     if (!from.empty()) std::memcpy(buffer.data(), from.data(), from.size());
     if (message.damaged && !message.is_eager) buffer.back() ^= std::byte{1};
     end(found);
@@ -174,7 +174,7 @@ class LoopbackWire final : public Wire {
 
   LoopbackHub& hub_;
   const DeviceId self_;
-  LoopbackHub::Station& station_;
+  LoopbackHub::HubEndpoint& station_;
   WireEvents* events_ = nullptr;
 };
 
@@ -185,13 +185,13 @@ LoopbackHub::~LoopbackHub() = default;
 std::unique_ptr<Wire> LoopbackHub::attach(DeviceId device) {
   const std::scoped_lock lock(mutex_);
   WEFT_CHECK(!stations_.contains(device), "device {} is attached already", device);
-  stations_.emplace(device, std::make_unique<Station>());
+  stations_.emplace(device, std::make_unique<HubEndpoint>());
   return std::make_unique<LoopbackWire>(*this, device);
 }
 
 void LoopbackHub::kill(DeviceId device) {
   const std::scoped_lock lock(mutex_);
-  Station& station = *stations_.at(device);
+  HubEndpoint& station = *stations_.at(device);
   if (!station.alive) return;
   station.alive = false;
   const Error error(ErrorCode::kPeerDied, fmt::format("device {} is gone", device));
@@ -209,7 +209,7 @@ std::size_t LoopbackHub::buffered_bytes(DeviceId from, DeviceId to) const {
 }
 
 void LoopbackHub::post(DeviceId to, decltype(Event::what) what) {
-  Station& station = *stations_.at(to);
+  HubEndpoint& station = *stations_.at(to);
   const std::uint32_t delay =
       options_.shuffle_seed ? static_cast<std::uint32_t>(random_.below(options_.max_delay + 1)) : 0;
   station.inbox.push_back({std::move(what), delay});

@@ -60,8 +60,8 @@ class LoopbackHub final {
   struct InFlight {
     DeviceId from, to;
     std::vector<std::byte> header;
-    std::vector<std::byte> eager;          // payload, if it travelled with the header
-    std::span<const std::byte> at_sender;  // payload, if it did not
+    std::vector<std::byte> eager;                 // payload, if it travelled with the header
+    std::span<const std::byte> rendezvous_bytes;  // payload, if it did not
     std::size_t bytes = 0;
     Token token = 0;
     bool is_eager = false;
@@ -74,7 +74,7 @@ class LoopbackHub final {
     std::variant<Arrived, SendFinished, ReceiveFinished, PeerLost> what;
     std::uint32_t delay = 0;
   };
-  struct Station {
+  struct HubEndpoint {
     std::set<DeviceId> connected;
     std::deque<Event> inbox;
     std::condition_variable changed;
@@ -90,7 +90,7 @@ class LoopbackHub final {
 
   const LoopbackOptions options_;
   mutable std::mutex mutex_;
-  std::map<DeviceId, std::unique_ptr<Station>> stations_;
+  std::map<DeviceId, std::unique_ptr<HubEndpoint>> stations_;
   std::map<MessageId, InFlight> messages_;
   std::map<std::pair<DeviceId, DeviceId>, std::size_t> buffered_;
   std::uint64_t next_message_ = 1;

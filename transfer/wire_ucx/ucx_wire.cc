@@ -22,8 +22,8 @@
 #include "transfer/wire/wire_event.h"
 #include "transfer/wire_ucx/internal/network_text.h"
 #include "transfer/wire_ucx/internal/peer.h"
-#include "transfer/wire_ucx/internal/prefix.h"
 #include "transfer/wire_ucx/internal/ucx_address.h"
+#include "transfer/wire_ucx/internal/wire_header.h"
 #include "transfer/wire_ucx/internal/worker_set.h"
 
 namespace weft::transfer {
@@ -94,7 +94,7 @@ class UcxWire final : public Wire {
     added.eager_limit = near ? options_.shm_eager_bytes : options_.tcp_eager_bytes;
     if (near) {
       added.process = ProcessWatch(address.pid);
-      if (added.process.was_gone())
+      if (added.process.had_exited())
         added.fail(fmt::format("its process, {}, has ended", address.pid));
     }
     added.routes = fmt::format("{}, from {}", address.network, network_);
@@ -110,7 +110,7 @@ class UcxWire final : public Wire {
     peers_.emplace(peer, std::move(owned));
     for (Peer::Connection* connection : added.connections()) {
       connection->heard = early_hellos_.erase({peer, connection->worker}) != 0;
-      send_control(added, *connection, Prefix::kHello, 0);
+      send_control(added, *connection, WireHeader::kHello, 0);
     }
   }
 
@@ -159,11 +159,11 @@ class UcxWire final : public Wire {
       const std::byte* from =
           incoming.in_callback != nullptr ? incoming.in_callback : incoming.copy.get();
       if (incoming.bytes != 0) std::memcpy(buffer.data(), from, incoming.bytes);
-      give_credit(incoming);
+      send_credit(incoming);
       happened_.push_back(ReceiveFinished{token, {}});
       return;
     }
-    if (message == in_callback_) callback_verdict_ = UCS_INPROGRESS;
+    if (message == in_callback_) callback_status_ = UCS_INPROGRESS;
     const auto peer = peers_.find(incoming.sender);
     Request* request = new_request(peer == peers_.end() ? nullptr : peer->second.get(), token);
     ucp_request_param_t params = {};
@@ -181,7 +181,7 @@ class UcxWire final : public Wire {
     if (found == incoming_.end()) return;
     Incoming incoming = std::move(found->second);
     incoming_.erase(found);
-    if (incoming.descriptor == nullptr) give_credit(incoming);
+    if (incoming.descriptor == nullptr) send_credit(incoming);
     else if (message != in_callback_) discard(incoming);
   }
 
@@ -213,7 +213,7 @@ class UcxWire final : public Wire {
     for (const auto& [id, peer] : peers_) {
       if (peer->process.fd() >= 0 && peer->end == Peer::End::kNone)
         fds.push_back({peer->process.fd(), POLLIN, 0});
-      if (peer->ending_since) timeout = std::min<Nanoseconds>(timeout, kLastMessagesTime);
+      if (peer->first_ended) timeout = std::min<Nanoseconds>(timeout, kDrainTime);
     }
     if (!workers_.wait(fds, timeout)) return;
     if ((fds[0].revents & POLLIN) != 0) {
@@ -245,11 +245,11 @@ class UcxWire final : public Wire {
     UcxWire* wire = nullptr;
     Peer* peer = nullptr;  // null: a receive from a device that was dropped
     std::size_t way = 0;
-    std::size_t at_sender = 0;          // bytes of a rendezvous
-    std::uint64_t eager_end = 0;        // end of an eager message, see EagerLedger
+    std::size_t rendezvous_bytes = 0;   // bytes of a rendezvous
+    std::uint64_t eager_end = 0;        // end of an eager message, see EagerFlowControl
     std::optional<Token> token;         // empty: a message of the wire itself
     Peer::Connection* hello = nullptr;  // connection of which this is the first message, if any
-    std::array<std::byte, sizeof(Prefix) + kMaxHeaderBytes> header;
+    std::array<std::byte, sizeof(WireHeader) + kMaxHeaderBytes> header;
   };
   struct Incoming {
     DeviceId sender;
@@ -273,7 +273,7 @@ class UcxWire final : public Wire {
     request->peer = peer;
     request->token = token;
     request->way = 0;
-    request->at_sender = 0;
+    request->rendezvous_bytes = 0;
     request->eager_end = 0;
     request->hello = nullptr;
     return request;
@@ -307,21 +307,21 @@ class UcxWire final : public Wire {
     if (eager) {
       request->eager_end = way.eager.send(payload.size());
     } else {
-      request->at_sender = payload.size();
-      way.at_sender += payload.size();
+      request->rendezvous_bytes = payload.size();
+      way.rendezvous_bytes += payload.size();
     }
-    const Prefix prefix{Prefix::kMessage, self_.value(), 0, to.proof};
+    const WireHeader prefix{WireHeader::kMessage, self_.value(), 0, to.proof};
     std::memcpy(request->header.data(), &prefix, sizeof(prefix));
     if (!header.empty())
       std::memcpy(request->header.data() + sizeof(prefix), header.data(), header.size());
     post(*request, way.out, sizeof(prefix) + header.size(), payload, eager);
   }
 
-  void send_control(Peer& peer, Peer::Connection& connection, Prefix::Kind kind,
+  void send_control(Peer& peer, Peer::Connection& connection, WireHeader::Kind kind,
                     std::uint64_t value) {
     Request* request = new_request(&peer, std::nullopt);
-    if (kind == Prefix::kHello) request->hello = &connection;
-    const Prefix prefix{kind, self_.value(), value, peer.proof};
+    if (kind == WireHeader::kHello) request->hello = &connection;
+    const WireHeader prefix{kind, self_.value(), value, peer.proof};
     std::memcpy(request->header.data(), &prefix, sizeof(prefix));
     post(*request, connection, sizeof(prefix), {}, true);
   }
@@ -359,7 +359,7 @@ class UcxWire final : public Wire {
         continue;
       }
       // A socket's end notifies the other side; shared memory needs a message for that.
-      if (!connection->ended) send_control(peer, *connection, Prefix::kGoodbye, 0);
+      if (!connection->ended) send_control(peer, *connection, WireHeader::kGoodbye, 0);
       connection->worker->close(std::exchange(connection->endpoint, nullptr), how);
     }
     return all;
@@ -371,34 +371,34 @@ class UcxWire final : public Wire {
   }
 
   /// Grants the sender, in large steps, credit for eager bytes that have left this device's buffer.
-  void give_credit(const Incoming& incoming) {
+  void send_credit(const Incoming& incoming) {
     const auto found = peers_.find(incoming.sender);
     if (found == peers_.end()) return;  // the peer was dropped
     Peer& peer = *found->second;
     if (peer.path == incoming.side->path)
-      tell_of(peer, incoming.side->way, incoming.told ? Prefix::kLeft : Prefix::kCredit,
-              incoming.bytes);
+      send_notice(peer, incoming.side->way, incoming.told ? WireHeader::kLeft : WireHeader::kCredit,
+                  incoming.bytes);
   }
   /// Notifies the sender that an eager message has arrived, although no receive has claimed it yet.
   /// Otherwise later messages, which a receiver may need, would count as in flight because of it.
-  void tell_kept(Incoming& incoming) {
+  void send_arrived_notice(Incoming& incoming) {
     const auto found = peers_.find(incoming.sender);
     if (found == peers_.end() || found->second->path != incoming.side->path ||
         found->second->path != Path::kTcp)
       return;
     incoming.told = true;
-    tell_of(*found->second, incoming.side->way, Prefix::kArrived, incoming.bytes);
+    send_notice(*found->second, incoming.side->way, WireHeader::kBuffered, incoming.bytes);
   }
-  void tell_of(Peer& peer, std::size_t index, Prefix::Kind kind, std::size_t bytes) {
+  void send_notice(Peer& peer, std::size_t index, WireHeader::Kind kind, std::size_t bytes) {
     if (index >= peer.ways.size() || peer.end != Peer::End::kNone) return;
     Peer::Way& way = peer.ways[index];
     const auto told = way.eager.count(kind, bytes);
-    if (told && !ending_) send_control(peer, way.told_on(), kind, *told);
+    if (told && !ending_) send_control(peer, way.notice_connection(), kind, *told);
   }
 
   void finish_send(Request& request, ucs_status_t status) {
     --sends_under_way_;
-    request.peer->ways[request.way].at_sender -= request.at_sender;
+    request.peer->ways[request.way].rendezvous_bytes -= request.rendezvous_bytes;
     if (request.hello != nullptr && status == UCS_OK) {
       request.hello->said = true;
       greeted(*request.peer);
@@ -406,7 +406,7 @@ class UcxWire final : public Wire {
     if (request.token && !ending_) {
       Peer::Way& way = request.peer->ways[request.way];
       const bool far_ahead =
-          way.eager.is_far_ahead(request.eager_end) && request.peer->path == Path::kTcp;
+          way.eager.exceeds_window(request.eager_end) && request.peer->path == Path::kTcp;
       if (status == UCS_OK && request.peer->end == Peer::End::kNone && far_ahead)
         way.eager.wait_for(request.eager_end, *request.token);
       else happened_.push_back(SendFinished{*request.token, outcome_of(status, request.peer)});
@@ -444,8 +444,7 @@ class UcxWire final : public Wire {
       ucp_am_data_release(incoming.side->worker.get(), incoming.descriptor);
   }
 
-  /// Closes a peer's endpoints for good. The Peer object stays, since pending callbacks refer to
-  /// it.
+  /// Closes a peer's endpoints. The Peer stays, since pending callbacks refer to it.
   void retire(std::map<DeviceId, std::unique_ptr<Peer>>::iterator found) {
     Peer& peer = *found->second;
     for (Peer::Way& way : peer.ways) {
@@ -494,12 +493,13 @@ class UcxWire final : public Wire {
                   (params->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
   }
 
-  void control_arrived(Peer& peer, const WorkerSet::Side& side, const Prefix& prefix) {
+  void control_arrived(Peer& peer, const WorkerSet::Side& side, const WireHeader& prefix) {
     if (peer.path != side.path || side.way >= peer.ways.size()) return;
     Peer::Way& way = peer.ways[side.way];
-    for (const Token token : way.eager.told(static_cast<Prefix::Kind>(prefix.kind), prefix.value))
+    for (const Token token :
+         way.eager.told(static_cast<WireHeader::Kind>(prefix.kind), prefix.value))
       happened_.push_back(SendFinished{token, {}});
-    if (prefix.kind != Prefix::kGoodbye) return;
+    if (prefix.kind != WireHeader::kGoodbye) return;
     peer.end_connections(
         [&](const Peer::Connection& connection) { return connection.worker == &side.worker; },
         "it closed the connection");
@@ -507,7 +507,7 @@ class UcxWire final : public Wire {
 
   /// Returns true if the message comes from the device that it names. Caches the proofs of the few
   /// devices that may send.
-  bool is_proven(const Prefix& prefix) {
+  bool has_valid_proof(const WireHeader& prefix) {
     const DeviceId sender(prefix.sender);
     const auto known = proofs_.find(sender);
     const SenderProof expected =
@@ -524,16 +524,16 @@ class UcxWire final : public Wire {
 
   ucs_status_t arrived(WorkerSet::Side& side, std::span<const std::byte> header, void* data,
                        std::size_t bytes, bool rendezvous) {
-    const std::optional<Prefix> parsed = Prefix::parse(header);
-    if (!parsed || header.size() > sizeof(Prefix) + kMaxHeaderBytes)
+    const std::optional<WireHeader> parsed = WireHeader::parse(header);
+    if (!parsed || header.size() > sizeof(WireHeader) + kMaxHeaderBytes)
       return refuse(std::nullopt,
                     fmt::format("its first {} bytes are no header of this version", header.size()));
-    const Prefix& prefix = *parsed;
-    if (!is_proven(prefix))
+    const WireHeader& prefix = *parsed;
+    if (!has_valid_proof(prefix))
       return refuse(DeviceId(prefix.sender), "it does not prove that it knows this run's secret");
-    if (prefix.kind == Prefix::kHello) hello_arrived(DeviceId(prefix.sender), side.worker);
+    if (prefix.kind == WireHeader::kHello) hello_arrived(DeviceId(prefix.sender), side.worker);
     if (ending_) return UCS_OK;
-    if (prefix.kind != Prefix::kMessage) {
+    if (prefix.kind != WireHeader::kMessage) {
       if (const auto found = peers_.find(DeviceId(prefix.sender)); found != peers_.end())
         control_arrived(*found->second, side, prefix);
       return UCS_OK;
@@ -543,7 +543,7 @@ class UcxWire final : public Wire {
     incoming.sender = DeviceId(prefix.sender);
     incoming.side = &side;
     incoming.bytes = bytes;
-    Message message{id, incoming.sender, header.subspan(sizeof(Prefix)), bytes, {}};
+    Message message{id, incoming.sender, header.subspan(sizeof(WireHeader)), bytes, {}};
     if (rendezvous) {
       incoming.descriptor = data;
     } else {
@@ -551,7 +551,7 @@ class UcxWire final : public Wire {
       message.payload = {incoming.in_callback, bytes};
     }
     in_callback_ = id;
-    callback_verdict_ = UCS_OK;
+    callback_status_ = UCS_OK;
     events_->message_arrived(message);
     in_callback_ = MessageId(0);
     if (const auto kept = incoming_.find(id); kept != incoming_.end()) {
@@ -559,9 +559,9 @@ class UcxWire final : public Wire {
       kept->second.copy.reset(new std::byte[bytes]);
       if (bytes != 0) std::memcpy(kept->second.copy.get(), data, bytes);
       kept->second.in_callback = nullptr;
-      if (!kept->second.told) tell_kept(kept->second);
+      if (!kept->second.told) send_arrived_notice(kept->second);
     }
-    return callback_verdict_;
+    return callback_status_;
   }
 
   const DeviceId self_;
@@ -584,7 +584,7 @@ class UcxWire final : public Wire {
   std::uint64_t next_message_ = 1;
   std::size_t sends_under_way_ = 0;
   MessageId in_callback_;  // message whose message_arrived() runs
-  ucs_status_t callback_verdict_ = UCS_OK;
+  ucs_status_t callback_status_ = UCS_OK;
   bool ending_ = false;
   // Declared last and so destroyed first: its callbacks use the members above.
   WorkerSet workers_;

@@ -11,7 +11,7 @@ namespace weft::transfer {
 /// Reverts, once, the changes that UCX makes to a process when it is loaded. Afterwards crashes are
 /// reported by report_crashes(), or by a sanitizer. Call it early in the main() of a program that
 /// may open a wire; opening a wire calls it too. Any thread.
-void calm_ucx();
+void restore_process_settings();
 
 struct UcxOptions {
   /// Secret shared by exactly the devices that may send to each other. Messages from processes

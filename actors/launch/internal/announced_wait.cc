@@ -14,7 +14,7 @@ namespace weft::actors::internal {
 namespace {
 
 void say_on_standard_error(const std::string& text) {
-  say(stderr, "{}\n", fitted_to(STDERR_FILENO, text));
+  say(stderr, "{}\n", wrapped_for_terminal(STDERR_FILENO, text));
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ AnnouncedWait::AnnouncedWait(std::string what, Nanoseconds at_most, Say say, Nan
       say_(say ? std::move(say) : say_on_standard_error),
       what_(std::move(what)) {
   if (Platform::simulated() != nullptr || at_most_ <= after_) return;
-  thread_ = Thread("announced-wait", ThreadShare::kOrdinary, [this] { announce(); });
+  thread_ = Thread("announced-wait", ThreadPriority::kOrdinary, [this] { announce(); });
 }
 
 AnnouncedWait::~AnnouncedWait() {

@@ -12,6 +12,6 @@ inline constexpr auto kAskHeadEvery = std::chrono::milliseconds(5);
 inline constexpr auto kStopGrace = std::chrono::seconds(3);
 /// Time for a lost device to be explained: it ends two seconds before its stopped agent counts as
 /// lost.
-inline constexpr auto kExplainedWithin = std::chrono::seconds(5);
+inline constexpr auto kIncidentWithinLease = std::chrono::seconds(5);
 
 }  // namespace weft::actors::internal

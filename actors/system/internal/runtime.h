@@ -11,7 +11,7 @@
 
 #include "actors/link/handshake.h"
 #include "actors/link/link.h"
-#include "actors/link/token_ring.h"
+#include "actors/link/token_keyring.h"
 #include "actors/net/tls.h"
 #include "actors/system/actor_host.h"
 #include "actors/system/internal/pending_calls.h"
@@ -29,11 +29,11 @@ struct SpawnRequest {
   std::string label;
   Place place;
   std::vector<std::byte> arguments;
-  bool takes_over = false;  // adopts the actor of that label instead of spawning one
+  bool adopt_existing = false;  // adopts the actor of that label instead of spawning one
   static constexpr auto fields =
       weft::fields(&SpawnRequest::interface, &SpawnRequest::version, &SpawnRequest::fingerprint,
                    &SpawnRequest::label, &SpawnRequest::place, &SpawnRequest::arguments,
-                   &SpawnRequest::takes_over);
+                   &SpawnRequest::adopt_existing);
 };
 
 /// Methods that the system itself answers, as the actor with id 0.
@@ -120,11 +120,11 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   /// Starts a handshake. Processes other than `wanted` refuse it.
   void start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
                        std::function<void(Handshake&, Handshake::Answer)> done, Wanted wanted = {});
-  void on_handshake(Handshake& handshake, Introduction other);
+  void on_handshake(Handshake& handshake, PeerDescription other);
   void refuse(Handshake& handshake, const Reject& reject);
   void log_refusal(const Address& from, const std::string& why);
   /// Logs a warning, at most once in 10 s.
-  void warn_of_stranger(const std::string& text);
+  void warn_of_refused_peer(const std::string& text);
   /// Returns how a connection to that address is protected.
   DialTls protection_of(const Address& address);
   // tokens: the loop's thread
@@ -132,19 +132,20 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void adopt_token(const Secret& next, std::uint64_t generation, Nanoseconds former_for,
                    std::optional<std::set<ProcessId>> members);
   /// Sends the token to peers over private links. Adds the names of all peers to `report`, if any.
-  void spread_token(System::Replaced* report);
-  void tell_token(const Link& link);
+  void broadcast_token(System::Replaced* report);
+  void send_token(const Link& link);
   void on_token(const TokenMessage& message, ProcessId from);
-  void adopt(const std::shared_ptr<Link>& link, Handshake& handshake, Introduction other,
+  void adopt(const std::shared_ptr<Link>& link, Handshake& handshake, PeerDescription other,
              bool dialled_here);
-  void lose(const std::shared_ptr<Link>& link, const Error& reason, Loss how = Loss::kEnded);
+  void lose(const std::shared_ptr<Link>& link, const Error& reason,
+            DisconnectCause how = DisconnectCause::kEnded);
   void forget(ProcessId process, const Error& reason);
   /// Marks the process as dead for good. The first reason stays, unless this is `better` evidence.
   /// routes_mutex is held.
   void mark_dead(ProcessId process, const Error& reason, bool better);
   void beat();
   void repeat(Nanoseconds interval, const std::shared_ptr<std::function<void()>>& callback);
-  Introduction introduce() const;
+  PeerDescription introduce() const;
   void on_call(Link& link, Call call) override;
   void on_reply(Link& link, Reply reply) override;
   void on_cancel(Link& link, std::uint64_t call_id) override;
@@ -160,14 +161,14 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   mutable Mutex token_mutex;  // guards current_token
   Secret current_token;
   // address and interfaces change until listen() and connect(), then they are fixed
-  Introduction self;
+  PeerDescription self;
   mutable Mutex self_mutex;  // guards self.process.address and self.interfaces
   std::vector<Provider> providers;
 
-  std::function<void(const ProcessRef&, const Error&, Loss)> peer_lost;
+  std::function<void(const ProcessRef&, const Error&, DisconnectCause)> peer_lost;
   std::function<void(const ProcessRef&)> peer_suspect;
-  std::function<void(const ProcessRef&, Nanoseconds)> peer_silent;
-  std::function<void(const ProcessRef&, std::optional<Nanoseconds>)> peer_quiet;
+  std::function<void(const ProcessRef&, Nanoseconds)> peer_timed_out;
+  std::function<void(const ProcessRef&, std::optional<Nanoseconds>)> peer_suspected;
 
   PendingCalls pending;
   const std::shared_ptr<LocalRoute> local;  // shared with pending calls
@@ -192,12 +193,12 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   // Handshakes in the order in which they began. Shared with the loop, which drops one after its
   // last callback.
   std::map<std::uint64_t, std::shared_ptr<Handshake>> unproven;  // incoming
-  std::map<std::uint64_t, std::shared_ptr<Handshake>> own_handshakes;
+  std::map<std::uint64_t, std::shared_ptr<Handshake>> outgoing_handshakes;
   std::uint64_t next_handshake = 0;
   const SteadyClock clock;
   LogLimit refusals{clock, std::chrono::seconds(10)};
   std::function<void(const std::string&)> refused;
-  TokenRing tokens;
+  TokenKeyring tokens;
   Tls tls;
   std::unordered_map<ProcessId, std::function<void()>> dials;  // cancel a dial
   std::set<std::shared_ptr<Timer>> timers;

@@ -29,9 +29,9 @@ int chunks_of(const PipelineModelRequest& request) {
   return request.chunks;
 }
 
-mesh::LayoutConfig layout_of(const PipelineModelRequest& request, const ModelMeshes& meshes,
-                             const std::vector<int>& layers, int microbatches) {
-  mesh::LayoutConfig layout;
+mesh::ParallelConfig layout_of(const PipelineModelRequest& request, const ModelMeshes& meshes,
+                               const std::vector<int>& layers, int microbatches) {
+  mesh::ParallelConfig layout;
   for (int m = 0; m < meshes.count; ++m) {
     const std::string number = std::to_string(m);
     layout.meshes.push_back(

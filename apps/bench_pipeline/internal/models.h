@@ -21,8 +21,8 @@ int chunks_of(const PipelineModelRequest& request);
 
 /// Places mesh i on host i and splits rows over "data". Stages have the given numbers of layers,
 /// and the request's schedule places them.
-mesh::LayoutConfig layout_of(const PipelineModelRequest& request, const ModelMeshes& meshes,
-                             const std::vector<int>& layers, int microbatches);
+mesh::ParallelConfig layout_of(const PipelineModelRequest& request, const ModelMeshes& meshes,
+                               const std::vector<int>& layers, int microbatches);
 
 /// Divides `layers` equally among the stages. Throws Error(kInvalidArgument) if that is impossible.
 std::vector<int> equal_stages(const PipelineModelRequest& request, int meshes, int layers);

@@ -15,10 +15,10 @@
 namespace weft::apps {
 namespace {
 
-constexpr int kGptLayers = 32, kStagesOfPaper = 8, kOfPaper = 128;
+constexpr int kGptLayers = 32, kStagesOfPaper = 8, kPaperMicrobatches = 128;
 constexpr double kGptWidth = 3072;
 /// Scale at about the speed of the paper's artifact: 52 to 59 % of an A100's 312 TFLOP/s.
-constexpr PaperScale kLikeArtifact{170e12, 1, 32};
+constexpr PaperScale kArtifactScale{170e12, 1, 32};
 /// Bytes of an element in the paper's runs, and bytes that a layer keeps per token over its width
 /// (Korthikanti et al., 2022, with attention that keeps no scores).
 constexpr double kElement = 2, kKeptPerToken = 34;
@@ -41,8 +41,8 @@ std::vector<int> layers_of(const PipelineModelRequest& request) {
 PipelineModel vocabulary_gpt(const PipelineModelRequest& asked) {
   PipelineModelRequest request = asked;
   if (request.stages == 0) request.stages = kStagesOfPaper;
-  const PaperScale scale = scale_of(request, kLikeArtifact);
-  const int microbatches = request.microbatches > 0 ? request.microbatches : kOfPaper;
+  const PaperScale scale = scale_of(request, kArtifactScale);
+  const int microbatches = request.microbatches > 0 ? request.microbatches : kPaperMicrobatches;
   // Elements are f32 instead of f16, so half the tokens have as many bytes.
   const double tokens = static_cast<double>(request.sequence);
   const std::int64_t rows =

@@ -13,7 +13,7 @@ namespace weft::apps {
 namespace {
 
 constexpr std::uint64_t kFirst = 1, kSecond = 2, kPart = 3;  // purposes of hashes
-constexpr std::uint64_t kRowsOfPart = 250'000, kMostParts = 128;
+constexpr std::uint64_t kRowsOfPart = 250'000, kMaxBatches = 128;
 constexpr std::size_t kIdBytes = 24, kReferenceBytes = 28;
 
 std::filesystem::path made(std::filesystem::path folder) {
@@ -58,7 +58,7 @@ IdKey key_of(const RowId& id) {
 IdIndex::IdIndex(std::filesystem::path folder, std::uint64_t rows)
     : folder_(made(std::move(folder))),
       parts_{std::uint64_t{1} << 32,
-             static_cast<std::uint32_t>(std::min(rows / kRowsOfPart + 1, kMostParts))},
+             static_cast<std::uint32_t>(std::min(rows / kRowsOfPart + 1, kMaxBatches))},
       ids_(folder_, "ids", parts_, kIdBytes),
       references_(folder_, "references", parts_, kReferenceBytes) {}
 

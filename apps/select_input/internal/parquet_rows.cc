@@ -189,7 +189,7 @@ class ParquetPreparation final {
                     "all have the same length",
                     path, first, plan_.columns.vector, rows.width, plan_.files.front().string(),
                     result_.width);
-      check_vectors(rows.vectors, rows.width, path, first);
+      require_valid_vectors(rows.vectors, rows.width, path, first);
       vectors_.insert(vectors_.end(), rows.vectors.begin(), rows.vectors.end());
     }
     for (std::size_t i = 0; i < rows.utilities.size(); ++i) {

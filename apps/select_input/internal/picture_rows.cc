@@ -79,7 +79,7 @@ void prepare_labelled(Preparation& preparation, const ImageDataConfig& config) {
   preparation.commit_vectors();
   if (wants_margin(input)) preparation.write_utility(outputs.utility, "the coarse model");
   preparation.took("features");
-  preparation.result.made_of = fmt::format(
+  preparation.result.provenance = fmt::format(
       "features of a coarse model ({}-{}-{}, trained on {:.3g} % of the rows){}",
       data.train.values_per_image(), fmt::join(input.coarse.hidden, "-"), data.classes.size(),
       100 * input.coarse.fraction, wants_margin(input) ? " and its margins" : "");
@@ -107,7 +107,7 @@ std::vector<double> project_pictures(Preparation& preparation, const ImageDataCo
     if (row % kPicturesBetweenLooks == 0) preparation.tell("read pictures", row, files.size());
     check_is_png(files[row]);
     const std::vector<std::uint8_t> values =
-        scaled_values(read_png(files[row]), config.height, config.width, config.colours);
+        resample_picture(read_png(files[row]), config.height, config.width, config.colours);
     const std::string both = digest + sha256(std::as_bytes(std::span(values)));
     digest = sha256(std::as_bytes(std::span(both)));
     block.resize(block.size() + projection.width());
@@ -151,7 +151,7 @@ void prepare_unlabelled(Preparation& preparation, const ImageDataConfig& config)
   fs::remove(file);
   preparation.commit_vectors();
   preparation.took("vectors");
-  preparation.result.made_of =
+  preparation.result.provenance =
       values > width ? fmt::format("pixels ({} x {} x {}), centred, through a random matrix",
                                    config.height, config.width, config.colours)
                      : "pixels, centred";

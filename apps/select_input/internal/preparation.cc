@@ -155,8 +155,8 @@ void check_shape(const std::string& source, std::uint64_t rows, std::uint64_t wi
                 source, rows);
 }
 
-void check_vectors(std::vector<float> block, std::size_t width, const std::string& source,
-                   std::uint64_t first_row) {
+void require_valid_vectors(std::vector<float> block, std::size_t width, const std::string& source,
+                           std::uint64_t first_row) {
   normalise_vectors(block, width, source, first_row);
 }
 

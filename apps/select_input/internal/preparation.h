@@ -71,8 +71,8 @@ inline constexpr std::size_t kBlockRows = 4096;
 /// Throws Error(kInvalidArgument) if rows or width are out of range.
 void check_shape(const std::string& source, std::uint64_t rows, std::uint64_t width);
 /// Throws Error(kInvalidArgument), which names the row, if a vector is zero or not finite.
-void check_vectors(std::vector<float> block, std::size_t width, const std::string& source,
-                   std::uint64_t first_row);
+void require_valid_vectors(std::vector<float> block, std::size_t width, const std::string& source,
+                           std::uint64_t first_row);
 /// Returns a digest of the files' paths, sizes and modification times.
 std::string digest_of_files(std::span<const std::filesystem::path> files);
 

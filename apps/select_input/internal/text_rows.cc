@@ -93,7 +93,7 @@ void prepare_parts(Preparation& preparation) {
   preparation.took("vectors");
   const std::string what = fmt::format("parts|{}|{}", words, digest);
   preparation.result.data_digest = sha256(std::as_bytes(std::span(what)));
-  preparation.result.made_of =
+  preparation.result.provenance =
       fmt::format("hashed words and pairs of words of parts of {} words", words);
 }
 
@@ -134,7 +134,7 @@ void prepare_pieces(Preparation& preparation) {
   const bool bytes = data.tokenizer == TextDataConfig::TokenizerKind::kBytes;
   PreparedInput& result = preparation.result;
   result.data_digest = windows.windows_digest();
-  result.made_of =
+  result.provenance =
       fmt::format("hashed words and pairs of words of pieces of {} tokens (of {} {})", sequence,
                   dataset.train.vocabulary(), bytes ? "byte values" : "pieces of words");
   result.data_section =

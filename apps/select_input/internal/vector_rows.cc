@@ -25,7 +25,7 @@ void prepare_npy(Preparation& preparation) {
     block.resize(std::min<std::uint64_t>(kBlockRows, file.rows() - first) * file.columns());
     file.read(first, block);
     digest = digest_with(digest, std::as_bytes(std::span(block)));
-    check_vectors(block, file.columns(), path, first);
+    require_valid_vectors(block, file.columns(), path, first);
   }
   preparation.link_vectors(path, file.rows(), file.columns(), digest);
 }
@@ -85,7 +85,7 @@ void prepare_safetensors(Preparation& preparation, const SafetensorsFile& file) 
     const auto values = vectors.tensor.values.subspan(
         first * width, std::min<std::uint64_t>(kBlockRows, rows - first) * width);
     std::vector<float> block(values.begin(), values.end());
-    check_vectors(block, width, vectors.source, first);
+    require_valid_vectors(block, width, vectors.source, first);
     preparation.append(block);
     file.forget(values);
   }
@@ -140,7 +140,7 @@ void prepare_vectors(Preparation& preparation) {
                               fmt::format("{}, tensor {}", input.path, input.utility));
   }
   PreparedInput& result = preparation.result;
-  result.made_of =
+  result.provenance =
       fmt::format("{} of {} as they are, {}", result.has_neighbours ? "neighbours" : "vectors",
                   input.path, flat ? "flat utilities" : "utilities of " + input.utility);
   const std::string data = fmt::format("vectors|{}|{}", result.width, result.digest);

@@ -35,7 +35,7 @@ std::array<std::array<std::uint32_t, 256>, 4> make_zeros() {
   return tables;
 }
 
-std::uint32_t after_zeros(std::uint32_t state) {
+std::uint32_t advance_over_zeros(std::uint32_t state) {
   static const auto kZeros = make_zeros();
   return kZeros[0][state & 0xff] ^ kZeros[1][state >> 8 & 0xff] ^ kZeros[2][state >> 16 & 0xff] ^
          kZeros[3][state >> 24];
@@ -58,8 +58,8 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(std::span<const s
       second = _mm_crc32_u64(second, word_at(at + kRun + i));
       third = _mm_crc32_u64(third, word_at(at + 2 * kRun + i));
     }
-    crc = after_zeros(static_cast<std::uint32_t>(crc)) ^ second;
-    crc = after_zeros(static_cast<std::uint32_t>(crc)) ^ third;
+    crc = advance_over_zeros(static_cast<std::uint32_t>(crc)) ^ second;
+    crc = advance_over_zeros(static_cast<std::uint32_t>(crc)) ^ third;
   }
   for (; left >= 8; left -= 8, at += 8) crc = _mm_crc32_u64(crc, word_at(at));
   auto rest = static_cast<std::uint32_t>(crc);

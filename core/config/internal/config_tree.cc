@@ -23,9 +23,9 @@ ConfigKey& ConfigOutline::key(const std::string& path) {
   return keys.back();
 }
 
-void ConfigTree::note(NotedProblem problem) {
+void ConfigTree::note(RecordedProblem problem) {
   if (outline) return;
-  for (const NotedProblem& known : problems)
+  for (const RecordedProblem& known : problems)
     if (known.message == problem.message) return;
   problems.push_back(std::move(problem));
 }
@@ -33,7 +33,7 @@ void ConfigTree::note(NotedProblem problem) {
 void ConfigTree::note_unread(const ConfigValue& value) {
   for (const auto& element : value.elements) note_unread(*element);
   for (const ConfigValue::Member& member : value.members) {
-    if (member.handed_on) continue;
+    if (member.is_excluded) continue;
     if (member.asked) {
       const auto& path = member.value->path;
       const bool refused = std::any_of(problems.begin(), problems.end(),
@@ -57,8 +57,8 @@ void ConfigTree::note_unread(const ConfigValue& value) {
 }
 
 void ConfigTree::throw_problems(std::string_view path) {
-  std::vector<NotedProblem> found;
-  for (const NotedProblem& problem : problems) {
+  std::vector<RecordedProblem> found;
+  for (const RecordedProblem& problem : problems) {
     const bool below = path.empty() || problem.path == path ||
                        (problem.path.starts_with(path) &&
                         (problem.path[path.size()] == '.' || problem.path[path.size()] == '['));
@@ -69,7 +69,7 @@ void ConfigTree::throw_problems(std::string_view path) {
                    [](const auto& a, const auto& b) { return a.order < b.order; });
   std::vector<std::string> lines;
   lines.reserve(found.size());
-  for (const NotedProblem& problem : found) lines.push_back(problem.message);
+  for (const RecordedProblem& problem : found) lines.push_back(problem.message);
   throw Error(ErrorCode::kInvalidConfig, fmt::format("{}", fmt::join(lines, "\n")));
 }
 

@@ -31,8 +31,8 @@ struct ConfigValue {
     std::string key;
     std::string where;  ///< place of the key
     int order = 0;
-    bool asked = false;      ///< true if the key was read
-    bool handed_on = false;  ///< true if the key was left to another reader
+    bool asked = false;        ///< true if the key was read
+    bool is_excluded = false;  ///< true if the key was left to another reader
     std::unique_ptr<ConfigValue> value;
   };
   std::vector<Member> members;                         ///< members of a map, in file order
@@ -44,7 +44,7 @@ struct ConfigValue {
 };
 
 /// Recorded problem with a value.
-struct NotedProblem {
+struct RecordedProblem {
   int order = 0;
   std::string path;
   std::string message;
@@ -52,7 +52,7 @@ struct NotedProblem {
 
 /// Exception that ends the reader of a section on an outline after it has read all its keys. The
 /// code after finish() would need values.
-struct OutlineEnd {};
+struct OutlineSectionEnd {};
 
 /// Keys that readers have asked for.
 struct ConfigOutline {
@@ -68,11 +68,11 @@ struct ConfigTree {
   std::filesystem::path folder;  ///< Folder for resolving relative paths.
   ConfigOrigin origin;
   std::unique_ptr<ConfigValue> root;
-  std::vector<NotedProblem> problems;
+  std::vector<RecordedProblem> problems;
   std::unique_ptr<ConfigOutline> outline;  ///< Null unless the document is an outline.
 
   /// Records a problem unless the same message is already recorded.
-  void note(NotedProblem problem);
+  void note(RecordedProblem problem);
   /// Records every key below `value` that was not read.
   void note_unread(const ConfigValue& value);
   /// Throws the problems at or below `path` ("" for all), sorted.
@@ -90,7 +90,7 @@ std::string write_resolved(const ConfigTree& tree);
 /// Removes the section `resolved`, if there is one. Restores the origin, folders and places of the
 /// original file from it; if values were edited since, places remain those of this file. Throws
 /// Error(kInvalidConfig) if the section is damaged.
-void take_resolved(ConfigTree& tree);
+void restore_from_resolved(ConfigTree& tree);
 
 /// Sets the paths of `value` and of all values below it.
 void assign_paths(ConfigValue& value, const std::string& path);

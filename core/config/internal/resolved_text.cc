@@ -256,7 +256,7 @@ std::string write_resolved(const ConfigTree& tree) {
       list_text(input_files), digest_of(body), places.text());
 }
 
-void take_resolved(ConfigTree& tree) {
+void restore_from_resolved(ConfigTree& tree) {
   auto& members = tree.root->members;
   const auto found = std::find_if(members.begin(), members.end(),
                                   [](const auto& member) { return member.key == kSection; });

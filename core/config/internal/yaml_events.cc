@@ -14,7 +14,7 @@ namespace weft::internal {
 namespace {
 
 /// Limit on the values of a document; more are a mistake or an attack (nested aliases).
-constexpr int kMostValues = 100'000;
+constexpr int kMaxValues = 100'000;
 
 /// Builds the tree from the parser's events, as only these reveal duplicate keys and recursive
 /// aliases.
@@ -91,8 +91,8 @@ class TreeBuilder final : public YAML::EventHandler {
 
   std::unique_ptr<ConfigValue> scalar(const YAML::Mark& mark, ConfigNode::Kind kind,
                                       const std::string& text) {
-    if (++count_ > kMostValues)
-      fail(mark, fmt::format("more than {} values in one document", kMostValues));
+    if (++count_ > kMaxValues)
+      fail(mark, fmt::format("more than {} values in one document", kMaxValues));
     auto value = std::make_unique<ConfigValue>();
     value->kind = kind;
     value->text = text;

@@ -96,7 +96,7 @@ void for_samples(CpuKernels::Context& context, const OpRun& run, Body body) {
   sample.positions = run.size(0) / (x.front() * x.back());
   sample.group_size = run.op.integer("group_size");
   sample.epsilon = epsilon(run);
-  sample.workspace = context.workspace.floats(kGroupNormRows * sample.channels);
+  sample.workspace = context.workspace.floats(kGroupNormWorkspaceRows * sample.channels);
   for (std::int64_t b = 0; b < x.front(); ++b) {
     const std::int64_t offset = b * sample.positions * sample.channels;
     sample.x = run.floats(0) + offset;

@@ -29,9 +29,9 @@ void run_upsample_grad(CpuKernels::Context& context, const OpRun& run) {
   const std::int64_t factor = run.op.integer("factor"), width = dx[2], channels = dx[3],
                      row = factor * width * channels;
   for (std::int64_t i = 0; i < dx[0] * dx[1]; ++i) {
-    context.vector.sum_squares_of_pixels(run.floats(0) + i * factor * row, row,
-                                         run.out_floats() + i * width * channels, width, channels,
-                                         factor);
+    context.vector.sum_pixel_blocks(run.floats(0) + i * factor * row, row,
+                                    run.out_floats() + i * width * channels, width, channels,
+                                    factor);
   }
 }
 

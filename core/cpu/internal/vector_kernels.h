@@ -35,7 +35,7 @@ struct GroupNormSample {
   float epsilon;
   float* workspace;
 };
-constexpr std::int64_t kGroupNormRows = 5;
+constexpr std::int64_t kGroupNormWorkspaceRows = 5;
 
 /// Kernels over dense rows of floats, one instance per instruction set. With `accumulate`, results
 /// are added to the output. The order of additions depends on sizes only.
@@ -55,7 +55,7 @@ struct VectorKernels {
   void (*sigmoid_grad)(const float* x, const float* dy, float* dx, std::int64_t size);
   void (*multiply)(const float* a, const float* b, float* y, std::int64_t size);
   /// Group norm of one sample x[positions, channels] and its gradients. Adds to dgamma and dbeta.
-  /// The workspace has kGroupNormRows * channels floats.
+  /// The workspace has kGroupNormWorkspaceRows * channels floats.
   void (*group_norm)(const GroupNormSample& sample, const float* gamma, const float* beta,
                      float* y);
   void (*group_norm_input_grad)(const GroupNormSample& sample, const float* gamma, const float* dy,
@@ -64,8 +64,8 @@ struct VectorKernels {
                                  float* dbeta);
   /// Computes one row of pixels of the smaller picture: dx[j,c] = sum over factor by factor pixels
   /// of dy, whose rows are `dy_row` floats apart.
-  void (*sum_squares_of_pixels)(const float* dy, std::int64_t dy_row, float* dx, std::int64_t width,
-                                std::int64_t channels, std::int64_t factor);
+  void (*sum_pixel_blocks)(const float* dy, std::int64_t dy_row, float* dx, std::int64_t width,
+                           std::int64_t channels, std::int64_t factor);
   void (*layer_norm)(const float* x, const float* gamma, const float* beta, float* y,
                      std::int64_t rows, std::int64_t columns, float epsilon);
   void (*layer_norm_input_grad)(const float* x, const float* gamma, const float* dy, float* dx,

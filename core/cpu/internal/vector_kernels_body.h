@@ -106,8 +106,8 @@ void multiply(const float* a, const float* b, float* y, std::int64_t size) {
   });
 }
 
-void sum_squares_of_pixels(const float* dy, std::int64_t dy_row, float* dx, std::int64_t width,
-                           std::int64_t channels, std::int64_t factor) {
+void sum_pixel_blocks(const float* dy, std::int64_t dy_row, float* dx, std::int64_t width,
+                      std::int64_t channels, std::int64_t factor) {
   for (std::int64_t j = 0; j < width; ++j) {
     for_vectors(channels, [&](std::int64_t c, std::int64_t n) {
       Vector sum{};
@@ -192,7 +192,7 @@ const VectorKernels kKernels{.add_row = add_row,
                              .group_norm = group_norm,
                              .group_norm_input_grad = group_norm_input_grad,
                              .group_norm_weight_grad = group_norm_weight_grad,
-                             .sum_squares_of_pixels = sum_squares_of_pixels,
+                             .sum_pixel_blocks = sum_pixel_blocks,
                              .layer_norm = layer_norm,
                              .layer_norm_input_grad = layer_norm_input_grad,
                              .layer_norm_weight_grad = layer_norm_weight_grad,

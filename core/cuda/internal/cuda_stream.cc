@@ -118,7 +118,7 @@ void CudaStream::fill_zero(std::span<std::byte> memory) {
   });
 }
 
-void CudaStream::adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) {
+void CudaStream::adamw(const AdamW& step, std::span<const AdamWParameter> parameters) {
   queue("adamw", [&] { kernels().adamw(step, parameters, stream_); });
 }
 

@@ -32,7 +32,7 @@ class CudaStream final : public Stream {
   void add(std::span<const float> from, std::span<float> to) override;
   void copy(std::span<const std::byte> from, std::span<std::byte> to) override;
   void fill_zero(std::span<std::byte> memory) override;
-  void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override;
+  void adamw(const AdamW& step, std::span<const AdamWParameter> parameters) override;
   void sums_of_squares(std::span<const std::span<const float>> tensors,
                        std::span<double> results) override;
   std::unique_ptr<Event> record() override;

@@ -18,7 +18,7 @@ inline constexpr std::uint64_t kNoToken = ~std::uint64_t{0};
 
 template <typename T, int N>
 __global__ void embedding_kernel(const T* table, const std::int32_t* ids, T* y, std::int64_t tokens,
-                                 TableSlice slice, std::uint64_t fault_word, Fault* fault) {
+                                 TableSlice slice, std::uint64_t fault_word, FaultWord* fault) {
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * kTokensPerBlock + threadIdx.y;
   if (token >= tokens) return;
   const std::int32_t id = ids[token];
@@ -39,7 +39,7 @@ __global__ void embedding_kernel(const T* table, const std::int32_t* ids, T* y, 
 template <typename Id>
 __global__ void make_keys_kernel(const Id* ids, std::uint64_t* keys, std::int64_t tokens,
                                  std::int64_t padded, TableSlice slice, std::uint64_t fault_word,
-                                 Fault* fault) {
+                                 FaultWord* fault) {
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * kSortThreads + threadIdx.x;
   if (token >= padded) return;
   std::uint64_t key = kNoToken;
@@ -149,7 +149,7 @@ __global__ void embedding_grad_kernel(const std::uint64_t* keys, const T* dy, fl
 
 void embedding(StreamHandle stream, DType type, const void* table, const std::int32_t* ids, void* y,
                std::int64_t tokens, const TableSlice& slice, std::uint64_t fault_word,
-               Fault* fault) {
+               FaultWord* fault) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
     with_pack<T>(slice.columns % kWide<T> == 0 && aligned(table) && aligned(y), [&](auto n) {
@@ -169,7 +169,7 @@ std::int64_t embedding_grad_workspace(std::int64_t tokens) {
 
 void embedding_grad(StreamHandle stream, DType type, const std::int32_t* ids, const void* dy,
                     float* dtable, std::int64_t tokens, const TableSlice& slice,
-                    std::uint64_t* workspace, std::uint64_t fault_word, Fault* fault) {
+                    std::uint64_t* workspace, std::uint64_t fault_word, FaultWord* fault) {
   const char* const name = "embedding_grad";
   const std::int64_t padded = embedding_grad_workspace(tokens);
   std::uint64_t* const keys = workspace;

@@ -20,7 +20,7 @@ using StreamHandle = CUstream_st*;
 
 /// Word in host memory in which kernels report invalid data. 0 if there is none; else the caller's
 /// `fault_word` (with a lower half of 0) combined with the invalid number in the lower half.
-using Fault = volatile std::uint64_t;
+using FaultWord = volatile std::uint64_t;
 
 // --- elementwise ---
 
@@ -142,11 +142,11 @@ void group_norm_weight_grad(StreamHandle stream, DType type, const GroupNorm& sh
 void cross_entropy(StreamHandle stream, DType type, const void* logits, const std::int32_t* targets,
                    const float* weights, float* loss, std::int64_t rows, std::int64_t columns,
                    double scale, bool accumulate, float* workspace, std::uint64_t fault_word,
-                   Fault* fault);
+                   FaultWord* fault);
 void cross_entropy_grad(StreamHandle stream, DType type, const void* logits,
                         const std::int32_t* targets, const float* weights, void* dlogits,
                         std::int64_t rows, std::int64_t columns, float scale,
-                        std::uint64_t fault_word, Fault* fault);
+                        std::uint64_t fault_word, FaultWord* fault);
 /// Slice of the columns of a vocabulary, for core/ops/split_cross_entropy.cc.
 struct LogitSlice {
   std::int64_t rows = 0;
@@ -157,7 +157,7 @@ struct LogitSlice {
 };
 void cross_entropy_moments(StreamHandle stream, DType type, const void* logits,
                            const std::int32_t* targets, float* moments, const LogitSlice& slice,
-                           std::int64_t width, std::uint64_t fault_word, Fault* fault);
+                           std::int64_t width, std::uint64_t fault_word, FaultWord* fault);
 void cross_entropy_statistics(StreamHandle stream, const float* moments, float* statistics,
                               std::int64_t rows, std::int64_t slices);
 /// Needs `rows` doubles of work space.
@@ -167,7 +167,7 @@ void cross_entropy_of_statistics(StreamHandle stream, const float* statistics, c
 void cross_entropy_apply_grad(StreamHandle stream, DType type, const void* logits,
                               const std::int32_t* targets, const float* statistics,
                               const float* weights, void* dlogits, const LogitSlice& slice,
-                              float scale, std::uint64_t fault_word, Fault* fault);
+                              float scale, std::uint64_t fault_word, FaultWord* fault);
 // Parts of the input gradient: core/ops/split_cross_entropy_input_grad.cc.
 void cross_entropy_numerators(StreamHandle stream, DType type, const void* logits,
                               const float* moments, void* numerators, const LogitSlice& slice,
@@ -175,7 +175,7 @@ void cross_entropy_numerators(StreamHandle stream, DType type, const void* logit
 /// `weight` is [width, slice.columns], or its transpose.
 void target_rows(StreamHandle stream, DType type, const void* weight, const std::int32_t* targets,
                  void* rows, const LogitSlice& slice, std::int64_t slice_width, std::int64_t width,
-                 bool transposed, std::uint64_t fault_word, Fault* fault);
+                 bool transposed, std::uint64_t fault_word, FaultWord* fault);
 struct CombinedInputGrad {
   const float *moments = nullptr, *statistics = nullptr, *products = nullptr;
   const float* weights = nullptr;  ///< Null weights count as 1.
@@ -202,14 +202,14 @@ struct TableSlice {
 /// Looks up rows; writes zeros for ids outside the slice.
 void embedding(StreamHandle stream, DType type, const void* table, const std::int32_t* ids, void* y,
                std::int64_t tokens, const TableSlice& slice, std::uint64_t fault_word,
-               Fault* fault);
+               FaultWord* fault);
 /// Returns the 64-bit words of work space that embedding_grad needs.
 std::int64_t embedding_grad_workspace(std::int64_t tokens);
 /// Adds every row of dy[tokens, columns] to the row of its id if the slice contains it, in token
 /// order. The caller must initialise the table.
 void embedding_grad(StreamHandle stream, DType type, const std::int32_t* ids, const void* dy,
                     float* dtable, std::int64_t tokens, const TableSlice& slice,
-                    std::uint64_t* workspace, std::uint64_t fault_word, Fault* fault);
+                    std::uint64_t* workspace, std::uint64_t fault_word, FaultWord* fault);
 
 // --- products ---
 
@@ -267,7 +267,7 @@ void attention_grad(StreamHandle stream, DType type, const Attention& shape,
 
 // --- optimizer ---
 
-void adamw(StreamHandle stream, const AdamW& step, std::span<const OptimizedParameter> parameters);
+void adamw(StreamHandle stream, const AdamW& step, std::span<const AdamWParameter> parameters);
 /// Returns the doubles of work space that sums_of_squares needs.
 std::int64_t sums_of_squares_workspace(std::span<const std::span<const float>> tensors);
 /// Sets results[i] to the sum of squares of tensors[i].

@@ -99,7 +99,7 @@ __device__ __forceinline__ ExponentialSum exponential_sum_of_row(const T* row, s
 
 /// Returns true if the target is a column of the row; otherwise reports it in `fault`.
 __device__ __forceinline__ bool target_fits(std::int32_t target, std::int64_t columns,
-                                            std::uint64_t fault_word, Fault* fault) {
+                                            std::uint64_t fault_word, FaultWord* fault) {
   if (target >= 0 && target < columns) return true;
   if (threadIdx.x == 0) *fault = fault_word | static_cast<std::uint32_t>(target);
   return false;
@@ -109,7 +109,7 @@ template <typename T>
 __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_kernel(const T* logits, const std::int32_t* targets, const float* weights,
                          float* row_losses, std::int64_t columns, bool wide,
-                         std::uint64_t fault_word, Fault* fault) {
+                         std::uint64_t fault_word, FaultWord* fault) {
   __shared__ ExponentialSum shared[kLossWarps];
   const std::int64_t row = blockIdx.x;
   const T* const x = logits + row * columns;
@@ -140,7 +140,7 @@ template <typename T>
 __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_grad_kernel(const T* logits, const std::int32_t* targets, const float* weights,
                               T* dlogits, std::int64_t columns, bool wide, float scale,
-                              std::uint64_t fault_word, Fault* fault) {
+                              std::uint64_t fault_word, FaultWord* fault) {
   __shared__ ExponentialSum shared[kLossWarps];
   const std::int64_t row = blockIdx.x;
   const T* const x = logits + row * columns;
@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(kLossThreads)
 void cross_entropy(StreamHandle stream, DType type, const void* logits, const std::int32_t* targets,
                    const float* weights, float* loss, std::int64_t rows, std::int64_t columns,
                    double scale, bool accumulate, float* workspace, std::uint64_t fault_word,
-                   Fault* fault) {
+                   FaultWord* fault) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
     launch(stream, "cross_entropy", {static_cast<unsigned>(rows), kLossThreads},
@@ -179,7 +179,7 @@ void cross_entropy(StreamHandle stream, DType type, const void* logits, const st
 void cross_entropy_grad(StreamHandle stream, DType type, const void* logits,
                         const std::int32_t* targets, const float* weights, void* dlogits,
                         std::int64_t rows, std::int64_t columns, float scale,
-                        std::uint64_t fault_word, Fault* fault) {
+                        std::uint64_t fault_word, FaultWord* fault) {
   const bool wide = reinterpret_cast<std::uintptr_t>(logits) % 16 ==
                     reinterpret_cast<std::uintptr_t>(dlogits) % 16;
   with_type(type, [&](auto t) {

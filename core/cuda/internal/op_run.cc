@@ -32,7 +32,7 @@ void run_op(Backend& backend, const Op& op, std::span<const ConstTensorRef> inpu
       });
 }
 
-void check_fault(Fault& fault) {
+void check_fault(FaultWord& fault) {
   const std::uint64_t word = fault;
   if (word == 0) return;
   fault = 0;

@@ -35,6 +35,6 @@ inline std::uint64_t fault_word(const Op& op) {
 
 /// Throws Error(kInvalidArgument) if a kernel reported a number outside its table or row, and
 /// clears the report.
-void check_fault(Fault& fault);
+void check_fault(FaultWord& fault);
 
 }  // namespace weft::cuda

@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kOptimizerThreads)
     adamw_pack<1>(tensor, constants, i);
 }
 
-void adamw(StreamHandle stream, const AdamW& step, std::span<const OptimizedParameter> parameters) {
+void adamw(StreamHandle stream, const AdamW& step, std::span<const AdamWParameter> parameters) {
   const AdamWConstants constants = adamw_constants(step);
   using Table = TensorTable<AdamWTensor>;
   Table table;
@@ -106,7 +106,7 @@ void adamw(StreamHandle stream, const AdamW& step, std::span<const OptimizedPara
            constants);
     table.count = 0;
   };
-  for (const OptimizedParameter& p : parameters) {
+  for (const AdamWParameter& p : parameters) {
     AdamWTensor tensor{p.gradient.data(),
                        p.value.data(),
                        p.first_moment.data(),

@@ -30,7 +30,7 @@ template <typename T>
 __global__ void __launch_bounds__(kLossThreads)
     target_rows_kernel(const T* weight, const std::int32_t* targets, T* rows, LogitSlice slice,
                        std::int64_t slice_width, std::int64_t width, bool transposed,
-                       std::uint64_t fault_word, Fault* fault) {
+                       std::uint64_t fault_word, FaultWord* fault) {
   const Quotient place = divide(blockIdx.x, slice.columns / slice_width);
   const std::int32_t target = targets[place.quotient];
   const bool fits = target_fits(target, slice.real, fault_word, fault);
@@ -78,7 +78,7 @@ void cross_entropy_numerators(StreamHandle stream, DType type, const void* logit
 
 void target_rows(StreamHandle stream, DType type, const void* weight, const std::int32_t* targets,
                  void* rows, const LogitSlice& slice, std::int64_t slice_width, std::int64_t width,
-                 bool transposed, std::uint64_t fault_word, Fault* fault) {
+                 bool transposed, std::uint64_t fault_word, FaultWord* fault) {
   const std::int64_t blocks = slice.rows * (slice.columns / slice_width);
   with_type(type, [&](auto t) {
     using T = decltype(t);

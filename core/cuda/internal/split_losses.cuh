@@ -18,7 +18,7 @@ template <typename T>
 __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_moments_kernel(const T* logits, const std::int32_t* targets, float* moments,
                                  LogitSlice slice, std::int64_t width, std::uint64_t fault_word,
-                                 Fault* fault) {
+                                 FaultWord* fault) {
   __shared__ ExponentialSum shared[kLossWarps];
   const std::int64_t number = blockIdx.x, begin = number * width;
   const std::int64_t row = begin / slice.columns;
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_apply_grad_kernel(const T* logits, const std::int32_t* targets,
                                     const float* statistics, const float* weights, T* dlogits,
                                     LogitSlice slice, bool wide, float scale,
-                                    std::uint64_t fault_word, Fault* fault) {
+                                    std::uint64_t fault_word, FaultWord* fault) {
   const std::int64_t row = blockIdx.x;
   const T* const x = logits + row * slice.columns;
   T* const dx = dlogits + row * slice.columns;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kLossThreads)
 
 void cross_entropy_moments(StreamHandle stream, DType type, const void* logits,
                            const std::int32_t* targets, float* moments, const LogitSlice& slice,
-                           std::int64_t width, std::uint64_t fault_word, Fault* fault) {
+                           std::int64_t width, std::uint64_t fault_word, FaultWord* fault) {
   const std::int64_t slices = slice.rows * (slice.columns / width);
   with_type(type, [&](auto t) {
     using T = decltype(t);
@@ -127,7 +127,7 @@ void cross_entropy_of_statistics(StreamHandle stream, const float* statistics, c
 void cross_entropy_apply_grad(StreamHandle stream, DType type, const void* logits,
                               const std::int32_t* targets, const float* statistics,
                               const float* weights, void* dlogits, const LogitSlice& slice,
-                              float scale, std::uint64_t fault_word, Fault* fault) {
+                              float scale, std::uint64_t fault_word, FaultWord* fault) {
   const bool wide = reinterpret_cast<std::uintptr_t>(logits) % 16 ==
                     reinterpret_cast<std::uintptr_t>(dlogits) % 16;
   with_type(type, [&](auto t) {

@@ -20,7 +20,7 @@ void FairLinks::add(TaskId task, const Movement& movement, std::uint64_t order, 
   changed_ = true;
 }
 
-void FairLinks::share_out() {
+void FairLinks::compute_shares() {
   changed_ = false;
   taken_.assign(links_.queues, 0);
   shares_.begin(links_.rates);
@@ -42,12 +42,12 @@ void FairLinks::share_out() {
       shares_.use(i, crossing.link, one.granted * crossing.times);
     }
   }
-  shares_.share_out([&](std::uint32_t i, double share) { all_[i].rate = share * all_[i].granted; },
-                    kRounding);
+  shares_.compute_shares(
+      [&](std::uint32_t i, double share) { all_[i].rate = share * all_[i].granted; }, kRounding);
 }
 
 std::optional<double> FairLinks::next_end() {
-  if (changed_) share_out();
+  if (changed_) compute_shares();
   double first = kNever;
   for (const Moving& one : all_) {
     if (one.rate > 0) first = std::min(first, now_ + one.left / one.rate);
@@ -56,7 +56,7 @@ std::optional<double> FairLinks::next_end() {
 }
 
 void FairLinks::advance(double time) {
-  if (changed_) share_out();
+  if (changed_) compute_shares();
   for (Moving& one : all_) one.left = std::max(0.0, one.left - one.rate * (time - now_));
   now_ = time;
 }

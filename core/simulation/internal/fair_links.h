@@ -42,7 +42,7 @@ class FairLinks {
     std::optional<TaskId> after;
   };
 
-  void share_out();
+  void compute_shares();
 
   const SharedLinks& links_;
   std::vector<Moving> all_;  ///< Sorted by order.

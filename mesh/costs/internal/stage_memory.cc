@@ -60,7 +60,7 @@ StageMemory stage_memory(const Partition& partition, StageId stage) {
       const double bytes = bytes_on(partition, mesh, local, rank);
       const Pass pass = made_by(local);
       if (pass == Pass::kForward) own.activations += bytes;
-      if (pass == Pass::kForward && !dropped.contains(local)) own.kept_for_recompute += bytes;
+      if (pass == Pass::kForward && !dropped.contains(local)) own.retained_for_recompute += bytes;
       if (pass != Pass::kWeightGrad && reads.by_weight_grads.contains(local))
         own.for_weight_grad += bytes;
     }
@@ -73,7 +73,7 @@ VocabularyMemory vocabulary_memory(const Partition& partition, int vocabulary_ba
   const MeshId mesh = *partition.spanning_mesh();
   const MeshPartition& part = partition.per_mesh[mesh];
   const auto& [output, input] = *partition.vocabulary;
-  const std::vector<std::size_t> late = rest_of_scores(part, output, vocabulary_barriers);
+  const std::vector<std::size_t> late = deferred_score_steps(part, output, vocabulary_barriers);
   const std::set<std::size_t> rest(late.begin(), late.end());
   std::set<LocalId> made_by_scores, for_grads, for_rest;
   for (std::size_t i = 0; i < part.steps.size(); ++i) {

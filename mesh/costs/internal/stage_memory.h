@@ -6,9 +6,9 @@ namespace weft::mesh {
 
 /// Memory of one microbatch on the fullest device of a stage, in bytes.
 struct StageMemory {
-  double activations = 0;         ///< Values that F makes or receives and I or W read.
-  double for_weight_grad = 0;     ///< Values that F or I makes or receives and W reads.
-  double kept_for_recompute = 0;  ///< Part of `activations` that a recomputing stage keeps.
+  double activations = 0;             ///< Values that F makes or receives and I or W read.
+  double for_weight_grad = 0;         ///< Values that F or I makes or receives and W reads.
+  double retained_for_recompute = 0;  ///< Part of `activations` that a recomputing stage keeps.
 };
 
 StageMemory stage_memory(const Partition& partition, StageId stage);

@@ -25,7 +25,7 @@ double simulated_seconds(const TrainingPlan& plan, const std::vector<GroupPlan>&
 
 class StepTimer {
  public:
-  StepTimer(const TrainingPlan& plan, MeshId mesh, const OpSeconds& seconds)
+  StepTimer(const TrainingPlan& plan, MeshId mesh, const OpTimeModel& seconds)
       : plan_(plan),
         mesh_(plan.partition.meshes[mesh]),
         part_(plan.partition.per_mesh[mesh]),
@@ -64,7 +64,7 @@ class StepTimer {
   const TrainingPlan& plan_;
   const DeviceMesh& mesh_;
   const MeshPartition& part_;
-  const OpSeconds& seconds_;
+  const OpTimeModel& seconds_;
 };
 
 }  // namespace
@@ -74,7 +74,8 @@ double all_reduce_seconds(const TrainingPlan& plan, const DeviceMesh& mesh,
   return simulated_seconds(plan, plan_all_reduce(type, axes, mesh, plan.topology));
 }
 
-std::vector<double> step_seconds(const TrainingPlan& plan, MeshId mesh, const OpSeconds& seconds) {
+std::vector<double> step_seconds(const TrainingPlan& plan, MeshId mesh,
+                                 const OpTimeModel& seconds) {
   const StepTimer timer(plan, mesh, seconds);
   std::vector<double> result;
   for (const Step& step : plan.partition.per_mesh[mesh].steps) result.push_back(timer(step));
@@ -93,7 +94,7 @@ StageTimeline stage_timeline(const Partition& partition, StageId stage, bool for
     const bool weights = step.pass == Pass::kWeightGrad;
     ++happened;
     for (const LocalId input : inputs_of(step)) {
-      line.first_use.try_emplace(input, Moment{line.work, line.weights, happened});
+      line.first_use.try_emplace(input, TimelinePoint{line.work, line.weights, happened});
       bool& by_work = line.used_by_work[input];
       by_work = by_work || !weights;
     }

@@ -3,13 +3,13 @@
 #include <map>
 #include <vector>
 
-#include "mesh/costs/op_seconds.h"
+#include "mesh/costs/op_time_model.h"
 #include "mesh/plan/training_plan.h"
 
 namespace weft::mesh {
 
 /// Point within an action that runs without waiting, as seconds of steps done so far.
-struct Moment {
+struct TimelinePoint {
   double work = 0;     ///< Seconds of F, or of the input gradient.
   double weights = 0;  ///< Seconds of the weight gradient.
   int step = 0;        ///< Sequence number of the event within the action.
@@ -19,16 +19,17 @@ struct Moment {
 struct StageTimeline {
   double work = 0;     ///< Seconds of F, or of I.
   double weights = 0;  ///< Seconds of W.
-  std::map<LocalId, Moment> first_use;
+  std::map<LocalId, TimelinePoint> first_use;
   /// True if F or I reads the value of `first_use`, false if only W reads it.
   std::map<LocalId, bool> used_by_work;
-  std::map<std::size_t, Moment> sent;  ///< Send times by index into the edges of the partition.
+  std::map<std::size_t, TimelinePoint>
+      sent;  ///< Send times by index into the edges of the partition.
 };
 
 /// Returns the seconds of each of a mesh's steps on its slowest device. Collectives take the time
 /// that a simulation of the plan's network gives. The time of a step that runs once per training
 /// step is divided by the number of microbatches.
-std::vector<double> step_seconds(const TrainingPlan& plan, MeshId mesh, const OpSeconds& seconds);
+std::vector<double> step_seconds(const TrainingPlan& plan, MeshId mesh, const OpTimeModel& seconds);
 
 /// Returns the timeline of F if `forward`, else of I and W. `seconds`: one entry per step of the
 /// mesh.

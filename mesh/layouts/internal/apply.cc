@@ -46,7 +46,7 @@ class Application {
   /// Returns the last dimension that holds features, if any.
   std::optional<std::size_t> feature_dimension(ValueId id) const {
     for (std::size_t d = labels(id).size(); d-- > 0;)
-      if (stream_of(labels(id)[d]) != Stream::kNone) return d;
+      if (feature_kind_of(labels(id)[d]) != Stream::kNone) return d;
     return std::nullopt;
   }
   std::optional<std::size_t> dimension(ValueId id, std::string_view label) const {
@@ -90,14 +90,14 @@ class Application {
     const auto feature = feature_dimension(id);
     std::vector<std::size_t> order;
     if (matrices_.contains(id)) {
-      const Stream in = stream_of(labels(id).front());
+      const Stream in = feature_kind_of(labels(id).front());
       if (in != Stream::kNone && *feature > 0) {
         spec.dims[0] = in == Stream::kResidual ? axes_.expand.k : axes_.contract.k;
-        spec.dims[*feature] = features(stream_of(labels(id)[*feature]));
+        spec.dims[*feature] = features(feature_kind_of(labels(id)[*feature]));
       }
     } else {
       if (feature) {
-        spec.dims[*feature] = features(stream_of(labels(id)[*feature]));
+        spec.dims[*feature] = features(feature_kind_of(labels(id)[*feature]));
         order.push_back(*feature);
       }
       if (!axes_.split_vectors) return spec;
@@ -115,11 +115,11 @@ class Application {
     if (!batch || !feature || !splits_features()) return std::nullopt;
     // Products per slice of a vocabulary stay on the device that has the slice.
     if (std::ranges::count_if(labels(id), [](const std::string& label) {
-          return stream_of(label) != Stream::kNone;
+          return feature_kind_of(label) != Stream::kNone;
         }) > 1)
       return std::nullopt;
     Spec spec = Spec::replicated(shape(id).size());
-    const Stream stream = stream_of(labels(id)[*feature]);
+    const Stream stream = feature_kind_of(labels(id)[*feature]);
     spec.dims[*batch] = axes_.tokens;
     spec.dims[*feature] = features(stream);
     std::vector<std::size_t> order{*batch};
@@ -191,8 +191,8 @@ class Application {
     const std::vector<int>& of_w = signature.inputs[1];
     const std::size_t k = transposed ? of_w.size() - 1 : 0;
     const auto out = feature_dimension(y);
-    const Stream from = stream_of(labels(w)[k]);
-    const Stream to = out ? stream_of(labels(y)[*out]) : Stream::kNone;
+    const Stream from = feature_kind_of(labels(w)[k]);
+    const Stream to = out ? feature_kind_of(labels(y)[*out]) : Stream::kNone;
     if (from == Stream::kNone || to == Stream::kNone || from == to)
       throw_error(
           ErrorCode::kInvalidConfig,

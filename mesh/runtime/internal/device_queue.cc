@@ -49,7 +49,7 @@ void DeviceQueue::when_done(std::shared_ptr<const Event> event, EventWatch& watc
               });
 }
 
-void DeviceQueue::take_news() {
+void DeviceQueue::drain_events() {
   for (const Inbox::News& news : inbox_->take()) news();
 }
 

@@ -27,14 +27,14 @@ namespace weft::mesh {
 ///
 /// Nothing here blocks: streams wait for each other's events, and callbacks tell the host that an
 /// event is done. A CPU finishes its work before a call returns, so callbacks run at once. Events
-/// of a GPU are awaited by the threads of CopyStreams, and take_news() runs their callbacks.
+/// of a GPU are awaited by the threads of CopyStreams, and drain_events() runs their callbacks.
 /// Owner's thread only.
 class DeviceQueue final {
  public:
   using Reached = std::function<void(TimePoint)>;
 
   /// `board` may be null. All must outlive it. Expected events must be done before it is destroyed.
-  /// `wake` is called on other threads when take_news() has work.
+  /// `wake` is called on other threads when drain_events() has work.
   DeviceQueue(Stream& compute, CopyStreams& copies, const Clock& clock, ProgressBoard* board,
               StepTimeline& timeline, std::function<void()> wake);
 
@@ -42,13 +42,13 @@ class DeviceQueue final {
   CopyStreams& copies() { return copies_; }
   StepTimeline& timeline() { return timeline_; }
 
-  /// Calls `reached` when the event is done: at once if it is, else from take_news(). `watch` must
-  /// belong to the event's stream. A failed event fails the execution.
+  /// Calls `reached` when the event is done: at once if it is, else from drain_events(). `watch`
+  /// must belong to the event's stream. A failed event fails the execution.
   void when_done(std::shared_ptr<const Event> event, EventWatch& watch, Reached reached);
   /// Inbox through which other threads reach the execution.
   const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
   const std::function<void()>& wake() const { return wake_; }
-  void take_news();
+  void drain_events();
   /// Number of events that are not done yet.
   std::size_t under_way() const { return under_way_; }
 

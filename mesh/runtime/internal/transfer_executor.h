@@ -11,9 +11,9 @@
 
 namespace weft::mesh {
 
-/// Interface of the ways in which an execution's transfers move. HostTransfers uses the transfer
-/// engine, through host memory; LibraryTransfers uses the GPUs' collective library. To add a way,
-/// add an alternative of Transfer::work and an implementation.
+/// Interface of the ways in which an execution's transfers move. EngineTransfers uses the transfer
+/// engine, through host memory; CollectiveTransfers uses the GPUs' collective library. To add a
+/// way, add an alternative of Transfer::work and an implementation.
 ///
 ///   start ──▶ (bytes move; poll) ──▶ wait: later compute work follows the transfer
 ///

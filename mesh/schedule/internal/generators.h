@@ -22,13 +22,13 @@ Schedule make_dualpipe_v(const ScheduleRequest& request);
 Schedule make_interlaced(const ScheduleRequest& request);
 
 /// Throws Error(kInvalidArgument), because a vocabulary is split over at least two actors.
-[[noreturn]] void refuse_one_actor(std::string_view schedule);
+[[noreturn]] void throw_single_actor(std::string_view schedule);
 
 /// Returns a schedule with stages placed and no actions.
 Schedule empty_schedule(const ScheduleRequest& request, StagePlacement placement);
 
 /// Removes all microbatches from `microbatches` on. A valid schedule stays valid, as no action
 /// loses a dependency.
-Schedule without_late_microbatches(Schedule schedule, int microbatches);
+Schedule truncate_microbatches(Schedule schedule, int microbatches);
 
 }  // namespace weft::mesh

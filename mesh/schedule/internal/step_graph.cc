@@ -46,8 +46,8 @@ StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& option
     const EdgeCosts& edge = costs.edges[one.edge];
     duration_.push_back(one.backward ? edge.backward : edge.forward);
   }
-  if (costs.pair_time > 0) join_pairs();
-  if (options.blocking) order_everything(schedule);
+  if (costs.compound_time_factor > 0) join_pairs();
+  if (options.blocking) build_global_order(schedule);
   const auto skips_input_grad = [](const EdgeCosts& edge) {
     return edge.backward_timing.for_weights_only;
   };
@@ -59,7 +59,7 @@ StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& option
 
 void StepGraph::find_transfers() {
   for (int node = 0; node < actions_.size(); ++node) {
-    for (const ActionGraph::Need& need : actions_.needs(node)) {
+    for (const ActionGraph::ActionDependency& need : actions_.needs(node)) {
       if (need.edge < 0 || actions_.actor(need.node) == actions_.actor(node)) continue;
       Transfer one{
           need.edge, actions_.action(node).kind != ActionKind::kForward, need.node, node, 0, 0};
@@ -79,8 +79,8 @@ void StepGraph::find_transfers() {
 }
 
 /// Returns whether the action is not part of a compound that runs as one.
-bool StepGraph::stands_alone(int action) const {
-  if (costs_.pair_time == 0) return true;
+bool StepGraph::runs_alone(int action) const {
+  if (costs_.compound_time_factor == 0) return true;
   const bool last = action + 1 == actions_.first(actions_.actor(action) + 1);
   return !actions_.action(action).joins_previous &&
          (last || !actions_.action(action + 1).joins_previous);
@@ -114,7 +114,7 @@ std::vector<StepGraph::Event> StepGraph::find_events() const {
     is_cut[action] = is_cut[action] || event.cuts;
   }
   std::erase_if(events, [&](const Event& event) {
-    return !is_cut[event.action] || !stands_alone(event.action);
+    return !is_cut[event.action] || !runs_alone(event.action);
   });
   std::ranges::sort(events, {}, [](const Event& event) {
     return std::tuple(event.action, event.position, event.step, event.makes, event.transfer);
@@ -132,7 +132,7 @@ void StepGraph::cut_actions() {
     if (begin != event) {
       cut(action, begin, event);
     } else if (actions_.action(action).kind == ActionKind::kReduceGrad && !options_.blocking) {
-      duration_.push_back(costs_.per_action);  // The reduction itself overlaps computation.
+      duration_.push_back(costs_.dispatch_time);  // The reduction itself overlaps computation.
     } else {
       duration_.push_back(mesh::duration(costs_, actions_.action(action)));
     }
@@ -151,7 +151,7 @@ void StepGraph::cut_actions() {
 void StepGraph::cut(int action, std::vector<Event>::const_iterator begin,
                     std::vector<Event>::const_iterator end) {
   const std::size_t first = duration_.size();
-  duration_.push_back(costs_.per_action);
+  duration_.push_back(costs_.dispatch_time);
   double at = 0;
   bool waits = false;  // The current piece waits for a tensor.
   // The current piece has a duration, so that a later wait needs a new piece.
@@ -200,15 +200,15 @@ void StepGraph::join_pairs() {
   }
   for (std::size_t action = 1; action < actions; ++action) {
     if (head_[action] == static_cast<int>(action) - 1)
-      duration_[first_piece(head_[action])] *= costs_.pair_time;
+      duration_[first_piece(head_[action])] *= costs_.compound_time_factor;
   }
   for (Transfer& one : transfers_) {
-    if (!stands_alone(one.consumer)) one.needed_by = first_piece(head(one.consumer));
+    if (!runs_alone(one.consumer)) one.needed_by = first_piece(head(one.consumer));
   }
 }
 
 /// Builds each actor's list in the global order, as Lowering::kSafe does.
-void StepGraph::order_everything(const Schedule& schedule) {
+void StepGraph::build_global_order(const Schedule& schedule) {
   std::vector<std::vector<std::size_t>> made(actions_.size());
   for (std::size_t t = 0; t < transfers_.size(); ++t) made[transfers_[t].producer].push_back(t);
   for (std::vector<std::size_t>& tensors : made) {
@@ -229,12 +229,12 @@ void StepGraph::order_everything(const Schedule& schedule) {
       lists_[actions_.actor(end)].push_back(node_of(t));
     }
   };
-  walk_total_order(order_actions(schedule, costs_.stage_edges()), run, move);
+  walk_global_order(order_actions(schedule, costs_.stage_edges()), run, move);
 }
 
 /// Finds the action that starts only after a tensor's arrival. A sender waits for the arrival at
 /// the end of the first action that, by the schedule, cannot begin before the tensor is used
-/// (Lane::arrived_before). The wait costs time only if that action is an I that does not need its
+/// (Lane::arrival_known_at). The wait costs time only if that action is an I that does not need its
 /// gradient.
 void StepGraph::find_releases(const Schedule& schedule) {
   const std::vector<StageEdge> edges = costs_.stage_edges();
@@ -242,7 +242,8 @@ void StepGraph::find_releases(const Schedule& schedule) {
   for (const Transfer& one : transfers_) {
     const int from = actions_.actor(one.producer), to = actions_.actor(one.consumer);
     const std::size_t index = one.consumer - actions_.first(to);
-    const std::size_t action = history.first_after({static_cast<std::size_t>(to), index}, from);
+    const std::size_t action =
+        history.first_action_after({static_cast<std::size_t>(to), index}, from);
     const int next = actions_.first(from) + static_cast<int>(action) + 1;
     releases_.push_back(next < actions_.first(from + 1) ? next : -1);
   }
@@ -250,7 +251,7 @@ void StepGraph::find_releases(const Schedule& schedule) {
 
 void StepGraph::add_tasks() {
   tasks_.links.sharing = costs_.sharing == InterfaceSharing::kFair ? SharedLinks::Sharing::kFair
-                                                                   : SharedLinks::Sharing::kInTurn;
+                                                                   : SharedLinks::Sharing::kFifo;
   if (!costs_.nic_of_actor.empty()) {
     const std::size_t interfaces = costs_.num_nics();
     // Interface i: egress link 2i, ingress link 2i + 1.
@@ -298,7 +299,7 @@ void StepGraph::add_arcs_of_actions() {
     const std::size_t first = first_piece(action);
     if (actions_.previous(action) >= 0 && lists_.empty()) wait(first - 1, first);
     for (std::size_t piece = first; piece < last_piece(action); ++piece) wait(piece, piece + 1);
-    for (const ActionGraph::Need& need : actions_.needs(action)) {
+    for (const ActionGraph::ActionDependency& need : actions_.needs(action)) {
       // Dependencies met by a transfer wait for the transfer instead.
       if (need.edge < 0 && vocabulary_seconds(actions_, action, need.node, costs_) > 0) {
         add_vocabulary_arcs(action, need);
@@ -309,7 +310,7 @@ void StepGraph::add_arcs_of_actions() {
   }
 }
 
-void StepGraph::add_vocabulary_arcs(int action, const ActionGraph::Need& need) {
+void StepGraph::add_vocabulary_arcs(int action, const ActionGraph::ActionDependency& need) {
   const ActionKind made_by = actions_.action(need.node).kind,
                    used_by = actions_.action(action).kind;
   const auto [move, is_new] = vocabulary_moves_.try_emplace(
@@ -324,7 +325,7 @@ void StepGraph::add_vocabulary_arcs(int action, const ActionGraph::Need& need) {
 
 void StepGraph::add_arcs_of_transfers() {
   const std::size_t credits = options_.credits;
-  const bool in_turn = costs_.nic_of_actor.empty() || costs_.sharing == InterfaceSharing::kInTurn;
+  const bool in_turn = costs_.nic_of_actor.empty() || costs_.sharing == InterfaceSharing::kFifo;
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
     wait(transfers_[t].made_by, node_of(t));
     wait(node_of(t), transfers_[t].needed_by);

@@ -80,20 +80,20 @@ class StepGraph {
   std::size_t node_of(std::size_t transfer) const { return num_pieces() + transfer; }
 
   void find_transfers();
-  bool stands_alone(int action) const;
+  bool runs_alone(int action) const;
   double position(int action, double work, double weights) const;
   std::vector<Event> find_events() const;
   void cut_actions();
   void cut(int action, std::vector<Event>::const_iterator begin,
            std::vector<Event>::const_iterator end);
   void join_pairs();
-  void order_everything(const Schedule& schedule);
+  void build_global_order(const Schedule& schedule);
   void find_releases(const Schedule& schedule);
   void add_tasks();
   void wait(std::size_t first, std::size_t then) { tasks_.wait(TaskId(then), TaskId(first)); }
   void add_arcs();
   void add_arcs_of_actions();
-  void add_vocabulary_arcs(int action, const ActionGraph::Need& need);
+  void add_vocabulary_arcs(int action, const ActionGraph::ActionDependency& need);
   void add_arcs_of_transfers();
   TaskId add_transfer(const Transfer& transfer, double seconds);
 

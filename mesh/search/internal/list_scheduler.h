@@ -11,17 +11,17 @@ namespace weft::mesh {
 /// Priorities of list scheduling among the actions that an actor could start.
 struct ListPolicy {
   enum class Weights : std::uint8_t {
-    kAtOnce,  ///< Directly after the input gradient.
-    kInGaps,  ///< If no other action is ready, or will be ready before W ends.
-    kLast,    ///< If no other action is ready, or memory is short.
+    kImmediately,  ///< Directly after the input gradient.
+    kInGaps,       ///< If no other action is ready, or will be ready before W ends.
+    kLast,         ///< If no other action is ready, or memory is short.
   };
   std::vector<int> in_flight;    ///< Most microbatches between F and I, per stage.
   std::vector<Weights> weights;  ///< Rule for W, per actor.
   bool forward_first = false;    ///< Prefers a forward over a backward if both are ready.
   bool deep_first = true;        ///< Prefers the forward of the latest stage.
   /// Replaces these rules: the action that is first in this pattern has priority. A later action
-  /// runs before it only while the actor would be idle: with kAtOnce always, with kInGaps only if
-  /// it delays no action with a known ready time.
+  /// runs before it only while the actor would be idle: with kImmediately always, with kInGaps only
+  /// if it delays no action with a known ready time.
   std::optional<PeriodicPattern> pattern;
 };
 

@@ -15,14 +15,14 @@ namespace weft::mesh {
 struct ScheduleScore {
   /// Step time; equals the makespan if the costs have no reductions, optimizer and exchange.
   double step = 0;
-  double mean_end = 0;
+  double mean_action_end = 0;
   friend auto operator<=>(const ScheduleScore&, const ScheduleScore&) = default;
 };
 
 /// Evaluates schedules within the request's memory, and counts the simulated actions.
-class Judge {
+class ScheduleEvaluator {
  public:
-  explicit Judge(const SearchRequest& request) : request_(request) {
+  explicit ScheduleEvaluator(const SearchRequest& request) : request_(request) {
     if (SearchEvaluator::knows(request)) evaluator_.emplace(request);
   }
 
@@ -47,7 +47,7 @@ class Judge {
     std::vector<std::vector<std::pair<double, double>>> spans;
     /// Actions of the critical path, as (actor, index), that start when the previous action on
     /// their actor ends.
-    std::vector<std::pair<int, int>> held_up_by_order;
+    std::vector<std::pair<int, int>> blocked_by_order;
   };
   Look look(const Schedule& schedule);
 
@@ -66,11 +66,11 @@ class Judge {
 
 /// Moves single actions along the critical path while that improves the schedule and the judge is
 /// not exhausted. `schedule` must finish and fit.
-Schedule improve(Schedule schedule, Judge& judge);
+Schedule improve(Schedule schedule, ScheduleEvaluator& judge);
 
 /// Improves a schedule by threshold accepting (Dueck and Scheuer, 1990): random moves of single
 /// actions. Accepts slightly worse schedules at first, and fewer over time. Simulates `actions`
 /// more actions and returns the best schedule found. Deterministic.
-Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions);
+Schedule anneal(Schedule schedule, ScheduleEvaluator& judge, std::int64_t actions);
 
 }  // namespace weft::mesh

@@ -12,7 +12,7 @@ namespace weft::mesh {
 std::int64_t num_actions(std::size_t stages, int microbatches);
 
 /// Schedule made by list scheduling, and its policy.
-struct Listed {
+struct ListCandidate {
   ListPolicy policy;
   Schedule schedule;
   ScheduleScore score;
@@ -20,20 +20,20 @@ struct Listed {
 
 /// Tries policies that are equal on all stages: all combinations or, if these exceed the budget,
 /// one setting after the other, keeping the best value of each. Returns those that fit, best first.
-std::vector<Listed> try_uniform_policies(Judge& judge);
+std::vector<ListCandidate> try_uniform_policies(ScheduleEvaluator& judge);
 
 /// Result of try_patterns(): schedules that fit. `unrolled` are the patterns themselves; `listed`
 /// are list schedules that follow them.
-struct Patterned {
+struct PatternCandidates {
   std::vector<Schedule> unrolled;
-  std::vector<Listed> listed;
+  std::vector<ListCandidate> listed;
 };
 /// Finds patterns with about the shortest period that memory allows, and slower ones, which begin
 /// and end sooner.
-Patterned try_patterns(Judge& judge);
+PatternCandidates try_patterns(ScheduleEvaluator& judge);
 
 /// Changes the microbatches in flight of all stages or of one, or the W rule of one actor, while
 /// that improves the schedule and the judge has simulated fewer than `until` actions.
-Listed tune(Listed best, Judge& judge, std::int64_t until);
+ListCandidate tune(ListCandidate best, ScheduleEvaluator& judge, std::int64_t until);
 
 }  // namespace weft::mesh

@@ -32,7 +32,7 @@ class SearchEvaluator {
     bool finishes = false;
     bool too_slow = false;  ///< Abandoned, as the step exceeds `longest_step`.
     bool fits = false;
-    double step = 0, makespan = 0, mean_end = 0;
+    double step = 0, makespan = 0, mean_action_end = 0;
     double peak = 0;  ///< Peak memory; 0 if there is no memory limit and `with_peak` is false.
   };
   Outcome play(const Schedule& schedule,
@@ -46,7 +46,7 @@ class SearchEvaluator {
   }
   /// Returns the actions of the critical path of the last play() that start when the previous
   /// action on their actor ends.
-  std::vector<std::pair<int, int>> held_up_by_order(const Schedule& schedule) const;
+  std::vector<std::pair<int, int>> blocked_by_order(const Schedule& schedule) const;
 
  private:
   struct Event {
@@ -173,8 +173,8 @@ class SearchEvaluator {
   std::vector<Tensor> tensors_;
   std::vector<std::size_t> queue_;  ///< Actors that may continue.
   std::vector<Interface> out_, in_;
-  std::vector<Turn> turns_;          ///< Min-heap of pending transfers by time.
-  std::vector<MemorySweep> memory_;  ///< Memory sweeps by actor.
+  std::vector<Turn> turns_;             ///< Min-heap of pending transfers by time.
+  std::vector<MemoryTimeline> memory_;  ///< Memory sweeps by actor.
 };
 
 }  // namespace weft::mesh

@@ -10,15 +10,15 @@
 
 namespace weft::mesh {
 
-std::optional<StrategyLine> line_of(const PlacedText& text) {
-  const PlacedText line = text.trimmed();
+std::optional<StrategyLine> line_of(const LocatedText& text) {
+  const LocatedText line = text.trimmed();
   if (line.text.empty() || line.text.front() == '#') return std::nullopt;
   const std::size_t blank = line.text.find_first_of(" \t");
   if (blank == std::string_view::npos) return StrategyLine{line, line.sub(line.text.size())};
   return StrategyLine{line.sub(0, blank), line.sub(blank).trimmed()};
 }
 
-void fail_at(const std::string& source, const PlacedText& at, const std::string& message) {
+void fail_at(const std::string& source, const LocatedText& at, const std::string& message) {
   throw_error(ErrorCode::kInvalidConfig, "{}:{}:{}: {}", source, at.line, at.column, message);
 }
 

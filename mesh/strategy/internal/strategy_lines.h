@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config/placed_text.h"
+#include "core/config/located_text.h"
 #include "core/graph/graph.h"
 #include "mesh/sharding/spec.h"
 #include "mesh/strategy/strategy.h"
@@ -14,14 +14,14 @@ namespace weft::mesh {
 
 /// Line of a strategy's text, such as "home" and "x [i,-]".
 struct StrategyLine {
-  PlacedText keyword;
-  PlacedText rest;
+  LocatedText keyword;
+  LocatedText rest;
 };
 /// Splits a line. Returns nothing for blank lines and comments.
-std::optional<StrategyLine> line_of(const PlacedText& text);
+std::optional<StrategyLine> line_of(const LocatedText& text);
 
 /// Throws Error(kInvalidConfig): "source:line:column: message".
-[[noreturn]] void fail_at(const std::string& source, const PlacedText& at,
+[[noreturn]] void fail_at(const std::string& source, const LocatedText& at,
                           const std::string& message);
 
 /// Returns the names of a graph's values, in order. The second value of a name is "name#2".

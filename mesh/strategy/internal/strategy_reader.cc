@@ -27,9 +27,9 @@ std::string shape_text(const std::vector<MeshAxis>& axes) {
 
 /// Spec of a tensor, with the positions of its text.
 struct PlacedSpec {
-  PlacedText at;
+  LocatedText at;
   Spec spec;
-  std::vector<PlacedText> dims;
+  std::vector<LocatedText> dims;
 };
 
 /// Contents of an op's line.
@@ -41,7 +41,7 @@ struct OpSpecsText {
 /// Reader of specs from a line, left to right.
 class SpecScanner {
  public:
-  SpecScanner(const std::string& source, const DeviceMesh& mesh, const PlacedText& text)
+  SpecScanner(const std::string& source, const DeviceMesh& mesh, const LocatedText& text)
       : source_(source), mesh_(mesh), rest_(text.trimmed()) {}
 
   bool at_end() const { return rest_.text.empty(); }
@@ -60,9 +60,9 @@ class SpecScanner {
       fail_here(fmt::format("expected the axes of each dimension, as in [-,{}], found '{}'",
                             mesh_.axes().front().name, rest_.text));
     PlacedSpec result{rest_.sub(0, close + 1), {}, {}};
-    const PlacedText inside = rest_.sub(1, close - 1);
+    const LocatedText inside = rest_.sub(1, close - 1);
     if (!inside.trimmed().text.empty()) {
-      for (const PlacedText& part : split(inside, ',')) {
+      for (const LocatedText& part : split(inside, ',')) {
         result.dims.push_back(part.trimmed());
         result.spec.dims.push_back(axes(part.trimmed()));
       }
@@ -83,11 +83,11 @@ class SpecScanner {
 
  private:
   /// Reads axes such as "l+i" or "-". Leaves out axes of size 1, which split nothing.
-  std::vector<int> axes(const PlacedText& text) const {
+  std::vector<int> axes(const LocatedText& text) const {
     std::vector<int> result;
     if (text.text == "-") return result;
-    for (const PlacedText& part : split(text, '+')) {
-      const PlacedText name = part.trimmed();
+    for (const LocatedText& part : split(text, '+')) {
+      const LocatedText name = part.trimmed();
       const auto axis = mesh_.axis(name.text);
       if (!axis) {
         std::vector<std::string> names;
@@ -105,7 +105,7 @@ class SpecScanner {
 
   const std::string& source_;
   const DeviceMesh& mesh_;
-  PlacedText rest_;
+  LocatedText rest_;
 };
 
 /// Reader of a strategy's lines, which collects problems. Used once.
@@ -124,8 +124,8 @@ class StrategyReader {
   }
 
   ShardingStrategy read() {
-    const std::vector<PlacedText> lines = lines_of(text_.text);
-    for (const PlacedText& line : lines) {
+    const std::vector<LocatedText> lines = lines_of(text_.text);
+    for (const LocatedText& line : lines) {
       const auto parts = line_of(line);
       if (!parts) continue;
       if (parts->keyword.text == "mesh") check_mesh(parts->rest);
@@ -144,7 +144,7 @@ class StrategyReader {
   }
 
  private:
-  [[noreturn]] void fail(const PlacedText& at, const std::string& message) const {
+  [[noreturn]] void fail(const LocatedText& at, const std::string& message) const {
     fail_at(text_.source, at, message);
   }
 
@@ -165,7 +165,7 @@ class StrategyReader {
     if (open == std::string_view::npos)
       fail(line.rest, is_op ? "expected 'op NAME [AXES,...] ... -> [AXES,...]'"
                             : "expected 'home NAME [AXES,...]'");
-    const PlacedText name = line.rest.sub(0, open).trimmed();
+    const LocatedText name = line.rest.sub(0, open).trimmed();
     SpecScanner specs(text_.source, part_.mesh, line.rest.sub(open));
     ++named_;
     if (is_op) take_op(name, specs);
@@ -174,7 +174,7 @@ class StrategyReader {
   }
 
   /// Fails for other mesh sizes at once, as most other problems would follow from them.
-  void check_mesh(const PlacedText& at) const {
+  void check_mesh(const LocatedText& at) const {
     if (text_.axes != part_.mesh.axes())
       fail(at,
            fmt::format("this strategy is for a mesh of {}, and '{}' has {}", shape_text(text_.axes),
@@ -184,7 +184,7 @@ class StrategyReader {
   /// Looks a name up. Returns nothing if it is unknown but may name a backward value of a
   /// forward-only graph.
   template <typename Id>
-  std::optional<Id> find(const std::map<std::string, Id>& known, const PlacedText& name,
+  std::optional<Id> find(const std::map<std::string, Id>& known, const LocatedText& name,
                          std::string_view what) {
     const auto found = known.find(std::string(name.text));
     if (found != known.end()) return found->second;
@@ -198,13 +198,13 @@ class StrategyReader {
 
   /// Fails if an earlier line was for the same value or op.
   template <typename Id>
-  void claim(std::map<Id, PlacedText>& places, Id id, const PlacedText& name) const {
+  void claim(std::map<Id, LocatedText>& places, Id id, const LocatedText& name) const {
     const auto [at, is_new] = places.emplace(id, name);
     if (!is_new)
       fail(name, fmt::format("'{}' stands in line {} already", name.text, at->second.line));
   }
 
-  void take_home(const PlacedText& name, SpecScanner& specs) {
+  void take_home(const LocatedText& name, SpecScanner& specs) {
     const auto id = find(values_, name, "value");
     PlacedSpec home = specs.spec();
     if (!id) return;
@@ -236,7 +236,7 @@ class StrategyReader {
                                 shape.size(), spec.spec.dims.size()));
   }
 
-  void take_op(const PlacedText& name, SpecScanner& specs) {
+  void take_op(const LocatedText& name, SpecScanner& specs) {
     const auto id = find(nodes_, name, "op");
     OpSpecsText read;
     while (!specs.at_end() && !specs.take("->")) read.inputs.push_back(specs.spec());
@@ -259,7 +259,7 @@ class StrategyReader {
   }
 
   /// Runs check() for an op; adds the position to its error.
-  void check_at(const PlacedText& at, NodeId id) const {
+  void check_at(const LocatedText& at, NodeId id) const {
     try {
       check(part_, id, result_.ops.at(id));
     } catch (const Error& error) {
@@ -273,7 +273,7 @@ class StrategyReader {
                          const OpSpecsText& read) const {
     OpSharding sharding = whole(signature);
     struct Said {
-      const PlacedText* at = nullptr;
+      const LocatedText* at = nullptr;
       ValueId value;
       std::size_t dimension = 0;
     };
@@ -331,13 +331,13 @@ class StrategyReader {
         const bool inherits = of != result_.ops.end();
         result_.ops[id] = left_out(graph_, node, inherits ? &of->second : nullptr);
         const auto at = inherits ? op_places_.find(of->first) : op_places_.end();
-        attempt([&] { check_at(at == op_places_.end() ? PlacedText{} : at->second, id); });
+        attempt([&] { check_at(at == op_places_.end() ? LocatedText{} : at->second, id); });
       }
     }
   }
 
   /// Checks that values not computed on this mesh have a home.
-  void check_homes(const PlacedText& end) {
+  void check_homes(const LocatedText& end) {
     std::set<ValueId> computed;
     for (const NodeId id : part_.nodes)
       computed.insert(graph_.node(id).outputs.begin(), graph_.node(id).outputs.end());
@@ -360,8 +360,8 @@ class StrategyReader {
   std::map<std::string, ValueId> values_;
   std::map<std::string, NodeId> nodes_;
   bool has_backward_ = false;
-  std::map<ValueId, PlacedText> home_places_;
-  std::map<NodeId, PlacedText> op_places_;
+  std::map<ValueId, LocatedText> home_places_;
+  std::map<NodeId, LocatedText> op_places_;
   std::size_t named_ = 0;
   std::size_t unknown_ = 0;
   std::vector<std::string> problems_;

@@ -44,12 +44,12 @@ class AgentCommands : public ::testing::Test {
   AgentCommands() {
     AgentEvents events;
     events.on_death = [](const ProcessRef&, const DeathReport&) {};
-    events.on_run_end = [](const ProcessRef&, const DetachedEnd&) {};
+    events.on_run_end = [](const ProcessRef&, const DetachedRunExit&) {};
     events.on_processes = [](std::size_t) {};
     events.on_shut_down = [this](const std::string&) { ++shut_downs; };
     const Address at = agent_system.listen({"127.0.0.1", 0});
     AgentConfig config{"w0", at, scratch.path(), scratch.path(), false, "/bin/false", {}};
-    own = agent_system.host_made<Agent>("agent", [&, config, events](Context& context) {
+    own = agent_system.host_with<Agent>("agent", [&, config, events](Context& context) {
       return std::make_unique<Agent>(context, config, events, launcher);
     });
     of_head = head.named<Agent>(head.connect(at), "agent");

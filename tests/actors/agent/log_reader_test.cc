@@ -14,9 +14,9 @@ class LogPieces : public ::testing::Test {
  protected:
   LogPieces() { std::filesystem::create_directories(folder_); }
   void TearDown() override { std::filesystem::remove_all(folder_); }
-  LogPiece read(std::uint64_t begin, std::uint64_t offset, std::uint32_t last_lines,
+  LogPiece read(std::uint64_t begin, std::uint64_t offset, std::uint32_t tail_lines,
                 std::uint32_t max_bytes = 1000) const {
-    return read_log_piece(file_, begin, {{}, offset, last_lines}, max_bytes);
+    return read_log_piece(file_, begin, {{}, offset, tail_lines}, max_bytes);
   }
   const std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / fmt::format("weft_log_reader_{}", ::getpid());

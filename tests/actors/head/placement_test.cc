@@ -18,7 +18,7 @@ MeshRequest request(const std::string& mesh, std::int64_t data, std::int64_t ten
 }
 
 std::vector<HostDevice> take(Placement& placement, const MeshRequest& request, const MeshKey& key) {
-  std::vector<HostDevice> places = placement.find_places(request);
+  std::vector<HostDevice> places = placement.find_devices(request);
   placement.take(places, key);
   return places;
 }
@@ -57,16 +57,16 @@ TEST(Placement, NothingIsPlacedOnAHostThatIsAwayAndWhatItHasStays) {
   placement.add_host("b", 2);
   take(placement, request("front", 1, 1, {"b"}), {"front", 1});
   placement.set_away("b", true);
-  EXPECT_THAT(placement.find_places(request("back", 1, 1)), ElementsAre(HostDevice{"a", 0}));
-  const Error named = error_of([&] { placement.find_places(request("back", 1, 1, {"b"})); });
+  EXPECT_THAT(placement.find_devices(request("back", 1, 1)), ElementsAre(HostDevice{"a", 0}));
+  const Error named = error_of([&] { placement.find_devices(request("back", 1, 1, {"b"})); });
   EXPECT_EQ(named.code(), ErrorCode::kUnavailable);
   EXPECT_EQ(named.message(),
             "mesh 'back' needs host 'b', which does not answer the head at the moment");
-  const Error full = error_of([&] { placement.find_places(request("back", 2, 1)); });
+  const Error full = error_of([&] { placement.find_devices(request("back", 2, 1)); });
   EXPECT_EQ(full.code(), ErrorCode::kResourceExhausted);
   EXPECT_THAT(full.message(), ::testing::HasSubstr("b     2        1     does not answer"));
   placement.set_away("b", false);
-  EXPECT_THAT(placement.find_places(request("back", 2, 1)),
+  EXPECT_THAT(placement.find_devices(request("back", 2, 1)),
               ElementsAre(HostDevice{"a", 0}, HostDevice{"b", 1}));
 }
 
@@ -124,10 +124,10 @@ TEST(Placement, NothingNewGoesToAHostThatLeaves) {
   MeshRequest request;
   request.mesh = "front";
   request.shape = {{"x", 2}};
-  for (const HostDevice& place : placement.find_places(request)) EXPECT_EQ(place.host, "b");
+  for (const HostDevice& place : placement.find_devices(request)) EXPECT_EQ(place.host, "b");
   request.hosts = {"a"};
   try {
-    (void)placement.find_places(request);
+    (void)placement.find_devices(request);
     FAIL() << "it was placed there";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnavailable);

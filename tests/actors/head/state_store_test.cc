@@ -170,7 +170,7 @@ TEST_F(StateStoreTest, KeepsWhatBelongsToTheClusterUntilItIsErasedOrForgotten) {
                                        std::pair("worker1", bytes_of(std::string("\0b", 2)))));
     EXPECT_TRUE(store.rows(Table::kOwners).empty());
     EXPECT_TRUE(store.rows(Table::kMeshes).empty());
-    store.forget_rows();
+    store.erase_member_rows();
     store.put(Table::kHosts, "worker2", bytes_of("e"));
     store.sync();
   }
@@ -195,8 +195,8 @@ TEST_F(StateStoreTest, AFileOfANewerWeftIsRefusedAndStaysAsItIs) {
 TEST_F(StateStoreTest, AnEpochThatAnotherProcessKnowsComesNotAgain) {
   {
     StateStore store(directory_);
-    store.saw_mesh_epoch("front", 7);
-    store.saw_mesh_epoch("front", 3);
+    store.raise_mesh_epoch("front", 7);
+    store.raise_mesh_epoch("front", 3);
     EXPECT_EQ(store.next_mesh_epoch("front"), 8u);
     EXPECT_EQ(store.next_mesh_epoch("back"), 1u);
   }
@@ -205,7 +205,7 @@ TEST_F(StateStoreTest, AnEpochThatAnotherProcessKnowsComesNotAgain) {
 
 TEST_F(StateStoreTest, KeepsOneTextPerIncident) {
   StateStore store(directory_);
-  Incident incident{"front", 1, {Casualty{}}, 0};
+  Incident incident{"front", 1, {ProcessFailure{}}, 0};
   store.add_incident(incident);
   incident.casualties[0].actor = "front[tensor=1]";
   store.add_incident(incident);
@@ -237,7 +237,7 @@ TEST_F(StateStoreTest, AFullDiskStopsNothingAndIsMadeUpForLater) {
     {
       const FullDisk full;
       store.add_event({2, "while it is full"});
-      store.add_incident(Incident{"front", 1, {Casualty{}}, 0});
+      store.add_incident(Incident{"front", 1, {ProcessFailure{}}, 0});
       EXPECT_EQ(store.next_mesh_epoch("front"), 2u);
       EXPECT_EQ(store.next_mesh_epoch("back"), 1u);
     }
@@ -312,7 +312,7 @@ TEST_F(StateStoreTest, KeepsTheLastEventsAndIncidents) {
     for (std::size_t i = 0; i < StateStore::kEvents + 20; ++i)
       store.add_event({static_cast<std::int64_t>(i), "event"});
     for (std::uint64_t i = 0; i < StateStore::kIncidents + 5; ++i)
-      store.add_incident(Incident{"front", i, {Casualty{}}, 0});
+      store.add_incident(Incident{"front", i, {ProcessFailure{}}, 0});
     EXPECT_EQ(store.last_events(StateStore::kEvents * 2).size(), StateStore::kEvents);
     EXPECT_EQ(store.incidents().size(), StateStore::kIncidents);
   }

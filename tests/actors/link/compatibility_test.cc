@@ -5,7 +5,7 @@
 namespace weft::actors {
 namespace {
 
-Introduction side(const std::string& name, std::uint64_t id) {
+PeerDescription side(const std::string& name, std::uint64_t id) {
   return {{ProcessId(id), name, {}}, 100, "gpt", std::string(64, 'a'), {{"mesh.device", 1, 5}}};
 }
 

@@ -70,9 +70,9 @@ TEST_F(RouteTest, CallsWaitUntilTheConnectionIsThereAndKeepTheirOrder) {
 
 TEST_F(RouteTest, WithoutCreditCallsAreHeldAndThenTheCallerWaits) {
   route.open();
-  for (std::uint64_t id = 1; id <= kInitialMessages + kMaxHeld; ++id) send(id);
+  for (std::uint64_t id = 1; id <= kInitialMessages + kMaxHeldCalls; ++id) send(id);
   EXPECT_EQ(route.count(), kInitialMessages);
-  EXPECT_EQ(route.held(), kMaxHeld);
+  EXPECT_EQ(route.held(), kMaxHeldCalls);
   EXPECT_EQ(route.asked, 1);
   std::jthread blocked([&] { send(1000); });
   send(2000, true);  // urgent calls need no credit
@@ -80,7 +80,7 @@ TEST_F(RouteTest, WithoutCreditCallsAreHeldAndThenTheCallerWaits) {
   route.on_credit({ActorId(1), 10, 0, kInitialMessages, kInitialBytes});
   blocked.join();
   EXPECT_EQ(route.count(), kInitialMessages + 10 + 1);
-  EXPECT_EQ(route.held(), kMaxHeld - 10 + 1);
+  EXPECT_EQ(route.held(), kMaxHeldCalls - 10 + 1);
 }
 
 TEST_F(RouteTest, ClosingEndsWhatIsHeldWithTheReasonAndTheOutcome) {

@@ -85,7 +85,7 @@ TEST(Mailbox, TheWindowIsSharedAmongSendersAndTheSumStaysWithinTheLimit) {
     for (std::size_t i = 0; i < routes.size(); ++i) (void)next_id(mailbox);
   }
   std::vector<CreditReport> reports;
-  mailbox.take_reports(reports);
+  mailbox.drain_credit_reports(reports);
   ASSERT_EQ(reports.size(), 10u);
   std::uint64_t sum = 0;
   for (const auto& report : reports) sum += report.credit.window_messages;
@@ -102,7 +102,7 @@ TEST(Mailbox, CancelTakesAWaitingCallOutAndCountsItAsConsumed) {
   EXPECT_FALSE(mailbox.cancel(route.get(), 1));
   EXPECT_EQ(next_id(mailbox), 2u);
   std::vector<CreditReport> reports;
-  mailbox.take_reports(reports);
+  mailbox.drain_credit_reports(reports);
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].credit.consumed_messages, 2u);
 }

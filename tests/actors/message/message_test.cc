@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "actors/message/chunks.h"
+#include "actors/message/message_frames.h"
 #include "core/base/philox.h"
 
 namespace weft::actors {
@@ -41,7 +41,7 @@ std::vector<std::byte> payload(std::size_t size) {
   return bytes;
 }
 
-Introduction introduction() {
+PeerDescription introduction() {
   return {{ProcessId(77), "worker0", {"10.0.0.1", 7077}},
           4121,
           "gpt",

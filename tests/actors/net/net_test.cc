@@ -147,7 +147,7 @@ TEST(Connection, FramesOfAllSizesArriveInOrderAndWhole) {
     EXPECT_EQ(frames[i].second, pattern(sizes[i], static_cast<int>(i)));
   }
   pair.server->append(9, 0, pattern(10, 1));
-  pair.server->flush_soon();
+  pair.server->schedule_flush();
   EXPECT_EQ(pair.client_inbox.wait_for(1)[0].second, pattern(10, 1));
 }
 
@@ -162,7 +162,7 @@ TEST(Connection, ManyThreadsMayWriteAndNothingIsLostOrMixed) {
         for (int i = 0; i < kFrames; ++i) {
           const auto body = encode(i);
           pair.client->append(static_cast<std::uint8_t>(t), 0, body);
-          i % 3 == 0 ? pair.client->flush() : pair.client->flush_soon();
+          i % 3 == 0 ? pair.client->flush() : pair.client->schedule_flush();
         }
       });
   }

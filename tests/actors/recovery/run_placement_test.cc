@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-HostPlaces host(const std::string& name, std::vector<MeshKey> users, bool answers = true) {
+HostDevices host(const std::string& name, std::vector<MeshKey> users, bool answers = true) {
   return {name, answers, std::move(users)};
 }
 const MeshKey kFree;
@@ -30,8 +30,9 @@ MeshToPlace placed(MeshToPlace mesh, std::vector<HostDevice> places,
 }
 
 TEST(RunPlacement, RanksFillTheHostsOfTheirMeshInOrder) {
-  const auto plan = place_run({host("w0", {kFree, kFree}), host("w1", {kFree, kFree})},
-                              {mesh("a", 3, {"w1", "w0"}), mesh("b", 1, {})}, {}, Reach::kOwnHosts);
+  const auto plan =
+      place_run({host("w0", {kFree, kFree}), host("w1", {kFree, kFree})},
+                {mesh("a", 3, {"w1", "w0"}), mesh("b", 1, {})}, {}, HostScope::kOwnHosts);
   EXPECT_THAT(plan.problem, IsEmpty());
   EXPECT_THAT(plan.places, ElementsAre(ElementsAre(HostDevice{"w1", 0}, HostDevice{"w1", 1},
                                                    HostDevice{"w0", 0}),
@@ -41,7 +42,7 @@ TEST(RunPlacement, RanksFillTheHostsOfTheirMeshInOrder) {
 TEST(RunPlacement, AMeshLeavesAHostToOneThatHasNoOther) {
   const auto plan =
       place_run({host("w0", {kFree}), host("w1", {kFree})},
-                {mesh("a", 1, {"w0", "w1"}), mesh("b", 1, {"w0"})}, {}, Reach::kOwnHosts);
+                {mesh("a", 1, {"w0", "w1"}), mesh("b", 1, {"w0"})}, {}, HostScope::kOwnHosts);
   EXPECT_THAT(plan.problem, IsEmpty());
   EXPECT_THAT(plan.places,
               ElementsAre(ElementsAre(HostDevice{"w1", 0}), ElementsAre(HostDevice{"w0", 0})));
@@ -51,12 +52,12 @@ TEST(RunPlacement, SparesAreForMeshesWhoseHostsAreNotThere) {
   const std::vector<MeshToPlace> meshes = {mesh("a", 1, {"w0"})};
   const MeshKey other{"other", 1};
   // The device of w0 may become free soon, so no spare is used.
-  const auto busy =
-      place_run({host("w0", {other}), host("spare", {kFree})}, meshes, {"spare"}, Reach::kOwnHosts);
+  const auto busy = place_run({host("w0", {other}), host("spare", {kFree})}, meshes, {"spare"},
+                              HostScope::kOwnHosts);
   EXPECT_THAT(busy.problem, HasSubstr("mesh 'a' lacks 1 of its 1 devices"));
   EXPECT_THAT(busy.problem, HasSubstr("w0: 1 used by mesh other"));
   const auto gone = place_run({host("w0", {kFree}, false), host("spare", {kFree})}, meshes,
-                              {"spare"}, Reach::kOwnHosts);
+                              {"spare"}, HostScope::kOwnHosts);
   EXPECT_THAT(gone.places, ElementsAre(ElementsAre(HostDevice{"spare", 0})));
 }
 
@@ -64,11 +65,11 @@ TEST(RunPlacement, AMeshThatIsNotStartedKeepsItsDeviceWhenAnotherLosesItsHost) {
   // Mesh a was on w0, which does not respond. Mesh b has not started yet.
   const std::vector<MeshToPlace> meshes = {placed(mesh("a", 1, {"w0"}), {{"w0", 0}}, {0}),
                                            mesh("b", 1, {"w1"})};
-  const auto waits = place_run({host("w1", {kFree})}, meshes, {}, Reach::kWholeRun);
+  const auto waits = place_run({host("w1", {kFree})}, meshes, {}, HostScope::kWholeRun);
   EXPECT_THAT(waits.problem, HasSubstr("1 of its hosts is not there: w"));
   // Both meshes get their own hosts when w0 responds again.
   const auto back =
-      place_run({host("w1", {kFree}), host("w0", {kFree})}, meshes, {}, Reach::kWholeRun);
+      place_run({host("w1", {kFree}), host("w0", {kFree})}, meshes, {}, HostScope::kWholeRun);
   EXPECT_THAT(back.problem, IsEmpty());
   EXPECT_THAT(back.places,
               ElementsAre(ElementsAre(HostDevice{"w0", 0}), ElementsAre(HostDevice{"w1", 0})));
@@ -78,7 +79,7 @@ TEST(RunPlacement, AHostThatIsBackIsForAMeshWhoseOwnHostAnotherHas) {
   const MeshKey a{"a", 1};
   const auto plan = place_run({host("w1", {a}), host("w0", {kFree})},
                               {placed(mesh("a", 1, {"w0"}), {{"w1", 0}}), mesh("b", 1, {"w1"})}, {},
-                              Reach::kWholeRun);
+                              HostScope::kWholeRun);
   EXPECT_THAT(plan.problem, IsEmpty());
   EXPECT_THAT(plan.places,
               ElementsAre(ElementsAre(HostDevice{"w1", 0}), ElementsAre(HostDevice{"w0", 0})));
@@ -86,19 +87,19 @@ TEST(RunPlacement, AHostThatIsBackIsForAMeshWhoseOwnHostAnotherHas) {
 
 TEST(RunPlacement, TheDeviceOfABrokenRankIsForItsOwnMeshAlone) {
   const MeshKey a{"a", 1};
-  const std::vector<HostPlaces> hosts = {host("w0", {a})};
+  const std::vector<HostDevices> hosts = {host("w0", {a})};
   EXPECT_THAT(
-      place_run(hosts, {placed(mesh("a", 1, {"w0"}), {{"w0", 0}}, {0})}, {}, Reach::kWholeRun)
+      place_run(hosts, {placed(mesh("a", 1, {"w0"}), {{"w0", 0}}, {0})}, {}, HostScope::kWholeRun)
           .places,
       ElementsAre(ElementsAre(HostDevice{"w0", 0})));
-  EXPECT_THAT(place_run(hosts, {mesh("b", 1, {"w0"})}, {}, Reach::kWholeRun).problem,
+  EXPECT_THAT(place_run(hosts, {mesh("b", 1, {"w0"})}, {}, HostScope::kWholeRun).problem,
               HasSubstr("mesh 'b' lacks"));
 }
 
 // --- comparison with brute force
 
 struct Case {
-  std::vector<HostPlaces> hosts;
+  std::vector<HostDevices> hosts;
   std::vector<MeshToPlace> meshes;
   std::vector<std::string> spares;
 };
@@ -119,13 +120,13 @@ Case random_case(std::mt19937& random) {
       one.key = {one.name, 1};
       for (std::uint32_t rank = 0; rank < one.size; ++rank) {
         HostDevice place{"w4", 0};
-        for (HostPlaces& each : made.hosts)
+        for (HostDevices& each : made.hosts)
           for (std::uint32_t device = 0; device < each.users.size(); ++device)
             if (place.host == "w4" && each.users[device].name.empty() && upto(2) == 0)
               place = {each.name, device};
         const bool broken = place.host == "w4" || upto(1) == 0;
         if (broken) one.broken.insert(rank);
-        for (HostPlaces& each : made.hosts)
+        for (HostDevices& each : made.hosts)
           if (each.name == place.host && (!broken || upto(1) == 0))
             each.users[place.device] = one.key;
         one.places.push_back(place);
@@ -151,7 +152,7 @@ std::vector<Missing> missing_of(const Case& made) {
   return missing;
 }
 
-bool may_have(const Case& made, const Missing& of, const HostPlaces& at, std::uint32_t device) {
+bool may_have(const Case& made, const Missing& of, const HostDevices& at, std::uint32_t device) {
   const MeshToPlace& mesh = made.meshes[of.mesh];
   if (!at.answers) return false;
   std::set<std::string> names(made.spares.begin(), made.spares.end());
@@ -173,7 +174,7 @@ std::optional<int> best_of(const Case& made, const std::vector<Missing>& missing
                            std::set<std::pair<std::string, std::uint32_t>>& used) {
   if (next == missing.size()) return 0;
   std::optional<int> best;
-  for (const HostPlaces& at : made.hosts) {
+  for (const HostDevices& at : made.hosts) {
     for (std::uint32_t device = 0; device < at.users.size(); ++device) {
       if (!may_have(made, missing[next], at, device)) continue;
       if (!used.emplace(at.name, device).second) continue;
@@ -199,14 +200,14 @@ TEST(RunPlacement, FindsAPlacementWheneverThereIsOneAndLeavesWhoCanStay) {
     const std::vector<Missing> missing = missing_of(made);
     std::set<std::pair<std::string, std::uint32_t>> used;
     const auto best = best_of(made, missing, 0, used);
-    const RunPlacement plan = place_run(made.hosts, made.meshes, made.spares, Reach::kWholeRun);
+    const RunPlacement plan = place_run(made.hosts, made.meshes, made.spares, HostScope::kWholeRun);
     ASSERT_EQ(plan.problem.empty(), best.has_value()) << turn << ": " << plan.problem;
     (best ? complete : incomplete) += 1;
     if (!best) continue;
     int home = 0;
     for (const Missing& each : missing) {
       const HostDevice& place = plan.places[each.mesh][each.rank];
-      const auto at = std::ranges::find(made.hosts, place.host, &HostPlaces::name);
+      const auto at = std::ranges::find(made.hosts, place.host, &HostDevices::name);
       ASSERT_NE(at, made.hosts.end()) << turn;
       ASSERT_TRUE(may_have(made, each, *at, place.device)) << turn;
       ASSERT_TRUE(used.emplace(place.host, place.device).second) << turn << ": given twice";

@@ -22,15 +22,15 @@ using ::testing::HasSubstr;
 
 /// Shell command as a child process, with promises that its death and its reaping fulfil.
 struct Started {
-  std::promise<ExitEvidence> death;
-  std::promise<ExitEvidence> reaped;
+  std::promise<ExitReport> death;
+  std::promise<ExitReport> reaped;
   pid_t pid = 0;
 
   Started(ForkLauncher& launcher, const std::string& script,
           const std::filesystem::path& log = "/dev/null") {
     pid = launcher.launch({"test child", {"/bin/sh", "-c", script}, {"WEFT_TEST_WORD=hello"}, log},
-                          {[this](const ExitEvidence& e) { death.set_value(e); },
-                           [this](const ExitEvidence& e) { reaped.set_value(e); }});
+                          {[this](const ExitReport& e) { death.set_value(e); },
+                           [this](const ExitReport& e) { reaped.set_value(e); }});
   }
 };
 
@@ -50,11 +50,11 @@ TEST(ForkLauncher, ReportsTheExitStatusAndTheLastLinesOfTheLog) {
   const auto log = temporary("launcher_log");
   ForkLauncher launcher;
   Started child(launcher, "echo one; echo $WEFT_TEST_WORD >&2; exit 3", log);
-  const ExitEvidence evidence = get(child.death);
+  const ExitReport evidence = get(child.death);
   EXPECT_EQ(evidence.status, 3);
   EXPECT_EQ(evidence.signal, 0);
   EXPECT_EQ(evidence.pid, child.pid);
-  EXPECT_THAT(evidence.last_lines, ElementsAre("one", "hello"));
+  EXPECT_THAT(evidence.tail_lines, ElementsAre("one", "hello"));
   EXPECT_THAT(evidence.cause(), HasSubstr("exit status 3"));
   EXPECT_THAT(evidence.log_note(),
               HasSubstr(log.string() + ", which ends with:\n  | one\n  | hello"));
@@ -66,16 +66,16 @@ TEST(ForkLauncher, AChildReadsItsSecretFromADescriptorAndNothingElseOfItsParent)
   const auto log = temporary("launcher_secret");
   ForkLauncher launcher;
   const Secret secret = Secret::random();
-  std::promise<ExitEvidence> reaped;
+  std::promise<ExitReport> reaped;
   ProcessSpec spec{
       "test child",
       {"/bin/sh", "-c", "od -An -v -tx1 <&3 | tr -d ' \\n'; echo; ls /proc/self/fd | tr '\\n' ' '"},
       {},
       log};
   spec.secret = secret;
-  launcher.launch(spec, {{}, [&](const ExitEvidence& evidence) { reaped.set_value(evidence); }});
+  launcher.launch(spec, {{}, [&](const ExitReport& evidence) { reaped.set_value(evidence); }});
   // descriptor 4: the folder that ls reads
-  EXPECT_THAT(get(reaped).last_lines, ElementsAre(secret.hexadecimal(), HasSubstr("0 1 2 3 4")))
+  EXPECT_THAT(get(reaped).tail_lines, ElementsAre(secret.hexadecimal(), HasSubstr("0 1 2 3 4")))
       << "and no more";
   std::filesystem::remove(log);
 }

@@ -11,13 +11,13 @@
 namespace weft::actors {
 namespace {
 
-Casualty casualty(std::uint32_t rank, bool known, int signal, int status) {
-  ExitEvidence evidence;
+ProcessFailure casualty(std::uint32_t rank, bool known, int signal, int status) {
+  ExitReport evidence;
   evidence.known = known;
   evidence.signal = signal;
   evidence.status = status;
   evidence.log_file = "logs/front.0.log";
-  evidence.last_lines = {"step 3", "step 4"};
+  evidence.tail_lines = {"step 3", "step 4"};
   return {fmt::format("front[tensor={}]", rank),
           "front",
           3,
@@ -30,7 +30,7 @@ Casualty casualty(std::uint32_t rank, bool known, int signal, int status) {
 }
 
 TEST(Incident, NamesEverythingThatIsKnown) {
-  Casualty dead = casualty(1, true, 9, 0);
+  ProcessFailure dead = casualty(1, true, 9, 0);
   dead.evidence.oom_kills = 1;
   dead.evidence.rss_bytes = 62ull << 30;
   EXPECT_EQ(
@@ -41,16 +41,16 @@ TEST(Incident, NamesEverythingThatIsKnown) {
 }
 
 TEST(Incident, OnOneLineItHasNoLog) {
-  Casualty dead = casualty(1, true, 9, 0);
+  ProcessFailure dead = casualty(1, true, 9, 0);
   EXPECT_EQ(dead.in_short(), "worker0 device 1 (front[tensor=1], pid 4122) died: SIGKILL");
-  dead.host_note = "its agent (pid 7) died: SIGKILL";
+  dead.host_failure = "its agent (pid 7) died: SIGKILL";
   EXPECT_EQ(
       dead.in_short(),
       "worker0 device 1 (front[tensor=1], pid 4122) is lost: its agent (pid 7) died: SIGKILL");
 }
 
 TEST(Incident, NamesTheCapThatAProcessHasComeTo) {
-  Casualty dead = casualty(1, true, SIGKILL, 0);
+  ProcessFailure dead = casualty(1, true, SIGKILL, 0);
   dead.evidence.oom_kills = 1;
   dead.evidence.at_cap = true;
   dead.evidence.cap = {std::uint64_t{256} << 20, CapKind::kControlGroupV2, ""};
@@ -63,10 +63,10 @@ TEST(Incident, NamesTheCapThatAProcessHasComeTo) {
 }
 
 TEST(Incident, OfALimitOnDataSaysWhatItKnows) {
-  Casualty dead = casualty(1, true, SIGABRT, 0);
+  ProcessFailure dead = casualty(1, true, SIGABRT, 0);
   dead.evidence.cap = {std::uint64_t{256} << 20, CapKind::kDataLimit, ""};
   EXPECT_EQ(dead.evidence.cause(), "SIGABRT, capped at 256 MiB (cluster.memory, RLIMIT_DATA)");
-  dead.evidence.last_lines = {"terminate called after throwing an instance of 'std::bad_alloc'"};
+  dead.evidence.tail_lines = {"terminate called after throwing an instance of 'std::bad_alloc'"};
   EXPECT_EQ(dead.evidence.cause(),
             "SIGABRT: out of memory, at its cap of 256 MiB (cluster.memory, RLIMIT_DATA)");
   dead.evidence.signal = SIGKILL;  // sent by another process
@@ -78,7 +78,7 @@ TEST(Incident, WithoutAParentItSaysConnectionLost) {
 }
 
 TEST(Incident, OfAStoppedProcessSaysThatItLivesAndDoesNotRun) {
-  Casualty stopped = casualty(0, true, 0, 0);
+  ProcessFailure stopped = casualty(0, true, 0, 0);
   stopped.evidence.silence = "has been stopped (state T) for 10.2 s";
   EXPECT_THAT(
       stopped.describe(),
@@ -88,7 +88,7 @@ TEST(Incident, OfAStoppedProcessSaysThatItLivesAndDoesNotRun) {
 
 TEST(Incident, TheStackOfACrashTakesNoRoomFromWhatWasSaidBefore) {
   const test::ScratchFolder scratch;
-  ExitEvidence evidence;
+  ExitReport evidence;
   evidence.log_file = (scratch.path() / "device.log").string();
   {
     std::ofstream log(evidence.log_file);
@@ -97,15 +97,15 @@ TEST(Incident, TheStackOfACrashTakesNoRoomFromWhatWasSaidBefore) {
     for (int i = 0; i < 12; ++i) log << "  #" << i << " function (file.cc:1)\n";
   }
   evidence.read_log();
-  ASSERT_EQ(evidence.last_lines.size(), 33u);
-  EXPECT_EQ(evidence.last_lines.front(), "line 20");
+  ASSERT_EQ(evidence.tail_lines.size(), 33u);
+  EXPECT_EQ(evidence.tail_lines.front(), "line 20");
   std::ofstream(evidence.log_file) << std::string(100, '\n');
   evidence.read_log();
-  EXPECT_EQ(evidence.last_lines.size(), 20u);
+  EXPECT_EQ(evidence.tail_lines.size(), 20u);
 }
 
 TEST(Incident, ALogThatNobodyHasReadIsNotCalledEmpty) {
-  ExitEvidence evidence;
+  ExitReport evidence;
   evidence.log_file = "/tmp/there/is/no/such/folder/front.0.log";
   EXPECT_EQ(evidence.log_note(),
             "; log: /tmp/there/is/no/such/folder/front.0.log (on that host; not read)");
@@ -117,12 +117,12 @@ TEST(Incident, ALogThatNobodyHasReadIsNotCalledEmpty) {
   EXPECT_EQ(evidence.log_note(), "; log: /dev/null (empty)");
 }
 
-TEST(ExitEvidence, NamesWhatDoesNotSpeakUcxWhereUcxEndedTheProcess) {
-  ExitEvidence evidence;
+TEST(ExitReport, NamesWhatDoesNotSpeakUcxWhereUcxEndedTheProcess) {
+  ExitReport evidence;
   evidence.known = true;
   evidence.signal = SIGABRT;
   EXPECT_EQ(evidence.cause(), "SIGABRT");
-  evidence.last_lines = {
+  evidence.tail_lines = {
       "[vm:5058 :0:5071]      tcp_ep.c:1404 Assertion `hdr->length <= (iface->config.rx_seg_size - "
       "sizeof(*hdr))' failed",
       "==== backtrace (tid:   5071) ===="};
@@ -133,12 +133,12 @@ TEST(ExitEvidence, NamesWhatDoesNotSpeakUcxWhereUcxEndedTheProcess) {
   EXPECT_EQ(evidence.cause(), "SIGKILL");
 }
 
-TEST(IncidentBook, OneIncidentPerMeshAndEpoch) {
+TEST(IncidentLog, OneIncidentPerMeshAndEpoch) {
   ManualClock clock;
-  IncidentBook book(clock);
+  IncidentLog book(clock);
   EXPECT_TRUE(book.record(casualty(0, true, 9, 0)).is_new);
   EXPECT_FALSE(book.record(casualty(1, true, 0, 1)).is_new);
-  Casualty later = casualty(0, true, 9, 0);
+  ProcessFailure later = casualty(0, true, 9, 0);
   later.epoch = 4;
   EXPECT_TRUE(book.record(later).is_new);
   ASSERT_EQ(book.incidents().size(), 2u);
@@ -146,32 +146,32 @@ TEST(IncidentBook, OneIncidentPerMeshAndEpoch) {
               ::testing::HasSubstr("(1 more of mesh front fell with it)"));
 }
 
-TEST(IncidentBook, ASignalInTheWindowIsTheFirstCauseAndNotOneAfterIt) {
+TEST(IncidentLog, ASignalInTheWindowIsTheFirstCauseAndNotOneAfterIt) {
   ManualClock clock;
-  IncidentBook book(clock, std::chrono::milliseconds(200));
+  IncidentLog book(clock, std::chrono::milliseconds(200));
   book.record(casualty(0, true, 0, 1));
   clock.advance(std::chrono::milliseconds(100));
   EXPECT_EQ(book.record(casualty(1, true, 9, 0)).incident.first_cause, 1u);
   clock.advance(std::chrono::milliseconds(200));
-  Casualty late = casualty(2, true, 11, 0);
+  ProcessFailure late = casualty(2, true, 11, 0);
   EXPECT_EQ(book.record(late).incident.first_cause, 1u);
 }
 
-TEST(IncidentBook, KeepsTheLastOnes) {
+TEST(IncidentLog, KeepsTheLastOnes) {
   ManualClock clock;
-  IncidentBook book(clock);
-  for (std::uint64_t epoch = 1; epoch <= IncidentBook::kKept + 3; ++epoch) {
-    Casualty casualty;
+  IncidentLog book(clock);
+  for (std::uint64_t epoch = 1; epoch <= IncidentLog::kKept + 3; ++epoch) {
+    ProcessFailure casualty;
     casualty.epoch = epoch;
     EXPECT_TRUE(book.record(casualty).is_new);
   }
-  EXPECT_EQ(book.incidents().size(), IncidentBook::kKept);
+  EXPECT_EQ(book.incidents().size(), IncidentLog::kKept);
   EXPECT_EQ(book.incidents().front().epoch, 4u);
 }
 
-TEST(IncidentBook, BetterEvidenceOfTheSameDeathReplacesTheWorse) {
+TEST(IncidentLog, BetterEvidenceOfTheSameDeathReplacesTheWorse) {
   ManualClock clock;
-  IncidentBook book(clock);
+  IncidentLog book(clock);
   book.record(casualty(0, false, 0, 0));
   const auto recorded = book.record(casualty(0, true, 9, 0));
   EXPECT_FALSE(recorded.is_new);

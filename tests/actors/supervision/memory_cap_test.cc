@@ -13,7 +13,7 @@
 #include <future>
 #include <thread>
 
-#include "actors/supervision/child_groups.h"
+#include "actors/supervision/child_cgroups.h"
 #include "actors/supervision/fork_launcher.h"
 #include "actors/supervision/proc_stat.h"
 #include "core/base/error.h"
@@ -34,7 +34,7 @@ constexpr const char* kRole = "WEFT_TEST_CAPPED_CHILD";
 
 /// Runs this program as the child: does what the variable kRole says, and exits before any test.
 [[noreturn]] void be_the_child(const std::string& role) {
-  name_cap_where_memory_ends(own_memory_cap(), "front[x=0]");
+  set_out_of_memory_message(own_memory_cap(), "front[x=0]");
   const auto fill = [](std::uint64_t bytes) {
     std::vector<std::byte> held(bytes, std::byte{1});
     return static_cast<unsigned>(held[bytes / 2]);
@@ -76,9 +76,9 @@ bool fits() {
 constexpr const char* kDoesNotFit = "this program alone needs more memory than the cap";
 
 /// Runs the child to its end under a cap of 64 MiB. Looks for control groups below `root`.
-ExitEvidence run_child(const std::string& role, const fs::path& root) {
+ExitReport run_child(const std::string& role, const fs::path& root) {
   const test::ScratchFolder scratch;
-  std::promise<ExitEvidence> reaped;
+  std::promise<ExitReport> reaped;
   auto future = reaped.get_future();
   ForkLauncher launcher(root);
   ProcessSpec spec{"test child",
@@ -86,7 +86,7 @@ ExitEvidence run_child(const std::string& role, const fs::path& root) {
                    {fmt::format("{}={}", kRole, role)},
                    scratch.path() / "log"};
   spec.memory_cap = 64 * kMiB;
-  launcher.launch(spec, {{}, [&](const ExitEvidence& evidence) { reaped.set_value(evidence); }});
+  launcher.launch(spec, {{}, [&](const ExitReport& evidence) { reaped.set_value(evidence); }});
   if (future.wait_for(test::kPatience) != std::future_status::ready)
     throw std::runtime_error("nothing within a minute");
   return future.get();
@@ -98,16 +98,16 @@ class DataLimit : public ::testing::Test {
   void SetUp() override {
     if (!fits()) GTEST_SKIP() << "skipped: " << kDoesNotFit;
   }
-  ExitEvidence run(const std::string& role) const { return run_child(role, scratch_.path()); }
+  ExitReport run(const std::string& role) const { return run_child(role, scratch_.path()); }
 
  private:
   const test::ScratchFolder scratch_;
 };
 
 TEST_F(DataLimit, IsToldToTheChildWhoseThreadsHaveSmallStacksAndOneArena) {
-  const ExitEvidence evidence = run("says");
+  const ExitReport evidence = run("says");
   EXPECT_TRUE(evidence.orderly());
-  EXPECT_THAT(evidence.last_lines,
+  EXPECT_THAT(evidence.tail_lines,
               ::testing::ElementsAre("cap 64 MiB (RLIMIT_DATA)", "data 67108864", "stack 1048576",
                                      "arenas 1"));
   EXPECT_EQ(evidence.cap.bytes, 64 * kMiB);
@@ -117,13 +117,13 @@ TEST_F(DataLimit, IsToldToTheChildWhoseThreadsHaveSmallStacksAndOneArena) {
 
 TEST_F(DataLimit, AnAllocationBeyondItIsAnErrorThatNamesTheCap) {
   EXPECT_THAT(
-      run("catches").last_lines,
+      run("catches").tail_lines,
       ::testing::ElementsAre("resource exhausted: out of memory: front[x=0] is capped at 64 MiB by "
                              "cluster.memory (RLIMIT_DATA); raise that, or give it less to hold"));
 }
 
 TEST_F(DataLimit, TheEndOfAProcessThatDoesNotCatchItNamesTheCap) {
-  const ExitEvidence evidence = run("terminates");
+  const ExitReport evidence = run("terminates");
   EXPECT_EQ(evidence.signal, SIGABRT);
   EXPECT_THAT(evidence.verdict(), HasSubstr("died: SIGABRT: out of memory, at its cap of 64 MiB "
                                             "(cluster.memory, RLIMIT_DATA)"));
@@ -135,7 +135,7 @@ TEST_F(DataLimit, TheEndOfAProcessThatDoesNotCatchItNamesTheCap) {
 std::string no_groups_here() {
   if (!fits()) return kDoesNotFit;
   try {
-    ChildGroups().make(64 * kMiB);
+    ChildCgroups().make(64 * kMiB);
   } catch (const Error& error) {
     return error.message();
   }
@@ -154,7 +154,7 @@ std::vector<std::string> groups_left() {
 TEST(ControlGroup, KillsWhoComesToItsCapAndTheEvidenceNamesIt) {
   if (const std::string problem = no_groups_here(); !problem.empty())
     GTEST_SKIP() << "skipped: no control groups here: " << problem;
-  const ExitEvidence evidence = run_child("touches", "/");
+  const ExitReport evidence = run_child("touches", "/");
   EXPECT_EQ(evidence.signal, SIGKILL);
   EXPECT_TRUE(evidence.at_cap);
   EXPECT_THAT(evidence.verdict(),
@@ -167,11 +167,11 @@ TEST(ControlGroup, KillsWhoComesToItsCapAndTheEvidenceNamesIt) {
 TEST(ControlGroup, IsToldToTheChildWhichKeepsItsStacks) {
   if (const std::string problem = no_groups_here(); !problem.empty())
     GTEST_SKIP() << "skipped: no control groups here: " << problem;
-  const ExitEvidence evidence = run_child("says", "/");
+  const ExitReport evidence = run_child("says", "/");
   EXPECT_TRUE(evidence.orderly());
   rlimit stack{};
   ::getrlimit(RLIMIT_STACK, &stack);
-  EXPECT_THAT(evidence.last_lines,
+  EXPECT_THAT(evidence.tail_lines,
               ::testing::IsSupersetOf({fmt::format("cap {}", evidence.cap.describe()),
                                        fmt::format("stack {}", stack.rlim_cur)}));
 }
@@ -199,7 +199,7 @@ class GroupFolders : public ::testing::Test {
   }
   std::string problem() const {
     try {
-      ChildGroups groups(root_);
+      ChildCgroups groups(root_);
       return "none";
     } catch (const Error& error) {
       return error.message();
@@ -212,7 +212,7 @@ class GroupFolders : public ::testing::Test {
 
 TEST_F(GroupFolders, OfTheSecondVersionBeginWithALeafForThisProcess) {
   second_version();
-  ChildGroups groups(root_);
+  ChildCgroups groups(root_);
   EXPECT_EQ(groups.kind(), CapKind::kControlGroupV2);
   EXPECT_EQ(read(root_ / own_ / "cgroup.subtree_control"), "+memory");
   std::vector<std::string> leaves;
@@ -222,7 +222,7 @@ TEST_F(GroupFolders, OfTheSecondVersionBeginWithALeafForThisProcess) {
   EXPECT_THAT(leaves[0], AllOf(::testing::StartsWith("weft."), ::testing::EndsWith(".self")));
   EXPECT_EQ(read(root_ / own_ / leaves[0] / "cgroup.procs"), std::to_string(::getpid()));
 
-  const ChildGroup group = groups.make(64 * kMiB);
+  const ChildCgroup group = groups.make(64 * kMiB);
   const fs::path folder = group.entrance().parent_path();
   EXPECT_EQ(folder.parent_path(), root_ / own_);
   EXPECT_EQ(read(folder / "memory.max"), "67108864");
@@ -237,8 +237,8 @@ TEST_F(GroupFolders, OfTheSecondVersionBeginWithALeafForThisProcess) {
 
 TEST_F(GroupFolders, OfAChildThatMakesGroupsItselfHasNoCapAndGoesWithThem) {
   second_version();
-  ChildGroups groups(root_);
-  ChildGroup group = groups.make(0);
+  ChildCgroups groups(root_);
+  ChildCgroup group = groups.make(0);
   const fs::path folder = group.entrance().parent_path();
   EXPECT_TRUE(fs::is_empty(folder));
   // The child's own leaf, and the group of its child; each has counted OOM kills.
@@ -310,14 +310,14 @@ TEST_F(GroupFolders, OfTheFirstVersionCountSwapAndWhatTheDeadHaveLeftIsRemoved) 
   write(own / (here + "4194304000.5.2") / "cgroup.procs", "9\n");  // not empty
   fs::create_directories(own / left[0] / (here + "4194304001.5.self"));
 
-  ChildGroups groups(root_);
+  ChildCgroups groups(root_);
   for (const std::string& name : kept) EXPECT_TRUE(fs::exists(own / name)) << name;
   for (const std::string& name : left) EXPECT_FALSE(fs::exists(own / name)) << name;
   EXPECT_TRUE(fs::exists(own / (here + "4194304000.5.2")));
   fs::remove(own / (here + "4194304000.5.2") / "cgroup.procs");
 
   EXPECT_EQ(groups.kind(), CapKind::kControlGroupV1);
-  const ChildGroup group = groups.make(64 * kMiB);
+  const ChildCgroup group = groups.make(64 * kMiB);
   EXPECT_FALSE(fs::exists(own / (here + "4194304000.5.2"))) << "its process has ended meanwhile";
   const fs::path folder = group.entrance().parent_path();
   EXPECT_EQ(folder.filename().string(),

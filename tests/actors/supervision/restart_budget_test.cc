@@ -91,17 +91,17 @@ TEST(RestartBudget, WithoutThatPathIsOneOfItsOwn) {
   EXPECT_EQ(budget.admit(death("w0 1"), moment(1s)).restart, 1u);
 }
 
-ExitEvidence ended(int signal, int status, std::vector<std::string> lines = {}) {
-  ExitEvidence evidence;
+ExitReport ended(int signal, int status, std::vector<std::string> lines = {}) {
+  ExitReport evidence;
   evidence.known = true;
   evidence.pid = 7;
   evidence.signal = signal;
   evidence.status = status;
-  evidence.last_lines = std::move(lines);
+  evidence.tail_lines = std::move(lines);
   return evidence;
 }
 
-TEST(ExitEvidence, AFaultIsWhatAProcessHasFailedOfByItselfWithoutNumbers) {
+TEST(ExitReport, AFaultIsWhatAProcessHasFailedOfByItselfWithoutNumbers) {
   EXPECT_EQ(ended(SIGSEGV, 0, {"12:04:05.1 reading 0x7f3a of front[0,1]"}).fault(),
             "SIGSEGV: #:#:#.# reading # of front[#,#]");
   EXPECT_EQ(ended(0, 3).fault(), "exit status 3");
@@ -109,22 +109,22 @@ TEST(ExitEvidence, AFaultIsWhatAProcessHasFailedOfByItselfWithoutNumbers) {
   for (const int outside : {SIGKILL, SIGTERM, SIGINT, SIGHUP})
     EXPECT_EQ(ended(outside, 0).fault(), "") << signal_name(outside);
   EXPECT_EQ(ended(0, 128 + SIGTERM).fault(), "") << "as a shell says it";
-  ExitEvidence silent = ended(SIGSEGV, 0);
+  ExitReport silent = ended(SIGSEGV, 0);
   silent.silence = "has been stopped";
   EXPECT_EQ(silent.fault(), "");
-  ExitEvidence killed = ended(SIGABRT, 0);
+  ExitReport killed = ended(SIGABRT, 0);
   killed.oom_kills = 1;
   EXPECT_EQ(killed.fault(), "");
 }
 
 TEST(Incident, OfALostHostIsNoFaultAndNamesItsAgent) {
   Incident incident{"front", 1, {}, 0};
-  Casualty& casualty = incident.casualties.emplace_back();
+  ProcessFailure& casualty = incident.casualties.emplace_back();
   casualty.host = "w1";
   casualty.evidence = ended(SIGSEGV, 0);
   EXPECT_EQ(incident.process(), "w1 7");
   EXPECT_EQ(incident.fault(), "SIGSEGV");
-  casualty.host_note = "its agent (pid 7) died: SIGSEGV";
+  casualty.host_failure = "its agent (pid 7) died: SIGSEGV";
   EXPECT_EQ(incident.fault(), "");
 }
 

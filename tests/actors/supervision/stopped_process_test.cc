@@ -18,7 +18,7 @@ TEST(StoppedTimer, TellsOnceWhenEveryLookOfTheWholeLimitHasSeenItStopped) {
   ManualClock clock;
   StoppedTimer timer;
   int told = 0;
-  for (Nanoseconds passed{0}; passed < kSilenceLimit; passed += kLook, clock.advance(kLook))
+  for (Nanoseconds passed{0}; passed < kDeathTimeout; passed += kLook, clock.advance(kLook))
     EXPECT_FALSE(timer.look(kStopped, clock.now())) << in_seconds(passed);
   for (int i = 0; i < 10; ++i, clock.advance(kLook)) {
     const auto text = timer.look(kStopped, clock.now());

@@ -107,11 +107,12 @@ struct PeerLoss : testing::Test {
     worker.emplace(std::move(worker_options));
     proxy.emplace(worker->listen({"127.0.0.1", 0}));
     driver.emplace(std::move(driver_options));
-    driver->on_peer_lost([this](const ProcessRef& process, const Error& error, Loss) {
-      const std::lock_guard lock(mutex);
-      lost.push_back(process.name + ": " + error.message());
-    });
-    driver->on_peer_suspect([this](const ProcessRef& process) {
+    driver->on_peer_disconnected(
+        [this](const ProcessRef& process, const Error& error, DisconnectCause) {
+          const std::lock_guard lock(mutex);
+          lost.push_back(process.name + ": " + error.message());
+        });
+    driver->on_peer_eof([this](const ProcessRef& process) {
       const std::lock_guard lock(mutex);
       suspected.push_back(process.name);
     });
@@ -161,7 +162,7 @@ TEST_F(PeerLoss, BetterEvidenceWithinTheGraceReplacesConnectionLost) {
   EXPECT_TRUE(eventually([&] { return suspected_count() == 1; }));
   const Error evidence =
       Error(ErrorCode::kPeerDied, "worker0 died: SIGKILL").from("head", "supervisor");
-  driver->fail_peer(worker_ref.id, evidence);
+  driver->declare_dead(worker_ref.id, evidence);
   const Error error = error_of([&] { (void)pondering.get(); });
   EXPECT_EQ(error.message(),
             "worker0 died: SIGKILL; your call 'ponder' had been sent; whether it ran is unknown");
@@ -178,7 +179,7 @@ TEST_F(PeerLoss, FailPeerEndsCallsOverAHealthyConnectionAtOnce) {
   start();
   std::vector<Future<int>> calls;
   for (int i = 0; i < 3; ++i) calls.push_back(oracle.call<&Oracle::ponder>());
-  driver->fail_peer(worker_ref.id, Error(ErrorCode::kPeerDied, "fenced"));
+  driver->declare_dead(worker_ref.id, Error(ErrorCode::kPeerDied, "fenced"));
   for (auto& call : calls)
     EXPECT_EQ(error_of([&] { (void)call.get(); }).code(), ErrorCode::kPeerDied);
 }
@@ -243,7 +244,7 @@ class Tally final {
 
 TEST_F(PeerLoss, AnActorWhoseOwnerIsGoneIsTakenOverAsItIs) {
   auto keeps = of_gpt("worker0");
-  keeps.keeps_orphans = true;
+  keeps.keep_actors_without_owner = true;
   worker.emplace(keeps);
   worker->provide<Tally>();
   const Address at = worker->listen({"127.0.0.1", 0});
@@ -259,13 +260,13 @@ TEST_F(PeerLoss, AnActorWhoseOwnerIsGoneIsTakenOverAsItIs) {
   EXPECT_TRUE(eventually([&] { return worker->num_owned_actors() == 0; }));
 
   System next(of_gpt("driver"));
-  auto mesh = next.take_over_mesh<Tally>("front", MeshShape{{"data", 1}}, {next.connect(at)});
+  auto mesh = next.adopt_mesh<Tally>("front", MeshShape{{"data", 1}}, {next.connect(at)});
   // ponder() no longer has a caller, so it does not delay this call.
   EXPECT_EQ(mesh.call<&Tally::add>(4).get(), std::vector{7});
   EXPECT_EQ(worker->num_owned_actors(), 1u);
   std::move(left).detach();
   // Taking over a missing mesh succeeds; calls to it fail.
-  auto none = next.take_over_mesh<Tally>("back", MeshShape{{"data", 1}}, {next.connect(at)});
+  auto none = next.adopt_mesh<Tally>("back", MeshShape{{"data", 1}}, {next.connect(at)});
   EXPECT_EQ(error_of([&] { (void)none.call<&Tally::add>(1).get(); }).code(), ErrorCode::kNotFound);
 }
 

@@ -168,8 +168,8 @@ TEST_P(Tampering, EndsTheConnectionAndIsReported) {
   (void)one.host<Safe>("safe");
   Between between(Between::Kind::kListens, one.listen({"127.0.0.1", 0}));
   std::atomic<int> lost = 0;
-  one.on_peer_lost([&](const ProcessRef&, const Error&, Loss) { ++lost; });
-  other.on_peer_lost([&](const ProcessRef&, const Error&, Loss) { ++lost; });
+  one.on_peer_disconnected([&](const ProcessRef&, const Error&, DisconnectCause) { ++lost; });
+  other.on_peer_disconnected([&](const ProcessRef&, const Error&, DisconnectCause) { ++lost; });
   const auto process = other.connect(between.address());
   const auto safe = other.named<Safe>(process, "safe");
   EXPECT_EQ(safe.call<&Safe::kept>().get(), 0);
@@ -186,8 +186,8 @@ TEST_P(Tampering, EndsTheConnectionAndIsReported) {
   }
   EXPECT_TRUE(eventually([&] { return lost == 2; })) << lines.text();
   EXPECT_TRUE(lines.has("somebody on the way")) << lines.text();
-  one.on_peer_lost(nullptr);
-  other.on_peer_lost(nullptr);
+  one.on_peer_disconnected(nullptr);
+  other.on_peer_disconnected(nullptr);
   // The inserted or repeated bytes had no effect.
   System third(plain("third"));
   const auto kept = third.named<Safe>(third.connect(one.self().address), "safe");
@@ -198,7 +198,7 @@ TEST_P(Tampering, EndsTheConnectionAndIsReported) {
 std::string call_frame() {
   Call call;
   call.id = 77;
-  call.actor = named_actor("safe");
+  call.actor = actor_id_of("safe");
   call.interface_fingerprint = interface_version<Safe>().fingerprint;
   call.arguments = encode(std::tuple<std::string>("put in"));
   std::string text;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actors/link/handshake.h"
-#include "actors/message/chunks.h"
+#include "actors/message/message_frames.h"
 #include "actors/net/connection.h"
 #include "actors/system/system.h"
 #include "tests/actors/system/oracle.h"
@@ -111,7 +111,7 @@ class Stranger final {
 };
 
 std::vector<std::byte> hello_of(const std::string& name) {
-  Introduction stranger{{ProcessId(99), name, {}}, 1, "gpt", "", {}};
+  PeerDescription stranger{{ProcessId(99), name, {}}, 1, "gpt", "", {}};
   std::vector<std::byte> bytes;
   encode_hello(stranger,
                [&](std::span<const std::byte> part) { bytes.assign(part.begin(), part.end()); });

@@ -338,10 +338,10 @@ TEST(System, AStuckHandlerBoundsTheMemoryOfItsCallers) {
       }
     });
     // At most the calls that the window admits and those that the caller's route holds back.
-    EXPECT_TRUE(
-        eventually([&] { return sent == static_cast<int>(MailboxLimits().messages + kMaxHeld); }));
+    EXPECT_TRUE(eventually(
+        [&] { return sent == static_cast<int>(MailboxLimits().messages + kMaxHeldCalls); }));
     std::this_thread::sleep_for(50ms);
-    EXPECT_LE(sent, static_cast<int>(MailboxLimits().messages + 1 + kMaxHeld));
+    EXPECT_LE(sent, static_cast<int>(MailboxLimits().messages + 1 + kMaxHeldCalls));
     Clerk::released = true;
   }
   EXPECT_TRUE(held.get());

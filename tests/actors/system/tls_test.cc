@@ -211,7 +211,7 @@ TEST(NewToken, WhoIsConnectedHearsOfItAndStrangersNeedIt) {
   const Secret next = Secret::random();
   const auto replaced = head.replace_token(next, 60s, {});
   EXPECT_THAT(replaced.told, ::testing::ElementsAre("agent"));
-  EXPECT_TRUE(replaced.not_told.empty());
+  EXPECT_TRUE(replaced.not_notified.empty());
   EXPECT_TRUE(eventually([&] {
     return equal_in_constant_time(agent.token().bytes(), next.bytes()) &&
            equal_in_constant_time(device.token().bytes(), next.bytes());
@@ -238,7 +238,7 @@ TEST(NewToken, AMemberThatWasAwayComesBackWithTheFormerOneAndIsGivenTheNewOne) {
   auto options = over(plain, "head");
   options.token = next;  // the next head, which has read the new token
   System head(options);
-  head.take_former_token(test::cluster_token(), 60s, {agent.self().id});
+  head.accept_former_token(test::cluster_token(), 60s, {agent.self().id});
   const Address at = head.listen({"127.0.0.1", 0});
   (void)agent.connect(at);
   EXPECT_TRUE(

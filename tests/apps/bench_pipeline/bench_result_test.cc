@@ -15,7 +15,7 @@ namespace {
 
 using mesh::Lowering;
 using mesh::Payload;
-using transfer::Strategy;
+using transfer::ReshardAlgorithm;
 
 ArmResult measured(const Arm& arm, std::vector<double> seconds, double predicted = 0) {
   ArmResult result;
@@ -40,13 +40,14 @@ WorkloadResult example() {
   result.flops_per_step = 5e12;
   result.time_scale = 20;
   result.byte_scale = 100;
-  result.unavoidable_seconds = 0.05;
-  result.arms = {measured(baseline_arm(), {1.6, 1.7, 1.5}, 1.6),
-                 measured({"eager-1f1b", Strategy::kWeft, Lowering::kLanes}, {1.1, 1.0, 1.05}, 1.0),
-                 measured({"zb-h1", Strategy::kWeft, Lowering::kLanes}, {1.0, 1.02, 1.01}),
-                 measured({"eager-1f1b", Strategy::kBroadcast, Lowering::kLanes}, {0.9, 0.9, 0.9}),
-                 measured({"zb-h1", Strategy::kWeft, Lowering::kLanes, Payload::kSignals},
-                          {0.95, 0.96, 0.94})};
+  result.unhidable_seconds = 0.05;
+  result.arms = {
+      measured(baseline_arm(), {1.6, 1.7, 1.5}, 1.6),
+      measured({"eager-1f1b", ReshardAlgorithm::kWeft, Lowering::kLanes}, {1.1, 1.0, 1.05}, 1.0),
+      measured({"zb-h1", ReshardAlgorithm::kWeft, Lowering::kLanes}, {1.0, 1.02, 1.01}),
+      measured({"eager-1f1b", ReshardAlgorithm::kBroadcast, Lowering::kLanes}, {0.9, 0.9, 0.9}),
+      measured({"zb-h1", ReshardAlgorithm::kWeft, Lowering::kLanes, Payload::kSignals},
+               {0.95, 0.96, 0.94})};
   result.peers = {
       {"PyTorch GPipe", 2.02}, {"PyTorch 1F1B", 2.5}, {"PyTorch, compute alone", 0.9, false}};
   return result;
@@ -77,7 +78,7 @@ TEST(WorkloadResult, TableSaysWhatCameOut) {
 
 TEST(WorkloadResult, PeersAreAlsoJudgedAtEqualMemory) {
   WorkloadResult result = example();
-  Arm frugal{"auto", Strategy::kWeft, Lowering::kLanes};
+  Arm frugal{"auto", ReshardAlgorithm::kWeft, Lowering::kLanes};
   frugal.memory_of = "eager-1f1b";
   result.arms.push_back(measured(frugal, {1.25}));
   EXPECT_EQ(result.best()->arm.schedule, "zb-h1");
@@ -125,7 +126,7 @@ TEST(Arms, GridHasEveryCombinationOnce) {
   const std::vector<Arm> grid = all_arms(schedules);
   EXPECT_EQ(grid.size(), 4u * 2 * 4 + 4);
   EXPECT_NE(std::find(grid.begin(), grid.end(), baseline_arm()), grid.end());
-  const std::vector<Arm> bundles = bundled_arms(schedules);
+  const std::vector<Arm> bundles = paper_arms(schedules);
   EXPECT_EQ(bundles.size(), 5u + 4 + 4);
   for (const Arm& arm : bundles)
     EXPECT_NE(std::find(grid.begin(), grid.end(), arm), grid.end()) << to_string(arm);

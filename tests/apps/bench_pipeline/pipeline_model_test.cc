@@ -24,7 +24,7 @@ PipelineModel model_of(const std::string& name, const std::string& schedule = ""
 
 mesh::TrainingPlan plan_of(const PipelineModel& model) {
   return mesh::make_training_plan(model.layout, model.graphs,
-                                  mesh::plan_places(model.layout, hosts_of(model)));
+                                  mesh::predict_places(model.layout, hosts_of(model)));
 }
 
 /// Returns `flops` in units of 1e9, rounded to a tenth.
@@ -267,7 +267,7 @@ TEST(PipelineModel, AChainsReplicasLieOnHostsOfTheirOwnAndHaveGradientsToSum) {
   const mesh::TrainingPlan plan = plan_of(model);
   double sent = 0;
   for (const mesh::Transfer& transfer : plan.train.programs[0].transfers) {
-    if (transfer.kind == mesh::TransferKind::kAllReduce) sent += transfer.bytes_sent();
+    if (transfer.kind == mesh::TransferPurpose::kAllReduce) sent += transfer.bytes_sent();
   }
   EXPECT_NEAR(sent / (model.link_rate_bits / 8 * kLinkGoodput), 1.5 * 0.06, 1e-3);
 }

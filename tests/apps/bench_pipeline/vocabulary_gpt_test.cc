@@ -36,14 +36,14 @@ PipelineModel gpt_4b(VocabularyMode mode, const std::string& schedule, int stage
   request.byte_scale = 0.5;  // keeps every token
   PipelineModel model = make_pipeline_model(request);
   model.layout.payload = mesh::Payload::kSignals;
-  model.layout.resharding = transfer::Strategy::kBroadcast;  // plans fast
-  model.layout.checkpoint_buffer = std::uint64_t{1} << 40;   // one part; no checkpoint is written
+  model.layout.resharding = transfer::ReshardAlgorithm::kBroadcast;  // plans fast
+  model.layout.checkpoint_buffer = std::uint64_t{1} << 40;  // one part; no checkpoint is written
   return model;
 }
 
 mesh::TrainingPlan plan_of_gpt(const PipelineModel& model) {
   return mesh::make_training_plan(model.layout, model.graphs,
-                                  mesh::plan_places(model.layout, hosts_of(model)));
+                                  mesh::predict_places(model.layout, hosts_of(model)));
 }
 
 /// Returns the largest value divided by the smallest.
@@ -62,7 +62,7 @@ std::vector<double> persistent_bytes(const mesh::TrainingPlan& plan) {
   std::vector<double> bytes;
   for (const mesh::Program& program : plan.train.programs) {
     bytes.push_back(0);
-    for (const mesh::Persistent& block : program.persistents)
+    for (const mesh::PersistentBlock& block : program.persistents)
       bytes.back() += static_cast<double>(block.bytes);
   }
   return bytes;
@@ -151,8 +151,8 @@ TEST_P(Barriers, EachAddsAnIntervalAndAMicrobatchUnderWay) {
     }
   }
   // The arena holds the outputs that layers keep, and little else.
-  const mesh::ScheduleSimulation simulated =
-      simulate(plan.schedule, emulated_costs(plan, model.device_flops), plan_options(plan));
+  const mesh::ScheduleSimulation simulated = simulate(
+      plan.schedule, emulated_costs(plan, model.device_flops), simulation_options_of(plan));
   const Graph& graph = model.graphs.train.graph;
   double kept = 0;
   for (const Node& node : graph.nodes())

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 mesh::TrainingPlan plan_of(const ShardingCase& c) {
   const ShardingModel model = make_sharding_model(c, 200'000'000);
   return mesh::make_training_plan(model.layout, model.graphs,
-                                  mesh::plan_places(model.layout, model.hosts));
+                                  mesh::predict_places(model.layout, model.hosts));
 }
 
 /// Returns the bytes that one layer receives.
@@ -34,15 +34,15 @@ TEST(ShardingCase, ALayerReceivesWhatTheLawSays) {
     // Statistics and vectors add less than 2 %.
     EXPECT_GE(cube, (4 * m + 3) * h2);
     EXPECT_LE(cube, 1.02 * (4 * m + 3) * h2);
-    EXPECT_NEAR(flat / cube, law_of_3d(2, m), 0.02 * law_of_3d(2, m));
+    EXPECT_NEAR(flat / cube, closed_form_speedup_3d(2, m), 0.02 * closed_form_speedup_3d(2, m));
   }
 }
 
 TEST(ShardingCase, LawsAreThoseOfTheTable) {
-  EXPECT_DOUBLE_EQ(law_of_3d(2, 1), 1.0);
-  EXPECT_NEAR(law_of_3d(2, 8), 1.6, 1e-12);
-  EXPECT_NEAR(law_of_3d(3, 1), 13.0 / 7, 1e-12);
-  EXPECT_NEAR(law_of_3d(4, 1), 3.0, 1e-12);
+  EXPECT_DOUBLE_EQ(closed_form_speedup_3d(2, 1), 1.0);
+  EXPECT_NEAR(closed_form_speedup_3d(2, 8), 1.6, 1e-12);
+  EXPECT_NEAR(closed_form_speedup_3d(3, 1), 13.0 / 7, 1e-12);
+  EXPECT_NEAR(closed_form_speedup_3d(4, 1), 3.0, 1e-12);
 }
 
 TEST(ShardingCase, DevicesThatTakeNoTimeLeaveTheLinks) {

@@ -32,7 +32,7 @@ const CoarseOptions kQuick{.hidden = {8}, .steps = 150, .batch = 16, .learning_r
 double accuracy(Device& device, const CoarseModel& model, const LabelledImages& images) {
   const auto blocks = model.on(device);
   double right = 0;
-  for (std::size_t b = 0; b < BlockEvaluation::num_blocks(images); ++b) {
+  for (std::size_t b = 0; b < BatchedClassifier::num_blocks(images); ++b) {
     const ImageBlock block = blocks->run(images, b);
     const std::size_t classes = model.shape.classes;
     for (std::size_t i = 0; i < block.rows; ++i) {
@@ -69,7 +69,7 @@ TEST(CoarseModel, LearnsFromATenthAloneAndSaysTheSameEachTime) {
 }
 
 TEST(CoarseModel, OutputsDoNotDependOnWhoComputesWhichBlocks) {
-  const LabelledImages images = made_up(2 * BlockEvaluation::kRows + 5);
+  const LabelledImages images = made_up(2 * BatchedClassifier::kRows + 5);
   CpuDevice device;
   const CoarseModel model = train_coarse_model(device, images, 10, kQuick);
   std::vector<float> features;
@@ -86,7 +86,7 @@ TEST(CoarseModel, OutputsDoNotDependOnWhoComputesWhichBlocks) {
   // Two workers take turns, from the last block on. The smallest margin is that of all blocks.
   const auto first = model.on(device), second = model.on(device);
   std::vector<float> utility(images.size());
-  for (std::size_t b = BlockEvaluation::num_blocks(images); b-- > 0;) {
+  for (std::size_t b = BatchedClassifier::num_blocks(images); b-- > 0;) {
     const ImageBlock block = (b % 2 == 0 ? first : second)->run(images, b);
     std::ranges::copy(margin_utilities(block), utility.begin() + block.first);
     EXPECT_TRUE(std::ranges::equal(block.features,

@@ -237,7 +237,7 @@ TEST(WrongPictures, ShowTheSurestMistakesOfEachLabel) {
   scores.said = {0, 1, 0};
   scores.sure = {0.6, 0.9, 0.8};
   scores.confusion = {{0, 0}, {2, 1}};
-  const Picture picture = wrong_pictures(images, scores, {"bag", "coat"});
+  const Picture picture = misclassified_pictures(images, scores, {"bag", "coat"});
   // Second row of the picture: a line with the label, then two pictures of 56 x 56 with the
   // predicted labels.
   const int top = 80;

@@ -32,7 +32,7 @@ Planned planned() {
       parse_reshard_request({"1024x256", "f32", "1x1:R,R", "2x2:R,R", {}, "1gbit", {"2=100mbit"}}),
       {}};
   planned.plan = transfer::plan_reshard(planned.problem.task, planned.problem.topology,
-                                        planned.problem.network, transfer::Strategy::kWeft);
+                                        planned.problem.network, transfer::ReshardAlgorithm::kWeft);
   return planned;
 }
 
@@ -79,7 +79,7 @@ TEST(PlanDrawing, LabelsLieApartAndNothingIsLeftOut) {
   const ReshardProblem problem =
       parse_reshard_request({"331x331x300", "f32", "4x1:R,S0,R", "3x1:R,R,S0", {}, "10gbit", {}});
   const transfer::ReshardPlan plan = transfer::plan_reshard(
-      problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
+      problem.task, problem.topology, problem.network, transfer::ReshardAlgorithm::kWeft);
   const std::string svg = draw_plan(plan, problem.network).str();
   // A white plate behind each label.
   std::vector<std::array<double, 4>> plates;

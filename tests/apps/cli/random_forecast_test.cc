@@ -22,7 +22,7 @@ constexpr std::uint64_t kRateBits = 1'000'000'000;
 double forecast(const ReshardRequest& request) {
   const ReshardProblem problem = parse_reshard_request(request);
   const transfer::ReshardPlan plan = transfer::plan_reshard(
-      problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
+      problem.task, problem.topology, problem.network, transfer::ReshardAlgorithm::kWeft);
   const transfer::PlanStats stats = plan_stats(plan);
   EXPECT_EQ(stats.bytes_between_hosts, stats.minimum_between_hosts);
   return plan.predicted_seconds > 0 ? plan.limit.seconds / plan.predicted_seconds : 1;
@@ -89,7 +89,7 @@ ReshardRequest busy_host_request() {
 TEST(UrgentHosts, AHostThatSendsWhileItReceivesHasALongerWindowThanThoseWithTimeToSpare) {
   const ReshardProblem problem = parse_reshard_request(busy_host_request());
   const transfer::ReshardPlan plan = transfer::plan_reshard(
-      problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
+      problem.task, problem.topology, problem.network, transfer::ReshardAlgorithm::kWeft);
   const transfer::HostId both(4);
   for (const transfer::Flow& flow : plan.flows)
     EXPECT_EQ(flow.window, problem.topology.host_of(flow.root) == both ? 4 : 2) << to_string(flow);
@@ -106,7 +106,7 @@ TEST(UrgentHosts, ASlowHostThatSendsAllTheTimeHasMorePlacesThanThoseWithTimeToSp
   request.link_rates = {"4=60mbit"};
   const ReshardProblem problem = parse_reshard_request(request);
   const transfer::ReshardPlan plan = transfer::plan_reshard(
-      problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
+      problem.task, problem.topology, problem.network, transfer::ReshardAlgorithm::kWeft);
   const transfer::HostId slow(4);
   ASSERT_FALSE(plan.egress_places.empty());
   for (const transfer::Flow& flow : plan.flows)

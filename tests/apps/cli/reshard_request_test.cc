@@ -100,7 +100,7 @@ TEST(ReshardRequest, SizesAtTheEdgesOfIntegersAreRefusedByTheirOptionOrPlannedIn
     try {
       const ReshardProblem problem = parse_reshard_request(fuzzed);
       const transfer::ReshardPlan plan = transfer::plan_reshard(
-          problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
+          problem.task, problem.topology, problem.network, transfer::ReshardAlgorithm::kWeft);
       const transfer::PlanStats stats = transfer::plan_stats(plan);
       std::uint64_t wanted = 0, received = stats.bytes_copied;
       for (const transfer::Shard& shard : problem.task.destination.shards)

@@ -31,8 +31,8 @@ TEST(LogView, AMeshThatWasSpawnedAgainHasLogsOfBothTimes) {
   EXPECT_EQ(find_logs(run, "back")[0].label, "back[x=0]");
 }
 
-TEST(LineCutter, LinesAreWholeWhereverPiecesEnd) {
-  LineCutter cutter;
+TEST(LineSplitter, LinesAreWholeWhereverPiecesEnd) {
+  LineSplitter cutter;
   EXPECT_EQ(cutter.add("on"), std::vector<std::string>());
   EXPECT_EQ(cutter.add("e\ntwo\nth"), (std::vector<std::string>{"one", "two"}));
   EXPECT_EQ(cutter.rest(), std::vector<std::string>{"th"});

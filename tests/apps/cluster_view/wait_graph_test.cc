@@ -38,7 +38,7 @@ void add_call(ProcessSurvey& from, ActorId caller, std::uint64_t to, double seco
                         true});
 }
 
-NamedProcess driver_name() { return {ProcessId(100), "driver of r", "pid 7", true}; }
+ProcessLabel driver_name() { return {ProcessId(100), "driver of r", "pid 7", true}; }
 ProcessSurvey driver() {
   ProcessSurvey survey;
   survey.process = process(100);
@@ -93,7 +93,7 @@ TEST(WaitGraph, DevicesOfTwoRunsAreNotMixedUp) {
   std::vector<ProcessSurvey> surveys = {device(1), device(2)};
   stand(surveys[0], 0, 5, 11, 1, {});
   stand(surveys[1], 1, 5, std::nullopt, 0, {11});
-  NamedProcess one{ProcessId(1), "front[x=1]", "", false, 1}, two{ProcessId(2), "", "", false, 2};
+  ProcessLabel one{ProcessId(1), "front[x=1]", "", false, 1}, two{ProcessId(2), "", "", false, 2};
   EXPECT_TRUE(WaitGraph::of(surveys, {one, two}).waiters[0].waits.empty());
 }
 
@@ -121,7 +121,7 @@ TEST(WaitGraph, WhoDoesNotAnswerIsNamedWithWhatOthersSee) {
   silent.process = process(1);
   silent.problem = "does not answer within 0.25 s";
   std::vector<ProcessSurvey> surveys = {driver(), silent};
-  NamedProcess name{
+  ProcessLabel name{
       ProcessId(1), "front[x=1]", "a device 0, pid 9", false, 0, "it is stopped (state T)"};
   // No process waits for device 1.
   EXPECT_THAT(to_text(WaitGraph::of(surveys, {driver_name(), name}), std::nullopt),
@@ -138,7 +138,7 @@ TEST(WaitGraph, AProcessThatEndsIsNamedThoughNobodyWaitsForIt) {
   ProcessSurvey ends;
   ends.process = process(1);
   ends.ending = "ends, for 3.0 s so far: stopped by SIGTERM";
-  NamedProcess name{ProcessId(1), "front[x=1]", "a device 0, pid 9"};
+  ProcessLabel name{ProcessId(1), "front[x=1]", "a device 0, pid 9"};
   const WaitGraph graph = WaitGraph::of({driver(), ends}, {driver_name(), name});
   EXPECT_THAT(to_text(graph, std::nullopt),
               HasSubstr("front[x=1] (a device 0, pid 9)\n  ends, for 3.0 s so far: stopped by "

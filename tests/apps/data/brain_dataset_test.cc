@@ -87,7 +87,8 @@ TEST(BrainDataset, WeightsMakeATrainingPixelCountOneOnAverage) {
     }
     EXPECT_NEAR(mean, 1, 1e-5);
     if (balance > 0) continue;
-    EXPECT_NEAR(data.frequency_loss(), entropy, 0.02);  // held-out slices resemble the others here
+    EXPECT_NEAR(data.class_prior_loss(), entropy,
+                0.02);  // held-out slices resemble the others here
   }
 }
 

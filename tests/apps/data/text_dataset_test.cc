@@ -94,7 +94,7 @@ std::string plain_lines(int count) {
 
 void expect_round_trip(const Tokenizer& tokenizer, const std::string& text) {
   const std::vector<std::int32_t> ids = tokenizer.encode(text);
-  EXPECT_EQ(first_difference(tokenizer, ids, text), std::nullopt);
+  EXPECT_EQ(first_roundtrip_error(tokenizer, ids, text), std::nullopt);
   EXPECT_EQ(tokenizer.count_unknown(ids), 0u);
 }
 
@@ -141,7 +141,7 @@ TEST(Tokenizer, CharactersThatAreOnlyHeldOutHaveAPieceEach) {
   const auto without = train_bpe_tokenizer(text, 64),
              with = train_bpe_tokenizer(text, 64, held_out);
   EXPECT_GT(without->count_unknown(without->encode(held_out)), 0u);
-  EXPECT_EQ(first_difference(*without, without->encode(held_out), held_out), 2u);
+  EXPECT_EQ(first_roundtrip_error(*without, without->encode(held_out), held_out), 2u);
   expect_round_trip(*with, held_out);
   expect_round_trip(*with, text);
   // Held-out characters that the text has too change nothing.

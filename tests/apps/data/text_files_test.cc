@@ -37,8 +37,8 @@ TEST(TextFiles, OfAFolderComeOneAfterTheOtherUnpacked) {
   std::ofstream(root / "a.md") << "first\r\n";
   test::write_gzip(root / "b/x.rst.gz", bytes_of("packed"));
   EXPECT_THAT(files_in(root), ElementsAre(root / "a.md", root / "b/x.rst.gz", root / "c.txt"));
-  EXPECT_EQ(named_text(root.string()), "first\n\npacked\n\nlast");
-  EXPECT_EQ(named_text((root / "b/x.rst.gz").string()), "packed");
+  EXPECT_EQ(load_text(root.string()), "first\n\npacked\n\nlast");
+  EXPECT_EQ(load_text((root / "b/x.rst.gz").string()), "packed");
 }
 
 TEST(TextFiles, AMissingFileIsNamed) {
@@ -51,8 +51,8 @@ TEST(TextFiles, LineEndsOfAllKindsStayLineEndsAndAByteOrderMarkIsNoText) {
   const test::ScratchFolder scratch;
   const fs::path path = scratch.path() / "text";
   std::ofstream(path) << "\xef\xbb\xbfone\rtwo\r\nthree\r\r\nfour\r";
-  EXPECT_EQ(named_text(path.string()), "one\ntwo\nthree\n\nfour\n");
-  EXPECT_EQ(named_text(path.string(), TextForm::kBytes),
+  EXPECT_EQ(load_text(path.string()), "one\ntwo\nthree\n\nfour\n");
+  EXPECT_EQ(load_text(path.string(), TextForm::kBytes),
             "\xef\xbb\xbfone\rtwo\r\nthree\r\r\nfour\r");
 }
 
@@ -60,7 +60,7 @@ TEST(TextFiles, BytesThatAreNoTextAreRefusedWithTheirPositionAlsoInASingleFile) 
   const test::ScratchFolder scratch;
   const auto refusal = [&](const std::string& name, const std::string& bytes) {
     std::ofstream(scratch.path() / name, std::ios::binary) << bytes;
-    const Error error = test::error_of([&] { named_text((scratch.path() / name).string()); });
+    const Error error = test::error_of([&] { load_text((scratch.path() / name).string()); });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     return error.message();
   };
@@ -71,7 +71,7 @@ TEST(TextFiles, BytesThatAreNoTextAreRefusedWithTheirPositionAlsoInASingleFile) 
   EXPECT_THAT(refusal("latin1.txt", "caf\xe9 au lait"),
               ::testing::AllOf(HasSubstr("byte 3 is 0xe9"), HasSubstr("iconv")));
   EXPECT_THAT(refusal("cut.txt", "ab\xe2\x82"), HasSubstr("byte 2 is 0xe2"));
-  EXPECT_EQ(named_text((scratch.path() / "nul.txt").string(), TextForm::kBytes), "abc\0def"s);
+  EXPECT_EQ(load_text((scratch.path() / "nul.txt").string(), TextForm::kBytes), "abc\0def"s);
 }
 
 TEST(TextFiles, TokenIdsAreRefusedAsTextAlsoAsBytes) {
@@ -83,11 +83,11 @@ TEST(TextFiles, TokenIdsAreRefusedAsTextAlsoAsBytes) {
   std::ofstream(text) << "words";
   for (const TextForm form : {TextForm::kCharacters, TextForm::kBytes}) {
     for (const fs::path& path : {ours, theirs}) {
-      const Error error = test::error_of([&] { named_text(path.string(), form); });
+      const Error error = test::error_of([&] { load_text(path.string(), form); });
       EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
       EXPECT_THAT(error.message(), HasSubstr("token ids"));
     }
-    EXPECT_EQ(named_text(text.string(), form), "words");
+    EXPECT_EQ(load_text(text.string(), form), "words");
   }
 }
 

@@ -67,7 +67,7 @@ TEST_F(ImageDatasetTest, SplitsByHashOfTheRowAndKeepsTheOrder) {
   double sum = 0;
   for (const std::uint8_t byte : data.train.values) sum += data.scale(byte);
   EXPECT_NEAR(sum / data.train.values.size(), 0, 1e-5);
-  EXPECT_NEAR(data.frequency_loss(), std::log(10.0), 0.05);
+  EXPECT_NEAR(data.class_prior_loss(), std::log(10.0), 0.05);
 }
 
 TEST_F(ImageDatasetTest, TheDigestNamesPicturesAndSplit) {
@@ -124,9 +124,9 @@ TEST(ScaledValues, AreMeansOfTheAreasThatTheyCover) {
   picture.set(1, 0, {30, 0, 0});
   picture.set(2, 0, {0, 60, 0});
   // half of the middle pixel belongs to each side
-  EXPECT_THAT(scaled_values(picture, 1, 2, 3), ElementsAre(70, 0, 0, 10, 40, 0));
-  EXPECT_THAT(scaled_values(picture, 2, 1, 1), ElementsAre(24, 24));
-  EXPECT_THAT(scaled_values(picture, 1, 6, 1), ElementsAre(27, 27, 9, 9, 35, 35));
+  EXPECT_THAT(resample_picture(picture, 1, 2, 3), ElementsAre(70, 0, 0, 10, 40, 0));
+  EXPECT_THAT(resample_picture(picture, 2, 1, 1), ElementsAre(24, 24));
+  EXPECT_THAT(resample_picture(picture, 1, 6, 1), ElementsAre(27, 27, 9, 9, 35, 35));
 }
 
 TEST_F(ImageDatasetTest, WhatAFolderMustNotHoldIsNamed) {

@@ -138,9 +138,9 @@ TEST_F(CheckpointTest, AFlippedBitIsNoticed) {
 TEST_F(CheckpointTest, PiecesOfAnySizeAndOrderMakeTheSameFiles) {
   const Checkpoint whole = at_step(7);
   const fs::path expected = CheckpointStore(root_ / "whole", 1).write(whole);
-  const CheckpointHeading heading{
+  const CheckpointMetadata heading{
       7, whole.seed, whole.model_digest, {{"wte", {2, 3}}, {"h0/\"bias\"", {2}}, {"scale", {}}}};
-  const auto fill = [&](const TakePiece& take) {
+  const auto fill = [&](const ReadStateSlice& take) {
     for (std::size_t p = 3; p-- > 0;) {
       const ParameterState& state = whole.parameters[p];
       for (std::size_t i = 0; i < state.values.size(); ++i) {
@@ -200,7 +200,7 @@ TEST_F(CheckpointTest, MomentsOfAnotherShapeAreRefusedEvenIfTheHashesFit) {
 /// Forks a child that writes step 10 over step 5 (and 10), and exits as if killed at point `n` of
 /// the write. Returns false if the write has fewer points.
 bool write_and_die(const fs::path& root, int n, const Checkpoint& checkpoint,
-                   ReplaceBy replace_by = ReplaceBy::kExchange) {
+                   ReplaceMethod replace_by = ReplaceMethod::kExchange) {
   const pid_t child = ::fork();
   if (child == 0) {
     int points = 0;
@@ -260,7 +260,7 @@ TEST_F(CheckpointTest, WhereNamesCannotBeExchangedACrashWhileAStepIsReplacedLose
   for (int n = 1;; ++n) {
     const fs::path folder = root_ / std::to_string(n);
     CheckpointStore(folder, 1).write(at_step(10));
-    const bool died = write_and_die(folder, n, again, ReplaceBy::kTwoRenames);
+    const bool died = write_and_die(folder, n, again, ReplaceMethod::kTwoRenames);
     in_between = in_between || !fs::exists(folder / "step-00000010");
     const Checkpoint found = read_checkpoint(find_checkpoint(folder));
     EXPECT_TRUE(found == at_step(10) || found == again) << "crash at point " << n;
@@ -292,18 +292,17 @@ class BranchTest : public CheckpointTest {
                                        std::function<void(std::string_view)> progress = {}) {
     fs::path aside = run / "abandoned.1";
     if (fs::exists(aside)) aside = run / "abandoned.2";
-    return begin_branch(
-        {.folder = run / "checkpoints",
-         .from = from,
-         .aside = aside,
-         .metrics_differ = text(run / "metrics") == kOldMetrics,
-         .keep_metrics =
-             [&](const fs::path& kept) {
-               fs::copy_file(run / "metrics", kept / "metrics",
-                             fs::copy_options::overwrite_existing);
-             },
-         .take_over_metrics = [&] { std::ofstream(run / "metrics") << kNewMetrics; },
-         .progress = std::move(progress)});
+    return begin_branch({.folder = run / "checkpoints",
+                         .from = from,
+                         .aside = aside,
+                         .metrics_differ = text(run / "metrics") == kOldMetrics,
+                         .keep_metrics =
+                             [&](const fs::path& kept) {
+                               fs::copy_file(run / "metrics", kept / "metrics",
+                                             fs::copy_options::overwrite_existing);
+                             },
+                         .install_metrics = [&] { std::ofstream(run / "metrics") << kNewMetrics; },
+                         .progress = std::move(progress)});
   }
   static std::vector<std::string> steps(const fs::path& folder) {
     std::vector<std::string> names;

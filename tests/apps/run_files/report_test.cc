@@ -121,12 +121,12 @@ TEST_F(ReportTest, MetricsGoBackOnAFullDiskAndLoseNoLine) {
   {
     const SmallDisk full(4 * line);
     EXPECT_THROW(file.append(metrics(9)), Error);  // kept in memory
-    file.go_back(7);
+    file.rollback(7);
     ASSERT_FALSE(file.problem()) << "what is dropped makes the file shorter";
     EXPECT_EQ(file.steps().size(), 7u);
     EXPECT_EQ(read_metrics(path).size(), 7u);
     EXPECT_THROW(file.append(metrics(8)), Error);
-    file.go_back(8);  // the line of step 8 is only in memory
+    file.rollback(8);  // the line of step 8 is only in memory
     ASSERT_TRUE(file.problem());
     EXPECT_EQ(file.steps().size(), 8u);
     EXPECT_EQ(read_metrics(path).size(), 7u);
@@ -388,8 +388,8 @@ TEST(Timeline, HasARowForComputeAndEachDirectionOfEveryDevice) {
 }
 
 TEST(Timeline, ATypicalStepIsTheOneOfMedianLength) {
-  EXPECT_EQ(typical_step(two_devices()), 2);
-  EXPECT_EQ(typical_step({}), 0);
+  EXPECT_EQ(median_step(two_devices()), 2);
+  EXPECT_EQ(median_step({}), 0);
   EXPECT_THAT(draw_timeline({}, 0, "empty").str(), HasSubstr("</svg>"));
 }
 

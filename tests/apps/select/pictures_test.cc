@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/select/drawn_points.h"
+#include "apps/select/point_sample.h"
 #include "apps/select/progress_plot.h"
 #include "apps/select/projection.h"
 #include "apps/select/selection_map.h"
@@ -45,8 +45,8 @@ TEST(Projection, WhereNothingDiffersThereIsNoDirection) {
   EXPECT_EQ(plane.points[2][1], 0);
 }
 
-TEST(DrawnPoints, OfAPartAreThoseOfAllThatLieInIt) {
-  DrawnPoints of_all(100, 7), of_even(1000, 7);
+TEST(PointSample, OfAPartAreThoseOfAllThatLieInIt) {
+  PointSample of_all(100, 7), of_even(1000, 7);
   for (PointId id = 0; id < 1000; ++id) {
     of_all.offer(id);
     if (id % 2 == 0) of_even.offer(id);
@@ -55,10 +55,10 @@ TEST(DrawnPoints, OfAPartAreThoseOfAllThatLieInIt) {
   EXPECT_EQ(all.size(), 100U);
   EXPECT_EQ(even.size(), 500U);
   EXPECT_TRUE(std::ranges::is_sorted(all));
-  DrawnPoints few(10, 7), fewer(3, 7);
+  PointSample few(10, 7), fewer(3, 7);
   for (const PointId id : all) few.offer(id);
   for (const PointId id : few.take()) fewer.offer(id);
-  DrawnPoints directly(3, 7);
+  PointSample directly(3, 7);
   for (PointId id = 0; id < 1000; ++id) directly.offer(id);
   EXPECT_EQ(fewer.take(), directly.take());
 }

@@ -82,7 +82,7 @@ class Owners {
       });
   }
 
-  PointFate fate(std::uint32_t row) const { return bounds_[row % owners_].fate(row / owners_); }
+  PointState fate(std::uint32_t row) const { return bounds_[row % owners_].fate(row / owners_); }
 
   void run(std::uint64_t count) {
     BoundingLoop loop(graph_.size(), count);
@@ -106,10 +106,10 @@ class Owners {
           break;
         }
         case BoundingLoop::Step::kAcceptRest:
-          collect([](PointBounds& bounds) { return bounds.decide_all(PointFate::kAccepted); });
+          collect([](PointBounds& bounds) { return bounds.decide_all(PointState::kAccepted); });
           break;
         default:
-          collect([](PointBounds& bounds) { return bounds.decide_all(PointFate::kDiscarded); });
+          collect([](PointBounds& bounds) { return bounds.decide_all(PointState::kDiscarded); });
       }
       // Records may arrive in any order.
       std::ranges::reverse(rows);
@@ -132,14 +132,14 @@ class Owners {
   }
   void check_sums() {
     for (std::uint32_t row = 0; row < graph_.size(); ++row) {
-      if (fate(row) != PointFate::kOpen) continue;
+      if (fate(row) != PointState::kOpen) continue;
       std::int64_t most = graph_.gains[row], least = most;
       each_edge(row, [&](std::uint32_t neighbour, std::uint16_t s) {
-        const PointFate other = fate(neighbour);
-        const std::int64_t loss = objective_.loss_beside(s);
-        if (other == PointFate::kAccepted) most -= loss;
-        if (other == PointFate::kAccepted ||
-            (other == PointFate::kOpen && sample_.has(graph_.ids[row], graph_.ids[neighbour])))
+        const PointState other = fate(neighbour);
+        const std::int64_t loss = objective_.redundancy_loss(s);
+        if (other == PointState::kAccepted) most -= loss;
+        if (other == PointState::kAccepted ||
+            (other == PointState::kOpen && sample_.has(graph_.ids[row], graph_.ids[neighbour])))
           least -= loss;
       });
       ASSERT_EQ(of(row).at_most(at(row)), most);
@@ -149,7 +149,7 @@ class Owners {
   std::int64_t kth(std::uint64_t k, bool least) {
     std::vector<std::int64_t> all;
     for (std::uint32_t row = 0; row < graph_.size(); ++row)
-      if (fate(row) == PointFate::kOpen)
+      if (fate(row) == PointState::kOpen)
         all.push_back(least ? of(row).at_least(at(row)) : of(row).at_most(at(row)));
     std::ranges::sort(all, std::greater());
     return all[k - 1];
@@ -175,10 +175,10 @@ TEST(PointBounds, OfSeveralOwnersEqualThoseOfOneAndThoseMadeAnew) {
     owners.run(count);
     const BoundedPoints bounded = bound_points(graph, objective, count, sample);
     for (std::uint32_t row = 0; row < points; ++row) {
-      const PointFate fate =
-          std::ranges::binary_search(bounded.accepted, row) ? PointFate::kAccepted
-          : std::ranges::binary_search(bounded.open, row)   ? PointFate::kOpen
-                                                            : PointFate::kDiscarded;
+      const PointState fate =
+          std::ranges::binary_search(bounded.accepted, row) ? PointState::kAccepted
+          : std::ranges::binary_search(bounded.open, row)   ? PointState::kOpen
+                                                            : PointState::kDiscarded;
       EXPECT_EQ(owners.fate(row), fate) << row;
     }
     // The gains of open points are reduced for each accepted neighbour.

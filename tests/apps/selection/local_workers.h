@@ -11,7 +11,7 @@
 #include "actors/system/system.h"
 #include "apps/selection/worker_group.h"
 #include "core/log/log.h"
-#include "mesh/exchange/rank_connector.h"
+#include "mesh/exchange/data_plane_connector.h"
 #include "tests/support/cluster_token.h"
 
 namespace weft::test {
@@ -66,7 +66,7 @@ class LocalWorkers final : public apps::WorkerGroup<Worker> {
     processes_[rank] = driver_.connect(systems_[rank]->listen({"127.0.0.1", 0}));
   }
   void connect() {
-    mesh::RankConnector ranks(++epoch_, {{{"even", "lo"}, {"odd", "lo"}}, "lo"});
+    mesh::DataPlaneConnector ranks(++epoch_, {{{"even", "lo"}, {"odd", "lo"}}, "lo"});
     std::vector<actors::HostDevice> places(systems_.size());
     for (std::size_t rank = 0; rank < places.size(); ++rank)
       places[rank].host = rank % 2 == 0 ? "even" : "odd";

@@ -41,7 +41,7 @@ inline std::int64_t gain_beside(const apps::PointGraph& graph, const apps::Objec
                                 std::uint32_t row, const std::vector<bool>& in) {
   std::int64_t gain = graph.gains[row];
   for (std::uint64_t edge = graph.first[row]; edge < graph.first[row + 1]; ++edge)
-    if (in[graph.neighbours[edge]]) gain -= objective.loss_beside(graph.similarities[edge]);
+    if (in[graph.neighbours[edge]]) gain -= objective.redundancy_loss(graph.similarities[edge]);
   return gain;
 }
 

@@ -59,8 +59,8 @@ TEST(UTransformerApp, MistakesAreToldWithTheirPlace) {
   EXPECT_THAT(two, HasSubstr("slab"));
 }
 
-TEST(DiceCount, IsTwiceTheCommonPartOverBoth) {
-  DiceCount count(4);
+TEST(DiceScore, IsTwiceTheCommonPartOverBoth) {
+  DiceScore count(4);
   count.add(Segmentation{0, 1, 1, 1}, Segmentation{0, 1, 2, 1});
   count.add(Segmentation{0, 0, 2, 0}, Segmentation{0, 1, 2, 0});
   EXPECT_DOUBLE_EQ(*count.of(0), 2.0 * 3 / (4 + 3));

@@ -62,9 +62,9 @@ class SpoiltSearch final : public VectorSearch {
 };
 
 TEST(SearchProblem, FindsWhatALibraryComputesWrong) {
-  EXPECT_EQ(search_problem(plain_search()), "");
+  EXPECT_EQ(verify_search(plain_search()), "");
   const auto problem = [](SpoiltSearch::Spoil spoil) {
-    return search_problem(SpoiltSearch(std::move(spoil)));
+    return verify_search(SpoiltSearch(std::move(spoil)));
   };
   EXPECT_THAT(problem([](auto, auto products) { products[20] *= 1.001F; }),
               HasSubstr("the product of query 1 and base"));
@@ -82,7 +82,7 @@ TEST(OpenedSearch, IsTheLibraryOrSaysWhyNot) {
   const OpenedSearch& opened = vector_search();
   ASSERT_NE(opened.search, nullptr);
   EXPECT_EQ(opened.problem.empty(), opened.search != &plain_search()) << opened.problem;
-  EXPECT_EQ(search_problem(*opened.search), "");
+  EXPECT_EQ(verify_search(*opened.search), "");
   if (!opened.problem.empty()) {
     GTEST_SKIP() << opened.problem;
   }
@@ -103,7 +103,7 @@ TEST(OpenedSearchDeathTest, IsNotALibraryThatWouldWaitForMemoryForEver) {
     ::setrlimit(RLIMIT_DATA, &limit);
     const OpenedSearch& opened = vector_search();
     std::fputs(opened.problem.c_str(), stderr);
-    std::_Exit(opened.search == &plain_search() && search_problem(*opened.search).empty() ? 0 : 1);
+    std::_Exit(opened.search == &plain_search() && verify_search(*opened.search).empty() ? 0 : 1);
   };
   EXPECT_EXIT(open_under_a_limit(), testing::ExitedWithCode(0), "RLIMIT_DATA");
 }

@@ -9,7 +9,7 @@
 namespace weft::test {
 namespace {
 
-std::vector<std::string> words_of(pid_t pid) {
+std::vector<std::string> name_in_words(pid_t pid) {
   std::vector<std::string> words;
   std::istringstream text(read_file(fmt::format("/proc/{}/cmdline", pid)));
   for (std::string word; std::getline(text, word, '\0');) words.push_back(word);
@@ -50,7 +50,7 @@ bool can_run(pid_t pid) {
 void Roster::look() {
   living_.clear();
   for (const pid_t pid : processes_.left()) {
-    auto member = member_of(pid, words_of(pid));
+    auto member = member_of(pid, name_in_words(pid));
     if (!member) continue;
     const auto stat = actors::read_proc_stat(pid);
     if (!stat || stat->exiting) continue;

@@ -26,7 +26,7 @@ DevicePart part_of(std::uint32_t self, std::uint32_t from, std::uint64_t bytes,
                          {shape, {{DeviceId(from), whole}}},
                          {shape, {{DeviceId(1 - from), whole}}}};
   return plan_reshard(task, Topology::dense({1, 1}), Network::uniform(2, bytes_per_second),
-                      Strategy::kWeft)
+                      ReshardAlgorithm::kWeft)
       .device_part(DeviceId(self));
 }
 

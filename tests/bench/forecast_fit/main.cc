@@ -1,6 +1,6 @@
 // Checks forecasts of training steps on arms that the model was not fitted to. Fits the only
-// constant of mesh/program that is not measured (TrafficOptions::next_device) on half of the arms
-// of a `weft bench pipeline --all-arms`, and reports the errors of the other half.
+// constant of mesh/program that is not measured (TrafficOptions::device_weight_ratio) on half of
+// the arms of a `weft bench pipeline --all-arms`, and reports the errors of the other half.
 //
 //   forecast_fit RESULTS.json [--microbatches N]
 //
@@ -20,13 +20,13 @@
 #include <vector>
 
 #include "apps/bench_pipeline/pipeline_model.h"
-#include "mesh/costs/op_seconds.h"
+#include "mesh/costs/op_time_model.h"
 #include "mesh/costs/program_seconds.h"
 #include "mesh/plan/training_plan.h"
 #include "mesh/program/simulate_programs.h"
 #include "mesh/program/traffic.h"
 #include "mesh/schedule/named_schedules.h"
-#include "transfer/reshard/strategy.h"
+#include "transfer/reshard/reshard_algorithm.h"
 
 namespace weft {
 namespace {
@@ -43,7 +43,7 @@ struct MeasuredArm {
 };
 
 mesh::TrainingPlan plan_of(const apps::PipelineModel& model, const nlohmann::json& arm) {
-  mesh::LayoutConfig layout = model.layout;
+  mesh::ParallelConfig layout = model.layout;
   const auto transfers = arm.at("transfers").get<std::string>();
   layout.lowering = transfers == "blocking" ? mesh::Lowering::kSafe : mesh::Lowering::kLanes;
   layout.payload = transfers == "signals only" ? mesh::Payload::kSignals : mesh::Payload::kTensors;
@@ -54,7 +54,8 @@ mesh::TrainingPlan plan_of(const apps::PipelineModel& model, const nlohmann::jso
   const int chunks = static_cast<int>(layout.mesh_of_stage().size()) / meshes;
   layout.own_schedule = mesh::make_schedule(
       {arm.at("schedule").get<std::string>(), meshes, layout.microbatches, chunks, 0});
-  return mesh::make_training_plan(layout, model.graphs, mesh::plan_places(layout, hosts_of(model)));
+  return mesh::make_training_plan(layout, model.graphs,
+                                  mesh::predict_places(layout, hosts_of(model)));
 }
 
 std::vector<MeasuredArm> arms_of(const nlohmann::json& workload) {

@@ -29,7 +29,7 @@ struct Outcome {
   std::string note;
 };
 
-Outcome measure(const ReshardCase& c, Strategy strategy) {
+Outcome measure(const ReshardCase& c, ReshardAlgorithm strategy) {
   const Network network = c.network(kRate);
   const auto start = std::chrono::steady_clock::now();
   const ReshardPlan plan = plan_reshard(c.tasks, c.topology, network, strategy);
@@ -39,11 +39,11 @@ Outcome measure(const ReshardCase& c, Strategy strategy) {
 }
 
 nlohmann::json table(const std::string& title, const std::vector<ReshardCase>& cases,
-                     const std::vector<Strategy>& strategies) {
+                     const std::vector<ReshardAlgorithm>& strategies) {
   nlohmann::json rows = nlohmann::json::array();
   fmt::print("\n{}: limit over predicted time (planning time)\n{:<22}{:>6}{:>10}", title, "case",
              "hosts", "limit");
-  for (const Strategy strategy : strategies) fmt::print("{:>19}", to_string(strategy));
+  for (const ReshardAlgorithm strategy : strategies) fmt::print("{:>19}", to_string(strategy));
   fmt::print("\n");
   for (const ReshardCase& c : cases) {
     std::vector<std::string> notes;
@@ -51,7 +51,7 @@ nlohmann::json table(const std::string& title, const std::vector<ReshardCase>& c
       const Outcome outcome = measure(c, strategies[i]);
       if (i == 0) {
         const double limit =
-            plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kBroadcastNaive)
+            plan_reshard(c.tasks, c.topology, c.network(kRate), ReshardAlgorithm::kBroadcastNaive)
                 .limit.seconds;
         fmt::print("{:<22}{:>6}{:>10}", c.name, c.topology.num_hosts(), format_seconds(limit));
       }
@@ -93,7 +93,7 @@ nlohmann::json planning_times(bool small) {
   const Topology topology = Topology::dense(std::vector<int>(2 * hosts, 8));
   const Network network = Network::uniform(topology.num_hosts(), kRate);
   auto start = std::chrono::steady_clock::now();
-  const ReshardPlan plan = plan_reshard(tasks, topology, network, Strategy::kWeft);
+  const ReshardPlan plan = plan_reshard(tasks, topology, network, ReshardAlgorithm::kWeft);
   const double many = seconds_since(start);
   fmt::print("\n{} tensors, {} -> {} devices: {} ({} flows)\n", tensors, 8 * hosts, 8 * hosts,
              format_seconds(many), plan.flows.size());
@@ -102,7 +102,8 @@ nlohmann::json planning_times(bool small) {
     const ReshardCase c =
         reshard_case(fmt::format("layout-{}", number), {std::uint64_t{256} << 20, small ? 8 : 64});
     start = std::chrono::steady_clock::now();
-    const ReshardPlan one = plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft);
+    const ReshardPlan one =
+        plan_reshard(c.tasks, c.topology, c.network(kRate), ReshardAlgorithm::kWeft);
     const double seconds = seconds_since(start);
     fmt::print("one task on {} hosts, {}: {} ({} flows)\n", c.topology.num_hosts(), c.name,
                format_seconds(seconds), one.flows.size());
@@ -123,7 +124,8 @@ void beside_player(const std::vector<ReshardCase>& cases) {
   };
   for (const ReshardCase& c : cases) {
     const Network network = c.network(kRate);
-    for (const Strategy strategy : {Strategy::kSendRecv, Strategy::kBroadcast, Strategy::kWeft}) {
+    for (const ReshardAlgorithm strategy :
+         {ReshardAlgorithm::kSendRecv, ReshardAlgorithm::kBroadcast, ReshardAlgorithm::kWeft}) {
       const ReshardPlan plan = plan_reshard(c.tasks, c.topology, network, strategy);
       SimulateOptions options{.places = plan.egress_places};
       const auto exact = timed([&] {  //
@@ -163,12 +165,12 @@ int run(int argc, char** argv) {
   app.add_option("--json", json_path, "Also write the figures there");
   CLI11_PARSE(app, argc, argv);
   const std::uint64_t bytes = mebibytes << 20;
-  const std::vector<Strategy> all(kStrategies.rbegin(), kStrategies.rend());
+  const std::vector<ReshardAlgorithm> all(kStrategies.rbegin(), kStrategies.rend());
   nlohmann::json report;
   if (!only.empty()) {
     const ReshardCase c = reshard_case(only, {bytes, 0});
-    fmt::print("{}\n",
-               to_string(plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft)));
+    fmt::print("{}\n", to_string(plan_reshard(c.tasks, c.topology, c.network(kRate),
+                                              ReshardAlgorithm::kWeft)));
     table(only, {c}, all);
     return 0;
   }
@@ -184,9 +186,9 @@ int run(int argc, char** argv) {
   if (player) return 0;
   report["cases"] = table(fmt::format("{} MiB at 1 Gbit/s", mebibytes), cases, all);
   report["planning"] = planning_times(small);
-  const std::vector<Strategy> curve = {Strategy::kWeft, Strategy::kBroadcast,
-                                       Strategy::kBroadcastNaive, Strategy::kLocalAllgather,
-                                       Strategy::kSendRecv};
+  const std::vector<ReshardAlgorithm> curve = {
+      ReshardAlgorithm::kWeft, ReshardAlgorithm::kBroadcast, ReshardAlgorithm::kBroadcastNaive,
+      ReshardAlgorithm::kLocalAllgather, ReshardAlgorithm::kSendRecv};
   report["curve"] = nlohmann::json::array();
   for (int number = 1; number <= 8; ++number) {
     std::vector<ReshardCase> sizes;

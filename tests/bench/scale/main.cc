@@ -88,11 +88,11 @@ struct WhyTimes {
 WhyTimes measure_why(const actors::ActorMesh<Bare>& devices, const std::string& head) {
   auto hanging = devices.within(actors::kNoDeadline).call<&Bare::hang>();
   const auto ask = [&] {
-    apps::Observer observer({head}, "why");
-    const apps::Why why = apps::ask_why(observer, "", std::chrono::milliseconds(400));
+    apps::HeadClient observer({head}, "why");
+    const apps::Why why = apps::survey_waits(observer, "", std::chrono::milliseconds(400));
     (void)apps::to_text(why.graph, std::nullopt);
     return devices.size() -
-           std::ranges::count_if(why.graph.waiters, [](const apps::Waiter& waiter) {
+           std::ranges::count_if(why.graph.waiters, [](const apps::WaitNode& waiter) {
              return !waiter.running.empty() && waiter.running[0].method == "hang";
            });
   };

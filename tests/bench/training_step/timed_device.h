@@ -74,9 +74,9 @@ class TimedDevice final : public Device {
       timed("copy", {}, [&] { stream_->copy(from, to); });
     }
     void fill_zero(std::span<std::byte> memory) override { stream_->fill_zero(memory); }
-    void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {
+    void adamw(const AdamW& step, std::span<const AdamWParameter> parameters) override {
       double elements = 0;
-      for (const OptimizedParameter& parameter : parameters) elements += parameter.value.size();
+      for (const AdamWParameter& parameter : parameters) elements += parameter.value.size();
       timed("adamw", {0, 28 * elements}, [&] { stream_->adamw(step, parameters); });
     }
     void sums_of_squares(std::span<const std::span<const float>> tensors,

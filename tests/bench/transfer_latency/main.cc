@@ -134,7 +134,7 @@ std::vector<Figure> measure(std::uint32_t self, Path path, int socket, bool smal
       return plan_reshard({{DType::kU8, shape},
                            {shape, {{DeviceId(from), whole}}},
                            {shape, {{DeviceId(1 - from), whole}}}},
-                          topology, Strategy::kBroadcast)
+                          topology, ReshardAlgorithm::kBroadcast)
           .device_part(own);
     };
     const DevicePart ping = part(0), pong = part(1);

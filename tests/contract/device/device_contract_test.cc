@@ -260,7 +260,7 @@ TEST_P(DeviceContract, AdamWFollowsItsFormulaForAllParametersOfACall) {
   {
     const TensorRef working{{DType::kBF16, {static_cast<std::int64_t>(kCount)}},
                             first.working.data()};
-    const std::vector<OptimizedParameter> parameters{
+    const std::vector<AdamWParameter> parameters{
         {first.g.span(), first.p.span(), first.m.span(), first.v.span(), true, working},
         {second.g.span(), second.p.span(), second.m.span(), second.v.span(), false, {}}};
     stream->adamw(step, parameters);

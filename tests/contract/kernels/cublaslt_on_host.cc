@@ -17,7 +17,7 @@ class CublasLtRunner final : public KernelRunner {
   void add(std::span<const float> from, std::span<float> to) override {
     kernels_.add(from, to, nullptr);
   }
-  void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {
+  void adamw(const AdamW& step, std::span<const AdamWParameter> parameters) override {
     kernels_.adamw(step, parameters, nullptr);
   }
   void sums_of_squares(std::span<const std::span<const float>> tensors,

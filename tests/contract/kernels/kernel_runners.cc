@@ -20,7 +20,7 @@ class HostBackend final : public cuda::Backend {
     std::memset(blocks_.back().get(), 0xff, bytes);
     return blocks_.back().get();
   }
-  cuda::Fault* fault() const override { return &fault_; }
+  cuda::FaultWord* fault() const override { return &fault_; }
   std::size_t shared_memory() const override { return 227 * 1024; }  // H200
   void fill_zero(void* memory, std::size_t bytes) override { std::memset(memory, 0, bytes); }
 
@@ -64,7 +64,7 @@ class HostRunner final : public KernelRunner {
     cuda::map(nullptr, OpKind::kAdd, DType::kF32, to.data(), from.data(), to.data(), to.size(), 0,
               false);
   }
-  void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {
+  void adamw(const AdamW& step, std::span<const AdamWParameter> parameters) override {
     host_order = order_;
     cuda::adamw(nullptr, step, parameters);
   }
@@ -133,21 +133,21 @@ class DeviceRunner final : public KernelRunner {
     receive(t.data(), to.data(), to.size_bytes());
     finish();
   }
-  void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {
-    std::vector<OptimizedParameter> sent;
-    for (const OptimizedParameter& p : parameters) {
-      OptimizedParameter s{send_floats(p.gradient),
-                           send_floats(p.value),
-                           send_floats(p.first_moment),
-                           send_floats(p.second_moment),
-                           p.decay,
-                           p.working};
+  void adamw(const AdamW& step, std::span<const AdamWParameter> parameters) override {
+    std::vector<AdamWParameter> sent;
+    for (const AdamWParameter& p : parameters) {
+      AdamWParameter s{send_floats(p.gradient),
+                       send_floats(p.value),
+                       send_floats(p.first_moment),
+                       send_floats(p.second_moment),
+                       p.decay,
+                       p.working};
       if (p.working.data != nullptr) s.working.data = send(p.working.data, p.working.type.bytes());
       sent.push_back(s);
     }
     stream_->adamw(step, sent);
     for (std::size_t i = 0; i < sent.size(); ++i) {
-      const OptimizedParameter& p = parameters[i];
+      const AdamWParameter& p = parameters[i];
       receive(sent[i].value.data(), p.value.data(), p.value.size_bytes());
       receive(sent[i].first_moment.data(), p.first_moment.data(), p.first_moment.size_bytes());
       receive(sent[i].second_moment.data(), p.second_moment.data(), p.second_moment.size_bytes());

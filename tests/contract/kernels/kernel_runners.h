@@ -20,7 +20,7 @@ class KernelRunner {
   virtual void run(const Op& op, std::span<const ConstTensorRef> inputs,
                    std::span<const TensorRef> outputs, std::span<const OutputMode> modes) = 0;
   virtual void add(std::span<const float> from, std::span<float> to) = 0;
-  virtual void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) = 0;
+  virtual void adamw(const AdamW& step, std::span<const AdamWParameter> parameters) = 0;
   virtual void sums_of_squares(std::span<const std::span<const float>> tensors,
                                std::span<double> results) = 0;
 };

@@ -325,7 +325,7 @@ TEST_P(KernelContract, TheOptimizerAsTheCpuDoesIt) {
   const AdamW step{.learning_rate = 0.01, .weight_decay = 0.1, .step = 3, .gradient_scale = 0.5};
   CpuKernels cpu(detect_instruction_set());
   std::vector<std::vector<HostTensor>> is, should;
-  std::vector<OptimizedParameter> parameters;
+  std::vector<AdamWParameter> parameters;
   const auto floats = [](HostTensor& t) { return t.ref().as<float>(); };
   for (std::int64_t i = 0; i < 300; ++i) {
     const std::int64_t size = i == 0 ? 9001 : i == 7 ? 0 : 1 + i % 13;
@@ -340,8 +340,8 @@ TEST_P(KernelContract, TheOptimizerAsTheCpuDoesIt) {
       }
     }
     const auto parameter = [&](std::vector<HostTensor>& t) {
-      return OptimizedParameter{floats(t[0]), floats(t[1]), floats(t[2]),
-                                floats(t[3]), i % 2 == 0,   i % 5 == 4 ? TensorRef{} : t[4].ref()};
+      return AdamWParameter{floats(t[0]), floats(t[1]), floats(t[2]),
+                            floats(t[3]), i % 2 == 0,   i % 5 == 4 ? TensorRef{} : t[4].ref()};
     };
     is.push_back(std::move(mine));
     should.push_back(std::move(theirs));

@@ -92,7 +92,7 @@ class ExchangeOverWire : public ::testing::TestWithParam<test::WireKind> {
 };
 
 TEST_P(ExchangeOverWire, EveryStreamComesWholeAndInItsOrderOneExchangeAfterTheOther) {
-  const std::size_t block_bytes = ExchangeSizes::of(kDevices, kBudget).block_bytes;
+  const std::size_t block_bytes = BlockBudget::of(kDevices, kBudget).block_bytes;
   for (const std::uint64_t step : {1, 2}) {
     std::vector<std::vector<std::uint32_t>> sums(kDevices);
     {

@@ -92,7 +92,7 @@ TEST(UcxDelivery, EveryStrategyDeliversTheRightBytes) {
     const ReshardTask task{{DType::kF32, shape}, source.map(shape), destination.map(shape)};
     std::vector<ReshardPlan> plans;
     std::vector<std::map<DeviceId, std::unique_ptr<test::Participant>>> transfers;
-    for (const Strategy strategy : kStrategies) {
+    for (const ReshardAlgorithm strategy : kStrategies) {
       plans.push_back(plan_reshard(task, topology, strategy,
                                    {64u << (random() % 12), 64u << (random() % 12), 2}));
       transfers.push_back(test::participants_of(plans.back()));
@@ -120,7 +120,7 @@ TEST(UcxDelivery, ASumIsTheLeftFoldWhereverItGoes) {
     for (const std::uint32_t wanting : {0u, 3u, 4u}) {
       const test::SumCase sums =
           test::whole_sum(random, topology, 4, {dtype, {300'007}}, {wanting});
-      const ReshardPlan plan = plan_reshard(sums.task, topology, Strategy::kWeft);
+      const ReshardPlan plan = plan_reshard(sums.task, topology, ReshardAlgorithm::kWeft);
       std::vector<std::unique_ptr<test::Participant>> participants;
       ++step;
       for (const DeviceId device : plan.devices()) {
@@ -147,7 +147,8 @@ TEST(UcxDelivery, BytesOfEachPathAreThoseOfThePlan) {
   const ReshardTask task{{DType::kF32, shape},
                          {shape, {{DeviceId(0), whole}}},
                          {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}};
-  auto participants = test::participants_of(plan_reshard(task, topology, Strategy::kBroadcast));
+  auto participants =
+      test::participants_of(plan_reshard(task, topology, ReshardAlgorithm::kBroadcast));
   for (auto& [device, participant] : participants) cluster.start(*participant, {1, 1, 1, 1});
   for (const TransferReport& report : cluster.wait_all()) ASSERT_TRUE(report.outcome.ok());
   const std::uint64_t bytes = 512 * 1024 * 4;
@@ -203,7 +204,7 @@ TEST(UcxDelivery, AnEngineThatGoesAwayFailsTheTransfersThatNeedItAndOnlyThose) {
     return plan_reshard({{DType::kF32, shape},
                          {shape, {{DeviceId(from), whole}}},
                          {shape, {{DeviceId(to), whole}}}},
-                        topology, Strategy::kBroadcast);
+                        topology, ReshardAlgorithm::kBroadcast);
   };
   auto doomed = test::participants_of(plan(0, 1)), sound = test::participants_of(plan(0, 2));
   // Device 1 never starts its part and is destroyed.

@@ -36,7 +36,7 @@ TEST(FileLock, AFileSystemWithoutLocksIsNamedWithARemedy) {
   const test::ScratchFolder folder;
   failing_flock = ENOLCK;
   try {
-    (void)FileLock::try_take(folder.path() / "lock");
+    (void)FileLock::try_acquire(folder.path() / "lock");
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_NE(error.message().find("has no locks"), std::string::npos);
@@ -48,32 +48,32 @@ TEST(FileLock, AFileSystemWithoutLocksIsNamedWithARemedy) {
 TEST(FileLock, OneHasItAtATime) {
   const test::ScratchFolder folder;
   const auto path = folder.path() / "lock";
-  std::optional<FileLock> first = FileLock::try_take(path);
+  std::optional<FileLock> first = FileLock::try_acquire(path);
   ASSERT_TRUE(first);
-  EXPECT_FALSE(FileLock::try_take(path));
+  EXPECT_FALSE(FileLock::try_acquire(path));
   int asked = 0;
   EXPECT_FALSE(FileLock::take(path, [&] { return ++asked == 3; }));
   EXPECT_EQ(asked, 3);
 
   FileLock moved = std::move(*first);
   first.reset();
-  EXPECT_FALSE(FileLock::try_take(path)) << "what was moved away holds nothing";
+  EXPECT_FALSE(FileLock::try_acquire(path)) << "what was moved away holds nothing";
   std::thread waiting([&] {
     std::optional<FileLock> second = FileLock::take(path, [] { return false; });
     EXPECT_TRUE(second);
-    EXPECT_FALSE(FileLock::try_take(path));
+    EXPECT_FALSE(FileLock::try_acquire(path));
   });
   { const FileLock gone = std::move(moved); }
   waiting.join();
-  EXPECT_TRUE(FileLock::try_take(path));
+  EXPECT_TRUE(FileLock::try_acquire(path));
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
 TEST(FileLock, AFileThatCannotBeMadeIsTold) {
   const test::ScratchFolder folder;
-  EXPECT_THROW(FileLock::try_take(folder.path() / "no" / "lock"), Error);
+  EXPECT_THROW(FileLock::try_acquire(folder.path() / "no" / "lock"), Error);
   std::filesystem::create_symlink(folder.path() / "elsewhere", folder.path() / "link");
-  EXPECT_THROW(FileLock::try_take(folder.path() / "link"), Error) << "nobody is led elsewhere";
+  EXPECT_THROW(FileLock::try_acquire(folder.path() / "link"), Error) << "nobody is led elsewhere";
 }
 
 }  // namespace

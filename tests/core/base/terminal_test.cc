@@ -67,12 +67,12 @@ TEST_F(TerminalTest, NoColorTakesTheColoursAlone) {
 TEST_F(TerminalTest, TextIsFittedToATerminalAndLeftWholeForAPipe) {
   const std::string text =
       "weft: no head answers at 127.0.0.1:7077 that this user started on this machine";
-  EXPECT_EQ(fitted_to(slave_, text),
+  EXPECT_EQ(wrapped_for_terminal(slave_, text),
             "weft: no head answers at 127.0.0.1:7077 that this user started on\n  this machine");
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
-  EXPECT_EQ(fitted_to(ends[1], text), text);
-  EXPECT_EQ(fitted_to(ends[1], "a \x1b[2J name\n"), "a \\x1b[2J name\n");
+  EXPECT_EQ(wrapped_for_terminal(ends[1], text), text);
+  EXPECT_EQ(wrapped_for_terminal(ends[1], "a \x1b[2J name\n"), "a \\x1b[2J name\n");
   ::close(ends[0]);
   ::close(ends[1]);
 }
@@ -80,16 +80,16 @@ TEST_F(TerminalTest, TextIsFittedToATerminalAndLeftWholeForAPipe) {
 TEST_F(TerminalTest, AMessageClearsTheProgressBarThatStandsThere) {
   const int kept = ::dup(STDERR_FILENO);
   ::dup2(slave_, STDERR_FILENO);
-  const std::string on_a_terminal = line_start(stderr);
+  const std::string on_a_terminal = message_prefix(stderr);
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   ::dup2(ends[1], STDERR_FILENO);
-  const std::string in_a_file = line_start(stderr);
+  const std::string in_a_file = message_prefix(stderr);
   ::dup2(kept, STDERR_FILENO);
   for (const int descriptor : {kept, ends[0], ends[1]}) ::close(descriptor);
   EXPECT_EQ(on_a_terminal, "\r\x1b[K");
   EXPECT_EQ(in_a_file, "");
-  EXPECT_EQ(line_start(stdout), "");
+  EXPECT_EQ(message_prefix(stdout), "");
 }
 
 TEST_F(TerminalTest, APipeIsNone) {
@@ -139,7 +139,7 @@ TEST(StatusAfterOutput, WhatHasNotBeenTakenIsAFailureThatIsToldOnce) {
     return in_child([file, bytes] {
       ::dup2(::open(file, O_WRONLY), STDOUT_FILENO);
       say(stdout, "{}\n", std::string(bytes, 'x'));
-      return status_after_output("weft", 0);
+      return exit_status_after_flush("weft", 0);
     });
   };
   for (const std::size_t bytes : {10, 100'000}) {
@@ -158,7 +158,7 @@ TEST(StatusAfterOutput, AReaderWhoHasHungUpIsNoNews) {
     ::dup2(ends[1], STDOUT_FILENO);
     ::close(ends[0]);
     say(stdout, "{}\n", "the plan");
-    return status_after_output("weft", 0);
+    return exit_status_after_flush("weft", 0);
   });
   EXPECT_EQ(end.status, 1);
   EXPECT_EQ(end.said, "");

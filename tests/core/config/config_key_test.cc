@@ -29,7 +29,8 @@ struct Garden {
 
 void read_garden(const ConfigNode& node) {
   Garden garden;
-  node.require("rows", garden.rows, KeyText("Rows of beds").unit("rows"), {.min = 1, .max = 9});
+  node.require("rows", garden.rows, KeyDescription("Rows of beds").unit("rows"),
+               {.min = 1, .max = 9});
   node.read("share", garden.share, "Part that is watered", {.min = 0.0, .max = 1.0});
   node.read("fence", garden.fence, "Whether there is one");
   node.read("owner", garden.owner, "Who owns it");
@@ -41,7 +42,7 @@ void read_garden(const ConfigNode& node) {
   if (const auto plants = node.find("plants", "What grows there")) {
     for (const auto& [name, plant] : plants->entries("NAME", "A plant of that name")) {
       int height = 1;
-      plant.require("height", height, KeyText("Height").unit("cm"));
+      plant.require("height", height, KeyDescription("Height").unit("cm"));
       if (const auto pots = plant.find("pots", "Where it stands"))
         for (const ConfigNode& pot : pots->items()) {
           int width = 3;
@@ -51,7 +52,7 @@ void read_garden(const ConfigNode& node) {
       plant.finish();
     }
   }
-  node.find("gate", KeyText("How one gets in").type("path"));
+  node.find("gate", KeyDescription("How one gets in").type("path"));
   node.finish();
   // Not reached on a document outline: finish() ends its reader.
   node.at("rows").fail("too many");

@@ -125,7 +125,7 @@ TEST(Config, UnknownKeyWithoutANearOneListsWhatIsKnown) {
   const auto document = parse("steps: 1\ncolour: red\n");
   int steps = 0;
   document.root().read("steps", steps);
-  document.root().hand_on("model");
+  document.root().exclude_key("model");
   EXPECT_EQ(error_of([&] { document.finish(); }),
             "run.yaml:2:1: unknown key 'colour'; known here: steps, model");
 }

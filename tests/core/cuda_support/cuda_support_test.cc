@@ -21,7 +21,8 @@ using testing::AllOf, testing::Contains, testing::ElementsAre, testing::HasSubst
 
 const fs::path kFakes = WEFT_FAKE_PLUGINS;
 
-PluginPlaces places(const fs::path& root, const std::map<std::string, std::string>& variables) {
+PluginEnvironment places(const fs::path& root,
+                         const std::map<std::string, std::string>& variables) {
   return {root / "bundle/bin/weft", root,
           [variables](const char* name) -> std::optional<std::string> {
             const auto found = variables.find(name);

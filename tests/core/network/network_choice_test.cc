@@ -39,7 +39,7 @@ std::vector<HostNetworks> two_networks() {
 }
 
 TEST(NetworkChoice, IsTheOneThatReachesTheHead) {
-  EXPECT_THAT(trials_of(virtual_hosts()), IsEmpty());
+  EXPECT_THAT(required_trials(virtual_hosts()), IsEmpty());
   EXPECT_THAT(choose_networks(virtual_hosts(), {}), ElementsAre("eth0", "eth0"));
 }
 
@@ -50,7 +50,7 @@ TEST(NetworkChoice, BridgesOfContainersAreNeverUsed) {
       for (HostNetworks& host : hosts) host.addresses[1].speed_mbit = speed;
       hosts[0].addresses.insert(hosts[0].addresses.begin(), on("docker0", "172.17.0.1", 10000, 16));
       if (both) hosts[1].addresses.push_back(on("docker0", "172.17.0.1", 10000, 16));
-      EXPECT_THAT(trials_of(hosts), IsEmpty());
+      EXPECT_THAT(required_trials(hosts), IsEmpty());
       EXPECT_THAT(choose_networks(hosts, {}), ElementsAre("eth0", "eth0"));
     }
   }
@@ -58,7 +58,7 @@ TEST(NetworkChoice, BridgesOfContainersAreNeverUsed) {
 
 TEST(NetworkChoice, AFasterNetworkServesOnceEveryTrialHasSucceeded) {
   const auto hosts = two_networks();
-  const auto trials = trials_of(hosts);
+  const auto trials = required_trials(hosts);
   EXPECT_THAT(trials, ElementsAre(NetworkTrial{0, 1, "10.8.0.1", "10.8.0.2"},
                                   NetworkTrial{1, 0, "10.8.0.2", "10.8.0.1"}));
   EXPECT_THAT(choose_networks(hosts, all_of(trials)), ElementsAre("eth1", "ens3"));
@@ -70,7 +70,7 @@ TEST(NetworkChoice, TheFastestThatWorksIsChosen) {
   auto hosts = two_networks();
   hosts[0].addresses.push_back(on("ib0", "10.7.0.1", 100000));
   hosts[1].addresses.push_back(on("ib0", "10.7.0.2", 100000));
-  const auto trials = trials_of(hosts);
+  const auto trials = required_trials(hosts);
   EXPECT_THAT(trials, SizeIs(4));
   EXPECT_THAT(choose_networks(hosts, all_of(trials)), ElementsAre("ib0", "ib0"));
   EXPECT_THAT(choose_networks(hosts, {trials[2], trials[3]}), ElementsAre("eth1", "ens3"));
@@ -79,26 +79,26 @@ TEST(NetworkChoice, TheFastestThatWorksIsChosen) {
 TEST(NetworkChoice, ANetworkOfSomeHostsDoesNotServe) {
   auto hosts = two_networks();
   hosts.push_back({"c", "10.9.0.3", "", {kLoopback, on("eth0", "10.9.0.3", 1000)}});
-  EXPECT_THAT(trials_of(hosts), IsEmpty());
+  EXPECT_THAT(required_trials(hosts), IsEmpty());
   EXPECT_THAT(choose_networks(hosts, {}), ElementsAre("eth0", "eth0", "eth0"));
 }
 
 TEST(NetworkChoice, AddressesThatTwoHostsHaveDoNotServe) {
   auto hosts = two_networks();
   hosts[1].addresses.push_back(on("bond0", "10.8.0.1", 25000));
-  EXPECT_THAT(trials_of(hosts), IsEmpty());
+  EXPECT_THAT(required_trials(hosts), IsEmpty());
 }
 
 TEST(NetworkChoice, UnknownSpeedIsNotFaster) {
   auto hosts = two_networks();
   hosts[1].addresses[2].speed_mbit = -1;
-  EXPECT_THAT(trials_of(hosts), IsEmpty());
+  EXPECT_THAT(required_trials(hosts), IsEmpty());
 }
 
 TEST(NetworkChoice, TheRunFileChooses) {
   auto hosts = two_networks();
   hosts[1].interface = "ens3";
-  EXPECT_THAT(trials_of(hosts), IsEmpty());
+  EXPECT_THAT(required_trials(hosts), IsEmpty());
   EXPECT_THAT(choose_networks(hosts, {}), ElementsAre("eth0", "ens3"));
 }
 
@@ -107,7 +107,7 @@ TEST(NetworkChoice, OnOneMachineItIsLoopback) {
                                              on("eth1", "10.8.0.1", 25000)};
   const std::vector<HostNetworks> hosts = {{"a", "127.0.0.1", "", own},
                                            {"b", "127.0.0.1", "", own}};
-  EXPECT_THAT(trials_of(hosts), IsEmpty());
+  EXPECT_THAT(required_trials(hosts), IsEmpty());
   EXPECT_THAT(choose_networks(hosts, {}), ElementsAre("lo", "lo"));
 }
 
@@ -124,7 +124,7 @@ TEST(NetworkChoice, TrialsGrowWithTheHostsNotTheirSquare) {
                      "",
                      {on("eth0", "10.9.0." + std::to_string(i), 1000),
                       on("eth1", "10.8.0." + std::to_string(i), 10000)}});
-  EXPECT_THAT(trials_of(hosts), SizeIs(400));
+  EXPECT_THAT(required_trials(hosts), SizeIs(400));
 }
 
 TEST(InterfaceAddresses, NameLoopback) {

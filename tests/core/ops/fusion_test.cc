@@ -45,7 +45,7 @@ struct List {
       for (const std::uint32_t input : fusion.inputs) in.push_back(types.at(input));
       for (const std::uint32_t output : fusion.outputs) out.push_back(types.at(output));
       EXPECT_EQ(infer_types(fusion.op, in), out) << to_string(fusion.op);
-      EXPECT_EQ(kind_in_place_of(fusion.op.kind), listed[fusion.second].op->kind);
+      EXPECT_EQ(unfused_kind(fusion.op.kind), listed[fusion.second].op->kind);
     }
     return found;
   }

@@ -98,7 +98,7 @@ TEST(FactorSignature, LinearIsTheEinsumItIsSaidToBe) {
       {DType::kF32, {2, 5, 8}}, {DType::kF32, {8, 3, 6}}, {DType::kF32, {3, 6}}};
   const FactorSignature signature = factor_signature({OpKind::kLinear, {}}, inputs);
   EXPECT_EQ(to_string(signature), "(a,b,c+)(c+,d,e)(d,e)->(a,b,d,e)");
-  EXPECT_EQ(signature.once_inputs, std::vector<int>{2});
+  EXPECT_EQ(signature.single_device_inputs, std::vector<int>{2});
   EXPECT_DOUBLE_EQ(cost({OpKind::kLinear, {}}, inputs).flops, 2.0 * 2 * 5 * 8 * 18);
 }
 

@@ -29,8 +29,8 @@ TEST(Play, TasksStartWhenAllThatTheyWaitForIsOver) {
   EXPECT_TRUE(times.all_over());
   EXPECT_THAT(times.start, ElementsAre(0, 0, 3, 7));
   EXPECT_THAT(times.end, ElementsAre(2, 3, 7, 8));
-  EXPECT_EQ(times.held_up_by[c.value()], b);
-  EXPECT_EQ(times.held_up_by[a.value()], std::nullopt);
+  EXPECT_EQ(times.critical_predecessor[c.value()], b);
+  EXPECT_EQ(times.critical_predecessor[a.value()], std::nullopt);
 }
 
 TEST(Play, WhatWaitsForItselfIsNeverOver) {
@@ -73,7 +73,7 @@ TEST(Play, AQueueServesWhoCameFirstAndSplitsItsLastPlace) {
   const TaskTimes times = play(graph);
   EXPECT_THAT(times.end, ElementsAre(2, 4));
   EXPECT_EQ(times.start[behind.value()], 2);
-  EXPECT_EQ(times.held_up_by[behind.value()], TaskId(0)) << "whose end made room";
+  EXPECT_EQ(times.critical_predecessor[behind.value()], TaskId(0)) << "whose end made room";
   // The second transfer gets a third of a queue slot, and so a third of its weight.
   TaskGraph split;
   split.links = graph.links;
@@ -85,19 +85,19 @@ TEST(Play, AQueueServesWhoCameFirstAndSplitsItsLastPlace) {
 
 TEST(Play, LinksThatAreTakenInTurnServeWhoComesFirst) {
   TaskGraph graph;
-  graph.links.sharing = SharedLinks::Sharing::kInTurn;
+  graph.links.sharing = SharedLinks::Sharing::kFifo;
   graph.links.rates = {1, 2};
   const TaskId work = graph.add(1);
   const TaskId late = graph.add(over({0}, 3));
   graph.wait(late, work);
   graph.add(over({0, 1}, 4));
   EXPECT_THAT(play(graph).start, ElementsAre(0, 4, 0));
-  EXPECT_EQ(play(graph).held_up_by[late.value()], TaskId(2));
+  EXPECT_EQ(play(graph).critical_predecessor[late.value()], TaskId(2));
 }
 
 TEST(Play, LinksThatAreTakenInTurnHaveNoQueuesAndMoveNothingEarly) {
   TaskGraph graph;
-  graph.links.sharing = SharedLinks::Sharing::kInTurn;
+  graph.links.sharing = SharedLinks::Sharing::kFifo;
   graph.links.rates = {1};
   graph.links.queues = 1;
   Movement queued = over({0}, 1), early = over({0}, 1);
@@ -121,7 +121,7 @@ TEST(Play, ReceiversThatAreNotReadyKeepWhatTheirBuffersHold) {
   const TaskId moves = graph.add(movement);
   EXPECT_EQ(play(graph).end[moves.value()], 27) << "not early";
   EXPECT_EQ(play(graph).start[moves.value()], 20);
-  EXPECT_EQ(play(graph).held_up_by[moves.value()], ready);
+  EXPECT_EQ(play(graph).critical_predecessor[moves.value()], ready);
   TaskGraph early;
   early.links = graph.links;
   const auto ready_after = [](TaskGraph& one, double seconds) {
@@ -173,7 +173,7 @@ TEST(MaxMinShares, EveryShareIsHeldDownByAFullLinkWhereNobodyHasMore) {
       }
     }
     std::vector<double> got(uses.size(), -1);
-    shares.share_out([&](std::uint32_t user, double share) { got[user] = share; });
+    shares.compute_shares([&](std::uint32_t user, double share) { got[user] = share; });
     std::vector<double> carried(capacities.size(), 0), most(capacities.size(), 0);
     for (std::uint32_t user = 0; user < uses.size(); ++user) {
       for (const auto& [link, demand] : uses[user]) {

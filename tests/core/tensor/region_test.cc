@@ -100,13 +100,13 @@ TEST(Region, PartsOfAnExtentMeetAndNeverOverflow) {
 
 TEST(TensorType, WhatDoesNotFitIsAnErrorAndNoSmallNumber) {
   const TensorType wraps{DType::kF32, {std::int64_t{1} << 32, std::int64_t{1} << 32, 4}};
-  EXPECT_FALSE(wraps.is_possible());
+  EXPECT_FALSE(wraps.is_within_limit());
   EXPECT_THROW(wraps.bytes(), Error);
   EXPECT_THROW(wraps.elements(), Error);
   EXPECT_THROW(Region::whole(wraps.shape).num_elements(), Error);
   const TensorType most{DType::kF32, {std::int64_t{1} << 48}};
   EXPECT_EQ(most.bytes(), static_cast<std::size_t>(kMaxTensorBytes));
-  EXPECT_FALSE((TensorType{DType::kF32, {(std::int64_t{1} << 48) + 1}}).is_possible());
+  EXPECT_FALSE((TensorType{DType::kF32, {(std::int64_t{1} << 48) + 1}}).is_within_limit());
 }
 
 }  // namespace

@@ -80,11 +80,11 @@ inline std::string host_of(std::size_t mesh, int device) {
 
 /// Meshes of so many devices that split the rows, each of these on a host of its own; stages of so
 /// many blocks, given with their mesh.
-inline mesh::LayoutConfig emulated_layout(const std::vector<int>& mesh_sizes,
-                                          const std::vector<std::pair<int, int>>& stages,
-                                          const std::string& schedule, int microbatches,
-                                          double link = 1000) {
-  mesh::LayoutConfig layout;
+inline mesh::ParallelConfig emulated_layout(const std::vector<int>& mesh_sizes,
+                                            const std::vector<std::pair<int, int>>& stages,
+                                            const std::string& schedule, int microbatches,
+                                            double link = 1000) {
+  mesh::ParallelConfig layout;
   for (std::size_t m = 0; m < mesh_sizes.size(); ++m) {
     layout.meshes.push_back({"mesh" + std::to_string(m), {}, {{"data", mesh_sizes[m]}}});
     for (int d = 0; d < mesh_sizes[m]; ++d) layout.links[host_of(m, d)] = link;
@@ -96,7 +96,7 @@ inline mesh::LayoutConfig emulated_layout(const std::vector<int>& mesh_sizes,
   return layout;
 }
 
-inline mesh::TrainingPlan emulated_plan(const mesh::LayoutConfig& layout,
+inline mesh::TrainingPlan emulated_plan(const mesh::ParallelConfig& layout,
                                         const mesh::ModelGraphs& model) {
   mesh::MeshPlaces places;
   for (std::size_t m = 0; m < layout.meshes.size(); ++m) {

@@ -14,7 +14,7 @@ using mesh::StageCosts;
 
 const std::vector<BlockSeconds> kFourBlocks{{1, 2, 3}, {2, 3, 4}, {3, 4, 5}, {4, 5, 6}};
 
-ScheduleCosts costs_of(const mesh::LayoutConfig& layout, const mesh::ModelGraphs& model) {
+ScheduleCosts costs_of(const mesh::ParallelConfig& layout, const mesh::ModelGraphs& model) {
   return mesh::plan_costs(emulated_plan(layout, model), mesh::cost_model_seconds(0));
 }
 
@@ -98,7 +98,7 @@ TEST(PlanCosts, AStageWithoutInputGradientNeedsItsGradientForTheWeightsAlone) {
 }
 
 TEST(PlanCosts, MemoryIsWhatTheBackwardReads) {
-  mesh::LayoutConfig layout = emulated_layout({2, 1}, {{0, 2}, {1, 2}}, "1f1b", 2);
+  mesh::ParallelConfig layout = emulated_layout({2, 1}, {{0, 2}, {1, 2}}, "1f1b", 2);
   layout.stages[0].recompute = true;
   const ScheduleCosts costs = costs_of(layout, emulated_model(kFourBlocks));
   // Per row, half of them on a device: ids and two saved tensors, what enters both blocks; W also
@@ -107,7 +107,7 @@ TEST(PlanCosts, MemoryIsWhatTheBackwardReads) {
   const StageCosts& stage = costs.stages[0];
   EXPECT_DOUBLE_EQ(stage.activations, row * (1 + 2 * kSaved + 2 * kWidth));
   EXPECT_DOUBLE_EQ(stage.for_weight_grad, row * (1 + 2 * kSaved + 2 * kWidth + 3 * kWidth));
-  EXPECT_DOUBLE_EQ(stage.kept_for_recompute, row * 1);
+  EXPECT_DOUBLE_EQ(stage.retained_for_recompute, row * 1);
   EXPECT_TRUE(stage.recomputes);
   EXPECT_DOUBLE_EQ(stage.recompute, 3);
   // Its devices sum their gradients.
@@ -133,15 +133,15 @@ TEST(PlanCosts, MeasuredTimesReplaceThoseOfTheModel) {
   const mesh::TrainingPlan plan = emulated_plan(
       emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2), emulated_model(kFourBlocks));
   ScheduleCosts costs = mesh::plan_costs(plan, mesh::cost_model_seconds(0));
-  const mesh::MeasuredStage measured[] = {{30, 50, 70}, {1, 1, 1}};
-  mesh::scale_to(costs, plan, measured);
+  const mesh::MeasuredStageTimes measured[] = {{30, 50, 70}, {1, 1, 1}};
+  mesh::scale_to_measured(costs, plan, measured);
   EXPECT_DOUBLE_EQ(costs.stages[0].forward, 30);
   EXPECT_DOUBLE_EQ(costs.stages[0].recompute, 30);
   EXPECT_DOUBLE_EQ(costs.stages[1].weight_grad, 1);
-  EXPECT_THROW(mesh::scale_to(costs, plan, std::span(measured).first(1)), Error);
+  EXPECT_THROW(mesh::scale_to_measured(costs, plan, std::span(measured).first(1)), Error);
   // What was measured of I has the R in it with which it begins.
   costs.stages[0].recomputes = true;
-  mesh::scale_to(costs, plan, measured);
+  mesh::scale_to_measured(costs, plan, measured);
   EXPECT_DOUBLE_EQ(costs.stages[0].input_grad, 50 - 30);
 }
 

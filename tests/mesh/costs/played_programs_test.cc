@@ -16,7 +16,7 @@ namespace weft::test {
 namespace {
 
 struct Layout {
-  mesh::LayoutConfig config;
+  mesh::ParallelConfig config;
   mesh::ModelGraphs model;
   std::string text;
 };
@@ -50,7 +50,7 @@ Layout random_layout(const mesh::NamedSchedule& schedule, std::mt19937& random) 
       emulated_layout(sizes, stages, std::string(schedule.name), microbatches, number(20, 400)),
       emulated_model(blocks, skips, first), ""};
   layout.config.credits = number(1, 4);
-  layout.config.resharding = transfer::Strategy::kSendRecv;
+  layout.config.resharding = transfer::ReshardAlgorithm::kSendRecv;
   for (mesh::StageConfig& stage : layout.config.stages) stage.recompute = number(0, 3) == 0;
   layout.text =
       fmt::format("{} on {} meshes, {} stages, {} blocks{}, {} skips, {} microbatches, {} credits",
@@ -71,9 +71,9 @@ bool has_reduction(const mesh::Schedule& schedule, int stage) {
 /// What a transfer takes, whoever takes part in it.
 double seconds_of(const mesh::TrainingPlan& plan, const mesh::ScheduleCosts& costs,
                   const mesh::Transfer& transfer, mesh::MeshId mesh) {
-  if (transfer.kind == mesh::TransferKind::kReshard)
+  if (transfer.kind == mesh::TransferPurpose::kReshard)
     return plan.train.edges[transfer.op].plan.predicted_seconds;
-  if (transfer.kind == mesh::TransferKind::kNorm) return costs.exchange;
+  if (transfer.kind == mesh::TransferPurpose::kNorm) return costs.exchange;
   double rest = 0;
   for (const mesh::StageId id : plan.partition.mesh_of_stage.ids()) {
     const int stage = id.value();
@@ -108,7 +108,7 @@ mesh::Traffic as_the_simulator_sees_it(const mesh::TrainingPlan& plan,
     for (const mesh::Transfer& transfer : program.transfers) {
       auto& movements = traffic.movements[transfer.op];
       if (movements.empty()) {
-        const bool reduces = transfer.kind == mesh::TransferKind::kAllReduce;
+        const bool reduces = transfer.kind == mesh::TransferPurpose::kAllReduce;
         if (reduces && !link_of_mesh.contains(mesh)) link_of_mesh[mesh] = add_link();
         const std::uint32_t link = reduces ? link_of_mesh[mesh] : add_link();
         mesh::Traffic::Movement& added = movements.emplace_back();
@@ -142,7 +142,7 @@ mesh::ProgramSimulation play(const mesh::TrainingPlan& plan, const mesh::Traffic
                                  mesh::program_seconds(plan, mesh::cost_model_seconds(0)), traffic);
 }
 
-mesh::Schedule schedule_of(const mesh::NamedSchedule& named, const mesh::LayoutConfig& layout) {
+mesh::Schedule schedule_of(const mesh::NamedSchedule& named, const mesh::ParallelConfig& layout) {
   return mesh::make_schedule({std::string(named.name), static_cast<int>(layout.meshes.size()),
                               layout.microbatches, named.chunks, 0});
 }
@@ -173,7 +173,7 @@ TEST(PlayedPrograms, EndWhenTheSimulatorSays) {
         costs.nic_of_actor.clear();
         const mesh::ProgramSimulation played = play(plan, as_the_simulator_sees_it(plan, costs));
         const mesh::ScheduleSimulation simulation =
-            mesh::simulate(schedule, costs, mesh::plan_options(plan));
+            mesh::simulate(schedule, costs, mesh::simulation_options_of(plan));
         const double last = *std::ranges::max_element(played.last_run);
         const std::string text =
             fmt::format("{}{}, seed {}, round {}", layout.text,
@@ -187,7 +187,7 @@ TEST(PlayedPrograms, EndWhenTheSimulatorSays) {
 
 /// Two meshes of two devices that split the rows, each mesh on a host.
 mesh::TrainingPlan two_replicas(mesh::Lowering lowering) {
-  mesh::LayoutConfig layout = emulated_layout({2, 2}, {{0, 2}, {1, 2}}, "1f1b", 16);
+  mesh::ParallelConfig layout = emulated_layout({2, 2}, {{0, 2}, {1, 2}}, "1f1b", 16);
   // A transfer of both replicas together takes a second.
   layout.links = {{"left", kRows * kWidth * 4.0}, {"right", kRows * kWidth * 4.0}};
   layout.lowering = lowering;
@@ -199,10 +199,10 @@ mesh::TrainingPlan two_replicas(mesh::Lowering lowering) {
 TEST(PlayedPrograms, ReplicasDriftApartAndHideTheirTransfersBehindEachOther) {
   const mesh::TrainingPlan plan = two_replicas(mesh::Lowering::kSafe);
   const mesh::InstructionSeconds seconds = mesh::program_seconds(plan, mesh::cost_model_seconds(0));
-  const double as_one =
-      mesh::simulate(mesh::make_schedule({"1f1b", 2, 16, 1, 0}),
-                     mesh::plan_costs(plan, mesh::cost_model_seconds(0)), mesh::plan_options(plan))
-          .step;
+  const double as_one = mesh::simulate(mesh::make_schedule({"1f1b", 2, 16, 1, 0}),
+                                       mesh::plan_costs(plan, mesh::cost_model_seconds(0)),
+                                       mesh::simulation_options_of(plan))
+                            .step;
   // Were they all alike they would stay together, and each would always wait for the transfers of
   // both.
   mesh::Traffic traffic = mesh::traffic_of(plan.train.programs, plan.topology, plan.network);
@@ -235,12 +235,12 @@ double action_seconds(const mesh::Program& program, const std::vector<double>& s
 
 TEST(ProgramSeconds, AreThoseThatWereMeasured) {
   for (const std::string schedule : {"1f1b", "zb-h1"}) {
-    mesh::LayoutConfig layout = emulated_layout({2, 1}, {{0, 2}, {1, 2}}, schedule, 4);
+    mesh::ParallelConfig layout = emulated_layout({2, 1}, {{0, 2}, {1, 2}}, schedule, 4);
     layout.stages[1].recompute = true;
     const mesh::TrainingPlan plan =
         emulated_plan(layout, emulated_model({{1, 2, 3}, {2, 3, 4}, {3, 4, 5}, {4, 5, 6}}));
     // The I of stage 1 begins with an R of 7.
-    const mesh::MeasuredStage measured[] = {{30, 50, 70}, {7, 18, 9}};
+    const mesh::MeasuredStageTimes measured[] = {{30, 50, 70}, {7, 18, 9}};
     const mesh::InstructionSeconds seconds =
         mesh::program_seconds(plan, mesh::cost_model_seconds(0), measured);
     const auto of = [&](std::size_t device, int stage, mesh::ActionKind kind) {

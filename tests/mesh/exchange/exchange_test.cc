@@ -12,7 +12,7 @@
 
 #include "actors/system/system.h"
 #include "core/log/log.h"
-#include "mesh/exchange/rank_connector.h"
+#include "mesh/exchange/data_plane_connector.h"
 #include "tests/support/cluster_token.h"
 #include "tests/support/thrown_error.h"
 
@@ -85,7 +85,7 @@ class Dealer final {
   }
 
   actors::Context& context_;
-  ExchangePort port_;
+  DataPlaneEndpoint port_;
 };
 
 actors::SystemOptions options(const std::string& name) {
@@ -113,7 +113,7 @@ class MeshExchange : public testing::Test {
   }
 
   void connect(std::uint64_t epoch) {
-    RankConnector ranks(epoch, {{{"front", "lo"}, {"back", "lo"}}, "lo"});
+    DataPlaneConnector ranks(epoch, {{{"front", "lo"}, {"back", "lo"}}, "lo"});
     for (const auto& mesh : meshes) {
       std::vector<actors::HostDevice> places(mesh.size());
       for (actors::HostDevice& place : places) place.host = mesh.name();

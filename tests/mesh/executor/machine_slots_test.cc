@@ -23,7 +23,7 @@ actors::HostStatus host(const std::string& name, const std::string& machine,
 TEST(MachineSlots, CountDevicesOfAllHostsOfAMachine) {
   const std::vector<actors::HostStatus> hosts = {host("a", "left", 2), host("b", "right", 4),
                                                  host("c", "left", 1), host("d", "left", 2)};
-  EXPECT_THAT(first_slots(hosts),
+  EXPECT_THAT(first_slot_by_host(hosts),
               testing::ElementsAre(testing::Pair("a", 0), testing::Pair("b", 0),
                                    testing::Pair("c", 2), testing::Pair("d", 3)));
 }

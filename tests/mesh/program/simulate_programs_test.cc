@@ -21,7 +21,7 @@ Program program(std::uint32_t device, const std::vector<std::uint32_t>& ops) {
     result.instructions.emplace_back(
         Start{static_cast<std::uint32_t>(result.transfers.size()), 0, 0, 0, result.num_handles});
     result.instructions.emplace_back(Wait{result.num_handles++});
-    result.transfers.push_back({"op" + std::to_string(op), TransferKind::kReshard, op, {}});
+    result.transfers.push_back({"op" + std::to_string(op), TransferPurpose::kReshard, op, {}});
   }
   return result;
 }

@@ -44,15 +44,15 @@ TEST(Stall, EachDeviceIsNamedWithItsActionsAndTheCycleOfWaits) {
 TEST(Standing, IsKnownFromTheDevicesOwnProgram) {
   using Key = transfer::OperationKey;
   const Program program = one_of_two(true);
-  const DeviceStanding waits = find_standing(program, 2, std::nullopt);
+  const DevicePosition waits = find_device_position(program, 2, std::nullopt);
   EXPECT_EQ(waits.actions, "in stage 0, forward of microbatch 0 (next: backward of microbatch 0)");
   EXPECT_EQ(waits.transfer, "'back' of microbatch 0");
   EXPECT_EQ(waits.waits_for, (Key{1, 0}));
   EXPECT_EQ(waits.ahead, (std::vector<Key>{{0, 0}, {0, 1}, {1, 1}}));
-  EXPECT_EQ(find_standing(program, 1, std::nullopt).waits_for, std::nullopt);
+  EXPECT_EQ(find_device_position(program, 1, std::nullopt).waits_for, std::nullopt);
   // Device collectives stand elsewhere than the host.
-  EXPECT_EQ(find_standing(program, 12, Key{0, 1}).waits_for, (Key{0, 1}));
-  EXPECT_EQ(find_standing(program, 12, std::nullopt).waits_for, std::nullopt);
+  EXPECT_EQ(find_device_position(program, 12, Key{0, 1}).waits_for, (Key{0, 1}));
+  EXPECT_EQ(find_device_position(program, 12, std::nullopt).waits_for, std::nullopt);
 }
 
 TEST(Stall, ADeviceThatWorksOrDoesNotAnswerIsWhereTheChainEnds) {

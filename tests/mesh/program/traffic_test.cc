@@ -10,7 +10,7 @@ namespace weft::mesh {
 namespace {
 
 using transfer::DeviceId;
-using transfer::Strategy;
+using transfer::ReshardAlgorithm;
 
 /// Bytes of a link in a second.
 constexpr double kRate = 1 << 20;
@@ -22,7 +22,7 @@ const transfer::Topology& topology() {
 
 /// A float tensor of so many rows of 1 KiB on devices 0 and 1 of one host, each of which has all of
 /// it, goes to 2 and 3 of another.
-transfer::ReshardPlan plan(std::int64_t rows, Strategy strategy) {
+transfer::ReshardPlan plan(std::int64_t rows, ReshardAlgorithm strategy) {
   const Shape shape{rows, 256};
   const Region whole = Region::whole(shape);
   const auto on = [&](std::uint32_t first, std::uint32_t second) {
@@ -42,7 +42,7 @@ std::vector<Program> programs(const transfer::ReshardPlan& plan, std::uint32_t t
     result[d].num_handles = times;
     for (std::uint32_t i = 0; i < times; ++i) {
       result[d].transfers.push_back(
-          {"x", TransferKind::kReshard, i, plan.device_part(DeviceId(d))});
+          {"x", TransferPurpose::kReshard, i, plan.device_part(DeviceId(d))});
       result[d].instructions.emplace_back(Start{i, 0, -1, -1, i});
       result[d].instructions.emplace_back(Wait{i});
     }
@@ -70,8 +70,9 @@ TEST(Traffic, ASumAndItsWayToAnotherDeviceAreOneMovement) {
   };
   const transfer::Network network = transfer::Network::uniform(2, kRate);
   // Inside host 0, to host 1 and back again.
-  const transfer::ReshardPlan sum = transfer::plan_reshard(
-      {{DType::kF32, shape}, on(0), on(0), {on(1), on(2)}}, topology(), network, Strategy::kWeft);
+  const transfer::ReshardPlan sum =
+      transfer::plan_reshard({{DType::kF32, shape}, on(0), on(0), {on(1), on(2)}}, topology(),
+                             network, ReshardAlgorithm::kWeft);
   const std::vector<Program> all = programs(sum, 1);
   const Traffic traffic = traffic_of(all, topology(), network);
   ASSERT_EQ(traffic.movements.at(0).size(), 1U);
@@ -83,7 +84,8 @@ TEST(Traffic, ASumAndItsWayToAnotherDeviceAreOneMovement) {
 }
 
 TEST(Traffic, WhoGetsAFlowInsideItsHostIsBehindTheDeviceThatBringsItThere) {
-  for (const Strategy strategy : {Strategy::kLocalAllgather, Strategy::kBroadcast}) {
+  for (const ReshardAlgorithm strategy :
+       {ReshardAlgorithm::kLocalAllgather, ReshardAlgorithm::kBroadcast}) {
     const std::vector<Program> all = programs(plan(512, strategy), 1);
     const Traffic traffic = traffic_of(all, topology(), transfer::Network::uniform(2, kRate));
     double bytes = 0;
@@ -104,7 +106,7 @@ TEST(Traffic, WhoGetsAFlowInsideItsHostIsBehindTheDeviceThatBringsItThere) {
 }
 
 TEST(Traffic, ADeviceHasThePlacesThatThePlanOfATransferNames) {
-  transfer::ReshardPlan made = plan(512, Strategy::kLocalAllgather);
+  transfer::ReshardPlan made = plan(512, ReshardAlgorithm::kLocalAllgather);
   const auto places_of = [&](std::uint32_t device) {
     const Traffic traffic =
         traffic_of(programs(made, 1), topology(), transfer::Network::uniform(2, kRate));
@@ -122,12 +124,12 @@ TEST(Traffic, ADeviceHasThePlacesThatThePlanOfATransferNames) {
 TEST(Traffic, ASenderIsDoneBeforeItsReceiverWantsWhatThatPassesOn) {
   const auto at = [](double end) { return testing::DoubleNear(end, 0.01); };
   // Half of half a MiB from each sender, both over one link. Devices 2 and 3 are busy for long.
-  EXPECT_THAT(ends(programs(plan(512, Strategy::kLocalAllgather), 1), {0, 0, 9, 9}),
+  EXPECT_THAT(ends(programs(plan(512, ReshardAlgorithm::kLocalAllgather), 1), {0, 0, 9, 9}),
               testing::ElementsAre(testing::Lt(0.6), testing::Lt(0.6), at(9), at(9)));
   // All from device 0: there is room for the first MiB, not for the second.
-  EXPECT_THAT(ends(programs(plan(1024, Strategy::kBroadcast), 1), {0, 0, 9, 9}),
+  EXPECT_THAT(ends(programs(plan(1024, ReshardAlgorithm::kBroadcast), 1), {0, 0, 9, 9}),
               testing::ElementsAre(at(1), at(0), at(9), at(9)));
-  EXPECT_THAT(ends(programs(plan(1024, Strategy::kBroadcast), 2), {0, 0, 9, 9}),
+  EXPECT_THAT(ends(programs(plan(1024, ReshardAlgorithm::kBroadcast), 2), {0, 0, 9, 9}),
               testing::ElementsAre(at(10), at(0), at(10), at(10)));
 }
 
@@ -135,15 +137,17 @@ TEST(Traffic, TheBusiestLinkIsBusyForWhatEveryTransferSendsThroughIt) {
   const transfer::Network network = transfer::Network::uniform(2, kRate);
   // A copy of 512 KiB crosses once under broadcast and twice under send_recv, and each transfer is
   // started three times.
-  EXPECT_DOUBLE_EQ(
-      busiest_link_seconds(programs(plan(512, Strategy::kBroadcast), 3), topology(), network), 1.5);
-  EXPECT_DOUBLE_EQ(
-      busiest_link_seconds(programs(plan(512, Strategy::kSendRecv), 3), topology(), network), 3);
+  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, ReshardAlgorithm::kBroadcast), 3),
+                                        topology(), network),
+                   1.5);
+  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, ReshardAlgorithm::kSendRecv), 3),
+                                        topology(), network),
+                   3);
   transfer::Network slow_receiver = network;
   slow_receiver.hosts[1].nics[0].ingress = kRate / 4;
-  EXPECT_DOUBLE_EQ(
-      busiest_link_seconds(programs(plan(512, Strategy::kBroadcast), 1), topology(), slow_receiver),
-      2);
+  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, ReshardAlgorithm::kBroadcast), 1),
+                                        topology(), slow_receiver),
+                   2);
 }
 
 }  // namespace

@@ -18,28 +18,28 @@ transfer::TransferReport moved(int from, int to, std::uint64_t received) {
 }
 
 TEST(StepTimeline, TakesActionsWithoutTheirWaits) {
-  const Transfer edge{"x front->back", TransferKind::kReshard, 3, {}},
-      sum{"all-reduce", TransferKind::kAllReduce, 4, {}};
+  const Transfer edge{"x front->back", TransferPurpose::kReshard, 3, {}},
+      sum{"all-reduce", TransferPurpose::kAllReduce, 4, {}};
   StepRequest request;
   request.trace = true;
   StepTimeline timeline(request);
   using enum Mark::Kind;
   timeline.compute(at(0));
   timeline.reach({kBegin, {0, ActionKind::kForward, 0}}, at(1));
-  timeline.reach({kStandStill}, at(4));
+  timeline.reach({kWaitBegins}, at(4));
   timeline.transferred(edge, 0, moved(2, 6, 50));  // half of it behind computation
   timeline.reach({kGoOn, {}, &edge, 0}, at(7));
   timeline.compute(at(7));
-  timeline.reach({.kind = kStandStill, .idle = true}, at(7));
+  timeline.reach({.kind = kWaitBegins, .idle = true}, at(7));
   timeline.reach({kGoOn, {}, &edge, 1}, at(7));
   timeline.compute(at(7));
   timeline.reach({kBegin, {0, ActionKind::kForward, 1}}, at(9));
-  timeline.reach({kStandStill}, at(10));
+  timeline.reach({kWaitBegins}, at(10));
   timeline.transferred(sum, 1, moved(10, 11, 50));
   timeline.reach({kGoOn, {}, &sum, 1}, at(12));
   timeline.compute(at(12));
-  timeline.reach({kLeaveActions}, at(15));
-  timeline.reach({kLeaveActions}, at(16));
+  timeline.reach({kEndActions}, at(15));
+  timeline.reach({kEndActions}, at(16));
   timeline.reach({kEnd}, at(18));
   const StepReport report = timeline.finish();
   EXPECT_EQ(report.compute_seconds, 1 + 3 + 2 + 1 + 3 + 3);

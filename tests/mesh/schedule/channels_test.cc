@@ -76,7 +76,8 @@ TEST(Channels, LanesPerEdgeNeedNoBuffersWhateverTheSchedule) {
       const auto [schedule, edges, lists] =
           lowered(std::string(named.name), p, 4 * p, TransferOrder::kBeforeUse);
       EXPECT_EQ(find_deadlock(lists, ChannelModel::kPerEdge), "") << named.name << p;
-      EXPECT_EQ(find_deadlock(lists, ChannelModel::kPerPeerAndKind), "") << named.name << p;
+      EXPECT_EQ(find_deadlock(lists, ChannelModel::kPerPeerDirectionAndKind), "")
+          << named.name << p;
     }
   }
 }
@@ -94,8 +95,8 @@ TEST(Channels, OneTotalOrderNeverLocks) {
 
 TEST(Channels, SmallestBufferUnderBlocking) {
   const auto smallest = [](const std::string& name, int p, int m) {
-    return smallest_buffers(lowered(name, p, m, TransferOrder::kBeforeUse).lists,
-                            ChannelModel::kBlocking, m);
+    return min_buffers(lowered(name, p, m, TransferOrder::kBeforeUse).lists,
+                       ChannelModel::kBlocking, m);
   };
   for (const int p : {2, 4, 8}) {
     EXPECT_EQ(smallest("gpipe", p, 4 * p), 0);

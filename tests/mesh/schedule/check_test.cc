@@ -81,17 +81,17 @@ TEST(CheckSchedule, Bubble) {
 
 TEST(CheckSchedule, SumsOutOfOrder) {
   // As PyTorch's breadth-first schedule does it.
-  expect_fails(report_of("0F0,0F1,0B1,0B0\n"), ScheduleProperty::kSemantics,
+  expect_fails(report_of("0F0,0F1,0B1,0B0\n"), ScheduleProperty::kSumOrder,
                "0B0 comes after the weight gradient of microbatch 1");
 }
 
 TEST(CheckSchedule, LeftOverMemoryIsFoundInASimulation) {
   // Nothing that is complete can leave activations behind: forwards alone do.
   const ScheduleSimulation forwards = simulate(make_forward_schedule(1, 2), uniform_costs(1, {}));
-  EXPECT_EQ(find_leak(forwards), "actor 0 still holds 2 at the end");
+  EXPECT_EQ(find_memory_leak(forwards), "actor 0 still holds 2 at the end");
   ScheduleSimulation twice = forwards;
   twice.actors[0].memory.push_back({2, -1});
-  EXPECT_THAT(find_leak(twice), HasSubstr("actor 0 gives back more than it took, at 2"));
+  EXPECT_THAT(find_memory_leak(twice), HasSubstr("actor 0 gives back more than it took, at 2"));
 }
 
 TEST(CheckSchedule, CountsMustFit) {

@@ -79,14 +79,15 @@ LoweredSchedule lower_rows(const std::vector<std::vector<std::optional<Action>>>
       }
       const int node = *graph.find(cell->kind, cell->stage, cell->microbatch);
       const auto needs = graph.needs(node);
-      if (!std::ranges::all_of(
-              needs, [&](const ActionGraph::Need& need) { return ran.contains(need.node); }))
+      if (!std::ranges::all_of(needs, [&](const ActionGraph::ActionDependency& need) {
+            return ran.contains(need.node);
+          }))
         continue;
       ran.insert(node);
       ++at[actor];
       lowered[actor].push_back({Operation::What::kRun, *cell});
       for (int user = 0; user < graph.size(); ++user) {
-        for (const ActionGraph::Need& need : graph.needs(user)) {
+        for (const ActionGraph::ActionDependency& need : graph.needs(user)) {
           if (need.node != node || need.edge < 0 || graph.actor(user) == static_cast<int>(actor))
             continue;
           const bool backward = graph.action(user).kind != ActionKind::kForward;
@@ -181,16 +182,16 @@ TEST(Lowering, ListsThatStandStillHaveNoTicks) {
 TEST(Lowering, HalvesWithoutTheOtherAreFound) {
   const LoweredSchedule good =
       lower(read_schedule(kTwoStages, "two").schedule, chain_edges(2), TransferOrder::kBeforeUse);
-  EXPECT_EQ(find_unmatched(good), "");
+  EXPECT_EQ(find_unmatched_half(good), "");
   LoweredSchedule lists = good;
   std::erase_if(lists[0], [](const Operation& one) { return to_string(one) == "0SEND_F1"; });
-  EXPECT_EQ(find_unmatched(lists), "actor 1: 1RECV_F1 of edge 0 has no send on actor 0");
+  EXPECT_EQ(find_unmatched_half(lists), "actor 1: 1RECV_F1 of edge 0 has no send on actor 0");
   lists = good;
   std::erase_if(lists[0], [](const Operation& one) { return to_string(one) == "0RECV_B0"; });
-  EXPECT_EQ(find_unmatched(lists), "actor 1: 1SEND_B0 of edge 0 has no receive on actor 0");
+  EXPECT_EQ(find_unmatched_half(lists), "actor 1: 1SEND_B0 of edge 0 has no receive on actor 0");
   lists = good;
   lists[0].push_back(lists[0][1]);
-  EXPECT_EQ(find_unmatched(lists), "actor 0: 0SEND_F0 of edge 0 stands there twice");
+  EXPECT_EQ(find_unmatched_half(lists), "actor 0: 0SEND_F0 of edge 0 stands there twice");
 }
 
 }  // namespace

@@ -162,14 +162,14 @@ TEST(Simulate, MemoryFollowsActivationsWeightPartsAndTensors) {
 
 TEST(Simulate, RecomputationHoldsLittleBetween) {
   ScheduleCosts costs = uniform_costs(
-      1, {.recompute = 1, .activations = 10, .for_weight_grad = 10, .kept_for_recompute = 2});
+      1, {.recompute = 1, .activations = 10, .for_weight_grad = 10, .retained_for_recompute = 2});
   EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0B0,0B1\n"), costs).peak(), 20);
   EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0R0,0B0,0R1,0B1\n"), costs).peak(), 12);
 }
 
 TEST(Simulate, DispatchIsPaidPerAction) {
   ScheduleCosts costs = uniform_costs(1, {});
-  costs.per_action = 0.25;
+  costs.dispatch_time = 0.25;
   EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0B0\n"), costs).makespan, 3.5);
   EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0I0,0W0\n"), costs).makespan, 3.75);
 }
@@ -178,7 +178,7 @@ TEST(Simulate, PairsThatRunAsOneTakeTheirShare) {
   ScheduleCosts costs = uniform_costs(1, {});
   const Schedule schedule = schedule_of("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n");
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).makespan, 6);
-  costs.pair_time = 0.5;
+  costs.compound_time_factor = 0.5;
   const ScheduleSimulation simulation = simulate(schedule, costs);
   EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 1.5 + 2);
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].start, 1);
@@ -236,7 +236,7 @@ TEST(Simulate, RecomputationThatTheScheduleLacksIsInTheBackward) {
   ScheduleCosts costs = uniform_costs(1, {.recompute = 1,
                                           .activations = 10,
                                           .for_weight_grad = 10,
-                                          .kept_for_recompute = 2,
+                                          .retained_for_recompute = 2,
                                           .recomputes = true});
   const ScheduleSimulation simulation = simulate(schedule_of("0F0,0F1,0B0,0B1\n"), costs);
   EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 1 + 3 + 3);
@@ -293,13 +293,13 @@ TEST(Simulate, LargeSchedulesAreCountedToTheEnd) {
 TEST(Costs, CuttingKeepsTheWork) {
   ScheduleCosts costs = uniform_costs(2, {.forward = 2, .activations = 8}, 0.5);
   costs.edges.push_back({{0, 1, 7}, 0.25, 0.25});
-  const ScheduleCosts cut = cut_in_chunks(costs, 2);
+  const ScheduleCosts cut = split_stages(costs, 2);
   EXPECT_EQ(cut.stages.size(), 4u);
   EXPECT_DOUBLE_EQ(cut.stages[3].forward, 1);
   EXPECT_DOUBLE_EQ(cut.stages[0].activations, 4);
   EXPECT_EQ(cut.edges.size(), 3u);
   EXPECT_DOUBLE_EQ(cut.edges[2].forward, 0.5);
-  EXPECT_THROW(cut_in_chunks(costs, 0), Error);
+  EXPECT_THROW(split_stages(costs, 0), Error);
 }
 
 /// Two actors, both layers split; a microbatch.
@@ -316,7 +316,7 @@ ScheduleCosts split_costs() {
                            .input_backward = 0.125,
                            .activations = 0,
                            .for_weight_grad = 0,
-                           .scores_held = 8,
+                           .score_memory = 8,
                            .partial_held = 4,
                            .embedded_held = 1});
 }

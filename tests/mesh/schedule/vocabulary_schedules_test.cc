@@ -129,7 +129,7 @@ TEST(VocabularySchedules, EveryOneHoldsInAllTenAtEverySize) {
                                                       .vocabulary_grads = 0.1,
                                                       .input_forward = 0.01,
                                                       .input_backward = 0.01,
-                                                      .scores_held = 0.5,
+                                                      .score_memory = 0.5,
                                                       .partial_held = 0.25,
                                                       .embedded_held = 0.125},
                                                      0.25));
@@ -211,7 +211,7 @@ TEST(VocabularySchedules, AreValidWhateverTheTimes) {
     const Schedule schedule = make_schedule(request);
     EXPECT_NO_THROW(validate(schedule, chain_edges(schedule.stages))) << round;
     EXPECT_NO_THROW(require_vocabulary(schedule, request.vocabulary)) << round;
-    EXPECT_EQ(find_unordered_edge(schedule, chain_edges(schedule.stages)), "") << round;
+    EXPECT_EQ(find_edge_order_violation(schedule, chain_edges(schedule.stages)), "") << round;
     // Each stage of an actor has as many microbatches more under way as there are barriers.
     const int more = vocabulary_barriers(request.vocabulary) * plain.stages / request.actors;
     for (int actor = 0; actor < request.actors; ++actor) {
@@ -277,8 +277,7 @@ class Paper {
     stage.vocabulary_grads = 3 * part - stage.vocabulary_scores;
     const ScheduleRequest request{schedule, 8, kMicrobatches, 0, 0, mode};
     const int chunks = find_named_schedule(schedule).chunks;
-    return simulate(make_schedule(request), cut_in_chunks(uniform_costs(8, stage), chunks))
-        .makespan;
+    return simulate(make_schedule(request), split_stages(uniform_costs(8, stage), chunks)).makespan;
   }
   /// If fill and drain had the vocabulary passes in them too, and a barrier cost an interval at the
   /// end.
@@ -337,7 +336,7 @@ TEST(VocabularySchedules, WhatMovesForThemHidesWhereMemoryForItIs) {
   // Every tensor, of stages and of passes, takes a quarter of a forward.
   for (const char* name : {"eager-1f1b", "zb-h1", "zb-v", "v-half"}) {
     const int m = 64, chunks = find_named_schedule(name).chunks;
-    ScheduleCosts costs = cut_in_chunks(
+    ScheduleCosts costs = split_stages(
         uniform_costs(8, {.vocabulary_scores = 0.05, .vocabulary_grads = 0.05}, 0.25), chunks);
     const double plain = simulate(make_schedule({name, 8, m, 0, 0}), costs).makespan;
     for (const VocabularyMode mode : {kVocab1, kVocab2}) {

@@ -162,7 +162,7 @@ TEST(VocabularyPasses, AreAmongTheTenProperties) {
     const Schedule schedule = schedule_of(text);
     return check_schedule(schedule, uniform_costs(2, {.vocabulary_scores = 0.1,
                                                       .vocabulary_grads = 0.1,
-                                                      .scores_held = 1,
+                                                      .score_memory = 1,
                                                       .partial_held = 1,
                                                       .embedded_held = 1}));
   };
@@ -171,18 +171,17 @@ TEST(VocabularyPasses, AreAmongTheTenProperties) {
               HasSubstr("there is no S of microbatch 1"));
   EXPECT_THAT(report(with("0B1,0T1,0IB1", "0IB1,0B1,0T1")).of(ScheduleProperty::kLocalOrder).detail,
               HasSubstr("0IB1 stands before 0B1, which it needs"));
-  EXPECT_THAT(
-      report(with("1IB0,1T1,1IB1", "1IB1,1T1,1IB0")).of(ScheduleProperty::kSemantics).detail,
-      HasSubstr("1IB0 comes after"));
+  EXPECT_THAT(report(with("1IB0,1T1,1IB1", "1IB1,1T1,1IB0")).of(ScheduleProperty::kSumOrder).detail,
+              HasSubstr("1IB0 comes after"));
 }
 
 TEST(VocabularyPasses, AreExchangedInOneOrder) {
   const Schedule schedule = schedule_of(
       "# vocabulary barriers: 1\n"
       "0F0,0F1,0S0,0S1,0T0,0T1,0B0,0B1\n1F0,1F1,1S1,1S0,1T0,1T1,1B0,1B1\n");
-  EXPECT_THAT(find_unordered_edge(schedule, chain_edges(2)),
+  EXPECT_THAT(find_edge_order_violation(schedule, chain_edges(2)),
               HasSubstr("S: actor 0 takes microbatch 0 where actor 1 takes 1"));
-  EXPECT_EQ(find_unordered_edge(schedule_of(kWhole), chain_edges(2)), "");
+  EXPECT_EQ(find_edge_order_violation(schedule_of(kWhole), chain_edges(2)), "");
 }
 
 TEST(VocabularyModes, HaveBarriers) {

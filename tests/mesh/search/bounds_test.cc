@@ -19,7 +19,7 @@ SearchRequest request_of(StagePlacement placement, int p, int m, double transfer
   const int chunks = placement == StagePlacement::kOnePerActor ? 1 : 2;
   request.actor_of_stage = place_stages(placement, p, chunks);
   request.microbatches = m;
-  request.costs = cut_in_chunks(uniform_costs(p, {}, transfer), chunks);
+  request.costs = split_stages(uniform_costs(p, {}, transfer), chunks);
   if (memory > 0) request.memory_of_actor.assign(p, memory);
   return request;
 }

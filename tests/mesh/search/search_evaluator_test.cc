@@ -38,7 +38,7 @@ SearchRequest random_request(std::mt19937& random, const std::vector<int>& actor
     stage.for_weight_grad = below(random, 1);
     stage.recompute = 0.5;
     stage.recomputes = recomputes;
-    stage.kept_for_recompute = 0.25;
+    stage.retained_for_recompute = 0.25;
     stage.reduce_grad = below(random, 1);
     stage.optimizer = below(random, 1);
   }
@@ -51,7 +51,7 @@ SearchRequest random_request(std::mt19937& random, const std::vector<int>& actor
     edge.forward_timing = random_timing(random);
     edge.backward_timing = random_timing(random);
   }
-  request.costs.per_action = below(random, 0.1);
+  request.costs.dispatch_time = below(random, 0.1);
   request.costs.exchange = below(random, 1);
   request.simulation.credits = static_cast<int>(random() % 4);
   if (random() % 2 == 0) {
@@ -103,7 +103,7 @@ TEST(SearchEvaluator, SaysWhatTheSimulatorSays) {
         const double near = 1e-12 * expected->step;
         ASSERT_NEAR(outcome.step, expected->step, near);
         ASSERT_NEAR(outcome.makespan, expected->makespan, near);
-        ASSERT_NEAR(outcome.mean_end, expected->mean_end, near);
+        ASSERT_NEAR(outcome.mean_action_end, expected->mean_action_end, near);
         ASSERT_NEAR(outcome.peak, expected->peak(), 1e-9);
         for (std::size_t actor = 0; actor < expected->actors.size(); ++actor) {
           const std::vector<SimulatedAction>& actions = expected->actors[actor].actions;
@@ -112,7 +112,7 @@ TEST(SearchEvaluator, SaysWhatTheSimulatorSays) {
             ASSERT_NEAR(evaluator.span(actor, i).second, actions[i].end, near);
           }
         }
-        for (const auto& [actor, at] : evaluator.held_up_by_order(schedule)) {
+        for (const auto& [actor, at] : evaluator.blocked_by_order(schedule)) {
           const auto& actions = expected->actors[actor].actions;
           ASSERT_NEAR(actions[static_cast<std::size_t>(at)].start,
                       actions[static_cast<std::size_t>(at) - 1].end, near);
@@ -150,7 +150,7 @@ TEST(SearchEvaluator, LeavesToTheSimulatorWhatItDoesNotKnow) {
   other.costs.sharing = InterfaceSharing::kFair;
   EXPECT_FALSE(SearchEvaluator::knows(other));
   other = request;
-  other.costs.pair_time = 0.8;
+  other.costs.compound_time_factor = 0.8;
   EXPECT_FALSE(SearchEvaluator::knows(other));
   other = request;
   other.simulation.blocking = true;

@@ -209,7 +209,7 @@ TEST(SearchWithVocabulary, VocabularyPassesAreInEveryScheduleAndNoneNamedIsFaste
 TEST(SearchWithVocabulary, VocabularyPassesFitInMemory) {
   SearchRequest request =
       with_vocabulary_of(request_of(4, 12, {}, 0.2, 6), VocabularyMode::kVocab2);
-  for (StageCosts& stage : request.costs.stages) stage.scores_held = 0.5;
+  for (StageCosts& stage : request.costs.stages) stage.score_memory = 0.5;
   const SearchResult result = search_schedule(request);
   EXPECT_LE(result.simulation.peak(), 6 * (1 + 1e-9));
   request.memory_of_actor.assign(4, 1.2);

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "actors/launch/app_main.h"
-#include "mesh/executor/mesh_group.h"
+#include "mesh/executor/pipeline_executor.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 
@@ -16,13 +16,13 @@ namespace {
 
 int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   const ConfigNode root = run.document().root();
-  const mesh::LayoutConfig layout = mesh::parse_layout(root);
+  const mesh::ParallelConfig layout = mesh::parse_layout(root);
   int steps = 20;
   const ConfigNode training = root.at("training");
   training.require("steps", steps, {.min = 1});
   RandomBatches::Config batches{kRows, kVocabulary, 11};
   training.read("stuck_from", batches.stuck_from);
-  mesh::GroupOptions options{.seed = 7};
+  mesh::PipelineExecutorOptions options{.seed = 7};
   training.read("stuck_for", batches.stuck_for);
   training.read("no_progress", options.progress.no_progress);
   training.read("longest_op", options.progress.longest_op);
@@ -30,15 +30,16 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   training.read("later", later);
   DType precision = DType::kF32;
   training.read_enum("precision", precision, {{"f32", DType::kF32}, {"bf16", DType::kBF16}});
-  mesh::MeshGroup group(cluster, layout, small_gpt(3, false, precision), encode(batches), options);
+  mesh::PipelineExecutor group(cluster, layout, small_gpt(3, false, precision), encode(batches),
+                               options);
   std::ofstream out(run.out / "losses.json");
   out << "[";
   for (int step = 0; step < steps; ++step) {
     if (!later.empty() && step == steps / 2) {
-      mesh::LayoutConfig changed = layout;
+      mesh::ParallelConfig changed = layout;
       changed.schedule = later;
-      changed.resharding = transfer::Strategy::kSendRecv;
-      group.use_layout(changed);
+      changed.resharding = transfer::ReshardAlgorithm::kSendRecv;
+      group.switch_layout(changed);
     }
     const mesh::StepResult result = group.run(train_step(step));
     if (step < 3) {

@@ -24,7 +24,7 @@ class DamagedChunk : public ::testing::TestWithParam<std::tuple<std::size_t, boo
         plan_reshard({{DType::kF32, shape},
                       {shape, {{DeviceId(0), box}, {DeviceId(1), rest}, {DeviceId(2), rest}}},
                       {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}},
-                     topology, Strategy::kBroadcast, {512, 512, 2});
+                     topology, ReshardAlgorithm::kBroadcast, {512, 512, 2});
     LoopbackOptions wire;
     wire.eager_bytes = eager;
     wire.damage = damage;

@@ -66,7 +66,7 @@ Setting random_setting(std::mt19937_64& random) {
   if (random() % 4 != 0) setting.wire.shuffle_seed = random();
   setting.options.chunks = {64u << (random() % 3), 64u << (random() % 3),
                             1 + static_cast<std::uint32_t>(random() % 3)};
-  setting.options.one_hop_bytes = random() % 2 == 0 ? 0 : 512;
+  setting.options.max_one_hop_bytes = random() % 2 == 0 ? 0 : 512;
   return setting;
 }
 

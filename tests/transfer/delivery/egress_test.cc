@@ -82,7 +82,7 @@ class EgressOfOne : public ::testing::Test {
     const Region whole = Region::whole(shape);
     return plan_reshard(
         {{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}}}},
-        Topology::dense({1, 1}), Strategy::kSendRecv, {1024, 1024, 2});
+        Topology::dense({1, 1}), ReshardAlgorithm::kSendRecv, {1024, 1024, 2});
   }
   void start(int transfer, std::uint32_t device, const TransferLimits& limits = {}) {
     transfers[transfer]
@@ -116,7 +116,7 @@ TEST_F(EgressOfOne, ATransferThatItsReceiverHasNotStartedHoldsNoPlace) {
 TEST_F(EgressOfOne, OneThatStandsBackLetsThoseThatStartLaterEndFirst) {
   for (const int transfer : {0, 1}) {
     start(transfer, 1);
-    start(transfer, 0, {.stands_back = transfer == 0});
+    start(transfer, 0, {.low_priority = transfer == 0});
   }
   ASSERT_TRUE(cluster.poll_until([&] { return ended(1); }));
   EXPECT_FALSE(ended(0));

@@ -59,7 +59,7 @@ TEST_P(EndOfAnEngine, DoesNotWaitForAMessageThatNobodyTakes) {
   std::mutex mutex;
   std::vector<std::string> lines;
   EngineOptions options;
-  options.last_messages = std::chrono::milliseconds(20);
+  options.shutdown_grace = std::chrono::milliseconds(20);
   options.log = Log(LogLevel::kInfo, [&](LogLevel, const std::string& line) {
     const std::lock_guard lock(mutex);
     lines.push_back(line);
@@ -73,7 +73,7 @@ TEST_P(EndOfAnEngine, DoesNotWaitForAMessageThatNobodyTakes) {
   const DevicePart part =
       plan_reshard(
           {{DType::kF32, shape}, {shape, {{DeviceId(1), whole}}}, {shape, {{DeviceId(0), whole}}}},
-          Topology::dense({1, 1}), Strategy::kBroadcast)
+          Topology::dense({1, 1}), ReshardAlgorithm::kBroadcast)
           .device_part(DeviceId(0));
   const std::span<const std::byte> sources[] = {{}};
   std::vector<std::byte> destination(1024 * 4);

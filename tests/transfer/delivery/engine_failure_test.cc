@@ -17,7 +17,7 @@ ReshardPlan chain_plan(const Topology& topology) {
   return plan_reshard({{DType::kF32, shape},
                        {shape, {{DeviceId(0), whole}}},
                        {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}},
-                      topology, Strategy::kBroadcast, {1024, 1024, 2});
+                      topology, ReshardAlgorithm::kBroadcast, {1024, 1024, 2});
 }
 
 class EngineFailure : public ::testing::Test {
@@ -196,10 +196,11 @@ TEST_F(EngineFailure, PlansThatDifferAreFoundOut) {
   const Shape shape = {16 * 1024};
   const Region whole = Region::whole(shape);
   // The same transfer, but with other chunks.
-  const ReshardPlan other = plan_reshard({{DType::kF32, shape},
-                                          {shape, {{DeviceId(0), whole}}},
-                                          {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}},
-                                         cluster.topology, Strategy::kBroadcast, {2048, 2048, 2});
+  const ReshardPlan other =
+      plan_reshard({{DType::kF32, shape},
+                    {shape, {{DeviceId(0), whole}}},
+                    {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}},
+                   cluster.topology, ReshardAlgorithm::kBroadcast, {2048, 2048, 2});
   participants.at(DeviceId(1))->part = other.device_part(DeviceId(1));
   start(1);
   ASSERT_TRUE(cluster.poll_until([&] { return ended(1); }));
@@ -261,7 +262,8 @@ TEST(EngineMemory, AStalledTailBoundsWhatARelayStages) {
       {DType::kF32, wide},
       {wide, {{DeviceId(0), half}, {DeviceId(2), Region({{0, 64}, {64, 128}})}}},
       {wide, {{DeviceId(1), Region::whole(wide)}, {DeviceId(2), Region::whole(wide)}}}};
-  const ReshardPlan plan = plan_reshard(task, topology, Strategy::kBroadcast, {512, 512, 2});
+  const ReshardPlan plan =
+      plan_reshard(task, topology, ReshardAlgorithm::kBroadcast, {512, 512, 2});
   LoopbackOptions options;
   options.eager_bytes = 0;
   EngineCluster cluster(topology, options);

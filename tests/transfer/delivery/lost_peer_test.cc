@@ -72,7 +72,7 @@ class LostPeer : public testing::Test {
     part_ = plan_reshard({{DType::kF32, shape},
                           {shape, {{DeviceId(0), whole}}},
                           {shape, {{DeviceId(1), whole}}}},
-                         Topology::dense({1, 1}), Strategy::kBroadcast)
+                         Topology::dense({1, 1}), ReshardAlgorithm::kBroadcast)
                 .device_part(DeviceId(0));
     source_.resize(part_.tensors.front().source_bytes());
   }

@@ -44,14 +44,15 @@ TEST(ReshardProperty, EveryReceiverGetsEveryElementExactlyOnceFromADeviceThatHas
   for (int round = 0; round < 200 / WEFT_FEWER_ROUNDS; ++round) {
     const Case c = random_case(random, 9);
     SCOPED_TRACE(fmt::format("seed {} round {}: {}", seed, round, c.text));
-    for (const Strategy strategy : kStrategies) {
+    for (const ReshardAlgorithm strategy : kStrategies) {
       SCOPED_TRACE(to_string(strategy));
       const ReshardPlan plan = plan_reshard(c.task, c.topology, strategy, random_chunks(random));
       ASSERT_EQ(test::what_is_wrong(plan), "");
       const PlanStats stats = plan_stats(plan);
       ASSERT_GE(stats.bytes_between_hosts, stats.minimum_between_hosts);
-      if (strategy != Strategy::kSendRecv && strategy != Strategy::kLocalAllgather &&
-          strategy != Strategy::kGlobalAllgather) {
+      if (strategy != ReshardAlgorithm::kSendRecv &&
+          strategy != ReshardAlgorithm::kLocalAllgather &&
+          strategy != ReshardAlgorithm::kGlobalAllgather) {
         ASSERT_EQ(stats.bytes_between_hosts, stats.minimum_between_hosts);
       }
       ASSERT_EQ(decode<ReshardPlan>(encode(plan)), plan);
@@ -102,7 +103,7 @@ TEST(ReshardProperty, EveryStrategyDeliversTheRightBytesOverAReorderingWire) {
     test::EngineCluster cluster(c.topology, wire);
     std::vector<ReshardPlan> plans;
     std::vector<std::map<DeviceId, std::unique_ptr<test::Participant>>> transfers;
-    for (const Strategy strategy : kStrategies) {
+    for (const ReshardAlgorithm strategy : kStrategies) {
       plans.push_back(plan_reshard(c.task, c.topology, strategy, random_chunks(random)));
       transfers.push_back(test::participants_of(plans.back()));
     }

@@ -52,7 +52,7 @@ TEST(Segments, AFlowOfBytesThatADeviceHasNotGotIsRefused) {
   const Topology topology = Topology::dense({1, 1});
   const ReshardPlan sound = plan_reshard(
       {{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}}}},
-      topology, Strategy::kBroadcast);
+      topology, ReshardAlgorithm::kBroadcast);
   const auto refused = [&](const Segment& segment) {
     ReshardPlan plan = sound;
     plan.flows.front().segments = {segment};

@@ -78,7 +78,7 @@ TEST(SumProperty, EveryDestinationGetsTheLeftFoldBitByBitOverAReorderingWire) {
     Shape shape(1 + random() % 3);
     for (std::int64_t& extent : shape) extent = 1 + static_cast<std::int64_t>(random() % 13);
     const SumCase sums = test::random_sum(random, any_topology(random, terms), terms, shape);
-    const Strategy strategy = kStrategies[random() % kStrategies.size()];
+    const ReshardAlgorithm strategy = kStrategies[random() % kStrategies.size()];
     const ReshardPlan plan = plan_reshard(sums.task, sums.topology, strategy, small_chunks(random));
     SCOPED_TRACE(fmt::format("seed {} round {}: {}", seed, round, to_string(plan)));
     ASSERT_EQ(decode<ReshardPlan>(encode(plan)), plan);
@@ -98,7 +98,7 @@ TEST(SumProperty, TheDestinationMayBeAnyDeviceOfTheChainOrNone) {
         // 5,003 elements: no chunk ends with them.
         const SumCase sums = test::whole_sum(random, topology, terms, {dtype, {5003}}, {wanting});
         const ReshardPlan plan =
-            plan_reshard(sums.task, topology, Strategy::kWeft, {1024, 1024, 2});
+            plan_reshard(sums.task, topology, ReshardAlgorithm::kWeft, {1024, 1024, 2});
         execute(random, sums, plan, EngineOptions::Checksum::kVerify);
       }
     }
@@ -109,7 +109,8 @@ TEST(SumProperty, AHopStagesWindowsOfChunksWhateverTheTensor) {
   std::mt19937_64 random(5);
   const Topology topology = Topology::dense({1, 1, 1, 1});
   const SumCase sums = test::whole_sum(random, topology, 3, {DType::kF32, {64 * 1024}}, {3});
-  const ReshardPlan plan = plan_reshard(sums.task, topology, Strategy::kWeft, {1024, 1024, 2});
+  const ReshardPlan plan =
+      plan_reshard(sums.task, topology, ReshardAlgorithm::kWeft, {1024, 1024, 2});
   const auto participants = participants_of(plan, sums);
   EngineCluster cluster(topology);
   for (const auto& [device, participant] : participants)
@@ -129,7 +130,8 @@ TEST(SumProperty, APeersDeathEndsTheSumOnAllWithItsName) {
     std::mt19937_64 random(dies);
     const Topology topology = Topology::dense({1, 1, 1, 1});
     const SumCase sums = test::whole_sum(random, topology, 4, {DType::kF32, {64 * 1024}}, {0});
-    const ReshardPlan plan = plan_reshard(sums.task, topology, Strategy::kWeft, {1024, 1024, 2});
+    const ReshardPlan plan =
+        plan_reshard(sums.task, topology, ReshardAlgorithm::kWeft, {1024, 1024, 2});
     const auto participants = participants_of(plan, sums);
     LoopbackOptions wire;
     wire.eager_bytes = 256;
@@ -158,7 +160,7 @@ TEST(SumProperty, APartThatContradictsItselfIsRefused) {
   std::mt19937_64 random(6);
   const Topology topology = Topology::dense({1, 1, 1});
   const SumCase sums = test::whole_sum(random, topology, 3, {DType::kF32, {64}}, {2});
-  const ReshardPlan plan = plan_reshard(sums.task, topology, Strategy::kWeft);
+  const ReshardPlan plan = plan_reshard(sums.task, topology, ReshardAlgorithm::kWeft);
   const auto refused = [&](const std::string& why, auto change) {
     EngineCluster cluster(topology);
     auto participants = participants_of(plan, sums);
@@ -184,7 +186,7 @@ TEST(SumProperty, SourceAndDestinationInOneMemoryAreRefused) {
   std::mt19937_64 random(7);
   const Topology topology = Topology::dense({1, 1});
   const SumCase sums = test::whole_sum(random, topology, 2, {DType::kF32, {64}}, {1});
-  const ReshardPlan plan = plan_reshard(sums.task, topology, Strategy::kWeft);
+  const ReshardPlan plan = plan_reshard(sums.task, topology, ReshardAlgorithm::kWeft);
   const DevicePart part = plan.device_part(DeviceId(1));
   EngineCluster cluster(topology);
   std::vector<std::byte> memory = sums.source(DeviceId(1));

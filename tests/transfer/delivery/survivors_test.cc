@@ -20,7 +20,7 @@ ReshardPlan one_to(const Topology& topology, std::uint32_t from, std::vector<std
   ShardMap receivers{shape, {}};
   for (const std::uint32_t device : to) receivers.shards.push_back({DeviceId(device), whole});
   return plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(from), whole}}}, receivers},
-                      topology, Strategy::kBroadcast, {1024, 1024, 2});
+                      topology, ReshardAlgorithm::kBroadcast, {1024, 1024, 2});
 }
 
 /// The payload of a flow of one tensor, as it lies in a buffer.

@@ -137,7 +137,7 @@ TEST(Exchange, EveryStreamComesWholeAndInItsOrder) {
     if (random() % 2 == 0) wire.hosts = Topology::dense(std::vector<int>(devices, 1));
     EngineOptions engines;
     engines.egress.device_streams = random() % 3;  // 0: not ordered
-    const std::size_t least = (devices + 1) * ExchangeSizes::kLeastBlockBytes;
+    const std::size_t least = (devices + 1) * BlockBudget::kMinBlockBytes;
     World world(devices, least * (1 + random() % 20), wire, engines);
     const auto expected = world.fill(random, 12);
     ASSERT_TRUE(world.run(random, static_cast<std::uint32_t>(random() % devices))) << "stuck";
@@ -163,13 +163,13 @@ TEST(Exchange, AReceiverThatTakesNothingHoldsItsSendersAtTheirBudget) {
   std::mt19937_64 random(1);
   World world(2, 10 * 4096);
   const std::size_t block = world.members[0]->exchange.block_bytes();
-  const ExchangeSizes sizes = ExchangeSizes::of(2, 10 * 4096);
+  const BlockBudget sizes = BlockBudget::of(2, 10 * 4096);
   std::size_t put = 0;
   for (int i = 0; i < 200; ++i) {
     if (world.members[0]->exchange.put(1, Bytes(block))) ++put;
     world.cluster.poll();
   }
-  EXPECT_EQ(put, sizes.credits + sizes.out_blocks);
+  EXPECT_EQ(put, sizes.credits + sizes.send_blocks);
   EXPECT_LE(block * put, 2 * 10 * 4096u) << "half of them at each end";
   // Another one is not held up by it: the receiver's own stream back.
   EXPECT_TRUE(world.members[1]->exchange.put(0, Bytes(block)));
@@ -185,16 +185,16 @@ TEST(Exchange, AReceiverThatTakesNothingHoldsItsSendersAtTheirBudget) {
 }
 
 TEST(Exchange, BlocksShrinkWithTheBudgetAndOneTooSmallNamesTheLeast) {
-  EXPECT_EQ(ExchangeSizes::of(2, 32 << 20).block_bytes, 256u * 1024);
+  EXPECT_EQ(BlockBudget::of(2, 32 << 20).block_bytes, 256u * 1024);
   for (const std::size_t ranks : {1, 2, 5, 64}) {
     for (const std::size_t budget : {1u << 19, 1u << 20, 3u << 20, 64u << 20}) {
-      const ExchangeSizes sizes = ExchangeSizes::of(ranks, budget);
-      EXPECT_LE((sizes.out_blocks + sizes.credits * (ranks - 1)) * sizes.block_bytes, budget);
-      EXPECT_GE(sizes.out_blocks, 2u);
+      const BlockBudget sizes = BlockBudget::of(ranks, budget);
+      EXPECT_LE((sizes.send_blocks + sizes.credits * (ranks - 1)) * sizes.block_bytes, budget);
+      EXPECT_GE(sizes.send_blocks, 2u);
       EXPECT_GE(sizes.credits, 1u);
     }
   }
-  const Error error = test::error_of([] { ExchangeSizes::of(8, 30 * 1024); });
+  const Error error = test::error_of([] { BlockBudget::of(8, 30 * 1024); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(error.message(),
             "an exchange among 8 devices needs a budget of at least 36 KiB; it has 30");
@@ -326,7 +326,7 @@ TEST(Exchange, ATransferUnderItsNameIsRefusedOnBothSides) {
   const Region whole = Region::whole(shape);
   const auto participants = test::participants_of(plan_reshard(
       {{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}}}},
-      Topology::dense({1, 1}), Strategy::kSendRecv));
+      Topology::dense({1, 1}), ReshardAlgorithm::kSendRecv));
   participants.at(DeviceId(0))->start(*cluster.engines[0], kId);
   Member member(*cluster.engines[1], {all_of(2), 1 << 20});
   ASSERT_TRUE(cluster.poll_until([&] { return member.over(); }));

@@ -128,7 +128,7 @@ TEST_F(Relay, SendsOverTheNetworkOnlyInItsTurn) {
   ASSERT_EQ(port.sent.size(), 1u);
   EXPECT_FALSE(transfer->network_use(0).wants);
   EXPECT_TRUE(transfer->network_use(0).moves);
-  transfer->chunk_held(kDown, 0, 0);
+  transfer->chunk_refused(kDown, 0, 0);
   EXPECT_FALSE(transfer->network_use(0).moves) << "its receiver cannot take it yet";
 }
 
@@ -150,7 +150,7 @@ TEST_F(Relay, AMessageThatNoPlanExpectsIsRefusedAndAllWhoWaitAreTold) {
 TEST_F(Relay, WhoseMessagesDoNotEndAfterAFailureIsCutOffAfterTheGrace) {
   begin();
   arrive(0);
-  transfer->fail(Error(ErrorCode::kPeerDied, "it died"), ActiveTransfer::Tell::kOthers);
+  transfer->fail(Error(ErrorCode::kPeerDied, "it died"), ActiveTransfer::Tell::kWaiting);
   const Nanoseconds grace = std::chrono::milliseconds(500);
   EXPECT_EQ(transfer->next_check(grace), clock.now() + grace);
   EXPECT_TRUE(transfer->check_deadline(clock.now(), grace).empty());
@@ -178,7 +178,7 @@ TEST_F(Relay, HoldsBackWhatItHasNoSlotForAndTakesItWhenOneIsFree) {
   EXPECT_EQ(port.receiving[0].what.chunk, 2 * kRelayWindow);
   // A failure gives back what is held.
   EXPECT_EQ(arrive(2 * kRelayWindow + 1), ActiveTransfer::Arrival::kHeld);
-  transfer->fail(Error(ErrorCode::kCancelled, "enough"), ActiveTransfer::Tell::kOthers);
+  transfer->fail(Error(ErrorCode::kCancelled, "enough"), ActiveTransfer::Tell::kWaiting);
   EXPECT_EQ(port.released, std::vector<MessageId>{MessageId(2 * kRelayWindow + 1)});
   transfer->chunk_received(port.receiving[0].what, Outcome<void>());
   for (std::size_t i = 1; i < port.sent.size(); ++i) end_send(i);

@@ -60,7 +60,7 @@ class ChunkHeaders : public testing::Test {
     const Region whole = Region::whole(shape);
     return plan_reshard(
         {{DType::kF32, shape}, {shape, {{sender, whole}}}, {shape, {{kVictim, whole}}}},
-        Topology::dense({1, 1, 1}), Strategy::kBroadcast, {kChunk, kChunk, 4});
+        Topology::dense({1, 1, 1}), ReshardAlgorithm::kBroadcast, {kChunk, kChunk, 4});
   }
   /// The victim's end of a transfer from the hostile device.
   Participant& expect_transfer(const TransferId& id) {
@@ -182,7 +182,7 @@ TEST_F(ChunkHeaders, ALongErrorIsCutAndStillTold) {
       test::participants_of(plan_reshard({{DType::kF32, shape},
                                           {shape, {{kHostile, first}, {kHonest, second}}},
                                           {shape, {{kVictim, whole}}}},
-                                         Topology::dense({1, 1, 1}), Strategy::kBroadcast));
+                                         Topology::dense({1, 1, 1}), ReshardAlgorithm::kBroadcast));
   engine->peer_died(kHostile, Error(ErrorCode::kPeerDied, std::string(1 << 20, 'x')));
   both.at(kVictim)->start(*engine, {1, 1, 1, 1});
   settle();

@@ -26,17 +26,17 @@ std::uint32_t mask_of(const std::vector<HostId>& ids) {
 }
 
 /// The formula, over every host set.
-double by_brute_force(const std::vector<Datum>& data, const Network& network) {
+double by_brute_force(const std::vector<HostDemand>& data, const Network& network) {
   double seconds = 0;
   for (std::size_t h = 0; h < network.num_hosts(); ++h) {
     double wanted = 0;
-    for (const Datum& datum : data)
+    for (const HostDemand& datum : data)
       wanted += (mask_of(datum.receivers) >> h & 1) != 0 ? static_cast<double>(datum.bytes) : 0;
     seconds = std::max(seconds, wanted / network.hosts[h].ingress());
   }
   for (std::uint32_t set = 1; set < 1u << network.num_hosts(); ++set) {
     double bytes = 0, egress = 0;
-    for (const Datum& datum : data) {
+    for (const HostDemand& datum : data) {
       if (datum.receivers.empty() || (mask_of(datum.holders) & ~set) != 0) continue;
       bytes += datum.bytes;
       if ((mask_of(datum.receivers) & ~set) == 0)
@@ -50,7 +50,7 @@ double by_brute_force(const std::vector<Datum>& data, const Network& network) {
 }
 
 /// Shares that add up, sent by who may, and no host beyond the limit.
-void check_shares(const std::vector<Datum>& data, const Network& network,
+void check_shares(const std::vector<HostDemand>& data, const Network& network,
                   const LimitSolution& solution) {
   std::vector<double> load(network.num_hosts());
   ASSERT_EQ(solution.shares.size(), data.size());
@@ -88,8 +88,8 @@ TEST(PhysicalLimit, EqualsBruteForceOverAllHostSets) {
       network.hosts.push_back(
           {{Nic{equal ? 100.0 : (10 + random() % 200), equal ? 100.0 : (10 + random() % 400)}}});
     }
-    std::vector<Datum> data(1 + random() % 6);
-    for (Datum& datum : data) {
+    std::vector<HostDemand> data(1 + random() % 6);
+    for (HostDemand& datum : data) {
       datum.bytes = random() % 5 == 0 ? random() % 10 : 1 + random() % 1000;
       datum.holders.push_back(HostId(static_cast<std::uint32_t>(random() % n)));
       for (std::uint32_t h = 0; h < n; ++h) {
@@ -102,8 +102,8 @@ TEST(PhysicalLimit, EqualsBruteForceOverAllHostSets) {
     const LimitSolution solution = solve_limit(data, network);
     const double expected = by_brute_force(data, network);
     ASSERT_NEAR(solution.limit.seconds, expected, expected * 1e-9);
-    ASSERT_EQ(solution.limit.bound == LimitBound::kNothing, expected == 0);
-    egress_bound += solution.limit.bound == LimitBound::kEgress ? 1 : 0;
+    ASSERT_EQ(solution.limit.bound == LimitingResource::kNothing, expected == 0);
+    egress_bound += solution.limit.bound == LimitingResource::kEgress ? 1 : 0;
     check_shares(data, network, solution);
     if (HasFailure()) return;
   }
@@ -116,7 +116,7 @@ TEST(PhysicalLimit, OneDatumIsTheFormulaOfKumarAndRoss) {
     const std::uint32_t n = 1 + static_cast<std::uint32_t>(random() % 40);
     Network network;
     double egress = 0, ingress = 1e18;
-    Datum datum{1000, hosts({0}), {}};
+    HostDemand datum{1000, hosts({0}), {}};
     for (std::uint32_t h = 0; h <= n; ++h) {
       network.hosts.push_back({{Nic{static_cast<double>(10 + random() % 200),
                                     static_cast<double>(10 + random() % 2000)}}});
@@ -134,30 +134,35 @@ TEST(PhysicalLimit, OneDatumIsTheFormulaOfKumarAndRoss) {
 TEST(PhysicalLimit, SaysWhichHostsAreTheBottleneck) {
   Network network = Network::uniform(4, 100);
   network.hosts[3].nics[0].ingress = 50;
-  const std::vector<Datum> data = {{100, hosts({0}), hosts({1, 2, 3})}};
-  const Limit ingress = physical_limit(data, network);
-  EXPECT_EQ(ingress, (Limit{2, LimitBound::kIngress, hosts({3})}));
+  const std::vector<HostDemand> data = {{100, hosts({0}), hosts({1, 2, 3})}};
+  const ReshardLimit ingress = physical_limit(data, network);
+  EXPECT_EQ(ingress, (ReshardLimit{2, LimitingResource::kIngress, hosts({3})}));
   EXPECT_EQ(to_string(ingress), "2.0 s by ingress of host 3");
   network.hosts[0].nics[0].egress = 25;
-  EXPECT_EQ(physical_limit(data, network), (Limit{4, LimitBound::kEgress, hosts({0})}));
-  EXPECT_EQ(physical_limit(std::vector<Datum>{{100, hosts({0}), {}}}, network), Limit{});
-  EXPECT_EQ(decode<Limit>(encode(ingress)), ingress);
+  EXPECT_EQ(physical_limit(data, network),
+            (ReshardLimit{4, LimitingResource::kEgress, hosts({0})}));
+  EXPECT_EQ(physical_limit(std::vector<HostDemand>{{100, hosts({0}), {}}}, network),
+            ReshardLimit{});
+  EXPECT_EQ(decode<ReshardLimit>(encode(ingress)), ingress);
 }
 
 TEST(PhysicalLimit, SeveralInterfacesCountAsTheirSum) {
   Network network = Network::uniform(2, 100);
   for (auto& host : network.hosts) host.nics.push_back({50, 50});
   EXPECT_DOUBLE_EQ(
-      physical_limit(std::vector<Datum>{{300, hosts({0}), hosts({1})}}, network).seconds, 2);
+      physical_limit(std::vector<HostDemand>{{300, hosts({0}), hosts({1})}}, network).seconds, 2);
 }
 
 TEST(PhysicalLimit, WhatMakesNoSenseIsRefused) {
   const Network network = Network::uniform(3, 100);
-  EXPECT_THROW(physical_limit(std::vector<Datum>{{1, {}, hosts({1})}}, network), Error);
-  EXPECT_THROW(physical_limit(std::vector<Datum>{{1, hosts({0}), hosts({0, 1})}}, network), Error);
-  EXPECT_THROW(physical_limit(std::vector<Datum>{{1, hosts({0}), hosts({3})}}, network), Error);
-  EXPECT_THROW(physical_limit(std::vector<Datum>{{1, hosts({0}), hosts({1})}}, Network{{{}}, 0}),
+  EXPECT_THROW(physical_limit(std::vector<HostDemand>{{1, {}, hosts({1})}}, network), Error);
+  EXPECT_THROW(physical_limit(std::vector<HostDemand>{{1, hosts({0}), hosts({0, 1})}}, network),
                Error);
+  EXPECT_THROW(physical_limit(std::vector<HostDemand>{{1, hosts({0}), hosts({3})}}, network),
+               Error);
+  EXPECT_THROW(
+      physical_limit(std::vector<HostDemand>{{1, hosts({0}), hosts({1})}}, Network{{{}}, 0}),
+      Error);
 }
 
 TEST(PhysicalLimit, ThousandsOfDataOnHundredsOfHosts) {
@@ -165,9 +170,9 @@ TEST(PhysicalLimit, ThousandsOfDataOnHundredsOfHosts) {
   // sizes; one slow sender.
   Network network = Network::uniform(256, 1e9);
   network.hosts[17].nics[0].egress = 3e8;
-  std::vector<Datum> data;
+  std::vector<HostDemand> data;
   for (std::uint32_t h = 0; h < 128; ++h) {
-    Datum datum{1000000 + 977 * h, hosts({h}), {}};
+    HostDemand datum{1000000 + 977 * h, hosts({h}), {}};
     for (std::uint32_t d = 128; d < 256; ++d) datum.receivers.push_back(HostId(d));
     data.push_back(datum);
     for (std::uint32_t d = 128; d < 256; d += 2)

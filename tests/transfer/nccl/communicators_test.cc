@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "transfer/nccl/choose_communicators.h"
-#include "transfer/nccl/communicator_ledger.h"
+#include "transfer/nccl/communicator_cache.h"
 #include "transfer/nccl/device_path.h"
 
 namespace weft::transfer {
@@ -26,7 +26,7 @@ ReshardPlan gather(const std::vector<std::uint32_t>& from, const std::vector<std
         {DeviceId(from[i]), Region({{8 * i / n, 8 * (i + 1) / n}, {0, 4}})});
   for (const std::uint32_t device : to)
     task.destination.shards.push_back({DeviceId(device), Region::whole(shape)});
-  return plan_reshard(task, Topology::dense({4, 4}), Strategy::kBroadcast);
+  return plan_reshard(task, Topology::dense({4, 4}), ReshardAlgorithm::kBroadcast);
 }
 
 TEST(Communicators, BothDirectionsBetweenTwoMeshesShareTheirs) {
@@ -83,8 +83,8 @@ TEST(Communicators, AFlowThatIsPassedOnCrossesHopAfterHopInPieces) {
             "  round 2 on {0,4,5}: send 64 u8 of destination 0+64 for rank 2");
 }
 
-TEST(CommunicatorLedger, KeepsWhatWasNeededLast) {
-  CommunicatorLedger ledger(2);
+TEST(CommunicatorCache, KeepsWhatWasNeededLast) {
+  CommunicatorCache ledger(2);
   EXPECT_EQ(ledger.need(std::array{group({0, 1}), group({0, 2})}).create.size(), 2u);
   EXPECT_TRUE(ledger.need(std::array{group({0, 1})}).create.empty());
   const auto changes = ledger.need(std::array{group({0, 3})});
@@ -96,8 +96,8 @@ TEST(CommunicatorLedger, KeepsWhatWasNeededLast) {
   EXPECT_THROW(ledger.need(std::array{group({0, 1}), group({0, 2}), group({0, 3})}), Error);
 }
 
-TEST(CommunicatorLedger, AfterADeathTheSurvivorsGroupsRemain) {
-  CommunicatorLedger ledger;
+TEST(CommunicatorCache, AfterADeathTheSurvivorsGroupsRemain) {
+  CommunicatorCache ledger;
   ledger.need(
       std::array{group({0, 1, 2}), group({0, 1, 3}), group({0, 1}), group({2, 3}), group({0, 4})});
   EXPECT_EQ(ledger.shrink(std::array{DeviceId(2), DeviceId(3)}), std::vector{group({0, 1})});
@@ -107,8 +107,8 @@ TEST(CommunicatorLedger, AfterADeathTheSurvivorsGroupsRemain) {
 }
 
 TEST(DevicePath, TheLibraryCarriesWhatIsBetweenDifferentGpusOnly) {
-  const DevicePlace gpu{DeviceId(0), true, "0000:01:00.0", "a", "NCCL 2.28.9", ""};
-  DevicePlace other = gpu;
+  const DeviceCapabilities gpu{DeviceId(0), true, "0000:01:00.0", "a", "NCCL 2.28.9", ""};
+  DeviceCapabilities other = gpu;
   other.device = DeviceId(1);
   const auto choose = [&] { return choose_path(std::array{gpu, other}); };
   EXPECT_NE(choose().reason.find("devices 0 and 1 are the same GPU"), std::string::npos)
@@ -123,7 +123,7 @@ TEST(DevicePath, TheLibraryCarriesWhatIsBetweenDifferentGpusOnly) {
   other.library = "NCCL 2.30.7";
   EXPECT_EQ(choose().reason, "device 0 has NCCL 2.28.9 and device 1 has NCCL 2.30.7");
   other.library = "";
-  other.library_absent = "libnccl.so.2 was not found";
+  other.library_error = "libnccl.so.2 was not found";
   EXPECT_EQ(choose().reason, "device 1 has no collectives: libnccl.so.2 was not found");
   other.is_gpu = false;
   EXPECT_EQ(choose().reason, "device 1 is not a GPU");

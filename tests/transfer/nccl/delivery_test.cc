@@ -58,8 +58,8 @@ Planned random_reshard(std::mt19937_64& random, const Topology& topology) {
   PlanOptions options;
   options.chunks = ChunkOptions{64, 128, 2};
   const Network network = Network::uniform(topology.num_hosts(), 1e8);
-  const auto strategy =
-      std::array{Strategy::kWeft, Strategy::kSendRecv, Strategy::kBroadcast}[random() % 3];
+  const auto strategy = std::array{ReshardAlgorithm::kWeft, ReshardAlgorithm::kSendRecv,
+                                   ReshardAlgorithm::kBroadcast}[random() % 3];
   Planned planned{plan_reshard(tasks, topology, network, strategy, options), {}, {}};
   const auto& plan = std::get<ReshardPlan>(planned.plan);
   for (const DeviceId device : plan.devices()) {
@@ -190,7 +190,7 @@ void deliver(std::mt19937_64& random, const LoweringOptions& options, bool whole
   const auto timelines = random_timelines(random, planned, topology.num_devices());
   const auto order = total_order(timelines);
   test::GpuCluster cluster(topology.num_devices(), {connects_lazily, true});
-  cluster.ledger = CommunicatorLedger(12);
+  cluster.ledger = CommunicatorCache(12);
   cluster.open(1, choice.groups);
   const auto errors = cluster.on(cluster.all(), [&](std::uint32_t device) {
     test::FakeGpu& gpu = *cluster.gpus[device];

@@ -233,7 +233,7 @@ TEST(CollectiveQueue, SurvivorsGoOnWithWhatIsLeftOfTheirCommunicators) {
 
 TEST(CollectiveQueue, CommunicatorsAreKeptFromProgramToProgram) {
   test::GpuCluster cluster(3);
-  cluster.ledger = CommunicatorLedger(2);
+  cluster.ledger = CommunicatorCache(2);
   cluster.open(1, {pair(0, 1), pair(0, 2)});
   EXPECT_EQ(cluster.world.created(), 4u);
   cluster.open(1, {pair(0, 1)});

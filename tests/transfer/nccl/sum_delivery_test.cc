@@ -52,7 +52,7 @@ TEST(LoweredSum, EveryDestinationGetsTheLeftFoldBitByBit) {
     Shape shape(1 + random() % 3);
     for (std::int64_t& extent : shape) extent = 1 + static_cast<std::int64_t>(random() % 13);
     const test::SumCase sums = test::random_sum(random, Topology::dense(hosts), terms, shape);
-    const ReshardPlan plan = plan_reshard(sums.task, sums.topology, Strategy::kWeft);
+    const ReshardPlan plan = plan_reshard(sums.task, sums.topology, ReshardAlgorithm::kWeft);
     SCOPED_TRACE(fmt::format("round {}: {}", round, to_string(plan)));
     LoweringOptions options;
     options.relay_chunk_bytes = std::uint64_t{7} << (random() % 8);
@@ -65,7 +65,7 @@ TEST(LoweredSum, PiecesFollowEachOtherDownTheChainAndTwoAreStaged) {
   std::mt19937_64 random(19);
   const Topology topology = Topology::dense({1, 1, 1, 1});
   const test::SumCase sums = test::whole_sum(random, topology, 3, {DType::kF32, {4096}}, {3});
-  const ReshardPlan plan = plan_reshard(sums.task, topology, Strategy::kWeft);
+  const ReshardPlan plan = plan_reshard(sums.task, topology, ReshardAlgorithm::kWeft);
   LoweringOptions options;
   options.relay_chunk_bytes = 1024;
   const LoweredTransfer lowered = lower(plan, options);
@@ -83,7 +83,7 @@ TEST(LoweredSum, NoCommunicatorOfItsOwnIsChosenForAChain) {
   std::mt19937_64 random(20);
   const Topology topology = Topology::dense({1, 1, 1, 1});
   const test::SumCase sums = test::whole_sum(random, topology, 3, {DType::kF32, {4096}}, {0, 3});
-  const ReshardPlan plan = plan_reshard(sums.task, topology, Strategy::kWeft);
+  const ReshardPlan plan = plan_reshard(sums.task, topology, ReshardAlgorithm::kWeft);
   const std::vector<ProgramTransfer> transfers = {{0, &plan, 1}};
   const CommunicatorChoice choice = choose_communicators(transfers, 8);
   EXPECT_TRUE(choice.broadcasts.empty());

@@ -190,7 +190,8 @@ void reshards(Rank& rank) {
       copy_region(region, size, Region::whole(shape), whole, region, bytes);
       return bytes;
     };
-    const auto lowered = lower(plan_reshard(task, Topology::dense({1, 1}), Strategy::kWeft));
+    const auto lowered =
+        lower(plan_reshard(task, Topology::dense({1, 1}), ReshardAlgorithm::kWeft));
     const DeviceId self(rank.self());
     EXPECT_EQ(rank.run(lowered.part(self), part_of(*task.source.region_of(self))),
               part_of(*task.destination.region_of(self)));

@@ -15,15 +15,19 @@ constexpr double kRate = 119.5e6;
 
 TEST(Cases, LimitsOfTheLayoutsAreThoseOfTheTable) {
   // In units of the tensor's bytes over one link, and what bounds them.
-  const std::map<std::string, std::pair<double, LimitBound>> expected = {
-      {"layout-1", {1.0, LimitBound::kIngress}},  {"layout-2", {1.0, LimitBound::kIngress}},
-      {"layout-3", {0.25, LimitBound::kIngress}}, {"layout-4", {1.0, LimitBound::kIngress}},
-      {"layout-5", {1.0, LimitBound::kIngress}},  {"layout-6", {0.5, LimitBound::kIngress}},
-      {"layout-7", {0.25, LimitBound::kIngress}}, {"layout-8", {0.334, LimitBound::kEgress}}};
+  const std::map<std::string, std::pair<double, LimitingResource>> expected = {
+      {"layout-1", {1.0, LimitingResource::kIngress}},
+      {"layout-2", {1.0, LimitingResource::kIngress}},
+      {"layout-3", {0.25, LimitingResource::kIngress}},
+      {"layout-4", {1.0, LimitingResource::kIngress}},
+      {"layout-5", {1.0, LimitingResource::kIngress}},
+      {"layout-6", {0.5, LimitingResource::kIngress}},
+      {"layout-7", {0.25, LimitingResource::kIngress}},
+      {"layout-8", {0.334, LimitingResource::kEgress}}};
   for (const auto& [name, limit] : expected) {
     const ReshardCase c = reshard_case(name, {4'000'000, 0});
     const ReshardPlan plan =
-        plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kBroadcastNaive);
+        plan_reshard(c.tasks, c.topology, c.network(kRate), ReshardAlgorithm::kBroadcastNaive);
     EXPECT_NEAR(plan.limit.seconds * kRate / static_cast<double>(c.bytes()), limit.first, 0.0005)
         << name;
     EXPECT_EQ(plan.limit.bound, limit.second) << name;
@@ -33,7 +37,8 @@ TEST(Cases, LimitsOfTheLayoutsAreThoseOfTheTable) {
 TEST(Cases, WeftComesWithinFivePercentOfTheLimitInEveryCaseOf64MiB) {
   for (const std::string& name : reshard_case_names()) {
     const ReshardCase c = reshard_case(name);
-    const ReshardPlan plan = plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft);
+    const ReshardPlan plan =
+        plan_reshard(c.tasks, c.topology, c.network(kRate), ReshardAlgorithm::kWeft);
     EXPECT_GE(plan.limit.seconds / plan.predicted_seconds, 0.95) << name << ": " << to_string(plan);
     const PlanStats stats = plan_stats(plan);
     EXPECT_EQ(stats.bytes_between_hosts, stats.minimum_between_hosts) << name;
@@ -46,17 +51,20 @@ TEST(Cases, SendRecvTakesAtLeastTheMultiplesThatCountingGives) {
       {"paper-7", 8}, {"device-to-4x2", 8}, {"device-to-1x4", 4}, {"paper-9", 4}};
   for (const auto& [name, expected] : factor) {
     const ReshardCase c = reshard_case(name);
-    const auto seconds = [&](Strategy strategy) {
+    const auto seconds = [&](ReshardAlgorithm strategy) {
       return plan_reshard(c.tasks, c.topology, c.network(kRate), strategy).predicted_seconds;
     };
-    EXPECT_GE(seconds(Strategy::kSendRecv) / seconds(Strategy::kWeft), expected * 0.97) << name;
+    EXPECT_GE(seconds(ReshardAlgorithm::kSendRecv) / seconds(ReshardAlgorithm::kWeft),
+              expected * 0.97)
+        << name;
   }
 }
 
 TEST(Cases, ASlowRelayIsPlacedLastAndASlowHolderSendsLess) {
   for (const char* name : {"slow-relay", "slow-holder"}) {
     const ReshardCase c = reshard_case(name);
-    const ReshardPlan plan = plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft);
+    const ReshardPlan plan =
+        plan_reshard(c.tasks, c.topology, c.network(kRate), ReshardAlgorithm::kWeft);
     EXPECT_GE(plan.limit.seconds / plan.predicted_seconds, 0.97) << name;
   }
   // Four fast receivers are not held back by a fifth whose links are slow, as far as the limit
@@ -65,7 +73,8 @@ TEST(Cases, ASlowRelayIsPlacedLastAndASlowHolderSendsLess) {
   relay.links[3] = {0.4};
   Network network = relay.network(kRate);
   network.hosts[3].nics[0].ingress = kRate;  // slow at sending only
-  const ReshardPlan plan = plan_reshard(relay.tasks, relay.topology, network, Strategy::kWeft);
+  const ReshardPlan plan =
+      plan_reshard(relay.tasks, relay.topology, network, ReshardAlgorithm::kWeft);
   EXPECT_GE(plan.limit.seconds / plan.predicted_seconds, 0.97);
 }
 
@@ -74,7 +83,8 @@ TEST(Cases, HoldersSendAllThatTheyHaveTimeForBeforeOthersPassDataOn) {
   const ReshardCase gpt2 = reshard_case("gpt2");
   for (const double bytes_per_second : {30e6, 120e6, 1200e6}) {
     const Network network = gpt2.network(bytes_per_second);
-    const ReshardPlan plan = plan_reshard(gpt2.tasks, gpt2.topology, network, Strategy::kWeft);
+    const ReshardPlan plan =
+        plan_reshard(gpt2.tasks, gpt2.topology, network, ReshardAlgorithm::kWeft);
     double all = 0, passed_on = 0;
     for (const Flow& flow : plan.flows) {
       for (const FlowEdge& edge : flow.edges) {

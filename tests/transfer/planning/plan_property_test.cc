@@ -52,9 +52,9 @@ Case random_case(std::mt19937_64& random, std::int64_t max_extent, std::size_t m
   return result;
 }
 
-bool sends_each_host_once(Strategy strategy) {
-  return strategy != Strategy::kSendRecv && strategy != Strategy::kLocalAllgather &&
-         strategy != Strategy::kGlobalAllgather;
+bool sends_each_host_once(ReshardAlgorithm strategy) {
+  return strategy != ReshardAlgorithm::kSendRecv && strategy != ReshardAlgorithm::kLocalAllgather &&
+         strategy != ReshardAlgorithm::kGlobalAllgather;
 }
 
 TEST(PlanProperty, EveryWantedByteOfEveryTensorIsDeliveredOnceByEveryStrategy) {
@@ -67,7 +67,7 @@ TEST(PlanProperty, EveryWantedByteOfEveryTensorIsDeliveredOnceByEveryStrategy) {
     if (random() % 2 == 0)
       options.chunks = ChunkOptions{64u << (random() % 4), 64u << (random() % 4),
                                     1 + static_cast<std::uint32_t>(random() % 3)};
-    for (const Strategy strategy : kStrategies) {
+    for (const ReshardAlgorithm strategy : kStrategies) {
       SCOPED_TRACE(to_string(strategy));
       const ReshardPlan plan = plan_reshard(c.tasks, c.topology, c.network, strategy, options);
       ASSERT_EQ(test::what_is_wrong(plan), "");
@@ -111,7 +111,7 @@ TEST(PlanProperty, WeftIsNeverWorseThanTheOthersAndNothingBeatsTheLimit) {
     SCOPED_TRACE(
         fmt::format("seed {} round {}:{} on {}", seed, round, c.text, to_string(c.network)));
     double best = 1e18, weft = 0;
-    for (const Strategy strategy : kStrategies) {
+    for (const ReshardAlgorithm strategy : kStrategies) {
       const ReshardPlan plan = plan_reshard(c.tasks, c.topology, c.network, strategy);
       const double seconds =
           simulate(plan.flows, c.topology, c.network, {.places = plan.egress_places}).seconds;
@@ -121,7 +121,7 @@ TEST(PlanProperty, WeftIsNeverWorseThanTheOthersAndNothingBeatsTheLimit) {
       // A few chunks may travel faster where others' links carry more than they must.
       if (plan.limit.seconds > 0.02 || stats.bytes_between_hosts == stats.minimum_between_hosts)
         best = std::min(best, seconds);
-      if (strategy != Strategy::kWeft) continue;
+      if (strategy != ReshardAlgorithm::kWeft) continue;
       weft = seconds;
       if (plan.limit.seconds > 0) worst = std::min(worst, plan.limit.seconds / seconds);
     }

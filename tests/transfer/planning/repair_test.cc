@@ -36,9 +36,9 @@ TEST(Repair, AKilledRelayCostsOnlyWhatIsMissingAndReceiversHelp) {
   const Topology topology = Topology::dense({1, 1, 1, 1});
   const ReshardPlan plan =
       plan_reshard({{DType::kF32, shape}, whole_on(shape, {0}), whole_on(shape, {1, 2, 3})},
-                   topology, Strategy::kBroadcastNaive, ChunkOptions{256, 256, 2});
+                   topology, ReshardAlgorithm::kBroadcastNaive, ChunkOptions{256, 256, 2});
   ASSERT_EQ(plan.flows.size(), 1u);
-  const std::vector<DeviceLanded> landed = {{DeviceId(2), {first_chunks(plan.flows[0], 6)}},
+  const std::vector<LandedReport> landed = {{DeviceId(2), {first_chunks(plan.flows[0], 6)}},
                                             {DeviceId(3), {first_chunks(plan.flows[0], 4)}}};
   const std::vector<DeviceId> dead = {DeviceId(1)};
   const Network network = Network::uniform(4, 1e8);
@@ -75,8 +75,8 @@ TEST(Repair, WhatHasLandedEverywhereNeedsNoFlow) {
   const Shape shape = {64};
   const ReshardPlan plan =
       plan_reshard({{DType::kF32, shape}, whole_on(shape, {0}), whole_on(shape, {1, 2})},
-                   Topology::dense({1, 1, 1}), Strategy::kWeft);
-  std::vector<DeviceLanded> landed;
+                   Topology::dense({1, 1, 1}), ReshardAlgorithm::kWeft);
+  std::vector<LandedReport> landed;
   for (const std::uint32_t device : {1u, 2u})
     landed.push_back({DeviceId(device), {first_chunks(plan.flows[0], 1)}});
   const ReshardPlan second =
@@ -89,12 +89,12 @@ TEST(Repair, AReportOfAnotherPlanIsRefused) {
   const Shape shape = {64};
   const ReshardPlan plan =
       plan_reshard({{DType::kF32, shape}, whole_on(shape, {0}), whole_on(shape, {1})},
-                   Topology::dense({1, 1}), Strategy::kWeft);
+                   Topology::dense({1, 1}), ReshardAlgorithm::kWeft);
   Repair repair(plan);
-  EXPECT_THROW(repair.add(plan, std::vector<DeviceLanded>{{DeviceId(1),
+  EXPECT_THROW(repair.add(plan, std::vector<LandedReport>{{DeviceId(1),
                                                            {LandedChunks::none(FlowId(0), 7)}}}),
                Error);
-  EXPECT_THROW(repair.add(plan, std::vector<DeviceLanded>{{DeviceId(1),
+  EXPECT_THROW(repair.add(plan, std::vector<LandedReport>{{DeviceId(1),
                                                            {LandedChunks::none(FlowId(9), 1)}}}),
                Error);
 }
@@ -148,7 +148,7 @@ TEST(RepairProperty, EveryLiveDeviceEndsWithEveryByteFromADeviceThatHasIt) {
     std::vector<DeviceId> dead;
     for (int failure = 0; failure < 3; ++failure) {
       // Some chunks land; of what a device sends on it has more than its children.
-      std::vector<DeviceLanded> landed;
+      std::vector<LandedReport> landed;
       for (const DeviceId device : plan.devices()) landed.push_back({device, {}});
       for (const Flow& flow : plan.flows) {
         const std::uint32_t chunks = (flow.bytes + flow.chunk_bytes - 1) / flow.chunk_bytes;
@@ -177,12 +177,12 @@ TEST(RepairProperty, EveryLiveDeviceEndsWithEveryByteFromADeviceThatHasIt) {
             }
           }
           of.emplace(edge.child, mine);
-          for (DeviceLanded& report : landed) {
+          for (LandedReport& report : landed) {
             if (report.device == edge.child) report.flows.push_back(mine);
           }
         }
       }
-      std::erase_if(landed, [&](const DeviceLanded&) { return random() % 8 == 0; });
+      std::erase_if(landed, [&](const LandedReport&) { return random() % 8 == 0; });
       const DeviceId victim(static_cast<std::uint32_t>(random() % topology.num_devices()));
       if (std::find(dead.begin(), dead.end(), victim) == dead.end()) dead.push_back(victim);
       repair.add(plan, landed);

@@ -12,7 +12,7 @@ namespace weft::transfer::internal {
 namespace {
 
 /// Each unit once, from one of its senders.
-void check_order(const std::vector<Unit>& units, const std::vector<HostAssignment>& order) {
+void check_order(const std::vector<ScheduleItem>& units, const std::vector<HostAssignment>& order) {
   ASSERT_EQ(order.size(), units.size());
   std::vector<int> seen(units.size());
   for (const HostAssignment& placement : order) {
@@ -23,7 +23,7 @@ void check_order(const std::vector<Unit>& units, const std::vector<HostAssignmen
   EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), static_cast<std::ptrdiff_t>(units.size()));
 }
 
-std::uint64_t best_by_brute_force(const std::vector<Unit>& units, std::size_t hosts) {
+std::uint64_t best_by_brute_force(const std::vector<ScheduleItem>& units, std::size_t hosts) {
   std::uint64_t best = std::numeric_limits<std::uint64_t>::max();
   std::vector<HostAssignment> order;
   std::vector<bool> used(units.size());
@@ -50,7 +50,7 @@ TEST(HostSchedule, SearchFindsTheBestOrderAndGreedyAnyValidOne) {
   for (int round = 0; round < 150; ++round) {
     SCOPED_TRACE(fmt::format("seed {} round {}", seed, round));
     const std::size_t hosts = 3 + random() % 3;
-    std::vector<Unit> units(1 + random() % 5);
+    std::vector<ScheduleItem> units(1 + random() % 5);
     for (std::uint32_t i = 0; i < units.size(); ++i) {
       units[i].bundle = i;
       units[i].bytes = 1 + random() % 4;
@@ -73,7 +73,7 @@ TEST(HostSchedule, SearchFindsTheBestOrderAndGreedyAnyValidOne) {
 
 TEST(HostSchedule, GreedyReachesTheOptimumOfTheAllToAllCase) {
   // 2 hosts to 2 hosts, 16 equal units per pair: paper-4's conflict, which natural order doubles.
-  std::vector<Unit> units;
+  std::vector<ScheduleItem> units;
   for (std::uint32_t to = 2; to < 4; ++to) {
     for (std::uint32_t from = 0; from < 2; ++from) {
       for (int i = 0; i < 16; ++i)

@@ -66,7 +66,7 @@ TEST(Pieces, SampledDegreesAreWholeAverageToWhatWasAskedAndRootAtAHolder) {
 TEST(Pieces, AChainEndsAtTheHostThatCannotAffordToSend) {
   Network network = Network::uniform(5, 100);
   network.hosts[2].nics[0] = {40, 40};
-  const std::vector<Datum> data = {{1 << 20, hosts(0, 1), hosts(1, 5)}};
+  const std::vector<HostDemand> data = {{1 << 20, hosts(0, 1), hosts(1, 5)}};
   const std::vector<std::vector<std::uint64_t>> cuts(1);
   const LimitSolution solution = solve_limit(data, network);
   const std::vector<Piece> pieces =
@@ -85,7 +85,7 @@ TEST(Pieces, FractionsReachTheLimitWhereWholeDataCannot) {
   Network network = Network::uniform(3, 100);
   network.hosts[1].nics[0].egress = 50;
   network.hosts[2].nics[0].ingress = 1000;
-  const std::vector<Datum> data = {{30 << 20, hosts(0, 2), hosts(2, 3)}};
+  const std::vector<HostDemand> data = {{30 << 20, hosts(0, 2), hosts(2, 3)}};
   const std::vector<std::vector<std::uint64_t>> cuts(1);
   const double limit = physical_limit(data, network).seconds;
   const std::vector<Piece> whole =
@@ -98,7 +98,7 @@ TEST(Pieces, FractionsReachTheLimitWhereWholeDataCannot) {
 
 TEST(Pieces, ManyWantersGetTwoTreesWhoseInnerHostsDiffer) {
   const Network network = Network::uniform(32, 100);
-  const std::vector<Datum> data = {{64 << 20, hosts(0, 1), hosts(1, 32)}};
+  const std::vector<HostDemand> data = {{64 << 20, hosts(0, 1), hosts(1, 32)}};
   const std::vector<std::vector<std::uint64_t>> cuts(1);
   const std::vector<Piece> pieces = whole_pieces(data, cuts, network, SendPreference::kChains,
                                                  physical_limit(data, network).seconds * 1.0005);

@@ -16,15 +16,15 @@ TEST(PlanCache, EqualArgumentsGetTheSamePlanAndOthersTheirOwn) {
   const std::vector<ReshardTask> tasks = {one_to_one(64)}, others = {one_to_one(65)};
   const Topology topology = Topology::dense({1, 1});
   const Network network = Network::uniform(2, 1e8), faster = Network::uniform(2, 2e8);
-  const auto first = cache.plan(tasks, topology, network, Strategy::kWeft);
-  EXPECT_EQ(cache.plan(tasks, topology, network, Strategy::kWeft), first);
-  EXPECT_EQ(*first, plan_reshard(tasks, topology, network, Strategy::kWeft));
+  const auto first = cache.plan(tasks, topology, network, ReshardAlgorithm::kWeft);
+  EXPECT_EQ(cache.plan(tasks, topology, network, ReshardAlgorithm::kWeft), first);
+  EXPECT_EQ(*first, plan_reshard(tasks, topology, network, ReshardAlgorithm::kWeft));
   PlanOptions options;
   options.chunks = ChunkOptions{64, 64, 1};
-  EXPECT_NE(cache.plan(tasks, topology, network, Strategy::kWeft, options), first);
-  EXPECT_NE(cache.plan(tasks, topology, network, Strategy::kBroadcast), first);
-  EXPECT_NE(cache.plan(tasks, topology, faster, Strategy::kWeft), first);
-  EXPECT_NE(cache.plan(others, topology, network, Strategy::kWeft), first);
+  EXPECT_NE(cache.plan(tasks, topology, network, ReshardAlgorithm::kWeft, options), first);
+  EXPECT_NE(cache.plan(tasks, topology, network, ReshardAlgorithm::kBroadcast), first);
+  EXPECT_NE(cache.plan(tasks, topology, faster, ReshardAlgorithm::kWeft), first);
+  EXPECT_NE(cache.plan(others, topology, network, ReshardAlgorithm::kWeft), first);
   EXPECT_EQ(cache.hits(), 1u);
   EXPECT_EQ(cache.misses(), 5u);
 }
@@ -34,7 +34,7 @@ TEST(PlanCache, ForgetsWhatWasAskedForLongestAgo) {
   const Topology topology = Topology::dense({1, 1});
   const Network network = Network::uniform(2, 1e8);
   const auto ask = [&](std::int64_t size) {
-    return cache.plan(std::vector{one_to_one(size)}, topology, network, Strategy::kWeft);
+    return cache.plan(std::vector{one_to_one(size)}, topology, network, ReshardAlgorithm::kWeft);
   };
   const auto kept = ask(1);
   ask(2);

@@ -51,7 +51,7 @@ TEST(Slices, MapsThatDoNotFitAreRefused) {
 
 TEST(Plan, BroadcastEntersEachHostOnceAndFansOutThere) {
   const ReshardPlan plan =
-      plan_reshard(rows_to_replicas(), Topology::dense({2, 2}), Strategy::kBroadcast);
+      plan_reshard(rows_to_replicas(), Topology::dense({2, 2}), ReshardAlgorithm::kBroadcast);
   ASSERT_EQ(plan.flows.size(), 2u);
   for (const Flow& flow : plan.flows) {
     int crossings = 0;
@@ -71,7 +71,7 @@ TEST(Plan, BroadcastEntersEachHostOnceAndFansOutThere) {
 }
 
 TEST(Plan, DevicePartsAgreeOnEveryEdge) {
-  for (const Strategy strategy : kStrategies) {
+  for (const ReshardAlgorithm strategy : kStrategies) {
     const ReshardPlan plan = plan_reshard(rows_to_replicas(), Topology::dense({2, 2}), strategy);
     std::uint64_t sent = 0, received = 0;
     for (const DeviceId device : plan.devices()) {
@@ -87,36 +87,39 @@ TEST(Plan, DevicePartsAgreeOnEveryEdge) {
     }
     EXPECT_EQ(sent, received);
   }
-  EXPECT_TRUE(plan_reshard(rows_to_replicas(), Topology::dense({2, 3}), Strategy::kBroadcast)
-                  .device_part(DeviceId(4))
-                  .empty());
+  EXPECT_TRUE(
+      plan_reshard(rows_to_replicas(), Topology::dense({2, 3}), ReshardAlgorithm::kBroadcast)
+          .device_part(DeviceId(4))
+          .empty());
 }
 
 TEST(Plan, DigestTellsPlansApartAndIsRepeatable) {
-  const auto digest = [](Strategy strategy, ChunkOptions chunks = {}) {
+  const auto digest = [](ReshardAlgorithm strategy, ChunkOptions chunks = {}) {
     return plan_reshard(rows_to_replicas(), Topology::dense({2, 2}), strategy, chunks).digest();
   };
-  EXPECT_EQ(digest(Strategy::kBroadcast), digest(Strategy::kBroadcast));
-  EXPECT_NE(digest(Strategy::kBroadcast), digest(Strategy::kSendRecv));
-  EXPECT_NE(digest(Strategy::kBroadcast), digest(Strategy::kBroadcast, {64, 64, 3}));
-  EXPECT_EQ(digest(Strategy::kBroadcast).size(), 64u);
+  EXPECT_EQ(digest(ReshardAlgorithm::kBroadcast), digest(ReshardAlgorithm::kBroadcast));
+  EXPECT_NE(digest(ReshardAlgorithm::kBroadcast), digest(ReshardAlgorithm::kSendRecv));
+  EXPECT_NE(digest(ReshardAlgorithm::kBroadcast),
+            digest(ReshardAlgorithm::kBroadcast, {64, 64, 3}));
+  EXPECT_EQ(digest(ReshardAlgorithm::kBroadcast).size(), 64u);
 }
 
 TEST(Plan, ADeviceOutsideTheTopologyIsRefused) {
-  EXPECT_THROW(plan_reshard(rows_to_replicas(), Topology::dense({2, 1}), Strategy::kBroadcast),
-               Error);
+  EXPECT_THROW(
+      plan_reshard(rows_to_replicas(), Topology::dense({2, 1}), ReshardAlgorithm::kBroadcast),
+      Error);
 }
 
 TEST(Plan, PrintsItsFlowsAndCopies) {
-  const std::string text =
-      to_string(plan_reshard(rows_to_replicas(), Topology::dense({2, 2}), Strategy::kSendRecv));
+  const std::string text = to_string(
+      plan_reshard(rows_to_replicas(), Topology::dense({2, 2}), ReshardAlgorithm::kSendRecv));
   EXPECT_NE(text.find("f32[4,8] by send_recv"), std::string::npos) << text;
   EXPECT_NE(text.find("0->1"), std::string::npos) << text;
   EXPECT_NE(text.find("device 1 copies [2:4,0:8]"), std::string::npos) << text;
 }
 
-TEST(Strategy, NamesRoundTripAndOthersAreRefusedWithTheChoices) {
-  for (const Strategy strategy : kStrategies)
+TEST(ReshardAlgorithm, NamesRoundTripAndOthersAreRefusedWithTheChoices) {
+  for (const ReshardAlgorithm strategy : kStrategies)
     EXPECT_EQ(parse_strategy(to_string(strategy)), strategy);
   try {
     parse_strategy("boadcast");

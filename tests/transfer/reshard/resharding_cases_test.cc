@@ -107,14 +107,14 @@ TEST(ReshardingCases, BytesOverTheBusiestWireAreThoseThatCountingGives) {
     SCOPED_TRACE(c.name);
     const ReshardTask task{
         {DType::kI32, shape}, map_of(c.source, shape), map_of(c.destination, shape)};
-    const auto busiest = [&](Strategy strategy) {
+    const auto busiest = [&](ReshardAlgorithm strategy) {
       const PlanStats stats = plan_stats(plan_reshard(task, topology, strategy));
       return std::max(stats.busiest_host_egress, stats.busiest_host_ingress) /
              static_cast<double>(task.type.bytes());
     };
-    EXPECT_NEAR(busiest(Strategy::kSendRecv), c.send_recv, 1e-9);
-    EXPECT_NEAR(busiest(Strategy::kLocalAllgather), c.local_allgather, 1e-9);
-    EXPECT_NEAR(busiest(Strategy::kBroadcast), c.broadcast, 1e-9);
+    EXPECT_NEAR(busiest(ReshardAlgorithm::kSendRecv), c.send_recv, 1e-9);
+    EXPECT_NEAR(busiest(ReshardAlgorithm::kLocalAllgather), c.local_allgather, 1e-9);
+    EXPECT_NEAR(busiest(ReshardAlgorithm::kBroadcast), c.broadcast, 1e-9);
   }
 }
 
@@ -126,12 +126,14 @@ TEST(ReshardingCases, OneDeviceToManyHostsIsAChain) {
   for (std::uint32_t device = 1; device < 7; ++device)
     everywhere.shards.push_back({DeviceId(device), whole});
   const ReshardTask task{{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, everywhere};
-  const PlanStats broadcast = plan_stats(plan_reshard(task, topology, Strategy::kBroadcast));
+  const PlanStats broadcast =
+      plan_stats(plan_reshard(task, topology, ReshardAlgorithm::kBroadcast));
   EXPECT_EQ(broadcast.busiest_host_egress, task.type.bytes()) << "however many hosts";
   EXPECT_EQ(broadcast.bytes_between_hosts, 3 * task.type.bytes());
   EXPECT_EQ(broadcast.bytes_inside_hosts, 3 * task.type.bytes());
-  EXPECT_EQ(plan_stats(plan_reshard(task, topology, Strategy::kSendRecv)).busiest_host_egress,
-            6 * task.type.bytes());
+  EXPECT_EQ(
+      plan_stats(plan_reshard(task, topology, ReshardAlgorithm::kSendRecv)).busiest_host_egress,
+      6 * task.type.bytes());
 }
 
 }  // namespace

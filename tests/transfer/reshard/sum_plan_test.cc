@@ -42,7 +42,7 @@ std::string edges_of(const Flow& flow) {
 Network links(const Topology& topology) { return Network::uniform(topology.num_hosts(), 1e6); }
 
 ReshardPlan plan(const ReshardTask& task, const Topology& topology) {
-  return plan_reshard(task, topology, links(topology), Strategy::kWeft);
+  return plan_reshard(task, topology, links(topology), ReshardAlgorithm::kWeft);
 }
 
 TEST(SumPlan, AChainVisitsTheTermsInTheirOrderAndTheLastOneSendsTheSum) {
@@ -119,11 +119,11 @@ TEST(SumPlan, TheLimitIsThatOfTheMirroredBroadcast) {
     network.hosts[0].nics[0] = {0.5e6, 2e6};
     mirrored.hosts[0].nics[0] = {2e6, 0.5e6};
     const ReshardPlan sum =
-        plan_reshard(sum_of(holders, {terms}), topology, network, Strategy::kWeft);
-    const ReshardPlan mirror = plan_reshard(broadcast, topology, mirrored, Strategy::kWeft);
+        plan_reshard(sum_of(holders, {terms}), topology, network, ReshardAlgorithm::kWeft);
+    const ReshardPlan mirror = plan_reshard(broadcast, topology, mirrored, ReshardAlgorithm::kWeft);
     EXPECT_DOUBLE_EQ(sum.limit.seconds, mirror.limit.seconds);
-    EXPECT_EQ(sum.limit.bound, LimitBound::kEgress) << "host 0 must send its term";
-    EXPECT_EQ(mirror.limit.bound, LimitBound::kIngress);
+    EXPECT_EQ(sum.limit.bound, LimitingResource::kEgress) << "host 0 must send its term";
+    EXPECT_EQ(mirror.limit.bound, LimitingResource::kIngress);
     EXPECT_EQ(sum.minimum_between_hosts, mirror.minimum_between_hosts);
     EXPECT_GE(sum.predicted_seconds, sum.limit.seconds);
     EXPECT_LE(sum.predicted_seconds, 1.05 * sum.limit.seconds);
@@ -148,7 +148,7 @@ TEST(SumPlan, NoLinkCarriesATensorTwiceUnlessTheSumGoesToTheMiddleOfTheChain) {
 TEST(SumPlan, AllStrategiesPlanASumAlikeAndOtherTensorsAsTheyDo) {
   const Topology topology = Topology::dense({1, 1, 1});
   std::vector<ReshardTask> tasks = {sum_of({{0}}, {1, 2}), sum_of({{0}, {1}}, {1})};
-  for (const Strategy strategy : kStrategies) {
+  for (const ReshardAlgorithm strategy : kStrategies) {
     const ReshardPlan both = plan_reshard(tasks, topology, links(topology), strategy);
     const ReshardPlan alone = plan_reshard(tasks[0], topology, links(topology), strategy);
     ASSERT_EQ(both.flows.size(), alone.flows.size() + 1);
@@ -163,7 +163,7 @@ TEST(SumPlan, TensorsOfOneTypeWithOneChainTravelTogether) {
   std::vector<ReshardTask> tasks(3, sum_of({{0}, {1}}, {1}, 1000));
   tasks[2].type.dtype = DType::kBF16;
   const ReshardPlan made =
-      plan_reshard(tasks, topology, links(topology), Strategy::kWeft, PlanOptions());
+      plan_reshard(tasks, topology, links(topology), ReshardAlgorithm::kWeft, PlanOptions());
   ASSERT_EQ(made.flows.size(), 2u);
   EXPECT_EQ(made.flows[0].segments.size(), 2u);
   EXPECT_EQ(made.flows[1].bytes, 2000u);
@@ -177,7 +177,8 @@ TEST(SumPlan, EveryElementIsAddedOnceOfEachTermAndDeliveredOnce) {
     const std::size_t terms = 2 + random() % 4;
     const Topology topology = Topology::dense({3, 2, 4});
     const test::SumCase sums = test::random_sum(random, topology, terms, {5, 4, 3});
-    const ReshardPlan made = plan_reshard(sums.task, topology, Strategy::kWeft, {64, 64, 2});
+    const ReshardPlan made =
+        plan_reshard(sums.task, topology, ReshardAlgorithm::kWeft, {64, 64, 2});
     std::map<DeviceId, test::ByteCounts> got, wanted;
     for (std::size_t i = 0; i < made.flows.size(); ++i) {
       const Flow& flow = made.flows[i];
@@ -247,7 +248,7 @@ TEST(SumPlan, APlanWithSumsIsNotRepairedAndIsCachedByItsAddends) {
   EXPECT_THROW(Repair(plan(first, topology)), Error);
   PlanCache cache(4);
   for (const ReshardTask& task : {first, second, first, second})
-    cache.plan(std::span(&task, 1), topology, links(topology), Strategy::kWeft);
+    cache.plan(std::span(&task, 1), topology, links(topology), ReshardAlgorithm::kWeft);
   EXPECT_EQ(cache.hits(), 2u);
   EXPECT_EQ(cache.misses(), 2u);
 }

@@ -11,7 +11,7 @@ TEST(Network, ObservationsChangeAHostThatIsMoreThanAFifthFasterOrSlower) {
   Network network = Network::uniform(3, 100);
   network.hosts[1].nics = {{100, 80}, {50, 50}};
   const auto seen = [&](std::uint32_t host, double rate) {
-    const ObservedEgress observed{HostId(host), rate};
+    const MeasuredEgress observed{HostId(host), rate};
     return updated(network, std::span(&observed, 1));
   };
   EXPECT_EQ(seen(0, 119), network);

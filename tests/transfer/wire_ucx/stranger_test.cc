@@ -18,9 +18,9 @@
 #include "tests/support/cluster_token.h"
 #include "tests/support/eventually.h"
 #include "tests/support/thrown_error.h"
-#include "transfer/wire_ucx/internal/prefix.h"
 #include "transfer/wire_ucx/internal/ucx_address.h"
 #include "transfer/wire_ucx/internal/ucx_worker.h"
+#include "transfer/wire_ucx/internal/wire_header.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
 namespace weft::transfer {
@@ -118,9 +118,10 @@ class Forger final {
   std::deque<std::vector<std::byte>> headers_;
 };
 
-std::vector<std::byte> message(Prefix::Kind kind, std::uint32_t sender, const SenderProof& proof,
-                               std::string_view header, std::uint64_t value = 1 << 20) {
-  const Prefix prefix{kind, sender, value, proof};
+std::vector<std::byte> message(WireHeader::Kind kind, std::uint32_t sender,
+                               const SenderProof& proof, std::string_view header,
+                               std::uint64_t value = 1 << 20) {
+  const WireHeader prefix{kind, sender, value, proof};
   std::vector<std::byte> bytes(sizeof(prefix) + header.size());
   std::memcpy(bytes.data(), &prefix, sizeof(prefix));
   std::memcpy(bytes.data() + sizeof(prefix), header.data(), header.size());
@@ -142,10 +143,10 @@ TEST(Stranger, WhoDoesNotKnowTheSecretIsHeardByNobodyAndDisturbsNobody) {
   const SenderProof of_another = proof_of_sender(secret, DeviceId(2), DeviceId(0));
   const SenderProof for_another = proof_of_sender(secret, DeviceId(1), DeviceId(2));
   for (const SenderProof& proof : {SenderProof{}, wrong, of_another, for_another}) {
-    for (std::uint32_t kind = Prefix::kMessage; kind <= Prefix::kLeft; ++kind)
-      forger.send(message(static_cast<Prefix::Kind>(kind), 1, proof, "poison"), {});
-    forger.send(message(Prefix::kMessage, 1, proof, "poison"), std::span(large).first(1000));
-    forger.send(message(Prefix::kMessage, 1, proof, "poison"), large, true);
+    for (std::uint32_t kind = WireHeader::kMessage; kind <= WireHeader::kLeft; ++kind)
+      forger.send(message(static_cast<WireHeader::Kind>(kind), 1, proof, "poison"), {});
+    forger.send(message(WireHeader::kMessage, 1, proof, "poison"), std::span(large).first(1000));
+    forger.send(message(WireHeader::kMessage, 1, proof, "poison"), large, true);
   }
   EXPECT_TRUE(forger.finish_refused(victim)) << "what is refused does not stay";
   EXPECT_TRUE(victim.ears.heard.empty());
@@ -172,7 +173,7 @@ TEST(Stranger, WhoDoesNotKnowTheSecretIsHeardByNobodyAndDisturbsNobody) {
 TEST(Stranger, WhoKnowsItIsHeard) {
   End victim(0, test::cluster_token());
   Forger forger(victim);
-  forger.send(message(Prefix::kMessage, 1,
+  forger.send(message(WireHeader::kMessage, 1,
                       proof_of_sender(test::cluster_token(), DeviceId(1), DeviceId(0)), "header"),
               {});
   EXPECT_TRUE(forger.finish(victim, [&] { return !victim.ears.heard.empty(); }));
@@ -186,16 +187,17 @@ TEST(DataPlaneFuzz, DamagedMessagesAreDropped) {
   Forger forger(victim);
   test::Mutator mutator(11);
   const auto sound =
-      message(Prefix::kMessage, 1, proof_of_sender(test::cluster_token(), DeviceId(1), DeviceId(0)),
-              "header");
+      message(WireHeader::kMessage, 1,
+              proof_of_sender(test::cluster_token(), DeviceId(1), DeviceId(0)), "header");
   for (int round = 0; round < 2'000; ++round) {
-    auto damaged = mutator.damage(std::span(sound).first(sizeof(Prefix)));
-    const bool whole = damaged.size() >= sizeof(Prefix) &&
-                       std::equal(sound.begin(), sound.begin() + sizeof(Prefix), damaged.begin());
+    auto damaged = mutator.damage(std::span(sound).first(sizeof(WireHeader)));
+    const bool whole =
+        damaged.size() >= sizeof(WireHeader) &&
+        std::equal(sound.begin(), sound.begin() + sizeof(WireHeader), damaged.begin());
     if (whole) continue;
     // Kind and value are not covered by the proof: see the next test.
-    const auto parsed = Prefix::parse(damaged);
-    if (parsed && parsed->sender == 1 && parsed->proof == Prefix::parse(sound)->proof) continue;
+    const auto parsed = WireHeader::parse(damaged);
+    if (parsed && parsed->sender == 1 && parsed->proof == WireHeader::parse(sound)->proof) continue;
     forger.send(std::move(damaged), {});
     if (round % 100 == 0) {
       ASSERT_TRUE(forger.finish_refused(victim));
@@ -214,10 +216,11 @@ TEST(DataPlaneFuzz, WhatAProvenDeviceSaysOfBytesNeedNotBeTrue) {
   const SenderProof proof = proof_of_sender(secret, DeviceId(1), DeviceId(0));
   for (const std::uint64_t value :
        {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
-    for (const auto kind : {Prefix::kCredit, Prefix::kArrived, Prefix::kLeft, Prefix::kHello})
+    for (const auto kind :
+         {WireHeader::kCredit, WireHeader::kBuffered, WireHeader::kLeft, WireHeader::kHello})
       forger.send(message(kind, 1, proof, "", value), {});
   }
-  forger.send(message(Prefix::kMessage, 1, proof, "last"), {});
+  forger.send(message(WireHeader::kMessage, 1, proof, "last"), {});
   EXPECT_TRUE(forger.finish(victim, [&] { return !victim.ears.heard.empty(); }));
 
   // Sending goes on as before, eager and not.

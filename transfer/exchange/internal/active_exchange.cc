@@ -38,7 +38,7 @@ void ActiveExchange::note(const Stream& stream, std::uint32_t magic, std::uint32
 
 void ActiveExchange::begin() {
   for (Stream& stream : streams_) grant(stream);
-  finish_if_over();
+  finish_if_complete();
 }
 
 void ActiveExchange::grant(Stream& stream) {
@@ -49,7 +49,7 @@ void ActiveExchange::grant(Stream& stream) {
 
 void ActiveExchange::put(std::uint32_t rank, Block block) {
   if (error()) return give_back(state_->out, std::move(block));
-  Stream& stream = stream_of(rank);
+  Stream& stream = feature_kind_of(rank);
   stream.out.queue.push_back(std::move(block));
   pump(stream);
 }
@@ -57,24 +57,24 @@ void ActiveExchange::put(std::uint32_t rank, Block block) {
 void ActiveExchange::end(std::uint32_t rank) {
   if (error()) return;
   if (rank != state_->rank) {
-    Stream& stream = stream_of(rank);
+    Stream& stream = feature_kind_of(rank);
     stream.out.ended = true;
     note(stream, ChunkHeader::kEnd, 0,
          static_cast<std::uint32_t>(stream.out.sent + stream.out.queue.size()));
   }
-  finish_if_over();
+  finish_if_complete();
 }
 
 void ActiveExchange::taken(std::uint32_t rank) {
   if (error()) return;
   if (rank != state_->rank) {
-    Stream& stream = stream_of(rank);
+    Stream& stream = feature_kind_of(rank);
     ++stream.in.taken;
     moved();
     if (stream.in.end && *stream.in.end <= stream.in.limit) finish_incoming(stream);
     else grant(stream);
   }
-  finish_if_over();
+  finish_if_complete();
 }
 
 bool ActiveExchange::can_send(const Stream& stream) {
@@ -109,7 +109,7 @@ void ActiveExchange::send_over_network(std::uint32_t index) {
   while (can_send(streams_[index])) send_next(streams_[index]);
 }
 
-void ActiveExchange::chunk_held(DeviceId device, std::uint32_t, std::uint32_t chunk) {
+void ActiveExchange::chunk_refused(DeviceId device, std::uint32_t, std::uint32_t chunk) {
   Stream* const stream = error() ? nullptr : find(device);
   if (stream == nullptr || !stream->out.under_way.contains(chunk)) return;
   stream->out.held.insert(chunk);
@@ -123,8 +123,8 @@ void ActiveExchange::chunk_sent(const PendingChunk& what, const Outcome<void>& o
   stream.out.held.erase(what.chunk);
   const std::uint32_t bytes = sent.mapped().size;
   give_back(state_->out, std::move(sent.mapped()));
-  if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
-  if (error()) return finish_if_over();
+  if (!outcome.ok()) fail(outcome.error(), Tell::kWaiting);
+  if (error()) return finish_if_complete();
   bytes_sent_ += bytes;
   {
     const std::scoped_lock lock(state_->mutex);
@@ -132,7 +132,7 @@ void ActiveExchange::chunk_sent(const PendingChunk& what, const Outcome<void>& o
   }
   state_->changed();
   pump(stream);
-  finish_if_over();
+  finish_if_complete();
 }
 
 ActiveWork::Arrival ActiveExchange::message_arrived(MessageId message, DeviceId sender,
@@ -158,7 +158,7 @@ ActiveWork::Arrival ActiveExchange::message_arrived(MessageId message, DeviceId 
 
 void ActiveExchange::block_arrived(Stream& stream, MessageId message, const ChunkHeader& header,
                                    std::size_t bytes, std::span<const std::byte> payload) {
-  bytes_are_coming();
+  mark_first_bytes();
   Incoming& in = stream.in;
   const std::uint32_t number = header.chunk;
   const bool seen =
@@ -190,10 +190,10 @@ void ActiveExchange::chunk_received(const PendingChunk& what, const Outcome<void
   message_ended();
   Stream& stream = streams_[what.stream];
   auto received = stream.in.receiving.extract(what.chunk);
-  if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
+  if (!outcome.ok()) fail(outcome.error(), Tell::kWaiting);
   if (!error()) return landed(stream, what.chunk, std::move(received.mapped()));
   give_back(state_->in, std::move(received.mapped()));
-  finish_if_over();
+  finish_if_complete();
 }
 
 void ActiveExchange::landed(Stream& stream, std::uint32_t number, Block block) {
@@ -208,7 +208,7 @@ void ActiveExchange::landed(Stream& stream, std::uint32_t number, Block block) {
                           "should be {:08x}. Look for faulty memory or network hardware "
                           "there, here and between",
                           number, describe(), context_.peers.name_of(stream.device), sum, told)),
-        Tell::kOthers);
+        Tell::kWaiting);
   }
   bytes_received_ += block.size;
   stream.in.landed.emplace(number, std::move(block));
@@ -239,13 +239,13 @@ void ActiveExchange::note_arrived(Stream& stream, const ChunkHeader& header) {
         return contradict(stream, fmt::format("an end at block {}", header.chunk));
       stream.in.end = header.chunk;
       finish_incoming(stream);
-      return finish_if_over();
+      return finish_if_complete();
     case ChunkHeader::kTaken:
       if (!stream.out.ended || !stream.out.queue.empty() || stream.out.taken)
         return contradict(stream, "that it has taken what was not sent");
       stream.out.taken = true;
       moved();
-      return finish_if_over();
+      return finish_if_complete();
     default: return contradict(stream, "a note that belongs to no exchange");
   }
 }
@@ -261,7 +261,7 @@ void ActiveExchange::contradict(const Stream& stream, std::string_view what) {
              fmt::format("{} sent {} for {}, which does not fit what this device knows of it; all "
                          "devices must open it with the same ranks and budget",
                          context_.peers.name_of(stream.device), what, describe())),
-       Tell::kOthers);
+       Tell::kWaiting);
 }
 
 void ActiveExchange::give_back(BlockPool& pool, Block block) {
@@ -291,7 +291,7 @@ std::set<DeviceId> ActiveExchange::stop(bool) {
   return waiting;
 }
 
-std::set<DeviceId> ActiveExchange::give_up_messages() {
+std::set<DeviceId> ActiveExchange::abandon_messages() {
   std::set<DeviceId> busy;
   for (const Stream& stream : streams_) {
     if (!stream.out.under_way.empty() || !stream.in.receiving.empty()) busy.insert(stream.device);

@@ -39,14 +39,14 @@ class ActiveExchange final : public ActiveWork {
   void begin() override;
   Arrival message_arrived(MessageId message, DeviceId sender, const ChunkHeader& header,
                           std::size_t bytes, std::span<const std::byte> payload) override;
-  void chunk_held(DeviceId child, std::uint32_t flow, std::uint32_t chunk) override;
+  void chunk_refused(DeviceId child, std::uint32_t flow, std::uint32_t chunk) override;
   void chunk_sent(const PendingChunk& what, const Outcome<void>& outcome) override;
   void chunk_received(const PendingChunk& what, const Outcome<void>& outcome) override;
-  bool leaves_notes() const override { return true; }
+  bool may_receive_late_notes() const override { return true; }
   NetworkUse network_use(std::uint32_t stream) const override;
   void send_over_network(std::uint32_t stream) override;
   bool needs(DeviceId peer) const override;
-  std::set<DeviceId> give_up_messages() override;
+  std::set<DeviceId> abandon_messages() override;
 
  private:
   struct Outgoing {
@@ -80,7 +80,7 @@ class ActiveExchange final : public ActiveWork {
 
   /// Returns the stream of a rank. Numbering starts at the next rank, so that devices do not all
   /// send to the same one first.
-  Stream& stream_of(std::uint32_t rank) {
+  Stream& feature_kind_of(std::uint32_t rank) {
     return streams_[(rank + num_ranks_ - state_->rank - 1) % num_ranks_];
   }
   Stream* find(DeviceId device);

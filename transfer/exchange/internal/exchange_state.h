@@ -51,13 +51,13 @@ class BlockPool final {
 /// State that an exchange's users and the transfer thread share.
 struct ExchangeState {
   ExchangeState(TransferEngine& of, ExchangeOptions given, std::uint32_t own_rank,
-                ExchangeSizes chosen, std::function<void()> on_change)
+                BlockBudget chosen, std::function<void()> on_progress)
       : engine(of),
         options(std::move(given)),
         rank(own_rank),
         sizes(chosen),
-        changed(std::move(on_change)),
-        out(sizes.block_bytes, sizes.out_blocks),
+        changed(std::move(on_progress)),
+        out(sizes.block_bytes, sizes.send_blocks),
         in(sizes.block_bytes, std::size_t{sizes.credits} * (options.ranks.size() - 1)) {}
 
   struct Ready {
@@ -68,7 +68,7 @@ struct ExchangeState {
   TransferEngine& engine;
   const ExchangeOptions options;
   const std::uint32_t rank;
-  const ExchangeSizes sizes;
+  const BlockBudget sizes;
   const std::function<void()> changed;
 
   ActiveExchange* work = nullptr;  // transfer thread only; null unless running

@@ -14,7 +14,7 @@ ActiveTransfer::ActiveTransfer(const TransferContext& context, const DevicePart&
       part_(part),
       sources_(std::move(buffers.sources)),
       destinations_(std::move(buffers.destinations)),
-      landed_in_(destinations_.begin(), destinations_.end()) {
+      destinations_const_(destinations_.begin(), destinations_.end()) {
   streams_.resize(part.streams.size());
   reductions_.resize(part.reductions.size());
   for (std::size_t i = 0; i < reductions_.size(); ++i) {
@@ -92,7 +92,7 @@ void ActiveTransfer::begin() {
       reduce(i, chunk);
   }
   for (std::uint32_t i = 0; i < streams_.size(); ++i) pump(i);
-  one_done();
+  complete_one();
 }
 
 bool ActiveTransfer::in_place(std::uint32_t tensor) const {
@@ -115,12 +115,12 @@ std::optional<std::uint32_t> ActiveTransfer::find_sending(std::uint32_t flow) co
   // A sum's result has the next flow id and is part of the same stream here.
   for (const std::uint32_t of : {flow, flow - 1}) {
     const auto index = find_stream(of);
-    if (index && streams_[*index].stream->sent_as().value() == flow) return index;
+    if (index && streams_[*index].stream->outgoing_id().value() == flow) return index;
   }
   return std::nullopt;
 }
 
-void ActiveTransfer::chunk_held(DeviceId device, std::uint32_t flow, std::uint32_t chunk) {
+void ActiveTransfer::chunk_refused(DeviceId device, std::uint32_t flow, std::uint32_t chunk) {
   const auto index = error() ? std::nullopt : find_sending(flow);
   if (!index) return;
   for (Child& child : streams_[*index].children) {
@@ -183,7 +183,7 @@ bool ActiveTransfer::send_next(std::uint32_t index, std::uint32_t i) {
   if (context_.verifies && at_chunk.crc == 0) at_chunk.crc = crc32c(bytes);
   context_.port.send(
       *this,
-      {{index, i, chunk}, child.device, state.stream->sent_as(), at_chunk.crc, bytes, first});
+      {{index, i, chunk}, child.device, state.stream->outgoing_id(), at_chunk.crc, bytes, first});
   return true;
 }
 
@@ -212,15 +212,15 @@ void ActiveTransfer::chunk_sent(const PendingChunk& what, const Outcome<void>& o
   StreamState& state = streams_[what.stream];
   Child& child = state.children[what.child];
   std::erase_if(child.under_way, [&](const UnderWay& sent) { return sent.chunk == what.chunk; });
-  if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
-  if (error()) return finish_if_over();
+  if (!outcome.ok()) fail(outcome.error(), Tell::kWaiting);
+  if (error()) return finish_if_complete();
   ++child.done;
   bytes_sent_ += chunk_size(*state.stream, what.chunk);
   ++remaining_;
-  one_done();
-  drop_user(what.stream, what.chunk);
+  complete_one();
+  release_slot(what.stream, what.chunk);
   pump(what.stream);
-  one_done();
+  complete_one();
 }
 
 bool ActiveTransfer::needs(DeviceId peer) const {
@@ -248,7 +248,7 @@ std::set<DeviceId> ActiveTransfer::stop(bool keep_messages) {
   return waiting;
 }
 
-std::set<DeviceId> ActiveTransfer::give_up_messages() {
+std::set<DeviceId> ActiveTransfer::abandon_messages() {
   std::set<DeviceId> busy;
   for (StreamState& state : streams_) {
     if (state.receiving > 0 || !state.held.empty()) busy.insert(*state.stream->parent);
@@ -275,7 +275,7 @@ std::string ActiveTransfer::describe_missing() const {
     for (const Child& child : state.children) {
       if (child.done < total) {
         add(fmt::format("{} of {} chunks of flow {} have gone to {} ({} under way)", child.done,
-                        total, state.stream->sent_as(), context_.peers.name_of(child.device),
+                        total, state.stream->outgoing_id(), context_.peers.name_of(child.device),
                         child.under_way.size()));
       }
     }
@@ -284,9 +284,9 @@ std::string ActiveTransfer::describe_missing() const {
   return text + ". Those devices may be stuck, or may not have started this transfer";
 }
 
-void ActiveTransfer::one_done() {
+void ActiveTransfer::complete_one() {
   --remaining_;
-  finish_if_over();
+  finish_if_complete();
 }
 
 TransferReport ActiveTransfer::report() const {

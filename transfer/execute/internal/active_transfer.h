@@ -48,13 +48,13 @@ class ActiveTransfer final : public ActiveWork {
   void begin() override;
   Arrival message_arrived(MessageId message, DeviceId sender, const ChunkHeader& header,
                           std::size_t bytes, std::span<const std::byte> payload) override;
-  void chunk_held(DeviceId child, std::uint32_t flow, std::uint32_t chunk) override;
+  void chunk_refused(DeviceId child, std::uint32_t flow, std::uint32_t chunk) override;
   void chunk_sent(const PendingChunk& what, const Outcome<void>& outcome) override;
   void chunk_received(const PendingChunk& what, const Outcome<void>& outcome) override;
   NetworkUse network_use(std::uint32_t stream) const override;
   void send_over_network(std::uint32_t stream) override;
   bool needs(DeviceId peer) const override;
-  std::set<DeviceId> give_up_messages() override;
+  std::set<DeviceId> abandon_messages() override;
 
  private:
   struct UnderWay {
@@ -108,7 +108,7 @@ class ActiveTransfer final : public ActiveWork {
   std::optional<std::uint32_t> find_stream(std::uint32_t flow) const;
   /// Returns the stream whose children receive its chunks as flow `flow`.
   std::optional<std::uint32_t> find_sending(std::uint32_t flow) const;
-  bool may_take(const StreamState& state, std::uint32_t chunk) const;
+  bool can_receive(const StreamState& state, std::uint32_t chunk) const;
   void take(std::uint32_t index, std::uint32_t chunk, MessageId message,
             std::span<const std::byte> payload);
   void landed(std::uint32_t index, std::uint32_t chunk);
@@ -118,11 +118,11 @@ class ActiveTransfer final : public ActiveWork {
   /// Adds this device's term to a partial sum that has landed in a slot.
   void add_term(StreamState& state, std::uint32_t chunk);
   /// Returns the bytes of a received chunk: in its slot, or in a contiguous part of a destination.
-  std::span<const std::byte> where_it_landed(StreamState& state, std::uint32_t chunk);
+  std::span<const std::byte> landed_bytes(StreamState& state, std::uint32_t chunk);
   /// Checks a landed chunk's CRC32C. Returns false if it differs; the transfer has then failed.
   bool verify(StreamState& state, std::uint32_t chunk, std::span<const std::byte> bytes);
   /// Unpacks a chunk that has landed in a slot.
-  void put_in_place(StreamState& state, std::uint32_t chunk);
+  void replace_atomically(StreamState& state, std::uint32_t chunk);
   void reduce(std::uint32_t index, std::uint32_t chunk);
   /// Sends all chunks that can be sent: immediately inside the host, in their turn over the
   /// network.
@@ -133,20 +133,20 @@ class ActiveTransfer final : public ActiveWork {
   bool can_send(const StreamState& state, const Child& child) const;
   /// Sends one more chunk if possible. Returns false if none can be sent.
   bool send_next(std::uint32_t index, std::uint32_t child);
-  void take_held(std::uint32_t index);
+  void receive_held(std::uint32_t index);
   /// Returns the buffers that a stream sends from.
   std::span<const std::span<const std::byte>> sent_from(const StreamState& state) const {
-    return state.all_ready ? sources_ : landed_in_;
+    return state.all_ready ? sources_ : destinations_const_;
   }
   bool in_place(std::uint32_t tensor) const;
   /// Returns the bytes of a chunk that can be sent, packed if necessary.
   std::span<const std::byte> chunk_bytes(StreamState& state, std::uint32_t chunk);
   /// Copies a chunk out of the box into a slot that all children share.
   void pack(StreamState& state, std::uint32_t chunk);
-  void drop_user(std::uint32_t index, std::uint32_t chunk);
+  void release_slot(std::uint32_t index, std::uint32_t chunk);
   /// Returns the chunks for TransferReport::landed.
   std::vector<LandedChunks> landed() const;
-  void one_done();
+  void complete_one();
   std::set<DeviceId> stop(bool keep_messages) override;
   bool complete() const override { return remaining_ == 0; }
   std::string describe() const override { return "transfer " + to_string(id()); }
@@ -155,7 +155,7 @@ class ActiveTransfer final : public ActiveWork {
   const DevicePart& part_;
   const std::vector<std::span<const std::byte>> sources_;
   const std::vector<std::span<std::byte>> destinations_;
-  const std::vector<std::span<const std::byte>> landed_in_;  // destinations_, for reading
+  const std::vector<std::span<const std::byte>> destinations_const_;  // destinations_, for reading
   std::vector<StreamState> streams_;
   std::vector<ReductionState> reductions_;
   // chunks to land, to send per child and to reduce, plus 1 while begin() runs

@@ -15,7 +15,7 @@ ActiveWork::Arrival ActiveTransfer::message_arrived(MessageId message, DeviceId 
     context_.port.refuse(message, sender, "it belongs to a transfer that has failed here");
     return Arrival::kDone;
   }
-  bytes_are_coming();
+  mark_first_bytes();
   const auto index = header.magic == ChunkHeader::kChunk ? find_stream(flow) : std::nullopt;
   if (!index || streams_[*index].stream->parent != sender ||
       chunk >= streams_[*index].chunks.size() ||
@@ -26,13 +26,13 @@ ActiveWork::Arrival ActiveTransfer::message_arrived(MessageId message, DeviceId 
                            "device's plan does not expect; compare "
                            "the plans' digests",
                            context_.peers.name_of(sender), bytes, chunk, flow, to_string(id()))),
-         Tell::kOthers);
+         Tell::kWaiting);
     return Arrival::kDone;
   }
   StreamState& state = streams_[*index];
   state.chunks[chunk].seen = true;
   state.chunks[chunk].crc = header.crc;
-  if (may_take(state, chunk)) {
+  if (can_receive(state, chunk)) {
     take(*index, chunk, message, payload);
     return Arrival::kDone;
   }
@@ -40,7 +40,7 @@ ActiveWork::Arrival ActiveTransfer::message_arrived(MessageId message, DeviceId 
   return Arrival::kHeld;
 }
 
-bool ActiveTransfer::may_take(const StreamState& state, std::uint32_t chunk) const {
+bool ActiveTransfer::can_receive(const StreamState& state, std::uint32_t chunk) const {
   const FlowRole& stream = *state.stream;
   if (stream.kind == FlowKind::kContribution)
     return chunk < reductions_[stream.reduction].prefix + stream.window;
@@ -85,13 +85,13 @@ void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void
   message_ended();
   StreamState& state = streams_[what.stream];
   --state.receiving;
-  if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
+  if (!outcome.ok()) fail(outcome.error(), Tell::kWaiting);
   if (error()) {
     const bool deliver =
         outcome.ok() && state.stream->kind != FlowKind::kContribution && !state.stream->adds();
-    if (deliver && verify(state, what.chunk, where_it_landed(state, what.chunk)))
-      put_in_place(state, what.chunk);
-    return finish_if_over();
+    if (deliver && verify(state, what.chunk, landed_bytes(state, what.chunk)))
+      replace_atomically(state, what.chunk);
+    return finish_if_complete();
   }
   landed(what.stream, what.chunk);
 }
@@ -100,14 +100,14 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
   StreamState& state = streams_[index];
   const FlowRole& stream = *state.stream;
   if (context_.verifies && !state.chunks[chunk].verified &&
-      !verify(state, chunk, where_it_landed(state, chunk)))
+      !verify(state, chunk, landed_bytes(state, chunk)))
     return;
   if (stream.adds()) add_term(state, chunk);
   ++state.landed;
   moved();
   bytes_received_ += chunk_size(stream, chunk);
   ++remaining_;  // the transfer may end only at the end of this function
-  one_done();
+  complete_one();
   state.ready.push_back(chunk);
   pump(index);
   if (stream.kind == FlowKind::kContribution) {
@@ -115,18 +115,17 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
     if (++reduction.arrived[chunk] == reduction.reduction->num_ranks - 1)
       reduce(stream.reduction, chunk);
   } else {
-    if (!stream.adds() || stream.keeps) put_in_place(state, chunk);
-    drop_user(index, chunk);
+    if (!stream.adds() || stream.keeps) replace_atomically(state, chunk);
+    release_slot(index, chunk);
   }
-  one_done();
+  complete_one();
 }
 
-std::span<const std::byte> ActiveTransfer::where_it_landed(StreamState& state,
-                                                           std::uint32_t chunk) {
+std::span<const std::byte> ActiveTransfer::landed_bytes(StreamState& state, std::uint32_t chunk) {
   if (state.chunks[chunk].slot) return state.chunks[chunk].slot.bytes();
   const std::size_t bytes = chunk_size(*state.stream, chunk);
   const auto at = state.view.contiguous(chunk * state.stream->chunk_bytes, bytes).value();
-  return landed_in_[at.tensor].subspan(at.offset, bytes);
+  return destinations_const_[at.tensor].subspan(at.offset, bytes);
 }
 
 bool ActiveTransfer::verify(StreamState& state, std::uint32_t chunk,
@@ -143,11 +142,11 @@ bool ActiveTransfer::verify(StreamState& state, std::uint32_t chunk,
                          "for faulty memory or network hardware there, here and between",
                          chunk, state.stream->flow, to_string(id()),
                          context_.peers.name_of(*state.stream->parent), sum, at_chunk.crc)),
-       Tell::kOthers);
+       Tell::kWaiting);
   return false;
 }
 
-void ActiveTransfer::put_in_place(StreamState& state, std::uint32_t chunk) {
+void ActiveTransfer::replace_atomically(StreamState& state, std::uint32_t chunk) {
   ChunkState& at_chunk = state.chunks[chunk];
   if (at_chunk.slot)
     state.view.scatter(at_chunk.slot.bytes(), chunk * state.stream->chunk_bytes, destinations_);
@@ -198,34 +197,34 @@ void ActiveTransfer::reduce(std::uint32_t index, std::uint32_t chunk) {
   state.reduced[chunk] = true;
   while (state.prefix < state.reduced.size() && state.reduced[state.prefix]) ++state.prefix;
   for (std::uint32_t rank = 0; rank < reduction.num_ranks; ++rank) {
-    if (rank != reduction.own_rank) drop_user(state.term_streams[rank], chunk);
+    if (rank != reduction.own_rank) release_slot(state.term_streams[rank], chunk);
   }
   for (const std::uint32_t stream : state.result_streams) {
     streams_[stream].ready.push_back(chunk);
     pump(stream);
   }
   ++remaining_;
-  one_done();
+  complete_one();
   for (std::uint32_t rank = 0; rank < reduction.num_ranks; ++rank) {
-    if (rank != reduction.own_rank) take_held(state.term_streams[rank]);
+    if (rank != reduction.own_rank) receive_held(state.term_streams[rank]);
   }
-  one_done();
+  complete_one();
 }
 
-void ActiveTransfer::drop_user(std::uint32_t index, std::uint32_t chunk) {
+void ActiveTransfer::release_slot(std::uint32_t index, std::uint32_t chunk) {
   StreamState& state = streams_[index];
   ChunkState& at_chunk = state.chunks[chunk];
   if (!at_chunk.slot || --at_chunk.users != 0) return;
   at_chunk.slot = SlotPool::Slot();
   --state.slots_in_use;
-  take_held(index);
+  receive_held(index);
 }
 
-void ActiveTransfer::take_held(std::uint32_t index) {
+void ActiveTransfer::receive_held(std::uint32_t index) {
   StreamState& state = streams_[index];
   for (std::size_t i = 0; !error() && i < state.held.size();) {
     const Held held = state.held[i];
-    if (!may_take(state, held.chunk)) {
+    if (!can_receive(state, held.chunk)) {
       ++i;
       continue;
     }

@@ -26,7 +26,7 @@ void EgressOrder::update(const Key& key, bool wants, bool moves, std::size_t pla
 std::optional<EgressOrder::Key> EgressOrder::next() const {
   // Compares the moving streams with the largest limit of any transfer, so that a transfer with a
   // small limit does not wait for a later one with a large limit.
-  const std::size_t most = most_places();
+  const std::size_t most = max_limit();
   std::size_t rank = 0;
   for (const auto& [key, state] : streams_) {
     if (rank == most) break;

@@ -52,7 +52,7 @@ class EgressOrder final {
 
  private:
   /// Returns the largest limit of any stream that takes part.
-  std::size_t most_places() const {
+  std::size_t max_limit() const {
     return places_.empty() ? max_streams_ : std::max(max_streams_, places_.rbegin()->first);
   }
   void count_places(std::size_t places, bool takes_part);

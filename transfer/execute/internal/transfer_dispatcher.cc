@@ -12,24 +12,24 @@ namespace {
 
 // Number of finished transfers that are remembered, so that late messages for them are dropped at
 // once.
-constexpr std::size_t kRememberedEnds = 4096;
+constexpr std::size_t kMaxFinishedIds = 4096;
 // Number of remembered transfers that peers have announced and this device has not started. Those
 // of differing plans never start here.
-constexpr std::size_t kRememberedBeginnings = 4096;
+constexpr std::size_t kMaxAnnounced = 4096;
 // Number of chunks of one sender that may wait for transfers not started here. As many four-byte
 // chunks fit in its budget of eager bytes. A sender of more has another plan, and would fill this
 // device's memory.
-constexpr std::size_t kMostEarly = Wire::kEagerBudget / 4;
+constexpr std::size_t kMaxEarlyChunks = Wire::kEagerBudget / 4;
 // Smallest first chunk that is announced. Without the announcement, the receiver's measured time
 // would begin only when the whole chunk has arrived.
 constexpr std::size_t kWorthTelling = 32 * 1024;
 // Size limit of an encoded Error. A longer one is truncated when sent and refused when received.
-constexpr std::size_t kMostErrorBytes = 64 * 1024;
+constexpr std::size_t kMaxErrorBytes = 64 * 1024;
 
-std::vector<std::byte> encode_short(const Error& error) {
+std::vector<std::byte> encode_truncated(const Error& error) {
   std::vector<std::byte> bytes = encode(error);
-  if (bytes.size() <= kMostErrorBytes) return bytes;
-  return encode(Error(error.code(), error.message().substr(0, kMostErrorBytes / 2) + "...")
+  if (bytes.size() <= kMaxErrorBytes) return bytes;
+  return encode(Error(error.code(), error.message().substr(0, kMaxErrorBytes / 2) + "...")
                     .from(error.node(), ""));
 }
 
@@ -54,17 +54,17 @@ void TransferDispatcher::connect(DeviceId peer, HostId host, std::span<const std
   }
   const Path path = wire_.path_to(peer);
   peers_.set_path(peer, path);
-  egress_.set_max_streams(options_.egress.streams_of_each(1 + peers_.num_neighbours()));
+  egress_.set_max_streams(options_.egress.limit_per_device(1 + peers_.num_local_peers()));
   const std::scoped_lock lock(counters_mutex_);
   counters_.peers[peer].path = path;
 }
 
 void TransferDispatcher::start(const TransferId& id, std::span<const DeviceId> peers,
-                               bool stands_back, const MakeWork& make, Callback callback) {
+                               bool low_priority, const MakeWork& make, Callback callback) {
   const TimePoint now = clock_.now();
   const auto refuse_start = [&](Error error) {
     release_early(id);
-    remember_over(id);
+    remember_finished(id);
     for (const DeviceId peer : peers) send_abort(peer, id, error);
     finished_.push_back({{id, std::move(error), now, now, now, 0, 0}, std::move(callback)});
   };
@@ -94,7 +94,7 @@ void TransferDispatcher::start(const TransferId& id, std::span<const DeviceId> p
     return refuse_start(error);
   }
   for (const DeviceId peer : peers) {
-    if (const Error* const loss = peers_.loss_of(peer)) return refuse_start(*loss);
+    if (const Error* const loss = peers_.loss_error(peer)) return refuse_start(*loss);
     if (wire_.is_connected(peer)) continue;
     if (peers_.was_connected(peer)) {  // peer_lost() follows
       return refuse_start(Error(ErrorCode::kPeerDied,
@@ -108,7 +108,7 @@ void TransferDispatcher::start(const TransferId& id, std::span<const DeviceId> p
   over_.erase(id);
   std::unique_ptr<ActiveWork> owned;
   try {
-    const std::uint64_t order = next_order_++ | (stands_back ? kStandsBack : 0);
+    const std::uint64_t order = next_order_++ | (low_priority ? kLowPriority : 0);
     owned = make({*this, slots_, clock_, peers_, options_.egress.device_streams != 0,
                   options_.checksum == EngineOptions::Checksum::kVerify},
                  order);
@@ -119,10 +119,10 @@ void TransferDispatcher::start(const TransferId& id, std::span<const DeviceId> p
   transfers_.emplace(id, Running{std::move(owned), std::move(callback)});
   by_order_.emplace(work.order(), &work);
   next_check_ = std::min(next_check_, work.next_check(options_.grace));
-  if (begun_.erase(id) != 0) work.bytes_are_coming();
+  if (begun_.erase(id) != 0) work.mark_first_bytes();
   work.begin();
   if (const auto found = early_.find(id); found != early_.end()) {
-    for (const Early& early : take_early(found))
+    for (const EarlyMessage& early : take_early(found))
       work.message_arrived(early.message, early.sender, early.header, early.bytes, {});
   }
 }
@@ -132,17 +132,17 @@ void TransferDispatcher::cancel_all(const Error& error) {
   // received.
   std::set<DeviceId> waiting;
   for (auto& [id, early] : early_) {
-    for (const Early& chunk : early) waiting.insert(chunk.sender);
-    remember_over(id);
+    for (const EarlyMessage& chunk : early) waiting.insert(chunk.sender);
+    remember_finished(id);
   }
   early_.clear();
   early_from_.clear();
   for (auto& [id, running] : transfers_) running.work->fail(error, ActiveWork::Tell::kNobody);
-  for (auto& [id, running] : transfers_) waiting.merge(running.work->give_up_messages());
+  for (auto& [id, running] : transfers_) waiting.merge(running.work->abandon_messages());
   for (const DeviceId peer : waiting) drop(peer);
 }
 
-void TransferDispatcher::cut_pending() {
+void TransferDispatcher::drop_pending_connections() {
   std::map<DeviceId, std::size_t> pending;
   for (const Operation& operation : operations_)
     if (operation.kind != Operation::Kind::kFree) ++pending[operation.peer];
@@ -153,7 +153,7 @@ void TransferDispatcher::cut_pending() {
           "within "
           "{:.1f} s",
           wire_.self(), peers_.name_of(peer), messages, messages == 1 ? "" : "s",
-          in_seconds(options_.last_messages));
+          in_seconds(options_.shutdown_grace));
     drop(peer);
   }
 }
@@ -161,17 +161,17 @@ void TransferDispatcher::cut_pending() {
 void TransferDispatcher::cancel(std::uint64_t epoch, std::uint64_t step, const Error& error) {
   const auto belongs = [&](const TransferId& id) { return id.epoch == epoch && id.step == step; };
   for (auto& [id, running] : transfers_) {
-    if (belongs(id)) running.work->fail(error, ActiveWork::Tell::kOthers);
+    if (belongs(id)) running.work->fail(error, ActiveWork::Tell::kWaiting);
   }
   // Ends parts that were to start here.
   for (auto it = early_.begin(); it != early_.end();) {
     const TransferId id = it->first;
-    const std::vector<Early>& chunks = (it++)->second;
+    const std::vector<EarlyMessage>& chunks = (it++)->second;
     if (!belongs(id)) continue;
     std::set<DeviceId> senders;
-    for (const Early& chunk : chunks) senders.insert(chunk.sender);
+    for (const EarlyMessage& chunk : chunks) senders.insert(chunk.sender);
     for (const DeviceId sender : senders) send_abort(sender, id, error);
-    remember_over(id);
+    remember_finished(id);
     release_early(id);
   }
 }
@@ -184,7 +184,7 @@ void TransferDispatcher::peer_died(DeviceId peer, const Error& error) {
 void TransferDispatcher::lose(DeviceId peer, const Error& error) {
   if (!peers_.lose(peer, error)) return;
   for (auto& [id, running] : transfers_) {
-    if (running.work->needs(peer)) running.work->fail(error, ActiveWork::Tell::kOthers);
+    if (running.work->needs(peer)) running.work->fail(error, ActiveWork::Tell::kWaiting);
   }
 }
 
@@ -196,7 +196,7 @@ std::size_t TransferDispatcher::step() {
                           fmt::format("{} chunks of {} wait for transfers that have not begun "
                                       "here, so it has another plan; "
                                       "compare the plans' digests",
-                                      kMostEarly, peers_.name_of(peer))));
+                                      kMaxEarlyChunks, peers_.name_of(peer))));
   }
   const TimePoint now = clock_.now();
   if (now >= next_check_) check_deadlines();
@@ -219,9 +219,9 @@ void TransferDispatcher::check_deadlines() {
 
 void TransferDispatcher::failed(ActiveWork& work, const std::set<DeviceId>& tell) {
   for (const DeviceId peer : tell) send_abort(peer, work.id(), *work.error());
-  remember_over(work.id());
+  remember_finished(work.id());
   egress_.remove(work.order());
-  send_what_may_be_sent();
+  send_eligible_streams();
   next_check_ = std::min(next_check_, work.next_check(options_.grace));
 }
 
@@ -242,7 +242,7 @@ std::size_t TransferDispatcher::run_callbacks() {
     if (!ending.callback) {
       const auto found = transfers_.find(ending.report.id);
       ending.callback = std::move(found->second.callback);
-      if (found->second.work->leaves_notes()) remember_over(ending.report.id);
+      if (found->second.work->may_receive_late_notes()) remember_finished(ending.report.id);
       by_order_.erase(found->second.work->order());
       transfers_.erase(found);
     }
@@ -251,13 +251,13 @@ std::size_t TransferDispatcher::run_callbacks() {
   return endings.size();
 }
 
-void TransferDispatcher::remember_over(const TransferId& id) {
+void TransferDispatcher::remember_finished(const TransferId& id) {
   if (!over_.insert(id).second) return;
-  over_order_.push_back(id);
-  if (over_order_.size() <= kRememberedEnds) return;
-  over_.erase(over_order_.front());
-  aborted_.erase(over_order_.front());
-  over_order_.pop_front();
+  finished_queue_.push_back(id);
+  if (finished_queue_.size() <= kMaxFinishedIds) return;
+  over_.erase(finished_queue_.front());
+  aborted_.erase(finished_queue_.front());
+  finished_queue_.pop_front();
 }
 
 Token TransferDispatcher::new_operation(Operation operation) {
@@ -306,7 +306,7 @@ void TransferDispatcher::send(ActiveWork& work, const OutgoingChunk& chunk) {
 
 void TransferDispatcher::schedule(ActiveWork& work, std::uint32_t stream) {
   update_egress(work, stream);
-  send_what_may_be_sent();
+  send_eligible_streams();
 }
 
 void TransferDispatcher::update_egress(const ActiveWork& work, std::uint32_t stream) {
@@ -314,7 +314,7 @@ void TransferDispatcher::update_egress(const ActiveWork& work, std::uint32_t str
   egress_.update({work.order(), stream}, use.wants, use.moves, use.places);
 }
 
-void TransferDispatcher::send_what_may_be_sent() {
+void TransferDispatcher::send_eligible_streams() {
   while (const auto key = egress_.next()) {
     ActiveWork& work = *by_order_.at(key->transfer);
     work.send_over_network(key->stream);
@@ -323,7 +323,7 @@ void TransferDispatcher::send_what_may_be_sent() {
   }
 }
 
-void TransferDispatcher::tell_held(DeviceId sender, const ChunkHeader& header) {
+void TransferDispatcher::notify_refused(DeviceId sender, const ChunkHeader& header) {
   if (!is_network(sender)) return;
   ChunkHeader note = header;
   note.magic = ChunkHeader::kHeld;
@@ -370,7 +370,7 @@ void TransferDispatcher::send_abort(DeviceId peer, const TransferId& id, const E
   const Error told =
       error.node().empty() ? Error(error).from(fmt::format("device {}", wire_.self()), "") : error;
   const Token token =
-      new_operation({Operation::Kind::kSendNote, peer, nullptr, {}, encode_short(told), id});
+      new_operation({Operation::Kind::kSendNote, peer, nullptr, {}, encode_truncated(told), id});
   // The vector's memory does not move when operations_ grows.
   wire_.send(peer, std::as_bytes(std::span(&header, 1)), operations_[token].payload, token);
 }
@@ -386,8 +386,8 @@ const std::array<TransferDispatcher::MessageKind, 8> TransferDispatcher::kMessag
     {ChunkHeader::kCredit, &TransferDispatcher::work_arrived},
     {ChunkHeader::kEnd, &TransferDispatcher::work_arrived},
     {ChunkHeader::kTaken, &TransferDispatcher::work_arrived},
-    {ChunkHeader::kHeld, &TransferDispatcher::hold_arrived},
-    {ChunkHeader::kBegin, &TransferDispatcher::beginning_arrived},
+    {ChunkHeader::kHeld, &TransferDispatcher::refusal_arrived},
+    {ChunkHeader::kBegin, &TransferDispatcher::announcement_arrived},
     {ChunkHeader::kAbort, &TransferDispatcher::error_arrived},
 }};
 
@@ -408,7 +408,7 @@ void TransferDispatcher::work_arrived(const Message& message, const ChunkHeader&
   if (const auto found = transfers_.find(id); found != transfers_.end()) {
     const auto arrival = found->second.work->message_arrived(message.id, message.sender, header,
                                                              message.bytes, message.payload);
-    if (arrival == ActiveWork::Arrival::kHeld) tell_held(message.sender, header);
+    if (arrival == ActiveWork::Arrival::kHeld) notify_refused(message.sender, header);
     return;
   }
   if (!over_.contains(id)) return keep_early(message, header);
@@ -417,25 +417,25 @@ void TransferDispatcher::work_arrived(const Message& message, const ChunkHeader&
   wire_.release(message.id);
 }
 
-void TransferDispatcher::hold_arrived(const Message& message, const ChunkHeader& header) {
+void TransferDispatcher::refusal_arrived(const Message& message, const ChunkHeader& header) {
   wire_.release(message.id);
   if (const auto found = transfers_.find(header.transfer()); found != transfers_.end())
-    found->second.work->chunk_held(message.sender, header.flow, header.chunk);
+    found->second.work->chunk_refused(message.sender, header.flow, header.chunk);
   if (egress_.num_moving() == 0) egress_rate_.idle();
 }
 
-void TransferDispatcher::beginning_arrived(const Message& message, const ChunkHeader& header) {
+void TransferDispatcher::announcement_arrived(const Message& message, const ChunkHeader& header) {
   wire_.release(message.id);
   const TransferId id = header.transfer();
   if (const auto found = transfers_.find(id); found != transfers_.end())
-    return found->second.work->bytes_are_coming();
-  if (begun_.size() == kRememberedBeginnings) begun_.clear();
+    return found->second.work->mark_first_bytes();
+  if (begun_.size() == kMaxAnnounced) begun_.clear();
   if (!over_.contains(id)) begun_.insert(id);
 }
 
 void TransferDispatcher::error_arrived(const Message& message, const ChunkHeader& header) {
   const TransferId id = header.transfer();
-  if (message.bytes > kMostErrorBytes) {
+  if (message.bytes > kMaxErrorBytes) {
     return refuse(message.id, message.sender, "it says to be an error, but is too long for one");
   }
   if (!message.payload.empty() || message.bytes == 0) {
@@ -454,7 +454,7 @@ void TransferDispatcher::error_arrived(const Message& message, const ChunkHeader
 
 void TransferDispatcher::keep_early(const Message& message, const ChunkHeader& header) {
   const DeviceId sender = message.sender;
-  if (early_from_[sender] == kMostEarly) {
+  if (early_from_[sender] == kMaxEarlyChunks) {
     refuse(message.id, sender,
            "too many of its chunks wait for transfers that have not begun here");
     overrun_.insert(sender);
@@ -463,16 +463,16 @@ void TransferDispatcher::keep_early(const Message& message, const ChunkHeader& h
   ++early_from_[sender];
   early_[header.transfer()].push_back({message.id, sender, header, message.bytes});
   if (!header.carries_payload()) return;
-  tell_held(sender, header);
+  notify_refused(sender, header);
   const std::scoped_lock lock(counters_mutex_);
   ++counters_.early_chunks;
 }
 
-std::vector<TransferDispatcher::Early> TransferDispatcher::take_early(
-    std::unordered_map<TransferId, std::vector<Early>>::iterator found) {
-  std::vector<Early> early = std::move(found->second);
+std::vector<TransferDispatcher::EarlyMessage> TransferDispatcher::take_early(
+    std::unordered_map<TransferId, std::vector<EarlyMessage>>::iterator found) {
+  std::vector<EarlyMessage> early = std::move(found->second);
   early_.erase(found);
-  for (const Early& chunk : early) --early_from_[chunk.sender];
+  for (const EarlyMessage& chunk : early) --early_from_[chunk.sender];
   return early;
 }
 
@@ -498,9 +498,9 @@ void TransferDispatcher::abort_arrived(const TransferId& id, std::span<const std
     error = damaged;
   }
   if (const auto found = transfers_.find(id); found != transfers_.end())
-    return found->second.work->fail(error, ActiveWork::Tell::kOthers);
+    return found->second.work->fail(error, ActiveWork::Tell::kWaiting);
   if (over_.contains(id)) return;
-  remember_over(id);
+  remember_finished(id);
   aborted_.emplace(id, error);
   release_early(id);  // ends the senders' messages without a cut
 }
@@ -508,7 +508,7 @@ void TransferDispatcher::abort_arrived(const TransferId& id, std::span<const std
 void TransferDispatcher::release_early(const TransferId& id) {
   const auto found = early_.find(id);
   if (found == early_.end()) return;
-  for (const Early& early : take_early(found)) wire_.release(early.message);
+  for (const EarlyMessage& early : take_early(found)) wire_.release(early.message);
 }
 
 void TransferDispatcher::send_finished(Token token, const Outcome<void>& outcome) {
@@ -538,7 +538,7 @@ void TransferDispatcher::receive_finished(Token token, const Outcome<void>& outc
 }
 
 Error TransferDispatcher::explain(DeviceId peer, const Error& error) const {
-  if (const Error* const loss = peers_.loss_of(peer)) return *loss;
+  if (const Error* const loss = peers_.loss_error(peer)) return *loss;
   return Error(error.code() == ErrorCode::kCancelled ? ErrorCode::kCancelled : ErrorCode::kPeerDied,
                fmt::format("lost the connection to {}: {}", peers_.name_of(peer), error.message()));
 }

@@ -39,14 +39,14 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   TransferDispatcher(Wire& wire, const Clock& clock, const EngineOptions& options);
 
   void connect(DeviceId peer, HostId host, std::span<const std::byte> address);
-  /// `stands_back` is TransferLimits::stands_back.
-  void start(const TransferId& id, std::span<const DeviceId> peers, bool stands_back,
+  /// `low_priority` is TransferLimits::low_priority.
+  void start(const TransferId& id, std::span<const DeviceId> peers, bool low_priority,
              const MakeWork& make, Callback callback);
   void cancel_all(const Error& error);
   void cancel(std::uint64_t epoch, std::uint64_t step, const Error& error);
   void peer_died(DeviceId peer, const Error& error);
   /// Cuts each connection with an own message in flight, and logs them. Called at shutdown.
-  void cut_pending();
+  void drop_pending_connections();
   /// Runs the wire's progress, deadlines and callbacks. Returns the number of things done.
   std::size_t step();
   /// Returns true if no transfer and no own message is in progress.
@@ -68,7 +68,7 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
     TransferId id;                   // id of a received abort
     std::uint64_t bytes = 0;         // bytes of a chunk
   };
-  struct Early {
+  struct EarlyMessage {
     MessageId message;
     DeviceId sender;
     ChunkHeader header;
@@ -118,23 +118,24 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
 
   /// Handles a message of a transfer or an exchange, which may not have been started here.
   void work_arrived(const Message& message, const ChunkHeader& header);
-  void hold_arrived(const Message& message, const ChunkHeader& header);
-  void beginning_arrived(const Message& message, const ChunkHeader& header);
+  void refusal_arrived(const Message& message, const ChunkHeader& header);
+  void announcement_arrived(const Message& message, const ChunkHeader& header);
   void error_arrived(const Message& message, const ChunkHeader& header);
   void keep_early(const Message& message, const ChunkHeader& header);
-  std::vector<Early> take_early(std::unordered_map<TransferId, std::vector<Early>>::iterator found);
+  std::vector<EarlyMessage> take_early(
+      std::unordered_map<TransferId, std::vector<EarlyMessage>>::iterator found);
 
   Token new_operation(Operation operation);
   Operation take_operation(Token token);
   /// Notifies the sender that its chunk is held, if the sender orders its sends.
-  void tell_held(DeviceId sender, const ChunkHeader& header);
+  void notify_refused(DeviceId sender, const ChunkHeader& header);
   /// Updates EgressOrder with the stream's present state.
   void update_egress(const ActiveWork& work, std::uint32_t stream);
-  void send_what_may_be_sent();
+  void send_eligible_streams();
   void abort_arrived(const TransferId& id, std::span<const std::byte> payload);
   void release_early(const TransferId& id);
   void lose(DeviceId peer, const Error& error);
-  void remember_over(const TransferId& id);
+  void remember_finished(const TransferId& id);
   void check_deadlines();
   std::size_t run_callbacks();
   /// Returns the error that a transfer reports for a failed send or receive.
@@ -148,21 +149,21 @@ class TransferDispatcher final : public WireEvents, public TransferPort {
   LogLimit drops_;
   std::size_t peak_network_streams_ = 0;
   /// Order bit that puts low-priority transfers after all others.
-  static constexpr std::uint64_t kStandsBack = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kLowPriority = std::uint64_t{1} << 63;
   std::uint64_t next_order_ = 0;
   std::unordered_map<std::uint64_t, ActiveWork*> by_order_;
   SlotPool slots_;
   Peers peers_;
   std::unordered_map<TransferId, Running> transfers_;
-  std::unordered_map<TransferId, std::vector<Early>> early_;
+  std::unordered_map<TransferId, std::vector<EarlyMessage>> early_;
   std::map<DeviceId, std::size_t> early_from_;  // number of early messages per sender
   std::set<DeviceId> overrun_;                  // senders that exceeded the limit of early messages
   // errors received before the transfers were started here
   std::unordered_map<TransferId, Error> aborted_;
   // transfers announced before they were started here
   std::unordered_set<TransferId> begun_;
-  std::unordered_set<TransferId> over_;  // finished transfers, whose late messages are released
-  std::deque<TransferId> over_order_;    // bounds over_ and aborted_
+  std::unordered_set<TransferId> over_;    // finished transfers, whose late messages are released
+  std::deque<TransferId> finished_queue_;  // bounds over_ and aborted_
   std::vector<Operation> operations_;
   std::vector<std::uint32_t> free_operations_;
   std::size_t pending_ = 0;

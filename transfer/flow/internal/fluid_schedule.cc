@@ -1,11 +1,11 @@
 #include <algorithm>
 
-#include "transfer/flow/internal/fluid.h"
+#include "transfer/flow/internal/fluid_simulation.h"
 #include "transfer/flow/internal/run_chooser.h"
 
 namespace weft::transfer::internal {
 
-double Fluid::sent_by_root(std::uint32_t flow) const {
+double FluidSimulation::sent_by_root(std::uint32_t flow) const {
   double sent = 0;
   for (const std::uint32_t id : edges_of_[flow]) {
     if (edges_[id].feeder == FluidEdge::kNone) sent = std::max(sent, edges_[id].sent);
@@ -13,7 +13,7 @@ double Fluid::sent_by_root(std::uint32_t flow) const {
   return sent;
 }
 
-void Fluid::choose_runs(RunChooser& chooser, double smallest_bytes, bool anew) {
+void FluidSimulation::choose_runs(RunChooser& chooser, double smallest_bytes, bool anew) {
   std::vector<double> left(capacity_.size());
   std::vector<bool> finished(chosen_.size(), true), held(chosen_.size());
   for (const FluidEdge& edge : edges_) {
@@ -44,9 +44,10 @@ void Fluid::choose_runs(RunChooser& chooser, double smallest_bytes, bool anew) {
   }
 }
 
-PreemptiveSchedule Fluid::schedule(std::span<const Flow> all,
-                                   std::span<const std::vector<DeviceId>> roots,
-                                   const Topology& topology, const PreemptOptions& preempt) {
+PreemptiveSchedule FluidSimulation::schedule(std::span<const Flow> all,
+                                             std::span<const std::vector<DeviceId>> roots,
+                                             const Topology& topology,
+                                             const PreemptOptions& preempt) {
   scheduling_ = true;
   const std::size_t flows = result_.flow_seconds.size();
   edges_of_.resize(flows);

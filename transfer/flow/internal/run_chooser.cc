@@ -10,7 +10,7 @@ namespace {
 
 /// Factor by which another flow must be better to replace the present one, because each cut has a
 /// cost.
-constexpr double kBetter = 1.005;
+constexpr double kMinImprovement = 1.005;
 /// Number of passes over all slots that look for a better flow.
 constexpr int kRounds = 3;
 
@@ -133,7 +133,7 @@ double RunChooser::fill(Place& place, double now, const std::vector<bool>& finis
     place.kind = kind;
     const double with = value();
     place = old;
-    if (best != kNone && with <= best_value * (best == before ? kBetter : 1)) continue;
+    if (best != kNone && with <= best_value * (best == before ? kMinImprovement : 1)) continue;
     best = kind;
     best_value = with;
   }

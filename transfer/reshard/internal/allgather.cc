@@ -2,9 +2,9 @@
 
 namespace weft::transfer::internal {
 
-void plan_local_allgather(Draft& draft) {
+void plan_local_allgather(PlanBuilder& draft) {
   for (const std::uint32_t index : placement_order(draft.demand())) {
-    const Bundle& bundle = draft.demand().bundles[index];
+    const SliceGroup& bundle = draft.demand().bundles[index];
     const std::vector<HostId> hosts = hosts_of(bundle.receivers, draft.topology());
     if (hosts.size() > 1 || bundle.receivers.size() == 1) {
       add_send_recv(draft, bundle);
@@ -22,9 +22,9 @@ void plan_local_allgather(Draft& draft) {
   }
 }
 
-void plan_global_allgather(Draft& draft) {
+void plan_global_allgather(PlanBuilder& draft) {
   for (const std::uint32_t index : placement_order(draft.demand())) {
-    const Bundle& bundle = draft.demand().bundles[index];
+    const SliceGroup& bundle = draft.demand().bundles[index];
     const std::size_t n = bundle.receivers.size();
     const std::vector<ByteRange> pieces = even_pieces(bundle.bytes, n);
     for (std::size_t i = 0; i < pieces.size(); ++i) {

@@ -5,17 +5,17 @@
 
 namespace weft::transfer::internal {
 
-void plan_broadcast_naive(Draft& draft) {
-  for (const Bundle& bundle : draft.demand().bundles)
+void plan_broadcast_naive(PlanBuilder& draft) {
+  for (const SliceGroup& bundle : draft.demand().bundles)
     draft.add_chain(bundle, draft.topology().host_of(bundle.holders.front()));
 }
 
-void plan_broadcast(Draft& draft) {
+void plan_broadcast(PlanBuilder& draft) {
   const Topology& topology = draft.topology();
   for (const std::uint32_t index : placement_order(draft.demand())) {
     // Hosts with a holder are served from it. The other hosts share one flow, whose root also
     // serves its own host.
-    const Bundle& bundle = draft.demand().bundles[index];
+    const SliceGroup& bundle = draft.demand().bundles[index];
     const std::vector<HostId> holder_hosts = hosts_of(bundle.holders, topology);
     std::vector<DeviceId> remote;
     std::map<HostId, std::vector<DeviceId>> local;

@@ -9,7 +9,7 @@
 
 namespace weft::transfer::internal {
 
-std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Network& network,
+std::vector<HostTree> arrange(const HostDemand& datum, const Piece& piece, const Network& network,
                               std::span<const double> spare, std::size_t turn) {
   const std::size_t holders = datum.holders.size(), receivers = datum.receivers.size();
   // Slot for one more child. The shallowest slot is filled first, then the oldest.

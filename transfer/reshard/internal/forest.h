@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
-#include "transfer/reshard/internal/draft.h"
 #include "transfer/reshard/internal/pieces.h"
+#include "transfer/reshard/internal/plan_builder.h"
 
 namespace weft::transfer::internal {
 
@@ -19,7 +19,7 @@ struct HostTree {
 /// come last. With degree 1 everywhere, this is a chain whose last host has no spare egress.
 /// `spare`: share of each host's time in which it sends nothing; `turn` varies the order of equal
 /// hosts.
-std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Network& network,
+std::vector<HostTree> arrange(const HostDemand& datum, const Piece& piece, const Network& network,
                               std::span<const double> spare, std::size_t turn);
 
 }  // namespace weft::transfer::internal

@@ -10,7 +10,7 @@ namespace {
 
 /// Returns the sum of squared deviations of the loads once `set` is added. Compares two sets of
 /// equal size.
-double unevenness(std::vector<std::uint64_t> loads, const std::vector<Unit>& units,
+double unevenness(std::vector<std::uint64_t> loads, const std::vector<ScheduleItem>& units,
                   const std::vector<HostAssignment>& set) {
   for (const HostAssignment& placement : set)
     loads[placement.sender] += units[placement.unit].bytes;
@@ -23,7 +23,8 @@ double unevenness(std::vector<std::uint64_t> loads, const std::vector<Unit>& uni
 
 /// Draws an idle sender of the unit, more likely one that sends fewer bytes so far. Returns nullopt
 /// if all are busy.
-std::optional<std::uint32_t> draw_sender(const Unit& unit, const std::vector<std::uint64_t>& loads,
+std::optional<std::uint32_t> draw_sender(const ScheduleItem& unit,
+                                         const std::vector<std::uint64_t>& loads,
                                          const std::vector<bool>& busy, PhiloxStream& random) {
   std::uint64_t most = 0, weights = 0;
   std::size_t idle = 0;
@@ -48,14 +49,14 @@ std::optional<std::uint32_t> draw_sender(const Unit& unit, const std::vector<std
 
 /// Returns units of `order` that can run concurrently, preferring earlier ones, with random
 /// senders.
-std::vector<HostAssignment> draw_set(const std::vector<Unit>& units,
+std::vector<HostAssignment> draw_set(const std::vector<ScheduleItem>& units,
                                      const std::vector<std::uint32_t>& order,
                                      const std::vector<std::uint64_t>& loads,
                                      PhiloxStream& random) {
   std::vector<bool> busy(loads.size());
   std::vector<HostAssignment> set;
   for (const std::uint32_t index : order) {
-    const Unit& unit = units[index];
+    const ScheduleItem& unit = units[index];
     if (std::any_of(unit.receivers.begin(), unit.receivers.end(),
                     [&](std::uint32_t host) { return busy[host]; }))
       continue;
@@ -70,7 +71,7 @@ std::vector<HostAssignment> draw_set(const std::vector<Unit>& units,
 
 /// Returns the largest of `draws` sets; among equals, the most even one. Leaves `left` in a random
 /// order.
-std::vector<HostAssignment> best_set(const std::vector<Unit>& units,
+std::vector<HostAssignment> best_set(const std::vector<ScheduleItem>& units,
                                      std::vector<std::uint32_t>& left,
                                      const std::vector<std::uint64_t>& loads, std::size_t draws,
                                      PhiloxStream& random) {
@@ -90,8 +91,8 @@ std::vector<HostAssignment> best_set(const std::vector<Unit>& units,
 
 }  // namespace
 
-std::vector<HostAssignment> greedy_order(const std::vector<Unit>& units, std::size_t num_hosts,
-                                         std::uint64_t seed) {
+std::vector<HostAssignment> greedy_order(const std::vector<ScheduleItem>& units,
+                                         std::size_t num_hosts, std::uint64_t seed) {
   PhiloxStream random(seed);
   std::vector<std::uint32_t> left(units.size());
   std::iota(left.begin(), left.end(), 0u);

@@ -6,12 +6,12 @@
 
 namespace weft::transfer::internal {
 
-std::vector<Unit> units_of(const Demand& demand) {
-  std::vector<Unit> units;
+std::vector<ScheduleItem> units_of(const ReshardDemand& demand) {
+  std::vector<ScheduleItem> units;
   for (std::uint32_t i = 0; i < demand.bundles.size(); ++i) {
-    const Bundle& bundle = demand.bundles[i];
-    if (bundle.datum == Bundle::kNoDatum) continue;
-    Unit unit{i, bundle.bytes, {}, {}};
+    const SliceGroup& bundle = demand.bundles[i];
+    if (bundle.datum == SliceGroup::kNoDatum) continue;
+    ScheduleItem unit{i, bundle.bytes, {}, {}};
     for (const HostId host : demand.data[bundle.datum].holders)
       unit.senders.push_back(host.value());
     for (const HostId host : demand.data[bundle.datum].receivers)
@@ -21,12 +21,12 @@ std::vector<Unit> units_of(const Demand& demand) {
   return units;
 }
 
-std::uint64_t makespan(const std::vector<Unit>& units, const std::vector<HostAssignment>& order,
-                       std::size_t num_hosts) {
+std::uint64_t makespan(const std::vector<ScheduleItem>& units,
+                       const std::vector<HostAssignment>& order, std::size_t num_hosts) {
   std::vector<std::uint64_t> free(num_hosts);
   std::uint64_t last = 0;
   for (const HostAssignment& placement : order) {
-    const Unit& unit = units[placement.unit];
+    const ScheduleItem& unit = units[placement.unit];
     std::uint64_t end = free[placement.sender];
     for (const std::uint32_t host : unit.receivers) end = std::max(end, free[host]);
     end += unit.bytes;
@@ -37,23 +37,23 @@ std::uint64_t makespan(const std::vector<Unit>& units, const std::vector<HostAss
   return last;
 }
 
-void add_in_order(Draft& draft, const std::vector<Unit>& units,
+void add_in_order(PlanBuilder& draft, const std::vector<ScheduleItem>& units,
                   const std::vector<HostAssignment>& order) {
   for (const HostAssignment& placement : order)
     draft.add_chain(draft.demand().bundles[units[placement.unit].bundle], HostId(placement.sender));
-  for (const Bundle& bundle : draft.demand().bundles) {
-    if (bundle.datum == Bundle::kNoDatum) draft.add_local(bundle);
+  for (const SliceGroup& bundle : draft.demand().bundles) {
+    if (bundle.datum == SliceGroup::kNoDatum) draft.add_local(bundle);
   }
 }
 
-void plan_broadcast_greedy(Draft& draft) {
-  const std::vector<Unit> units = units_of(draft.demand());
+void plan_broadcast_greedy(PlanBuilder& draft) {
+  const std::vector<ScheduleItem> units = units_of(draft.demand());
   add_in_order(draft, units,
                greedy_order(units, draft.topology().num_hosts(), draft.options().seed));
 }
 
-void plan_broadcast_search(Draft& draft) {
-  const std::vector<Unit> units = units_of(draft.demand());
+void plan_broadcast_search(PlanBuilder& draft) {
+  const std::vector<ScheduleItem> units = units_of(draft.demand());
   const std::size_t hosts = draft.topology().num_hosts();
   const std::vector<HostAssignment> greedy = greedy_order(units, hosts, draft.options().seed);
   add_in_order(draft, units, search_order(units, hosts, greedy, draft.options().search_nodes));

@@ -12,13 +12,14 @@
 namespace weft::transfer::internal {
 namespace {
 
-HostId host_at(const Datum& datum, std::size_t i) {
+HostId host_at(const HostDemand& datum, std::size_t i) {
   return i < datum.holders.size() ? datum.holders[i] : datum.receivers[i - datum.holders.size()];
 }
 
 /// Sets a piece's degrees: gives each copy to the host that then ends first, and adds it to `load`.
-void place(const Datum& datum, const Network& network, SendPreference preference, double seconds,
-           std::size_t turn, TreeShape shape, std::vector<double>& load, Piece& piece) {
+void place(const HostDemand& datum, const Network& network, SendPreference preference,
+           double seconds, std::size_t turn, TreeShape shape, std::vector<double>& load,
+           Piece& piece) {
   const std::size_t holders = datum.holders.size(), hosts = holders + datum.receivers.size();
   const double bytes = piece.bytes;
   piece.degrees.assign(hosts, 0);
@@ -37,7 +38,7 @@ void place(const Datum& datum, const Network& network, SendPreference preference
     const double end = (load[host.value()] + copies * bytes) / network.host(host).egress();
     const bool late = end > seconds, chains = preference == SendPreference::kChains;
     const bool preferred =
-        chains ? !late : preference == SendPreference::kHolders && i < holders && !late;
+        chains ? !late : preference == SendPreference::kPreferHolders && i < holders && !late;
     const std::pair<std::uint32_t, bool> first =
         chains && !late ? std::pair(piece.degrees[i], i >= holders) : std::pair(0u, false);
     return Key(!preferred, first, end, piece.degrees[i], group + (i - group + turn) % size, i);
@@ -62,13 +63,14 @@ void place(const Datum& datum, const Network& network, SendPreference preference
 }
 
 /// Returns the offset of a fraction of a datum, at a multiple of 64 bytes.
-std::uint64_t at(const Datum& datum, double fraction) {
+std::uint64_t at(const HostDemand& datum, double fraction) {
   return static_cast<std::uint64_t>(fraction * datum.bytes) / 64 * 64;
 }
 
 /// Returns the holder with least room that can send `least` bytes. If none can, returns the one
 /// with most room. `room`: per host, the bytes that it has time to send.
-std::size_t tightest_holder(const Datum& datum, const std::vector<double>& room, double least) {
+std::size_t tightest_holder(const HostDemand& datum, const std::vector<double>& room,
+                            double least) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < datum.holders.size(); ++i) {
     const double a = room[datum.holders[i].value()], b = room[datum.holders[best].value()];
@@ -90,7 +92,7 @@ std::uint64_t bytes_of_step(std::uint64_t left, double room, std::uint64_t small
 }
 
 /// Cuts a piece among its holders, one after the other, and reduces their room accordingly.
-void add_staircase(const Datum& datum, const Piece& piece, std::uint64_t smallest,
+void add_staircase(const HostDemand& datum, const Piece& piece, std::uint64_t smallest,
                    std::vector<double>& room, std::vector<Piece>& result) {
   for (std::uint64_t begin = piece.begin, end = piece.begin + piece.bytes; begin < end;) {
     const std::uint64_t left = end - begin;
@@ -169,7 +171,7 @@ void merge_short(std::vector<Fraction>& fractions, double tolerance) {
 
 /// Returns, per datum, the copies that each host sends of the whole datum. Empty for a datum
 /// without pieces.
-std::vector<std::vector<double>> mean_degrees(std::span<const Datum> data,
+std::vector<std::vector<double>> mean_degrees(std::span<const HostDemand> data,
                                               const std::vector<Piece>& pieces) {
   std::vector<std::vector<double>> degrees(data.size());
   for (const Piece& piece : pieces) {
@@ -186,7 +188,7 @@ struct Loads {
   std::vector<std::vector<SendShare>> shares;
   double busiest = 0;
 };
-Loads loads_of(std::span<const Datum> data, const Network& network,
+Loads loads_of(std::span<const HostDemand> data, const Network& network,
                const std::vector<std::vector<double>>& degrees) {
   Loads loads;
   loads.shares.resize(data.size());
@@ -208,7 +210,7 @@ Loads loads_of(std::span<const Datum> data, const Network& network,
 }
 
 /// Converts the shares of a datum into degrees, in the order of its hosts.
-std::vector<double> degrees_of(const Datum& datum, const std::vector<SendShare>& shares) {
+std::vector<double> degrees_of(const HostDemand& datum, const std::vector<SendShare>& shares) {
   std::vector<double> degrees(datum.holders.size() + datum.receivers.size());
   for (const SendShare& share : shares) {
     std::size_t i = 0;
@@ -227,13 +229,13 @@ bool nearly_equal(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
-std::vector<Piece> whole_pieces(std::span<const Datum> data,
+std::vector<Piece> whole_pieces(std::span<const HostDemand> data,
                                 std::span<const std::vector<std::uint64_t>> cuts,
                                 const Network& network, SendPreference preference, double seconds,
                                 TreeShape shape) {
   std::vector<Piece> pieces;
   for (std::uint32_t k = 0; k < data.size(); ++k) {
-    const Datum& datum = data[k];
+    const HostDemand& datum = data[k];
     if (datum.bytes == 0 || datum.receivers.empty()) continue;
     std::vector<std::uint64_t> ends;
     if (datum.receivers.size() > 1) ends = cuts[k];
@@ -259,7 +261,7 @@ std::vector<Piece> whole_pieces(std::span<const Datum> data,
   // Reserves the holders' time for the mandatory sends of data still to be placed.
   std::vector<double> load(network.num_hosts());
   const auto reserve = [&](const Piece& piece, double sign) {
-    const Datum& datum = data[piece.datum];
+    const HostDemand& datum = data[piece.datum];
     const double share = sign * piece.bytes / datum.holders.size();
     for (const HostId host : datum.holders) load[host.value()] += share;
   };
@@ -274,7 +276,7 @@ std::vector<Piece> whole_pieces(std::span<const Datum> data,
   return result;
 }
 
-std::vector<Piece> staircase_pieces(std::span<const Datum> data, const Network& network,
+std::vector<Piece> staircase_pieces(std::span<const HostDemand> data, const Network& network,
                                     const std::vector<Piece>& whole, double seconds,
                                     std::uint64_t smallest) {
   const auto is_cut = [&](const Piece& piece) {
@@ -297,7 +299,7 @@ std::vector<Piece> staircase_pieces(std::span<const Datum> data, const Network& 
   return result;
 }
 
-double egress_seconds(std::span<const Datum> data, const Network& network,
+double egress_seconds(std::span<const HostDemand> data, const Network& network,
                       const std::vector<Piece>& pieces) {
   std::vector<double> load(network.num_hosts());
   for (const Piece& piece : pieces) {
@@ -333,7 +335,7 @@ std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_ho
   return fractions;
 }
 
-std::vector<Piece> fitted_pieces(std::span<const Datum> data, const Network& network,
+std::vector<Piece> fitted_pieces(std::span<const HostDemand> data, const Network& network,
                                  const std::vector<Piece>& pieces, double seconds,
                                  std::uint64_t smallest, TreeShape shape) {
   const std::vector<std::vector<double>> degrees = mean_degrees(data, pieces);
@@ -342,7 +344,7 @@ std::vector<Piece> fitted_pieces(std::span<const Datum> data, const Network& net
   std::vector<Piece> result;
   for (std::uint32_t k = 0; k < data.size(); ++k) {
     if (degrees[k].empty()) continue;
-    const Datum& datum = data[k];
+    const HostDemand& datum = data[k];
     const std::vector<double> wanted = degrees_of(datum, loads.shares[k]);
     if (nearly_equal(wanted, degrees[k])) {
       std::ranges::copy_if(pieces, std::back_inserter(result),

@@ -41,14 +41,14 @@ enum class SendPreference : std::uint8_t {
   kChains,
   kEven,  ///< Host that is then loaded least.
   /// Holders with time left, which makes trees shallow; then other hosts evenly.
-  kHolders,
+  kPreferHolders,
 };
 
 /// Cuts data at `cuts` and assigns each copy to one host; places pieces with few holders first,
 /// then large ones. `cuts` is per datum, ascending. A datum with one receiver stays whole. A large
 /// datum with more receivers than a chain takes is halved if it has no cuts. `seconds`: time that
 /// hosts have.
-std::vector<Piece> whole_pieces(std::span<const Datum> data,
+std::vector<Piece> whole_pieces(std::span<const HostDemand> data,
                                 std::span<const std::vector<std::uint64_t>> cuts,
                                 const Network& network, SendPreference preference, double seconds,
                                 TreeShape shape = {});
@@ -56,19 +56,19 @@ std::vector<Piece> whole_pieces(std::span<const Datum> data,
 /// Moves as little of `pieces` to other hosts as necessary for no host to send longer than
 /// `seconds`. Cuts data of which hosts then send fractions. Skips cuts closer than 1 % of the
 /// datum, `smallest` bytes, or 1 % of the busiest host's load.
-std::vector<Piece> fitted_pieces(std::span<const Datum> data, const Network& network,
+std::vector<Piece> fitted_pieces(std::span<const HostDemand> data, const Network& network,
                                  const std::vector<Piece>& pieces, double seconds,
                                  std::uint64_t smallest, TreeShape shape = {});
 
 /// Cuts data that one host needs from several holders like a staircase: one holder after the other
 /// sends while it has time. So few holders send to more than one receiver, and few receivers get
 /// data from more than two holders at a time. Other pieces stay as in `whole`.
-std::vector<Piece> staircase_pieces(std::span<const Datum> data, const Network& network,
+std::vector<Piece> staircase_pieces(std::span<const HostDemand> data, const Network& network,
                                     const std::vector<Piece>& whole, double seconds,
                                     std::uint64_t smallest);
 
 /// Returns the longest sending time of a host.
-double egress_seconds(std::span<const Datum> data, const Network& network,
+double egress_seconds(std::span<const HostDemand> data, const Network& network,
                       const std::vector<Piece>& pieces);
 
 /// Part of a datum, from `begin` in [0, 1) to the next fraction, with integral degrees.

@@ -8,8 +8,8 @@ namespace {
 /// Depth-first search over partial schedules. Lives for one call.
 class Search {
  public:
-  Search(const std::vector<Unit>& units, std::size_t num_hosts, std::vector<HostAssignment> best,
-         std::uint64_t nodes)
+  Search(const std::vector<ScheduleItem>& units, std::size_t num_hosts,
+         std::vector<HostAssignment> best, std::uint64_t nodes)
       : units_(units),
         free_(num_hosts),
         work_(num_hosts),
@@ -18,7 +18,7 @@ class Search {
         best_(std::move(best)),
         nodes_(nodes) {
     best_end_ = makespan(units, best_, num_hosts);
-    for (const Unit& unit : units) {
+    for (const ScheduleItem& unit : units) {
       for (const std::uint32_t host : unit.receivers) work_[host] += unit.bytes;
       if (unit.senders.size() == 1) work_[unit.senders.front()] += unit.bytes;
       for (const std::uint32_t host : unit.senders) is_sender_[host] = true;
@@ -53,23 +53,23 @@ class Search {
       return;
     }
     for (std::uint32_t i = 0; i < units_.size() && nodes_ > 0; ++i) {
-      if (placed_[i] || has_twin_before(i)) continue;
+      if (placed_[i] || has_equal_predecessor(i)) continue;
       for (const std::uint32_t sender : units_[i].senders) place(i, sender, end);
     }
   }
 
   /// Returns true if an equal unit with a smaller index is not placed. Other orders of equal units
   /// give the same schedule.
-  bool has_twin_before(std::uint32_t i) const {
+  bool has_equal_predecessor(std::uint32_t i) const {
     if (i == 0 || placed_[i - 1]) return false;
-    const Unit &a = units_[i - 1], &b = units_[i];
+    const ScheduleItem &a = units_[i - 1], &b = units_[i];
     return a.bytes == b.bytes && a.senders == b.senders && a.receivers == b.receivers;
   }
 
   void place(std::uint32_t i, std::uint32_t sender, std::uint64_t end) {
     if (nodes_ == 0) return;
     --nodes_;
-    const Unit& unit = units_[i];
+    const ScheduleItem& unit = units_[i];
     const std::vector<std::uint64_t> free = free_;
     std::uint64_t unit_end = free_[sender];
     for (const std::uint32_t host : unit.receivers) unit_end = std::max(unit_end, free_[host]);
@@ -92,7 +92,7 @@ class Search {
     free_ = free;
   }
 
-  const std::vector<Unit>& units_;
+  const std::vector<ScheduleItem>& units_;
   std::vector<std::uint64_t> free_;  ///< Per host, the time at which it is free.
   /// Per host, remaining bytes that it alone can receive or send.
   std::vector<std::uint64_t> work_;
@@ -106,8 +106,9 @@ class Search {
 
 }  // namespace
 
-std::vector<HostAssignment> search_order(const std::vector<Unit>& units, std::size_t num_hosts,
-                                         std::vector<HostAssignment> best, std::uint64_t nodes) {
+std::vector<HostAssignment> search_order(const std::vector<ScheduleItem>& units,
+                                         std::size_t num_hosts, std::vector<HostAssignment> best,
+                                         std::uint64_t nodes) {
   if (units.empty()) return best;
   return Search(units, num_hosts, std::move(best), nodes).run();
 }

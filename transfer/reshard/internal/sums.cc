@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "core/base/error.h"
-#include "transfer/reshard/internal/demand.h"
-#include "transfer/reshard/internal/draft.h"
+#include "transfer/reshard/internal/plan_builder.h"
+#include "transfer/reshard/internal/reshard_demand.h"
 #include "transfer/reshard/slices.h"
 #include "transfer/reshard/tree.h"
 
@@ -80,9 +80,9 @@ std::vector<FlowEdge> chain_edges(const std::vector<DeviceId>& devices) {
   return edges;
 }
 
-class SumGatherer {
+class SumCollector {
  public:
-  explicit SumGatherer(const Topology& topology) : topology_(topology), loads_(topology) {}
+  explicit SumCollector(const Topology& topology) : topology_(topology), loads_(topology) {}
 
   void add(std::uint32_t tensor, const ReshardTask& task) {
     check_sum(task, topology_);
@@ -141,19 +141,20 @@ Network mirrored(Network network) {
   return network;
 }
 
-LimitBound mirrored(LimitBound bound) {
+LimitingResource mirrored(LimitingResource bound) {
   switch (bound) {
-    case LimitBound::kNothing: break;
-    case LimitBound::kIngress: return LimitBound::kEgress;
-    case LimitBound::kEgress: return LimitBound::kIngress;
+    case LimitingResource::kNothing: break;
+    case LimitingResource::kIngress: return LimitingResource::kEgress;
+    case LimitingResource::kEgress: return LimitingResource::kIngress;
   }
   return bound;
 }
 
 /// Devices that appear twice in a flow, and their stand-ins.
-class StandIns {
+class DeviceAliases {
  public:
-  explicit StandIns(Topology& topology) : topology_(topology), first_(topology.num_devices()) {}
+  explicit DeviceAliases(Topology& topology)
+      : topology_(topology), first_(topology.num_devices()) {}
 
   DeviceId of(DeviceId device) {
     const auto [at, fresh] = stand_ins_.try_emplace(device, topology_.num_devices());
@@ -183,20 +184,21 @@ std::vector<DeviceId> others_of(const SumChain& chain) {
 
 }  // namespace
 
-SumDemand gather_sums(std::span<const ReshardTask> tasks, const Topology& topology) {
-  SumGatherer gatherer(topology);
+SumDemand collect_sums(std::span<const ReshardTask> tasks, const Topology& topology) {
+  SumCollector gatherer(topology);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (!tasks[i].addends.empty()) gatherer.add(i, tasks[i]);
   }
   return std::move(gatherer).finish();
 }
 
-Limit limit_of(const SumDemand& sums, std::span<const Datum> others, const Network& network) {
-  Limit gathering = physical_limit(sums.mirrored, mirrored(network));
+ReshardLimit limit_of(const SumDemand& sums, std::span<const HostDemand> others,
+                      const Network& network) {
+  ReshardLimit gathering = physical_limit(sums.mirrored, mirrored(network));
   gathering.bound = mirrored(gathering.bound);
-  std::vector<Datum> all(others.begin(), others.end());
+  std::vector<HostDemand> all(others.begin(), others.end());
   all.insert(all.end(), sums.spread.begin(), sums.spread.end());
-  const Limit spreading = physical_limit(all, network);
+  const ReshardLimit spreading = physical_limit(all, network);
   return spreading.seconds > gathering.seconds ? spreading : gathering;
 }
 
@@ -204,7 +206,7 @@ SumFlows plan_sums(const SumDemand& sums, const Topology& topology, const Networ
                    const PlanOptions& options, double limit_seconds, std::size_t first_id) {
   SumFlows result;
   result.topology = topology;
-  StandIns stand_ins(result.topology);
+  DeviceAliases stand_ins(result.topology);
   std::vector<std::vector<DeviceId>> receivers;  // per chain, with stand-ins
   for (const SumChain& chain : sums.chains) {
     for (DeviceId& device : receivers.emplace_back(others_of(chain))) {
@@ -212,17 +214,17 @@ SumFlows plan_sums(const SumDemand& sums, const Topology& topology, const Networ
         device = stand_ins.of(device);
     }
   }
-  const Demand none;
-  Draft draft(none, result.topology, network, options);
+  const ReshardDemand none;
+  PlanBuilder draft(none, result.topology, network, options);
   for (std::size_t i = 0; i < sums.chains.size(); ++i) {
     const SumChain& chain = sums.chains[i];
     std::vector<FlowEdge> edges = chain_edges(chain.devices);
     const std::vector<FlowEdge> tree =
         broadcast_tree(chain.devices.back(), receivers[i], result.topology, draft.loads());
     edges.insert(edges.end(), tree.begin(), tree.end());
-    const Bundle bundle{{chain.devices.front()}, {},
-                        chain.segments,          chain.bytes,
-                        size_of(chain.dtype),    Bundle::kNoDatum};
+    const SliceGroup bundle{{chain.devices.front()}, {},
+                            chain.segments,          chain.bytes,
+                            size_of(chain.dtype),    SliceGroup::kNoDatum};
     draft.add(bundle, chain.devices.front(), std::move(edges));
   }
   result.as_trees = draft.finish(limit_seconds);

@@ -25,10 +25,10 @@ struct SumDemand {
   std::vector<SumChain> chains;
   /// Transposed problem of gathering the terms: the hosts that need a sum send it to the hosts that
   /// alone hold a term. Its limit on the mirrored network bounds the sums.
-  std::vector<Datum> mirrored;
+  std::vector<HostDemand> mirrored;
   /// Data that must reach the hosts that need a sum and hold no term.
-  std::vector<Datum> spread;
-  /// Lower bound of any plan; see gather_sums().
+  std::vector<HostDemand> spread;
+  /// Lower bound of any plan; see collect_sums().
   std::uint64_t minimum_between_hosts = 0;
 };
 
@@ -42,12 +42,13 @@ struct SumDemand {
 ///
 /// Throws the errors of cut_sum_slices(), and Error(kInvalidArgument) for u8, a device outside
 /// `topology` or maps of another shape.
-SumDemand gather_sums(std::span<const ReshardTask> tasks, const Topology& topology);
+SumDemand collect_sums(std::span<const ReshardTask> tasks, const Topology& topology);
 
 /// Returns a lower bound on the time of the sums with `others`, the other data of the plan. For
 /// sums needed on one host, of terms on one host each, it is the limit of broadcasts from there to
 /// the holders with all links reversed.
-Limit limit_of(const SumDemand& sums, std::span<const Datum> others, const Network& network);
+ReshardLimit limit_of(const SumDemand& sums, std::span<const HostDemand> others,
+                      const Network& network);
 
 struct SumFlows {
   std::vector<Flow> flows;  ///< Flows; each kSum is followed by its kResult, if it has one.

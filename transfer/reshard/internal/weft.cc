@@ -6,12 +6,12 @@
 #include <numeric>
 
 #include "core/base/philox.h"
-#include "transfer/flow/egress_rule.h"
+#include "transfer/flow/egress_limit.h"
 #include "transfer/flow/simulate.h"
-#include "transfer/reshard/internal/draft.h"
 #include "transfer/reshard/internal/flow_order.h"
 #include "transfer/reshard/internal/forest.h"
 #include "transfer/reshard/internal/pieces.h"
+#include "transfer/reshard/internal/plan_builder.h"
 #include "transfer/reshard/internal/predict.h"
 
 namespace weft::transfer::internal {
@@ -26,45 +26,45 @@ constexpr std::uint64_t kCut = 16 * 1024;
 constexpr std::uint64_t kFineChunk = 56 * 1024;
 /// Length of the shortest runs into which flows are usually cut, in bytes.
 constexpr std::uint64_t kSmallestRun = 128 * 1024;
-constexpr std::size_t kMostFlowsToSchedule = 1500;
+constexpr std::size_t kMaxFlowsToSchedule = 1500;
 constexpr std::size_t kMostPieces = 4096;
-constexpr double kFlowsUnderWay = 8;
+constexpr double kFlowsInFlight = 8;
 /// Cost of making a flow, in simulation steps.
 constexpr std::uint64_t kStepsPerFlow = 40;
 /// Ratio of a plan's time to the limit below which data need not be cut.
 constexpr double kGoodEnough = 1.004;
 /// Multiple of the limit's time for which holders may send before receivers must forward. The
 /// excess is fitted afterwards.
-constexpr double kHoldersBusy = 1.1;
+constexpr double kHolderTimeRatio = 1.1;
 /// Weight of relayed bytes in the cost of a plan: 1.4 times the time if relays send everything. In
 /// a fluid, a relay gets as much of a link as a holder. A real relay whose own link is full of
 /// incoming data gets about half, probably because its acknowledgements and credits wait in that
 /// queue. It then lags behind and exchanges the rest when the holders are done. GPT-2's weights
 /// from 2 hosts to 4 reached 0.87 of the limit in chains, where the fluid predicts 0.99, and 0.97
 /// in trees of two levels.
-constexpr double kRelayed = 0.4;
+constexpr double kRelayPenalty = 0.4;
 /// Weight of receiving in a host's load, for the same reason: a host that always receives counts as
 /// if it sent that much more.
-constexpr double kBehindQueue = 0.6;
-/// Shares of the limit's time for which a host sends. A host below kTimeToSpare yields receivers to
-/// hosts above kUrgent.
-constexpr double kTimeToSpare = 0.7;
-constexpr double kUrgent = 0.9;
+constexpr double kReceivePenalty = 0.6;
+/// Shares of the limit's time for which a host sends. A host below kSpareThreshold yields receivers
+/// to hosts above kUrgentThreshold.
+constexpr double kSpareThreshold = 0.7;
+constexpr double kUrgentThreshold = 0.9;
 /// Ratio of a plan's time to the limit below which it is not improved further.
-constexpr double kGoodOrder = 1.015;
+constexpr double kGoodRatio = 1.015;
 /// Ratio of a plan's time to the limit below which random attempts are not made.
-constexpr double kFairOrder = 1.025;
+constexpr double kRandomSearchRatio = 1.025;
 /// Time ratio below which another order replaces a regular one, which real links favour more than
 /// the simulation shows.
-constexpr double kBetter = 0.99;
+constexpr double kMinImprovement = 0.99;
 /// Time ratio below which another order replaces any other one.
-constexpr double kSlightlyBetter = 0.999;
+constexpr double kReplaceRatio = 0.999;
 
 /// Plans one demand. Lives for one call.
-class LoadBalancedPlanner {
+class WeftPlanner {
  public:
-  LoadBalancedPlanner(const Demand& demand, const Topology& topology, const Network& network,
-                      const PlanOptions& options, const Limit& limit)
+  WeftPlanner(const ReshardDemand& demand, const Topology& topology, const Network& network,
+              const PlanOptions& options, const ReshardLimit& limit)
       : demand_(demand), topology_(topology), network_(network), options_(options), limit_(limit) {}
 
   WeftPlan run() {
@@ -74,21 +74,22 @@ class LoadBalancedPlanner {
       return whole_pieces(demand_.data, cuts, network_, preference, seconds, shape);
     };
     if (demand_.data.size() == 1) consider(one_chain(shape));
-    if (!best_.flows.empty() && !worth_more(kGoodOrder)) return finish();
+    if (!best_.flows.empty() && !can_improve(kGoodRatio)) return finish();
     const std::vector<Piece> whole =
-        pieces(SendPreference::kHolders, limit_.seconds * kHoldersBusy);
+        pieces(SendPreference::kPreferHolders, limit_.seconds * kHolderTimeRatio);
     consider(whole);
     if (egress_seconds(demand_.data, network_, whole) > limit_.seconds * kGoodEnough)
       consider(fitted_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece,
                              shape));
-    if (worth_more(kGoodOrder))
+    if (can_improve(kGoodRatio))
       consider(fitted_pieces(
           demand_.data, network_,
           staircase_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece),
           limit_.seconds * 1.0005, kSmallestPiece, shape));
-    if (worth_more(kGoodOrder)) consider(pieces(SendPreference::kHolders, limit_.seconds * 1.0005));
-    if (worth_more(kGoodOrder)) consider(pieces(SendPreference::kChains, limit_.seconds * 1.0005));
-    if (worth_more(kGoodOrder)) {
+    if (can_improve(kGoodRatio))
+      consider(pieces(SendPreference::kPreferHolders, limit_.seconds * 1.0005));
+    if (can_improve(kGoodRatio)) consider(pieces(SendPreference::kChains, limit_.seconds * 1.0005));
+    if (can_improve(kGoodRatio)) {
       TreeShape fans;
       fans.fans = true;
       const std::vector<Piece> even = whole_pieces(demand_.data, even_cuts(), network_,
@@ -98,12 +99,12 @@ class LoadBalancedPlanner {
         consider(fitted_pieces(demand_.data, network_, even, limit_.seconds * 1.0005,
                                kSmallestPiece, fans));
     }
-    if (worth_more(kGoodOrder)) consider(pieces(SendPreference::kEven, limit_.seconds));
+    if (can_improve(kGoodRatio)) consider(pieces(SendPreference::kEven, limit_.seconds));
     // Latency-bound plans: holders send everything directly.
-    if (worth_more(1.1))
-      consider(pieces(SendPreference::kHolders, std::numeric_limits<double>::infinity()));
+    if (can_improve(1.1))
+      consider(pieces(SendPreference::kPreferHolders, std::numeric_limits<double>::infinity()));
     for (std::size_t i = kFirstAttempts;
-         i < kMostAttempts && worth_more(i < 5 ? kGoodOrder : kFairOrder); ++i)
+         i < kMaxAttempts && can_improve(i < 5 ? kGoodRatio : kRandomSearchRatio); ++i)
       attempt(best_, attempt_number(i));
     return finish();
   }
@@ -111,7 +112,7 @@ class LoadBalancedPlanner {
  private:
   WeftPlan finish() const {
     return {parts_of(best_.flows, best_.order, best_.fine), best_.places, best_.seconds,
-            best_.flows.size() <= kMostFlowsToSchedule};
+            best_.flows.size() <= kMaxFlowsToSchedule};
   }
 
   /// Returns the ends of each datum's bundles, except the last. Separate trees per bundle let
@@ -137,7 +138,7 @@ class LoadBalancedPlanner {
   std::vector<std::vector<std::uint64_t>> even_cuts() const {
     std::vector<std::vector<std::uint64_t>> cuts(demand_.data.size());
     for (std::size_t k = 0; k < cuts.size(); ++k) {
-      const Datum& datum = demand_.data[k];
+      const HostDemand& datum = demand_.data[k];
       const std::size_t pieces = std::min<std::size_t>(
           datum.holders.size() + datum.receivers.size(), datum.bytes / kSmallestPiece);
       for (std::size_t i = 1; i < pieces; ++i)
@@ -154,7 +155,7 @@ class LoadBalancedPlanner {
                         limit_.seconds * 1.0005, shape);
   }
 
-  bool worth_more(double good_enough) const {
+  bool can_improve(double good_enough) const {
     return steps_ <= options_.simulate_steps && best_.seconds > limit_.seconds * good_enough;
   }
 
@@ -172,7 +173,7 @@ class LoadBalancedPlanner {
     for (const Network::HostLinks& host : network_.hosts)
       slowest = std::min(slowest, host.egress());
     // Cost of filling: half a chain of chunks for each flow that a host has in flight.
-    const double fill = 0.5 * longest * 64 * 1024 * kFlowsUnderWay;
+    const double fill = 0.5 * longest * 64 * 1024 * kFlowsInFlight;
     if (pieces * 2 >= longest && fill <= 0.04 * limit_.seconds * slowest)
       shape.longest_chain = longest;
     return shape;
@@ -188,7 +189,7 @@ class LoadBalancedPlanner {
   /// Flows of some pieces, and the best order found.
   struct Candidate {
     /// Returns the cost by which candidates are compared.
-    double cost() const { return seconds * (1 + kRelayed * relayed); }
+    double cost() const { return seconds * (1 + kRelayPenalty * relayed); }
 
     std::vector<Flow> flows;
     /// Flows without details irrelevant to orders: segments, and fan-out inside hosts.
@@ -200,10 +201,10 @@ class LoadBalancedPlanner {
     double seconds = std::numeric_limits<double>::infinity();
     bool regular = true;  ///< True if the order is a regular one.
     double relayed = 0;   ///< Share of the bytes between hosts that relays send.
-    /// Per host, share of the limit's time for which it sends; see kBehindQueue.
+    /// Per host, share of the limit's time for which it sends; see kReceivePenalty.
     std::vector<double> busy;
-    bool some_yield = false;   ///< True if some sending host has time to spare.
-    bool some_urgent = false;  ///< True if also some other host has none.
+    bool has_spare_sender = false;   ///< True if some sending host has time to spare.
+    bool has_urgent_sender = false;  ///< True if also some other host has none.
     /// True if no order can meet the time: some host's sends alone exceed it.
     bool hopeless = false;
   };
@@ -223,7 +224,7 @@ class LoadBalancedPlanner {
           made.light.back().edges.push_back(edge);
       }
     }
-    made.hopeless = egress_seconds(demand_.data, network_, pieces) > limit_.seconds * kGoodOrder;
+    made.hopeless = egress_seconds(demand_.data, network_, pieces) > limit_.seconds * kGoodRatio;
     return made;
   }
 
@@ -232,7 +233,7 @@ class LoadBalancedPlanner {
     std::vector<double> sent(network_.num_hosts()), received(network_.num_hosts());
     double all = 0, held = 0;
     for (const Piece& piece : pieces) {
-      const Datum& datum = demand_.data[piece.datum];
+      const HostDemand& datum = demand_.data[piece.datum];
       const double bytes = piece.bytes;
       for (std::size_t i = 0; i < piece.degrees.size(); ++i) {
         const bool holds = i < datum.holders.size();
@@ -248,16 +249,18 @@ class LoadBalancedPlanner {
     if (limit_.seconds <= 0) return;
     for (std::size_t host = 0; host < sent.size(); ++host)
       made.busy[host] =
-          sent[host] / limit_.seconds * (1 + kBehindQueue * received[host] / limit_.seconds);
-    made.some_yield = std::any_of(made.busy.begin(), made.busy.end(),
-                                  [](double busy) { return busy > 0 && busy < kTimeToSpare; });
-    made.some_urgent = made.some_yield && std::any_of(made.busy.begin(), made.busy.end(),
-                                                      [](double busy) { return busy > kUrgent; });
+          sent[host] / limit_.seconds * (1 + kReceivePenalty * received[host] / limit_.seconds);
+    made.has_spare_sender = std::any_of(made.busy.begin(), made.busy.end(), [](double busy) {
+      return busy > 0 && busy < kSpareThreshold;
+    });
+    made.has_urgent_sender =
+        made.has_spare_sender && std::any_of(made.busy.begin(), made.busy.end(),
+                                             [](double busy) { return busy > kUrgentThreshold; });
   }
 
   /// Returns true if the host has no time to spare while others have.
   static bool is_urgent(const Candidate& candidate, HostId host) {
-    return candidate.some_urgent && candidate.busy[host.value()] > kUrgent;
+    return candidate.has_urgent_sender && candidate.busy[host.value()] > kUrgentThreshold;
   }
 
   /// Finds a good order for the flows of `pieces`, and replaces best_ if they are better.
@@ -274,13 +277,13 @@ class LoadBalancedPlanner {
     for (const std::uint32_t i :
          direct ? rotated_order(made.light, topology_) : interleaved_order(made.light, topology_))
       whole.push_back({i, made.light[i].root, 0, made.light[i].bytes});
-    judge(made, whole, egress_places(made, {}, EgressRule(), true), false);
-    if (made.some_yield && made.seconds > limit_.seconds * kGoodOrder)
-      judge(made, whole, egress_places(made, {}, EgressRule(), false), false);
+    judge(made, whole, egress_places(made, {}, EgressLimit(), true), false);
+    if (made.has_spare_sender && made.seconds > limit_.seconds * kGoodRatio)
+      judge(made, whole, egress_places(made, {}, EgressLimit(), false), false);
     // If nothing is forwarded, only hosts that flood its receivers can delay a host with no time to
     // spare.
     for (const bool yield : {true, false}) {
-      if (yield && !(direct && made.some_urgent)) continue;
+      if (yield && !(direct && made.has_urgent_sender)) continue;
       for (std::size_t i = 0; i < kFirstAttempts; ++i) {
         Attempt how = attempt_number(i);
         how.yield = yield;
@@ -292,8 +295,9 @@ class LoadBalancedPlanner {
 
   /// Returns the time ratio below which an alternative replaces `candidate`.
   double margin_over(const Candidate& candidate) const {
-    return candidate.regular && candidate.seconds <= limit_.seconds * kFairOrder ? kBetter
-                                                                                 : kSlightlyBetter;
+    return candidate.regular && candidate.seconds <= limit_.seconds * kRandomSearchRatio
+               ? kMinImprovement
+               : kReplaceRatio;
   }
 
   void judge(Candidate& candidate, const std::vector<FlowPart>& order,
@@ -320,7 +324,7 @@ class LoadBalancedPlanner {
     /// True: flows are first cut in two, so that a device can use both its slots for one receiver.
     bool halves = false;
   };
-  static constexpr std::size_t kFirstAttempts = 2, kMostAttempts = 96;
+  static constexpr std::size_t kFirstAttempts = 2, kMaxAttempts = 96;
 
   Attempt attempt_number(std::size_t i) {
     switch (i) {
@@ -342,16 +346,16 @@ class LoadBalancedPlanner {
   }
 
   void attempt(Candidate& candidate, const Attempt& how) {
-    if (candidate.flows.size() > kMostFlowsToSchedule || candidate.hopeless ||
+    if (candidate.flows.size() > kMaxFlowsToSchedule || candidate.hopeless ||
         steps_ > options_.simulate_steps)
       return;
-    if (candidate.seconds <= limit_.seconds * kGoodOrder) return;
-    EgressRule rule;
+    if (candidate.seconds <= limit_.seconds * kGoodRatio) return;
+    EgressLimit rule;
     if (how.one_at_a_time) rule.device_streams = 1;
     SimulateOptions options;
     options.places = egress_places(candidate, candidate.roots, rule, how.yield);
     if (how.one_at_a_time &&
-        options.places == egress_places(candidate, candidate.roots, EgressRule(), how.yield))
+        options.places == egress_places(candidate, candidate.roots, EgressLimit(), how.yield))
       return;
     std::vector<FlowPart> atoms;
     for (std::uint32_t i = 0; i < candidate.light.size(); ++i) {
@@ -392,7 +396,7 @@ class LoadBalancedPlanner {
   }
 
   /// Returns true if a host other than the root's forwards the flow to another host.
-  bool is_passed_on(const Flow& flow) const {
+  bool is_forwarded_further(const Flow& flow) const {
     return std::any_of(flow.edges.begin(), flow.edges.end(), [&](const FlowEdge& edge) {
       const HostId from = topology_.host_of(edge.parent);
       return from != topology_.host_of(flow.root) && from != topology_.host_of(edge.child);
@@ -411,7 +415,7 @@ class LoadBalancedPlanner {
       for (FlowEdge& edge : flow.edges)
         if (edge.parent == whole.root) edge.parent = part.root;
       flow.root = part.root;
-      if (fine && flow.chunk_bytes > kFineChunk && !options_.chunks && is_passed_on(flow))
+      if (fine && flow.chunk_bytes > kFineChunk && !options_.chunks && is_forwarded_further(flow))
         flow.chunk_bytes = std::max(kFineChunk, whole.chunk_bytes / 3 / 64 * 64);
       flow.chunk_bytes = std::min(flow.chunk_bytes, flow.bytes);
       if (flow.bytes != whole.bytes && !whole.segments.empty())
@@ -426,7 +430,7 @@ class LoadBalancedPlanner {
   /// hosts with time to spare get one slot per device, hosts with none get twice as many.
   std::vector<std::uint32_t> egress_places(const Candidate& candidate,
                                            std::span<const std::vector<DeviceId>> roots,
-                                           const EgressRule& rule, bool yield) const {
+                                           const EgressLimit& rule, bool yield) const {
     const std::vector<Flow>& flows = candidate.light;
     std::vector<bool> sends(topology_.num_devices());
     std::vector<std::size_t> senders(topology_.num_hosts());
@@ -448,7 +452,7 @@ class LoadBalancedPlanner {
     std::vector<std::uint32_t> places;
     for (std::uint32_t device = 0; device < sends.size(); ++device) {
       const std::uint32_t host = topology_.host_of(DeviceId(device)).value();
-      std::size_t count = rule.streams_of_each(senders[host]);
+      std::size_t count = rule.limit_per_device(senders[host]);
       const double needed =
           std::min(std::ceil(network_.hosts[host].egress() / slowest[host] - 0.1), 8.0);
       if (needed > 1 && sends[device]) {
@@ -456,7 +460,7 @@ class LoadBalancedPlanner {
         count = std::max(
             count, std::min(rule.host_streams, (streams + senders[host] - 1) / senders[host]));
       }
-      if (yield && needed <= 1 && candidate.busy[host] < kTimeToSpare) count = 1;
+      if (yield && needed <= 1 && candidate.busy[host] < kSpareThreshold) count = 1;
       if (yield && is_urgent(candidate, HostId(host)))
         count = std::max(count, std::min(rule.host_streams, 2 * count));
       places.push_back(count);
@@ -466,14 +470,14 @@ class LoadBalancedPlanner {
 
   std::vector<Flow> flows_of(const std::vector<Piece>& pieces,
                              std::vector<std::vector<DeviceId>>& roots) {
-    Draft draft(demand_, topology_, network_, options_);
+    PlanBuilder draft(demand_, topology_, network_, options_);
     const std::vector<double> spare = spare_egress(pieces);
     for (std::size_t turn = 0; turn < pieces.size(); ++turn) {
       const Piece& piece = pieces[turn];
       for (const HostTree& tree : arrange(demand_.data[piece.datum], piece, network_, spare, turn))
         add(draft, piece, tree);
     }
-    for (const Bundle& bundle : demand_.bundles) draft.add_local(bundle);
+    for (const SliceGroup& bundle : demand_.bundles) draft.add_local(bundle);
     roots = draft.roots();
     return draft.finish(limit_.seconds);
   }
@@ -483,7 +487,7 @@ class LoadBalancedPlanner {
     std::vector<double> spare(network_.num_hosts(), 1.0);
     if (seconds <= 0) return spare;
     for (const Piece& piece : pieces) {
-      const Datum& datum = demand_.data[piece.datum];
+      const HostDemand& datum = demand_.data[piece.datum];
       for (std::size_t i = 0; i < piece.degrees.size(); ++i) {
         const HostId host =
             i < datum.holders.size() ? datum.holders[i] : datum.receivers[i - datum.holders.size()];
@@ -495,12 +499,12 @@ class LoadBalancedPlanner {
   }
 
   /// Adds one flow for each bundle that overlaps the piece.
-  void add(Draft& draft, const Piece& piece, const HostTree& tree) const {
+  void add(PlanBuilder& draft, const Piece& piece, const HostTree& tree) const {
     const std::uint64_t piece_end = piece.begin + piece.bytes,
                         datum_end = demand_.data[piece.datum].bytes;
     std::uint64_t begin = 0;
     for (const std::uint32_t index : demand_.bundles_of[piece.datum]) {
-      const Bundle& bundle = demand_.bundles[index];
+      const SliceGroup& bundle = demand_.bundles[index];
       const std::uint64_t from = cut_in(begin, bundle.bytes, piece.begin, datum_end),
                           to = cut_in(begin, bundle.bytes, piece_end, datum_end);
       begin += bundle.bytes;
@@ -521,11 +525,11 @@ class LoadBalancedPlanner {
     return bytes - inside < kSnap ? bytes : inside;
   }
 
-  const Demand& demand_;
+  const ReshardDemand& demand_;
   const Topology& topology_;
   const Network& network_;
   const PlanOptions& options_;
-  const Limit& limit_;
+  const ReshardLimit& limit_;
   std::vector<std::vector<Piece>> considered_;
   PhiloxStream random_{options_.seed};
   std::uint64_t steps_ = 0;  ///< Simulation steps spent.
@@ -534,9 +538,9 @@ class LoadBalancedPlanner {
 
 }  // namespace
 
-WeftPlan plan_weft(const Demand& demand, const Topology& topology, const Network& network,
+WeftPlan plan_weft(const ReshardDemand& demand, const Topology& topology, const Network& network,
                    const PlanOptions& options, const LimitSolution& solution) {
-  return LoadBalancedPlanner(demand, topology, network, options, solution.limit).run();
+  return WeftPlanner(demand, topology, network, options, solution.limit).run();
 }
 
 }  // namespace weft::transfer::internal

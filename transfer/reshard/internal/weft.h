@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "transfer/reshard/internal/demand.h"
+#include "transfer/reshard/internal/reshard_demand.h"
 #include "transfer/reshard/plan_options.h"
 
 namespace weft::transfer::internal {
@@ -24,7 +24,7 @@ struct WeftPlan {
 ///      and bundle, one entry device per host.
 ///   3. Order: a regular one. If that is not good enough, a preemptive schedule or a searched
 ///      order, compared by simulation (transfer/decisions.md).
-WeftPlan plan_weft(const Demand& demand, const Topology& topology, const Network& network,
+WeftPlan plan_weft(const ReshardDemand& demand, const Topology& topology, const Network& network,
                    const PlanOptions& options, const LimitSolution& solution);
 
 }  // namespace weft::transfer::internal

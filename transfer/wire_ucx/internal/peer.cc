@@ -16,7 +16,7 @@ void Peer::join(WorkerSet& workers, const UcxAddress& address, ucp_err_handler_c
   for (std::size_t i = 0; i < rails; ++i) {
     WorkerSet::Rail& rail = workers.rail(i);
     Way& way = ways.emplace_back();
-    way.eager = EagerLedger(EagerLedger::kStep / rails);
+    way.eager = EagerFlowControl(EagerFlowControl::kStep / rails);
     connect(way.out, rail.sending, address.tcp[i].receiving);
     connect(way.back, rail.receiving, address.tcp[i].sending);
   }
@@ -34,17 +34,17 @@ std::vector<Peer::Connection*> Peer::connections() {
 void Peer::end_connections(const std::function<bool(const Connection&)>& which,
                            const std::string& why) {
   for (Connection* connection : connections()) connection->ended |= which(*connection);
-  if (ending_since) return;
+  if (first_ended) return;
   cause = why;
-  ending_since = std::chrono::steady_clock::now();
+  first_ended = std::chrono::steady_clock::now();
 }
 
 bool Peer::is_over() {
-  if (!ending_since) return false;
+  if (!first_ended) return false;
   const auto all = connections();
   return std::all_of(all.begin(), all.end(),
                      [](const Connection* connection) { return connection->ended; }) ||
-         std::chrono::steady_clock::now() >= *ending_since + kLastMessagesTime;
+         std::chrono::steady_clock::now() >= *first_ended + kDrainTime;
 }
 
 }  // namespace weft::transfer

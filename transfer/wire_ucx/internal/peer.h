@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "transfer/wire/wire.h"
-#include "transfer/wire_ucx/internal/eager_ledger.h"
-#include "transfer/wire_ucx/internal/prefix.h"
+#include "transfer/wire_ucx/internal/eager_flow_control.h"
 #include "transfer/wire_ucx/internal/process_watch.h"
 #include "transfer/wire_ucx/internal/ucx_address.h"
 #include "transfer/wire_ucx/internal/ucx_worker.h"
+#include "transfer/wire_ucx/internal/wire_header.h"
 #include "transfer/wire_ucx/internal/worker_set.h"
 
 namespace weft::transfer {
@@ -23,7 +23,7 @@ class UcxWire;
 
 // Time after the end of a peer's first connection during which its other connections may still
 // deliver messages. Afterwards all of them count as ended.
-inline constexpr auto kLastMessagesTime = std::chrono::milliseconds(200);
+inline constexpr auto kDrainTime = std::chrono::milliseconds(200);
 
 /// Device that a UcxWire is connected to. Lives as long as the wire, because UCX's callbacks refer
 /// to it.
@@ -56,10 +56,10 @@ struct Peer {
     // messages from the peer, and notices about them; no worker over shared memory, where `out`
     // serves both directions
     Connection back;
-    EagerLedger eager = EagerLedger();
-    std::size_t at_sender = 0;  // bytes of rendezvous in flight
+    EagerFlowControl eager = EagerFlowControl();
+    std::size_t rendezvous_bytes = 0;  // bytes of rendezvous in flight
 
-    Connection& told_on() { return back.worker != nullptr ? back : out; }
+    Connection& notice_connection() { return back.worker != nullptr ? back : out; }
   };
   enum class End { kNone, kFailed, kDropped };
 
@@ -77,7 +77,7 @@ struct Peer {
   std::size_t eager_limit = 0;
   /// Time when the first connection ended. Others may still carry messages that the peer sent
   /// earlier, and credits for ours.
-  std::optional<std::chrono::steady_clock::time_point> ending_since;
+  std::optional<std::chrono::steady_clock::time_point> first_ended;
 
   /// Returns the eager bytes that the peer may still have to keep.
   std::size_t untaken() const {
@@ -87,7 +87,7 @@ struct Peer {
   }
   /// Returns the least loaded way. So each way carries as much as it can, whatever the speeds.
   std::size_t least_loaded_way() const {
-    const auto load = [](const Way& way) { return way.eager.untaken() + way.at_sender; };
+    const auto load = [](const Way& way) { return way.eager.untaken() + way.rendezvous_bytes; };
     const auto least = std::min_element(
         ways.begin(), ways.end(), [&](const Way& a, const Way& b) { return load(a) < load(b); });
     return least - ways.begin();
@@ -100,7 +100,7 @@ struct Peer {
   /// Marks the connections for which `which` holds as ended, because of `why`.
   void end_connections(const std::function<bool(const Connection&)>& which, const std::string& why);
   /// Returns true if the peer will send nothing more: all connections have ended, or the first
-  /// ended kLastMessagesTime ago.
+  /// ended kDrainTime ago.
   bool is_over();
   void fail(std::string why) {
     if (end != End::kNone) return;

@@ -22,7 +22,7 @@ class ProcessWatch final {
   /// watched.
   int fd() const { return fd_; }
   /// Returns true if the process had already ended when the watch began.
-  bool was_gone() const { return was_gone_; }
+  bool had_exited() const { return was_gone_; }
 
  private:
   pid_t pid_ = 0;

@@ -115,7 +115,7 @@ void remove_stale_handlers(const std::vector<ListeningSocket>& ports) {
 /// UCX installs crash handlers that print a back trace without names. It also logs to standard
 /// output, even about dead peers, which are reported as an Error here. If UCX_LOG_LEVEL is set, the
 /// log stays.
-void calm_ucx() {
+void restore_process_settings() {
   static std::once_flag once;
   std::call_once(once, [] {
     if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(&swallow);
@@ -133,7 +133,7 @@ void check_ucs(ucs_status_t status, const char* doing) {
 
 UcxWorker::UcxWorker(Transports transports, const std::string& interfaces,
                      ucp_am_recv_callback_t handler, void* argument) {
-  calm_ucx();
+  restore_process_settings();
   context_ = make_context(transports, interfaces);
   ucp_worker_params_t params = {};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "actors/call/interface.h"
+#include "actors/head/cluster_messages.h"
+#include "actors/system/context.h"
+
+namespace weft::actors {
+
+/// Receiver of the head's notifications in a program that owns meshes. Hosted by actors::Cluster
+/// under the name "watcher". Its callbacks run on its thread.
+class HeadNotifications final {
+ public:
+  struct Events {
+    std::function<void(const MeshFailure&)> on_failure;  ///< Called when a mesh has failed.
+    /// Called when the cluster stops by request.
+    std::function<void(const std::string& reason)> on_stop;
+    /// Called when this program is asked to end, as by an interruption, or at once if `now`.
+    /// Returns what it does until it ends.
+    std::function<std::string(bool now)> on_cancel;
+    /// Called when a host with a mesh of this program leaves. It waits for let_go().
+    std::function<void(const std::string& host, const std::string& why)> on_host_leaves;
+  };
+  HeadNotifications(Context&, Events events) : events_(std::move(events)) {}
+
+  void mesh_failed(const MeshFailure& failure) { events_.on_failure(failure); }
+  void cluster_stops(const std::string& reason) { events_.on_stop(reason); }
+  std::string cancel(bool now) { return events_.on_cancel(now); }
+  void host_leaves(const std::string& host, const std::string& why) {
+    events_.on_host_leaves(host, why);
+  }
+
+  static constexpr auto endpoints =
+      interface<"weft.watcher", 1>(on<&HeadNotifications::mesh_failed>("mesh_failed", urgent),
+                                   on<&HeadNotifications::cluster_stops>("cluster_stops", urgent),
+                                   on<&HeadNotifications::cancel>("cancel", urgent),
+                                   on<&HeadNotifications::host_leaves>("host_leaves", urgent));
+
+ private:
+  const Events events_;
+};
+
+}  // namespace weft::actors

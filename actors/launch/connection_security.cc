@@ -1,0 +1,119 @@
+#include "actors/launch/connection_security.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "actors/launch/token.h"
+#include "core/base/error.h"
+#include "core/base/private_file.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr std::string_view kDigest = "sha256:";
+constexpr const char* kCertificateFile = "certificate.pem";
+constexpr const char* kKeyFile = "key.pem";
+
+std::string parse_digest(std::string_view text) {
+  std::string_view digits = text;
+  if (digits.starts_with(kDigest)) digits.remove_prefix(kDigest.size());
+  std::string digest(digits);
+  std::ranges::transform(digest, digest.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (digest.size() != 64 || digest.find_first_not_of("0123456789abcdef") != std::string::npos)
+    throw_error(ErrorCode::kInvalidArgument,
+                "--cert {}: expected sha256: and 64 hexadecimal digits, as in the `weft join` that "
+                "`weft head` prints",
+                text);
+  return digest;
+}
+
+std::optional<std::string> read_pem(const std::filesystem::path& path) {
+  const std::string hint = "without it the head cannot go on as the one that others know";
+  return read_private_file(path, "file", hint,
+                           "so anybody may pass for this head: remove it and certificate.pem, "
+                           "and give hosts the --cert that the head prints then");
+}
+
+/// Returns the digest of the certificate beside a token file; empty if that cannot be read.
+std::string digest_beside(const std::filesystem::path& token_file) {
+  std::error_code failed;
+  const auto real = std::filesystem::canonical(token_file, failed);
+  if (failed) return "";
+  try {
+    const auto pem = read_pem(real.parent_path() / kCertificateFile);
+    return pem ? tls_library().certificate_sha256(*pem) : "";
+  } catch (const Error&) {
+    return "";  // belongs to another user
+  }
+}
+
+}  // namespace
+
+void ConnectionSecurity::apply(const Address& head, SystemOptions& options) const {
+  if (insecure) options.tls = Tls::Use::kNever;
+  if (!certificate.empty()) options.pinned = SystemOptions::Pinned{head, certificate, named};
+}
+
+std::vector<std::string> ConnectionSecurity::to_arguments() const {
+  std::vector<std::string> arguments;
+  if (insecure) arguments.push_back(fmt::format("--{}", kInsecure));
+  if (!certificate.empty())
+    arguments.insert(arguments.end(),
+                     {"--certificate", certificate, "--certificate-named", named ? "1" : "0"});
+  return arguments;
+}
+
+ConnectionSecurity ConnectionSecurity::of(const RoleArguments& arguments) {
+  ConnectionSecurity protection;
+  protection.insecure = arguments.has(kInsecure);
+  protection.certificate = arguments.get_or("certificate", "");
+  protection.named = arguments.get_or("certificate-named", "0") == "1";
+  return protection;
+}
+
+ConnectionSecurity find_protection(const Address& head, const std::filesystem::path& token_file,
+                                   const std::string& certificate, bool insecure) {
+  if (insecure && !certificate.empty())
+    throw_error(ErrorCode::kInvalidArgument,
+                "--cert asks for TLS, and --insecure for none: leave one of them out");
+  if (insecure) return {true};
+  if (!certificate.empty()) return {false, parse_digest(certificate), true};
+  if (!Tls::is_due(Tls::Use::kBeyondLoopback, head.host)) return {};
+  return {false, digest_beside(token_file.empty() ? linked_token_file(head.port) : token_file)};
+}
+
+void warn_of_insecure(const Log& log) {
+  log.warning(
+      "--insecure: beyond loopback the token alone protects what is sent, without TLS: whoever "
+      "records it and learns the token later can read it, and nothing shows who the head is. Leave "
+      "it out where that matters");
+}
+
+TlsIdentity load_or_make_identity(const std::filesystem::path& state_directory) {
+  const std::filesystem::path folder =
+      std::filesystem::absolute(state_directory).lexically_normal();
+  auto key = read_pem(folder / kKeyFile);
+  auto certificate = read_pem(folder / kCertificateFile);
+  if (key && certificate) {
+    TlsIdentity known{std::move(*key), std::move(*certificate)};
+    try {
+      (void)tls_library().make_context(known);
+      return known;
+    } catch (const Error& error) {
+      throw_error(ErrorCode::kFailedPrecondition,
+                  "{} and {} in {} are not the head's key and certificate: {}; bring them back, or "
+                  "remove both, and give hosts the --cert that the head prints then",
+                  kKeyFile, kCertificateFile, folder.string(), error.message());
+    }
+  }
+  create_private_folder(folder);
+  TlsIdentity made = tls_library().make_identity();
+  // If the head dies in between, the next start makes both again.
+  write_private_file(folder / kKeyFile, made.key, "key");
+  write_private_file(folder / kCertificateFile, made.certificate, "certificate");
+  return made;
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,51 @@
+#include "actors/message/message_frames.h"
+
+#include <cstring>
+
+#include "core/base/units.h"
+
+namespace weft::actors {
+
+namespace {
+constexpr std::uint8_t kMore = 1;
+}
+
+void append_message(Connection& connection, MessageKind kind, std::span<const std::byte> bytes) {
+  while (bytes.size() > kMaxFrameBody) {
+    connection.append(static_cast<std::uint8_t>(kind), kMore, bytes.first(kMaxFrameBody));
+    bytes = bytes.subspan(kMaxFrameBody);
+  }
+  connection.append(static_cast<std::uint8_t>(kind), 0, bytes);
+}
+
+std::optional<MessageAssembler::Message> MessageAssembler::add(const FrameHeader& header,
+                                                               std::span<const std::byte> body) {
+  const bool more = (header.flags & kMore) != 0;
+  if (!open_ && !more) return Message{static_cast<MessageKind>(header.kind), body};
+  if (!open_) {
+    open_ = true;
+    kind_ = header.kind;
+    bytes_ = 0;
+  }
+  if (header.kind != kind_)
+    throw_error(ErrorCode::kDataLoss, "a {} frame inside a {} message of several frames",
+                to_string(static_cast<MessageKind>(header.kind)),
+                to_string(static_cast<MessageKind>(kind_)));
+  // All frames but the last are full, so that every part starts at a multiple of 8.
+  if (more && body.size() != kMaxFrameBody)
+    throw_error(ErrorCode::kDataLoss, "a part of a message has {} bytes instead of {}", body.size(),
+                kMaxFrameBody);
+  // The payload's limit plus 4 KiB for the envelope.
+  if (bytes_ + body.size() > kMaxMessageBytes + 4096)
+    throw_error(ErrorCode::kDataLoss, "a message is longer than {}",
+                format_bytes(kMaxMessageBytes));
+  words_.resize((bytes_ + body.size() + 7) / 8);
+  std::memcpy(reinterpret_cast<std::byte*>(words_.data()) + bytes_, body.data(), body.size());
+  bytes_ += body.size();
+  if (more) return std::nullopt;
+  open_ = false;
+  return Message{static_cast<MessageKind>(kind_),
+                 std::span(reinterpret_cast<const std::byte*>(words_.data()), bytes_)};
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,54 @@
+#include "mesh/executor/checkpoint_endpoint.h"
+
+#include <optional>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/log/log.h"
+#include "mesh/program/checkpoint_programs.h"
+
+namespace weft::mesh {
+
+CheckpointEndpoint::CheckpointEndpoint(const DeviceSetup& setup)
+    : engine_(setup, batches_, machine_hardware(), std::make_shared<ProgressBoard>(),
+              Log::standard_error(LogLevel::kWarning)) {}
+
+CheckpointEndpoint::~CheckpointEndpoint() = default;
+
+void CheckpointEndpoint::NoBatches::read(std::string_view input, Split, std::uint64_t, int, int,
+                                         const Region&, std::span<std::byte>) {
+  throw_error(ErrorCode::kInternal, "the driver was asked to read '{}'", input);
+}
+
+std::span<float> CheckpointEndpoint::checkpoint_buffer() {
+  const std::span<std::byte> bytes = engine_.block(kCheckpointBuffer);
+  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+void CheckpointEndpoint::run(const StepRequest& request, const std::function<void()>& look) {
+  const auto bell = std::make_shared<WakeFlag>();
+  const auto interpreter = engine_.begin(request, [bell] {
+    const std::lock_guard lock(bell->mutex);
+    bell->rung = true;
+    bell->changed.notify_one();
+  });
+  std::optional<Error> failure;
+  try {
+    while (interpreter->advance() == Interpreter::Progress::kBlocked) {
+      std::unique_lock lock(bell->mutex);
+      bell->changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return bell->rung; });
+      bell->rung = false;
+      lock.unlock();
+      look();
+    }
+  } catch (...) {
+    failure = current_error();
+  }
+  if (failure) {
+    engine_.abandon(*interpreter, *failure);
+    throw std::move(*failure);
+  }
+  interpreter->finish();
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/config/config_node.h"
+#include "mesh/layouts/layout.h"
+#include "mesh/layouts/rules.h"
+#include "mesh/program/compile.h"
+#include "mesh/schedule/schedule.h"
+#include "mesh/schedule/vocabulary.h"
+#include "mesh/sharding/device_mesh.h"
+#include "mesh/strategy/strategy_text.h"
+#include "transfer/nccl/device_path.h"
+#include "transfer/reshard/reshard_algorithm.h"
+
+namespace weft::mesh {
+
+/// Entry of the `meshes:` section.
+struct MeshConfig {
+  std::string name;
+  std::vector<std::string> hosts;  ///< Hosts in the order of ranks; empty: all hosts.
+  std::vector<MeshAxis> axes;
+  /// Absent: layout `rules`, by ParallelConfig::sharding.
+  std::optional<LayoutChoice> layout = {};
+  /// Strategy instead of a layout: from `layout: FILE.strategy`, or made in C++.
+  std::optional<StrategyText> own_strategy = {};
+};
+
+/// Entry of `pipeline.stages`: a number of layers on a mesh. Under a schedule with several stages
+/// per actor, a mesh may have several.
+struct StageConfig {
+  int mesh = 0;
+  int layers = 1;
+  /// True if activations are dropped after the forward and recomputed before the backward.
+  bool recompute = false;
+};
+
+/// Path of tensors from one GPU to another.
+enum class GpuTransfers : std::uint8_t {
+  kAuto,  ///< The GPUs' collective library if it reaches all ends, else host memory.
+  kHost,  ///< Host memory.
+};
+
+/// Choice whether devices copy the state for a checkpoint into host memory, so that steps continue
+/// while it is written.
+enum class CheckpointCopyMode : std::uint8_t {
+  kNo,              ///< Training pauses meanwhile.
+  kIfMemoryAllows,  ///< See TrainingPlan::no_copies_reason.
+  kYes,
+};
+
+/// Sections `meshes:`, `sharding:` and `pipeline:` of a run: where everything is placed and in what
+/// order it runs. A value.
+struct ParallelConfig {
+  std::vector<MeshConfig> meshes;
+  ShardingRules sharding;
+  std::vector<StageConfig> stages;
+  std::string schedule = "eager-1f1b";  ///< Name of a schedule, or kAuto.
+  int microbatches = 1;
+  /// Devices that compute the embedding and the output layer.
+  VocabularyMode vocabulary = VocabularyMode::kLast;
+  transfer::ReshardAlgorithm resharding = transfer::ReshardAlgorithm::kWeft;
+  Lowering lowering = Lowering::kLanes;
+  int credits = 2;  ///< Receives posted ahead per edge.
+  GpuTransfers gpu_transfers = GpuTransfers::kAuto;
+  /// Set by benchmarks, not in the file.
+  Payload payload = Payload::kTensors;
+  /// Measured times by which vocabulary passes are ordered among the other passes; absent: FLOPs.
+  std::optional<VocabularyTimes> vocabulary_times;
+  /// Bytes that a device may hold; absent: no limit.
+  std::optional<std::uint64_t> memory;
+  /// Bytes of a checkpoint that the driver holds at a time. Set from `checkpoint:`.
+  std::uint64_t checkpoint_buffer = std::uint64_t{256} << 20;
+  /// Set from `checkpoint:`. In a plan, the decision made, which plans made from its layout repeat.
+  CheckpointCopyMode checkpoint_copy_mode = CheckpointCopyMode::kNo;
+  /// Likewise for copies of the state in the memory of other hosts, see InMemoryCheckpoint. Set
+  /// from `recovery:`.
+  CheckpointCopyMode snapshot_mode = CheckpointCopyMode::kNo;
+  /// Schedule to run instead of the named one: from `schedule: FILE.csv`, or made in C++. Its
+  /// actors' stages must be those of the meshes.
+  std::optional<Schedule> own_schedule;
+  /// Bytes per second of each host's link, each way. Set from `cluster:`.
+  std::map<std::string, double> links;
+  /// Places where the devices compute, by DeviceId. Empty if unknown: no device is a GPU.
+  std::vector<transfer::DeviceCapabilities> device_places;
+
+  /// True if GPUs give equal results for equal inputs, in their ops and in sums between them, which
+  /// are then added in rank order as through host memory. Set from `cluster:`.
+  bool deterministic = true;
+
+  /// Bytes per second of a host that is not in `links`: 10 Gbit/s.
+  static constexpr double kUnknownLink = 1.25e9;
+
+  /// Name of the schedule that measures a run's first steps, then searches a schedule for the
+  /// measured times.
+  static constexpr std::string_view kAuto = "auto";
+  /// Returns whether a schedule will be searched.
+  bool searches() const { return schedule == kAuto && !own_schedule; }
+
+  int num_layers() const;
+  /// Returns the stage of each layer, ascending.
+  std::vector<int> stage_of_layer() const;
+  std::vector<int> mesh_of_stage() const;
+};
+
+/// Reads the three sections of the document's root. Throws Error(kInvalidConfig) with positions for
+/// unknown meshes, axes and names, stages without layers, and meshes without stages.
+ParallelConfig parse_layout(const ConfigNode& root);
+
+}  // namespace weft::mesh

@@ -1,0 +1,35 @@
+#include "actors/net/connection_probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "core/base/error.h"
+#include "tests/support/eventually.h"
+
+namespace weft::actors {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(ConnectionProbes, SucceedWhereSomebodyListens) {
+  std::optional<ProbeListener> open, closed;
+  open.emplace("127.0.0.1");
+  closed.emplace("127.0.0.1");
+  const std::uint16_t closed_port = closed->port();
+  closed.reset();
+  ConnectionProbes trials({{"127.0.0.1", {"127.0.0.1", open->port()}},
+                           {"127.0.0.1", {"127.0.0.1", closed_port}},
+                           {"192.0.2.7", {"127.0.0.1", open->port()}},
+                           {"127.0.0.1", {"a host name", open->port()}}});
+  EXPECT_TRUE(test::eventually([&] { return trials.look(); }));
+  EXPECT_THAT(trials.reached(), ElementsAre(1, 0, 0, 0));
+}
+
+TEST(ProbeListener, AnAddressOfAnotherMachineIsRefused) {
+  EXPECT_THROW(ProbeListener("192.0.2.7"), Error);
+}
+
+}  // namespace
+}  // namespace weft::actors

@@ -1,0 +1,148 @@
+#include "mesh/executor/stall_detector.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "core/base/clock.h"
+
+namespace weft::mesh {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = StallDetector::Kind;
+
+constexpr std::uint64_t kRun = 3;
+
+DeviceProgress waits(std::uint64_t finished = 10, std::uint64_t moved = 0) {
+  DeviceProgress progress;
+  progress.position = {"train", kRun, 4, std::nullopt};
+  progress.finished = finished;
+  progress.moved_bytes = moved;
+  return progress;
+}
+
+DeviceProgress works(double seconds, std::uint64_t finished = 10) {
+  DeviceProgress progress = waits(finished);
+  progress.inside = true;
+  progress.inside_seconds = seconds;
+  return progress;
+}
+
+/// Looks every second and gives the first verdict that is not fine, and the second of it; kFine if
+/// none comes in time.
+template <typename Look>
+std::pair<Kind, int> first_verdict(StallDetector& judge, int seconds, Look&& reports_at) {
+  ManualClock clock;
+  for (int s = 0; s <= seconds; ++s, clock.advance(1s)) {
+    const auto verdict = judge.look(reports_at(s), clock.now());
+    if (verdict.kind != Kind::kFine) return {verdict.kind, s};
+  }
+  return {Kind::kFine, seconds};
+}
+
+TEST(StallDetector, AStepOfElevenMinutesInWhichInstructionsEndNowAndThenIsFine) {
+  StallDetector judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 660, [](int s) {
+    return StallDetector::Reports{waits(), works(s % 50, 10 + static_cast<std::uint64_t>(s) / 50)};
+  });
+  EXPECT_EQ(kind, Kind::kFine);
+}
+
+TEST(StallDetector, ATransferThatTakesManyTimesTheLimitButMovesIsFine) {
+  StallDetector judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 3600, [](int s) {
+    return StallDetector::Reports{waits(10, s / 59), waits()};
+  });
+  EXPECT_EQ(kind, Kind::kFine);
+}
+
+TEST(StallDetector, AnOpThatTakesLongIsToldAgainAndAgainAndEndsNothing) {
+  StallDetector judge({}, kRun);
+  ManualClock clock;
+  std::vector<int> told;
+  for (int s = 0; s <= 200; ++s, clock.advance(1s)) {
+    const auto verdict = judge.look({waits(), works(s)}, clock.now());
+    if (verdict.kind == Kind::kFine) continue;
+    EXPECT_EQ(verdict.kind, Kind::kStill);
+    EXPECT_EQ(verdict.device, 1u);
+    told.push_back(s);
+  }
+  EXPECT_EQ(told, (std::vector<int>{60, 120, 180}));
+}
+
+TEST(StallDetector, AnOpThatTakesLongerThanTheLongestEndsTheRunAlsoWhileOthersMove) {
+  StallDetector judge({.longest_op = 100s}, kRun);
+  const auto [kind, at] = first_verdict(judge, 200, [](int s) {
+    return StallDetector::Reports{waits(10, s), works(s)};
+  });
+  EXPECT_EQ(kind, Kind::kOpTooLong);
+  EXPECT_EQ(at, 100);
+}
+
+TEST(StallDetector, WhereNobodyIsInsideAnOpAndNothingMovesItIsADeadlock) {
+  StallDetector judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 200, [](int) {
+    return StallDetector::Reports{waits(), waits()};
+  });
+  EXPECT_EQ(kind, Kind::kDeadlock);
+  EXPECT_EQ(at, 60);
+}
+
+TEST(StallDetector, AChunkOnItsWayOverASlowLinkIsFineWhileItsBytesCome) {
+  StallDetector judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 600, [](int s) {
+    DeviceProgress receives = waits();
+    receives.network_bytes = 150 * static_cast<std::uint64_t>(s);  // 1.2 kbit/s
+    receives.arriving = 1;
+    return StallDetector::Reports{waits(), receives};
+  });
+  EXPECT_EQ(kind, Kind::kFine);
+}
+
+TEST(StallDetector, SignsOfLifeAreNoProgressHoweverManySendThem) {
+  for (const std::size_t devices : {2, 12, 300}) {
+    StallDetector judge({}, kRun);
+    const auto [kind, at] = first_verdict(judge, 200, [&](int s) {
+      DeviceProgress beats = waits();
+      beats.network_bytes = 5 * devices * (s / 20);
+      return StallDetector::Reports(devices, beats);
+    });
+    EXPECT_EQ(kind, Kind::kDeadlock) << devices;
+    EXPECT_EQ(at, 60) << devices;
+  }
+}
+
+TEST(StallDetector, AChunkThatHasStoppedOnItsWayEndsTheRunLikeADeadlock) {
+  StallDetector judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 200, [](int) {
+    DeviceProgress receives = waits();
+    receives.arriving = 1;
+    return StallDetector::Reports{waits(), receives};
+  });
+  EXPECT_EQ(kind, Kind::kDeadlock);
+  EXPECT_EQ(at, 60);
+}
+
+TEST(StallDetector, WhoDoesNotAnswerIsNotHeldAgainstTheRun) {
+  StallDetector judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 70, [](int) {
+    return StallDetector::Reports{waits(), std::nullopt};
+  });
+  EXPECT_EQ(kind, Kind::kStill);
+}
+
+TEST(StallDetector, TimeBeforeTheStepBeginsDoesNotCount) {
+  StallDetector judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 200, [](int s) {
+    DeviceProgress queued = waits();
+    if (s < 100) queued.position.run = kRun - 1;
+    return StallDetector::Reports{queued};
+  });
+  EXPECT_EQ(kind, Kind::kDeadlock);
+  EXPECT_EQ(at, 159);  // 60 s after it was last seen in the queue
+}
+
+}  // namespace
+}  // namespace weft::mesh
