@@ -10,32 +10,33 @@
 
 namespace weft::test {
 
-/// The seconds of one block of an emulated model.
+/// Durations of the passes of one block of an emulated model.
 struct BlockSeconds {
   double forward = 1;
   double input_grad = 1;
   double weight_grad = 1;
 };
 
-/// A block's tensor also goes to a later block, as one of its inputs.
+/// Skip connection: an additional tensor from one block to a later block.
 struct Skip {
   int from = 0;
   int to = 0;
   int width = 3;       ///< Elements per row.
-  double seconds = 0;  ///< Of the op that makes it, forward; it has no other.
-  int also_to = -1;    ///< Another block, or none.
+  double seconds = 0;  ///< Forward time of the op that makes the tensor. Its backward takes no
+                       ///< time.
+  int also_to = -1;    ///< Second block that uses the tensor. -1 if there is none.
 };
 
 inline constexpr std::int64_t kRows = 4, kWidth = 5, kSaved = 7, kWords = 11;
 
-/// What the first block of a model takes in.
+/// Input of a model's first block.
 enum class FirstInput : std::uint8_t {
-  kTable,  ///< Words of a table, which is trained.
-  kData,   ///< The data itself: the block has no input gradient.
+  kTable,  ///< Embeddings of token ids from a trained table.
+  kData,   ///< Untrained data. The first block has no input gradient.
 };
 
-/// Blocks in a chain with skips, head and loss; x has kWidth elements per row, and every block
-/// saves kSaved.
+/// Builds a chain of emulated blocks with skip connections, an output layer and a loss. Tensors
+/// between blocks have kWidth elements per row. Each block saves kSaved elements per row.
 inline mesh::ModelGraphs emulated_model(const std::vector<BlockSeconds>& blocks,
                                         const std::vector<Skip>& skips = {},
                                         FirstInput first = FirstInput::kTable) {
@@ -62,7 +63,7 @@ inline mesh::ModelGraphs emulated_model(const std::vector<BlockSeconds>& blocks,
                          {{1, kWidth}, time.forward, time.input_grad, time.weight_grad, kSaved});
     for (const Skip& skip : skips) {
       if (skip.from != static_cast<int>(block)) continue;
-      // Skips must be listed by their first block.
+      // Skips must be sorted by `from`.
       skip_values.push_back(b.emulated_block({x},
                                              weights("skip" + std::to_string(skip_values.size())),
                                              {{skip.width}, skip.seconds, 0, 0, 0}));
@@ -78,13 +79,13 @@ inline std::string host_of(std::size_t mesh, int device) {
   return "host" + std::to_string(mesh) + "-" + std::to_string(device);
 }
 
-/// Meshes of so many devices that split the rows, each of these on a host of its own; stages of so
-/// many blocks, given with their mesh.
-inline mesh::ParallelConfig emulated_layout(const std::vector<int>& mesh_sizes,
-                                            const std::vector<std::pair<int, int>>& stages,
-                                            const std::string& schedule, int microbatches,
-                                            double link = 1000) {
-  mesh::ParallelConfig layout;
+/// Makes a layout: data-parallel meshes of the given sizes, each device on its own host, and stages
+/// given as pairs of mesh and number of blocks.
+inline mesh::LayoutConfig emulated_layout(const std::vector<int>& mesh_sizes,
+                                          const std::vector<std::pair<int, int>>& stages,
+                                          const std::string& schedule, int microbatches,
+                                          double link = 1000) {
+  mesh::LayoutConfig layout;
   for (std::size_t m = 0; m < mesh_sizes.size(); ++m) {
     layout.meshes.push_back({"mesh" + std::to_string(m), {}, {{"data", mesh_sizes[m]}}});
     for (int d = 0; d < mesh_sizes[m]; ++d) layout.links[host_of(m, d)] = link;

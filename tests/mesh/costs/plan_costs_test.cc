@@ -41,13 +41,14 @@ TEST(PlanCosts, AnEdgeTakesWhatWasPlannedAndAGradientLeavesBeforeTheLastWeights)
   ASSERT_EQ(costs.edges.size(), 1u);
   const EdgeCosts& edge = costs.edges[0];
   EXPECT_EQ(edge.edge, (mesh::StageEdge{0, 1, kRows * kWidth * 4}));
-  // 80 bytes at 1000 a second.
+  // 80 bytes at 1000 bytes per second.
   EXPECT_NEAR(edge.forward, 0.08, 0.001);
   EXPECT_DOUBLE_EQ(edge.forward, plan.train.edges[0].plan.predicted_seconds);
   EXPECT_DOUBLE_EQ(edge.forward_timing.made, 1);
   EXPECT_DOUBLE_EQ(edge.forward_timing.needed, 0);
   EXPECT_DOUBLE_EQ(edge.forward_timing.share, 0.5) << "one of two streams that a device has";
-  // Within a B of stage 1: I of block 3, its W (6 of 11), I of block 2, then the gradient is there.
+  // A B of stage 1 runs I of block 3, W of block 3 (6 of 11 seconds) and I of block 2. Then the
+  // gradient can leave.
   EXPECT_DOUBLE_EQ(edge.backward_timing.made, 1);
   EXPECT_DOUBLE_EQ(edge.backward_timing.made_weights, 6.0 / 11);
   EXPECT_DOUBLE_EQ(edge.backward_timing.needed, 0);
@@ -67,7 +68,7 @@ TEST(PlanCosts, AnEdgeThatNamesItsPlacesHasAShareOfThose) {
 }
 
 TEST(PlanCosts, ASkipLeavesAsSoonAsItExistsAndIsNeededWhereItIsUsed) {
-  // Block 0 of stage 0 makes a skip for block 3 of stage 1, after half a second more.
+  // Block 0 of stage 0 makes a skip tensor for block 3 of stage 1, which adds half a second.
   const ScheduleCosts costs = costs_of(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2),
                                        emulated_model(kFourBlocks, {{0, 3, 2, 0.5}}));
   ASSERT_EQ(costs.edges.size(), 2u);
@@ -80,7 +81,8 @@ TEST(PlanCosts, ASkipLeavesAsSoonAsItExistsAndIsNeededWhereItIsUsed) {
   EXPECT_DOUBLE_EQ(skip.forward_timing.needed, 3.0 / 7);  // block 2 needs no skip
   EXPECT_DOUBLE_EQ(hidden.forward_timing.made, 1);
   EXPECT_DOUBLE_EQ(hidden.forward_timing.needed, 0);
-  // Its gradient is made by the first step of the backward, and needed after that of block 1.
+  // The skip's gradient is made by the first step of the backward. Block 0 uses it after block 1's
+  // backward.
   EXPECT_DOUBLE_EQ(skip.backward_timing.made, 5.0 / 9);
   EXPECT_DOUBLE_EQ(skip.backward_timing.made_weights, 0);
   EXPECT_DOUBLE_EQ(skip.backward_timing.needed, 3.0 / 5);
@@ -101,8 +103,8 @@ TEST(PlanCosts, MemoryIsWhatTheBackwardReads) {
   mesh::ParallelConfig layout = emulated_layout({2, 1}, {{0, 2}, {1, 2}}, "1f1b", 2);
   layout.stages[0].recompute = true;
   const ScheduleCosts costs = costs_of(layout, emulated_model(kFourBlocks));
-  // Per row, half of them on a device: ids and two saved tensors, what enters both blocks; W also
-  // gradients of all three tensors.
+  // A device has half of the rows. Per row, F holds token ids, two saved tensors and both blocks'
+  // inputs. W also needs the gradients of all three tensors.
   const double row = static_cast<double>(kRows) / 2 * 4;
   const StageCosts& stage = costs.stages[0];
   EXPECT_DOUBLE_EQ(stage.activations, row * (1 + 2 * kSaved + 2 * kWidth));
@@ -110,7 +112,7 @@ TEST(PlanCosts, MemoryIsWhatTheBackwardReads) {
   EXPECT_DOUBLE_EQ(stage.retained_for_recompute, row * 1);
   EXPECT_TRUE(stage.recomputes);
   EXPECT_DOUBLE_EQ(stage.recompute, 3);
-  // Its devices sum their gradients.
+  // The two devices of stage 0 all-reduce their gradients.
   EXPECT_GT(stage.reduce_grad, 0);
   EXPECT_DOUBLE_EQ(costs.stages[1].reduce_grad, 0);
   EXPECT_FALSE(costs.stages[1].recomputes);
@@ -138,8 +140,8 @@ TEST(PlanCosts, MeasuredTimesReplaceThoseOfTheModel) {
   EXPECT_DOUBLE_EQ(costs.stages[0].forward, 30);
   EXPECT_DOUBLE_EQ(costs.stages[0].recompute, 30);
   EXPECT_DOUBLE_EQ(costs.stages[1].weight_grad, 1);
-  EXPECT_THROW(mesh::scale_to_measured(costs, plan, std::span(measured).first(1)), Error);
-  // What was measured of I has the R in it with which it begins.
+  EXPECT_THROW(mesh::scale_to(costs, plan, std::span(measured).first(1)), Error);
+  // The measured time of I includes the recomputation (R) that precedes it.
   costs.stages[0].recomputes = true;
   mesh::scale_to_measured(costs, plan, measured);
   EXPECT_DOUBLE_EQ(costs.stages[0].input_grad, 50 - 30);

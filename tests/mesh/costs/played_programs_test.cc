@@ -1,5 +1,4 @@
-// The simulator against the programs themselves: what simulate() says of a schedule is when the
-// compiled programs are done.
+// Tests that the compiled programs end when simulate() predicts for their schedule.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +20,7 @@ struct Layout {
   std::string text;
 };
 
-/// A model of random blocks and skips, cut into the stages that the schedule has on so many meshes.
+/// Makes a layout and a model of random blocks and skips, split into the schedule's stages.
 Layout random_layout(const mesh::NamedSchedule& schedule, std::mt19937& random) {
   const auto number = [&](int least, int most) {
     return std::uniform_int_distribution<int>(least, most)(random);
@@ -68,7 +67,7 @@ bool has_reduction(const mesh::Schedule& schedule, int stage) {
       schedule.actors, [&](const auto& actions) { return std::ranges::any_of(actions, reduces); });
 }
 
-/// What a transfer takes, whoever takes part in it.
+/// Returns the duration of a transfer by the cost model.
 double seconds_of(const mesh::TrainingPlan& plan, const mesh::ScheduleCosts& costs,
                   const mesh::Transfer& transfer, mesh::MeshId mesh) {
   if (transfer.kind == mesh::TransferPurpose::kReshard)
@@ -80,7 +79,7 @@ double seconds_of(const mesh::TrainingPlan& plan, const mesh::ScheduleCosts& cos
     if (transfer.name.ends_with(fmt::format(" of stage {}", stage)))
       return costs.stages[stage].reduce_grad;
     if (plan.partition.mesh_of_stage[id] != mesh) continue;
-    // A mesh with a single stage does not name it.
+    // The name of a reduction has no stage if the mesh has a single stage.
     const bool is_named = has_reduction(plan.schedule, stage);
     if (!is_named || std::ranges::count(plan.partition.mesh_of_stage, mesh) == 1)
       rest += costs.stages[stage].reduce_grad;
@@ -88,8 +87,8 @@ double seconds_of(const mesh::TrainingPlan& plan, const mesh::ScheduleCosts& cos
   return rest;
 }
 
-/// As the simulator sees it: all who take part in a transfer do so as one, and what belongs to one
-/// edge, or reduces gradients of one mesh, goes one after the other.
+/// Returns traffic as mesh/schedule simulates it: all participants move a transfer together.
+/// Transfers of one edge, and gradient reductions of one mesh, follow each other.
 mesh::Traffic as_the_simulator_sees_it(const mesh::TrainingPlan& plan,
                                        const mesh::ScheduleCosts& costs) {
   mesh::Traffic traffic;
@@ -122,7 +121,8 @@ mesh::Traffic as_the_simulator_sees_it(const mesh::TrainingPlan& plan,
   return traffic;
 }
 
-/// Some stages reduce their gradients as soon as they are there.
+/// Adds an early gradient reduction to randomly chosen stages, right after their last weight
+/// gradient.
 mesh::Schedule with_reductions(mesh::Schedule schedule, std::mt19937& random) {
   for (std::vector<mesh::Action>& actions : schedule.actors) {
     for (std::size_t i = 0; i < actions.size(); ++i) {
@@ -147,7 +147,7 @@ mesh::Schedule schedule_of(const mesh::NamedSchedule& named, const mesh::Paralle
                               layout.microbatches, named.chunks, 0});
 }
 
-/// When the last F, B, I or W is over.
+/// Returns the time at which the last F, B, I or W ends.
 double end_of_computing(const mesh::ScheduleSimulation& simulation) {
   double end = 0;
   for (const mesh::SimulatedActor& actor : simulation.actors) {
@@ -185,10 +185,10 @@ TEST(PlayedPrograms, EndWhenTheSimulatorSays) {
   }
 }
 
-/// Two meshes of two devices that split the rows, each mesh on a host.
+/// Plans two data-parallel meshes of two devices, each mesh on one host.
 mesh::TrainingPlan two_replicas(mesh::Lowering lowering) {
-  mesh::ParallelConfig layout = emulated_layout({2, 2}, {{0, 2}, {1, 2}}, "1f1b", 16);
-  // A transfer of both replicas together takes a second.
+  mesh::LayoutConfig layout = emulated_layout({2, 2}, {{0, 2}, {1, 2}}, "1f1b", 16);
+  // A transfer of both replicas together takes one second.
   layout.links = {{"left", kRows * kWidth * 4.0}, {"right", kRows * kWidth * 4.0}};
   layout.lowering = lowering;
   return mesh::make_training_plan(layout,
@@ -199,18 +199,17 @@ mesh::TrainingPlan two_replicas(mesh::Lowering lowering) {
 TEST(PlayedPrograms, ReplicasDriftApartAndHideTheirTransfersBehindEachOther) {
   const mesh::TrainingPlan plan = two_replicas(mesh::Lowering::kSafe);
   const mesh::InstructionSeconds seconds = mesh::program_seconds(plan, mesh::cost_model_seconds(0));
-  const double as_one = mesh::simulate(mesh::make_schedule({"1f1b", 2, 16, 1, 0}),
-                                       mesh::plan_costs(plan, mesh::cost_model_seconds(0)),
-                                       mesh::simulation_options_of(plan))
-                            .step;
-  // Were they all alike they would stay together, and each would always wait for the transfers of
-  // both.
+  const double as_one =
+      mesh::simulate(mesh::make_schedule({"1f1b", 2, 16, 1, 0}),
+                     mesh::plan_costs(plan, mesh::cost_model_seconds(0)), mesh::plan_options(plan))
+          .step;
+  // Equal weights keep the replicas together. Each always waits for both replicas' transfers.
   mesh::Traffic traffic = mesh::traffic_of(plan.train.programs, plan.topology, plan.network);
   for (auto& [op, movements] : traffic.movements) {
     for (mesh::Traffic::Movement& movement : movements) movement.weight = 1;
   }
   EXPECT_NEAR(play(plan, traffic).step, as_one, 0.01 * as_one);
-  // With a link for each there is nothing to hide.
+  // At twice the rate, replicas do not slow each other's transfers.
   for (double& rate : traffic.link_rates) rate *= 2;
   const double alone = play(plan, traffic).step;
   EXPECT_LT(alone, 0.9 * as_one);
@@ -219,7 +218,7 @@ TEST(PlayedPrograms, ReplicasDriftApartAndHideTheirTransfersBehindEachOther) {
   EXPECT_GT(step, alone);
 }
 
-/// Seconds of the runs of all actions of a stage and kind, on one device.
+/// Sums the durations of all actions of one stage and kind on one device.
 double action_seconds(const mesh::Program& program, const std::vector<double>& seconds, int stage,
                       mesh::ActionKind kind) {
   double sum = 0;
@@ -239,8 +238,8 @@ TEST(ProgramSeconds, AreThoseThatWereMeasured) {
     layout.stages[1].recompute = true;
     const mesh::TrainingPlan plan =
         emulated_plan(layout, emulated_model({{1, 2, 3}, {2, 3, 4}, {3, 4, 5}, {4, 5, 6}}));
-    // The I of stage 1 begins with an R of 7.
-    const mesh::MeasuredStageTimes measured[] = {{30, 50, 70}, {7, 18, 9}};
+    // The I of stage 1 begins with a recomputation of 7 seconds.
+    const mesh::MeasuredStage measured[] = {{30, 50, 70}, {7, 18, 9}};
     const mesh::InstructionSeconds seconds =
         mesh::program_seconds(plan, mesh::cost_model_seconds(0), measured);
     const auto of = [&](std::size_t device, int stage, mesh::ActionKind kind) {

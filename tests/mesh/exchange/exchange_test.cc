@@ -1,4 +1,4 @@
-// Actors of two meshes that deal records to each other, over real sockets and UCX.
+// Tests an exchange of records between actors of two meshes, over real sockets and UCX.
 #include "mesh/exchange/exchange.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ namespace {
 
 struct Deal {
   std::uint64_t number = 0;
-  std::uint32_t records = 0;  ///< Of each rank; record i goes to rank i % ranks.
-  bool stalls = false;        ///< It never ends.
+  std::uint32_t records = 0;  ///< Number of records of each rank. Record i goes to rank i % ranks.
+  bool stalls = false;        ///< True if the call never ends.
   static constexpr auto fields = weft::fields(&Deal::number, &Deal::records, &Deal::stalls);
 };
 
@@ -35,7 +35,7 @@ class Dealer final {
   void connect(const std::vector<transfer::PeerAddress>& peers) { port_.connect(peers); }
   void cancel(const std::string& why) { port_.cancel(Error(ErrorCode::kPeerDied, why)); }
 
-  /// The sum of the numbers that came.
+  /// Sends records and returns the sum of the numbers received.
   actors::task<std::uint64_t> deal(Deal what) {
     std::uint64_t sum = 0;
     Exchange exchange(port_, options(what),
@@ -49,13 +49,14 @@ class Dealer final {
     co_await exchange.finish();
     co_return sum;
   }
-  /// The same, waiting for each block; the records of a rank come in their order.
+  /// Does the same, but awaits each block. Records of one rank arrive in order.
   actors::task<std::uint64_t> pull(Deal what) {
     Exchange exchange(port_, options(what));
     std::vector<std::uint32_t> numbers(what.records);
     std::iota(numbers.begin(), numbers.end(), 0);
     for (std::uint32_t rank = 0; rank < port_.num_ranks(); ++rank) {
-      // each rank gets a part: few enough to wait with their receivers
+      // Each share is small enough to be buffered at its receiver, so put() completes before the
+      // receiver reads.
       const std::size_t share = numbers.size() / port_.num_ranks();
       co_await exchange.put(rank, std::as_bytes(std::span(numbers).subspan(rank * share, share)));
     }
@@ -96,7 +97,7 @@ actors::SystemOptions options(const std::string& name) {
   return options;
 }
 
-/// Two meshes, of two ranks and of one, each rank a process of its own, all here.
+/// Two meshes of two ranks and one rank. Each rank has its own actor system in this process.
 class MeshExchange : public testing::Test {
  protected:
   MeshExchange() : driver(options("driver")) {
@@ -127,7 +128,7 @@ class MeshExchange : public testing::Test {
     for (const auto& mesh : meshes) started.push_back(mesh.call<Method>(what));
     return started;
   }
-  /// By rank.
+  /// Calls `Method` on all ranks and returns their results in rank order.
   template <auto Method>
   std::vector<std::uint64_t> run(const Deal& what) {
     std::vector<std::uint64_t> sums;
@@ -172,7 +173,7 @@ TEST_F(MeshExchange, ACancelledRankEndsItForAllAndTheNextEpochWorks) {
 
 TEST_F(MeshExchange, AHandlerThatWaitsForAnotherRankEndsWithTheReason) {
   connect(1);
-  // the rank of the second mesh never takes part
+  // The rank of the second mesh never takes part.
   auto waiting = meshes[0].call<&Dealer::deal>(Deal{.number = 1, .records = 100'000});
   for (auto& mesh : meshes) mesh.call<&Dealer::cancel>("back[0] has died").get();
   EXPECT_EQ(test::error_of([&] { waiting.get(); }).message(), "back[0] has died");

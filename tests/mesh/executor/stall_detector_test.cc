@@ -30,8 +30,8 @@ DeviceProgress works(double seconds, std::uint64_t finished = 10) {
   return progress;
 }
 
-/// Looks every second and gives the first verdict that is not fine, and the second of it; kFine if
-/// none comes in time.
+/// Calls look() once a second. Returns the first verdict other than kFine and its second, or kFine
+/// if there is none.
 template <typename Look>
 std::pair<Kind, int> first_verdict(StallDetector& judge, int seconds, Look&& reports_at) {
   ManualClock clock;
@@ -141,7 +141,7 @@ TEST(StallDetector, TimeBeforeTheStepBeginsDoesNotCount) {
     return StallDetector::Reports{queued};
   });
   EXPECT_EQ(kind, Kind::kDeadlock);
-  EXPECT_EQ(at, 159);  // 60 s after it was last seen in the queue
+  EXPECT_EQ(at, 159);  // 60 s after the device was last in the queue
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// One block of a transformer: expand and contract, norm and loss.
+/// Builds one transformer block without attention: norm, expand, contract, and a loss.
 TrainingGraph block(std::int64_t batch = 8, std::int64_t width = 16) {
   GraphBuilder b;
   const ValueId ids = b.input("ids", {DType::kI32, {batch, 4}}, {"batch", "sequence"});
@@ -39,7 +39,7 @@ DeviceMesh mesh_of(std::vector<MeshAxis> axes) {
   return DeviceMesh("m", std::move(axes), devices);
 }
 
-/// The strategy, with the graph that it is about.
+/// Sharding strategy of a layout, with its graph and mesh.
 struct LaidOut {
   DeviceMesh mesh;
   TrainingGraph model;

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// One transformer-like block: attention and MLP with residuals, then a loss.
+/// Builds one transformer block: attention and MLP with residuals, then a loss.
 TrainingGraph small_model(std::int64_t batch = 4, std::int64_t width = 8) {
   GraphBuilder b;
   const ValueId ids = b.input("ids", {DType::kI32, {batch, 3}}, {"batch", "sequence"});
@@ -80,8 +80,8 @@ TEST(Partition, OneDeviceNeedsNoCommunication) {
   EXPECT_TRUE(result.edges.empty());
 }
 
-// Megatron's pattern: one all-reduce after the row-parallel layer forward, one before the
-// column-parallel layer's input in backward.
+// Megatron's pattern: one all-reduce after the row-parallel layer in the forward, and one before
+// the column-parallel layer's input in the backward.
 TEST(Partition, TensorParallelAttentionTakesOneAllReduceEachWay) {
   const Partition result =
       partition(request(small_model(), {make_mesh("all", 1, 2, 0)}, {0, 0, 0}));
@@ -114,7 +114,7 @@ TEST(Partition, StagesExchangeActivationsAndTheirGradients) {
   EXPECT_EQ(received.spec.dims[0], std::vector<int>{0});
 }
 
-// The residual and the norm both send a gradient back; their sum travels.
+// The residual and the norm both make a gradient. Only their sum is sent.
 TEST(Partition, GradientsAreAddedBeforeTheyTravel) {
   const Partition result = partition(
       request(small_model(), {make_mesh("front", 1, 1, 0), make_mesh("back", 1, 1, 1)}, {0, 1, 1}));
@@ -123,8 +123,8 @@ TEST(Partition, GradientsAreAddedBeforeTheyTravel) {
   EXPECT_EQ(result.edges[1].pass, Pass::kInputGrad);
 }
 
-// The first block's result goes to the next one, which uses it twice, and over a skip connection:
-// each sends one gradient back.
+// The first block's output is used twice by the next block and once over a skip connection. Each
+// stage sends one gradient back.
 TEST(Partition, EachStageSendsOneGradientOfASkippedValue) {
   GraphBuilder b;
   const ValueId ids = b.input("ids", {DType::kI32, {4, 3}}, {"batch", "sequence"});

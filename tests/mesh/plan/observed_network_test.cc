@@ -5,7 +5,7 @@
 namespace weft::mesh {
 namespace {
 
-/// Two hosts of two devices, and the driver, at 100 MB/s.
+/// Makes a plan of two hosts with two devices each, and the driver's host, at 100 MB/s.
 TrainingPlan plan_of_two_hosts() {
   TrainingPlan plan;
   plan.hosts = {"a", "b", "driver"};

@@ -154,7 +154,7 @@ TEST(ParallelConfig, AStrategyMayComeFromAFile) {
       HasSubstr("meshes.front.layout.name: a strategy file says all by itself"));
   EXPECT_THAT(error_of(text, from, "tensor: 2}, layout: 3e}"),
               HasSubstr("there is no layout '3e', only 1d"));
-  // The rules are for the other mesh; with a layout on every mesh there is nothing to rule.
+  // The rules apply to the other mesh. If each mesh has a layout, rules are an error.
   EXPECT_EQ(error_of(kGood, from, file), "");
   std::string both = kGood;
   both.replace(both.find(from), from.size(), file);

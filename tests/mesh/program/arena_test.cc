@@ -47,7 +47,7 @@ TEST(Arena, PiecesAliveTogetherNeverOverlapAndTheArenaIsAtMostTheirSum) {
   }
 }
 
-/// What plan_arena() promises, as its comment says it.
+/// Computes offsets by the definition in plan_arena()'s comment.
 std::vector<std::uint64_t> offsets_by_definition(const std::vector<Lifetime>& lives) {
   std::vector<std::size_t> order(lives.size());
   std::iota(order.begin(), order.end(), 0);
@@ -77,7 +77,7 @@ TEST(Arena, EachPieceLiesAtTheLowestFreeOffsetLargestFirst) {
     const std::size_t count = 1 + random() % 120;
     for (std::size_t i = 0; i < count; ++i) {
       const std::int64_t first = random() % times;
-      // Some are needed to the end, as what has been sent without an answer; some are empty.
+      // A fifth of the pieces live to the end, like tensors sent without a reply.
       const auto last = random() % 5 == 0 ? static_cast<std::int64_t>(times)
                                           : first + static_cast<std::int64_t>(random() % 20);
       lives.push_back({random() % largest, first, last});
@@ -86,8 +86,8 @@ TEST(Arena, EachPieceLiesAtTheLowestFreeOffsetLargestFirst) {
   }
 }
 
-// Of 10,000 microbatches on a device: 30 pieces each, few of which live at a time. Comparing all
-// with all took minutes.
+// A device's tensors over 10,000 microbatches: 30 each, few of them alive at a time. Comparing all
+// pairs took minutes.
 TEST(Arena, ManyPiecesThatFollowEachOtherArePlacedInSeconds) {
   std::vector<Lifetime> lives;
   for (std::int64_t i = 0; i < 300'000; ++i)
@@ -95,8 +95,8 @@ TEST(Arena, ManyPiecesThatFollowEachOtherArePlacedInSeconds) {
   EXPECT_LE(plan_arena(lives).bytes, 11u * 64 * 101 * 2);
 }
 
-// Of 10,000 microbatches whose outputs are sent and not waited for before the end of the step: all
-// of those live together. Comparing all with all took minutes.
+// A device's tensors over 10,000 microbatches whose outputs are sent and stay alive until the end
+// of the step. Comparing all pairs took minutes.
 TEST(Arena, ManyPiecesThatAreNeededToTheEndArePlacedInSeconds) {
   constexpr std::int64_t kMicrobatches = 10'000, kPieces = 30;
   std::vector<Lifetime> lives;

@@ -5,8 +5,8 @@
 namespace weft::mesh {
 namespace {
 
-/// Buffers 0 and 1 lie in one place, 2 and 3 in places of their own, 4 where 2 lies, in another
-/// shape, 5 in a block.
+/// Makes a program with six buffers. 0 and 1 have the same offset; 2 and 3 have their own. 4 has
+/// the offset of 2 and another shape. 5 lies in a persistent block.
 Program program_with(std::vector<Instruction> instructions) {
   Program program;
   const TensorType row{DType::kF32, {8}}, square{DType::kF32, {2, 4}};

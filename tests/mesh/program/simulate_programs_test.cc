@@ -10,8 +10,7 @@ namespace {
 
 using transfer::DeviceId;
 
-/// A device that computes for so long, then takes part in transfers of these ops, and waits for
-/// each at once.
+/// Makes a device's program: one computation, then a transfer of each op, each awaited at once.
 Program program(std::uint32_t device, const std::vector<std::uint32_t>& ops) {
   Program result;
   result.device = DeviceId(device);
@@ -26,7 +25,7 @@ Program program(std::uint32_t device, const std::vector<std::uint32_t>& ops) {
   return result;
 }
 
-/// `seconds` of their first instructions, by program.
+/// Returns durations: `seconds` for each program's first instruction and 0 for all others.
 InstructionSeconds times(const std::vector<Program>& programs, const std::vector<double>& seconds) {
   InstructionSeconds result;
   for (std::size_t i = 0; i < programs.size(); ++i) {
@@ -36,7 +35,7 @@ InstructionSeconds times(const std::vector<Program>& programs, const std::vector
   return result;
 }
 
-/// Between two devices, over link 0.
+/// Makes a movement between two devices over link 0.
 Traffic::Movement movement(std::uint32_t from, std::uint32_t to, double bytes) {
   Traffic::Movement result;
   result.devices = {DeviceId(from), DeviceId(to)};
@@ -62,11 +61,11 @@ TEST(SimulatePrograms, WhoMeetsOnALinkSharesItByWeight) {
   Traffic traffic{{{1, {movement(0, 1, 6)}}, {2, {movement(2, 3, 6)}}}, {1}, {}};
   EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0, 0}), traffic).end,
             (std::vector<double>{12, 12, 12, 12}));
-  // Twice the share: 4 and 2 of 6 until the first is over at 9.
+  // The first transfer has twice the weight: it gets 4 and the second 2 of 6 until time 9.
   traffic.movements[2].front().weight = 0.5;
   EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0, 0}), traffic).end,
             (std::vector<double>{9, 9, 12, 12}));
-  // Who comes when the other is gone has it alone.
+  // A transfer that starts after the other has ended has the link alone.
   EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0, 8}), traffic).end,
             (std::vector<double>{6, 6, 14, 14}));
 }
@@ -75,13 +74,13 @@ TEST(SimulatePrograms, WhatASlowLinkHoldsBackLeavesTheRestToOthers) {
   const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {2}),
                                       program(3, {2})};
   Traffic traffic{{{1, {movement(0, 1, 6)}}, {2, {movement(2, 3, 9)}}}, {4, 1}, {}};
-  traffic.movements[1].front().crossings.push_back({1, 1});  // at 1 a second
+  traffic.movements[1].front().crossings.push_back({1, 1});  // second link at 1 byte per second
   EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0, 0}), traffic).end,
             (std::vector<double>{6, 6, 3, 3}));
 }
 
 TEST(SimulatePrograms, AQueueServesWhoStartedFirstAndSkipsWhoCannotMove) {
-  // Device 0 sends to 1, which is late, and then to 2.
+  // Device 0 sends to device 1, which is late, and then to device 2.
   const std::vector<Program> programs{[] {
                                         Program both = program(0, {1, 2});
                                         // start, start, wait, wait
@@ -93,13 +92,13 @@ TEST(SimulatePrograms, AQueueServesWhoStartedFirstAndSkipsWhoCannotMove) {
   for (auto& [op, movements] : traffic.movements) movements.front().queue = {0, DeviceId(0)};
   EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end,
             (std::vector<double>{8, 3, 8}));
-  // Once it can move it goes first again.
+  // When the receiver is ready, the earlier transfer goes first again.
   EXPECT_EQ(simulate_programs(programs, times(programs, {0, 2, 0}), traffic).end,
             (std::vector<double>{8, 5, 8}));
   traffic.queue_places = {2};
   EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end,
             (std::vector<double>{8, 6, 8}));
-  // A transfer may name fewer or more places than the device has.
+  // A transfer may override the number of slots in the device's send queue.
   traffic.movements[2].front().queue->places = 1;
   EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end,
             (std::vector<double>{8, 3, 8}));
@@ -110,7 +109,7 @@ TEST(SimulatePrograms, AQueueServesWhoStartedFirstAndSkipsWhoCannotMove) {
 }
 
 TEST(SimulatePrograms, DevicesThatHaveNoFlowInCommonEndApart) {
-  // One transfer of four devices: 0 to 1, 2 to 3.
+  // A single transfer of four devices: 0 to 1 and 2 to 3.
   const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {1}),
                                       program(3, {1})};
   const Traffic traffic{{{1, {movement(0, 1, 6), movement(2, 3, 6)}}}, {1}, {}};
@@ -119,7 +118,7 @@ TEST(SimulatePrograms, DevicesThatHaveNoFlowInCommonEndApart) {
 }
 
 TEST(SimulatePrograms, SmallMessagesMoveBeforeTheirReceiverWantsThem) {
-  // Device 0 sends twice; 1 is late.
+  // Device 0 sends twice. Device 1 is late.
   const std::vector<Program> programs{program(0, {1, 2}), program(1, {1, 2})};
   Traffic traffic{{{1, {movement(0, 1, 6)}}, {2, {movement(0, 1, 6)}}}, {1}, {1}};
   for (auto& [op, movements] : traffic.movements) movements.front().queue = {0, DeviceId(0)};
@@ -127,20 +126,20 @@ TEST(SimulatePrograms, SmallMessagesMoveBeforeTheirReceiverWantsThem) {
   EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{32, 32}));
   for (auto& [op, movements] : traffic.movements) movements.front().eager_chunk = 6;
   EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{12, 20}));
-  // There is room for one only.
+  // The budget has room for one message only.
   traffic.eager_budget = 10;
   EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{26, 26}));
   traffic.eager_budget = 5;
   EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{32, 32}));
-  // For all of the first and two of three messages of the second: the last one stays with its
-  // sender.
+  // The budget has room for all of the first transfer and two of the second's three messages. The
+  // third message stays at the sender.
   traffic.eager_budget = 11;
   for (auto& [op, movements] : traffic.movements) movements.front().eager_chunk = 2;
   EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{22, 22}));
 }
 
 TEST(SimulatePrograms, WhoGetsItInsideItsHostHoldsUpThoseBeforeItButNotTheSender) {
-  // 0 sends to 1, which passes it on to 2.
+  // Device 0 sends to device 1, which forwards to device 2.
   const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {1})};
   Traffic traffic{{{1, {movement(0, 1, 6)}}}, {1}, {1}};
   Traffic::Movement& passed_on = traffic.movements[1].front();

@@ -12,7 +12,7 @@ namespace {
 using transfer::DeviceId;
 using transfer::ReshardAlgorithm;
 
-/// Bytes of a link in a second.
+/// Rate of each link in bytes per second.
 constexpr double kRate = 1 << 20;
 
 const transfer::Topology& topology() {
@@ -20,9 +20,9 @@ const transfer::Topology& topology() {
   return result;
 }
 
-/// A float tensor of so many rows of 1 KiB on devices 0 and 1 of one host, each of which has all of
-/// it, goes to 2 and 3 of another.
-transfer::ReshardPlan plan(std::int64_t rows, ReshardAlgorithm strategy) {
+/// Plans a reshard between two hosts. Devices 0 and 1 each have the whole float tensor of `rows`
+/// rows of 1 KiB; devices 2 and 3 receive it.
+transfer::ReshardPlan plan(std::int64_t rows, Strategy strategy) {
   const Shape shape{rows, 256};
   const Region whole = Region::whole(shape);
   const auto on = [&](std::uint32_t first, std::uint32_t second) {
@@ -32,7 +32,7 @@ transfer::ReshardPlan plan(std::int64_t rows, ReshardAlgorithm strategy) {
                                 transfer::Network::uniform(2, kRate), strategy);
 }
 
-/// What each device does: one transfer of the plan after the other, `times` of them.
+/// Makes each device's program: `times` transfers of the plan, one after the other.
 std::vector<Program> programs(const transfer::ReshardPlan& plan, std::uint32_t times) {
   std::vector<Program> result(topology().num_devices());
   for (std::uint32_t d = 0; d < result.size(); ++d) {
@@ -50,7 +50,7 @@ std::vector<Program> programs(const transfer::ReshardPlan& plan, std::uint32_t t
   return result;
 }
 
-/// When each device is done whose first instruction takes so long.
+/// Returns the end time of each device if its first instruction takes `busy` seconds.
 std::vector<double> ends(const std::vector<Program>& programs, const std::vector<double>& busy) {
   InstructionSeconds seconds;
   for (std::size_t d = 0; d < programs.size(); ++d) {
@@ -69,10 +69,9 @@ TEST(Traffic, ASumAndItsWayToAnotherDeviceAreOneMovement) {
     return transfer::ShardMap{shape, {{DeviceId(device), whole}}};
   };
   const transfer::Network network = transfer::Network::uniform(2, kRate);
-  // Inside host 0, to host 1 and back again.
-  const transfer::ReshardPlan sum =
-      transfer::plan_reshard({{DType::kF32, shape}, on(0), on(0), {on(1), on(2)}}, topology(),
-                             network, ReshardAlgorithm::kWeft);
+  // The flow moves within host 0, to host 1 and back.
+  const transfer::ReshardPlan sum = transfer::plan_reshard(
+      {{DType::kF32, shape}, on(0), on(0), {on(1), on(2)}}, topology(), network, Strategy::kWeft);
   const std::vector<Program> all = programs(sum, 1);
   const Traffic traffic = traffic_of(all, topology(), network);
   ASSERT_EQ(traffic.movements.at(0).size(), 1U);
@@ -123,11 +122,12 @@ TEST(Traffic, ADeviceHasThePlacesThatThePlanOfATransferNames) {
 
 TEST(Traffic, ASenderIsDoneBeforeItsReceiverWantsWhatThatPassesOn) {
   const auto at = [](double end) { return testing::DoubleNear(end, 0.01); };
-  // Half of half a MiB from each sender, both over one link. Devices 2 and 3 are busy for long.
-  EXPECT_THAT(ends(programs(plan(512, ReshardAlgorithm::kLocalAllgather), 1), {0, 0, 9, 9}),
+  // Each sender sends half of the 512 KiB, both over one link. Devices 2 and 3 are busy for 9
+  // seconds.
+  EXPECT_THAT(ends(programs(plan(512, Strategy::kLocalAllgather), 1), {0, 0, 9, 9}),
               testing::ElementsAre(testing::Lt(0.6), testing::Lt(0.6), at(9), at(9)));
-  // All from device 0: there is room for the first MiB, not for the second.
-  EXPECT_THAT(ends(programs(plan(1024, ReshardAlgorithm::kBroadcast), 1), {0, 0, 9, 9}),
+  // Device 0 sends everything. The eager budget has room for the first MiB, not for the second.
+  EXPECT_THAT(ends(programs(plan(1024, Strategy::kBroadcast), 1), {0, 0, 9, 9}),
               testing::ElementsAre(at(1), at(0), at(9), at(9)));
   EXPECT_THAT(ends(programs(plan(1024, ReshardAlgorithm::kBroadcast), 2), {0, 0, 9, 9}),
               testing::ElementsAre(at(10), at(0), at(10), at(10)));
@@ -135,14 +135,12 @@ TEST(Traffic, ASenderIsDoneBeforeItsReceiverWantsWhatThatPassesOn) {
 
 TEST(Traffic, TheBusiestLinkIsBusyForWhatEveryTransferSendsThroughIt) {
   const transfer::Network network = transfer::Network::uniform(2, kRate);
-  // A copy of 512 KiB crosses once under broadcast and twice under send_recv, and each transfer is
-  // started three times.
-  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, ReshardAlgorithm::kBroadcast), 3),
-                                        topology(), network),
-                   1.5);
-  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, ReshardAlgorithm::kSendRecv), 3),
-                                        topology(), network),
-                   3);
+  // A copy of 512 KiB crosses the link once under broadcast and twice under send_recv. Each
+  // transfer starts three times.
+  EXPECT_DOUBLE_EQ(
+      busiest_link_seconds(programs(plan(512, Strategy::kBroadcast), 3), topology(), network), 1.5);
+  EXPECT_DOUBLE_EQ(
+      busiest_link_seconds(programs(plan(512, Strategy::kSendRecv), 3), topology(), network), 3);
   transfer::Network slow_receiver = network;
   slow_receiver.hosts[1].nics[0].ingress = kRate / 4;
   EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, ReshardAlgorithm::kBroadcast), 1),

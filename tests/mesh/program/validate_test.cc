@@ -17,8 +17,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Device `self` of a pair that exchanges two tensors; `order` says which transfer it waits for
-/// first.
+/// Makes the program of device `self` of a pair that exchanges two tensors: device 0 sends in
+/// transfer 0, device 1 in transfer 1.
 Program exchange(std::uint32_t self, std::vector<Instruction> instructions) {
   Program program;
   program.name = "test";
@@ -87,8 +87,8 @@ TEST(ValidatePrograms, AWaitWithoutAStartIsRefused) {
               HasSubstr("before it starts"));
 }
 
-/// The first device, which sends %0 in transfer 0 and gets %1 in transfer 1; both lie in one block
-/// of memory, as told.
+/// Returns the error of the first device's program, which sends %0 in transfer 0 and receives %1 in
+/// transfer 1. Both buffers lie in one persistent block, %1 at the given offset.
 std::string memory_error(std::uint64_t offset_of_second, std::vector<Instruction> instructions) {
   Program program = exchange(0, std::move(instructions));
   const TensorType type{DType::kF32, {4}};
@@ -110,7 +110,8 @@ TEST(ValidatePrograms, MemoryThatATransferFillsIsLeftAlone) {
               HasSubstr("instruction 1 of mesh[0] writes %1, which 't0' still reads at that time"));
 }
 
-/// The rule, instruction by instruction beside every transfer under way: the first clash.
+/// Returns the first memory conflict, found by comparing each instruction with every transfer under
+/// way.
 std::string clash_by_definition(const Program& program) {
   struct Bytes {
     std::int32_t block = -1;
@@ -155,8 +156,8 @@ std::string clash_by_definition(const Program& program) {
   return "";
 }
 
-/// A device by itself: buffers of three blocks and the arena, many of which overlap, and transfers
-/// that begin and end at any time.
+/// Makes a program of one device with overlapping buffers in three blocks and the arena, and
+/// transfers that start and end at random.
 Program random_program(std::mt19937_64& random) {
   const auto below = [&](std::size_t n) { return static_cast<std::int64_t>(random() % n); };
   Program program;
@@ -212,8 +213,8 @@ TEST(ValidatePrograms, OfRandomProgramsTheFirstClashIsNamed) {
   EXPECT_GT(refused, 1000);
 }
 
-// What a stage that sends without ever hearing back has at the end of a step of 100,000
-// microbatches. Comparing each instruction with all transfers under way took minutes.
+// A stage that sends without receiving, at the end of a step of 100,000 microbatches. Comparing
+// each instruction with all transfers under way took minutes.
 TEST(ValidatePrograms, ManyTransfersUnderWayAreCheckedInSeconds) {
   constexpr std::uint32_t kTransfers = 100'000;
   Program program;

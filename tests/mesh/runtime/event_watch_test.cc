@@ -10,7 +10,7 @@
 namespace weft::mesh {
 namespace {
 
-/// Done, or failed, when a test says so.
+/// Event that completes or fails when a test calls end().
 class HandEvent final : public Event {
  public:
   bool done() const override {
@@ -39,7 +39,7 @@ class HandEvent final : public Event {
 TEST(EventWatch, TellsOfEventsInTheirOrderAndOfFailuresAndEndsWithTheLast) {
   const SteadyClock clock;
   const TimePoint before = clock.now();
-  // by the watch's thread, until it has ended
+  // Written by the watch's thread until the watch is destroyed.
   std::vector<std::pair<int, Outcome<TimePoint>>> seen;
   {
     EventWatch watch(clock);

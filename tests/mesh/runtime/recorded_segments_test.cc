@@ -9,7 +9,7 @@
 namespace weft::mesh {
 namespace {
 
-/// A stream that has nothing to do but to record.
+/// Stream that only counts recordings and replays.
 class RecordingStream final : public Stream {
  public:
   bool records = true;
@@ -44,7 +44,7 @@ class RecordingStream final : public Stream {
   };
 };
 
-/// Segments of two, three, two instructions; the first and the last do the same.
+/// Makes a program with three segments of two, three and two ops. The first and the last are equal.
 Program three_segments(std::string name = "train", std::uint64_t arena_bytes = 64) {
   Program program;
   program.name = std::move(name);
@@ -56,8 +56,8 @@ Program three_segments(std::string name = "train", std::uint64_t arena_bytes = 6
   return program;
 }
 
-/// A step of it; how often the work was queued as it is, or for a recording.
-int step(RecordedSegments& graphs, const Program& program, Stream& stream) {
+/// Runs one step and returns how often ops were queued, directly or for a recording.
+int step(StepGraphs& graphs, const Program& program, Stream& stream) {
   int called = 0;
   RecordedSegments::Graphs& of_program = graphs.of(program);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {

@@ -58,8 +58,8 @@ TEST(Channels, ALanePerKindIsEnoughForOneStagePerActorOnly) {
 }
 
 TEST(Channels, ALanePerPeerIsNotEnoughForAV) {
-  // Activations and gradients of mirrored stages go the same way between the same two actors, in
-  // another order at either end.
+  // Activations and gradients of mirrored stages go in the same direction between the same two
+  // actors, but in different orders at the two ends.
   for (const int p : {2, 4, 8}) {
     for (const std::string name :
          {"1f1b", "eager-1f1b", "zb-h1", "zb-h2", "interleaved-1f1b", "breadth-first"}) {
@@ -109,8 +109,9 @@ TEST(Channels, SmallestBufferUnderBlocking) {
 }
 
 TEST(Channels, ReceivesThatBlockLaterSendsOnOneStreamAreShownAsACycle) {
-  // Two stages, one queue of transfers each: actor 1 queues the receive of microbatch 1 before it
-  // sends the gradient of 0, and actor 0 waits for that gradient before it makes microbatch 1.
+  // Two stages with one queue of transfers each. Actor 1 queues the receive of microbatch 1 before
+  // it sends the gradient of microbatch 0. Actor 0 waits for that gradient before it makes
+  // microbatch 1.
   const Schedule schedule = read_schedule("0F0,0B0,0F1,0B1\n1F0,1B0,1F1,1B1\n", "x").schedule;
   LoweredSchedule lists = lower(schedule, chain_edges(2), TransferOrder::kBeforeUse);
   EXPECT_EQ(find_deadlock(lists, ChannelModel::kOneStream), "");

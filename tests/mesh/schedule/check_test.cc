@@ -80,13 +80,13 @@ TEST(CheckSchedule, Bubble) {
 }
 
 TEST(CheckSchedule, SumsOutOfOrder) {
-  // As PyTorch's breadth-first schedule does it.
-  expect_fails(report_of("0F0,0F1,0B1,0B0\n"), ScheduleProperty::kSumOrder,
+  // PyTorch's breadth-first schedule sums in this order.
+  expect_fails(report_of("0F0,0F1,0B1,0B0\n"), ScheduleProperty::kSemantics,
                "0B0 comes after the weight gradient of microbatch 1");
 }
 
 TEST(CheckSchedule, LeftOverMemoryIsFoundInASimulation) {
-  // Nothing that is complete can leave activations behind: forwards alone do.
+  // A complete schedule cannot leave activations behind, but forwards alone do.
   const ScheduleSimulation forwards = simulate(make_forward_schedule(1, 2), uniform_costs(1, {}));
   EXPECT_EQ(find_memory_leak(forwards), "actor 0 still holds 2 at the end");
   ScheduleSimulation twice = forwards;

@@ -1,4 +1,4 @@
-// The formulas of the papers, met exactly over many sizes and costs.
+// Tests that simulations meet the papers' formulas exactly, over many sizes and costs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ TEST(ClosedForms, PeaksAreThoseOfTheWarmUps) {
 
 TEST(ClosedForms, ZeroBubbleH1SavesTwoWeightGradientsPerStage) {
   for (const auto& [p, m] : kSizes) {
-    // Holds for W <= F <= I.
+    // The formula holds for W <= F <= I.
     for (const Times& t : {Times{1, 1, 1}, Times{1, 2, 1}, Times{2, 3, 1}}) {
       EXPECT_DOUBLE_EQ(play({"zb-h1", p, m, 0, 0}, t).makespan_bubble, (p - 1) * (t.f + t.i - t.w))
           << p << " " << m;
@@ -84,13 +84,13 @@ TEST(ClosedForms, DualPipeVWithPairsAsOne) {
   for (const int p : {2, 4, 8}) {
     const Schedule schedule = make_schedule({"dualpipe-v", p, 4 * p, 0, 0});
     ScheduleCosts costs = uniform_costs(2 * p, {});
-    costs.compound_time_factor = 1;
-    // (p - 1)(F&B + B - 3W), of the times of one of the two stages.
+    costs.pair_time = 1;
+    // (p - 1)(F&B + B - 3W), in the times of one of the two stages.
     EXPECT_DOUBLE_EQ(simulate(schedule, costs).makespan_bubble, (p - 1) * (3.0 + 2 - 3)) << p;
   }
 }
 
-/// Time per microbatch once the pipeline is full.
+/// Returns the time per microbatch while the pipeline is full.
 double period(const std::string& name, int p, const Times& times, double transfer) {
   const int m = 64 * p;
   return (play({name, p, 2 * m, 0, 0}, times, transfer).makespan -
@@ -120,7 +120,7 @@ TEST(ClosedForms, TransfersCostOneFOneBTwiceTheirTimeAndEagerNothing) {
 }
 
 TEST(ClosedForms, SkipTensorsWaitLongerUnderEager) {
-  // Copies of stage 0's output that have arrived at the last stage and are not used yet.
+  // Counts stage 0's outputs that have arrived at the last stage and are not used yet.
   const auto waiting = [](const char* name, int p) {
     ScheduleCosts costs = uniform_costs(p, {.activations = 0, .for_weight_grad = 0});
     costs.edges.push_back({{0, p - 1, 1}, 0, 0});

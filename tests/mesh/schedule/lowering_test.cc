@@ -31,7 +31,7 @@ std::string text(const LoweredSchedule& lowered) {
 }
 
 const char* kTwoStages = "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1,\n";
-// A V of four stages on two actors with split backwards.
+// V-shaped schedule of four stages on two actors with split backwards.
 const char* kV =
     "0F0,0F1,,3F0,3I0,3F1,3I1,0I0,3W0,0I1,3W1,0W0,0W1\n"
     ",1F0,2F0,1F1,2F1,2I0,1I0,2I1,1I1,2W0,2W1,1W0,1W1\n";
@@ -57,9 +57,8 @@ TEST(Lowering, NeighboursOnOneActorSendNothing) {
   EXPECT_THAT(lists, HasSubstr("2SEND_F0"));
 }
 
-/// As PyTorch writes transfers out: over and over, each actor in turn takes the next cell of its
-/// row, if that is blank or what it needs has run; both halves of a transfer are written when the
-/// tensor is made.
+/// Lowers rows of cells as PyTorch does. In turn, each actor takes its row's next cell if the cell
+/// is blank or its inputs exist. Both halves of a transfer are written when the tensor is made.
 LoweredSchedule lower_rows(const std::vector<std::vector<std::optional<Action>>>& rows,
                            const Schedule& schedule) {
   const std::vector<StageEdge> edges = chain_edges(schedule.stages);
@@ -103,7 +102,7 @@ LoweredSchedule lower_rows(const std::vector<std::vector<std::optional<Action>>>
   return lowered;
 }
 
-/// Rows of cells, idle ones too.
+/// Parses rows of cells. Idle cells are nullopt.
 std::vector<std::vector<std::optional<Action>>> cells_of(const std::string& rows,
                                                          const Schedule& schedule) {
   std::vector<std::vector<std::optional<Action>>> result(schedule.actors.size());
@@ -119,8 +118,8 @@ std::vector<std::vector<std::optional<Action>>> cells_of(const std::string& rows
   return result;
 }
 
-/// Ticks until all is done if every operation takes one, and a receive comes in the tick of its
-/// send at the earliest; -1 if all is never done.
+/// Returns the number of ticks until all operations end, or -1 if they deadlock. Each operation
+/// takes one tick. A receive runs in the tick of its send at the earliest.
 int count_ticks(const LoweredSchedule& lowered) {
   TaskGraph tasks;
   std::map<std::tuple<int, bool, int>, TaskId> sends, receives;
@@ -134,7 +133,7 @@ int count_ticks(const LoweredSchedule& lowered) {
     }
   }
   for (const auto& [tag, receive] : receives) {
-    // One that is never sent waits for itself.
+    // A receive without a send waits for itself.
     tasks.wait(receive, sends.contains(tag) ? sends[tag] : receive);
   }
   const TaskTimes times = play(tasks);

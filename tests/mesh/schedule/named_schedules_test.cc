@@ -38,7 +38,7 @@ TEST(NamedSchedules, OneForwardOneBackwardWarmsUpByTheDistanceToTheEnd) {
             "2F0,2B0,2F1,2B1,2F2,2B2,2F3,2B3\n");
 }
 
-/// An actor's order by chunks, forwards positive and backwards negative, counted from 1.
+/// Returns an actor's order by chunks, counted from 1: forwards positive, backwards negative.
 std::vector<int> signed_chunks(const Schedule& schedule, int actor) {
   std::vector<int> result;
   const int actors = schedule.actors.size();
@@ -85,8 +85,8 @@ TEST(NamedSchedules, ZeroBubbleDelaysWeightGradientsByThePlaceOfTheActor) {
 }
 
 TEST(NamedSchedules, InterleavedZeroBubbleOfTwoActorsIsPyTorchsGoldenOne) {
-  // The rows of PyTorch's zb1p_2rank_2stagep_compute.csv without blanks, in the current spelling,
-  // known by their digest.
+  // Rows of PyTorch's zb1p_2rank_2stagep_compute.csv, without blanks and in the current spelling,
+  // compared by digest.
   const Schedule schedule = make_schedule({"zb-h1", 2, 8, 2, 0});
   EXPECT_THAT(rows(schedule), HasSubstr("0F0,0F1,2F0,2F1,2I0,2W0,0F2,2I1,2W1,0F3,0I0,0W0"));
   EXPECT_THAT(rows(schedule), HasSubstr("1F0,1F1,3F0,3I0,3F1,3I1,3W0,1F2,1I0,3W1"));
@@ -95,7 +95,7 @@ TEST(NamedSchedules, InterleavedZeroBubbleOfTwoActorsIsPyTorchsGoldenOne) {
 }
 
 TEST(NamedSchedules, DualPipeVOfFourActorsIsPyTorchsGoldenOne) {
-  // The rows of PyTorch's dualpipev_4rank_10mb.csv, known by their digest.
+  // Rows of PyTorch's dualpipev_4rank_10mb.csv, compared by digest.
   const Schedule schedule = make_schedule("dualpipe-v", 8, 10);
   EXPECT_THAT(rows(schedule), HasSubstr("7F3,(0F7;7B3)OVERLAP_F_B,(7F4;0B0)OVERLAP_F_B"));
   EXPECT_THAT(rows(schedule), HasSubstr("4B7,3B7,4I8,3I8,4I9,3I9,4W8,3W8,4W9,3W9\n"));
@@ -118,7 +118,8 @@ TEST(NamedSchedules, PlacementIsPartOfTheSchedule) {
   EXPECT_THAT(make_schedule({"zb-h2", 3, 3, 0, 0}).actor_of_stage, ElementsAre(0, 1, 2));
 }
 
-/// (stages per actor, microbatches, actors): PyTorch's plan tests, and small and odd ones.
+/// Sizes (stages per actor, microbatches, actors) of PyTorch's schedule tests, and small and odd
+/// ones.
 using Size = std::tuple<int, int, int>;
 std::vector<Size> sizes() {
   std::vector<Size> result = {{2, 2, 2},  {2, 4, 2},   {2, 8, 2},   {2, 8, 4},    {2, 8, 8},

@@ -5,13 +5,13 @@
 
 namespace weft::test {
 
-/// Of the stages of one actor together: forward, input gradient, weight gradient.
+/// Durations of forward, input gradient and weight gradient, over all stages of an actor.
 struct Times {
   double f = 1, i = 1, w = 1;
 };
 
-/// Simulates a named schedule. The stages of an actor together take the times given and keep as
-/// much as one stage of GPipe: 1 from the forward on, and 1 for the weight gradient.
+/// Simulates a named schedule. An actor's stages together take `times` and hold as much memory as
+/// one stage of GPipe: 1 from the forward on, and 1 for the weight gradient.
 inline mesh::ScheduleSimulation play(const mesh::ScheduleRequest& request, const Times& times = {},
                                      double transfer = 0) {
   const mesh::Schedule schedule = mesh::make_schedule(request);

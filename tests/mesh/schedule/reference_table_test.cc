@@ -1,5 +1,5 @@
-// What schedules are known to cost with F = I = W = 1, B = 2, no transfer time, and the stages of
-// an actor together as large as one.
+// Tests simulated schedules against known values. F = I = W = 1, B = 2, transfers take no time, and
+// an actor's stages together are as large as one stage.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@ using test::schedule_of;
 using testing::HasSubstr;
 
 TEST(Simulate, TransfersOfAnEdgeFollowEachOtherBesideTheComputation) {
-  // Actor 0 makes a tensor per unit of time; each takes 3 on its way.
+  // Actor 0 makes a tensor per unit of time. Each transfer takes 3.
   const ScheduleSimulation simulation =
       simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3));
   ASSERT_EQ(simulation.transfers.size(), 4u);
@@ -30,8 +30,8 @@ TEST(Simulate, TransfersOfAnEdgeFollowEachOtherBesideTheComputation) {
 TEST(Simulate, ExposedIsWhatAnActorWaitedForATransferAlone) {
   const ScheduleSimulation simulation =
       simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), uniform_costs(2, {}, 0.5));
-  // Actor 1 waits 1 for the forward of actor 0 and then 0.5 for the transfer; actor 0 waits for 1 +
-  // 2 of actor 1, and two transfers, of which only the last one begins when all computing is done.
+  // Actor 1 waits 1 for the forward of actor 0, then 0.5 for the transfer. Actor 0 waits 3 for
+  // actor 1 and for two transfers. Only the second begins when no actor computes.
   EXPECT_DOUBLE_EQ(simulation.actors[1].exposed, 0.5);
   EXPECT_DOUBLE_EQ(simulation.actors[0].exposed, 0.5);
   EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 0.5 + 1 + 2 + 0.5 + 2);
@@ -53,14 +53,14 @@ TEST(Simulate, CriticalPathLeadsFromTheStartToTheEndWithoutAGap) {
 }
 
 TEST(Simulate, ActorsBehindOneInterfaceTakeTurns) {
-  // Two stages feed a third; all transfers take 2 and arrive at one interface.
+  // Two stages feed a third. All transfers take 2 and arrive at one interface.
   const Schedule schedule = schedule_of("0F0,0B0\n1F0,1B0\n2F0,2B0\n");
   ScheduleCosts costs = uniform_costs(3, {});
   costs.edges = {{{0, 2, 0}, 2, 2}, {{1, 2, 0}, 2, 2}};
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).actors[2].actions[0].start, 3);
   costs.nic_of_actor = {0, 1, 2};
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).actors[2].actions[0].start, 5);
-  // And leave through one.
+  // The gradients leave through the same interface.
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).makespan, 5 + 1 + 2 + 2 + 2 + 2);
   costs.nic_of_actor = {0, 0, 1};
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).actors[2].actions[0].start, 5);
@@ -81,16 +81,17 @@ TEST(Simulate, FairInterfacesCarryWhatHasAPlaceAtOnce) {
     }
     return result;
   };
-  // Tensors of 2 leave for both at 0.5 and at 1; each takes all places of the sender.
+  // Tensors of 2 leave for both receivers at 0.5 and at 1. Each takes all slots of the sender.
   EXPECT_THAT(ends(), testing::ElementsAre(2.5, 6.5, 4.5, 8.5));
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[1].start, 4.5);
-  // Two have a place at a time: the first two until 4.5, then the other two.
+  // Two transfers have slots at a time: the first two until 4.5, then the other two.
   for (EdgeCosts& edge : costs.edges) edge.forward_timing.share = 0.5;
   EXPECT_THAT(ends(), testing::ElementsAre(4.5, 8.5, 4.5, 8.5));
 }
 
 TEST(Simulate, FairInterfacesShareTheirReceiverToo) {
-  // Two stages feed a third from 1 on; the smaller tensor is through when each had as much.
+  // Two stages feed a third from time 1 on. The smaller tensor is through when both have sent
+  // equally much.
   const Schedule schedule = schedule_of("0F0,0B0\n1F0,1B0\n2F0,2B0\n");
   ScheduleCosts costs = uniform_costs(3, {});
   costs.edges = {{{0, 2, 0}, 3, 0}, {{1, 2, 0}, 1, 0}};
@@ -100,7 +101,7 @@ TEST(Simulate, FairInterfacesShareTheirReceiverToo) {
   EXPECT_DOUBLE_EQ(simulation.transfers[2].end, 3);
   EXPECT_DOUBLE_EQ(simulation.transfers[0].end, 5);
   EXPECT_DOUBLE_EQ(simulation.makespan, 5 + 1 + 2 + 2);
-  // Both from stage 0 now, one after the other: latency holds nobody up.
+  // Both tensors leave stage 0 one after the other. Latency delays no other transfer.
   costs.edges[1].edge.from = costs.edges[0].edge.from = 0;
   costs.edges[0].forward_timing.latency = 2;
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[0].end, 1 + 1 + 2);
@@ -108,14 +109,14 @@ TEST(Simulate, FairInterfacesShareTheirReceiverToo) {
 }
 
 TEST(Simulate, CreditsHoldTransfersBackButNotTheirSender) {
-  // Actor 1 uses its first tensor at 2 and is busy with it for 10 a piece.
+  // Actor 1 gets its first tensor at 2. Each forward takes it 10.
   const Schedule schedule =
       schedule_of("0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3\n");
   ScheduleCosts costs = uniform_costs(2, {}, 1);
   costs.stages[1].forward = 10;
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[2].start, 3);
-  // With two, the third transfer starts when 1F0 has ended at 12; with one, the second, and the
-  // third after 1F1 at 23.
+  // With two credits, the third transfer starts when 1F0 has ended at 12. With one, the second
+  // starts then, and the third after 1F1 at 23.
   EXPECT_DOUBLE_EQ(simulate(schedule, costs, {2, true}).transfers[2].start, 12);
   const ScheduleSimulation one = simulate(schedule, costs, {1, true});
   EXPECT_DOUBLE_EQ(one.transfers[1].start, 12);
@@ -149,8 +150,8 @@ TEST(Simulate, MemoryFollowsActivationsWeightPartsAndTensors) {
   ScheduleCosts costs = uniform_costs(2, {.activations = 10, .for_weight_grad = 4}, 1);
   costs.edges[0].edge.bytes = 3;
   const ScheduleSimulation simulation = simulate(schedule_of("0F0,0I0,0W0\n1F0,1I0,1W0\n"), costs);
-  // Actor 0: 10 from 0, 13 while the output leaves (1 to 2), 10; the gradient comes from 4 on (3)
-  // until I ends at 6; then 4; then none.
+  // Actor 0 holds 10 from 0, 13 while the output leaves (1 to 2), then 10. The gradient (3) arrives
+  // from 4 on and I ends at 6. Then it holds 4 until W ends.
   std::vector<std::pair<double, double>> levels;
   for (const MemoryLevel& level : simulation.actors[0].memory)
     levels.emplace_back(level.time, level.held);
@@ -188,16 +189,18 @@ TEST(Simulate, PairsThatRunAsOneTakeTheirShare) {
 TEST(Simulate, ATensorLeavesWithinItsActionAndIsAwaitedWithinItsUser) {
   ScheduleCosts costs = uniform_costs(2, {.forward = 4, .input_grad = 2, .weight_grad = 6}, 3);
   costs.edges[0].forward_timing = {.made = 0.25, .needed = 0.5};
-  // The gradient leaves after I and a third of W, and is needed after half of I and a sixth of W.
+  // The gradient leaves after I and a third of W. Its receiver needs it after half of I and a sixth
+  // of W.
   costs.edges[0].backward_timing = {
       .made = 1, .made_weights = 1.0 / 3, .needed = 0.5, .needed_weights = 1.0 / 6};
   const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
-  // Leaves at 1, arrives at 4; actor 1 has run half of its forward by 2, waits, and is done at 6.
+  // The tensor leaves at 1 and arrives at 4. Actor 1 has run half of its forward by 2, waits, and
+  // ends at 6.
   EXPECT_DOUBLE_EQ(simulation.transfers[0].start, 1);
   EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].start, 0);
   EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].end, 6);
   EXPECT_DOUBLE_EQ(simulation.actors[1].exposed, 2);
-  // The gradient leaves at 6 + 2 + 2, arrives at 13; actor 0 has begun its B at 4, and stands from
+  // The gradient leaves at 6 + 2 + 2 and arrives at 13. Actor 0 has begun its B at 4 and waits from
   // 6 on.
   EXPECT_DOUBLE_EQ(simulation.transfers[1].start, 10);
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].start, 4);
@@ -205,7 +208,8 @@ TEST(Simulate, ATensorLeavesWithinItsActionAndIsAwaitedWithinItsUser) {
   EXPECT_DOUBLE_EQ(simulation.actors[0].exposed, 3);
   EXPECT_DOUBLE_EQ(simulation.actors[0].work, 12);
   EXPECT_DOUBLE_EQ(simulation.makespan, 19);
-  // F of actor 1, transfer, its B, transfer, B of actor 0: the critical path names an action once.
+  // F of actor 0, transfer, F and B of actor 1, transfer, B of actor 0. The critical path lists
+  // each action once.
   std::string path;
   for (const ScheduleSimulation::PathStep& step : simulation.critical_path) {
     path += step.transfer ? " t" : " a" + std::to_string(step.actor);
@@ -217,7 +221,7 @@ TEST(Simulate, ISeparatelyDoesWithoutWhatOnlyWNeeds) {
   ScheduleCosts costs = uniform_costs(2, {}, 2);
   costs.edges[0].backward_timing.for_weights_only = true;
   const ScheduleSimulation simulation = simulate(schedule_of("0F0,0I0,0W0\n1F0,1I0,1W0\n"), costs);
-  // 1I0 from 4 to 5, the gradient is there at 7.
+  // 1I0 runs from 4 to 5. The gradient arrives at 7.
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].end, 2);
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].start, 7);
   EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs).makespan, 8 + 2);
@@ -269,14 +273,14 @@ TEST(Simulate, AStepEndsWithTheReductionTheExchangeAndTheOptimizer) {
 TEST(Simulate, AReductionRunsBesideTheComputationUnlessTransfersBlock) {
   ScheduleCosts costs = uniform_costs(2, {.reduce_grad = 4, .optimizer = 2});
   costs.exchange = 1;
-  // Both stages on one actor: 1B0 ends at 4, 0B0 at 6.
+  // Both stages are on one actor. 1B0 ends at 4, 0B0 at 6.
   const Schedule late = schedule_of("0F0,1F0,1B0,0B0\n"),
                  early = schedule_of("0F0,1F0,1B0,1REDUCE_GRAD,0B0\n");
   EXPECT_DOUBLE_EQ(simulate(late, costs).step, 6 + 4 + 4 + 1 + 4);
   EXPECT_DOUBLE_EQ(simulate(early, costs).makespan, 6);
   EXPECT_DOUBLE_EQ(simulate(early, costs).step, 4 + 4 + 4 + 1 + 4);
   EXPECT_DOUBLE_EQ(simulate(early, costs, {.blocking = true}).step, 6 + 4 + 4 + 1 + 4);
-  // One after the other, and then the updates.
+  // The reductions run one after the other, then the updates.
   const Schedule all = schedule_of("0F0,1F0,1B0,1REDUCE_GRAD,0B0,0REDUCE_GRAD,0OPT,1OPT\n");
   EXPECT_DOUBLE_EQ(simulate(all, costs).step, 4 + 4 + 4 + 4 + 1);
   costs.stages[1].reduce_grad = 1;
@@ -302,7 +306,7 @@ TEST(Costs, CuttingKeepsTheWork) {
   EXPECT_THROW(split_stages(costs, 0), Error);
 }
 
-/// Two actors, both layers split; a microbatch.
+/// Makes a schedule of two actors and one microbatch, with input and output layers split.
 Schedule split_vocabulary(int barriers) {
   return schedule_of("# vocabulary barriers: " + std::to_string(barriers) +
                      (barriers == 1 ? "\n0IF0,0F0,0S0,0B0,0T0,0IB0\n1IF0,1F0,1S0,1B0,1T0,1IB0\n"
@@ -332,12 +336,13 @@ TEST(Simulate, WhatMovesForVocabularyPassesIsWaitedFor) {
   ScheduleCosts costs = split_costs();
   costs.vocabulary_tensor = 16;
   costs.vocabulary_exchange = 32;
-  // IF to the first stage, X to S of actor 0, the exchange and the gradient, and that to IB.
+  // IF to the first stage, X to S of actor 0, the exchange and the gradient, and the gradient to
+  // IB.
   const ScheduleSimulation one = simulate(split_vocabulary(1), costs);
   EXPECT_DOUBLE_EQ(one.makespan, 7 + 16 + 16 + (32 + 16) + 16 - 0.25);
-  // Actor 1 has X itself, and waits with its B and its IB.
+  // Actor 1 makes X itself. It waits before its B and its IB.
   EXPECT_DOUBLE_EQ(one.actors[1].exposed, (32 + 16) + 16);
-  // With two barriers the exchange is before T, and the gradient behind it.
+  // With two barriers, the exchange precedes T and the gradient follows T.
   EXPECT_DOUBLE_EQ(simulate(split_vocabulary(2), costs).makespan, 7 + 16 + 16 + 32 + 16 + 16);
 }
 
@@ -350,7 +355,7 @@ TEST(Simulate, ScoresAreHeldUntilTheirGradientsAndPartsUntilTheExchange) {
     }
     return result;
   };
-  // Both embed, then the first stage's actor keeps the sum until its forward is over.
+  // Both actors embed. Then the first stage's actor holds the sum until its forward is over.
   EXPECT_DOUBLE_EQ(held(1, 0.1), 1);
   EXPECT_DOUBLE_EQ(held(0, 0.5), 1);
   EXPECT_DOUBLE_EQ(held(1, 0.5), 0);
@@ -358,7 +363,7 @@ TEST(Simulate, ScoresAreHeldUntilTheirGradientsAndPartsUntilTheExchange) {
   EXPECT_DOUBLE_EQ(held(1, 3), 8);        // B of the last stage
   // T is over on the last actor, which waits for the first stage's gradient.
   EXPECT_DOUBLE_EQ(held(1, 5), 0);
-  EXPECT_DOUBLE_EQ(held(0, 6.7), 8 + 1);  // T of the first actor; its IB comes next
+  EXPECT_DOUBLE_EQ(held(0, 6.7), 8 + 1);  // T of the first actor; IB comes next
   EXPECT_EQ(simulation.actors[0].memory.back().held, 0);
 }
 

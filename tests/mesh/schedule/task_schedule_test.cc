@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// One stage per actor: a forward, then at once the backward, with an idle slot for show.
+/// Lists an actor's single stage: forward, an idle slot, then the backward of each microbatch.
 std::vector<std::optional<Action>> one_at_a_time(int actor, int microbatches) {
   std::vector<std::optional<Action>> tasks;
   for (int i = 0; i < microbatches; ++i) {

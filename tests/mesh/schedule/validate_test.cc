@@ -11,7 +11,7 @@ namespace {
 using test::schedule_of;
 using testing::HasSubstr;
 
-/// Two stages, two microbatches: 1F1B and GPipe.
+/// 1F1B and GPipe with two stages and two microbatches.
 Schedule one_f_one_b() { return schedule_of("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"); }
 Schedule gpipe() { return schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"); }
 
@@ -69,8 +69,8 @@ TEST(Validate, BackwardBeforeForwardIsADeadlockThatNamesBothActorsAndTheCycle) {
 }
 
 TEST(Validate, CycleThroughTwoActorsLeavesOutWhoOnlyStandsInBetween) {
-  // Actor 0 wants the gradient of microbatch 0 before it sends microbatch 1, which actor 1 wants
-  // first.
+  // Actor 0 waits for the gradient of microbatch 0 before it sends microbatch 1. Actor 1 waits for
+  // microbatch 1 first.
   const Schedule schedule = schedule_of("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n");
   EXPECT_THAT(error_of(schedule, chain_edges(2)),
               HasSubstr("the cycle: 0B0 of actor 0 waits for 1B0, 1B0 of actor 1 stands behind "
@@ -103,7 +103,7 @@ TEST(Validate, ReductionWaitsForTheLastWeightGradientAndTheOptimizerForTheReduct
 }
 
 TEST(Validate, VocabularyPassesHoldUpTheLastBackwardByTheirBarriers) {
-  // Two shards of the vocabulary, beside stages 0 and 1.
+  // Two shards of the vocabulary, on the actors of stages 0 and 1.
   const std::string one = "# vocabulary barriers: 1\n0F0,0S0,0B0,0T0\n1F0,1S0,1B0,1T0\n";
   EXPECT_EQ(error_of(schedule_of(one), chain_edges(2)), "");
   const std::string two = "# vocabulary barriers: 2\n0F0,0S0,0B0,0T0\n1F0,1S0,1B0,1T0\n";

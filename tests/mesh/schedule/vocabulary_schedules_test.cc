@@ -1,5 +1,5 @@
-// Named schedules with vocabulary passes: what the paper (arXiv 2411.05288) says of their memory,
-// their barriers and their speed.
+// Tests named schedules with vocabulary passes against the paper's (arXiv 2411.05288) memory,
+// barriers and speed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ namespace {
 using enum VocabularyMode;
 using testing::HasSubstr;
 
-/// Most microbatches of an actor between F and input gradient.
+/// Returns an actor's most microbatches between F and the input gradient at a time.
 int peak_in_flight(const Schedule& schedule, int actor) {
   int now = 0, peak = 0;
   for (const Action& action : schedule.actors[actor]) {
@@ -105,7 +105,8 @@ TEST(VocabularySchedules, EveryBarrierIsOneIntervalBetweenTheLastForwardAndItsBa
           if (one.action.kind == ActionKind::kForward) forward[microbatch] = one.end;
           if (gives_input_grad(one.action.kind)) backward[microbatch] = one.start;
         }
-        // In the middle, where the pipeline is full; with W apart, also what of it stands between.
+        // Microbatches in the middle, where the pipeline is full. With W separate, part of a W may
+        // lie between.
         for (int i = 2 * p; i < 4 * p; ++i) {
           EXPECT_NEAR(backward[i] - forward[i], barriers * interval,
                       name == std::string("zb-h1") ? 1 + 1e-9 : 0.2 + 1e-9)
@@ -146,7 +147,7 @@ TEST(VocabularySchedules, EveryOneHoldsInAllTenAtEverySize) {
 }
 
 TEST(VocabularySchedules, AnActorHoldsTheScoresOfOneMicrobatch) {
-  // Whatever waits between S and T is held once: T stands before the next S.
+  // The scores between S and T are held once, because T precedes the next S.
   for (const NamedSchedule& named : named_schedules()) {
     for (const VocabularyMode mode : {kVocab1, kVocab2}) {
       for (const auto& actions :
@@ -211,8 +212,8 @@ TEST(VocabularySchedules, AreValidWhateverTheTimes) {
     const Schedule schedule = make_schedule(request);
     EXPECT_NO_THROW(validate(schedule, chain_edges(schedule.stages))) << round;
     EXPECT_NO_THROW(require_vocabulary(schedule, request.vocabulary)) << round;
-    EXPECT_EQ(find_edge_order_violation(schedule, chain_edges(schedule.stages)), "") << round;
-    // Each stage of an actor has as many microbatches more under way as there are barriers.
+    EXPECT_EQ(find_unordered_edge(schedule, chain_edges(schedule.stages)), "") << round;
+    // Each stage of an actor has one more microbatch in flight per barrier.
     const int more = vocabulary_barriers(request.vocabulary) * plain.stages / request.actors;
     for (int actor = 0; actor < request.actors; ++actor) {
       EXPECT_LE(peak_in_flight(schedule, actor), peak_in_flight(plain, actor) + more)
@@ -249,14 +250,15 @@ TEST(VocabularySchedules, WhatCannotBeIsRefused) {
       Error);
 }
 
-/// The paper's 4B GPT on 8 actors of 4 layers, in forwards of a layer: width 3072.
+/// Step times of the paper's 4B GPT (width 3072) on 8 actors of 4 layers, in units of a layer's
+/// forward.
 class Paper {
  public:
   Paper(int vocabulary, double sequence)
       : vocabulary_layer_(vocabulary * 1024 / (12.0 * 3072 + 2 * sequence)) {}
 
   double naive() const { return redistributed(4); }
-  /// With so many layers left on the last stage, and the first stages with one more than others.
+  /// Simulates with `left` layers on the last stage and the others spread over the first seven.
   double redistributed(int left) const {
     ScheduleCosts costs = uniform_costs(8, kLayers);
     for (int stage = 0; stage < 8; ++stage) {
@@ -272,15 +274,15 @@ class Paper {
   double split(const char* schedule, VocabularyMode mode) const {
     StageCosts stage = kLayers;
     const double part = vocabulary_layer_ / 8;
-    // vocab-2 has the input gradient in S, vocab-1 in T.
+    // vocab-2 computes the input gradient in S, vocab-1 in T.
     stage.vocabulary_scores = (mode == kVocab2 ? 2 : 1) * part;
     stage.vocabulary_grads = 3 * part - stage.vocabulary_scores;
     const ScheduleRequest request{schedule, 8, kMicrobatches, 0, 0, mode};
     const int chunks = find_named_schedule(schedule).chunks;
     return simulate(make_schedule(request), split_stages(uniform_costs(8, stage), chunks)).makespan;
   }
-  /// If fill and drain had the vocabulary passes in them too, and a barrier cost an interval at the
-  /// end.
+  /// Estimates the step if fill and drain included the vocabulary passes and each barrier added an
+  /// interval at the end.
   double by_intervals(VocabularyMode mode) const {
     return (kMicrobatches + 7 + vocabulary_barriers(mode)) * 3 * (32 + vocabulary_layer_) / 8;
   }
@@ -307,8 +309,8 @@ TEST(VocabularySchedules, ThePapersModelIsAsMuchFasterAsItsIntervalsSay) {
          {std::pair(kVocab1, row.vocab1), std::pair(kVocab2, row.vocab2)}) {
       if (ratio == 0) continue;
       EXPECT_NEAR(naive / paper.by_intervals(mode), ratio, 0.001) << row.vocabulary;
-      // The orders are better than that: fill and drain have no vocabulary in them, and the first
-      // exchange need not wait for an interval.
+      // Schedules are faster than the estimate. Fill and drain have no vocabulary passes, and the
+      // first exchange need not wait for an interval.
       const double played = naive / paper.split("1f1b", mode);
       EXPECT_GE(played, ratio) << row.vocabulary << " " << to_string(mode);
       EXPECT_LE(played, ratio * 1.025) << row.vocabulary << " " << to_string(mode);
@@ -333,7 +335,7 @@ TEST(VocabularySchedules, RedistributedLayersDoNotMakeUpForIt) {
 }
 
 TEST(VocabularySchedules, WhatMovesForThemHidesWhereMemoryForItIs) {
-  // Every tensor, of stages and of passes, takes a quarter of a forward.
+  // Each tensor, of stages and of vocabulary passes, takes a quarter of a forward.
   for (const char* name : {"eager-1f1b", "zb-h1", "zb-v", "v-half"}) {
     const int m = 64, chunks = find_named_schedule(name).chunks;
     ScheduleCosts costs = split_stages(

@@ -17,13 +17,14 @@ namespace {
 using test::schedule_of;
 using testing::HasSubstr;
 
-/// Two actors, two microbatches, both layers split. Every rule is broken once in this text.
+/// Schedule of two actors and two microbatches, with both layers split. Each test breaks one rule
+/// in this text.
 constexpr const char* kWhole =
     "# vocabulary barriers: 1\n"
     "0IF0,0IF1,0F0,0F1,0S0,0B0,0T0,0S1,0IB0,0B1,0T1,0IB1\n"
     "1IF0,1IF1,1F0,1S0,1F1,1B0,1T0,1S1,1B1,1IB0,1T1,1IB1\n";
 
-/// The text with `from` replaced once.
+/// Returns the schedule's text with `from` replaced once.
 std::string with(const std::string& from, const std::string& to) {
   std::string text = kWhole;
   const std::size_t at = text.find(from);
@@ -112,7 +113,7 @@ TEST(VocabularyPasses, BarriersAndPassesGoTogether) {
 TEST(VocabularyPasses, GradientsStandBehindTheirExchange) {
   EXPECT_THAT(error_of(with("0S0,0B0,0T0", "0T0,0S0,0B0")),
               HasSubstr("actor 0: 0T0 stands before 0S0; it needs the exchange"));
-  // Before another actor's S, which this actor holds up.
+  // T before another actor's S, which waits for this actor.
   EXPECT_THAT(error_of(with("0F0,0F1,0S0,0B0,0T0,", "0F0,0S0,0T0,0F1,0B0,")), "");
   EXPECT_THAT(error_of(with("1F0,1S0,1F1", "1F0,1F1,1S0")), "");
   const std::string both =

@@ -24,7 +24,8 @@ SearchRequest request_of(StagePlacement placement, int p, int m, double transfer
   return request;
 }
 
-/// All orders of an actor's actions in which microbatches stay in order and go through F, I, W.
+/// Collects all orders of an actor's actions that keep microbatches in order and run F before I
+/// before W.
 void add_orders(const std::vector<int>& stages, int microbatches,
                 std::vector<std::array<int, 3>>& done, std::vector<Action>& order,
                 std::vector<std::vector<Action>>& all) {
@@ -45,7 +46,7 @@ void add_orders(const std::vector<int>& stages, int microbatches,
   }
 }
 
-/// The least step of all schedules that there are; infinity if none fits.
+/// Returns the shortest step of all possible schedules, or infinity if none fits in memory.
 double least_of_all(const SearchRequest& request) {
   SearchEvaluator evaluator(request);
   Schedule schedule = make_schedule("1f1b", 1, 1);
@@ -123,25 +124,25 @@ TEST(Bounds, NoScheduleOfAllIsFasterAndTheSearchFindsTheFastest) {
 }
 
 TEST(Bounds, ProvesThatZbH1IsTheFastestInItsMemoryWithOneStagePerActor) {
-  // Transfers of half an action, eight microbatches in memory. The first actor is idle while the
-  // first microbatch is away (22 after its forward, of which it fills 7 with forwards): 14; and as
-  // its last forward begins, 1 of that microbatch and 14 of the seven others are left for the 23
-  // until it has its W: 7 more. With all its work, 96, that is 117.
+  // Transfers take half an action; memory holds eight microbatches. The first actor is idle for 14
+  // while the first microbatch is away: 22 after its forward, of which forwards fill 7. When its
+  // last forward begins, 1 + 14 actions are left for the 23 until the last W: 7 idle. With its work
+  // of 96, that is 117.
   SearchRequest request = request_of(StagePlacement::kOnePerActor, 8, 32, 0.5, 8);
   EXPECT_DOUBLE_EQ(lower_bound(request), 106.5);
   EXPECT_NEAR(lower_bound_in_memory(request), 117, 1e-6);
   EXPECT_DOUBLE_EQ(simulate(make_schedule("zb-h1", 8, 32), request.costs).makespan, 117);
-  // Where there is memory enough, the way to the last actor is what counts.
+  // With enough memory, the path to the last actor determines the bound.
   request.memory_of_actor.assign(8, 12);
   EXPECT_DOUBLE_EQ(lower_bound_in_memory(request), 106.5);
 }
 
 TEST(Bounds, OfAVIsMemoryTimesTimeWhereThereIsLittle) {
-  // Stage 0 waits 16 actions of half a unit and 14 transfers for its gradient, stage 15 one action;
-  // each W another half. Half an activation each.
+  // Stage 0 waits for its gradient for 16 actions of half a unit and 14 transfers; stage 15 for one
+  // action. Each W adds another half. Each stage holds half an activation.
   const SearchRequest request = request_of(StagePlacement::kVShaped, 8, 32, 1, 4);
-  // So with every pair of stages; the first microbatch comes to the last actor when seven forwards
-  // and transfers are over.
+  // Each pair of stages has the same sum. The first microbatch reaches the last actor after seven
+  // forwards and transfers.
   EXPECT_NEAR(lower_bound_in_memory(request), 7 * 1.5 + 32 * 0.5 * (16 + 28 + 1 + 1) / 4, 1e-6);
 }
 

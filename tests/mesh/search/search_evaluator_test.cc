@@ -63,8 +63,8 @@ SearchRequest random_request(std::mt19937& random, const std::vector<int>& actor
   return request;
 }
 
-/// Exchanges neighbours on an actor where that leaves microbatches in order; where it breaks
-/// another rule, nobody can play it.
+/// Swaps random neighbouring actions if microbatches stay in order. The result may be unplayable
+/// for other reasons.
 void shuffle(std::mt19937& random, Schedule& schedule) {
   for (int i = 0; i < 6; ++i) {
     std::vector<Action>& actions = schedule.actors[random() % schedule.actors.size()];

@@ -75,8 +75,8 @@ TEST(SearchSchedule, WorksOnLoopsAndOnVs) {
 }
 
 TEST(SearchSchedule, HidesTransfersWithinOneFOneBsMemory) {
-  // With W moved out of the way, transfers of (F + B) / 6 hide in the memory of 1F1B, which itself
-  // loses two of them per microbatch.
+  // Moving W away lets transfers of (F + B) / 6 hide in the memory of 1F1B. 1F1B itself loses two
+  // of them per microbatch.
   const SearchRequest request = request_of(4, 16, {}, 0.5, 4);
   const SearchResult result = search_schedule(request);
   const auto named = std::ranges::find(result.named, "1f1b", &SearchCandidate::name);
@@ -88,12 +88,11 @@ TEST(SearchSchedule, HidesTransfersWithinOneFOneBsMemory) {
 }
 
 TEST(SearchSchedule, ReachesTheBoundWhereMemoryAllows) {
-  // The last actor cannot start before the first microbatch has come to it.
+  // The last actor cannot start before the first microbatch has arrived there.
   const SearchResult result = search_schedule(request_of(4, 12, {}, 0));
   EXPECT_DOUBLE_EQ(result.simulation.makespan, 3 * 12 + 3);
   EXPECT_DOUBLE_EQ(result.bound, 3 * 12 + 3);
-  // Transfers of a whole F + B in each direction hide too, but for those over which the first
-  // microbatch comes.
+  // Transfers of a whole F + B in each direction also hide, except those of the first microbatch.
   EXPECT_DOUBLE_EQ(search_schedule(request_of(4, 16, {}, 3)).bound, 3 * 16 + 3 * (1 + 3));
 }
 
@@ -107,8 +106,8 @@ TEST(SearchSchedule, HidesTransfersThatEagerHidesWithNoMoreMemory) {
   }
 }
 
-/// Transfers from nothing to one and a half times F + B: in the memory that a schedule takes, actor
-/// by actor, `auto` is never slower than it.
+/// Transfers of up to 1.5 (F + B): `auto` is never slower than a named schedule whose memory it
+/// gets, actor by actor.
 TEST(SearchSchedule, HidesAtLeastWhatOneFOneBAndEagerHideInTheirMemory) {
   for (const int p : {2, 4, 8}) {
     for (const double part : {0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5}) {
@@ -155,7 +154,7 @@ TEST(SearchSchedule, TooLittleMemoryIsSaidWithTheActor) {
     EXPECT_THAT(error.message(),
                 HasSubstr("actor 0 has memory for 0.5, but one microbatch takes 1 there"));
   }
-  // One microbatch at a time is slow, but fits.
+  // Running one microbatch at a time is slow, but fits.
   EXPECT_DOUBLE_EQ(search_schedule(request_of(2, 4, {}, 0, 1)).simulation.peak(), 1);
 }
 
@@ -175,11 +174,11 @@ TEST(SearchPlaced, PicksTheBestPlacement) {
       << "looped ones also with one stage per actor";
   for (const SearchCandidate& named : result.named)
     EXPECT_LE(result.simulation.makespan, named.makespan) << named.name;
-  // Half stages start the last actor twice as early: zb-v's 25.5 cannot be beaten by much.
+  // Half stages start the last actor twice as early. zb-v takes 25.5, close to the optimum.
   EXPECT_LE(result.simulation.makespan, 25.5);
 }
 
-/// With S, T and input passes that take a part of a forward.
+/// Adds S, T and input passes that take a fraction of a forward.
 SearchRequest with_vocabulary_of(SearchRequest request, VocabularyMode mode) {
   request.vocabulary = mode;
   for (StageCosts& stage : request.costs.stages) {

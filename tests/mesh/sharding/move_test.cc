@@ -20,10 +20,10 @@ DeviceMesh cube(std::int64_t i, std::int64_t j, std::int64_t l) {
   return DeviceMesh("cube", {{"i", i}, {"j", j}, {"l", l}}, devices);
 }
 
-/// What each device holds, by rank: numbers of the elements of its region in row-major order.
+/// Elements of each device's region in row-major order, by rank.
 using Shards = std::vector<std::vector<double>>;
 
-/// The place of each element of a region in the whole tensor, in the region's order.
+/// Returns the row-major index in the whole tensor of each element of a region.
 std::vector<std::int64_t> places(const Shape& shape, const Region& region) {
   std::vector<std::int64_t> found{0};
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -41,9 +41,9 @@ std::vector<std::int64_t> places(const Shape& shape, const Spec& spec, const Dev
   return places(shape, region_of(shape, spec, mesh, rank));
 }
 
-/// The linear map that a move is, over what devices hold: each device may use only what those hold
-/// that differ from it along the move's axes. Its transpose swaps gathering and scattering, and
-/// pads what a slice cut off with zeros.
+/// Move as a linear map over the devices' shards. A device may use only shards of devices that
+/// differ along the move's axes. The transpose swaps gather and scatter, and pads sliced-off
+/// elements with zeros.
 class Moving {
  public:
   Moving(const Shape& shape, const Move& move, const DeviceMesh& mesh)
@@ -61,7 +61,7 @@ class Moving {
     return kind == MoveKind::kAllReduce || kind == MoveKind::kReduceScatter;
   }
 
-  /// Every element is the sum of the group's, or the one that a device of the group has.
+  /// Computes each element as the sum over the group, or copies it from a device of the group.
   Shards map(const Shards& in, const Spec& from, const Spec& to, bool sum) const {
     Shards out(mesh_.size());
     const auto groups =
@@ -106,8 +106,8 @@ Shards random_shards(const Shape& shape, const Spec& spec, const DeviceMesh& mes
   return shards;
 }
 
-/// Every axis of the mesh splits a dimension, is summed over, or holds replicas; over `summable`
-/// axes alone sums are left.
+/// Makes a random spec: each mesh axis splits a dimension, holds replicas or, if in `summable`, is
+/// partial.
 Spec random_spec(std::size_t dims, std::vector<int> summable, std::mt19937& random) {
   Spec spec = Spec::replicated(dims);
   std::vector<int> axes{0, 1, 2};
@@ -145,7 +145,7 @@ TEST_P(RandomMoves, BringEveryElementToWhereItIsWantedAndHaveAdjoints) {
     const Spec to = random_spec(shape.size(), from.partial, random);
     SCOPED_TRACE(to_string(from, mesh) + " -> " + to_string(to, mesh));
     const std::vector<Move> moves = plan_moves(shape, from, to, mesh);
-    // A tensor of whose elements all devices along replicated axes hold the same.
+    // Tensor whose elements are equal on all devices along replicated axes.
     Shards now(mesh.size());
     for (int rank = 0; rank < mesh.size(); ++rank) {
       const Coordinate at = mesh.coordinate(rank);
@@ -165,7 +165,7 @@ TEST_P(RandomMoves, BringEveryElementToWhereItIsWantedAndHaveAdjoints) {
     for (int rank = 0; rank < mesh.size(); ++rank) {
       std::vector<double> expected;
       for (const std::int64_t place : places(shape, to, mesh, rank)) {
-        // The terms over the axes that are summed no more; of those that still are, this rank's.
+        // Sum over axes that are no longer partial. For axes that still are, this rank's term.
         double sum = 0;
         for (int other = 0; other < mesh.size(); ++other) {
           const Coordinate at = mesh.coordinate(other), here = mesh.coordinate(rank);

@@ -16,7 +16,7 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// Two linears, the second on a mesh of i=2 j=2 with a vocabulary of 6.
+/// Builds two linear layers, the second with a vocabulary of 6.
 TrainingGraph small_model() {
   GraphBuilder b;
   const ValueId x = b.input("x", {DType::kF32, {4, 8}}, {"batch", "embed"});
@@ -46,7 +46,7 @@ struct SmallMesh {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
     return error.message();
   }
-  /// Of the text with a part of it replaced.
+  /// Returns the error of the text with `from` replaced by `to`.
   std::string refusal(const std::string& from, const std::string& to) const;
 
   ValueId value(const std::string& name) const {
