@@ -1,5 +1,5 @@
-// Every op in bf16: the types that it takes and gives, and its CPU kernel, which is the f32 one
-// between conversions.
+// Tests every op in bf16: its input and output types, and its CPU kernel, which converts to f32,
+// runs the f32 kernel and converts back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(BF16Types, MixturesAreRefused) {
     const auto reals = std::ranges::count(c.inputs, Holds::kReal, &test::InputCase::holds);
     for (std::size_t i = 0; i < c.inputs.size(); ++i) {
       std::vector<TensorType> mixed = c.types(DType::kBF16);
-      if (c.inputs[i].holds == Holds::kReal && reals > 1) {  // Else it is f32 throughout.
+      if (c.inputs[i].holds == Holds::kReal && reals > 1) {  // a single one makes the op f32
         mixed[i].dtype = DType::kF32;
         EXPECT_THAT(test::refused_argument([&] { infer_types(c.op, mixed); }),
                     HasSubstr("must have one element type"));
@@ -81,7 +81,7 @@ TEST(BF16Types, MixturesAreRefused) {
             "to_f32(i32[2,8]): the input must be bf16");
 }
 
-/// A tensor of any type, as floats where it holds some.
+/// Tensor of any type, with access to bf16 and f32 elements as floats.
 struct FloatTensor {
   TensorType type;
   std::vector<std::byte> bytes;
@@ -100,7 +100,7 @@ struct FloatTensor {
   }
 };
 
-/// Numbers that bf16 holds too, or ids.
+/// Makes random inputs: numbers that bf16 represents exactly, or ids.
 std::vector<FloatTensor> random_float_tensors(const OpCase& c, PhiloxStream& random) {
   std::vector<FloatTensor> tensors;
   for (const TensorType& type : c.types()) {
@@ -118,8 +118,7 @@ std::vector<FloatTensor> random_float_tensors(const OpCase& c, PhiloxStream& ran
   return tensors;
 }
 
-/// Runs the op on the inputs, converted to `types`; accumulates all outputs onto 1 with `mode`
-/// kAccumulate.
+/// Runs the op on the inputs converted to `types`. With kAccumulate, outputs are initially 1.
 std::vector<FloatTensor> run_converted(const Op& op, const std::vector<TensorType>& types,
                                        std::vector<FloatTensor>& inputs, OutputMode mode) {
   CpuDevice device;

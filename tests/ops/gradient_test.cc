@@ -1,6 +1,6 @@
-// The value and gradient of every op that has one, as computed by the CPU kernels from what
-// autodiff emits, against the double-precision reference and its central finite differences. Odd
-// sizes, every instruction set of this machine.
+// Tests the value and gradient of every op that has a gradient. CPU kernels run autodiff's graph,
+// and a double-precision reference gives values and central finite differences. Sizes are odd; each
+// instruction set of this machine is tested.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 
 using test::Numbers;
 
-/// A small model: `build` gives a loss, or what goes into one; its last dimension are the logits.
+/// Small model. `build` returns a scalar loss, or logits to which a loss is added.
 struct Case {
   std::string name;
   std::function<ValueId(GraphBuilder&)> build;
@@ -40,7 +40,7 @@ ValueId input(GraphBuilder& b, const std::string& name, DType type, const Shape&
   return b.input(name, {type, shape}, std::vector<std::string>(shape.size(), "any"));
 }
 
-/// The op of a case, of parameters where it takes numbers.
+/// Appends the case's op. Its real inputs are parameters.
 ValueId append(GraphBuilder& b, const test::OpCase& c) {
   std::vector<ValueId> inputs;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
@@ -56,7 +56,8 @@ ValueId append(GraphBuilder& b, const test::OpCase& c) {
 std::vector<Case> cases() {
   // Models of several ops.
   std::vector<Case> all{
-      // Each product with what follows it is one op, forward and backward: see core/ops/fusion.h.
+      // Each product is fused with the ops that follow, forward and backward: see
+      // core/ops/fusion.h.
       {"linear_gelu_linear_add",
        [](GraphBuilder& b) {
          const ValueId x = parameter(b, "x", {3, 7, 19});
@@ -83,7 +84,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-/// A case with its inputs filled in and one evaluation done.
+/// Case with random inputs after one evaluation.
 struct Fixture {
   Fixture(const Case& c, InstructionSet set, DType precision = DType::kF32) : device({1, set}) {
     GraphBuilder b(precision);
@@ -132,7 +133,7 @@ struct Fixture {
     return b.cross_entropy(logits, *targets, 0.37);
   }
 
-  /// The loss of `values`, by the references.
+  /// Computes the loss of `values` with the reference implementations.
   double reference_loss() const {
     std::map<ValueId, Numbers> computed = values;
     for (const Node& node : forward.nodes()) {
@@ -148,7 +149,7 @@ struct Fixture {
 
   const std::map<OpKind, test::Reference> references = test::op_cases().references;
   CpuDevice device;
-  std::optional<ValueId> targets;  ///< Of the loss that is not the case's own.
+  std::optional<ValueId> targets;  ///< Targets of the loss that add_loss() adds.
   Graph forward;
   TrainingGraph training;
   std::unique_ptr<Evaluation> evaluation;
@@ -180,7 +181,7 @@ TEST_P(GradientTest, GradientsEqualFiniteDifferencesOfTheReference) {
       double largest = 0;
       for (const float g : computed) largest = std::max(largest, std::abs(static_cast<double>(g)));
       Numbers& parameter = f.values[gradient.parameter];
-      // At most about 40 elements of each parameter, spread over it.
+      // Checks about 40 elements of each parameter, evenly spaced.
       const std::size_t stride = 1 + parameter.size() / 40;
       for (std::size_t i = 0; i < parameter.size(); i += stride) {
         constexpr double kStep = 1e-4;
@@ -197,9 +198,9 @@ TEST_P(GradientTest, GradientsEqualFiniteDifferencesOfTheReference) {
   }
 }
 
-/// The same in bf16, against the f32 graph on the same parameters. Where values cancel, an error of
-/// one rounding (2^-9) of large intermediate values is not small beside the result: so it is
-/// measured by the norm.
+/// Compares bf16 with the f32 graph on the same parameters. With cancellation, a rounding error
+/// (2^-9) of large intermediate values is not small beside the result, so errors are measured by
+/// the norm.
 TEST_P(GradientTest, GradientsInBf16AreNearThoseInF32) {
   for (const Case& c : cases()) {
     Fixture bf16(c, GetParam(), DType::kBF16), f32(c, GetParam());
@@ -235,13 +236,13 @@ TEST_P(GradientTest, AccumulatingTwiceDoublesAndIsDeterministic) {
           return std::ranges::any_of(
               node.inputs, [&](ValueId v) { return std::ranges::count(gradients, v) > 0; });
         })) {
-      continue;  // gradient of one parameter is used for another's
+      continue;  // gradient of a parameter is used for another one
     }
     std::vector<std::vector<float>> runs;
     for (int repetition = 0; repetition < 2; ++repetition) {
       Evaluation evaluation(f.device, f.training.graph, {}, gradients);
       evaluation.fill_parameters(5);
-      for (const Input& input : f.forward.inputs()) {  // all of 4 bytes an element
+      for (const Input& input : f.forward.inputs()) {  // all have 4 bytes per element
         std::ranges::copy(f.evaluation->data<std::int32_t>(input.value),
                           evaluation.data<std::int32_t>(input.value).begin());
       }

@@ -1,6 +1,6 @@
-// Every factor signature, numerically: for each factor that may be split, run the op on shards
-// (two, and three uneven ones), put the outputs together (or add them up), and compare with the
-// whole op.
+// Tests every factor signature numerically. For each factor that may be split, runs the op on two
+// even and on three uneven shards, concatenates or sums the outputs, and compares with the whole
+// op.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ std::vector<Tensor> run(const Op& op, const std::vector<Tensor>& inputs) {
   return outputs;
 }
 
-/// Random inputs; a gradient that reads what its forward has kept gets just that.
+/// Makes random inputs. A gradient op gets the tensors that its forward op saved.
 std::vector<Tensor> random_inputs(const OpCase& c, PhiloxStream& random) {
   std::vector<Tensor> inputs;
   for (const TensorType& type : c.types())
@@ -72,8 +72,8 @@ std::vector<Tensor> random_inputs(const OpCase& c, PhiloxStream& random) {
   return inputs;
 }
 
-/// The part of a tensor that a shard [begin, end) of `factor` has: a slice where a dimension names
-/// the factor, by elements or by units of its granularity.
+/// Returns the region of shard [begin, end) of `factor`: a slice of the dimensions that the factor
+/// splits, in elements or units of the factor's granularity.
 Region shard_region(const TensorType& type, const std::vector<int>& dimensions, int number,
                     const Factor& factor, Interval range) {
   std::vector<Interval> intervals;
@@ -92,7 +92,8 @@ Tensor slice(const Tensor& whole, const Region& region) {
   return part;
 }
 
-/// Shards of `size` in units of `granularity`: an uneven division where there are enough units.
+/// Divides `size` into `parts` intervals in units of `granularity`, unevenly if there are enough
+/// units.
 std::vector<Interval> shards(std::int64_t size, std::int64_t granularity, std::int64_t parts) {
   const std::int64_t units = size / granularity;
   std::vector<Interval> result;
@@ -106,12 +107,12 @@ std::vector<Interval> shards(std::int64_t size, std::int64_t granularity, std::i
   return result;
 }
 
-/// `size` is OpCase's.
+/// Compares element by element. `size` is OpCase::size.
 void expect_near(const Tensor& actual, const Tensor& expected, double size,
                  const std::string& where) {
   ASSERT_EQ(actual.type, expected.type) << where;
   for (std::int64_t i = 0; i < expected.type.elements(); ++i) {
-    if (actual.floats()[i] == expected.floats()[i]) continue;  // Minus infinity, too.
+    if (actual.floats()[i] == expected.floats()[i]) continue;  // equal infinities
     ASSERT_NEAR(actual.floats()[i], expected.floats()[i],
                 1e-5 * (std::max(1.0, size / 4) + std::abs(expected.floats()[i])))
         << where << " element " << i;

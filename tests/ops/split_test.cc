@@ -1,5 +1,5 @@
-// Ops in parts, for dimensions that are split over devices, against the whole op: layer norm,
-// cross-entropy and embedding, in 1, 2 and 3 slices, on hard numbers too.
+// Tests ops that are split over devices against the whole op: layer norm, cross-entropy and
+// embedding in 1, 2 and 3 slices, also on ill-conditioned inputs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ struct IdArray {
 
 class SplitOps {
  public:
-  /// Output 0.
+  /// Returns the op's first output.
   RealArray run(const Op& op, const std::vector<RealArray>& reals, const IdArray* ids = nullptr,
                 std::size_t ids_at = 1) {
     return run_all(op, reals, ids, ids_at).front();
@@ -82,7 +82,7 @@ Op with_epsilon(OpKind kind) { return {kind, {{"epsilon", 1e-5}}}; }
 TEST(SplitLayerNorm, IsTheWholeOneInAnyNumberOfSlices) {
   SplitOps ops;
   const std::int64_t width = 12;
-  // A mean far above the deviation, too: its square would leave nothing of it.
+  // A mean of 1000 is far above the deviation: its square would cancel all digits of the variance.
   for (const float shift : {0.0f, 1000.0f}) {
     const RealArray x = RealArray::random({3, 2, width}, 1, 0.5f, shift);
     const RealArray gamma = RealArray::random({width}, 2), beta = RealArray::random({width}, 3);
@@ -158,7 +158,7 @@ TEST(SplitCrossEntropy, PaddingCountsForNothing) {
     }
   }
   const IdArray targets{{5}, {0, 6, 3, 4, 2}};
-  // The last of three slices is padding only.
+  // The last of three slices contains only padding.
   Op of_slices{OpKind::kCrossEntropyMoments, located(columns, "columns", real)};
   of_slices.attributes.emplace_back("slice_width", std::int64_t{4});
   const RealArray moments = ops.run(of_slices, {padded}, &targets);

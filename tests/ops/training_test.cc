@@ -1,4 +1,4 @@
-// A GPT of two blocks on one device learns what can be learned, the same way every time.
+// Tests that a GPT of two blocks on one device learns a task, deterministically.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -20,8 +20,8 @@ constexpr apps::GptShape kShape{
     .layers = 2, .width = 32, .heads = 4, .sequence = 12, .batch = 4, .vocabulary = 11};
 constexpr AdamW kOptimizer{.learning_rate = 3e-3, .weight_decay = 0.1};
 
-/// Sequences that count upwards modulo the vocabulary, from a start that depends on step and row;
-/// every second step by twos.
+/// Feeds sequences that count upwards modulo the vocabulary, in every second row by twos. The start
+/// depends on step, microbatch and row.
 void feed_counting(const apps::GptGraph& gpt, std::int64_t step, int microbatch,
                    Evaluation& evaluation) {
   std::vector<std::int32_t> tokens(kShape.batch * kShape.sequence), targets = tokens;
@@ -61,9 +61,9 @@ std::vector<double> train(int steps, int microbatches, int threads = 1,
 
 TEST(OneDeviceTrainer, AGptLearnsToCount) {
   const std::vector<double> losses = train(150, 2);
-  EXPECT_NEAR(losses.front(), std::log(11.0), 0.2);  // knows nothing yet
-  // The first token does not tell whether a row counts by ones or by twos: log(2) for one of twelve
-  // tokens is the best there is.
+  EXPECT_NEAR(losses.front(), std::log(11.0), 0.2);  // untrained
+  // The first token does not tell whether a row counts by ones or by twos. The best loss is log(2)
+  // for one of twelve tokens.
   EXPECT_LT(losses.back(), 0.15);
 }
 
@@ -75,8 +75,8 @@ TEST(OneDeviceTrainer, InBf16LossesStayNearThoseInF32) {
   EXPECT_NE(bf16, f32);
 }
 
-/// Steps of a thousandth of a bf16 value's last place add up in the f32 values, and are lost in the
-/// copies alone.
+/// Steps of a thousandth of a bf16 unit in the last place add up in the f32 parameters. The bf16
+/// copies alone would lose them.
 TEST(OneDeviceTrainer, InBf16SmallStepsAreNotLost) {
   GraphBuilder b(DType::kBF16);
   const ValueId target = b.input("target", {DType::kF32, {3, 5}}, {"any", "any"});
@@ -98,7 +98,7 @@ TEST(OneDeviceTrainer, InBf16SmallStepsAreNotLost) {
   EXPECT_EQ(copy(), 2.0f);
 }
 
-/// In bf16 256 + 1 is 256.
+/// Bf16 rounds 256 + 1 to 256.
 TEST(OneDeviceTrainer, InBf16GradientsOfManyMicrobatchesAddUpInF32) {
   GraphBuilder b(DType::kBF16);
   const ValueId target = b.input("target", {DType::kF32, {4}}, {"any"});
