@@ -1,5 +1,4 @@
-// `weft run` of the shipped classifier run file on real processes: made small, so that it takes
-// seconds.
+// Tests `weft run` of the shipped classifier run file on real processes, with a small model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What every command of `weft` says of itself.
+// Tests the --help text of every `weft` command.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 TEST(CommandLine, EveryHelpEndsWithAnExample) {
   RealProcesses processes("help");
-  // "... there are head, join, ..."
+  // The error of an unknown command lists all commands: "... there are head, join, ..."
   auto& none = processes.run("weft", {"nothing-like-it"});
   ASSERT_EQ(none.wait(), 2);
   const std::string text = none.text();
@@ -21,7 +21,7 @@ TEST(CommandLine, EveryHelpEndsWithAnExample) {
       {}, {"schedule", "draw"}, {"strategy", "compare"}, {"token", "rotate"}};
   for (std::string name; std::getline(names >> std::ws, name, ',');) {
     name.erase(name.find_last_not_of(" \n") + 1);
-    if (name != "bench") commands.push_back({name});  // its benchmarks have their own
+    if (name != "bench") commands.push_back({name});  // `bench` has its own help texts
   }
   EXPECT_GT(commands.size(), 18u);
   for (std::vector<std::string> command : commands) {

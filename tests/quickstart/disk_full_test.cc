@@ -1,4 +1,4 @@
-// A run whose disk fills up: a tmpfs of the test's own, and real processes.
+// Tests runs whose disk fills up: real processes on a tmpfs of the test.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -31,7 +31,8 @@ class DiskFull : public ::testing::Test {
   ~DiskFull() override {
     if (mounted_) ::umount2(disk_.c_str(), MNT_DETACH);
   }
-  /// Mounts it where only this process and its children see it. Why not; empty if it worked.
+  /// Mounts a tmpfs that only this process and its children see. Returns an error, or "" on
+  /// success.
   std::string mount_disk(std::int64_t kib) {
     if (::geteuid() != 0) return "only root may mount a disk of 3 MiB to fill";
     if (::unshare(CLONE_NEWNS) != 0 ||
@@ -42,7 +43,7 @@ class DiskFull : public ::testing::Test {
     mounted_ = true;
     return "";
   }
-  /// To the last byte.
+  /// Writes until the disk is full.
   void fill_disk() const {
     const int file = ::open((disk_ / "filler").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     const std::vector<char> bytes(4096);
@@ -104,7 +105,7 @@ TEST_F(DiskFull, AtTheVeryStartAHeadWhoseTokenIsThereRunsAllTheSame) {
 TEST_F(DiskFull, AtTheVeryStartARunTrainsToItsLastStepAndSaysThatNothingCouldBeKept) {
   if (const std::string why = mount_disk(64); !why.empty()) GTEST_SKIP() << why;
   fill_disk();
-  // What a run file names is kept in memory, too.
+  // The schedule file is also kept in memory.
   processes_.write("mine.csv", processes_
                                    .run("weft", {"schedule", "show", "1f1b", "--stages", "2",
                                                  "--microbatches", "8", "--csv"})

@@ -1,4 +1,4 @@
-// The run files of apps/gpt/examples have no mistakes.
+// Tests that the run files of apps/gpt/examples are valid.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
-// What `weft keys` tells of the apps: every key has a line, and those of the shipped run files are
-// all there.
+// Tests `weft keys`: each key has a description, and all keys of the shipped run files are listed.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,8 +25,7 @@ class Keys : public ::testing::Test {
   RealProcesses processes_{"keys"};
 };
 
-/// Whether a schema of `weft keys --schema` has a place for a value, which may be a map, a list or
-/// a scalar.
+/// True if a schema of `weft keys --schema` allows a value, which may be a map, a list or a scalar.
 bool has_place(const nlohmann::json& schema, const ConfigNode& node);
 
 bool has_place_in_one(const nlohmann::json& schema, const ConfigNode& node) {

@@ -1,5 +1,4 @@
-// What a user of the quickstart gets, with the shipped run file on real processes: made small, so
-// that it takes seconds.
+// Tests the quickstart: the shipped run file on real processes, with a small model.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +30,7 @@ class Quickstart : public ::testing::Test {
  protected:
   Quickstart() : processes_("quickstart") { write_run_files(processes_); }
 
-  /// Arguments of a small run into OUT.
+  /// Returns the arguments of a small run with output folder `out`.
   static std::vector<std::string> run_into(const std::string& out,
                                            std::vector<std::string> settings = {}) {
     std::vector<std::string> arguments = {"run", "cluster.yaml", "--out", out};
@@ -55,7 +54,7 @@ class Quickstart : public ::testing::Test {
       result.push_back(m.loss);
     return result;
   }
-  /// A device process of the run; 0 if there is none.
+  /// Returns a device process of the run, or 0 if there is none.
   pid_t a_device() const {
     pid_t device = 0;
     for (const pid_t pid : processes_.left()) {
@@ -64,7 +63,7 @@ class Quickstart : public ::testing::Test {
     }
     return device;
   }
-  /// Waits until the run has so many lines of metrics.
+  /// Waits until the run has written `steps` lines of metrics. Returns false after a timeout.
   bool has_steps(const std::string& out, std::size_t steps) const {
     return eventually([&] {
       const std::string text = read_file(path(out) / "metrics.jsonl");
@@ -128,7 +127,7 @@ TEST_F(Quickstart, CtrlCWritesACheckpointFromWhichItGoesOnBitForBit) {
   EXPECT_EQ(losses("part"), losses("whole"));
 }
 
-/// What a run in the middle of writing a checkpoint, of some 40 MB, does.
+/// Run that is writing a checkpoint of about 40 MB. The parameter is checkpoint.background.
 class DuringACheckpoint : public Quickstart, public ::testing::WithParamInterface<bool> {
  protected:
   RealProcesses::Process& start() {
@@ -172,7 +171,7 @@ TEST_P(DuringACheckpoint, CtrlCIsAnsweredAtOnceAndTheLastOneIsWhole) {
 
 TEST_P(DuringACheckpoint, CtrlCTwiceEndsTheRunAndTheHalfOneNeverCounts) {
   auto& run = start_and_interrupt();
-  // Within the first second they count as echoes.
+  // A second signal within one second counts as an echo of the first.
   EXPECT_TRUE(eventually([&] {
     ::kill(run.pid, SIGINT);
     return run.wait(std::chrono::milliseconds(20)) >= 0;
@@ -194,7 +193,7 @@ TEST_P(DuringACheckpoint, AHalfOneOfARunThatIsMovedAsideIsRemoved) {
   ::kill(-run.pid, SIGKILL);
   run.wait();
   ASSERT_TRUE(eventually([&] { return processes_.none_left(); }));
-  // in case the other was done just before
+  // Makes sure that there is an unfinished checkpoint, even if the run finished its own.
   fs::create_directories(path("out/checkpoints/.unfinished-step-00000099"));
   EXPECT_EQ(processes_.run("weft", run_into("out", {"training.steps=1"})).wait(), 0);
   EXPECT_THAT(unfinished("out.1"), ::testing::IsEmpty());
@@ -221,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, DuringACheckpoint, ::testing::Bool(), [](const au
 TEST_F(Quickstart, CtrlCAnswersAtOnceWhileScheduleAutoIsSearched) {
   auto& run =
       processes_.start("weft", run_into("out", {"training.steps=1000", "pipeline.schedule=auto"}));
-  ASSERT_TRUE(has_steps("out", 3)) << run.text();  // it searches after the fourth
+  ASSERT_TRUE(has_steps("out", 3)) << run.text();  // the search starts after the fourth step
   ::kill(run.pid, SIGINT);
   EXPECT_TRUE(eventually(
       [&] { return run.text().find("press Ctrl-C again to stop now") != std::string::npos; }));
@@ -232,7 +231,7 @@ TEST_F(Quickstart, CtrlCAnswersAtOnceWhileScheduleAutoIsSearched) {
 }
 
 TEST_F(Quickstart, CtrlCWhileTheRunIsStillCheckedEndsItAtOnce) {
-  // Planning so many layers takes its time.
+  // Planning 64 layers takes long enough to interrupt the check.
   auto& run = processes_.start(
       "weft",
       run_into("out", {"pipeline.schedule=auto", "pipeline.microbatches=16", "training.batch=64",
@@ -313,7 +312,7 @@ TEST_F(Quickstart, AKilledDeviceEndsARunWithoutRecoveryWhichCanBeResumed) {
   EXPECT_EQ(losses("out").size(), static_cast<std::size_t>(step + 5));
 }
 
-/// The tcp ports that a process listens on.
+/// Returns the TCP ports on which a process listens.
 std::vector<std::uint16_t> listening_ports(pid_t pid) {
   std::vector<std::string> sockets;
   std::error_code failed;
@@ -337,7 +336,7 @@ std::vector<std::uint16_t> listening_ports(pid_t pid) {
   return ports;
 }
 
-/// What UCX 1.13 reads as the header of a message of 2 GiB.
+/// Sends 13 bytes that UCX 1.13 reads as the header of a message of 2 GiB.
 void send_what_is_not_ucx(std::uint16_t port) {
   std::vector<std::byte> bytes(13);
   const std::uint64_t magic = 0xCAFEBABE12345678;
@@ -377,7 +376,7 @@ TEST_F(Quickstart, WhatDoesNotSpeakUcxIsNamedWhenItEndsAProcess) {
     for (const std::uint16_t port : ports) send_what_is_not_ucx(port);
     const int status = run.wait(std::chrono::seconds(3));
     if (status == -1) {
-      // Another UCX than Debian 12's, which survives it.
+      // This is not Debian 12's UCX, and it survives these bytes.
       ::kill(run.pid, SIGINT);
       EXPECT_EQ(run.wait(), 130) << run.text();
       GTEST_SKIP() << "this UCX survives what is not UCX";

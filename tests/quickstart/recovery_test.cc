@@ -1,5 +1,5 @@
-// Runs that survive deaths: the shipped run file on real processes, made small. Whatever is killed,
-// the losses are those of an undisturbed run, bit for bit, and each step is there once.
+// Tests recovery from process deaths with the shipped run file on real processes. Losses must equal
+// those of an undisturbed run, bit for bit, and each step must be there once.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class Recovery : public ::testing::Test {
     return arguments;
   }
   fs::path path(const std::string& name) const { return processes_.directory() / name; }
-  /// Steps with all that must not depend on what died, as text.
+  /// Returns the metrics of each step, as text, that a death must not change.
   std::vector<std::string> steps(const std::string& out) const {
     std::vector<std::string> result;
     for (const apps::StepMetrics& m : apps::read_metrics(path(out) / "metrics.jsonl"))
@@ -53,7 +53,7 @@ class Recovery : public ::testing::Test {
           fmt::format("{}: {} {} {}", m.step, m.loss, m.grad_norm, m.validation_loss.value_or(0)));
     return result;
   }
-  /// Once for all tests.
+  /// Returns the steps of an undisturbed run, which runs once for all tests.
   const std::vector<std::string>& undisturbed() {
     static std::vector<std::string> undisturbed_;
     if (undisturbed_.empty()) {
@@ -64,7 +64,7 @@ class Recovery : public ::testing::Test {
     }
     return undisturbed_;
   }
-  /// Processes of this test whose command line has `part`.
+  /// Returns this test's processes whose command line contains `part`.
   std::vector<pid_t> processes_with(const std::string& part) const {
     std::vector<pid_t> found;
     for (const pid_t pid : processes_.left()) {
@@ -102,7 +102,7 @@ class Recovery : public ::testing::Test {
 };
 
 TEST_F(Recovery, ADeviceThatDiesIsReplacedAndTheStateComesFromTheMemoryOfOthers) {
-  // Without checkpoints: what dies can only come back from another host's memory.
+  // No checkpoints: state can only be restored from another host's memory.
   auto& run = processes_.start("weft", run_into("out", {"checkpoint.every=0"}));
   ASSERT_TRUE(has_steps("out", 11)) << run.text();
   const pid_t victim = process_with("--label front[data=0,tensor=1]");
@@ -134,7 +134,7 @@ TEST_F(Recovery, AnAgentAndADeviceOfAnotherHostAtATimeGoBackToTheCheckpoint) {
 }
 
 TEST_F(Recovery, ADriverThatDiesIsStartedAgainAndItsDevicesGoOnAsTheyAre) {
-  // Without checkpoints, and with a device that dies too.
+  // There are no checkpoints, and a device dies too.
   auto& run = processes_.start("weft", run_into("out", {"checkpoint.every=0"}));
   ASSERT_TRUE(has_steps("out", 15)) << run.text();
   const pid_t driver = process_with("--weft-role=driver");
@@ -146,7 +146,7 @@ TEST_F(Recovery, ADriverThatDiesIsStartedAgainAndItsDevicesGoOnAsTheyAre) {
   expect_undisturbed(run, "out");
   EXPECT_THAT(run.text(),
               AllOf(HasSubstr(fmt::format("its driver gpt (pid {}) died: SIGKILL", driver)),
-                    // The driver may have counted its device's death before its own.
+                    // The driver may have counted its device's death before its own death.
                     ContainsRegex("started again, restart [12] of 3"),
                     ContainsRegex("its next driver goes on at step (8|12|16|20|24|28|32|36) from "
                                   "the memory of the devices \\(.* steps? repeated\\)")));
@@ -211,7 +211,7 @@ TEST_F(Recovery, ProgramsAreThoseThatTheRunWasStartedWith) {
   fs::copy(built.parent_path() / "lib", lib, fs::copy_options::overwrite_existing);
   auto& run = processes_.start((bin / "weft").string(), run_into("out", {"recovery.restarts=9"}));
   ASSERT_TRUE(has_steps("out", 15)) << run.text();
-  // As a build does that fails half way.
+  // Leaves the programs as a failed build does.
   fs::remove(bin / "gpt");
   processes_.write("built/bin/gpt", "nonsense");
   fs::remove(bin / "weft");
@@ -277,7 +277,7 @@ TEST_F(Recovery, ByHandASpareTakesThePlaceOfAHostAndWithoutOneTheRunWaits) {
   EXPECT_THAT(events("out", "recovered")[0],
               AllOf(HasSubstr("worker1: its agent"), HasSubstr(" on worker2 after")));
   ::kill(hosts[0]->pid, SIGKILL);
-  // Nobody is left for it until an operator starts it again.
+  // The run has no host left until an operator starts one.
   EXPECT_TRUE(
       eventually([&] { return run.text().find("waits for devices: ") != std::string::npos; }));
   join("worker0");
@@ -287,11 +287,11 @@ TEST_F(Recovery, ByHandASpareTakesThePlaceOfAHostAndWithoutOneTheRunWaits) {
   EXPECT_TRUE(processes_.none_left());
 }
 
-/// SIGTERM, SIGHUP and SIGINT, as a daemon or an operator sends them to one process.
+/// Sends SIGTERM, SIGHUP or SIGINT to a single process, as a daemon or an operator does.
 class RecoveryFromSignal : public Recovery, public ::testing::WithParamInterface<int> {};
 
 TEST_P(RecoveryFromSignal, ToADeviceOrItsAgentIsSurvivedAsSigkillIs) {
-  // Each waits for its parent for a while, which goes on, before it dies.
+  // Each process first waits a while for its parent, which stays alive. Then it dies.
   auto& run = processes_.start("weft", run_into("out", {"training.steps=1000000"}));
   ASSERT_TRUE(has_steps("out", 5)) << run.text();
   ::kill(process_with("--label back[data=0"), GetParam());
@@ -311,7 +311,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, RecoveryFromSignal, ::testing::Values(SIGTERM,
                          });
 
 TEST_F(Recovery, TheSecondCrashWithOneMessageAndNoStepBetweenEndsTheRun) {
-  // A step of seconds, so that none is finished between.
+  // A step takes seconds, so that none is finished between the crashes.
   auto& run = processes_.start(
       "weft", run_into("out", {"training.batch=8192", "training.validate_every=1000",
                                "recovery={restarts: 100, within: 1h}"}));
@@ -390,7 +390,7 @@ TEST_F(Recovery, AnAgentThatIsBackBeforeItsEndIsNoticedIsAccepted) {
   auto* agent = &join();
   agent->word_after("has joined cluster");
   for (int turn = 0; turn < 5; ++turn) {
-    // The head is busy with nothing else, and stopped it notices nothing.
+    // A stopped head cannot notice the agent's death.
     ::kill(head.pid, SIGSTOP);
     ::kill(agent->pid, SIGKILL);
     auto& next = join();

@@ -4,7 +4,7 @@
 
 namespace weft::test {
 
-/// A small text, and the shipped run file, in the folder that the processes start in.
+/// Writes a small text and the shipped run file to the processes' working directory.
 void write_run_files(RealProcesses& processes);
 
 }  // namespace weft::test

@@ -1,5 +1,5 @@
-// What a run leaves when its processes are signalled: all at once, as Slurm, systemd and containers
-// do, or one of them.
+// Tests runs whose processes receive signals: all at once, as Slurm, systemd and containers send
+// them, or one process alone.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST_F(SignalledRun, SigUsr1SavesAndTheRunGoesOn) {
   ASSERT_TRUE(has_steps(3)) << run.text();
   ::kill(run.pid, SIGUSR1);
   ASSERT_TRUE(eventually([&] { return checkpoints().size() >= 1; })) << run.text();
-  // As `sbatch --signal=USR1@120` sends it: to everybody.
+  // `sbatch --signal=USR1@120` sends the signal to all processes.
   signal_all(SIGUSR1);
   ASSERT_TRUE(eventually([&] { return checkpoints().size() >= 2; })) << run.text();
   const std::size_t before = steps();
@@ -165,7 +165,7 @@ TEST_F(ByHandSignalled, AHostThatLeavesKeepsItsDevicesUntilTheRunHasSaved) {
   ::kill(hosts_[0]->pid, SIGTERM);
   EXPECT_EQ(hosts_[0]->wait(), 0) << hosts_[0]->text();
   EXPECT_THAT(hosts_[0]->text(), HasSubstr("host worker0 leaves: stopped by SIGTERM"));
-  // The run waits for its host, with all that it has done saved.
+  // The run has saved its state and waits for its host.
   run.word_after("waits for devices");
   ::kill(run.pid, SIGINT);
   EXPECT_EQ(run.wait(), 130) << run.text();
@@ -185,7 +185,7 @@ TEST_F(ByHandSignalled, AHeadThatIsStoppedIsReplacedUnderARunningTraining) {
   next.word_after("host worker0 is back");
   const std::size_t before = steps();
   ASSERT_TRUE(has_steps(before + 2)) << run.text();
-  // And `weft stop` ends everything, after the run's checkpoint.
+  // `weft stop` ends all processes after the run's checkpoint.
   EXPECT_EQ(processes_.run("weft", {"stop", "--head", address_}).wait(), 0);
   expect_last_step_saved(run);
   for (auto* host : hosts_) EXPECT_EQ(host->wait(), 0) << host->text();

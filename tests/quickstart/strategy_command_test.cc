@@ -1,4 +1,4 @@
-// weft strategy from the command line: what it prints, and its exit status.
+// Tests the output and exit status of `weft strategy`.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class StrategyCommand : public ::testing::Test {
     write_run_files(processes_);
     write_run("cube.yaml", "3d");
   }
-  /// A run on one mesh, i=1 j=2 l=2.
+  /// Writes a run file with one mesh of axes i=1, j=2, l=2 and the given layout.
   void write_run(const std::string& name, const std::string& layout) {
     processes_.write(name, fmt::format(R"(name: cube
 app: gpt
@@ -75,7 +75,7 @@ TEST_F(StrategyCommand, ComparesLayoutsOnAxesThatSuitThem) {
   EXPECT_EQ(figures[1]["meshes"], "cube(row=2,column=2)");
   EXPECT_THAT(figures[2]["refusal"].get<std::string>(),
               HasSubstr("mesh cube has 4 devices, which 2.5d cannot use"));
-  EXPECT_EQ(figures[3]["meshes"], "cube(i=1,j=2,l=2)");  // The run's own axes.
+  EXPECT_EQ(figures[3]["meshes"], "cube(i=1,j=2,l=2)");  // the run's own axes
   for (const int i : {0, 1, 3}) {
     EXPECT_GT(figures[i]["received_bytes"], 0);
     EXPECT_GT(figures[i]["transfers"], 0);
@@ -85,7 +85,7 @@ TEST_F(StrategyCommand, ComparesLayoutsOnAxesThatSuitThem) {
   }
   EXPECT_THAT(read_file(processes_.directory() / "layouts.svg"),
               AllOf(HasSubstr("tensor"), HasSubstr("gathered weights")));
-  // Of two meshes it is a device of one of them that counts.
+  // The figures of two meshes describe a device of one mesh.
   fs::copy_file(fs::path(WEFT_SOURCE_DIR) / "cluster.yaml", processes_.directory() / "two.yaml");
   auto& two = processes_.run(
       "weft", {"strategy", "compare", "two.yaml", "--layouts", "1d,2d,fsdp", "--json"});

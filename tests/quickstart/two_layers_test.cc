@@ -1,4 +1,4 @@
-// `weft run` of the shipped two_layers run file on real processes.
+// Tests `weft run` of the shipped two_layers run file on real processes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ TEST(TwoLayersRun, LearnsAProduct) {
   ASSERT_EQ(run.wait(), 0) << run.text();
   EXPECT_THAT(run.text(), HasSubstr("points/s"));
   const auto summary = nlohmann::json::parse(read_file(processes.directory() / "out/summary.json"));
-  // Always 0 has 1/9.
+  // A model that always returns 0 has loss 1/9.
   EXPECT_LT(summary["last_validation_loss"].get<double>(), 0.02);
   EXPECT_TRUE(processes.none_left());
 }

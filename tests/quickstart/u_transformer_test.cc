@@ -1,5 +1,4 @@
-// `weft run` of the shipped U-Transformer run files on real processes: made small, so that it takes
-// seconds.
+// Tests `weft run` of the shipped U-Transformer run files on real processes, with small models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// `app: select` as a user runs it: real processes under a cap, any number of workers, workers that
-// are killed, drivers that are interrupted.
+// Tests `app: select` on real processes: a memory limit, different numbers of workers, killed
+// workers and interrupted drivers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// MiB of each device process; a sanitizer's own memory is beside what it watches.
+/// Memory limit of each device process in MiB. A sanitizer's own memory needs more.
 constexpr int cap_mib() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return 1024;
@@ -34,7 +34,7 @@ constexpr int cap_mib() {
 
 class Select : public ::testing::Test {
  protected:
-  /// `more`: further arguments.
+  /// Starts a run. `more` are further arguments.
   RealProcesses::Process& start(const std::string& out, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments = {"run", "select.yaml", "--out", out};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -53,7 +53,7 @@ scratch: scratch
   nlohmann::json summary(const std::string& out) const {
     return nlohmann::json::parse(read_file(processes.directory() / out / "summary.json"));
   }
-  /// A process of a worker, once the run is in its first round.
+  /// Waits for the first round. Returns a worker process, or 0 if there is none.
   pid_t worker(const RealProcesses::Process& run) {
     run.word_after("round 1 of");
     for (const pid_t pid : processes.left()) {
@@ -95,7 +95,7 @@ TEST_F(Select, ChoosesTheSameWithAnyWorkersAndHostsAndAfterAKill) {
               AllOf(HasSubstr("died: SIGKILL"), HasSubstr("; replaced, restart 1 of 3")));
   EXPECT_EQ(summary("killed")["digest"], one["digest"]);
   EXPECT_TRUE(processes.none_left());
-  // what it needed on the way is gone, and the points are there
+  // The scratch folder has the generated points, but no temporary files.
   for (const auto& entry : std::filesystem::directory_iterator(processes.directory() / "scratch"))
     EXPECT_THAT(entry.path().filename().string(), HasSubstr("generated-200000-1"));
 }
@@ -121,7 +121,7 @@ scratch: scratch
 
   auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
   const std::string address = head.word_after("Weft's head listens on ");
-  // worker1 and worker2 have their own scratch, as machines have.
+  // worker1 and worker2 have their own scratch folders, as separate machines have.
   std::filesystem::create_directories(processes.directory() / "scratch");
   processes.write("host", R"(mount --make-rprivate / && mount -t tmpfs none scratch && exec "$@")");
   for (const char* name : {"worker0", "worker1", "worker2"}) {
@@ -196,7 +196,7 @@ TEST_F(Select, AnInputIsPlannedByWhatItsFileSaysBeforeItIsRead) {
            {"selection.budget=3001", "select.yaml: selection.budget asks for 3001 of 3000 points"},
            {"input={path: none.npy}", "select.yaml: input: there is no file or folder "}})
     EXPECT_THAT(run("check", {"--set", key}).text(), HasSubstr(text)) << key;
-  // nobody has written a file then, and none is named
+  // The error names no run file, because there is none.
   auto& select = processes.run("weft", {"select", "none.npy"});
   EXPECT_EQ(select.wait(), 2);
   EXPECT_THAT(select.text(), ::testing::StartsWith("input: there is no file or folder "));
