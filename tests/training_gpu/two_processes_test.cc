@@ -1,7 +1,7 @@
-// Training by two processes on one GPU, two hosts for NCCL (see run_two_ranks): the same programs
-// with tensors going from GPU to GPU by NCCL and through host memory give the same bits, and about
-// the losses of the CPU. Each rank is this program again, told by WEFT_TRAINING_RANK to run its
-// part; a socket joins the two, in place of a driver.
+// Tests training by two processes on one GPU, which are two hosts to NCCL (see run_two_ranks).
+// Tensors sent by NCCL and through host memory must give equal bits, and losses near the CPU's.
+// Each rank is this program with WEFT_TRAINING_RANK set. A socket connects the two ranks in place
+// of a driver.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -28,10 +28,10 @@ namespace {
 
 constexpr std::uint64_t kStepsOfRank = 3;
 
-/// The other rank.
+/// Connection to the other rank.
 class Peer {
  public:
-  /// Both send, then both have what the other sent; by rank.
+  /// Sends `own` and receives the other rank's value. Returns both in rank order.
   template <typename T>
   std::array<T, 2> exchange(std::uint32_t self, const T& own) {
     const std::vector<std::byte> bytes = encode(own);
@@ -66,7 +66,7 @@ class Peer {
   }
 };
 
-/// One device of a run of two, as a driver would set it up.
+/// Device of a run of two devices, set up without a driver.
 class Rank {
  public:
   Rank(std::uint32_t self, Peer& peer, const Case& layout, DeviceKind kind,
@@ -102,7 +102,7 @@ class Rank {
     const auto reports = peer_.exchange(self_, run_alone(step, std::chrono::seconds(60)));
     return mesh::combine({reports[0], reports[1]});
   }
-  /// Cancels the device's collectives when it has stood at one for `patience`.
+  /// Runs one step. Cancels the device's collectives after `patience`.
   mesh::StepReport run_alone(std::uint64_t step, Nanoseconds patience) {
     std::mutex mutex;
     std::condition_variable changed;
@@ -206,8 +206,7 @@ void train_on_a_gpu(std::uint32_t self, Peer& peer) {
   }
 }
 
-/// Rank 1 does not come to the second step: rank 0's is cancelled, and both begin again in a new
-/// epoch.
+/// Rank 1 skips the second step. Rank 0's step is cancelled, and both start over in a new epoch.
 void give_up_and_begin_again(std::uint32_t self, Peer& peer) {
   const Case layout = cases_of_two().front();
   {
@@ -231,7 +230,7 @@ TEST(TrainingRank, DISABLED_Work) {
   const char *number = std::getenv("WEFT_TRAINING_RANK"),
              *device = std::getenv("WEFT_TRAINING_DEVICE");
   if (number == nullptr || device == nullptr) GTEST_SKIP() << "only as a child of TwoProcesses";
-  ::alarm(200);  // Ends what hangs.
+  ::alarm(200);  // Ends a process that hangs.
   const std::uint32_t self = std::atoi(number);
   Peer peer;
   try {

@@ -1,5 +1,5 @@
-// What named layouts send, read from compiled programs, against closed forms (Bian et al. 2021,
-// arXiv 2105.14450, section 3; SUMMA; Megatron), and what devices keep.
+// Tests the traffic of named layouts, read from compiled programs, against closed forms (Bian et
+// al. 2021, arXiv 2105.14450, section 3; SUMMA; Megatron), and the devices' memory.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -19,24 +19,24 @@ namespace {
 
 /// Bytes that one device receives in a step of one microbatch.
 struct Received {
-  /// By forward linear: X, W and Y, and their gradients.
+  /// Bytes per forward linear: X, W and Y in `forward`, their gradients in `backward`.
   std::map<NodeId, double> forward, backward;
-  double statistics = 0;  ///< Of layer norms, both ways.
-  double vectors = 0;     ///< Parameters of norms, biases, and their gradients.
+  double statistics = 0;  ///< Layer norm statistics, both passes.
+  double vectors = 0;     ///< Norm parameters, biases and their gradients.
 };
 
 bool is_linear(const Node& node) {
   return node.op.kind == OpKind::kLinear && node.pass == Pass::kForward;
 }
 
-/// The node, or that whose gradient it takes, if it is a linear.
+/// Returns the node, or the forward of a gradient node, if it is a linear.
 std::optional<NodeId> linear_at(const Graph& graph, NodeId id) {
   const NodeId forward = graph.node(id).forward.value_or(id);
   return is_linear(graph.node(forward)) ? std::optional(forward) : std::nullopt;
 }
 
-/// The linear for which the value is moved: that which has made the partial sum, or that which
-/// reads what comes out.
+/// Returns the linear for which a value is moved: the producer of a partial sum, or the linear that
+/// reads the moved value.
 std::optional<NodeId> linear_of(const Graph& graph, const mesh::MeshPartition& part,
                                 const mesh::MoveStep& move) {
   if (move.move.from.is_partial())
@@ -65,7 +65,7 @@ Received received_by(const mesh::TrainingPlan& plan, std::size_t device) {
   for (const mesh::Step& step : part.steps) {
     const auto* move = std::get_if<mesh::MoveStep>(&step.what);
     if (move == nullptr || move->move.kind == mesh::MoveKind::kSlice) continue;
-    // A device takes part in one group of each move; its transfers are numbered in that order.
+    // A device takes part in one group of each move. Its transfers are numbered in that order.
     const auto bytes = static_cast<double>(program.transfers.at(next++).bytes_received());
     const ValueId value = part.locals[move->input].value;
     const auto linear = linear_of(graph, part, *move);
@@ -77,7 +77,7 @@ Received received_by(const mesh::TrainingPlan& plan, std::size_t device) {
         graph.value(of).name.ends_with("bias") || graph.value(of).type.shape.size() == 1;
     if (producer == OpKind::kLayerNormMoments || producer == OpKind::kLayerNormStatistics ||
         producer == OpKind::kLayerNormGradientSums) {
-      // As a ring sends them: so few take one hop, and more bytes.
+      // Counts bytes of a ring. So small a reduction takes one hop and sends more bytes.
       const Shape& shape = graph.value(value).type.shape;
       result.statistics += 4.0 * static_cast<double>(received_elements(
                                      shape, move->move, partition.meshes[mesh::MeshId(0)]));
@@ -104,7 +104,7 @@ Product product_of(const Graph& graph, NodeId linear) {
   return {static_cast<double>(x[0] * x[1]), static_cast<double>(w[0]), n};
 }
 
-/// Large enough that no collective of a linear takes one hop.
+/// Returns a shape so large that no collective of a linear takes one hop.
 apps::GptShape large_gpt(std::int64_t q) {
   apps::GptShape shape;
   shape.layers = 1;
@@ -143,7 +143,7 @@ TEST_P(ByteLaw, EveryLinearOfACubeReceivesWhatTheLawSays) {
                          again ? all + share * (p.m * p.k + p.k * p.n) : all)
             << "linear " << linear.value();
       }
-      // Three layer norms.
+      // The model has three layer norms.
       const Product p = product_of(plan.partition.graph, received.forward.begin()->first);
       EXPECT_LE(received.statistics, 3 * 4.0 * 8 * (q - 1) * p.m / (q * q * q));
       double linears = 0;
@@ -188,22 +188,22 @@ TEST(ByteLaws, TensorParallelismReceivesWhatMegatronDoes) {
     for (const auto& [linear, bytes] : received.forward) linears += bytes;
     for (const auto& [linear, bytes] : received.backward) linears += bytes;
     const double mh = static_cast<double>(shape.batch * shape.sequence * shape.width);
-    // Two pairs of linears, both ways, and the output layer's backward; with sequence parallelism
-    // its forward gathers what the other has.
+    // Two pairs of linears receive this in both passes, the output layer in backward. With sequence
+    // parallelism, its forward gathers the same bytes.
     const double each = 4.0 * 2 * (devices - 1) / devices * mh;
     EXPECT_DOUBLE_EQ(linears, 5 * each) << linears / each;
   }
 }
 
-/// A linear from the residual stream.
+/// True if the linear reads the residual stream.
 bool expands(const Graph& graph, const Node& linear) {
   return std::ranges::any_of(graph.parameters(), [&](const Parameter& parameter) {
     return parameter.value == linear.inputs[1] && parameter.axes.front() == "embed";
   });
 }
 
-/// Any layout, on axes of sizes that differ too, beside data or not: what `weft strategy compare`
-/// prints.
+/// Tests the closed forms that `weft strategy compare` prints, for every layout, on axes of
+/// different sizes, with and without a data axis.
 TEST(ByteLaws, ClosedFormsHoldForEveryLayout) {
   using mesh::Gather;
   LayoutMesh beside_data{"1d", {{"data", 2}, {"t", 4}}}, sharded_too = beside_data;
@@ -242,7 +242,7 @@ TEST(ByteLaws, ClosedFormsHoldForEveryLayout) {
   }
 }
 
-/// Bytes of what a device keeps of parameters and moments.
+/// Returns the bytes of parameters and moments on a device.
 double state_bytes(const mesh::TrainingPlan& plan, std::size_t device) {
   double bytes = 0;
   for (const mesh::ProgramParameter& parameter : plan.train.programs[device].parameters)
@@ -259,7 +259,7 @@ TEST(Storage, ParametersAndMomentsOfACubeAreSharedByAllDevices) {
   }
 }
 
-/// Bytes of what a device keeps of gradients, sums included.
+/// Returns the bytes of gradients on a device, accumulators included.
 double gradient_bytes(const mesh::Program& program) {
   std::map<std::int32_t, double> blocks;
   for (const mesh::ProgramParameter& parameter : program.parameters) {
@@ -283,7 +283,7 @@ TEST(Storage, SoAreGradientsThatGoHomeAtOnceAndWhatLinearsKeep) {
       for (const mesh::Program& program : plan.train.programs)
         EXPECT_NEAR(gradient_bytes(program), all / devices, 0.02 * all / devices);
       if (gather != mesh::Gather::kUse) continue;
-      // What forward steps make and backward ones read, of what goes into linears.
+      // Inputs of linears that the forward makes and the backward reads.
       std::set<ValueId> inputs_of_linears;
       for (const Node& node : graph.nodes())
         if (is_linear(node)) inputs_of_linears.insert(node.inputs[0]);

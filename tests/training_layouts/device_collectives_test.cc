@@ -1,5 +1,5 @@
-// Layouts whose devices talk through their own library, here one in memory (FakeWorld): gathers,
-// reduce-scatters and all-to-alls give the bits of the path through host memory.
+// Tests layouts with an in-memory collective library (FakeWorld): gathers, reduce-scatters and
+// all-to-alls give the same bits as transfers through host memory.
 
 #include <gtest/gtest.h>
 

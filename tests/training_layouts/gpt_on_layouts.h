@@ -14,9 +14,9 @@
 
 namespace weft::test {
 
-/// A mesh with a layout: axes of these sizes.
+/// Mesh with axes and a layout.
 struct LayoutMesh {
-  std::string layout;  ///< "" for none.
+  std::string layout;  ///< Name of the layout. "" for none.
   std::vector<MeshAxis> axes;
   std::optional<mesh::Gather> gather = {};
   bool shard_data = false;
@@ -28,7 +28,7 @@ struct LayoutMesh {
   }
 };
 
-/// A GPT that divides over q devices a side.
+/// Returns a GPT shape that divides over q devices along each axis.
 inline apps::GptShape gpt_shape(std::int64_t q, std::int64_t layers = 2) {
   apps::GptShape shape;
   shape.layers = layers;
@@ -47,7 +47,7 @@ inline mesh::ModelGraphs gpt_of(const apps::GptShape& shape, int microbatches) {
   return {differentiate(model.graph, model.loss), model.graph, model.loss};
 }
 
-/// Each device on a host of its own.
+/// Places each device on its own host.
 inline mesh::MeshPlaces places_on(const std::vector<LayoutMesh>& meshes) {
   mesh::MeshPlaces places;
   int host = 0;
@@ -59,7 +59,7 @@ inline mesh::MeshPlaces places_on(const std::vector<LayoutMesh>& meshes) {
   return places;
 }
 
-/// A stage per mesh, the layers spread among them. `layout` says the rest.
+/// Makes a plan of one stage per mesh with equally many layers. `layout` has all other settings.
 inline mesh::TrainingPlan plan_on(const std::vector<LayoutMesh>& meshes,
                                   const apps::GptShape& shape, int microbatches,
                                   const std::string& schedule = "1f1b",

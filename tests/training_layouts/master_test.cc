@@ -1,5 +1,4 @@
-// The master test of layouts: whatever way tensors are split, losses equal those of one device, and
-// two runs have the same bits.
+// Tests that each layout gives the losses of one device, and that two runs give equal bits.
 
 #include <gtest/gtest.h>
 
@@ -119,7 +118,7 @@ TEST(LargeCubes, TrainAsOneDevice) {
   }
 }
 
-/// A vocabulary that no number of devices divides.
+/// Vocabulary of 37, which is not divisible by any number of devices.
 class PaddedVocabularies : public testing::TestWithParam<bool> {
  protected:
   static apps::GptShape shape() {
@@ -147,8 +146,8 @@ TEST_P(PaddedVocabularies, TrainAsOneDevice) {
 
 TEST_P(PaddedVocabularies, AreStoredWithoutPadding) {
   RandomBatches batches({shape().batch, shape().vocabulary, 11});
-  mesh::ParallelConfig parts;
-  parts.checkpoint_buffer = 1000;  // so that tables pass in slices
+  mesh::LayoutConfig parts;
+  parts.checkpoint_buffer = 1000;  // Small enough that tables are sent in slices.
   const mesh::TrainingPlan plan = plan_on({kCube}, shape(), kLayoutMicrobatches, "1f1b", parts);
   mesh::InProcessTraining training(plan, batches, 7);
   const mesh::TrainingPlan alone = plan_on({{"", {{"data", 1}}}}, shape(), kLayoutMicrobatches);

@@ -1,5 +1,5 @@
-// Reductions of input gradients are under way while the weight gradient's product runs, read from
-// compiled programs: begun before it, waited for after it. And what stages with layouts cost.
+// Tests that input gradients are reduced during the weight gradient's product, read from compiled
+// programs, and the costs of stages with layouts.
 
 #include <gtest/gtest.h>
 
@@ -21,15 +21,15 @@ bool is_weight_grad(OpKind kind) {
   return kind == OpKind::kLinearWeightGrad || kind == OpKind::kLinearWeightGradSum;
 }
 
-/// How many reductions of input gradients a program begins, and behind how many of them the weight
-/// gradient's product of the same linear runs.
+/// Counts of input gradient reductions: all, and those during which the same linear's weight
+/// gradient is computed.
 struct Reductions {
   int all = 0, behind = 0;
 };
 
 Reductions reductions_of(const mesh::Program& program) {
   Reductions result;
-  std::optional<std::uint32_t> dx, dy;  // of the input gradient that has run last
+  std::optional<std::uint32_t> dx, dy;  // output and input of the latest input gradient op
   struct UnderWay {
     std::uint32_t handle = 0, dy = 0;
     bool product_has_run = false;
@@ -70,7 +70,8 @@ TEST(Overlap, InputGradientsAreReducedBehindTheWeightGradientsProduct) {
     const int layers = 2, microbatches = 2;
     const mesh::TrainingPlan plan = plan_on({on}, gpt_shape(2, layers), microbatches);
     const Reductions found = reductions_of(plan.train.programs.front());
-    // Expands alone in 1d, else contracts too; and the output layer.
+    // In 1d, only expanding linears reduce; in other layouts, contracting ones too. The output
+    // layer always does.
     const int linears = (on.layout.starts_with("1d") ? 2 : 4) * layers + 1;
     EXPECT_EQ(found.all, linears * microbatches);
     EXPECT_EQ(found.behind, found.all);

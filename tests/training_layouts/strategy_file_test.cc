@@ -1,4 +1,5 @@
-// Strategies of a GPT, written as files and read again: equal texts, and programs of the same bits.
+// Tests strategies of a GPT that are written to files and read again: equal texts, and programs
+// that give equal bits.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -21,9 +22,9 @@ using ::testing::HasSubstr;
 
 constexpr int kMicrobatches = 2;
 
-/// The layout of a plan, with the strategy of each mesh as a file has it.
-mesh::ParallelConfig with_files(const mesh::TrainingPlan& plan) {
-  mesh::ParallelConfig layout = plan.layout;
+/// Returns a plan's layout with each mesh's strategy written to text and read again.
+mesh::LayoutConfig with_files(const mesh::TrainingPlan& plan) {
+  mesh::LayoutConfig layout = plan.layout;
   layout.sharding = {};
   for (const mesh::MeshId id : plan.partition.meshes.ids()) {
     mesh::MeshConfig& config = layout.meshes[id.value()];
@@ -65,7 +66,7 @@ TEST_P(StrategyFiles, OfEveryLayoutGiveTheSamePrograms) {
     for (const auto gather : {mesh::Gather::kStep, mesh::Gather::kUse}) {
       one.gather = gather;
       SCOPED_TRACE(one.layout + " gathered per " + std::string(to_string(gather)));
-      // With one microbatch gradients go home as they are made.
+      // A single microbatch: gradients are sent to their storage as they are made.
       const int microbatches = gather == mesh::Gather::kStep ? kMicrobatches : 1;
       expect_round_trip(plan_on({one}, GetParam(), microbatches), {one}, GetParam());
     }
@@ -124,7 +125,7 @@ TEST(StrategyFile, ThatIsEditedIsRefusedAtItsLine) {
   EXPECT_THAT(refused("home h0.", "home g0."), HasSubstr("did you mean 'h0."));
 }
 
-/// The text with a third of its homes replaced: each axis of the mesh splits a dimension or none.
+/// Replaces a third of the text's homes: each mesh axis splits a random dimension or none.
 std::string with_random_homes(const std::string& text, const std::vector<std::string>& axes,
                               std::mt19937& random) {
   std::istringstream lines(text);
@@ -134,7 +135,7 @@ std::string with_random_homes(const std::string& text, const std::vector<std::st
     const std::size_t open = line.find('[');
     if (line.find(".moments") != std::string::npos || line.find("qkv") != std::string::npos ||
         line.find("attention") != std::string::npos)
-      continue;  // Of three, or of two numbers: little divides.
+      continue;  // These have dimensions of 2 or 3, which are rarely divisible.
     std::vector<std::string> dims(1 + std::count(line.begin() + open, line.end(), ','));
     for (const std::string& axis : axes) {
       std::string& dim = dims[random() % dims.size()];
@@ -151,7 +152,7 @@ std::string with_random_homes(const std::string& text, const std::vector<std::st
 TEST(StrategyFile, WithHomesOfAnyKindTrainsTheSame) {
   const std::vector<LayoutMesh> meshes{{"3d", {{"i", 2}, {"j", 2}, {"l", 2}}}};
   apps::GptShape shape = gpt_shape(2);
-  // All divides by 8, whatever is split.
+  // Every dimension is divisible by 8, however it is split.
   shape.batch = shape.heads = 8;
   shape.width = shape.vocabulary = 64;
   const mesh::ParallelConfig good = with_files(plan_on(meshes, shape, kMicrobatches));

@@ -29,7 +29,7 @@ TEST_F(LoopTest, TheParametersOfTheLeastValidationLossAreKeptAndShownBesideTheLa
   };
   run_.checkpoint.best = true;
   run_.training.validate_every = 2;
-  run_.training.learning_rate = run_.training.min_learning_rate = 0.8;  // gets worse
+  run_.training.learning_rate = run_.training.min_learning_rate = 0.8;  // the loss increases
   const RunSummary summary = train_in(root_ / "whole");
   EXPECT_LT(summary.best_validation_step, 12);
   EXPECT_EQ(best_step, summary.best_validation_step);
@@ -39,7 +39,7 @@ TEST_F(LoopTest, TheParametersOfTheLeastValidationLossAreKeptAndShownBesideTheLa
   EXPECT_EQ(json["best_validation_step"], best_step);
   EXPECT_EQ(json["figures"]["test_loss"], 0.25);
 
-  // Neither a resumption, in place or elsewhere, nor a death on the way changes it.
+  // The best values survive a resume, in place or elsewhere, and a death in between.
   const std::string file = read(root_ / "whole/best.safetensors");
   stop_in_step_ = best_step + 1;
   train_in(root_ / "part");
@@ -49,7 +49,7 @@ TEST_F(LoopTest, TheParametersOfTheLeastValidationLossAreKeptAndShownBesideTheLa
   train_in(root_ / "elsewhere");
   EXPECT_EQ(best_step, summary.best_validation_step);
   EXPECT_EQ(read(root_ / "elsewhere/best.safetensors"), file);
-  // What is of a later step than the one that a run resumes from comes again.
+  // Best values of a step after the resumed checkpoint are computed again.
   run_.checkpoint.resume.reset();
   stop_in_step_ = 1;
   train_in(root_ / "early");

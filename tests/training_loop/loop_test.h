@@ -29,8 +29,7 @@
 namespace weft::apps {
 namespace fs = std::filesystem;
 
-/// A tiny GPT on random tokens with a pattern in them, trained in this process. Can be told to stop
-/// or to fail at a step.
+/// Trains a tiny GPT on tokens with a pattern, in this process. Tests can stop or fail a step.
 class LoopTest : public ::testing::Test {
  protected:
   static constexpr int kMicrobatches = 2;
@@ -136,18 +135,18 @@ class LoopTest : public ::testing::Test {
   std::unique_ptr<TokenWindows> windows_;
   GptGraph gpt_;
   TrainingRun run_;
-  std::vector<std::int64_t> told_;  ///< Steps of which the cluster was told.
+  std::vector<std::int64_t> told_;  ///< Steps reported to the cluster.
   std::int64_t stop_in_step_ = 0;
   std::int64_t fail_in_step_ = 0;
-  bool copies_ = true;              ///< Training goes on while a checkpoint is written.
-  std::set<std::int64_t> skipped_;  ///< Steps whose gradients the engine calls NaN.
-  std::int64_t overflow_at_ = 0;    ///< From which step on a second moment is infinite; 0: never.
+  bool copies_ = true;              ///< True if training continues while a checkpoint is written.
+  std::set<std::int64_t> skipped_;  ///< Steps with NaN gradients.
+  std::int64_t overflow_at_ = 0;    ///< First step with an infinite second moment; 0: none.
   std::function<void(std::int64_t step)> before_step_;
   std::function<void()> during_gather_;  ///< Called for every piece of a checkpoint.
   std::function<void()> before_restore_;
-  std::size_t restarts_ = 0;  ///< That the engine allows.
+  std::size_t restarts_ = 0;  ///< Number of restarts that the engine allows.
   std::unique_ptr<const Clock> clock_ = std::make_unique<SteadyClock>();
-  std::string shown_;  ///< On the screen, by the last run.
+  std::string shown_;  ///< Screen output of the last run.
 };
 
 }  // namespace weft::apps

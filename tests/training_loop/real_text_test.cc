@@ -12,8 +12,8 @@
 namespace weft::apps {
 namespace {
 
-/// Data, model, backward, optimizer: all of one device, on the text of the quickstart, for a few
-/// seconds.
+/// Trains on the quickstart's text for a few seconds: data, model, backward and optimizer of one
+/// device.
 TEST(RealText, AGptLearnsMoreThanHowFrequentPiecesAre) {
   const test::ScratchFolder folder;
   std::unique_ptr<TextDataset> text;

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// The shipped run file, shrunk and on a small text, with all devices in this process.
+/// Shipped run file with a small model and text, and all devices in this process.
 class RunFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -131,8 +131,8 @@ class RunFileTest : public ::testing::Test {
 
   const test::ScratchFolder scratch_;
   const fs::path& root_ = scratch_.path();
-  std::string shown_;      ///< On the screen, by the last run.
-  bool released_ = false;  ///< The engine, by the last run.
+  std::string shown_;      ///< Screen output of the last run.
+  bool released_ = false;  ///< True if the last run released its engine.
 };
 
 TEST_F(RunFileTest, TheShippedOneIsAccepted) { EXPECT_EQ(refusal({}), "accepted"); }
@@ -160,7 +160,7 @@ TEST_F(RunFileTest, AMistakeIsToldWhereItIsWithWhatWouldDo) {
   EXPECT_THAT(refusal(small({"meshes.back.hosts=[wroker1]"})),
               HasSubstr("cluster.hosts has no host 'wroker1', only worker0, worker1; did you mean "
                         "'worker1'?"));
-  // The second mesh needs more than its host has; its line is named, not that of the first.
+  // The second mesh needs more devices than its host has. The error names that mesh's line.
   EXPECT_THAT(refusal(small({"cluster.hosts.1.devices=1"})),
               HasSubstr(fmt::format("cluster.yaml:{}:", line_of("  back:"))));
   EXPECT_THAT(refusal(small({"training.batch=8"})),
@@ -254,7 +254,7 @@ TEST_F(RunFileTest, APlanSaysRightNumbersOfSizesThatNoMachineHas) {
   const std::vector<std::string> overrides =
       small({"training.batch=1073741824", "pipeline.microbatches=1"});
   const PlannedRun planned = plan_run(ConfigDocument::load(shipped(), overrides), app);
-  // What any device keeps of a row at the least: what attention reads, for its layers, in f32.
+  // The minimum that any device holds of a row: attention's f32 inputs in its layers.
   for (const mesh::Program& program : planned.plan.train.programs)
     EXPECT_GT(program.arena_bytes, std::uint64_t{1} << 42) << program.device_name;
 }

@@ -22,8 +22,8 @@
 
 namespace weft::apps {
 
-/// While it lives, no file of this process grows beyond so many bytes: writes fail, as on a full
-/// disk.
+/// Limits the size of this process's files while it exists. Writes beyond the limit fail, as on a
+/// full disk.
 class FileSizeLimit final {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -40,7 +40,7 @@ class FileSizeLimit final {
   rlimit before_{};
 };
 
-/// A second later each time that it is looked at. Any thread.
+/// Clock that advances by one second per call of now(). Thread-safe.
 class SteppingClock final : public Clock {
  public:
   TimePoint now() const override { return TimePoint(std::chrono::seconds(++looks_)); }
@@ -49,8 +49,8 @@ class SteppingClock final : public Clock {
   mutable std::atomic<std::int64_t> looks_ = 0;
 };
 
-/// An engine some of whose steps come to nothing, as by gradients that are not finite, whose second
-/// moments overflow at a step, and which recovers from deaths, so often.
+/// Engine with injected faults: some steps have NaN gradients, second moments overflow from a step
+/// on, and a limited number of deaths is recovered.
 class SpoiltEngine final : public mesh::TrainingEngine {
  public:
   SpoiltEngine(mesh::TrainingEngine& engine, const std::set<std::int64_t>& skipped,

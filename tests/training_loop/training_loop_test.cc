@@ -114,7 +114,7 @@ TEST_F(LoopTest, AModelThatExceedsTheMemoryIsTrainedAndNotShown) {
   EXPECT_FALSE(fs::exists(root_ / "run" / "sample.txt"));
 }
 
-/// Bytes of every file of every checkpoint.
+/// Reads all files of all checkpoints, by relative path.
 std::map<std::string, std::string> files_of(const fs::path& checkpoints) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(checkpoints)) {
@@ -170,7 +170,7 @@ TEST_F(LoopTest, ATurnThatComesWhileTheOneBeforeItIsWrittenWaitsForIt) {
     if (!std::exchange(first, false)) return;
     wait.wait();
   };
-  clock_ = std::make_unique<SteppingClock>();  // so that any wait is worth telling
+  clock_ = std::make_unique<SteppingClock>();  // so that any wait is long enough to report
   const RunSummary summary = train_in(root_ / "run");
   EXPECT_EQ(checkpoints("run").size(), 6u + 1) << "none is left out";
   EXPECT_THAT(shown_, HasSubstr("the checkpoint of step 2 was still being written; a larger "
@@ -203,7 +203,7 @@ TEST_F(LoopTest, WhenACheckpointFailsOfACauseAndAStepOfItsSymptomTheCauseIsTold)
     if (std::exchange(first, false)) failed.set_value();
     throw_error(ErrorCode::kDataLoss, "bytes from a device were damaged");
   };
-  // Before the loop has looked at what has come of the checkpoint of step 4.
+  // Step 5 fails before the loop has polled the result of step 4's checkpoint.
   before_step_ = [&](std::int64_t step) {
     if (step == 5) failed.get_future().wait();
   };
@@ -256,7 +256,7 @@ TEST_F(LoopTest, ARunThatFailsLeavesWhatItKnowsAndCanBeResumed) {
 }
 
 TEST_F(LoopTest, ACheckpointThatTheDiskRefusesIsToldAndTriedAgainAtTheNextTurn) {
-  copies_ = false;  // so that the disk is full for that of step 8 alone
+  copies_ = false;  // so that only the checkpoint of step 8 meets a full disk
   std::optional<FileSizeLimit> full;
   before_step_ = [&](std::int64_t step) {
     if (step == 6) full.emplace(10'000);  // metrics fit, checkpoints do not
@@ -275,10 +275,10 @@ TEST_F(LoopTest, ACheckpointThatTheDiskRefusesIsToldAndTriedAgainAtTheNextTurn) 
 }
 
 TEST_F(LoopTest, OnlyTheLastCheckpointEndsTheRunAndTheFirstErrorIsTheOneThatIsTold) {
-  copies_ = false;  // so that the one of step 4 is written when the disk fills up
+  copies_ = false;  // so that the checkpoint of step 4 is complete when the disk fills up
   std::optional<FileSizeLimit> full;
   before_step_ = [&](std::int64_t step) {
-    if (step == 6) full.emplace(100);  // reports cannot be written, either
+    if (step == 6) full.emplace(100);  // reports cannot be written either
   };
   const std::string said = failure(root_ / "run");
   full.reset();
@@ -311,8 +311,8 @@ TEST_F(LoopTest, MetricsThatTheDiskRefusesAreToldOnceAndWrittenWhenThereIsRoomAg
   EXPECT_EQ(losses(root_ / "run"), losses(root_ / "whole"));
 }
 
-/// The way that the program's own messages send users: an older checkpoint, another learning rate;
-/// and on from there.
+/// Follows the advice of the program's own messages: resume from an older checkpoint with another
+/// learning rate, then continue.
 TEST_F(LoopTest, ARunResumedFromAnOlderCheckpointLeavesTheOldBranchForGood) {
   run_.checkpoint.keep = 2;
   run_.training.steps = 8;
@@ -340,7 +340,7 @@ TEST_F(LoopTest, ARunResumedFromAnOlderCheckpointLeavesTheOldBranchForGood) {
   EXPECT_EQ(parent_of(root_ / "run/checkpoints/step-00000012"),
             identify(root_ / "run/checkpoints/step-00000008"));
 
-  // Back on the old branch, its losses go on where they were.
+  // Back on the old branch, losses continue as before.
   run_.checkpoint.resume = root_ / "run/abandoned.1";
   run_.training.learning_rate = 1e-2;
   EXPECT_EQ(train_in(root_ / "run").resumed_from, 8);
@@ -367,7 +367,7 @@ TEST_F(LoopTest, ASkippedUpdateIsToldAndCountedAndTheRunGoesOn) {
       shown_,
       HasSubstr(
           "step 4: its gradients are not finite (the first is that of 'h0.attention.qkv.weight')"));
-  // The checkpoint of step 4 waits for the next step that comes to something.
+  // The checkpoint of step 4 is written after the next step with finite gradients.
   EXPECT_THAT(shown_, HasSubstr("no checkpoint of step 4"));
   run_.checkpoint.keep = 10;
   train_in(root_ / "all");
@@ -383,7 +383,7 @@ TEST_F(LoopTest, TooManySkippedUpdatesInARowEndTheRunWithStepParameterAndRemedy)
   EXPECT_THAT(said, HasSubstr("training has diverged: step 8 is the 3rd in a row"));
   EXPECT_THAT(said, HasSubstr("'h0.attention.qkv.weight'"));
   EXPECT_THAT(said, HasSubstr("Lower training.learning_rate or training.clip_norm"));
-  // The state after step 5 is what the bad gradients came from: the one before it is advised.
+  // The state after step 5 led to the bad gradients, so the message advises the state before it.
   EXPECT_EQ(checkpoints("run"),
             (std::set<std::string>{"step-00000004", "step-00000005", "latest"}));
   EXPECT_THAT(said, HasSubstr("--set checkpoint.resume=" +

@@ -1,5 +1,5 @@
-// The master test on real processes: `weft run` with head, agents, device processes and driver
-// gives, bit for bit, the losses of the same plan in one process.
+// Tests the master test's plans on real processes: `weft run` must give the losses of the same plan
+// in one process, bit for bit.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct ProcessCase {
 
 constexpr int kSteps = 20;
 
-/// Writes the run file; meshes of several rows spread over two hosts.
+/// Writes the run file. A mesh of several rows spans two hosts.
 void write_config(const std::filesystem::path& path, const ProcessCase& c,
                   const std::string& more = "") {
   const Case layout = master_cases()[c.layout];
@@ -52,7 +52,7 @@ void write_config(const std::filesystem::path& path, const ProcessCase& c,
                      more);
 }
 
-/// A folder with the app and its run file.
+/// Makes a folder with the app for a run file.
 std::filesystem::path make_folder(const std::string& name) {
   const std::filesystem::path bin = std::filesystem::canonical("/proc/self/exe").parent_path();
   const std::filesystem::path folder =
@@ -62,7 +62,7 @@ std::filesystem::path make_folder(const std::string& name) {
   return folder;
 }
 
-/// `weft run` there; its exit status and what it said.
+/// Executes `weft run` in the folder. Returns its exit status and output.
 std::pair<int, std::string> run_in(const std::filesystem::path& folder) {
   const std::filesystem::path bin = std::filesystem::canonical("/proc/self/exe").parent_path();
   const std::string command = fmt::format("cd {} && {} run run.yaml --out out > log 2>&1",
@@ -113,8 +113,8 @@ TEST(ChangedLayout, LossesStayAsTheyAreWhenScheduleAndReshardingChangeBetweenSte
 
 TEST(Stall, AnOpThatTakesLongerThanTheLongestIsToldWithItsDeviceAndSinceWhen) {
   const std::filesystem::path folder = make_folder("stall");
-  // Its I/O thread beats on; nothing but longest_op ends it.
-  write_config(folder / "run.yaml", {1, "1f1b", transfer::ReshardAlgorithm::kBroadcast},
+  // The I/O thread keeps sending heartbeats, so that only longest_op ends the run.
+  write_config(folder / "run.yaml", {1, "1f1b", transfer::Strategy::kBroadcast},
                ", stuck_from: 2, no_progress: 1s, longest_op: 3s");
   const auto [status, log] = run_in(folder);
   EXPECT_NE(status, 0);

@@ -1,5 +1,5 @@
-// The output layer's block on a mesh that spans all devices of a pipeline: what its devices send
-// each other.
+// Tests the communication of the output layer's block on a mesh that spans all devices of a
+// pipeline.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ struct OutputBlock {
   }
 };
 
-/// A GPT of two stages, on devices 0 and 1, whose vocabulary is on `devices` devices.
+/// Makes a GPT of two stages on devices 0 and 1. Its vocabulary is split over `devices` devices.
 OutputBlock make_block(int devices, VocabularyMode mode, bool tied) {
   const apps::GptGraph model = apps::gpt_graph({2, 16, 2, 6, 4, 50, tied}, 0.1);
   const mesh::SeparatedVocabulary separated =
@@ -58,8 +58,8 @@ OutputBlock make_block(int devices, VocabularyMode mode, bool tied) {
   return {mesh::partition(request), StageId(2)};
 }
 
-/// The output block's ops, "F linear", with "/" where a dimension of the result is split and "+"
-/// where it is partial; and its moves of all but the gradient that leaves it.
+/// Ops and moves of the output block. An op reads "F linear", with "/" if its result is split and
+/// "+" if it is partial. The moves exclude the input gradient's.
 struct Steps {
   std::vector<std::string> ops, moves;
 };

@@ -1,5 +1,4 @@
-// Embedding and output layer as blocks of their own, of the models that the apps train and of small
-// ones.
+// Tests embedding and output layer as separate blocks, for the apps' models and for small ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +24,7 @@ TrainingGraph gpt(std::int64_t layers, bool tied) {
   return differentiate(model.graph, model.loss);
 }
 
-/// "F embedding", ... of a block, in order.
+/// Returns the ops of a block, in order, as "F embedding".
 std::vector<std::string> nodes_of(const Graph& graph, int block) {
   std::vector<std::string> nodes;
   for (const Node& node : graph.nodes())
@@ -35,7 +34,7 @@ std::vector<std::string> nodes_of(const Graph& graph, int block) {
   return nodes;
 }
 
-/// Without numbers of blocks and ids: a line per node, its values by name.
+/// Describes a graph without block numbers and ids: one line per node, with values by name.
 std::multiset<std::string> without_blocks(const Graph& graph) {
   std::multiset<std::string> lines;
   for (const Node& node : graph.nodes()) {
@@ -51,7 +50,7 @@ std::multiset<std::string> without_blocks(const Graph& graph) {
   return lines;
 }
 
-/// The blocks of a parameter's terms, in the order of the terms.
+/// Returns the blocks of a parameter's gradient terms, in order.
 std::vector<int> blocks_of_terms(const TrainingGraph& model, const std::string& parameter) {
   std::vector<int> blocks;
   for (const Gradient& gradient : model.gradients)
@@ -89,7 +88,7 @@ TEST(SeparateVocabulary, GivesATiedTableATermFromEachEnd) {
   EXPECT_THAT(blocks_of_terms(result.graph, "embedding"), ElementsAre(0, 4));
 }
 
-// One layer: embedding and output layer were in one block, whose terms were added up there.
+// A single layer: embedding and output layer are in one block, which sums both terms.
 TEST(SeparateVocabulary, TakesASumApartWhoseTermsAreInTwoBlocksNow) {
   const TrainingGraph model = gpt(1, true);
   ASSERT_THAT(blocks_of_terms(model, "embedding"), ElementsAre(0));
@@ -121,7 +120,7 @@ TEST(SeparateVocabulary, LeavesBlocksAsTheyAreWithoutAnEmbedding) {
   EXPECT_THAT(blocks_of_terms(result.graph, "bias"), ElementsAre(2));
 }
 
-// Both blocks use the embedding: the sum of what they send is the embedding's.
+// Both blocks use the embedding. Its gradient is the sum of both blocks' gradients.
 TEST(SeparateVocabulary, AddsUpTheEmbeddingsGradientWhereItsTermsMeet) {
   GraphBuilder b;
   const ValueId ids = b.input("ids", {DType::kI32, {2, 3}}, {"batch", "sequence"});

@@ -1,6 +1,6 @@
-// An output layer as partition() spreads it over devices, each of which runs its ops on its own
-// slices, against the unsplit one in double precision: loss and all gradients, with the input's
-// gradient computed after the statistics (Vocab-1) and before (Vocab-2), logits of up to 1e4 too.
+// Tests an output layer that partition() splits over devices against the unsplit layer, in double
+// precision. Compares the loss and all gradients. The input gradient is computed after the
+// statistics (Vocab-1) or before them (Vocab-2). Logits go up to 1e4.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,13 +25,13 @@ namespace {
 using test::Numbers;
 using test::Values;
 
-/// What an output layer is made of.
+/// Parts of an output layer.
 struct Layer {
-  bool tied = false;  ///< By the transpose of [vocab, embed].
+  bool tied = false;  ///< True if the table is a tied [vocab, embed] table, used transposed.
   bool bias = false;
-  bool weights = false;  ///< Of tokens.
+  bool weights = false;  ///< True if each token has a weight.
   std::int64_t vocabulary = 10;
-  double magnitude = 1;  ///< Of the logits, about.
+  double magnitude = 1;  ///< Approximate magnitude of the logits.
 };
 
 std::string name_of(const Layer& layer) {
@@ -41,7 +41,7 @@ std::string name_of(const Layer& layer) {
 
 constexpr std::int64_t kRows = 4, kColumns = 3, kWidth = 6;
 
-/// x is a parameter, so that its gradient is a result.
+/// Builds the layer. x is a parameter, so that it has a gradient.
 TrainingGraph graph_of(const Layer& layer) {
   GraphBuilder b;
   const std::vector<std::string> tokens{"batch", "sequence"};
@@ -60,7 +60,7 @@ TrainingGraph graph_of(const Layer& layer) {
   return differentiate(b.graph(), loss);
 }
 
-/// Of the inputs and parameters; targets are spread over the vocabulary.
+/// Makes random inputs and parameters. Targets are spread over the vocabulary.
 Values random_values(const Graph& graph, const Layer& layer, std::uint64_t seed) {
   Values values;
   PhiloxStream random(seed);
@@ -79,7 +79,7 @@ Values random_values(const Graph& graph, const Layer& layer, std::uint64_t seed)
   return values;
 }
 
-/// The same for the split graph, whose vocabulary may be padded with zeros.
+/// Copies values to the split graph, whose vocabulary may be padded, with zeros as padding.
 Values padded(const Graph& split, const Graph& whole, const Values& values) {
   Values result;
   for (std::size_t i = 0, j = 0; i < split.values().size(); ++i) {
@@ -96,7 +96,7 @@ Values padded(const Graph& split, const Graph& whole, const Values& values) {
   return result;
 }
 
-/// The part of a padded gradient that is no padding, which must be zeros.
+/// Removes a gradient's padding, which must be zero.
 Numbers cut(const Numbers& numbers, const Shape& from, const Shape& to) {
   Numbers result;
   for (std::int64_t e = 0; e < num_elements(from); ++e) {
@@ -177,7 +177,7 @@ TEST(ShardedOutputLayer, IsTheUnsplitOneInBothForms) {
     const TrainingGraph whole = graph_of(layer);
     const Values values = random_values(whole.graph, layer, 3);
     const Values expected = test::evaluate_in_double(whole.graph, values);
-    // In 8 shards the last three are padding only.
+    // The last three of 8 shards contain only padding.
     for (const std::int64_t ways : {1, 3, 8}) {
       for (const bool early : {false, true}) {
         SCOPED_TRACE(name_of(layer) + ", ways " + std::to_string(ways) + (early ? ", early" : ""));
@@ -216,7 +216,7 @@ TEST(ShardedOutputLayer, IsTheUnsplitOneOnNamedLayoutsToo) {
   expect_results(model,
                  test::evaluate_shards_in_double(result, padded(model.graph, whole.graph, values)),
                  whole, test::evaluate_in_double(whole.graph, values), 1e-12);
-  // Each device keeps what it makes of its slice until it is combined.
+  // Values made from a device's slice stay there until they are combined.
   for (const Step& step : result.per_mesh[MeshId(0)].steps) {
     const auto* move = std::get_if<MoveStep>(&step.what);
     if (move == nullptr) continue;

@@ -31,7 +31,7 @@ const std::map<OpKind, Reference>& references() {
   return all;
 }
 
-/// For every element of a part of a tensor its place in the whole.
+/// Returns the index in the whole tensor of each element of a part.
 std::vector<std::size_t> places(const Shape& whole, const Region& part) {
   std::vector<std::size_t> result;
   for (std::int64_t i = 0; i < part.num_elements(); ++i) {
@@ -48,7 +48,7 @@ std::vector<std::size_t> places(const Shape& whole, const Region& part) {
   return result;
 }
 
-/// The devices of a mesh of one axis, with what each holds. Used once.
+/// Devices of a mesh with one axis, and the values of each device. Each object runs once.
 class Devices {
  public:
   explicit Devices(const mesh::Partition& partition)
@@ -132,7 +132,7 @@ class Devices {
   const mesh::Partition& partition_;
   const mesh::DeviceMesh& mesh_;
   const mesh::MeshPartition& part_;
-  std::vector<std::map<LocalId, Numbers>> held_;  ///< By rank.
+  std::vector<std::map<LocalId, Numbers>> held_;  ///< Values of each rank.
 };
 
 }  // namespace

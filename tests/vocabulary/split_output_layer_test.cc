@@ -1,6 +1,6 @@
-// An output layer in slices, as split_graph() makes it with the gradient of its input after the
-// statistics ("Vocab-1") and prepared before them ("Vocab-2"), against the whole one: in double
-// precision by the references of the ops, and by the CPU's kernels on hard numbers.
+// Tests an output layer in slices, as split_graph() makes it, against the whole layer. The input
+// gradient follows the statistics ("Vocab-1") or is prepared before them ("Vocab-2"). Runs in
+// double precision with the ops' references, and with CPU kernels on ill-conditioned inputs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ struct Layer {
   DType precision = DType::kF32;
 };
 
-/// x and W are parameters 0 and 1, so that both have gradients.
+/// Builds the layer. x and W are parameters 0 and 1, so that both have gradients.
 TrainingGraph output_layer(const Layer& layer) {
   GraphBuilder b(layer.precision);
   const ValueId targets =
@@ -51,13 +51,13 @@ TrainingGraph in_slices(const TrainingGraph& model, std::int64_t slices, bool ea
   return mesh::split_graph(model, {splits});
 }
 
-/// The values of parameters and inputs, without padding.
+/// Parameters and inputs without padding.
 struct Given {
-  Numbers x, weight;  ///< W is [width, vocabulary] whatever the layer.
+  Numbers x, weight;  ///< W is [width, vocabulary] in every layer.
   Numbers targets, weights;
 };
 
-/// From -`size` to `size`, multiples of 1/8 so that f32 products are exact for small sizes.
+/// Makes random multiples of 1/8 in [-size, size]. For small sizes, f32 products are exact.
 Given random_numbers(const Layer& layer, double size, std::uint64_t seed) {
   PhiloxStream random(seed);
   const auto draw = [&](double most) {
@@ -68,7 +68,7 @@ Given random_numbers(const Layer& layer, double size, std::uint64_t seed) {
   for (std::int64_t i = 0; i < kBatch * kSequence * kWidth; ++i) given.x.push_back(draw(size));
   for (std::int64_t i = 0; i < kWidth * layer.vocabulary; ++i) given.weight.push_back(draw(size));
   for (std::int64_t i = 0; i < kBatch * kSequence; ++i) {
-    // The first and the last of the vocabulary among them.
+    // Targets include the first and the last id of the vocabulary.
     given.targets.push_back(
         static_cast<double>(i == 0   ? 0
                             : i == 1 ? layer.vocabulary - 1
@@ -78,7 +78,7 @@ Given random_numbers(const Layer& layer, double size, std::uint64_t seed) {
   return given;
 }
 
-/// The content of an input or a parameter. What is padding must not matter, and is large.
+/// Returns the content of an input or a parameter. Padding is large and must not matter.
 Numbers content_of(const Graph& graph, ValueId id, const Layer& layer, const Given& given) {
   const Value& value = graph.value(id);
   if (value.name == "targets") return given.targets;
@@ -95,10 +95,10 @@ Numbers content_of(const Graph& graph, ValueId id, const Layer& layer, const Giv
 
 struct Results {
   double loss = 0;
-  Numbers x_grad, weight_grad;  ///< The latter as Given has it.
+  Numbers x_grad, weight_grad;  ///< weight_grad is [width, vocabulary].
 };
 
-/// The results of a graph whose values are read by `read`; padding has no gradient.
+/// Reads the results of a graph with `read`. Expects zero gradients of padding.
 template <typename Read>
 Results results_of(const TrainingGraph& model, const Layer& layer, const Read& read) {
   Results results{read(model.loss)[0], read(model.gradients[0].gradient), {}};
@@ -170,8 +170,9 @@ void expect_near(const Results& actual, const Results& expected, double toleranc
     near(actual.weight_grad[i], expected.weight_grad[i], "gradient of W");
 }
 
-/// check(layer, slices, early): tied and not, with weights and without, with slices that have
-/// padding (7 and 5 of 8), that are padding alone (5 of 8), and that have none (24).
+/// Calls check(layer, slices, early) for tied and untied layers, with and without weights. Slices
+/// have no padding (24 ids), some padding (7 and 5 ids in 8 slices), or only padding (5 ids in 8
+/// slices).
 template <typename Check>
 void for_all_layers(const Check& check) {
   for (const std::int64_t vocabulary : {5, 7, 24}) {
@@ -210,8 +211,8 @@ TEST(SplitOutputLayer, KernelsGiveTheWholeOneWithLogitsUpTo1e4) {
   }
 }
 
-/// Each target is the likeliest, so that the products and the targets' rows almost cancel. Both
-/// forms round the same logits and the same probabilities.
+/// Each target is the most likely id, so that the products and the targets' rows almost cancel.
+/// Both forms round the same logits and probabilities.
 TEST(SplitOutputLayer, IsExactInBf16WhereTargetsAreLikely) {
   for (const bool tied : {false, true}) {
     const Layer layer{24, tied, false, DType::kBF16};
@@ -244,8 +245,8 @@ TEST(SplitOutputLayer, IsExactInBf16WhereTargetsAreLikely) {
   }
 }
 
-/// The linear of the logits' slices comes before the loss and needs no statistics; backward only
-/// combines, and the logits' gradient is left to pass W.
+/// The linear of the logits' slices precedes the loss and needs no statistics. The backward only
+/// combines; pass W computes the logits' gradient.
 TEST(SplitOutputLayer, PreparesTheGradientOfItsInputInForward) {
   std::vector<std::string> nodes;
   const TrainingGraph model = in_slices(output_layer({}), 3, true);

@@ -1,5 +1,4 @@
-// The small GPT of the master test as an app: `weft run` starts it like any other, and it writes
-// every step's loss to losses.json.
+// Small GPT of the master test as an app for `weft run`. Writes each step's loss to losses.json.
 
 #include <fmt/format.h>
 
