@@ -1,5 +1,5 @@
-// Head, agents, devices and drivers as they are, in a simulated world: a few hosts whose processes
-// die, stop and go on, whose networks fail, from one seed. Prints what a seed does with --trace.
+// Runs real head, agent, device and driver code in a simulated world. A seed determines which
+// processes die or stop and which network links fail. --trace prints the events of a seed.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -15,10 +15,11 @@
 namespace weft::simulation {
 namespace {
 
-/// A seed takes some hundredths of a second; one that takes so long goes round in circles.
+/// Time limit of a seed in seconds. A seed takes some hundredths of a second, unless it loops
+/// endlessly.
 constexpr unsigned kLongestSeconds = 60;
 
-/// What its processes say is of interest where something is wrong.
+/// Redirects stdout and stderr to a file. The file is printed after a violation only.
 void say_into(const std::filesystem::path& file) {
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
   ::dup2(fd, STDOUT_FILENO);
@@ -31,8 +32,8 @@ void print_file(const std::filesystem::path& file) {
   for (std::string line; std::getline(text, line);) fmt::print("  {}\n", line);
 }
 
-/// In a process of its own, as a world that ends leaves its dead processes' memory behind; whether
-/// all was well.
+/// Runs a scenario in a child process, because a world leaks the memory of its killed processes.
+/// Returns true if there are no violations.
 bool run_apart(const Scenario::Options& options, std::uint64_t& digest) {
   std::fflush(nullptr);
   int ends[2];
@@ -68,7 +69,7 @@ bool run_apart(const Scenario::Options& options, std::uint64_t& digest) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// Each rule finds the mistake that was put in for it.
+/// Checks that the scenario's rules find each injected bug.
 int find_planted(Scenario::Options options, std::uint64_t first) {
   constexpr int kFoundWithin = 300;
   int missed = 0;

@@ -84,7 +84,7 @@ class SimulatedAcceptor final : public actors::IoLoop::Acceptor {
 
   ClusterWorld& world_;
   const std::shared_ptr<TaskQueue> queue_;
-  const std::shared_ptr<Waiting> waiting_;  // shared with connections on their way
+  const std::shared_ptr<Waiting> waiting_;  // shared with connections being opened
   Address address_;
   bool closed_ = false;
 };
@@ -134,7 +134,7 @@ class SimulatedConnector final : public actors::IoLoop::Connector {
       if (port == nullptr) return end(Error(ErrorCode::kUnavailable, "Connection refused"));
       const auto own = world.open_port({ClusterWorld::address_of(here), 0}, {});
       world.close_port(*own);
-      // The loop of the side that accepts is known when its process takes it.
+      // The accepting side runs in the loop of its port.
       const auto wire =
           std::make_shared<Wire>(world, Wire::Side{queue->process(), here, *own, queue},
                                  Wire::Side{port->process, there, address, port->queue});
@@ -152,7 +152,7 @@ class SimulatedConnector final : public actors::IoLoop::Connector {
 
   ClusterWorld& world_;
   const std::shared_ptr<TaskQueue> queue_;
-  std::shared_ptr<Attempt> attempt_;  // shared with what is on its way
+  std::shared_ptr<Attempt> attempt_;  // shared with scheduled events
 };
 
 class SimulatedLoop final : public actors::IoLoop {
@@ -187,7 +187,7 @@ class SimulatedLauncher final : public actors::ProcessLauncher {
     queue_->stop();
   }
   pid_t launch(const actors::ProcessSpec& spec, actors::ProcessEvents events) override {
-    // fork and exec
+    // Time of fork and exec.
     world_.wait(this, world_.now() + world_.random_time(std::chrono::milliseconds(1),
                                                         std::chrono::milliseconds(10)));
     const ProcessNumber child =
@@ -205,7 +205,7 @@ class SimulatedLauncher final : public actors::ProcessLauncher {
   }
   void stop(pid_t pid, Nanoseconds grace) override { world_.stop_child(pid, grace); }
   void stop_all(Nanoseconds grace) override {
-    const std::vector<ProcessNumber> children = children_;  // others start some meanwhile
+    const std::vector<ProcessNumber> children = children_;  // launch() adds others
     for (const ProcessNumber child : children) world_.stop_child(child, grace);
     const TimePoint limit = world_.now() + grace + std::chrono::seconds(10);
     for (const ProcessNumber child : children)
@@ -213,7 +213,7 @@ class SimulatedLauncher final : public actors::ProcessLauncher {
         world_.wait(this, world_.now() + std::chrono::milliseconds(1));
   }
   void signal_all(int number) override {
-    const std::vector<ProcessNumber> children = children_;  // others start some meanwhile
+    const std::vector<ProcessNumber> children = children_;  // launch() adds others
     for (const ProcessNumber child : children) signal(child, number);
   }
 
@@ -330,7 +330,7 @@ void ClusterWorld::die_of(int signal) {
   after(Nanoseconds::zero(), [this, process = current_process(), signal] {
     kill(process, "died: " + actors::signal_name(signal), signal);
   });
-  wait(this, TimePoint::max());  // this thread never goes on
+  wait(this, TimePoint::max());  // this thread never continues
   std::abort();
 }
 
@@ -416,7 +416,7 @@ void ClusterWorld::process_ended(ProcessNumber process, int status, int signal) 
   std::erase_if(watches_, [&](const auto& each) { return each.second.process == process; });
   for (const auto& each : std::vector(wires_))
     if (const auto wire = each.lock()) wire->process_ended(process);
-  // As the parent-death signal does.
+  // Kills the children, as the parent-death signal does.
   for (const ProcessNumber child : processes())
     if (parent_of(child) == process && is_child(child))
       after(random_time({}, std::chrono::milliseconds(1)),

@@ -11,43 +11,44 @@ namespace weft::simulation {
 class TaskQueue;
 class Wire;
 
-/// A World with what Weft's processes need besides: a network between the hosts, children, signals.
-/// Every process runs `main` with its arguments, as executables do.
+/// World with a network between hosts, child processes and signals. Each process runs `main` with
+/// its arguments, as an executable does.
 class ClusterWorld final : public World, public actors::Network, public actors::Processes {
  public:
   using Main = std::function<int(const std::vector<std::string>& arguments)>;
   ClusterWorld(std::uint64_t seed, Main main);
   ~ClusterWorld() override;
 
-  /// Starts an executable with these arguments (the first one is its name) and reads `secret` from
-  /// the descriptor after "--token-fd".
+  /// Starts an executable. The first argument is its name. The process reads `secret` from the
+  /// descriptor after "--token-fd".
   ProcessNumber run(const std::string& label, int host, std::vector<std::string> arguments,
                     const Secret& secret);
   static std::string address_of(int host);
-  /// As SIGSTOP does; its parent sees it when that has lasted.
+  /// Stops a process, as SIGSTOP does. Notifies its parent after 10 s.
   void stop(ProcessNumber process);
   enum class Sender { kParent, kSomebodyElse };
-  /// A signal: to its SignalHandler; without one, it ends by those that ask for that.
+  /// Sends a signal to the process's SignalWatch. Without a watch, a terminating signal ends the
+  /// process.
   void signal(ProcessNumber process, int number, Sender sender);
 
-  /// Nothing passes from one host to another any more; what is sent waits, as TCP's does.
+  /// Cuts the path from one host to another. Data in flight waits for retransmission, as with TCP.
   void cut(int from, int to);
   void mend(int from, int to);
-  /// Its processes are gone without a word, and its disk has what was synced; it is back after a
-  /// time, without them.
+  /// Kills a host's processes and loses unsynced data of files whose path contains `files`. The
+  /// host is back after `lasts`, without processes.
   void lose_power(int host, const std::string& files, Nanoseconds lasts);
   bool is_dark(int host) const { return dark_.contains(host); }
   Disk& disk() { return disk_; }
   bool is_cut(int from, int to) const {
     return cuts_.contains({from, to}) || dark_.contains(from) || dark_.contains(to);
   }
-  /// Of a segment that has to be sent again.
+  /// Sets the probability that a segment must be retransmitted.
   void set_loss(double probability) { loss_ = probability; }
 
-  /// A mistake on purpose: who is to end by its parent's will does not, and counts as reaped.
+  /// Injected bug: stop_child() reports the child as exited but does not end it.
   void let_children_live() { children_live_ = true; }
 
-  // Network, Processes.
+  // Implements Network and Processes.
   std::unique_ptr<actors::IoLoop> make_loop(const std::string& thread_name) override;
   std::string own_host() override;
   bool lives(pid_t process) override { return alive(process); }
@@ -57,13 +58,14 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   void unwatch_signals(std::uint64_t watch) override;
   [[noreturn]] void die_of(int signal) override;
 
-  // For what a world is made of.
+  // Interface for the simulated loops, wires and launchers.
   struct Port {
     ProcessNumber process = 0;
     std::shared_ptr<TaskQueue> queue;
     std::function<void(std::unique_ptr<actors::Stream>)> connected;
   };
-  /// False: somebody listens there already. Port 0: the next one.
+  /// Opens a port and returns its address, or nullopt if the address is in use. Port 0 means the
+  /// next free port.
   std::optional<actors::Address> open_port(actors::Address address, Port port);
   void close_port(const actors::Address& address) { ports_.erase(address_text(address)); }
   const Port* find_port(const actors::Address& address) const;
@@ -73,7 +75,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   static std::optional<int> host_at(const std::string& address);
 
   struct Child {
-    std::shared_ptr<TaskQueue> launcher;  // of its parent
+    std::shared_ptr<TaskQueue> launcher;  // queue of the parent's launcher
     actors::ProcessEvents events;
     std::string log_file;
   };
@@ -91,7 +93,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
 
   const Main main_;
   Disk disk_{*this};
-  std::map<int, std::uint64_t> dark_;  // hosts without power, by which loss of it
+  std::map<int, std::uint64_t> dark_;  // hosts without power, with the number of the power loss
   std::uint64_t last_loss_ = 0;
   std::set<std::pair<int, int>> cuts_;
   double loss_ = 0.001;

@@ -18,7 +18,7 @@ Disk* disk_of_world = nullptr;
 struct OpenFile {
   sqlite3_file base;
   std::shared_ptr<Disk::File>* file;
-  int keeps_log = 0;  // SQLITE_FCNTL_PERSIST_WAL, which SQLite's own file system knows, too
+  int keeps_log = 0;  // SQLITE_FCNTL_PERSIST_WAL, which SQLite's own file system supports too
 };
 OpenFile& open_file(sqlite3_file* file) { return *reinterpret_cast<OpenFile*>(file); }
 Disk::File& data(sqlite3_file* file) { return **open_file(file).file; }
@@ -58,7 +58,7 @@ int write_file(sqlite3_file* file, const void* from, int count, sqlite3_int64 of
 int truncate_file(sqlite3_file* file, sqlite3_int64 size) {
   Disk::File& of = data(file);
   of.bytes.resize(size);
-  of.synced = of.bytes;  // as a journalling file system does
+  of.synced = of.bytes;  // a journalling file system syncs truncations
   of.unsynced.clear();
   return SQLITE_OK;
 }
@@ -104,7 +104,7 @@ int check_reserved(sqlite3_file* file, int* reserved) {
 
 int control_file(sqlite3_file* file, int what, void* value) {
   if (what != SQLITE_FCNTL_PERSIST_WAL) return SQLITE_NOTFOUND;
-  int& asked = *static_cast<int*>(value);  // -1: only a question
+  int& asked = *static_cast<int*>(value);  // -1: query only
   int& keeps_log = open_file(file).keeps_log;
   if (asked >= 0) keeps_log = asked;
   asked = keeps_log;
@@ -113,7 +113,7 @@ int control_file(sqlite3_file* file, int what, void* value) {
 int sector_size(sqlite3_file*) { return 4096; }
 int characteristics(sqlite3_file*) { return 0; }
 
-// Version 1: no shared memory, which a database in exclusive mode does not need.
+// Version 1 has no shared memory, which a database in exclusive mode does not need.
 const sqlite3_io_methods kMethods = {
     1,         close_file,  read_file,      write_file,   truncate_file, sync_file,       file_size,
     lock_file, unlock_file, check_reserved, control_file, sector_size,   characteristics, nullptr,

@@ -10,8 +10,8 @@
 
 namespace weft::simulation {
 
-/// The disks of a world, for SQLite: files in memory, of which a loss of power leaves what had been
-/// synced and, of what was written since, what the seed wills, perhaps torn. They may be full.
+/// Simulated disks for SQLite: files in memory. A power loss keeps synced data and a random,
+/// possibly torn, part of later writes. Disks can be full.
 class Disk final {
  public:
   explicit Disk(World& world);
@@ -19,27 +19,27 @@ class Disk final {
   Disk(const Disk&) = delete;
   Disk& operator=(const Disk&) = delete;
 
-  /// Nothing can be written beyond what files have.
+  /// Sets whether the disks are full. Then files cannot be created or grow.
   void set_full(bool full) { full_ = full; }
-  /// A mistake on purpose: what is said to be synced is not.
+  /// Injected bug: syncs succeed without effect.
   void lose_syncs() { loses_syncs_ = true; }
   bool loses_syncs() const { return loses_syncs_; }
-  /// Of files whose path contains `part`.
+  /// Loses unsynced writes of files whose path contains `part`.
   void lose_power(const std::string& part);
-  /// What it had open is closed, and its locks are gone.
+  /// Releases the locks of a process.
   void process_ended(ProcessNumber process);
 
   struct File {
-    std::vector<char> bytes;   // as processes see it
-    std::vector<char> synced;  // as a loss of power leaves it
+    std::vector<char> bytes;   // content that processes read
+    std::vector<char> synced;  // content after a power loss
     struct Write {
       std::size_t offset = 0;
       std::vector<char> bytes;
     };
     std::vector<Write> unsynced;
-    std::map<const void*, std::pair<ProcessNumber, int>> locks;  // by handle: SQLite's level
+    std::map<const void*, std::pair<ProcessNumber, int>> locks;  // lock level, by handle
   };
-  // For SQLite's functions.
+  // Interface for SQLite's callbacks.
   World& world() { return world_; }
   bool full() const { return full_; }
   std::map<std::string, std::shared_ptr<File>>& files() { return files_; }

@@ -15,9 +15,10 @@
 namespace weft::simulation {
 namespace {
 
-constexpr std::size_t kStackBytes = std::size_t{1} << 20;  // of addresses; used pages only
+constexpr std::size_t kStackBytes = std::size_t{1} << 20;  // address space; only used pages take
+                                                           // memory
 
-/// The first two members of the runtime's __cxa_eh_globals (Itanium C++ ABI, 2.2.2).
+/// First two members of the runtime's __cxa_eh_globals (Itanium C++ ABI, 2.2.2).
 struct ExceptionState {
   void* caught;
   unsigned uncaught;

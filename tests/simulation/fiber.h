@@ -7,9 +7,8 @@
 
 namespace weft::simulation {
 
-/// A stack of its own, which runs until it gives back: a simulated thread. Made, resumed and
-/// destroyed by one thread of the system. One that has not ended leaves what lies on its stack as
-/// it is.
+/// Simulated thread: a separate stack that runs until it yields. A single system thread creates,
+/// resumes and destroys it. Destroying a fiber that has not ended runs no destructors of its stack.
 class Fiber final {
  public:
   explicit Fiber(std::function<void()> run);
@@ -17,9 +16,9 @@ class Fiber final {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Runs it until it yields or ends.
+  /// Runs the fiber until it yields or ends.
   void resume();
-  /// From inside: back to who resumed it.
+  /// Returns to the caller of resume(). Call from inside the fiber.
   void yield();
   bool ended() const { return ended_; }
 
@@ -31,10 +30,10 @@ class Fiber final {
   ucontext_t inside_{};
   ucontext_t outside_{};
   bool ended_ = false;
-  // What the C++ runtime keeps of a thread: exceptions that are being handled.
+  // State of the C++ runtime for this thread: exceptions being handled.
   void* caught_ = nullptr;
   unsigned uncaught_ = 0;
-  // For the address sanitizer.
+  // State of the address sanitizer.
   void* fake_stack_ = nullptr;
   const void* outer_stack_ = nullptr;
   std::size_t outer_size_ = 0;

@@ -13,16 +13,16 @@
 namespace weft::simulation {
 namespace {
 
-constexpr int kWorkers = 2;  // that a run needs; where it has a spare, there is one more
+constexpr int kWorkers = 2;  // workers that a run needs, without the spare
 constexpr std::uint32_t kDevices = 2;
 constexpr std::uint16_t kHeadPort = 7077;
 constexpr std::string_view kAgentOf = "agent of ";
-/// After what happens to it, a run is over in this time whatever it is.
+/// Time limit of a run after its faults have ended.
 constexpr auto kOverWithin = std::chrono::seconds(120);
-/// What an earlier run had may be held until nobody waits for it any more.
+/// Time limit of the second run, which may wait until the first run's devices are released.
 constexpr auto kCalmRun = std::chrono::seconds(80);
 constexpr auto kEndsWithin = std::chrono::seconds(60);
-/// How much faster or slower than the world's a host's clock is at most, of a thousand.
+/// Largest difference of a host's clock rate from the world's, in thousandths.
 constexpr int kClockDrift = 20;
 
 std::string worker_name(int worker) { return fmt::format("worker{}", worker); }
@@ -75,7 +75,7 @@ TinyOptions Scenario::training_of(std::uint64_t seed, Plant plant) {
   options.plant = plant;
   options.recovers = keeper_of(seed) != Keeper::kNobody;
   options.joined = {worker_name(0), worker_name(1)};
-  // A mesh on each host, and one host more.
+  // Places a mesh on each host. Some seeds have a spare host.
   if (options.recovers && seed / 8 % 2 == 1) options.hosts = {worker_name(0), worker_name(1)};
   if (!options.hosts.empty() && seed / 16 % 2 == 1) options.spares = {worker_name(kWorkers)};
   return options;
@@ -133,7 +133,7 @@ ProcessNumber Scenario::start_run(const std::string& name) {
       token_);
 }
 
-/// What a failure may name as its cause: who it happened to, and what ends with that.
+/// Adds the names that an error may give as its cause: the process and its children.
 void Scenario::suspect(ProcessNumber process) {
   const std::string label = world_.label_of(process);
   suspects_.insert(label);
@@ -150,7 +150,7 @@ void Scenario::suspect_host(int host) {
 }
 
 bool Scenario::names_a_suspect(const std::string& error) const {
-  // A table of the hosts names those that are not there by leaving them out.
+  // A missing host is named by its absence from the error's table of hosts.
   if (error.find("does not fit on") != std::string::npos)
     for (int worker = 0; worker < workers_; ++worker)
       if (suspects_.contains(worker_name(worker)) &&
@@ -160,7 +160,7 @@ bool Scenario::names_a_suspect(const std::string& error) const {
       suspects_, [&](const std::string& word) { return error.find(word) != std::string::npos; });
 }
 
-/// Where runs recover, an operator starts head and agents again.
+/// Simulates an operator who restarts the head and agents.
 void Scenario::keep_up() {
   world_.after(world_.random_time(std::chrono::milliseconds(20), std::chrono::seconds(10)), [this] {
     if (over_) return;
@@ -193,7 +193,7 @@ void Scenario::strike(TimePoint until) {
       return world_.lose_power(host, host == 0 ? "/head/" : "/none/", lasts);
     }
     case 5:
-      ++beyond_head_;  // what a head could not write, the next one does not know
+      ++beyond_head_;  // a restarted head lacks data that could not be written
       ++beyond_recovery_;
       suspects_.insert("disk");
       faults_.push_back(fmt::format("the disk is full for {:.1f} s", in_seconds(lasts)));
@@ -203,7 +203,7 @@ void Scenario::strike(TimePoint until) {
     case 0:
     case 1: {
       const bool again = label == "head" && keeper_ != Keeper::kLocalRun && world_.chance(0.8);
-      // For a run and its driver that is Ctrl-C.
+      // A run and its driver take SIGTERM as Ctrl-C, so they are only killed.
       const bool signalled =
           label != "first" && !label.starts_with("driver of") && world_.chance(0.3);
       suspect(victim);
@@ -247,7 +247,7 @@ void Scenario::strike(TimePoint until) {
 
 void Scenario::plan_faults(TimePoint until) {
   const int count = world_.random(1, 3);
-  // While its meshes start, or at any time.
+  // Faults come while the meshes start, or at any time.
   const bool early = world_.chance(0.3);
   const Nanoseconds latest =
       early ? std::chrono::milliseconds(150) : std::chrono::milliseconds(2500);
@@ -257,11 +257,11 @@ void Scenario::plan_faults(TimePoint until) {
   if (keeper_ == Keeper::kOperator && world_.chance(0.3)) lose_head_at_the_end();
 }
 
-/// The head dies during the run's last steps, and the next one comes when the run has ended.
+/// Kills the head during the run's last steps. The next head starts after the run has ended.
 void Scenario::lose_head_at_the_end() {
   world_.after(std::chrono::milliseconds(10), [this] {
     const Records::Run& run = records_.runs["first"];
-    // What a head could not write, its term too, the next one does not know.
+    // A full disk may have lost the head's data, its term included.
     if (over_ || run.done || suspects_.contains("disk")) return;
     const ProcessNumber head = find("head");
     if (run.kept_step < training_.steps - 20 || head == 0) return lose_head_at_the_end();
@@ -299,7 +299,7 @@ void Scenario::check_run(const std::string& name, ProcessNumber driver) {
 
 void Scenario::check_end() {
   over_ = true;
-  // The head ends as one that has died, and hosts leave without it.
+  // Ends the head first, so that agents leave without it.
   world_.signal(find("head"), SIGTERM, ClusterWorld::Sender::kSomebodyElse);
   for (int worker = 0; worker < workers_; ++worker)
     world_.signal(find(worker_name(worker)), SIGTERM, ClusterWorld::Sender::kSomebodyElse);
@@ -320,18 +320,18 @@ Scenario::Result Scenario::run() {
   const ProcessNumber first = start_run("first");
   world_.run_until(mended + kOverWithin, ended(first));
   check_run("first", first);
-  // Whatever was stopped or cut is not any more. What has ended an operator starts again.
+  // All faults have ended by now. An operator restarts ended processes.
   if (!options_.calm) world_.run_until(mended + std::chrono::seconds(1), [] { return false; });
   faults_.clear();
   suspects_.clear();
-  if (keeper_ == Keeper::kLocalRun) {  // the next cluster is another
+  if (keeper_ == Keeper::kLocalRun) {  // the second run has its own cluster
     records_.cluster.clear();
     records_.term = 0;
     records_.last_epochs.clear();
     records_.device_owners.clear();
   }
-  // The head has forgotten nothing, and nobody has ended the driver before it could say so, nor
-  // then the agents that it has told.
+  // The head must list the first run as done, unless a fault could have ended the driver before it
+  // reported that, or the agents that passed the report on.
   records_.first_is_done =
       records_.runs["first"].done && beyond_head_ == 0 && keeper_ != Keeper::kLocalRun;
   beyond_head_ = beyond_recovery_ = 0;

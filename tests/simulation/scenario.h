@@ -9,22 +9,22 @@
 
 namespace weft::simulation {
 
-/// A cluster of a head and workers, two runs one after the other, and what the seed has in store
-/// for them. Afterwards nothing may be left, and what was promised must hold.
+/// Cluster of a head and workers with two consecutive runs and faults from the seed. Checks the
+/// runs' results, and that no process is left.
 class Scenario final {
  public:
   struct Options {
     std::uint64_t seed = 1;
     bool trace = false;
     bool summary = false;
-    bool calm = false;  ///< Nothing fails.
+    bool calm = false;  ///< True if there are no faults.
     Plant plant = Plant::kNone;
     std::filesystem::path scratch;
   };
   struct Result {
     std::vector<std::string> violations;
     std::string outcome;
-    double seconds = 0;  ///< of the world
+    double seconds = 0;  ///< simulated time
     std::uint64_t switches = 0;
     std::uint64_t digest = 0;
   };
@@ -32,12 +32,12 @@ class Scenario final {
   Result run();
 
  private:
-  /// Who has what died started again.
+  /// Person or program that restarts processes that died.
   enum class Keeper {
-    kNobody,    ///< ... and its runs end with it.
-    kOperator,  ///< A person, head and agents; the run goes on by itself.
-    kRun,       ///< The same, and `weft run --head` its driver.
-    kLocalRun,  ///< `weft run` everything, on one host.
+    kNobody,    ///< Runs fail with their processes.
+    kOperator,  ///< A person restarts head and agents. The driver recovers the run.
+    kRun,       ///< Same, but `weft run --head` restarts its driver.
+    kLocalRun,  ///< `weft run` restarts all processes, on one host.
   };
   static Keeper keeper_of(std::uint64_t seed);
   static TinyOptions training_of(std::uint64_t seed, Plant plant);
@@ -67,8 +67,8 @@ class Scenario final {
   ClusterWorld world_;
   Secret token_;
   std::vector<std::string> faults_;
-  std::set<std::string> suspects_;  // words, one of which the cause of a failure has to have
-  int beyond_head_ = 0;             // faults of others than the head
+  std::set<std::string> suspects_;  // words, one of which a failure's cause must contain
+  int beyond_head_ = 0;             // faults that affect more than the head
   int beyond_recovery_ = 0;
   bool over_ = false;
   std::string outcome_;

@@ -10,8 +10,8 @@
 
 namespace weft::simulation {
 
-/// A simulated thread that runs what it is given, in order. Tasks come from threads and from
-/// events; those of a process that has ended are dropped.
+/// Simulated thread that runs tasks in order. Threads and events add tasks. Tasks of an ended
+/// process are dropped.
 class TaskQueue final : public std::enable_shared_from_this<TaskQueue> {
  public:
   static std::shared_ptr<TaskQueue> start(World& world, const std::string& thread_name) {
@@ -27,8 +27,8 @@ class TaskQueue final : public std::enable_shared_from_this<TaskQueue> {
     tasks_.push_back(std::move(task));
     world_.wake(this, true);
   }
-  /// Drops what has not run, and waits for what runs. From another thread of its process; from its
-  /// own it only drops.
+  /// Drops queued tasks and waits for the running task; on the queue's own thread, only drops. Call
+  /// from the same process.
   void stop() {
     stopped_ = true;
     world_.wake(this, true);

@@ -25,13 +25,13 @@ double gradient(double weight, int rank, int step) {
   return (weight - rank) * (1 + 0.01 * (step % 7));
 }
 
-/// A device of the tiny training. Fails where a step comes twice or is left out.
+/// Device of the tiny training. Fails if a step is repeated or left out.
 class TinyTrainer final {
  public:
   using Arguments = std::tuple<>;
   TinyTrainer(actors::Context& context, Plant plant) : context_(context), plant_(plant) {}
 
-  /// `first`: among all, of this actor's mesh.
+  /// Sets the addresses of all actors. `first` is the first rank of this actor's mesh among them.
   void meet(std::vector<actors::ActorAddress> all, int first) {
     all_ = std::move(all);
     rank_ = first + static_cast<int>(context_.place().rank);
@@ -45,7 +45,7 @@ class TinyTrainer final {
     ++next_;
     co_await context_.sleep(kComputes);
     const actors::ActorAddress& neighbour = all_.at((rank_ + 1) % all_.size());
-    // Its weight is that of this step until the driver says update.
+    // The neighbour's weight belongs to this step until the driver calls update().
     double other = weight_;
     if (all_.size() > 1) {
       auto asked = context_.system().ref<TinyTrainer>(neighbour).call<&TinyTrainer::weight>();
@@ -74,7 +74,7 @@ class TinyTrainer final {
   const Plant plant_;
   double weight_ = 1;
   int next_ = 0;
-  int rank_ = 0;  // among all
+  int rank_ = 0;  // rank among all actors
   std::vector<actors::ActorAddress> all_;
 };
 
@@ -86,7 +86,7 @@ void record_owners(ClusterWorld& world, Records& records, actors::Cluster& clust
     records.violations.push_back(fmt::format("term {} comes after {}", status.term, records.term));
   records.cluster = status.cluster;
   records.term = status.term;
-  // The owner is the one that asks: it has the newest.
+  // The calling driver owns these meshes, so its epochs must be the newest.
   for (const actors::MeshStatus& mesh : status.meshes) {
     if (mesh.state == "failed" || mesh.state == "ending") continue;
     const std::pair now(status.term, mesh.key.epoch);
@@ -114,7 +114,7 @@ void record_owners(ClusterWorld& world, Records& records, actors::Cluster& clust
   }
 }
 
-/// What a driver keeps, and its devices.
+/// Driver of the tiny training, with its saved state and its meshes of devices.
 class TinyDriver final : private actors::RunMeshes {
  public:
   TinyDriver(ClusterWorld& world, Records& records, Records::Run& run, const TinyOptions& options,
@@ -138,7 +138,7 @@ class TinyDriver final : private actors::RunMeshes {
     }
     while (true) {
       if (!recovery_.recovers_from(*error)) throw Error(*error);
-      recovery_.recover(*error, *this, [this] { connect(); });  // what it throws is the end
+      recovery_.recover(*error, *this, [this] { connect(); });  // its errors end the run
       try {
         return train();
       } catch (const Error& thrown) {
@@ -162,7 +162,7 @@ class TinyDriver final : private actors::RunMeshes {
     return recovery;
   }
 
-  // RunMeshes.
+  // Implements RunMeshes.
   std::vector<Wanted> wanted() const override {
     if (options_.hosts.empty()) return {{"train", {{"data", options_.devices}}, {}}};
     std::vector<Wanted> wanted;
@@ -204,7 +204,7 @@ class TinyDriver final : private actors::RunMeshes {
     fresh_.resize(mesh);
   }
 
-  /// Starts the devices, or takes over those of the driver before this one.
+  /// Starts the devices, or adopts those of the previous driver.
   void begin() {
     if (std::exchange(restarted_, false)) {
       bool whole = true;
@@ -212,7 +212,7 @@ class TinyDriver final : private actors::RunMeshes {
         actors::MeshKey key;
         auto taken = cluster_.take_over<TinyTrainer>(key, mesh.name, mesh.shape);
         whole = whole && taken;
-        if (!whole) continue;  // started in this order; it ends here if it was there
+        if (!whole) continue;  // meshes start in order; a mesh after a missing one is ended
         trainers_.push_back(std::move(*taken));
         keys_.push_back(key);
         fresh_.emplace_back();
@@ -233,7 +233,7 @@ class TinyDriver final : private actors::RunMeshes {
     return {cluster_.system(), "all", shape, std::move(addresses)};
   }
 
-  /// Has them know each other, and sets all to the state that was kept.
+  /// Connects the devices with each other and restores all to the saved state.
   void connect() {
     record_owners(world_, records_, cluster_);
     const std::vector<actors::ActorAddress> addresses = all().call<&TinyTrainer::address>().get();
@@ -287,11 +287,11 @@ class TinyDriver final : private actors::RunMeshes {
   actors::RunRecovery recovery_;
   std::vector<Trainers> trainers_;  // by mesh
   std::vector<actors::MeshKey> keys_;
-  std::vector<std::set<std::uint32_t>> fresh_;  // ranks that are new, by mesh
+  std::vector<std::set<std::uint32_t>> fresh_;  // new ranks, by mesh
   int step_ = 0;
 };
 
-/// What the head's books say of the run before this one.
+/// Checks the head's record of the first run.
 void check_books(Records& records, actors::Cluster& cluster, const actors::AppRun& run) {
   if (!std::exchange(records.first_is_done, false)) return;
   actors::System& system = cluster.system();
@@ -314,7 +314,7 @@ int train(ClusterWorld& world, Records& records, const TinyOptions& options,
 
 constexpr const char* kWeftRun = "--weft-run";
 
-/// What it says last stands among the run's events.
+/// Returns the cause of the last failure in the run's events, or "".
 std::string last_words(const std::filesystem::path& out) {
   std::ifstream events(out / "events.jsonl");
   std::string words;

@@ -6,7 +6,7 @@ namespace weft::simulation {
 namespace {
 
 constexpr std::size_t kWindow = 256u << 10;
-/// Of TCP's first retransmission, and of its latest ones here.
+/// Delays of TCP's first and later retransmissions.
 constexpr Nanoseconds kFirstAgain = std::chrono::milliseconds(200);
 constexpr Nanoseconds kLastAgain = std::chrono::seconds(3);
 
@@ -28,7 +28,7 @@ std::optional<std::size_t> Wire::write(int side, std::span<const std::byte> byte
   End& self = ends_[side];
   if (self.shut || self.reset) return std::nullopt;
   const std::size_t taken = std::min(bytes.size(), room(side));
-  // A stream knows no borders: now and then it is cut where it should not matter.
+  // Sometimes splits the bytes, because a stream has no message boundaries.
   std::size_t sent = 0;
   while (sent < taken) {
     std::size_t part = taken - sent;
@@ -70,7 +70,7 @@ void Wire::deliver(int to, Nanoseconds again_after) {
   Segment segment = std::move(end.coming.front());
   end.coming.pop_front();
   if (end.gone) {
-    // Nobody has this socket: its system says so.
+    // The socket's process has ended, so its system replies with a reset.
     if (!segment.end && !from.reset) {
       ends_[1 - to].reset = true;
       serve_reader(1 - to);

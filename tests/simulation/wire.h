@@ -10,8 +10,8 @@
 
 namespace weft::simulation {
 
-/// A TCP connection between two processes: two directions of ordered bytes, each with a window, a
-/// latency, segments that are lost and sent again, and an end.
+/// TCP connection between two processes. Each direction has ordered bytes, a window, a latency,
+/// retransmitted segments, and an end.
 class Wire final : public std::enable_shared_from_this<Wire> {
  public:
   struct Side {
@@ -31,7 +31,7 @@ class Wire final : public std::enable_shared_from_this<Wire> {
   void wait_for_room(int side, std::function<void(bool)> then);
   void shut_down(int side);
   actors::Address peer_address(int side) const { return ends_[1 - side].side.address; }
-  /// One of the two processes is gone, and its system closes what it had open.
+  /// Closes the sockets of a process that has ended.
   void process_ended(ProcessNumber process);
 
  private:
@@ -42,10 +42,10 @@ class Wire final : public std::enable_shared_from_this<Wire> {
   };
   struct End {
     Side side;
-    bool shut = false;         // here
-    bool gone = false;         // its process
-    bool reset = false;        // the other side is gone, and has said so
-    bool end_arrived = false;  // the other side has shut it
+    bool shut = false;         // this side has shut down
+    bool gone = false;         // this side's process has ended
+    bool reset = false;        // the other side's process has ended and its system has sent a reset
+    bool end_arrived = false;  // the other side has shut down
     std::deque<std::byte> arrived;
     std::deque<Segment> coming;
     bool delivery_set = false;
@@ -64,7 +64,7 @@ class Wire final : public std::enable_shared_from_this<Wire> {
   std::array<End, 2> ends_;
 };
 
-/// One side of a wire, as the process sees it.
+/// Stream at one side of a wire.
 class WireStream final : public actors::Stream {
  public:
   WireStream(std::shared_ptr<Wire> wire, int side) : wire_(std::move(wire)), side_(side) {}

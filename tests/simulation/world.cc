@@ -11,7 +11,7 @@
 namespace weft::simulation {
 namespace {
 
-/// What a thread does until it waits takes so long.
+/// Range of the time that a thread runs before it waits.
 constexpr auto kLeastStep = std::chrono::microseconds(1);
 constexpr auto kLongestStep = std::chrono::microseconds(20);
 
@@ -22,7 +22,7 @@ World::World(std::uint64_t seed) : random_(seed) { set_simulated(this); }
 World::~World() { set_simulated(nullptr); }
 
 std::int64_t World::random(std::int64_t least, std::int64_t most) {
-  // Not std::uniform_int_distribution, which is another one with each library.
+  // std::uniform_int_distribution differs between libraries.
   const std::uint64_t range = static_cast<std::uint64_t>(most - least) + 1;
   return least + static_cast<std::int64_t>(range == 0 ? random_() : random_() % range);
 }
@@ -126,7 +126,7 @@ TimePoint World::when(ProcessNumber process, TimePoint shown) const {
   const auto clock = clocks_.find(found->second.host);
   if (clock == clocks_.end()) return shown;
   const auto since = static_cast<double>((shown.time_since_epoch() - clock->second.ahead).count());
-  // A nanosecond later rather than earlier: who wakes looks at the time.
+  // Rounds up, so that a woken thread's clock has reached `shown`.
   return TimePoint(Nanoseconds(static_cast<std::int64_t>(since / clock->second.rate) + 1));
 }
 
@@ -175,7 +175,7 @@ void World::end_process(int status) {
   after(Nanoseconds::zero(), [this, process, status] {
     end(process, status, 0, fmt::format("ended with status {}", status));
   });
-  // This thread never goes on.
+  // This thread never continues.
   wait(this, TimePoint::max());
   std::abort();
 }
@@ -259,7 +259,7 @@ void World::step(ThreadNumber number) {
   current_ = nullptr;
   now_ += random_time(kLeastStep, kLongestStep);
   if (!thread.fiber->ended()) return;
-  // Its process may have ended meanwhile by what it did last.
+  // The thread's last action may have ended its process.
   const auto found = threads_.find(number);
   if (found == threads_.end()) return;
   processes_.at(thread.process).threads.erase(number);

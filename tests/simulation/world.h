@@ -20,21 +20,21 @@ namespace weft::simulation {
 using ProcessNumber = int;
 using ThreadNumber = std::uint64_t;
 
-/// The operating systems of a few hosts in one thread: processes, their threads, time. One thread
-/// of all runs at a time, until it waits; which is next, and how long everything takes, follows
-/// from the seed alone. Nothing here depends on addresses or on the real clock.
+/// Simulated operating systems of several hosts in one thread: processes, threads and time. A
+/// single simulated thread runs at a time, until it waits. The seed alone determines the order of
+/// threads and all durations; addresses and the real clock do not matter.
 class World : public Platform {
  public:
   explicit World(std::uint64_t seed);
   ~World() override;
 
-  // From outside of threads, or from events.
-  /// Starts a process with a first thread; it ends when `main` returns.
+  // Functions to call outside of threads or from events.
+  /// Starts a process with a first thread. The process ends when `main` returns.
   ProcessNumber start_process(const std::string& label, int host, ProcessNumber parent,
                               std::function<int()> main);
-  /// As SIGKILL does: nothing of it runs any more. Nothing when it has ended.
+  /// Ends a process at once, as SIGKILL does. Does nothing if it has ended.
   void kill(ProcessNumber process, const std::string& why, int signal = 9);
-  /// As SIGSTOP and SIGCONT do.
+  /// Stops and continues a process, as SIGSTOP and SIGCONT do.
   void stop(ProcessNumber process);
   void go_on(ProcessNumber process);
   bool alive(ProcessNumber process) const { return processes_.contains(process); }
@@ -43,20 +43,20 @@ class World : public Platform {
   int host_of(ProcessNumber process) const;
   std::vector<ProcessNumber> processes() const;
   ProcessNumber parent_of(ProcessNumber process) const;
-  /// Runs `then` at a time, outside of all threads; the result cancels it.
+  /// Runs `then` at `time`, outside of all threads. Returns an event for cancel().
   std::uint64_t at(TimePoint time, std::function<void()> then);
   std::uint64_t after(Nanoseconds delay, std::function<void()> then) {
     return at(now_ + delay, std::move(then));
   }
   void cancel(std::uint64_t event) { events_.erase(event_times_.extract(event)); }
-  /// Lets the world go on until `is_so` or a time; whether it is so.
+  /// Runs the world until `is_so` or until `time`. Returns is_so().
   bool run_until(TimePoint time, const std::function<bool()>& is_so);
 
-  /// The world's own time, which no process knows.
+  /// True time of the world, which no process can read.
   TimePoint time() const { return now_; }
-  /// A host's clock goes so fast, and began so late or early.
+  /// Sets the rate of a host's clock, and its lead over the world's at the start.
   void set_clock(int host, double rate, Nanoseconds ahead) { clocks_[host] = {rate, ahead}; }
-  /// When a process's clock will show that.
+  /// Returns the world's time at which a process's clock shows `shown`.
   TimePoint when(ProcessNumber process, TimePoint shown) const;
 
   /// Uniform in [least, most].
@@ -65,22 +65,22 @@ class World : public Platform {
     return Nanoseconds(random(least.count(), most.count()));
   }
   bool chance(double probability);
-  /// What happened, a line each, in order, with times; also counted into a digest.
+  /// Records an event with its time and adds it to the digest.
   void trace(const std::string& line);
   void print_trace(bool print) { print_trace_ = print; }
-  /// What differs between two runs of a seed, and is written in another way: a folder's name.
+  /// Replaces a text in the trace that differs between runs of a seed, such as a folder's name.
   void hide(std::string text) { hidden_ = std::move(text); }
-  /// A mistake on purpose: this part of all wake() does nothing.
+  /// Injected bug: this fraction of all wake() calls does nothing.
   void lose_wakeups(double part) { lost_wakeups_ = part; }
   std::uint64_t digest() const { return digest_; }
   std::uint64_t switches() const { return switches_; }
   ProcessNumber current_process() const { return current_ ? current_->process : 0; }
-  /// When a process has ended, with its status or the signal; outside of threads.
+  /// Called outside of threads when a process has ended, with its status or signal.
   std::function<void(ProcessNumber, const std::string& label, int status, int signal)>
       on_process_end;
 
-  // Platform: from threads.
-  /// By the clock of the host that asks; outside of threads the world's.
+  // Platform, called by threads.
+  /// Returns the time of the calling thread's host clock; outside of threads, the world's time.
   TimePoint now() override;
   std::uint64_t start_thread(const std::string& name, std::function<void()> run) override;
   std::uint64_t current_thread() override { return current_ ? current_->number : 0; }
@@ -93,7 +93,7 @@ class World : public Platform {
   void log(const std::string& line) override;
 
  protected:
-  /// Its threads are gone, its sockets must close, its children end.
+  /// Called when a process ends. Closes its sockets and ends its children.
   virtual void process_ended(ProcessNumber process, int status, int signal) = 0;
 
  private:
@@ -129,20 +129,20 @@ class World : public Platform {
     double rate = 1;
     Nanoseconds ahead{};
   };
-  std::map<int, HostClock> clocks_;  // by host; none: the world's
+  std::map<int, HostClock> clocks_;  // by host; the default is the world's time
   std::uint64_t last_event_ = 0;
   std::map<std::pair<TimePoint, std::uint64_t>, std::function<void()>> events_;
   struct EventTimes {
     std::unordered_map<std::uint64_t, TimePoint> times;
     std::pair<TimePoint, std::uint64_t> extract(std::uint64_t event);
   } event_times_;
-  ProcessNumber last_process_ = 5'000'000;  // no number that Linux gives
+  ProcessNumber last_process_ = 5'000'000;  // larger than any process id of Linux
   ThreadNumber last_thread_ = 0;
   std::map<ProcessNumber, Process> processes_;
   std::map<ThreadNumber, std::unique_ptr<SimulatedThread>> threads_;
   std::vector<ThreadNumber> ready_;
   std::unordered_map<const void*, std::deque<ThreadNumber>> waiting_;
-  // Of processes that were killed: their stacks are left as they are, as nothing of them may run.
+  // Threads of killed processes. Their stacks are kept, because no destructor may run.
   std::vector<std::unique_ptr<SimulatedThread>> abandoned_;
   SimulatedThread* current_ = nullptr;
   double lost_wakeups_ = 0;
