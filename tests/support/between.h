@@ -16,14 +16,14 @@
 
 namespace weft::test {
 
-/// Somebody between two processes: takes connections, and passes on what comes to a process and
-/// back, as it is or over TLS of its own on both sides; or with a change when it is told to.
+/// Relay between two processes, over plain sockets or its own TLS on both sides. Forwards bytes in
+/// both directions. Tests can modify the bytes.
 class Between final {
  public:
   enum class Kind { kListens, kHasTls };
-  /// Side that says something.
+  /// Side that sends bytes.
   enum class From { kDialler, kAcceptor };
-  /// Replaces what comes at once in one direction. `back` goes to its sender.
+  /// Modifies the bytes of one read in one direction. `back` is sent to their sender.
   using Change = std::function<void(std::string& bytes, std::string& back)>;
 
   Between(Kind kind, actors::Address target) : kind_(kind), target_(std::move(target)) {
@@ -36,10 +36,10 @@ class Between final {
   ~Between() { loop_.stop(); }
   actors::Address address() const { return acceptor_->address(); }
 
-  /// Bytes that the side that dials, or the one that is dialled, has said on all connections.
+  /// Return the bytes that the dialling or accepting side has sent on all connections.
   std::string dialler_said() { return said(From::kDialler); }
   std::string acceptor_said() { return said(From::kAcceptor); }
-  /// Changes what comes from here on, on all connections.
+  /// Modifies all later bytes of a side, on all connections.
   void change(From from, Change change) {
     loop_.run_and_wait([&] { changes_[index(from)] = std::move(change); });
   }
@@ -65,7 +65,7 @@ class Between final {
         between_.said_[index(from_)] += bytes_;
         std::string back;
         if (const Change& change = between_.changes_[index(from_)]) change(bytes_, back);
-        // Few bytes: the socket takes them.
+        // A few bytes always fit into the socket's buffer.
         if (!back.empty()) (void)source_.write_some(std::as_bytes(std::span(back)));
         send(std::as_bytes(std::span(bytes_)));
       });

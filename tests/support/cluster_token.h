@@ -4,7 +4,7 @@
 
 namespace weft::test {
 
-/// The token of a cluster, or the secret of wires, whose processes a test plays itself.
+/// Returns the cluster token or wire secret for processes that a test simulates.
 inline Secret cluster_token() {
   Secret::Bytes bytes{};
   bytes.fill(std::byte{42});

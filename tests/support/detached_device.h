@@ -29,18 +29,17 @@
 namespace weft::test {
 
 struct DetachedOptions {
-  /// Before some of its work a stream then takes a while, by chance; 0: never.
+  /// Seed of random delays before a stream's tasks. 0 means no delays.
   std::uint64_t shuffle_seed = 0;
   std::vector<std::string> notes = {};  ///< See Device::notes.
 };
 
-/// A device as a GPU is seen from the host: streams run by themselves, each in a thread of its own,
-/// and memory faults at the host's touch. It computes with the CPU's kernels, so that results are
-/// CpuDevice's bit for bit.
+/// Device that behaves like a GPU towards the host. Each stream runs in its own thread, and the
+/// host's access to device memory faults. Results equal CpuDevice's bit for bit, because both use
+/// the same kernels.
 ///
-/// What is handed out as memory is a mapping without any access; a stream's thread uses a block
-/// beside it. It looks the address up when the work runs: work that comes after its memory was
-/// given back faults too.
+/// allocate() returns a mapping without access; streams use a separate block. A stream looks up the
+/// block when the work runs, so that work on freed memory also fails.
 class DetachedDevice final : public Device {
  public:
   explicit DetachedDevice(const DetachedOptions& options = {}) : options_(options) {}
@@ -68,11 +67,11 @@ class DetachedDevice final : public Device {
   }
   std::unique_ptr<Stream> create_stream() override;
 
-  /// Streams begin nothing more, until they go on.
+  /// Holds back all streams' tasks until go_on().
   void hold() { set_held(true); }
   void go_on() { set_held(false); }
 
-  /// Of all its streams.
+  /// Counts over all streams.
   struct Recordings {
     std::size_t made = 0, alive = 0, replays = 0;
     friend bool operator==(const Recordings&, const Recordings&) = default;
@@ -110,7 +109,7 @@ class DetachedDevice final : public Device {
     munmap(data, std::max<std::size_t>(size, 1));
   }
 
-  /// Where the bytes at a handed out address really are; null if they are not this device's.
+  /// Returns the real memory of a device address, or null if it is not this device's.
   std::byte* find(const void* address, std::size_t size) {
     auto* const data = static_cast<std::byte*>(const_cast<void*>(address));
     const std::lock_guard lock(mutex_);
@@ -176,8 +175,8 @@ class DetachedDevice::DetachedEvent final : public Event {
   std::shared_ptr<State> state = std::make_shared<State>();
 };
 
-/// After a failure a stream runs nothing more, as a GPU's context does; its events are done at once
-/// and say why.
+/// Stream of a DetachedDevice. After a failure it runs no more tasks, like a GPU context. Its
+/// events then complete at once with the error.
 class DetachedDevice::DetachedStream final : public Stream, public ThreadStream {
  public:
   DetachedStream(DetachedDevice& device, std::uint64_t seed)
@@ -317,7 +316,7 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
   }
   struct Task {
     std::function<void()> run;
-    bool always = false;  ///< After a failure too.
+    bool always = false;  ///< True if the task also runs after a failure.
   };
 
   void queue(std::function<void()> task, bool always = false) {
@@ -348,7 +347,7 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
       }
     }
   }
-  /// Only memory of the device is good for work on it.
+  /// Returns the real memory of an address. Throws if it is not the device's memory.
   std::byte* own(const std::byte* address, std::size_t size) {
     std::byte* const real = device_.find(address, size);
     if (real == nullptr && size > 0)
@@ -366,7 +365,7 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
   CpuKernels kernels_;            // stream's thread only
   std::mt19937_64 random_;        // stream's thread only
   std::optional<Error> failure_;  // stream's thread only
-  Tape* tape_ = nullptr;          ///< Of the recording under way; caller's thread only.
+  Tape* tape_ = nullptr;          ///< Recording in progress; caller's thread only.
   int recordings_ = 0;            // caller's thread only
   const bool shuffled_;
   std::mutex mutex_;

@@ -16,8 +16,8 @@
 
 namespace weft::test {
 
-/// The bytes of a tensor box whose elements are a hash of their global position: element i of a
-/// 4-byte tensor differs from all others.
+/// Returns the bytes of a tensor box. Each element is a hash of its index in the tensor; 4-byte
+/// elements are all different.
 inline std::vector<std::byte> box_of_indices(const Region& box, const Shape& shape,
                                              std::size_t element_size) {
   std::vector<std::byte> whole(num_elements(shape) * element_size);
@@ -30,7 +30,7 @@ inline std::vector<std::byte> box_of_indices(const Region& box, const Shape& sha
   return bytes;
 }
 
-/// One stepped engine per device on a loopback hub; everything happens in the test's thread.
+/// Cluster of one stepped engine per device on a loopback hub. Runs in the test's thread.
 class EngineCluster {
  public:
   explicit EngineCluster(transfer::Topology hosts, transfer::LoopbackOptions options = {},
@@ -49,13 +49,13 @@ class EngineCluster {
     }
   }
 
-  /// One round over all engines. False when no engine had anything to do.
+  /// Polls each engine once. Returns false if no engine had work.
   bool poll() {
     bool busy = false;
     for (auto& engine : engines) busy = engine->poll() || busy;
     return busy;
   }
-  /// Polls until `done` or nothing has happened for a long while.
+  /// Polls until `done` or until no engine has work. Returns done().
   bool poll_until(const std::function<bool()>& done) {
     for (int idle = 0; idle < 1000 && !done();) idle = poll() ? 0 : idle + 1;
     return done();
@@ -64,11 +64,11 @@ class EngineCluster {
   transfer::Topology topology;
   ManualClock clock;
   transfer::LoopbackHub hub;
-  // by device; before the hub in destruction
+  // by device; destroyed before the hub
   std::vector<std::unique_ptr<transfer::TransferEngine>> engines;
 };
 
-/// The buffers, one per tensor, and the outcome of one device in one transfer.
+/// Buffers, one per tensor, and the result of one device in one transfer.
 struct Participant {
   transfer::DevicePart part;
   std::vector<std::vector<std::byte>> sources, destinations;
@@ -80,7 +80,7 @@ struct Participant {
       destinations.emplace_back(tensor.destination_bytes(), std::byte{0xcd});
   }
 
-  /// Of a part with one tensor.
+  /// Buffers of a part with one tensor.
   std::vector<std::byte>& source() { return sources.front(); }
   std::vector<std::byte>& destination() { return destinations.front(); }
 
@@ -99,7 +99,7 @@ struct Participant {
   }
 };
 
-/// Every wanted box of every tensor has arrived as box_of_indices.
+/// Expects that each wanted box of each tensor has the contents of box_of_indices().
 inline void expect_delivered(const Participant& participant, const transfer::ReshardPlan& plan) {
   for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
     const transfer::TensorPart& tensor = participant.part.tensors[t];
@@ -110,7 +110,7 @@ inline void expect_delivered(const Participant& participant, const transfer::Res
   }
 }
 
-/// Participants of a resharding, with sources filled by box_of_indices.
+/// Makes the participants of a resharding, with sources filled by box_of_indices().
 inline std::map<transfer::DeviceId, std::unique_ptr<Participant>> participants_of(
     const transfer::ReshardPlan& plan) {
   std::map<transfer::DeviceId, std::unique_ptr<Participant>> result;

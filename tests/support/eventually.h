@@ -7,13 +7,12 @@
 
 namespace weft::test {
 
-/// After so long, what a test waits for counts as hanging. No test asserts how quickly something
-/// happens: machines are loaded and sanitizers slow. What must happen "at once" is told from what
-/// would happen later by its words.
+/// Time after which a waiting test fails. Tests do not assert how quickly something happens, because
+/// machines are loaded and sanitizers are slow. Messages tell an immediate event from a later one.
 inline constexpr std::chrono::seconds kPatience{180};
 
-/// Looks until `done`, at most `within`, for what another thread or process brings about. Real ones
-/// have no clock that could be passed in.
+/// Polls until `done` returns true, for at most `within`. Real processes and threads cannot use a
+/// simulated clock.
 inline bool eventually(const std::function<bool()>& done,
                        std::chrono::milliseconds within = kPatience) {
   const auto give_up = std::chrono::steady_clock::now() + within;

@@ -23,34 +23,33 @@
 
 namespace weft::test {
 
-/// GPUs that exchange bytes, without GPUs: every rank has a device in host memory, streams that go
-/// on while anybody looks, and communicators with the rules of NCCL. Its collectives work on any
-/// ThreadStream as well. Any thread.
+/// GPU collectives without GPUs. Each rank has a device in host memory, streams that progress when
+/// a test polls, and communicators with NCCL's rules. The collectives also work on any
+/// ThreadStream. Thread-safe.
 ///
-/// As there, a stream that stands at an operation whose other members have not come runs nothing
-/// else. Members whose operations on a communicator differ break the world: its error() says how.
-/// stuck() says who waits when nothing moves.
+/// As with NCCL, an operation blocks its stream until all members have joined. error() describes
+/// how members' operations differ, if they do. stuck() lists blocked streams.
 class FakeWorld {
  public:
   class Device;
   class Collectives;
   struct Options {
-    /// The first use of a communicator keeps it busy until all members have used it, as when
-    /// connections are made lazily.
+    /// True if a communicator is busy from its first use until all members have used it, like lazy
+    /// connections.
     bool connects_lazily = false;
-    /// The others' communicators see that a rank has died.
+    /// True if other members' communicators report the death of a rank.
     bool sees_death = true;
   };
 
   FakeWorld() = default;
   explicit FakeWorld(Options options) : options_(options) {}
 
-  /// Runs all streams until nothing moves.
+  /// Runs all streams until none progresses.
   void run() {
     const std::lock_guard lock(mutex_);
     progress();
   }
-  /// A line per stream that does not go on; empty if all have done their work.
+  /// Returns a line per blocked stream. Empty if all streams are done.
   std::string stuck() {
     const std::lock_guard lock(mutex_);
     progress();
@@ -61,13 +60,13 @@ class FakeWorld {
     }
     return text;
   }
-  /// How members' operations differed; empty if they did not.
+  /// Returns how members' operations differed. Empty if they did not.
   std::string error() const {
     const std::lock_guard lock(mutex_);
     return error_;
   }
-  /// The process of this device is gone: its streams end. What the test still does with it comes to
-  /// nothing at once.
+  /// Simulates the death of a device's process and clears its streams. Later work of the device
+  /// completes at once without effect.
   void kill(std::uint32_t device) {
     const std::lock_guard lock(mutex_);
     dead_.insert(device);
@@ -76,7 +75,7 @@ class FakeWorld {
     }
     changed_.notify_all();
   }
-  /// How many communicators were created, each counted once per member.
+  /// Returns the number of created communicators, counted once per member.
   std::size_t created() const {
     const std::lock_guard lock(mutex_);
     return created_;
@@ -85,7 +84,7 @@ class FakeWorld {
  private:
   struct Task {
     std::string what;
-    std::function<bool()> attempt;  ///< Whether it is done.
+    std::function<bool()> attempt;  ///< Returns true if the task is done.
   };
   struct StreamState {
     std::uint32_t rank = 0;
@@ -98,13 +97,13 @@ class FakeWorld {
   using PostedCall = std::shared_ptr<Posted>;
   struct Group {
     int size = 0;
-    std::vector<int> device_of_rank;  ///< -1: not there yet.
+    std::vector<int> device_of_rank;  ///< -1 if not joined yet.
     std::vector<bool> aborted;
-    std::vector<std::vector<PostedCall>> collectives;             ///< By rank, in their order.
-    std::map<std::pair<int, int>, std::deque<PostedCall>> sends;  ///< By (sender, receiver).
+    std::vector<std::vector<PostedCall>> collectives;             ///< Per rank, in order.
+    std::map<std::pair<int, int>, std::deque<PostedCall>> sends;  ///< Key: (sender, receiver).
     std::map<std::pair<int, int>, std::deque<PostedCall>> receives;
     std::set<int> used;  ///< Ranks that have enqueued a collective operation.
-    /// (rank, peer) that the rank has sent to or received from.
+    /// Pairs (rank, peer): the rank has enqueued a send to or a receive from the peer.
     std::set<std::pair<int, int>> met;
     std::set<int> finalized;
     std::map<std::vector<int>, std::string> shrunk;  ///< Excluded ranks -> id of the rest.
@@ -131,16 +130,16 @@ class FakeWorld {
   inline void post(Group& group, int rank, const PostedCall& call);
   inline void complete_collective(Group& group, std::size_t index);
 
-  /// What a stream does of `device` until it is done; nothing behind it begins before. `attempt`
-  /// runs under the lock.
+  /// Queues a task on a stream of `device`. Blocks the stream until `attempt`, called under the
+  /// lock, returns true.
   inline void perform(Stream& stream, std::uint32_t device, std::string what,
                       std::function<bool()> attempt);
-  /// Where the bytes at an address really lie, for a task of that stream.
+  /// Returns a function that maps device addresses to real memory, for tasks of the stream.
   static inline std::function<std::byte*(const std::byte*, std::size_t)> memory_of(Stream& stream);
 
   const Options options_{};
   mutable std::recursive_mutex mutex_;
-  std::condition_variable_any changed_;                   // of what other members' tasks wait for
+  std::condition_variable_any changed_;                   // wakes tasks that wait for other members
   std::vector<std::shared_ptr<StreamState>> streams_;     // this and all below: guarded by mutex_
   std::map<std::string, std::shared_ptr<Group>> groups_;  // by id
   std::set<std::uint32_t> dead_;
@@ -233,7 +232,7 @@ class FakeWorld::FakeStream final : public Stream {
   std::shared_ptr<StreamState> state_;  // shared with the world, which runs it
 };
 
-/// Plain memory, so that a test can look at it.
+/// Device with plain memory, so that tests can read it.
 class FakeWorld::Device final : public weft::Device {
  public:
   Device(FakeWorld& world, std::uint32_t rank) : world_(world), rank_(rank) {}
@@ -355,7 +354,7 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
     if (call.to != nullptr)
       call.to = real(call.to, call.kind == transfer::CallKind::kAllGather ? all : bytes);
   }
-  /// Some peer of an operation of this rank has not come to one with it yet.
+  /// True if a peer of this rank's operations has not joined yet.
   bool connecting() const {
     return (group_->used.contains(rank_) && std::ssize(group_->used) < group_->size) ||
            std::any_of(group_->met.begin(), group_->met.end(), [&](const auto& pair) {
@@ -375,7 +374,7 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
   bool finalizing_ = false;
 };
 
-/// Of one device.
+/// Collectives of one device.
 class FakeWorld::Collectives final : public transfer::DeviceCollectives {
  public:
   Collectives(FakeWorld& world, std::uint32_t device) : world_(world), device_(device) {}
@@ -422,7 +421,7 @@ class FakeWorld::Collectives final : public transfer::DeviceCollectives {
                    });
   }
 
-  /// In the order of `terms`.
+  /// Sums in the order of `terms`.
   static void add_up(DType dtype, std::uint64_t count, const std::vector<const std::byte*>& terms,
                      std::byte* to) {
     switch (dtype) {
@@ -530,7 +529,7 @@ inline void FakeWorld::complete_collective(Group& group, std::size_t index) {
     }
   }
   const std::size_t size = first.count * size_of(first.dtype);
-  // Into a copy first: outputs may lie on inputs.
+  // Computes into a copy, because outputs may overlap inputs.
   std::vector<std::byte> result;
   if (first.kind == CallKind::kBroadcast) {
     const std::byte* root = ranks[first.peer]->call.from;
@@ -539,7 +538,7 @@ inline void FakeWorld::complete_collective(Group& group, std::size_t index) {
     for (const Posted* rank : ranks)
       result.insert(result.end(), rank->call.from, rank->call.from + size);
   } else {
-    // Not in rank order, as a library's sums are not.
+    // Not in rank order, just like a library's sums.
     const std::uint64_t count =
         first.kind == CallKind::kReduceScatter ? first.count * ranks.size() : first.count;
     std::vector<const std::byte*> terms;

@@ -17,7 +17,7 @@
 
 namespace weft::test {
 
-/// One device of a fake world with its queue.
+/// Device of a fake world with its queue.
 struct FakeGpu {
   FakeWorld::Device device;
   FakeWorld::Collectives library;
@@ -32,12 +32,12 @@ struct FakeGpu {
         compute(device.create_stream()) {}
 };
 
-/// A transfer with the memory of each of its devices, by device and tensor.
+/// Transfer with the memory of its devices, by device and tensor.
 struct GpuOperation {
   transfer::OperationKey key;
   transfer::LoweredTransfer lowered;
   std::map<transfer::DeviceId, std::vector<std::vector<std::byte>>> sources, destinations;
-  bool in_place = false;  ///< Sources are the destinations.
+  bool in_place = false;  ///< True if sources are the destinations.
 
   void start(FakeGpu& gpu, transfer::DeviceId device, const transfer::DeviceOperations& part) {
     auto& to = destinations.at(device);
@@ -48,7 +48,7 @@ struct GpuOperation {
   }
 };
 
-/// GPUs in one process, each with a thread as its host.
+/// GPUs in one process. Each has its own host thread.
 class GpuCluster {
  public:
   explicit GpuCluster(std::size_t size, FakeWorld::Options options = {},
@@ -58,7 +58,7 @@ class GpuCluster {
       gpus.push_back(std::make_unique<FakeGpu>(world, i, queue_options));
   }
 
-  /// Runs `work` for each device of `devices` in a thread of its own; what they throw, by device.
+  /// Runs `work` for each device in its own thread. Returns thrown errors by device.
   std::map<std::uint32_t, Error> on(const std::vector<std::uint32_t>& devices,
                                     const std::function<void(std::uint32_t)>& work) {
     std::map<std::uint32_t, Error> errors;
@@ -91,7 +91,7 @@ class GpuCluster {
     }
     return ids;
   }
-  /// Creates what `groups` need on all devices.
+  /// Creates the communicators of `groups` on all devices.
   void open(std::uint64_t epoch, const std::vector<transfer::CommunicatorGroup>& groups) {
     const transfer::CommunicatorChanges changes = ledger.need(groups);
     const auto ids = make_ids(changes.create);
@@ -101,8 +101,8 @@ class GpuCluster {
   }
 
   FakeWorld world;
-  transfer::CommunicatorCache ledger;
-  std::vector<std::unique_ptr<FakeGpu>> gpus;  // before the world in destruction
+  transfer::CommunicatorLedger ledger;
+  std::vector<std::unique_ptr<FakeGpu>> gpus;  // destroyed before the world
 };
 
 }  // namespace weft::test

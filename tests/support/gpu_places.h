@@ -8,9 +8,9 @@
 
 namespace weft::test {
 
-/// So many devices, each a GPU of its own that reaches all others.
-inline std::vector<transfer::DeviceCapabilities> gpu_places(std::size_t devices) {
-  std::vector<transfer::DeviceCapabilities> places;
+/// Returns places of devices on separate GPUs that all reach each other.
+inline std::vector<transfer::DevicePlace> gpu_places(std::size_t devices) {
+  std::vector<transfer::DevicePlace> places;
   for (std::uint32_t i = 0; i < devices; ++i)
     places.push_back(
         {transfer::DeviceId(i), true, "fake " + std::to_string(i), "host", "fake collectives", ""});

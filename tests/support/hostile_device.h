@@ -22,7 +22,7 @@ inline std::vector<std::byte> bytes_of(const transfer::ChunkHeader& header) {
   return bytes;
 }
 
-/// Sends what it likes; takes nothing.
+/// Device that sends any bytes and accepts none.
 class HostileDevice final : public transfer::WireEvents {
  public:
   explicit HostileDevice(std::unique_ptr<transfer::Wire> wire) : wire_(std::move(wire)) {
@@ -32,7 +32,7 @@ class HostileDevice final : public transfer::WireEvents {
 
   void send(transfer::DeviceId victim, const std::vector<std::byte>& header,
             std::vector<std::byte> payload = {}) {
-    // the receiver may take it later
+    // The receiver may read the payload later.
     const std::vector<std::byte>& kept = payloads_.emplace_back(std::move(payload));
     const std::size_t bytes = std::min(header.size(), transfer::Wire::kMaxHeaderBytes);
     wire_->send(victim, std::span(header).first(bytes), kept, transfer::Token(0));

@@ -13,7 +13,7 @@
 
 namespace weft::test {
 
-/// The bytes of an IDX file of bytes.
+/// Returns the bytes of an IDX file of bytes.
 inline std::vector<std::byte> idx_bytes(const std::vector<std::uint32_t>& shape,
                                         const std::vector<std::uint8_t>& values) {
   std::vector<std::byte> bytes{std::byte{0}, std::byte{0}, std::byte{8},
@@ -30,15 +30,15 @@ inline void write_gzip(const std::filesystem::path& path, const std::vector<std:
   if (gzclose(file) != Z_OK || !written) throw std::runtime_error("cannot write " + path.string());
 }
 
-/// Value `i` of the made-up picture `row` of 28 x 28: noise, and a bright band where the label (of
-/// 10) says.
+/// Returns pixel `i` of generated picture `row` of 28 x 28: noise, with a bright band whose
+/// position depends on the label (0 to 9).
 inline std::uint8_t made_up_value(std::size_t row, std::size_t i, std::size_t label) {
   const std::size_t noise = (row * 7919 + i * 104729) * 2654435761u % 4294967291u >> 8 & 63;
   return static_cast<std::uint8_t>(noise + (i / 28 / 2 == label + 2 ? 150 : 0));
 }
 inline std::size_t made_up_label(std::size_t row) { return row * 7 % 10; }
 
-/// Files as Fashion-MNIST's, of made-up pictures, in `folder`.
+/// Writes generated pictures to `folder` in Fashion-MNIST's file format.
 inline void write_made_up_dataset(const std::filesystem::path& folder, std::uint32_t train,
                                   std::uint32_t test) {
   std::filesystem::create_directories(folder);
@@ -56,7 +56,7 @@ inline void write_made_up_dataset(const std::filesystem::path& folder, std::uint
   }
 }
 
-/// A folder of pictures of 6 x 4: `count` red ones and as many blue ones in subfolders.
+/// Writes a folder of 6 x 4 pictures: `count` red and `count` blue ones in subfolders.
 inline void write_made_up_folder(const std::filesystem::path& folder, int count) {
   for (const char* label : {"blue", "red"}) {
     std::filesystem::create_directories(folder / label);

@@ -8,12 +8,12 @@
 
 namespace weft::test {
 
-/// `weft run` of an app whose actors all sit in a long call, with the pids of everybody: what the
-/// kill tests kill.
+/// `weft run` whose processes a test kills, with the pids of all processes. The app's actors are in
+/// a long call.
 class KillableRun final {
  public:
-  /// `hosts` agents of one device each; every device process holds `resident_mib` of touched
-  /// memory. With `computes` the actors keep their threads, instead of waiting.
+  /// Starts `hosts` agents of one device each. Each device process holds `resident_mib` of touched
+  /// memory. If `computes`, actors block their threads instead of waiting.
   explicit KillableRun(const std::string& name, int hosts, std::int64_t resident_mib = 0,
                        bool computes = false)
       : processes_(name) {
@@ -31,9 +31,9 @@ class KillableRun final {
     look();
   }
 
-  /// `weft run` of a training that does not end by itself: two meshes, in this order in its run
-  /// file, of a host with one device each; tensors go from `front` to `back` and their gradients
-  /// back. `more` is added to the run file's `training`.
+  /// Starts a training that does not end by itself. Two meshes, in `order` in the run file, have a
+  /// host with one device each. Tensors go from `front` to `back` and gradients return. `more` is
+  /// added to the run file's `training`.
   enum class Order { kFrontFirst, kBackFirst };
   KillableRun(const std::string& name, Order order, const std::string& more = "")
       : processes_(name) {
@@ -54,7 +54,7 @@ class KillableRun final {
     look();
   }
 
-  /// Asks the head who is there now.
+  /// Asks the head for its current processes.
   void look() {
     const auto& status = processes_.run("weft", {"status", "--json", "--head", head_});
     status_ = nlohmann::json::parse(status.text());
@@ -65,12 +65,12 @@ class KillableRun final {
   pid_t driver() const { return driver_; }
   pid_t head() const { return status_["pid"]; }
   pid_t agent(int host) const { return status_["hosts"][host]["agent_pid"]; }
-  /// Of a training: the device of `front` (0) or of `back` (1).
+  /// Returns a training's device of `front` (0) or `back` (1).
   pid_t device_on(int host) const {
     const std::string user = status_["hosts"][host]["device_users"][0];
     return std::stoi(user.substr(user.find(" pid ") + 5));
   }
-  /// The lines of OUT/events.jsonl so far.
+  /// Returns the current lines of OUT/events.jsonl.
   std::vector<nlohmann::json> events() const {
     std::vector<nlohmann::json> lines;
     std::istringstream text(read_file(processes_.directory() / "out" / "events.jsonl"));
@@ -81,8 +81,8 @@ class KillableRun final {
     return std::stoi(run_->word_after(fmt::format("device {} pid ", rank)));
   }
 
-  /// Sends SIGKILL and waits for the error at the driver. Nanoseconds from one to the other;
-  /// nothing if the driver said none.
+  /// Sends SIGKILL and waits for the driver's error. Returns the nanoseconds in between, or nullopt
+  /// if there was no error.
   std::optional<std::int64_t> kill_and_time(pid_t victim) {
     const std::int64_t killed = monotonic_ns();
     ::kill(victim, SIGKILL);

@@ -8,7 +8,7 @@
 
 namespace weft::test {
 
-/// What a system logs, for the test to read.
+/// Log whose lines a test can read.
 class LogLines final {
  public:
   Log log() {

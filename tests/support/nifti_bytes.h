@@ -9,7 +9,7 @@
 
 namespace weft::test {
 
-/// The bytes of a NIfTI-1 file with these voxels; `code` is NIfTI's number of T.
+/// Returns the bytes of a NIfTI-1 file with these voxels. `code` is NIfTI's number of type T.
 template <typename T>
 std::vector<std::byte> nifti_bytes(std::array<std::int16_t, 3> size, std::int16_t code,
                                    std::span<const T> voxels, float slope = 0,

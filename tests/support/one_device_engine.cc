@@ -5,7 +5,7 @@
 namespace weft::test {
 namespace {
 
-/// What the optimizer keeps, where the host can use it.
+/// Copies optimizer state to host memory.
 std::vector<float> to_host(OneDeviceTrainer& trainer, std::span<const float> kept) {
   std::vector<float> values(kept.size());
   Stream& stream = trainer.evaluation().stream();

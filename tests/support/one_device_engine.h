@@ -11,16 +11,17 @@
 
 namespace weft::test {
 
-/// Trains in this process, on one device, without a cluster: what runs on meshes are compared with,
-/// and what tests drive the training loop with. The driver's thread only; borrows device and clock.
+/// Training engine on one device in this process, without a cluster. Serves as the reference for
+/// runs on meshes and for tests of the training loop. Driver's thread only; borrows device and
+/// clock.
 class OneDeviceEngine final : public mesh::TrainingEngine {
  public:
-  /// Writes the inputs of one microbatch of a step into an evaluation of the graph: by
-  /// Evaluation::write() on any device.
+  /// Writes the inputs of one microbatch into an evaluation. Evaluation::write() works on any
+  /// device.
   using Feed = std::function<void(bool validation, std::int64_t step, int microbatch,
                                   Evaluation& evaluation)>;
 
-  /// `graph`'s loss is a microbatch's share of the mean loss of a batch.
+  /// The loss of `graph` is a microbatch's share of the batch's mean loss.
   OneDeviceEngine(Device& device, const Clock& clock, TrainingGraph graph, int microbatches,
                   std::uint64_t seed, Feed feed);
 
@@ -33,7 +34,7 @@ class OneDeviceEngine final : public mesh::TrainingEngine {
   std::vector<DeviceTrace> take_traces() override;
 
  private:
-  /// The mean loss of a batch of the held-out part.
+  /// Returns the mean loss of a held-out batch.
   double validate(std::int64_t batch);
 
   Device& device_;
@@ -43,7 +44,7 @@ class OneDeviceEngine final : public mesh::TrainingEngine {
   const Feed feed_;
   OneDeviceTrainer trainer_;
   DeviceTrace trace_;
-  std::vector<std::vector<float>> copies_;  ///< Three for each parameter, as StateBlock has them.
+  std::vector<std::vector<float>> copies_;  ///< Three per parameter, as in StateBlock.
 };
 
 }  // namespace weft::test

@@ -8,8 +8,8 @@
 
 namespace weft::test {
 
-/// Writes the Parquet files of tests/support/parquet_files into a folder. "": done; else why not,
-/// for GTEST_SKIP(): there is no pyarrow for python3 here.
+/// Writes the Parquet files of tests/support/parquet_files into a folder. Returns "" on success.
+/// Otherwise returns the reason for GTEST_SKIP(): python3 has no pyarrow.
 inline std::string write_parquet_files(const std::filesystem::path& folder) {
   const std::filesystem::path arrow = WEFT_ARROW_FOLDER;
   const std::string command =

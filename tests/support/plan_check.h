@@ -11,7 +11,7 @@
 
 namespace weft::test {
 
-/// Flat indices of a region's elements in the whole tensor.
+/// Returns the row-major indices of a region's elements in the whole tensor.
 inline std::vector<std::int64_t> elements_of(const Region& region, const Shape& shape) {
   std::vector<std::int64_t> result = {0};
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -25,10 +25,10 @@ inline std::vector<std::int64_t> elements_of(const Region& region, const Shape& 
   return result;
 }
 
-/// Which bytes of which tensors a device has or gets, and how often.
+/// Number of times that a device holds or receives each byte of each tensor.
 using ByteCounts = std::map<std::pair<std::uint32_t, std::int64_t>, int>;
 
-/// Counts the bytes that a segment names.
+/// Counts the bytes of a segment.
 inline void count_segment(const transfer::ReshardPlan& plan, const transfer::Segment& segment,
                           ByteCounts& counts) {
   const TensorType& type = plan.tasks.at(segment.tensor).type;
@@ -48,9 +48,9 @@ inline void count_region(const transfer::ReshardPlan& plan, std::uint32_t tensor
                 counts);
 }
 
-/// What is wrong with a plan for small tensors, or nothing: every flow is a tree, whose root holds
-/// what it sends, and every device gets each byte that it wants exactly once. `held`: what devices
-/// hold; without it, the sources of the tasks. `wanted`: likewise.
+/// Returns an error of a plan for small tensors, or "". Each flow must be a tree whose root holds
+/// the bytes, and each device must receive each wanted byte once. `held` and `wanted` default to
+/// the tasks' sources and destinations.
 inline std::string what_is_wrong(const transfer::ReshardPlan& plan,
                                  std::map<transfer::DeviceId, ByteCounts> held = {},
                                  std::map<transfer::DeviceId, ByteCounts> wanted = {}) {

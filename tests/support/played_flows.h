@@ -11,9 +11,10 @@
 
 namespace weft::test {
 
-/// Flows as tasks of the player, a movement per chunk and edge between hosts: when each has landed
-/// everywhere. Without relays it is what transfer::simulate() says, exactly. Relays pass on whole
-/// chunks here, take no places, and have no latency. `places`: as in transfer::SimulateOptions.
+/// Result of flows simulated as tasks, with one movement per chunk and edge between hosts.
+/// `flow_seconds` is the time at which a flow has arrived everywhere. Without relays, it equals
+/// transfer::simulate() exactly. Relays forward whole chunks, take no slots and have no latency.
+/// `places` is that of transfer::SimulateOptions.
 struct PlayedFlows {
   std::vector<double> flow_seconds;
   double seconds = 0;

@@ -9,7 +9,7 @@
 
 namespace weft::test {
 
-/// Several tensors, each held whole or in two halves by some devices and wanted whole by others.
+/// Makes several tensors. Some devices hold each whole or in two halves, and others want it whole.
 inline std::vector<transfer::ReshardTask> random_tasks(std::mt19937_64& random,
                                                        std::size_t num_devices) {
   std::vector<transfer::ReshardTask> tasks(1 + random() % 5);
@@ -19,7 +19,7 @@ inline std::vector<transfer::ReshardTask> random_tasks(std::mt19937_64& random,
                          1 + static_cast<std::int64_t>(random() % 40)};
     const Region whole = Region::whole(shape);
     task = {{dtype, shape}, {shape, {}}, {shape, {}}};
-    // Columns or rows: columns lie strided in the receivers' boxes.
+    // Cuts columns or rows. Columns are strided in the receivers' boxes.
     const std::size_t cut = shape[1] > 1 && random() % 2 == 0 ? 1 : 0;
     std::vector<Interval> first(whole.intervals().begin(), whole.intervals().end()), second = first;
     first[cut].end = second[cut].begin = shape[cut] / 2;
@@ -36,9 +36,9 @@ inline std::vector<transfer::ReshardTask> random_tasks(std::mt19937_64& random,
   return tasks;
 }
 
-/// A plan for `tasks` that no strategy would make: every (receiver set, region) is cut at random
-/// multiples of 64 bytes, the pieces are bundled at random into flows from random holders down
-/// random trees.
+/// Makes a plan that no strategy would make. Cuts each (receiver set, region) at random multiples
+/// of 64 bytes and bundles the pieces at random into flows. Each flow has a random holder as its
+/// root and a random tree.
 inline transfer::ReshardPlan random_plan(std::mt19937_64& random,
                                          std::vector<transfer::ReshardTask> tasks,
                                          const transfer::Topology& topology) {

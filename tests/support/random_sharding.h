@@ -10,15 +10,15 @@
 
 namespace weft::test {
 
-/// A mesh of devices and, per tensor dimension, the mesh axes that cut it (outermost first); axes
-/// not named replicate.
+/// Mesh of devices and, per tensor dimension, the mesh axes that split it, outermost first. All
+/// other axes replicate.
 struct RandomSharding {
   std::vector<int> mesh_shape;
   std::vector<std::vector<std::size_t>> spec;
   std::vector<transfer::DeviceId> devices;  // row-major over the mesh
 
-  /// Part i of n of an extent is [extent * i / n, extent * (i + 1) / n): uneven where n does not
-  /// divide.
+  /// Returns the shard map. Part i of n of an extent is [extent * i / n, extent * (i + 1) / n),
+  /// which is uneven if n does not divide the extent.
   transfer::ShardMap map(const Shape& shape) const {
     transfer::ShardMap result{shape, {}};
     for (std::size_t rank = 0; rank < devices.size(); ++rank) {
@@ -57,8 +57,8 @@ struct RandomSharding {
   }
 };
 
-/// A mesh of 1 to `num_devices` of the devices in random order, with 1 to 3 axes, each of which
-/// cuts a random dimension that is long enough, or replicates.
+/// Makes a mesh of 1 to `num_devices` random devices with 1 to 3 axes. Each axis replicates or
+/// splits a random dimension that is long enough.
 inline RandomSharding random_sharding(std::mt19937_64& random, const Shape& shape,
                                       std::size_t num_devices) {
   const auto pick = [&](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
@@ -77,7 +77,7 @@ inline RandomSharding random_sharding(std::mt19937_64& random, const Shape& shap
   result.spec.resize(shape.size());
   std::vector<std::int64_t> parts(shape.size(), 1);
   for (std::size_t axis = 0; axis < axes; ++axis) {
-    const std::size_t dimension = pick(shape.size() + 1);  // one more: replicate
+    const std::size_t dimension = pick(shape.size() + 1);  // the last value means replicate
     if (dimension == shape.size() || parts[dimension] * result.mesh_shape[axis] > shape[dimension])
       continue;
     parts[dimension] *= result.mesh_shape[axis];

@@ -27,7 +27,7 @@
 
 namespace weft::test {
 
-/// CLOCK_MONOTONIC, which is the same for all processes of a machine.
+/// Returns CLOCK_MONOTONIC, which is equal for all processes of a machine.
 inline std::int64_t monotonic_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -40,8 +40,8 @@ inline std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// Real processes of one test, in a folder of their own, known by a marker in their environment.
-/// The destructor kills what is left.
+/// Real processes of one test in their own folder, found by a marker in their environment. The
+/// destructor kills those still running.
 class RealProcesses final {
  public:
   explicit RealProcesses(const std::string& name)
@@ -60,7 +60,7 @@ class RealProcesses final {
   RealProcesses(const RealProcesses&) = delete;
 
   const std::filesystem::path& directory() const { return directory_; }
-  /// What lies there stays, for somebody to look at.
+  /// Keeps the folder for inspection.
   void keep() { kept_ = true; }
   static std::filesystem::path program(const std::string& name) {
     return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
@@ -72,7 +72,8 @@ class RealProcesses final {
     std::optional<int> wait_status;
 
     std::string text() const { return read_file(output); }
-    /// 0..255, or 128 + signal as a shell says; -1 when it is still there after `within`.
+    /// Returns 0 to 255, 128 + signal as in a shell, or -1 if the process still runs after
+    /// `within`.
     int wait(std::chrono::milliseconds within = kPatience) {
       eventually(
           [this] {
@@ -84,7 +85,7 @@ class RealProcesses final {
       if (!wait_status) return -1;
       return WIFSIGNALED(*wait_status) ? 128 + WTERMSIG(*wait_status) : WEXITSTATUS(*wait_status);
     }
-    /// The text after `before` in its output, up to the end of the line; waits for it.
+    /// Waits for `before` in the output. Returns the text after it, up to the end of the line.
     std::string word_after(const std::string& before) const {
       std::string found;
       const bool there = eventually([&] {
@@ -100,10 +101,10 @@ class RealProcesses final {
     }
   };
 
-  /// Starts build/bin/PROGRAM, or the program of an absolute path, in the test's folder. The
-  /// reference lives as long as this object. `user`: whose process it is, if not this one's.
-  /// `standard_output`: a descriptor in place of the file, which then has standard error alone; -1:
-  /// none.
+  /// Starts build/bin/PROGRAM, or a program with an absolute path, in the test's folder. The
+  /// reference is valid as long as this object. `user` is the process's user, if different.
+  /// `standard_output` is a descriptor that replaces the output file, which then has standard error
+  /// only. -1 means none.
   Process& start(const std::string& name, const std::vector<std::string>& arguments,
                  std::optional<uid_t> user = {}, int standard_output = -1) {
     Process process;
@@ -118,7 +119,7 @@ class RealProcesses final {
       if (::getppid() != parent) ::_exit(126);
       ::setpgid(0, 0);
       ::putenv(const_cast<char*>(marker_.c_str()));
-      // where heads link their tokens
+      // Heads link their tokens there.
       ::setenv("XDG_STATE_HOME", (directory_ / "user_state").c_str(), 1);
       [[maybe_unused]] const int moved = ::chdir(directory_.c_str());
       const int out = ::open(process.output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
@@ -138,14 +139,14 @@ class RealProcesses final {
     return started_.back();
   }
 
-  /// Runs it to its end.
+  /// Starts a process and waits for its end.
   Process& run(const std::string& name, const std::vector<std::string>& arguments) {
     Process& process = start(name, arguments);
     process.wait();
     return process;
   }
 
-  /// All processes that carry the marker and can still run, whoever their parent is.
+  /// Returns all processes that have the marker and can still run, whoever their parent is.
   std::vector<pid_t> left() const {
     std::vector<pid_t> found;
     for (const pid_t pid : actors::process_ids()) {

@@ -8,7 +8,7 @@
 
 namespace weft::test {
 
-/// An empty folder of a test's own, removed with all that is in it. One thread at a time.
+/// Empty folder of a test, removed with its contents. One thread at a time.
 class ScratchFolder final {
  public:
   ScratchFolder() {

@@ -15,7 +15,7 @@ namespace weft::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// A socket whose other side is a test. One thread.
+/// Stream whose other side is a test. Single-threaded.
 class ScriptedStream final : public actors::Stream {
  public:
   actors::Address peer_address() const override { return {"127.0.0.1", 1}; }
@@ -45,10 +45,10 @@ class ScriptedStream final : public actors::Stream {
 
   Bytes said;
   std::size_t room = std::size_t(-1);
-  std::size_t piece = std::size_t(-1);  // most bytes of one read
+  std::size_t piece = std::size_t(-1);  // most bytes per read
 
  private:
-  /// In a loop, as callbacks read on.
+  /// Loops, because callbacks start the next read.
   void serve() {
     if (std::exchange(serving_, true)) return;
     while (then_ && (ended_ || !coming_.empty())) {

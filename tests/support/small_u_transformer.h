@@ -11,7 +11,7 @@
 
 namespace weft::test {
 
-/// A U-Transformer of five blocks that takes milliseconds.
+/// U-Transformer of five blocks that takes milliseconds.
 inline constexpr apps::UTransformerShape kSmallUTransformer{.height = 8,
                                                             .width = 12,
                                                             .classes = 3,
@@ -22,14 +22,14 @@ inline constexpr apps::UTransformerShape kSmallUTransformer{.height = 8,
                                                             .attended_skips = 2,
                                                             .batch = 2};
 
-/// A value that a node of another block reads.
+/// Value that a node of another block reads.
 struct BlockEdge {
   ValueId value;
   int from = 0;
   int to = 0;
 };
 
-/// One for each input of each node that comes from another block, in the order of nodes.
+/// Returns an edge for each node input that another block produces, in node order.
 inline std::vector<BlockEdge> block_edges(const Graph& graph) {
   std::vector<BlockEdge> edges;
   for (const Node& node : graph.nodes()) {
@@ -42,7 +42,7 @@ inline std::vector<BlockEdge> block_edges(const Graph& graph) {
   return edges;
 }
 
-/// Whether every parameter of a model (its graph and its loss) gets a gradient.
+/// True if each parameter of a model (a graph with its loss) gets a gradient.
 template <typename Model>
 bool trains_every_parameter(const Model& model) {
   const TrainingGraph training = differentiate(model.graph, model.loss);
@@ -51,7 +51,7 @@ bool trains_every_parameter(const Model& model) {
   });
 }
 
-/// What a function throws, in words; "accepted" if nothing.
+/// Returns the message that a function throws, or "accepted".
 inline std::string refusal(const std::function<void()>& function) {
   try {
     function();

@@ -15,19 +15,19 @@
 
 namespace weft::test {
 
-/// A sum of terms that lie on devices, the values of all terms, and what they add up to.
+/// Sum of terms on devices, with the values of all terms and of the sum.
 struct SumCase {
   transfer::Topology topology;
   transfer::ReshardTask task;
-  std::vector<std::vector<std::byte>> terms;  ///< The whole tensor of each.
-  std::vector<std::byte> sum;                 ///< From the first term on, rounded after each.
+  std::vector<std::vector<std::byte>> terms;  ///< Whole tensor of each term.
+  std::vector<std::byte> sum;                 ///< Sum in term order, rounded after each term.
 
   const transfer::ShardMap& term(std::size_t i) const {
     return i == 0 ? task.source : task.addends[i - 1];
   }
-  /// A box of the sum.
+  /// Returns a box of the sum.
   std::vector<std::byte> expected(const Region& region) const { return box(sum, region); }
-  /// What `device` holds of its term; empty if it holds none.
+  /// Returns the device's part of its term. Empty if it has none.
   std::vector<std::byte> source(transfer::DeviceId device) const {
     for (std::size_t i = 0; i < terms.size(); ++i) {
       if (const Region* region = term(i).region_of(device)) return box(terms[i], *region);
@@ -42,7 +42,7 @@ struct SumCase {
   }
 };
 
-/// Numbers whose sums depend on the order.
+/// Makes numbers whose sum depends on the order.
 template <typename T>
 void fill_terms(std::mt19937_64& random, std::size_t count, SumCase& sums) {
   const auto number = [&] {
@@ -79,8 +79,8 @@ inline void fill_terms(std::mt19937_64& random, SumCase& sums) {
   }
 }
 
-/// The devices hold or want parts of the tensor, cut along a random dimension; replicas where there
-/// are more devices than parts.
+/// Splits the tensor among the devices along a random dimension. If there are more devices than
+/// parts, parts have replicas.
 inline transfer::ShardMap random_map(std::mt19937_64& random, const Shape& shape,
                                      const std::vector<transfer::DeviceId>& devices) {
   const std::size_t along = random() % shape.size();
@@ -97,7 +97,8 @@ inline transfer::ShardMap random_map(std::mt19937_64& random, const Shape& shape
   return map;
 }
 
-/// Terms on devices of their own, up to three each, as far as there are devices; wanted by any.
+/// Makes terms on disjoint sets of one to three devices, as far as there are devices. Any device
+/// may want the sum.
 inline SumCase random_sum(std::mt19937_64& random, const transfer::Topology& topology,
                           std::size_t num_terms, const Shape& shape) {
   std::vector<transfer::DeviceId> devices;
@@ -125,7 +126,7 @@ inline SumCase random_sum(std::mt19937_64& random, const transfer::Topology& top
   return sums;
 }
 
-/// Terms 0, 1, ... whole on devices 0, 1, ...; the sum whole on those of `wanting`.
+/// Puts terms 0, 1, ... whole on devices 0, 1, ... The devices in `wanting` want the whole sum.
 inline SumCase whole_sum(std::mt19937_64& random, const transfer::Topology& topology,
                          std::uint32_t num_terms, const TensorType& type,
                          const std::vector<std::uint32_t>& wanting) {

@@ -5,13 +5,13 @@
 
 namespace weft::test {
 
-/// A stream of a test's device that runs by itself, on a thread.
+/// Stream of a test device that runs in its own thread.
 class ThreadStream {
  public:
   virtual ~ThreadStream() = default;
-  /// Runs this in its turn.
+  /// Runs `work` after the stream's earlier tasks.
   virtual void perform(std::function<void()> work) = 0;
-  /// Where bytes of the device's memory really lie.
+  /// Returns the real address of bytes in device memory.
   virtual std::byte* real(const std::byte* address, std::size_t size) = 0;
 };
 

@@ -8,7 +8,7 @@
 
 namespace weft::test {
 
-/// What `function` throws; the test fails if it throws nothing.
+/// Returns the error that `function` throws. The test fails if there is none.
 template <typename Function>
 Error error_of(Function&& function) {
   try {
@@ -20,7 +20,7 @@ Error error_of(Function&& function) {
   return Error(ErrorCode::kInternal, "nothing was thrown");
 }
 
-/// The message of an argument that `function` refuses.
+/// Returns the message of the kInvalidArgument error that `function` throws.
 template <typename Function>
 std::string refused_argument(Function&& function) {
   const Error error = error_of(function);

@@ -17,12 +17,12 @@ extern char** environ;
 
 namespace weft::test {
 
-/// What joins the two processes of run_two_ranks(): each has its end under this number.
+/// Descriptor of the socket between the two processes of run_two_ranks(), in each process.
 inline constexpr int kRankSocket = 3;
 
-/// This program again, with these variables: runs its test `test`, which is DISABLED_ so that
-/// nothing else does, and which must end by itself (alarm()). Different NCCL_HOSTID make the ranks
-/// two hosts for NCCL, which lets them share a GPU.
+/// Starts this program again with these variables, to run its test `test`. The test is DISABLED_,
+/// so that it does not run otherwise, and must end by itself (alarm()). Different values of
+/// NCCL_HOSTID make the ranks two hosts to NCCL, so that they can share a GPU.
 inline pid_t spawn_rank(std::uint32_t rank, const std::string& test,
                         std::vector<std::string> variables, int socket) {
   posix_spawn_file_actions_t actions;
@@ -46,13 +46,14 @@ inline pid_t spawn_rank(std::uint32_t rank, const std::string& test,
   return child;
 }
 
-/// Two of them, joined by a socket; `rank_variable` tells each which it is. Expects both to pass.
+/// Starts two ranks connected by a socket and expects both to pass. `rank_variable` has the rank.
 inline void run_two_ranks(const std::string& test, const std::string& rank_variable,
                           const std::vector<std::string>& variables = {}) {
   std::array<int, 2> sockets{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()), 0);
   for (int& socket : sockets) {
-    // Above kRankSocket: dup2 onto itself would keep close-on-exec.
+    // Moves descriptors above kRankSocket, because dup2 to the same number would keep
+    // close-on-exec.
     const int moved = ::fcntl(socket, F_DUPFD_CLOEXEC, 10);
     ::close(socket);
     socket = moved;

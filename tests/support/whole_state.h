@@ -12,7 +12,7 @@
 
 namespace weft::test {
 
-/// All that an engine's optimizer keeps, in memory.
+/// Returns the complete optimizer state of an engine.
 inline std::vector<apps::ParameterState> whole_state(mesh::TrainingEngine& engine) {
   std::vector<apps::ParameterState> states;
   for (const auto& [name, shape] : apps::parameter_list(engine.graph())) {
@@ -30,7 +30,7 @@ inline std::vector<apps::ParameterState> whole_state(mesh::TrainingEngine& engin
   return states;
 }
 
-/// The engine goes on from that state.
+/// Restores the engine from that state.
 inline void restore_whole(mesh::TrainingEngine& engine,
                           const std::vector<apps::ParameterState>& states,
                           std::int64_t steps_done) {

@@ -1,4 +1,4 @@
-// Attention and cross attention.
+// Cases of attention and cross-attention.
 #include <cmath>
 
 #include "tests/support/op_cases/op_cases.h"
@@ -6,14 +6,15 @@
 namespace weft::test {
 namespace {
 
-/// Rows of q and of k and v, `row` apart, as offsets of batch entry and head.
+/// Rows of q, k and v as offsets of a batch entry and head. `q_row` and `k_row` are row strides.
 struct Heads {
   const double *q, *k, *v;
   std::size_t q_row, k_row, queries, keys, head;
   bool causal;
 };
 
-/// y[i] = sum over j of softmax_j(q[i] . k[j] / sqrt(head)) v[j]; rows of y are `y_row` apart.
+/// Computes y[i] = sum over j of softmax_j(q[i] . k[j] / sqrt(head)) v[j]. `y_row` is the row
+/// stride of y.
 void attend(const Heads& h, double* y, std::size_t y_row) {
   for (std::size_t i = 0; i < h.queries; ++i) {
     const std::size_t keys = h.causal ? i + 1 : h.keys;
@@ -72,7 +73,7 @@ void add_attention_cases(OpCases& to) {
     std::int64_t head;
     double gradient_size = 4;
   };
-  // The last has heads so wide that tiles of 32 do not fit.
+  // The last case's heads are so wide that tiles of 32 do not fit.
   for (const auto& [qkv, head, gradient_size] :
        {Packed{{2, 5, 3, 6}, 3}, Packed{{1, 37, 3, 32}, 16}, Packed{{1, 70, 3, 8}, 8},
         Packed{{3, 9, 3, 16}, 4}, Packed{{2, 13, 3, 10}, 5}, Packed{{1, 131, 3, 4}, 4},

@@ -1,4 +1,5 @@
-// Convolutions: odd channels, strides that leave pixels over, kernels that are no squares.
+// Cases of convolutions: odd channel counts, strides that leave pixels over, and non-square
+// kernels.
 #include "core/ops/op_definition.h"
 #include "tests/support/op_cases/op_cases.h"
 

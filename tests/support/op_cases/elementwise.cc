@@ -1,4 +1,4 @@
-// Sums, products, activations and their gradients, and sums of rows.
+// Cases of sums, products, activations and their gradients, and sums of rows.
 #include <cmath>
 
 #include "tests/support/op_cases/op_cases.h"
@@ -73,7 +73,7 @@ void add_elementwise_cases(OpCases& to) {
   to.add({.op = {OpKind::kAddChannels, {}}, .inputs = {{{3, 4, 5, 6}}, {{3, 6}}}});
   to.add({.op = {OpKind::kSumPositions, {}}, .inputs = {{{3, 4, 5, 6}}}, .size = 4});
   to.add({.op = sum_leading(2), .inputs = {{{4, 5, 3, 6}}}, .size = 8, .f32_outputs = {0}});
-  // Several splits of the rows, several tiles of the columns.
+  // Several splits of the rows and several tiles of the columns.
   to.add({.op = sum_leading(2), .inputs = {{{7, 101, 9}}}, .size = 30, .f32_outputs = {0}});
   to.add({.op = sum_leading(1), .inputs = {{{131, 344}}}, .size = 20, .f32_outputs = {0}});
 }

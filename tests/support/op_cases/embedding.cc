@@ -1,4 +1,4 @@
-// Rows of a table, and its gradient.
+// Cases of embeddings and their gradients.
 #include "tests/support/op_cases/op_cases.h"
 
 namespace weft::test {
@@ -29,7 +29,7 @@ void add_embedding_cases(OpCases& to) {
             .size = 6,
             .f32_outputs = {0}});
   }
-  // Rows in slices; the last one is padding.
+  // Rows in slices, with padding as the last row.
   const auto slice = [](OpKind kind) {
     return Op{
         kind,
@@ -45,7 +45,7 @@ void add_embedding_cases(OpCases& to) {
             .size = 6,
             .f32_outputs = {0}});
   }
-  // More tokens than one block sorts.
+  // More tokens than one block can sort.
   to.add({.op = grad(300),
           .inputs = {{{1030}, Holds::kIds}, {{1030, 3}}},
           .ids_below = 300,

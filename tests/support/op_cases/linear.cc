@@ -1,4 +1,4 @@
-// linear, its gradients, and the fused ops.
+// Cases of linear, its gradients and the fused ops.
 #include "tests/support/op_cases/op_cases.h"
 
 namespace weft::test {

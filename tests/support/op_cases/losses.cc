@@ -1,4 +1,4 @@
-// Cross entropy and squared error.
+// Cases of cross-entropy and squared error.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +7,7 @@
 namespace weft::test {
 namespace {
 
-/// Of a row of logits its largest, and the sum of exp(logit - largest): right for any magnitude.
+/// Largest logit of a row and the sum of exp(logit - largest), which cannot overflow.
 struct RowStatistics {
   double largest = 0;
   double sum = 0;

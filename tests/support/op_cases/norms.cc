@@ -1,4 +1,4 @@
-// Layer norm and group norm.
+// Cases of layer norm and group norm.
 #include <cmath>
 
 #include "tests/support/op_cases/op_cases.h"
@@ -56,7 +56,7 @@ void add_norm_cases(OpCases& to) {
   to.references[OpKind::kLayerNorm] = reference_layer_norm;
   to.references[OpKind::kGroupNorm] = reference_group_norm;
   const auto layer = [](OpKind kind) { return Op{kind, {{"epsilon", 1e-5}}}; };
-  // Rows within and beyond what a warp holds in registers.
+  // Rows that do and do not fit into a warp's registers.
   for (const Shape& x : {Shape{3, 5}, Shape{3, 64}, Shape{3, 301}, Shape{3, 2104}, Shape{5, 3},
                          Shape{3, 3, 37}, Shape{4, 5, 16}}) {
     const Shape row{x.back()};

@@ -1,4 +1,4 @@
-// Up-sampling, and ranges of the last dimension.
+// Cases of up-sampling and ranges of the last dimension.
 #include "tests/support/op_cases/op_cases.h"
 
 namespace weft::test {

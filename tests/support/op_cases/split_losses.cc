@@ -1,4 +1,4 @@
-// What split_graph() (mesh/layouts) makes of a cross-entropy whose rows are split over devices.
+// Cases of a cross-entropy whose rows split_graph() (mesh/layouts) has split over devices.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,7 +8,8 @@
 namespace weft::test {
 namespace {
 
-/// Tokens, in a row of logits columns, of them `real` no padding; slices of `width`.
+/// Logits columns of a token on a device. `real` columns are not padding. `width` is a slice's
+/// width.
 struct Rows {
   std::size_t first, count, real, width, slices;
 
@@ -98,7 +99,7 @@ Numbers reference_numerators(const ReferenceRun& run) {
   return numerators;
 }
 
-/// W's element of a feature and a column of the vocabulary.
+/// Returns the element of W for a feature and a column of the vocabulary.
 double element(const ReferenceRun& run, std::size_t weight, std::size_t feature,
                std::size_t column) {
   const bool transposed = run.op.integer("transposed") != 0;
@@ -167,7 +168,7 @@ void add_split_loss_cases(OpCases& to) {
   to.references[OpKind::kLinearSliceInputGrad] = reference_slice_input_grad;
   to.references[OpKind::kTargetRows] = reference_target_rows;
   to.references[OpKind::kCrossEntropyCombinedInputGrad] = reference_combined;
-  // With padding: within a slice, and one that is padding only.
+  // Padding within a slice, and a slice of padding only.
   struct Slices {
     Shape logits;
     std::int64_t width, columns;
