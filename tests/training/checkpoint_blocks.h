@@ -11,7 +11,7 @@
 
 namespace weft::test {
 
-/// Parameters and moments by the names that a checkpoint gives them.
+/// Parameters and moments by their names in a checkpoint.
 using Blocks = std::map<std::string, std::vector<float>>;
 
 inline std::string block_name(const Value& value, const StateSlice& piece) {

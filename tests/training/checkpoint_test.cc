@@ -1,4 +1,4 @@
-// Parameters and moments travel to the driver and back, also to other meshes.
+// Tests that parameters and moments are sent to the driver and back, also to other meshes.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -39,8 +39,8 @@ TEST_P(Resume, ContinuesTheLossCurve) {
   const auto expected = losses(whole, 5, 10);
 
   const mesh::TrainingPlan other_plan =
-      plan_of(second, "1f1b", transfer::ReshardAlgorithm::kLocalAllgather);
-  // another seed: what it starts from must not matter
+      plan_of(second, "1f1b", transfer::Strategy::kLocalAllgather);
+  // A different seed: the initial state must not matter.
   mesh::InProcessTraining resumed(other_plan, batches, 8);
   scatter(resumed, blocks);
   const auto continued = losses(resumed, 5, 10);
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Resume,
                                   master_cases()[test.param.second].name;
                          });
 
-/// A checkpoint holds f32 values in either precision.
+/// Checkpoints have f32 values in both precisions.
 TEST(ResumeInBf16, AnF32RunGoesOnInBf16AndBackOnOtherMeshes) {
   RandomBatches batches({kRows, kVocabulary, 11});
   const mesh::TrainingPlan f32 =
@@ -91,8 +91,8 @@ TEST(ResumeInBf16, AnF32RunGoesOnInBf16AndBackOnOtherMeshes) {
 
 class SmallBuffer : public testing::TestWithParam<std::pair<std::size_t, std::uint64_t>> {};
 
-/// Tensors that do not fit the driver's buffer pass through it in slices of rows, and come to the
-/// same bits on any mesh.
+/// Tensors larger than the driver's buffer are sent in slices of rows, with equal bits on every
+/// mesh.
 TEST_P(SmallBuffer, TheSameBitsPassThroughABufferOfAnySize) {
   const auto [layout, bytes] = GetParam();
   const Case c = master_cases()[layout];
@@ -105,7 +105,7 @@ TEST_P(SmallBuffer, TheSameBitsPassThroughABufferOfAnySize) {
         mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
     ASSERT_EQ(whole_plan.checkpoint.size(), 1u);
     ASSERT_GT(plan.checkpoint.size(), 10u);
-    // A row of the widest tensor is the least.
+    // The buffer holds at least a row of the widest tensor.
     EXPECT_LE(mesh::checkpoint_buffer_bytes(plan.checkpoint),
               std::max<std::uint64_t>(bytes, 4 * 61 * 3) + 64);
     RandomBatches batches({kRows, kVocabulary, 11});

@@ -1,5 +1,5 @@
-// Training on devices that run by themselves in memory of their own, as GPUs do: the same programs
-// give the same bits, and what fails leaves nothing under way.
+// Tests training on detached devices, which run asynchronously in their own memory like GPUs. The
+// same programs give the same bits, and a failure leaves no work in flight.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ using testing::HasSubstr;
 
 constexpr std::uint64_t kDetachedSteps = 3;
 
-/// Every schedule with every strategy, layouts and precisions taking turns.
+/// Layout for one combination of schedule and strategy. Layouts and precisions alternate.
 struct Combination {
   Case layout;
   std::string schedule;
@@ -49,7 +49,7 @@ std::vector<Combination> combinations() {
   return all;
 }
 
-/// What the devices of a plan should have recorded after two steps or more.
+/// Returns the expected recordings of a plan's devices after two or more steps.
 DetachedDevice::Recordings recordings_after(std::uint64_t steps, const mesh::TrainingPlan& plan) {
   DetachedDevice::Recordings expected;
   for (const mesh::Program& program : plan.train.programs) {
@@ -115,7 +115,7 @@ TEST(Detached, ResumesFromACheckpointOnOtherMeshes) {
       << "bf16, and other orders of sums";
 }
 
-/// Two stages whose every step is in the test's hands, on one detached device.
+/// Two stages on one detached device, advanced by the test.
 class ByHand {
  public:
   ByHand() : plan_(plan_of(master_cases()[1], "1f1b", transfer::ReshardAlgorithm::kBroadcast)) {
@@ -150,7 +150,7 @@ class ByHand {
   };
   Side& side(std::size_t i) { return *sides_[i]; }
 
-  /// Goes on on both sides until `done` says so; gives the error of the first to fail.
+  /// Advances both sides until `done`. Returns the first error of a side.
   std::optional<Error> run_until(const std::function<bool()>& done) {
     while (!done()) {
       for (const auto& side : sides_) {
@@ -168,7 +168,7 @@ class ByHand {
     return std::nullopt;
   }
   bool both_ended() const { return ended_.size() == 2; }
-  /// Whether all ends without another call of advance().
+  /// Cancels all transfers. Waits until both sides are quiescent without another call of advance().
   void cancel_and_drain() {
     for (const auto& side : sides_)
       side->engine.cancel_all(Error(ErrorCode::kCancelled, "the test is over"));
@@ -211,7 +211,7 @@ TEST(Detached, ADeviceIsGivenAtMostTwoActionsAheadAndNobodyWaitsForItMeanwhile) 
 TEST(Detached, ATransferThatFailsWhileCopiesAreUnderWayLeavesNothingBehind) {
   ByHand training;
   auto& first = *training.side(0).interpreter;
-  // Until the first stage has seen its forwards leave.
+  // Runs until the first stage has sent its forwards.
   EXPECT_EQ(
       training.run_until([&] { return training.side(0).engine.counters().transfers_finished > 0; }),
       std::nullopt);

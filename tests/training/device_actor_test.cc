@@ -1,5 +1,5 @@
-// The same programs on device actors, driven by typed calls and moving bytes over UCX: equal to one
-// process over a loopback.
+// Tests programs on device actors, called over sockets with bytes over UCX, against one process
+// over a loopback.
 
 #include "mesh/executor/device_actor.h"
 
@@ -27,7 +27,7 @@
 namespace weft::test {
 namespace {
 
-/// The driver and one process per mesh, all in this process, joined by real sockets and UCX.
+/// Driver and one actor system per device, all in this process, connected by real sockets and UCX.
 class ActorTraining {
  public:
   explicit ActorTraining(const mesh::TrainingPlan& plan, DeviceKind kind = DeviceKind::kCpu,
@@ -57,7 +57,7 @@ class ActorTraining {
     for (auto& mesh : meshes_) mesh.call<&mesh::DeviceActor::initialize>(std::uint64_t{7}).get();
   }
 
-  /// Connects all, for an epoch of the run; also for a later one, with another secret.
+  /// Connects all devices for an epoch. Each epoch has its own secret.
   void open(std::uint64_t epoch) {
     const Secret secret = Secret::random();
     std::vector<transfer::PeerAddress> addresses;
@@ -79,7 +79,7 @@ class ActorTraining {
                                                       const mesh::StepRequest& request) {
     return meshes_[mesh].call<&mesh::DeviceActor::run>(request);
   }
-  /// As its I/O thread reports it, whatever the device thread does.
+  /// Returns the position that the I/O thread reports, even if the device thread is busy.
   mesh::ProgramPosition position(std::size_t mesh) {
     return meshes_[mesh].ref().reports<mesh::DeviceProgress>().get().at(0).value().position;
   }
@@ -150,7 +150,7 @@ TEST(DeviceActor, SaysWhereItStandsWhileItsStepWaits) {
       plan_of(master_cases()[1], "1f1b", transfer::ReshardAlgorithm::kBroadcast);
   ActorTraining training(plan);
   auto first = training.start(0, train_step(0));
-  // The first stage runs its two forwards, then waits for a gradient that nobody computes yet.
+  // The first stage runs its two forwards, then waits for a gradient that is not computed yet.
   const auto waits_for_gradient = [&] {
     const mesh::ProgramPosition at = training.position(0);
     const std::string text = mesh::explain_stall(plan.train.programs, {at.instruction, 0});
@@ -168,7 +168,7 @@ TEST(DeviceActor, SaysWhereItStandsWhileItsStepWaits) {
   EXPECT_EQ(training.position(0).instruction, plan.train.programs[0].instructions.size());
 }
 
-/// Four blocks in the shape of a U that take a tenth of a millisecond and compute nothing.
+/// Builds four emulated blocks in a U shape that take a tenth of a millisecond each.
 mesh::ModelGraphs emulated_u() {
   GraphBuilder b;
   const ValueId tokens =
@@ -210,7 +210,7 @@ TEST(EmulatedDevices, RunTheProgramsOfASyntheticModelWithSkipEdges) {
   }
 }
 
-/// GPUs of this process, without GPUs: every device actor has one. Borrows the world.
+/// Gives each device actor of this process a fake GPU. Borrows the world.
 mesh::Hardware fake_gpus(FakeWorld& world) {
   return {[](const mesh::DeviceSetup&) { return std::make_unique<DetachedDevice>(); },
           [&world](const mesh::DeviceSetup& setup) {
@@ -247,11 +247,11 @@ TEST_P(DeviceActors, ExchangeTensorsByDeviceCollectives) {
   EXPECT_EQ(world.error(), "");
 }
 
-/// A step that only the first mesh takes, and which is given up when it waits for the others.
+/// Starts a step on the first mesh only and cancels it while it waits for the others.
 void break_a_step(ActorTraining& training, const mesh::TrainingPlan& plan, std::uint64_t step) {
   auto first = training.start(0, train_step(step));
   while (training.position(0).instruction == plan.train.programs[0].instructions.size())
-    std::this_thread::yield();  // it has not begun
+    std::this_thread::yield();  // not begun yet
   if (step % 2 == 0 && !plan.collectives.groups.empty())
     training.cancel_collectives(0, "a device is gone");
   first.cancel();

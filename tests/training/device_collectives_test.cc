@@ -1,5 +1,5 @@
-// Training whose devices talk through their own library, here one in memory (FakeWorld): the bits
-// of the path through host memory, whatever the timing; and what a death in mid-step leaves behind.
+// Tests training with an in-memory collective library (FakeWorld). Bits must equal those of
+// transfers through host memory, whatever the timing. Also tests a death in mid-step.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ struct CollectiveCase {
   DType precision = DType::kF32;
 };
 
-/// Every layout with every schedule; lowerings, strategies and precisions take turns.
+/// Returns every layout with every schedule. Lowerings, strategies and precisions alternate.
 std::vector<CollectiveCase> collective_cases() {
   std::vector<CollectiveCase> all;
   const std::vector<Case> layouts = master_cases();
@@ -83,7 +83,7 @@ std::size_t carried(const mesh::TrainingPlan& plan) {
   return operations;
 }
 
-/// Sums that devices take themselves, of what others sent.
+/// Counts the sums that devices compute from received terms.
 std::size_t sums(const mesh::TrainingPlan& plan) {
   std::size_t found = 0;
   for (const mesh::Program& program : plan.train.programs) {
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(All, CollectiveMaster,
                          });
 
 TEST(DeviceCollectives, GoBesideTransfersThroughHostMemory) {
-  const Case layout = master_cases()[7];  // Devices 0 and 1, 2 and 3, 4 to 7.
+  const Case layout = master_cases()[7];  // meshes of devices 0-1, 2-3 and 4-7
   for (const std::set<std::uint32_t>& cpus : {std::set<std::uint32_t>{2}, {4, 5, 6, 7}, {0, 7}}) {
     for (const std::string schedule : {"eager-1f1b", "zb-h1"}) {
       const CollectiveCase c{layout, schedule};
@@ -203,7 +203,7 @@ TEST(DeviceCollectives, APlanThatNeedsThemIsRefusedWithoutThem) {
   EXPECT_THROW(mesh::InProcessTraining(plan, batches, 7, {}, &device), Error);
 }
 
-/// Calls something when a certain batch is read.
+/// Calls a function when a certain batch is read.
 class TellingBatches final : public mesh::BatchSource {
  public:
   explicit TellingBatches(std::function<void()> tell) : tell_(std::move(tell)) {}
@@ -245,7 +245,7 @@ TEST(DeviceCollectives, ADeathInMidStepEndsItWithItsCauseAndNothingStaysUnderWay
                     sees_death ? HasSubstr("has died") : HasSubstr("has not come to its end"));
         EXPECT_THAT(error->message(),
                     AnyOf(HasSubstr("(the device stands at '"), HasSubstr("has died")));
-        // The epoch is over: nothing begins in it again.
+        // The epoch has ended. No step can start in it.
         EXPECT_THROW(training.run(train_step(2)), Error);
       }
     }

@@ -9,8 +9,7 @@
 
 namespace weft::test {
 
-/// A schedule from its actors' actions in words: "0F0 0F1 0B0". Four microbatches unless told
-/// otherwise.
+/// Parses a schedule from its actors' actions, such as "0F0 0F1 0B0".
 inline mesh::Schedule schedule_from(std::string name, std::vector<int> actor_of_stage,
                                     const std::vector<std::string>& actors, int microbatches = 4) {
   mesh::Schedule schedule;
@@ -32,14 +31,15 @@ inline mesh::Schedule schedule_from(std::string name, std::vector<int> actor_of_
   return schedule;
 }
 
-/// Interleaved 1F1B (Megatron-LM's order): stages 0 and 2 on actor 0, stages 1 and 3 on actor 1.
+/// Interleaved 1F1B in Megatron-LM's order. Stages 0 and 2 are on actor 0, stages 1 and 3 on actor
+/// 1.
 inline mesh::Schedule interleaved() {
   return schedule_from("interleaved by hand", {0, 1, 0, 1},
                        {"0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3",
                         "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3"});
 }
 
-/// V placement: stages 0 and 3 on actor 0, 1 and 2 on actor 1, with split backwards here and there.
+/// V placement: stages 0 and 3 on actor 0, 1 and 2 on actor 1. Some backwards are split.
 inline mesh::Schedule v_placement() {
   return schedule_from(
       "V by hand", {0, 1, 1, 0},
@@ -54,14 +54,14 @@ inline mesh::Schedule zb_h1() {
                         "1F0 1I0 1F1 1I1 1W0 1F2 1I2 1W1 1F3 1I3 1W2 1W3"});
 }
 
-/// 1F1B that says when to compute activations again: the first stage, before its gradients are due.
+/// 1F1B with explicit recomputation. The first stage recomputes before its gradients arrive.
 inline mesh::Schedule with_recomputation() {
   return schedule_from(
       "1F1B with R", {0, 1},
       {"0F0 0F1 0R0 0B0 0F2 0R1 0B1 0F3 0R2 0B2 0R3 0I3 0W3", "1F0 1B0 1F1 1B1 1F2 1B2 1F3 1B3"});
 }
 
-/// All weight gradients at the very end.
+/// 1F1B with all weight gradients at the end.
 inline mesh::Schedule late_weights() {
   return schedule_from("late weights", {0, 1},
                        {"0F0 0F1 0F2 0F3 0I0 0I1 0I2 0I3 0W0 0W1 0W2 0W3",

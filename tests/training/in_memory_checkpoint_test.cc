@@ -1,4 +1,5 @@
-// The state that hosts keep in memory: what a lost host had comes back from others, bit for bit.
+// Tests in-memory copies of state on other hosts: a lost host's state is restored from them bit for
+// bit.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ void run_program(mesh::InProcessTraining& training, const std::vector<mesh::Prog
   training.run_on_devices(request);
 }
 
-/// What these devices have kept is as if they were others: the state of a later step.
+/// Returns programs that overwrite these devices' copies with the state of a later step.
 std::vector<mesh::Program> spoiling(const mesh::TrainingPlan& plan, std::size_t slot,
                                     const Devices& devices) {
   std::vector<mesh::Program> programs;
@@ -110,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, InMemoryCheckpoint,
                          });
 
 TEST(KeptStateOf, ReplicasOnSeveralHostsNeedNobodyElse) {
-  // mesh0 has its two replicas on two hosts, mesh1 on one.
+  // mesh0 has its two replicas on two hosts, mesh1 on one host.
   const Case c{"replicas", {{2, 1}, {2, 1}}, {2, 1}};
   const mesh::TrainingPlan plan = plan_with_copies(
       c, DType::kF32, mesh::MeshPlaces{{{"a", 0}, {"b", 0}}, {{"c", 0}, {"c", 1}}});

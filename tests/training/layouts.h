@@ -10,12 +10,12 @@
 
 namespace weft::test {
 
-/// A small GPT and how its training is laid out.
+/// Meshes and layers for training a small GPT.
 struct Case {
   std::string name;
   std::vector<std::pair<int, int>> meshes;  ///< (data, tensor) per stage.
-  std::vector<int> layers;                  ///< Per stage.
-  /// Data or tensor parallel: equal within a tolerance, not bit for bit.
+  std::vector<int> layers;                  ///< Layers per stage.
+  /// True with data or tensor parallelism, where losses are equal within a tolerance only.
   bool reorders_sums = false;
 };
 
@@ -46,8 +46,7 @@ inline mesh::ModelGraphs small_gpt(std::int64_t layers = 3, bool tied_embeddings
   return {differentiate(model.graph, model.loss), model.graph, model.loss};
 }
 
-/// Every mesh on a host of its own, but for mesh shapes with several rows, which spread over two
-/// hosts.
+/// Places each mesh on its own host. A mesh of several rows spans two hosts.
 inline mesh::MeshPlaces places_of(const Case& c) {
   mesh::MeshPlaces places;
   for (std::size_t m = 0; m < c.meshes.size(); ++m) {

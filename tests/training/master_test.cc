@@ -1,5 +1,5 @@
-// The master test: whatever mesh, sharding, strategy and schedule, the losses equal those of one
-// device on the same microbatches.
+// Tests that each mesh, sharding, strategy and schedule gives the losses of one device on the same
+// microbatches (the master test).
 
 #include <gtest/gtest.h>
 
@@ -90,8 +90,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 class MasterBF16 : public testing::TestWithParam<std::tuple<Case, std::string>> {};
 
-/// In bf16 a sum in another order rounds to a neighbour of the same value, 2^-8 away; a partial sum
-/// is rounded before it is added.
+/// Bf16: another order of sums rounds to a value 2^-8 away. Partial sums are rounded before the
+/// addition.
 TEST_P(MasterBF16, LossesEqualThoseOfOneDeviceInBf16) {
   const auto& [c, schedule] = GetParam();
   static const auto expected = train_gpt(master_cases().front(), "gpipe",
@@ -128,8 +128,7 @@ INSTANTIATE_TEST_SUITE_P(All, MasterBF16,
                                             std::get<1>(test.param));
                          });
 
-/// What a device holds for a bf16 model: half the activations, and beside the optimizer's f32
-/// values a bf16 copy.
+/// A bf16 model has half the bytes of activations, and a bf16 copy beside the optimizer's f32 values.
 TEST(MemoryInBf16, ActivationsAreHalfAndAWorkingCopyIsAdded) {
   const Case c = master_cases()[1];
   const mesh::TrainingPlan f32 = plan_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft),

@@ -16,16 +16,16 @@
 
 namespace weft::test {
 
-/// Sequences of token ids that can be learned a little: each token depends on the one before it and
-/// on chance. A pure function of (split, step, sequence of the batch, position).
+/// Random sequences of token ids that a model can partly learn, because each token depends on the
+/// previous one. A pure function of (split, step, sequence of the batch, position).
 class RandomBatches final : public mesh::BatchSource {
  public:
   struct Config {
     std::int64_t sequences_per_microbatch = 1;
     std::int64_t vocabulary = 2;
     std::uint64_t seed = 0;
-    /// From this step on, reading the targets of its first microbatch takes so long: who does that
-    /// looks stuck.
+    /// First step in which reading the targets of the first microbatch takes `stuck_for`, so that
+    /// the reader looks stuck.
     std::uint64_t stuck_from = std::numeric_limits<std::uint64_t>::max();
     Nanoseconds stuck_for = std::chrono::seconds(30);
     static constexpr auto fields =
@@ -73,7 +73,7 @@ class RandomBatches final : public mesh::BatchSource {
   const Nanoseconds stuck_for_;
 };
 
-/// An OpenBatches: `prepared` is an encoded RandomBatches::Config.
+/// Makes batches as an OpenBatches function. `prepared` is an encoded RandomBatches::Config.
 inline std::unique_ptr<mesh::BatchSource> open_random_batches(std::span<const std::byte> prepared) {
   return std::make_unique<RandomBatches>(decode<RandomBatches::Config>(prepared));
 }

@@ -9,9 +9,9 @@
 
 namespace weft::test {
 
-/// Pictures whose pixels' classes can be learned: bright pixels are 1, dark ones 0, those in a
-/// square 2. A pure function of (split, step, picture of the batch, pixel). Gives the inputs
-/// "pixels", "targets" and "weights" of a segmentation.
+/// Random pictures whose pixel classes can be learned: 1 for bright pixels, 0 for dark ones, 2 in a
+/// square. A pure function of (split, step, picture of the batch, pixel). Has the inputs "pixels",
+/// "targets" and "weights" of a segmentation.
 class RandomPictures final : public mesh::BatchSource {
  public:
   RandomPictures(std::int64_t rows_per_microbatch, std::uint64_t seed)

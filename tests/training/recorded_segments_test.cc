@@ -1,5 +1,5 @@
-// Segments of programs that devices record and replay: how many there are, and what becomes of them
-// when memory moves, programs change or a step fails.
+// Tests the program segments that devices record and replay: their number, and the effect of moved
+// memory, changed programs and failed steps.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ TEST(RecordedSegments, HoldAlmostAllThatIsComputed) {
   }
 }
 
-/// Training on devices that record, beside the same on the CPU.
+/// Trains on devices that record, and the same on the CPU.
 class Recorded : public testing::Test {
  protected:
   void expect_equal(const mesh::StepRequest& request) {
@@ -89,7 +89,7 @@ class Recorded : public testing::Test {
     EXPECT_EQ(result.grad_norm, on_cpu.grad_norm);
   }
 
-  /// Fails to read a batch, or gives a wrong one, when it is told to.
+  /// Batches that fail at a microbatch or have invalid tokens on demand.
   class Batches final : public mesh::BatchSource {
    public:
     void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch,

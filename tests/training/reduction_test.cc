@@ -1,5 +1,4 @@
-// Schedules that say where the gradients of a stage are reduced: the same sums, on their way while
-// the rest is computed.
+// Tests schedules with explicit gradient reductions: equal sums, reduced during other computation.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +19,7 @@ using ::testing::HasSubstr;
 constexpr std::uint64_t kReductionSteps = 5;
 const Case kData2{"data_2", {{2, 1}, {2, 1}}, {1, 1}, true};
 
-/// REDUCE_GRAD of every stage right after its last weight gradient, OPT of all at the end.
+/// Adds REDUCE_GRAD after each stage's last weight gradient, and all OPTs at the end.
 mesh::Schedule with_reductions(mesh::Schedule schedule) {
   for (std::vector<mesh::Action>& actions : schedule.actors) {
     std::vector<mesh::Action> all, updates;
@@ -37,7 +36,8 @@ mesh::Schedule with_reductions(mesh::Schedule schedule) {
   return schedule;
 }
 
-/// A GPT of four layers, in as many equal stages on two data-parallel meshes as the schedule has.
+/// Makes a plan of a four-layer GPT on two data-parallel meshes, with the schedule's number of
+/// equal stages.
 mesh::TrainingPlan data_parallel_plan(const mesh::Schedule& schedule, bool tied = false,
                                       mesh::Lowering lowering = mesh::Lowering::kLanes) {
   mesh::ParallelConfig layout = layout_of(kData2, "1f1b", transfer::ReshardAlgorithm::kWeft);
@@ -124,7 +124,7 @@ TEST(Reduction, InATraceUpdatesStandBehindAllElse) {
     mesh::StepRequest request = train_step(0);
     request.trace = true;
     for (const mesh::StepReport& report : training.run_on_devices(request)) {
-      std::vector<bool> updates;  // Of what was computed, one after the other.
+      std::vector<bool> updates;  // one per computation, in order
       for (const TraceEvent& event : report.trace) {
         if (event.lane == TraceLane::kCompute && event.kind != TraceKind::kWait)
           updates.push_back(event.kind == TraceKind::kUpdate);
@@ -135,7 +135,7 @@ TEST(Reduction, InATraceUpdatesStandBehindAllElse) {
   }
 }
 
-/// Two stages of two layers on two meshes, four microbatches.
+/// Returns the error of a schedule of two stages on two meshes with four microbatches.
 std::string refusal(const std::string& first_row) {
   try {
     data_parallel_plan(

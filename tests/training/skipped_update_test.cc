@@ -1,4 +1,5 @@
-// Gradients that are not finite change nothing, on any layout, and every device decides alike.
+// Tests that steps with non-finite gradients change nothing on any layout, and that all devices
+// decide alike.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kGoodSteps = 3;
 
-/// One pixel of the second microbatch of one step is what the test says.
+/// Sets one pixel in the second microbatch of one step.
 class SpoiltPictures final : public mesh::BatchSource {
  public:
   SpoiltPictures(std::uint64_t step, float pixel)
@@ -81,7 +82,7 @@ TEST_P(SkippedUpdate, LeavesValuesAndMomentsAndWorkingCopiesAsTheyWere) {
   EXPECT_FALSE(std::isfinite(result.grad_norm)) << "not 0, which would look like convergence";
   EXPECT_EQ(gather(training), before);
 
-  // Had the update touched a working copy, losses would differ now.
+  // If the update had changed a working copy, losses would differ now.
   for (std::uint64_t step = kGoodSteps + 1; step < kGoodSteps + 3; ++step)
     EXPECT_EQ(training.run(train_step(step)).loss, undisturbed.run(train_step(step)).loss)
         << "step " << step;
@@ -102,7 +103,7 @@ std::vector<Spoilt> spoilt() {
 INSTANTIATE_TEST_SUITE_P(All, SkippedUpdate, testing::ValuesIn(spoilt()),
                          [](const auto& test) { return test.param.name; });
 
-/// The reference skips the same steps, and is bit for bit where the meshes are afterwards.
+/// The reference skips the same steps and then equals the meshes bit for bit.
 TEST(SkippedUpdateOnOneDevice, TheTrainerDoesAsTheMeshesDo) {
   for (const DType precision : {DType::kF32, DType::kBF16}) {
     const Case one{"one", {{1, 1}, {1, 1}}, {3, 2}};

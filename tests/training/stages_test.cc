@@ -1,5 +1,5 @@
-// The master test for layouts with several stages per mesh, skip connections, split backwards and
-// both lowerings: pipelines alone are equal to one device bit for bit.
+// Master test of layouts with several stages per mesh, skip connections, split backwards and both
+// lowerings. Pipelines without other parallelism equal one device bit for bit.
 
 #include <gtest/gtest.h>
 
@@ -26,8 +26,8 @@ namespace {
 
 constexpr std::uint64_t kStagesSteps = 6;
 
-/// Four blocks in the shape of a U: the third adds what the second made, the fourth what the first
-/// made.
+/// Builds four blocks in a U shape. The third adds the output of the second, the fourth that of the
+/// first.
 mesh::ModelGraphs u_shaped() {
   constexpr std::int64_t kWidth = 12;
   GraphBuilder b;
@@ -61,10 +61,10 @@ struct Layout {
   std::string name;
   std::vector<std::pair<int, int>> meshes;  ///< (data, tensor)
   std::vector<int> mesh_of_stage;
-  std::vector<int> layers;  ///< Per stage; four together.
+  std::vector<int> layers;  ///< Layers per stage, four in total.
   std::optional<mesh::Schedule> schedule = {};
-  std::vector<bool> recompute = {};  ///< Per stage.
-  std::string named = "1f1b";        ///< If there is no schedule.
+  std::vector<bool> recompute = {};  ///< Flag per stage.
+  std::string named = "1f1b";        ///< Used if `schedule` is empty.
 };
 
 mesh::TrainingPlan plan_of_stages(const Layout& l, const mesh::ModelGraphs& model,
@@ -171,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(
 class NamedStages : public testing::TestWithParam<std::tuple<std::string, Model, mesh::Lowering>> {
 };
 
-/// A named schedule on two meshes of one device.
+/// Makes a layout with a named schedule on two meshes of one device.
 Layout layout_of_named(const std::string& name) {
   const mesh::NamedSchedule& named = mesh::find_named_schedule(name);
   const std::vector<int> mesh_of_stage = mesh::place_stages(named.placement, 2, named.chunks);
@@ -203,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(All, NamedStages,
                                                           mesh::Lowering::kSafe)),
                          name_of_named);
 
-/// All of these on a device that runs by itself, models and lowerings taking turns.
+/// Returns all layouts above, for detached devices. Models and lowerings alternate.
 std::vector<Layout> detached_layouts() {
   std::vector<Layout> all = layouts();
   for (const std::string& name : mesh::schedule_names()) all.push_back(layout_of_named(name));
@@ -419,8 +419,7 @@ TEST(Signals, CarryNextToNothingThroughTheSamePrograms) {
   EXPECT_GT(expected.reshard_bytes, 100 * result.reshard_bytes);
 }
 
-// The mirrored stages of a U share a mesh, so its skip connections stay in memory
-// (reference/schedules.md 5.4).
+// Mirrored stages of a U share a mesh, so that skip connections stay in memory.
 TEST(SkipConnections, WithVPlacementNoneTravels) {
   const Layout v{"v", {{1, 1}, {1, 1}}, {0, 1, 1, 0}, {1, 1, 1, 1}, v_placement()};
   EXPECT_EQ(plan_of_stages(v, u_shaped(), mesh::Lowering::kLanes, 2).train.edges.size(), 4u);
@@ -445,7 +444,7 @@ TEST(Recomputation, ShrinksTheArenaAndRunsOnlyWhatTheBackwardNeeds) {
                          });
   };
   EXPECT_GT(runs(after[0]), runs(before[0]));
-  // The last op of the stage makes what was sent: its backward does not need that.
+  // The stage's last op makes the sent tensor, which the backward does not need.
   const std::ptrdiff_t forwards =
       std::count_if(model.validate.nodes().begin(), model.validate.nodes().end(),
                     [](const Node& node) { return node.block < 2; });
@@ -462,7 +461,7 @@ TEST(Recomputation, ShardedStagesRepeatTheirCollectives) {
       expected);
 }
 
-/// Places of the instructions that begin an action.
+/// Returns the indices of the instructions that begin an action.
 std::map<std::string, std::size_t> begins(const mesh::Program& program) {
   std::map<std::string, std::size_t> places;
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {

@@ -9,8 +9,8 @@
 
 namespace weft::test {
 
-/// The results of so many training steps, then of one that validates; on `device`, if that is not
-/// null, instead of CPU devices.
+/// Returns the results of `steps` training steps and one validation step. Runs on `device` if it is
+/// not null, else on CPU devices.
 inline std::vector<mesh::StepResult> train_then_validate(
     const mesh::TrainingPlan& plan, std::uint64_t steps,
     const transfer::LoopbackOptions& options = {}, Device* device = nullptr) {

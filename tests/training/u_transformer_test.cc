@@ -1,5 +1,5 @@
-// The master test for a U-Transformer: its skips cross one stage or several, or stay in the memory
-// of a mesh, and every layout, schedule and lowering gives the losses of one device.
+// Master test of a U-Transformer. Skips cross one or several stages or stay in a mesh's memory.
+// Each layout, schedule and lowering gives the losses of one device.
 
 #include <gtest/gtest.h>
 
@@ -20,8 +20,8 @@ namespace {
 constexpr int kPictureSteps = 10;
 constexpr apps::UTransformerShape kShape = kSmallUTransformer;
 
-/// Five blocks: two levels down, the bottom, two levels up. With three stages the outer skip goes
-/// past the middle one.
+/// Five blocks: two levels down, the bottom, two levels up. With three stages, the outer skip
+/// bypasses the middle stage.
 std::vector<Case> u_transformer_cases() {
   return {{"one_device", {{1, 1}}, {5}, false},
           {"two_stages", {{1, 1}, {1, 1}}, {3, 2}, false},
@@ -33,12 +33,12 @@ std::vector<Case> u_transformer_cases() {
           {"three_stages_mixed", {{2, 1}, {1, 2}, {2, 2}}, {2, 1, 2}, true}};
 }
 
-/// Four or two stages on two meshes. By where the stages of a named schedule lie, the outer skip
-/// (block 0 to 4) and the inner one (1 to 3) cross to the other mesh, stay in the memory of one, or
-/// stay within a stage.
+/// Layers of four or two stages on two meshes. The schedule's placement determines whether the
+/// outer skip (block 0 to 4) and the inner one (1 to 3) go to the other mesh, stay in a mesh's
+/// memory, or stay within a stage.
 struct Cut {
   std::string name;
-  std::vector<int> four, two;  ///< Layers of the stages.
+  std::vector<int> four, two;  ///< Layers per stage.
 };
 
 std::vector<Cut> cuts() {
@@ -61,10 +61,10 @@ mesh::ParallelConfig u_transformer_layout(const Case& c, const std::string& sche
   return layout;
 }
 
-/// A layout with as many stages on each of two meshes as the schedule puts there.
-mesh::ParallelConfig stages_layout(const Case& two_meshes, const Cut& cut,
-                                   const std::string& schedule, mesh::Lowering lowering) {
-  mesh::ParallelConfig layout = u_transformer_layout(two_meshes, schedule, lowering);
+/// Makes a layout of two meshes with the schedule's number of stages on each.
+mesh::LayoutConfig stages_layout(const Case& two_meshes, const Cut& cut,
+                                 const std::string& schedule, mesh::Lowering lowering) {
+  mesh::LayoutConfig layout = u_transformer_layout(two_meshes, schedule, lowering);
   const mesh::NamedSchedule& named = mesh::find_named_schedule(schedule);
   const std::vector<int>& layers = named.chunks == 2 ? cut.four : cut.two;
   layout.stages.clear();
@@ -123,9 +123,9 @@ std::string name_from(const std::string& first, const std::string& schedule,
   return name;
 }
 
-/// The losses of one device; and where sums are reordered, at least always in the same order,
-/// whatever the order of arrival.
-void check(const Case& c, const mesh::ParallelConfig& layout) {
+/// Expects the losses of one device. If sums are reordered, two runs must give equal bits, whatever
+/// the order of arrival.
+void check(const Case& c, const mesh::LayoutConfig& layout) {
   const std::vector<mesh::StepResult> results = train_u_transformer(c, layout, shuffled());
   expect_equal_to_one_device(results, c.reorders_sums);
   if (!c.reorders_sums) return;
@@ -154,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(All, UTransformerMaster,
                                             std::get<2>(test.param));
                          });
 
-/// In bf16, where a sum in another order rounds to a neighbour 2^-8 away.
+/// Bf16: another order of sums rounds to a value 2^-8 away.
 TEST(UTransformerInBF16, LossesEqualThoseOfOneDevice) {
   const Case one = u_transformer_cases().front();
   const auto results_of = [](const Case& c) {
@@ -180,7 +180,7 @@ TEST(UTransformerInBF16, LossesEqualThoseOfOneDevice) {
   }
 }
 
-/// Every named schedule, with as many stages per mesh as it has.
+/// Every named schedule, with its number of stages per mesh.
 class UTransformerStages
     : public testing::TestWithParam<std::tuple<Cut, std::string, mesh::Lowering>> {};
 
@@ -215,13 +215,13 @@ TEST(UTransformerPlan, ASkipGoesStraightToTheMeshThatUsesIt) {
     if (edge.pass != Pass::kForward) continue;
     if (edge.from_stage == mesh::StageId(0) && edge.to_stage == mesh::StageId(2)) ++straight;
     if (edge.to_stage != mesh::StageId(1)) continue;
-    // Nothing goes through the middle mesh that it does not use.
+    // The middle mesh receives only the tensor that it uses.
     EXPECT_EQ(plan.partition.graph.value(edge.value).name, "down1.shrink.convolution");
   }
   EXPECT_EQ(straight, 2);
 }
 
-/// By placement and cut: the skips that go from one mesh to the other.
+/// Checks which skips go to the other mesh, by placement and cut.
 TEST(UTransformerPlan, SkipsBetweenStagesOfOneMeshStayInItsMemory) {
   const Case two{"two", {{1, 1}, {1, 1}}, {1, 1}, false};
   const auto crossing = [&](const Cut& cut, const std::string& schedule) {

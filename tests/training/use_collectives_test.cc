@@ -38,11 +38,11 @@ TrainingPlan plan_on(const test::Case& c, const std::string& schedule,
   return make_training_plan(layout, test::small_gpt(), test::places_of(c));
 }
 
-/// What every order must be, for a queue that puts operations on its stream in it: each operation
-/// that a device starts once; those before one that a device waits for have been started there; and
-/// the orders of all devices are one.
+/// Checks that a queue can run operations in each program's order: each started operation is in it
+/// once, the operations before one that a device waits for have been started, and the devices'
+/// orders do not conflict.
 void check_orders(const std::vector<Program>& programs) {
-  std::map<OperationKey, std::set<OperationKey>> after;  // Direct successors.
+  std::map<OperationKey, std::set<OperationKey>> after;  // direct successors
   std::map<OperationKey, int> before;
   for (const Program& program : programs) {
     std::set<OperationKey> carried;
@@ -81,7 +81,7 @@ void check_orders(const std::vector<Program>& programs) {
         ++before[program.collective_order[i]];
     }
   }
-  // All can be taken away one by one: there is one order that all follow.
+  // Removes operations without predecessors. If all can be removed, the orders agree.
   for (bool moved = true; moved;) {
     moved = false;
     for (auto at = before.begin(); at != before.end();) {

@@ -1,5 +1,5 @@
-// Vocabulary Parallelism: the embedding and the output layer shared by all devices of a pipeline
-// train as they do on one device, whatever the schedule, the meshes and the lowering.
+// Tests Vocabulary Parallelism: embedding and output layer, shared by all devices of a pipeline,
+// train as on one device with every schedule, mesh and lowering.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -177,13 +177,14 @@ TEST_P(VocabularyBits, AreTheSameUnderAllSchedules) {
     DetachedDevice device({.shuffle_seed = 3});
     const mesh::TrainingPlan plan =
         plan_of({name, two, name}, mode, shared_graphs(model), lowering);
-    // Devices that compute inside their calls and those that run by themselves take turns.
+    // Synchronous and detached devices alternate.
     Device* const detached = turn++ % 2 == 0 ? nullptr : &device;
     expect_same_bits(train_shared(plan, kSharedSteps, detached), first);
   }
 }
 
-/// A vocabulary that is split over an axis of one mesh, in as many parts and of the same form.
+/// Plans a vocabulary split over an axis of one mesh, with the same number of parts and the same
+/// form.
 mesh::TrainingPlan on_one_mesh(int ways, VocabularyMode mode, const mesh::ModelGraphs& model) {
   const Case c{"one", {{1, ways}}, {4}, false};
   mesh::ParallelConfig layout = layout_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft);
@@ -217,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(
              (std::get<1>(test.param) == SharedModel::kGpt ? "_gpt" : "_tied");
     });
 
-/// What a layout with a shared vocabulary is refused with.
+/// Returns the error of a layout with a shared vocabulary, or "accepted".
 std::string vocabulary_refusal(const Shared& shared, VocabularyMode mode,
                                const mesh::ModelGraphs& model) {
   try {
@@ -238,7 +239,7 @@ TEST(VocabularyRefusals, SayWhatToDo) {
       testing::HasSubstr("goes with the schedule 1f1b, not with zb-h1"));
 }
 
-/// What a schedule of one's own is refused with; "" if it is not.
+/// Returns the error of a custom schedule, or "".
 std::string own_schedule_refusal(VocabularyMode mode, const mesh::Schedule& schedule) {
   const Shared shared{"two", {{1, 1}, {1, 1}}};
   mesh::ParallelConfig layout = layout_of(shared, mode);
