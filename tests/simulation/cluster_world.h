@@ -27,7 +27,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   /// Stops a process, as SIGSTOP does. Notifies its parent after 10 s.
   void stop(ProcessNumber process);
   enum class Sender { kParent, kSomebodyElse };
-  /// Sends a signal to the process's SignalWatch. Without a watch, a terminating signal ends the
+  /// Sends a signal to the process's SignalHandler. Without a watch, a terminating signal ends the
   /// process.
   void signal(ProcessNumber process, int number, Sender sender);
 

@@ -7,8 +7,9 @@
 
 namespace weft::test {
 
-/// Time after which a waiting test fails. Tests do not assert how quickly something happens: machines
-/// are loaded, and sanitizers are slow. Messages tell an immediate event from a later one.
+/// Time after which a waiting test fails. Tests do not assert how quickly something happens,
+/// because machines are loaded and sanitizers slow. Messages tell an immediate event from a later
+/// one.
 inline constexpr std::chrono::seconds kPatience{180};
 
 /// Polls until `done` returns true, for at most `within`. Real processes and threads cannot use a

@@ -101,7 +101,7 @@ class GpuCluster {
   }
 
   FakeWorld world;
-  transfer::CommunicatorLedger ledger;
+  transfer::CommunicatorCache ledger;
   std::vector<std::unique_ptr<FakeGpu>> gpus;  // destroyed before the world
 };
 

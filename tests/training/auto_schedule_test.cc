@@ -20,7 +20,7 @@ namespace {
 using testing::HasSubstr;
 
 /// Makes a layout of four layers with a stage on each of these meshes.
-mesh::LayoutConfig auto_layout(const std::vector<int>& mesh_of_stage) {
+mesh::ParallelConfig auto_layout(const std::vector<int>& mesh_of_stage) {
   Case c{"auto", {}, {}, false};
   c.meshes.assign(static_cast<std::size_t>(*std::ranges::max_element(mesh_of_stage)) + 1, {1, 1});
   c.layers.assign(c.meshes.size(), 1);

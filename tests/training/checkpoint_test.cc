@@ -39,7 +39,7 @@ TEST_P(Resume, ContinuesTheLossCurve) {
   const auto expected = losses(whole, 5, 10);
 
   const mesh::TrainingPlan other_plan =
-      plan_of(second, "1f1b", transfer::Strategy::kLocalAllgather);
+      plan_of(second, "1f1b", transfer::ReshardAlgorithm::kLocalAllgather);
   // A different seed: the initial state must not matter.
   mesh::InProcessTraining resumed(other_plan, batches, 8);
   scatter(resumed, blocks);

@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(All, MasterBF16,
                                             std::get<1>(test.param));
                          });
 
-/// A bf16 model has half the bytes of activations, and a bf16 copy beside the optimizer's f32 values.
+/// A bf16 model has half the bytes of activations. It has a bf16 copy of the f32 parameters.
 TEST(MemoryInBf16, ActivationsAreHalfAndAWorkingCopyIsAdded) {
   const Case c = master_cases()[1];
   const mesh::TrainingPlan f32 = plan_of(c, "1f1b", transfer::ReshardAlgorithm::kWeft),

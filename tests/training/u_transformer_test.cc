@@ -62,9 +62,9 @@ mesh::ParallelConfig u_transformer_layout(const Case& c, const std::string& sche
 }
 
 /// Makes a layout of two meshes with the schedule's number of stages on each.
-mesh::LayoutConfig stages_layout(const Case& two_meshes, const Cut& cut,
-                                 const std::string& schedule, mesh::Lowering lowering) {
-  mesh::LayoutConfig layout = u_transformer_layout(two_meshes, schedule, lowering);
+mesh::ParallelConfig stages_layout(const Case& two_meshes, const Cut& cut,
+                                   const std::string& schedule, mesh::Lowering lowering) {
+  mesh::ParallelConfig layout = u_transformer_layout(two_meshes, schedule, lowering);
   const mesh::NamedSchedule& named = mesh::find_named_schedule(schedule);
   const std::vector<int>& layers = named.chunks == 2 ? cut.four : cut.two;
   layout.stages.clear();
@@ -125,7 +125,7 @@ std::string name_from(const std::string& first, const std::string& schedule,
 
 /// Expects the losses of one device. If sums are reordered, two runs must give equal bits, whatever
 /// the order of arrival.
-void check(const Case& c, const mesh::LayoutConfig& layout) {
+void check(const Case& c, const mesh::ParallelConfig& layout) {
   const std::vector<mesh::StepResult> results = train_u_transformer(c, layout, shuffled());
   expect_equal_to_one_device(results, c.reorders_sums);
   if (!c.reorders_sums) return;

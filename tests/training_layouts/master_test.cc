@@ -146,7 +146,7 @@ TEST_P(PaddedVocabularies, TrainAsOneDevice) {
 
 TEST_P(PaddedVocabularies, AreStoredWithoutPadding) {
   RandomBatches batches({shape().batch, shape().vocabulary, 11});
-  mesh::LayoutConfig parts;
+  mesh::ParallelConfig parts;
   parts.checkpoint_buffer = 1000;  // Small enough that tables are sent in slices.
   const mesh::TrainingPlan plan = plan_on({kCube}, shape(), kLayoutMicrobatches, "1f1b", parts);
   mesh::InProcessTraining training(plan, batches, 7);

@@ -23,8 +23,8 @@ using ::testing::HasSubstr;
 constexpr int kMicrobatches = 2;
 
 /// Returns a plan's layout with each mesh's strategy written to text and read again.
-mesh::LayoutConfig with_files(const mesh::TrainingPlan& plan) {
-  mesh::LayoutConfig layout = plan.layout;
+mesh::ParallelConfig with_files(const mesh::TrainingPlan& plan) {
+  mesh::ParallelConfig layout = plan.layout;
   layout.sharding = {};
   for (const mesh::MeshId id : plan.partition.meshes.ids()) {
     mesh::MeshConfig& config = layout.meshes[id.value()];

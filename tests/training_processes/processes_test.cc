@@ -114,7 +114,7 @@ TEST(ChangedLayout, LossesStayAsTheyAreWhenScheduleAndReshardingChangeBetweenSte
 TEST(Stall, AnOpThatTakesLongerThanTheLongestIsToldWithItsDeviceAndSinceWhen) {
   const std::filesystem::path folder = make_folder("stall");
   // The I/O thread keeps sending heartbeats, so that only longest_op ends the run.
-  write_config(folder / "run.yaml", {1, "1f1b", transfer::Strategy::kBroadcast},
+  write_config(folder / "run.yaml", {1, "1f1b", transfer::ReshardAlgorithm::kBroadcast},
                ", stuck_from: 2, no_progress: 1s, longest_op: 3s");
   const auto [status, log] = run_in(folder);
   EXPECT_NE(status, 0);

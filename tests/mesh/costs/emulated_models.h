@@ -81,11 +81,11 @@ inline std::string host_of(std::size_t mesh, int device) {
 
 /// Makes a layout: data-parallel meshes of the given sizes, each device on its own host, and stages
 /// given as pairs of mesh and number of blocks.
-inline mesh::LayoutConfig emulated_layout(const std::vector<int>& mesh_sizes,
-                                          const std::vector<std::pair<int, int>>& stages,
-                                          const std::string& schedule, int microbatches,
-                                          double link = 1000) {
-  mesh::LayoutConfig layout;
+inline mesh::ParallelConfig emulated_layout(const std::vector<int>& mesh_sizes,
+                                            const std::vector<std::pair<int, int>>& stages,
+                                            const std::string& schedule, int microbatches,
+                                            double link = 1000) {
+  mesh::ParallelConfig layout;
   for (std::size_t m = 0; m < mesh_sizes.size(); ++m) {
     layout.meshes.push_back({"mesh" + std::to_string(m), {}, {{"data", mesh_sizes[m]}}});
     for (int d = 0; d < mesh_sizes[m]; ++d) layout.links[host_of(m, d)] = link;

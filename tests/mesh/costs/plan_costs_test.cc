@@ -140,7 +140,7 @@ TEST(PlanCosts, MeasuredTimesReplaceThoseOfTheModel) {
   EXPECT_DOUBLE_EQ(costs.stages[0].forward, 30);
   EXPECT_DOUBLE_EQ(costs.stages[0].recompute, 30);
   EXPECT_DOUBLE_EQ(costs.stages[1].weight_grad, 1);
-  EXPECT_THROW(mesh::scale_to(costs, plan, std::span(measured).first(1)), Error);
+  EXPECT_THROW(mesh::scale_to_measured(costs, plan, std::span(measured).first(1)), Error);
   // The measured time of I includes the recomputation (R) that precedes it.
   costs.stages[0].recomputes = true;
   mesh::scale_to_measured(costs, plan, measured);

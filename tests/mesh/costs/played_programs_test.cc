@@ -187,7 +187,7 @@ TEST(PlayedPrograms, EndWhenTheSimulatorSays) {
 
 /// Plans two data-parallel meshes of two devices, each mesh on one host.
 mesh::TrainingPlan two_replicas(mesh::Lowering lowering) {
-  mesh::LayoutConfig layout = emulated_layout({2, 2}, {{0, 2}, {1, 2}}, "1f1b", 16);
+  mesh::ParallelConfig layout = emulated_layout({2, 2}, {{0, 2}, {1, 2}}, "1f1b", 16);
   // A transfer of both replicas together takes one second.
   layout.links = {{"left", kRows * kWidth * 4.0}, {"right", kRows * kWidth * 4.0}};
   layout.lowering = lowering;
@@ -199,10 +199,10 @@ mesh::TrainingPlan two_replicas(mesh::Lowering lowering) {
 TEST(PlayedPrograms, ReplicasDriftApartAndHideTheirTransfersBehindEachOther) {
   const mesh::TrainingPlan plan = two_replicas(mesh::Lowering::kSafe);
   const mesh::InstructionSeconds seconds = mesh::program_seconds(plan, mesh::cost_model_seconds(0));
-  const double as_one =
-      mesh::simulate(mesh::make_schedule({"1f1b", 2, 16, 1, 0}),
-                     mesh::plan_costs(plan, mesh::cost_model_seconds(0)), mesh::plan_options(plan))
-          .step;
+  const double as_one = mesh::simulate(mesh::make_schedule({"1f1b", 2, 16, 1, 0}),
+                                       mesh::plan_costs(plan, mesh::cost_model_seconds(0)),
+                                       mesh::simulation_options_of(plan))
+                            .step;
   // Equal weights keep the replicas together. Each always waits for both replicas' transfers.
   mesh::Traffic traffic = mesh::traffic_of(plan.train.programs, plan.topology, plan.network);
   for (auto& [op, movements] : traffic.movements) {
@@ -239,7 +239,7 @@ TEST(ProgramSeconds, AreThoseThatWereMeasured) {
     const mesh::TrainingPlan plan =
         emulated_plan(layout, emulated_model({{1, 2, 3}, {2, 3, 4}, {3, 4, 5}, {4, 5, 6}}));
     // The I of stage 1 begins with a recomputation of 7 seconds.
-    const mesh::MeasuredStage measured[] = {{30, 50, 70}, {7, 18, 9}};
+    const mesh::MeasuredStageTimes measured[] = {{30, 50, 70}, {7, 18, 9}};
     const mesh::InstructionSeconds seconds =
         mesh::program_seconds(plan, mesh::cost_model_seconds(0), measured);
     const auto of = [&](std::size_t device, int stage, mesh::ActionKind kind) {

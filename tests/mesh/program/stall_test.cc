@@ -49,10 +49,10 @@ TEST(Standing, IsKnownFromTheDevicesOwnProgram) {
   EXPECT_EQ(waits.transfer, "'back' of microbatch 0");
   EXPECT_EQ(waits.waits_for, (Key{1, 0}));
   EXPECT_EQ(waits.ahead, (std::vector<Key>{{0, 0}, {0, 1}, {1, 1}}));
-  EXPECT_EQ(find_standing(program, 1, std::nullopt).waits_for, std::nullopt);
+  EXPECT_EQ(find_device_position(program, 1, std::nullopt).waits_for, std::nullopt);
   // Device collectives have their own position in the program, separate from the host's.
-  EXPECT_EQ(find_standing(program, 12, Key{0, 1}).waits_for, (Key{0, 1}));
-  EXPECT_EQ(find_standing(program, 12, std::nullopt).waits_for, std::nullopt);
+  EXPECT_EQ(find_device_position(program, 12, Key{0, 1}).waits_for, (Key{0, 1}));
+  EXPECT_EQ(find_device_position(program, 12, std::nullopt).waits_for, std::nullopt);
 }
 
 TEST(Stall, ADeviceThatWorksOrDoesNotAnswerIsWhereTheChainEnds) {

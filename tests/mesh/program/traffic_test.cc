@@ -22,7 +22,7 @@ const transfer::Topology& topology() {
 
 /// Plans a reshard between two hosts. Devices 0 and 1 each have the whole float tensor of `rows`
 /// rows of 1 KiB; devices 2 and 3 receive it.
-transfer::ReshardPlan plan(std::int64_t rows, Strategy strategy) {
+transfer::ReshardPlan plan(std::int64_t rows, ReshardAlgorithm strategy) {
   const Shape shape{rows, 256};
   const Region whole = Region::whole(shape);
   const auto on = [&](std::uint32_t first, std::uint32_t second) {
@@ -70,8 +70,9 @@ TEST(Traffic, ASumAndItsWayToAnotherDeviceAreOneMovement) {
   };
   const transfer::Network network = transfer::Network::uniform(2, kRate);
   // The flow moves within host 0, to host 1 and back.
-  const transfer::ReshardPlan sum = transfer::plan_reshard(
-      {{DType::kF32, shape}, on(0), on(0), {on(1), on(2)}}, topology(), network, Strategy::kWeft);
+  const transfer::ReshardPlan sum =
+      transfer::plan_reshard({{DType::kF32, shape}, on(0), on(0), {on(1), on(2)}}, topology(),
+                             network, ReshardAlgorithm::kWeft);
   const std::vector<Program> all = programs(sum, 1);
   const Traffic traffic = traffic_of(all, topology(), network);
   ASSERT_EQ(traffic.movements.at(0).size(), 1U);
@@ -124,10 +125,10 @@ TEST(Traffic, ASenderIsDoneBeforeItsReceiverWantsWhatThatPassesOn) {
   const auto at = [](double end) { return testing::DoubleNear(end, 0.01); };
   // Each sender sends half of the 512 KiB, both over one link. Devices 2 and 3 are busy for 9
   // seconds.
-  EXPECT_THAT(ends(programs(plan(512, Strategy::kLocalAllgather), 1), {0, 0, 9, 9}),
+  EXPECT_THAT(ends(programs(plan(512, ReshardAlgorithm::kLocalAllgather), 1), {0, 0, 9, 9}),
               testing::ElementsAre(testing::Lt(0.6), testing::Lt(0.6), at(9), at(9)));
   // Device 0 sends everything. The eager budget has room for the first MiB, not for the second.
-  EXPECT_THAT(ends(programs(plan(1024, Strategy::kBroadcast), 1), {0, 0, 9, 9}),
+  EXPECT_THAT(ends(programs(plan(1024, ReshardAlgorithm::kBroadcast), 1), {0, 0, 9, 9}),
               testing::ElementsAre(at(1), at(0), at(9), at(9)));
   EXPECT_THAT(ends(programs(plan(1024, ReshardAlgorithm::kBroadcast), 2), {0, 0, 9, 9}),
               testing::ElementsAre(at(10), at(0), at(10), at(10)));
@@ -137,10 +138,12 @@ TEST(Traffic, TheBusiestLinkIsBusyForWhatEveryTransferSendsThroughIt) {
   const transfer::Network network = transfer::Network::uniform(2, kRate);
   // A copy of 512 KiB crosses the link once under broadcast and twice under send_recv. Each
   // transfer starts three times.
-  EXPECT_DOUBLE_EQ(
-      busiest_link_seconds(programs(plan(512, Strategy::kBroadcast), 3), topology(), network), 1.5);
-  EXPECT_DOUBLE_EQ(
-      busiest_link_seconds(programs(plan(512, Strategy::kSendRecv), 3), topology(), network), 3);
+  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, ReshardAlgorithm::kBroadcast), 3),
+                                        topology(), network),
+                   1.5);
+  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, ReshardAlgorithm::kSendRecv), 3),
+                                        topology(), network),
+                   3);
   transfer::Network slow_receiver = network;
   slow_receiver.hosts[1].nics[0].ingress = kRate / 4;
   EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, ReshardAlgorithm::kBroadcast), 1),

@@ -57,7 +57,7 @@ Program three_segments(std::string name = "train", std::uint64_t arena_bytes = 6
 }
 
 /// Runs one step and returns how often ops were queued, directly or for a recording.
-int step(StepGraphs& graphs, const Program& program, Stream& stream) {
+int step(RecordedSegments& graphs, const Program& program, Stream& stream) {
   int called = 0;
   RecordedSegments::Graphs& of_program = graphs.of(program);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {

@@ -26,7 +26,7 @@ TEST(StepTimeline, TakesActionsWithoutTheirWaits) {
   using enum Mark::Kind;
   timeline.compute(at(0));
   timeline.reach({kBegin, {0, ActionKind::kForward, 0}}, at(1));
-  timeline.reach({kStandStill}, at(4));
+  timeline.reach({kWaitBegins}, at(4));
   timeline.transferred(edge, 0, moved(2, 6, 50));  // half of it during computation
   timeline.reach({kGoOn, {}, &edge, 0}, at(7));
   timeline.compute(at(7));

@@ -65,12 +65,12 @@ TEST(ActionHistory, AForwardIsOverWhenItsGradientHasComeBack) {
   const Schedule schedule = make_schedule("1f1b", 2, 4);
   const ActionHistory history(schedule, chain_edges(2), order_actions(schedule, chain_edges(2)));
   // 1F0 is certainly over before 0B0, the third action of actor 0. 1F1 is over before 0B1.
-  EXPECT_EQ(history.first_after({1, 0}, 0), 2u);
-  EXPECT_EQ(history.first_after({1, 2}, 0), 4u);
+  EXPECT_EQ(history.first_action_after({1, 0}, 0), 2u);
+  EXPECT_EQ(history.first_action_after({1, 2}, 0), 4u);
   // 0B0 is over before actor 1 can run 1F2, its fifth action. The last 0B is never known to be
   // over.
-  EXPECT_EQ(history.first_after({0, 2}, 1), 4u);
-  EXPECT_EQ(history.first_after({0, 7}, 1), schedule.actors[1].size());
+  EXPECT_EQ(history.first_action_after({0, 2}, 1), 4u);
+  EXPECT_EQ(history.first_action_after({0, 7}, 1), schedule.actors[1].size());
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(CheckSchedule, Bubble) {
 
 TEST(CheckSchedule, SumsOutOfOrder) {
   // PyTorch's breadth-first schedule sums in this order.
-  expect_fails(report_of("0F0,0F1,0B1,0B0\n"), ScheduleProperty::kSemantics,
+  expect_fails(report_of("0F0,0F1,0B1,0B0\n"), ScheduleProperty::kSumOrder,
                "0B0 comes after the weight gradient of microbatch 1");
 }
 

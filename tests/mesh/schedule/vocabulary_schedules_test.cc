@@ -212,7 +212,7 @@ TEST(VocabularySchedules, AreValidWhateverTheTimes) {
     const Schedule schedule = make_schedule(request);
     EXPECT_NO_THROW(validate(schedule, chain_edges(schedule.stages))) << round;
     EXPECT_NO_THROW(require_vocabulary(schedule, request.vocabulary)) << round;
-    EXPECT_EQ(find_unordered_edge(schedule, chain_edges(schedule.stages)), "") << round;
+    EXPECT_EQ(find_edge_order_violation(schedule, chain_edges(schedule.stages)), "") << round;
     // Each stage of an actor has one more microbatch in flight per barrier.
     const int more = vocabulary_barriers(request.vocabulary) * plain.stages / request.actors;
     for (int actor = 0; actor < request.actors; ++actor) {

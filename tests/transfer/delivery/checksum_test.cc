@@ -1,4 +1,4 @@
-// Bytes that are damaged on their way do not go unseen.
+// Tests that damaged bytes are detected.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 namespace weft::transfer {
 namespace {
 
-/// 0 -> 1 -> 2, 16 chunks of 1 KiB a hop; columns, so that chunks are strided at their receivers,
-/// or rows.
+/// Chain 0 -> 1 -> 2 with 16 chunks of 1 KiB per hop. The parameter selects columns, which are
+/// strided at receivers, or rows.
 class DamagedChunk : public ::testing::TestWithParam<std::tuple<std::size_t, bool>> {
  protected:
   void run(std::optional<std::uint64_t> damage, EngineOptions::Checksum checksum) {
@@ -19,7 +19,7 @@ class DamagedChunk : public ::testing::TestWithParam<std::tuple<std::size_t, boo
     const Region whole = Region::whole(shape);
     const Region box = columns ? Region({{0, 64}, {0, 32}}) : Region({{0, 16}, {0, 128}});
     const Region rest = columns ? Region({{0, 64}, {32, 128}}) : Region({{16, 64}, {0, 128}});
-    // Device 0 has the box; 1 and 2 the rest and want all.
+    // Device 0 has `box`. Devices 1 and 2 have the rest and want all.
     const ReshardPlan plan =
         plan_reshard({{DType::kF32, shape},
                       {shape, {{DeviceId(0), box}, {DeviceId(1), rest}, {DeviceId(2), rest}}},

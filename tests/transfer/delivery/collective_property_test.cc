@@ -20,7 +20,7 @@ std::vector<DeviceId> random_group(std::mt19937_64& random, std::size_t num_devi
   return group;
 }
 
-/// Values whose sum depends on the order of summation.
+/// Makes values whose sum depends on the order.
 template <typename T>
 std::vector<T> random_values(std::mt19937_64& random, std::size_t count) {
   std::vector<T> values(count);
@@ -36,7 +36,7 @@ std::vector<std::byte> to_bytes(const std::vector<T>& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// bf16 in f32, rounded at the end.
+/// Reduces in rank order. Sums bf16 in f32 and rounds at the end.
 template <typename T>
 std::vector<T> reduce_in_order(const std::vector<std::vector<T>>& terms, ReduceOp op) {
   using Sum = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
@@ -70,7 +70,7 @@ Setting random_setting(std::mt19937_64& random) {
   return setting;
 }
 
-/// Starts every rank, in random order and moments; returns the destinations by rank.
+/// Starts the ranks in random order at random times. Returns the destinations by rank.
 std::vector<std::vector<std::byte>> run(std::mt19937_64& random, const Setting& setting,
                                         const CollectivePlan& plan,
                                         const std::vector<std::vector<std::byte>>& sources) {
@@ -165,7 +165,7 @@ TEST(CollectiveProperty, AllReduceInPlaceGivesTheSameBits) {
   }
 }
 
-/// A box somewhere in space, cut along one dimension for the group.
+/// Makes a random box, split among the group along one dimension.
 std::pair<Region, std::vector<Shard>> random_cut(std::mt19937_64& random,
                                                  const std::vector<DeviceId>& group) {
   std::vector<Interval> box(1 + random() % 3);

@@ -1,5 +1,5 @@
-// Few streams at a time over the network: nothing starves, whatever the plans and the order of
-// events.
+// Tests limits on concurrent streams over the network: no transfer starves, whatever the plans and
+// the order of events.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ TEST(Egress, AnyPlansEndWithOneOrTwoStreamsAtATime) {
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       for (const auto& [device, participant] : transfers[i]) starts.emplace_back(i, device);
     }
-    std::shuffle(starts.begin(), starts.end(), random);  // another order on every device
+    std::shuffle(starts.begin(), starts.end(), random);  // a different order on each device
     for (const auto& [i, device] : starts) {
       transfers[i].at(device)->start(*cluster.engines[device.value()],
                                      {1, 1, static_cast<std::uint32_t>(i), 1});
@@ -63,7 +63,7 @@ TEST(Egress, AnyPlansEndWithOneOrTwoStreamsAtATime) {
   }
 }
 
-/// 64 KiB from device 0 to device 1, hosts apart.
+/// Sends 64 KiB from device 0 to device 1 on another host.
 class EgressOfOne : public ::testing::Test {
  protected:
   static EngineOptions one_stream() {
@@ -74,7 +74,7 @@ class EgressOfOne : public ::testing::Test {
   static LoopbackOptions rendezvous() {
     LoopbackOptions options;
     options.hosts = Topology::dense({1, 1});
-    options.eager_bytes = 64;  // chunks stay at their sender; notes do not
+    options.eager_bytes = 64;  // chunks stay at their sender, notes do not
     return options;
   }
   static ReshardPlan plan() {

@@ -1,4 +1,4 @@
-// The end of an engine whose last messages nobody takes.
+// Tests destruction of an engine whose last messages are never received.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -18,7 +18,7 @@
 namespace weft::transfer {
 namespace {
 
-/// Half a connection: what is sent never ends, until the connection is cut, or not even then.
+/// Wire whose sends end only when the connection is cut, or never.
 class HalfConnectedWire final : public Wire {
  public:
   enum class Cut { kEndsSends, kEndsNothing };
@@ -80,7 +80,7 @@ TEST_P(EndOfAnEngine, DoesNotWaitForAMessageThatNobodyTakes) {
   const std::span<std::byte> destinations[] = {destination};
   engine->start(part, {1, 1, 1, 1}, sources, destinations, {std::chrono::hours(1)},
                 [](const TransferReport&) {});
-  // Tells the device that would send: the message that is never taken.
+  // Sends a note to the sending device. The note is never received.
   engine->cancel(1, 1, Error(ErrorCode::kCancelled, "not wanted"));
   engine.reset();
   const std::lock_guard lock(mutex);

@@ -10,7 +10,7 @@ namespace {
 using test::EngineCluster;
 using test::Participant;
 
-/// 0 -> 1 -> 2, one device per host: 1 passes on to 2. 64 KiB in chunks of 1 KiB.
+/// Makes a chain 0 -> 1 -> 2 with one device per host. Device 1 forwards 64 KiB in chunks of 1 KiB.
 ReshardPlan chain_plan(const Topology& topology) {
   const Shape shape = {16 * 1024};
   const Region whole = Region::whole(shape);
@@ -29,7 +29,7 @@ class EngineFailure : public ::testing::Test {
 
   static LoopbackOptions wire_options() {
     LoopbackOptions options;
-    options.eager_bytes = 256;  // chunks go by rendezvous, errors travel eagerly
+    options.eager_bytes = 256;  // chunks by rendezvous, errors eagerly
     return options;
   }
   Participant& at(std::uint32_t device) { return *participants.at(DeviceId(device)); }
@@ -42,7 +42,7 @@ class EngineFailure : public ::testing::Test {
     for (int i = 0; i < 20; ++i) cluster.poll();
   }
 
-  // outlive the engines, which may still use their buffers
+  // Outlive the engines, which may still use their buffers.
   std::map<DeviceId, std::unique_ptr<Participant>> participants, others;
   EngineCluster cluster;
 };
@@ -56,7 +56,7 @@ TEST_F(EngineFailure, ATransferThatIsNeverStartedElsewhereEndsAtItsDeadlineAndSa
   EXPECT_GT(cluster.engines[1]->counters().bytes_received(Path::kLoopback), 0u);
   cluster.clock.advance(std::chrono::seconds(6));
   settle();
-  // the grace period: connections with something under way are cut
+  // After the grace period, connections with messages in flight are cut.
   cluster.clock.advance(std::chrono::seconds(1));
   ASSERT_TRUE(cluster.poll_until([&] { return ended(0) && ended(1); }));
   EXPECT_EQ(error(1).code(), ErrorCode::kDeadlineExceeded);
@@ -181,8 +181,7 @@ TEST_F(EngineFailure, AfterACancelANewEpochRunsOverNewConnections) {
 TEST_F(EngineFailure, ChunksOfAnOldEpochAreThrownAway) {
   start(0, {1, 1, 1, 1});
   settle();
-  // Device 1 lives in epoch 2 by now: the old chunks must not land in its buffer, and their sender
-  // must not hang for ever.
+  // Device 1 is in epoch 2. It must drop the old chunks, and their sender must not hang.
   start(1, {2, 1, 1, 1});
   start(2, {2, 1, 1, 1});
   settle();
@@ -195,7 +194,7 @@ TEST_F(EngineFailure, PlansThatDifferAreFoundOut) {
   start(0);
   const Shape shape = {16 * 1024};
   const Region whole = Region::whole(shape);
-  // The same transfer, but with other chunks.
+  // The same transfer with other chunks.
   const ReshardPlan other =
       plan_reshard({{DType::kF32, shape},
                     {shape, {{DeviceId(0), whole}}},
@@ -253,8 +252,7 @@ TEST_F(EngineFailure, ShuttingAnEngineDownEndsItsTransfers) {
 }
 
 TEST(EngineMemory, AStalledTailBoundsWhatARelayStages) {
-  // Columns of a wide tensor: every chunk is strided at the relay and must be staged to be passed
-  // on.
+  // Columns of a wide tensor: each chunk is strided at the relay and must be staged for forwarding.
   const Topology topology = Topology::dense({1, 1, 1});
   const Shape shape = {64, 64}, wide = {64, 128};
   const Region half({{0, 64}, {0, 64}});

@@ -14,8 +14,8 @@
 namespace weft::transfer {
 namespace {
 
-/// Sends by tcp to one peer, which ends after the first payload, or when a test says so: the wire
-/// knows it at once, and tells it after the ends of sends that it had noted before, as Wire allows.
+/// Wire that sends by TCP to one peer. The peer dies after the first payload or on demand. The wire
+/// reports that after the earlier ends of sends, as Wire allows.
 class DyingPeerWire final : public Wire {
  public:
   DeviceId self() const override { return DeviceId(0); }
@@ -57,7 +57,7 @@ class DyingPeerWire final : public Wire {
   std::deque<std::pair<Token, std::size_t>> sent_;
 };
 
-/// Device 0, with an engine that the test steps, and a tensor for device 1.
+/// Device 0 with an engine that the test steps, and a tensor for device 1.
 class LostPeer : public testing::Test {
  protected:
   LostPeer() {
@@ -83,7 +83,7 @@ class LostPeer : public testing::Test {
     engine_->start(part_, {1, step, 1, 1}, sources, destinations, {std::chrono::hours(1)},
                    [this](const TransferReport& report) { outcome_ = report.outcome; });
   }
-  /// How the transfer ends that was started last.
+  /// Returns the error of the last transfer.
   ErrorCode end() {
     outcome_.reset();
     for (int i = 0; i < 1000 && !outcome_; ++i) engine_->poll();

@@ -66,7 +66,7 @@ TEST(ReshardProperty, SlicesEqualBruteForce) {
   for (int round = 0; round < 300; ++round) {
     const Case c = random_case(random, 7);
     SCOPED_TRACE(fmt::format("seed {} round {}: {}", seed, round, c.text));
-    // Per element: who holds it, who wants it.
+    // Holders and receivers of each element.
     std::map<std::int64_t, std::pair<std::set<DeviceId>, std::set<DeviceId>>> expected, actual;
     for (const Shard& shard : c.task.source.shards) {
       for (const std::int64_t element : test::elements_of(shard.region, c.task.type.shape))
@@ -107,8 +107,8 @@ TEST(ReshardProperty, EveryStrategyDeliversTheRightBytesOverAReorderingWire) {
       plans.push_back(plan_reshard(c.task, c.topology, strategy, random_chunks(random)));
       transfers.push_back(test::participants_of(plans.back()));
     }
-    // All strategies at once, each device starting each at a random moment: some chunks come before
-    // they are expected.
+    // Runs all strategies at once. Each device starts each at a random time, so that some chunks
+    // arrive early.
     std::vector<std::pair<std::size_t, DeviceId>> starts;
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       for (const auto& [device, participant] : transfers[i]) starts.emplace_back(i, device);

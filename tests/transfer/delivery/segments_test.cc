@@ -1,4 +1,4 @@
-// Flows of many segments, of many tensors, down any tree.
+// Tests flows of many segments and tensors along random trees.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ TEST(Segments, AnyFlowsDeliverAllTensorsOverAReorderingWire) {
     LoopbackOptions wire;
     wire.eager_bytes = std::array<std::size_t, 3>{0, 100, 4096}[random() % 3];
     if (random() % 4 != 0) wire.shuffle_seed = random();
-    // outlives the engines, which may still use its buffers
+    // Outlives the engines, which may still use its buffers.
     auto participants = test::participants_of(plan);
     test::EngineCluster cluster(topology, wire);
     std::vector<DeviceId> order;
@@ -64,10 +64,10 @@ TEST(Segments, AFlowOfBytesThatADeviceHasNotGotIsRefused) {
     EXPECT_EQ(root.report->outcome.error().code(), ErrorCode::kInvalidArgument)
         << to_string(segment);
   };
-  refused({1, whole, 0, 64});              // no such tensor
+  refused({1, whole, 0, 64});              // unknown tensor
   refused({0, Region({{0, 17}}), 0, 64});  // outside the box
   refused({0, whole, 32, 64});             // past the region's end
-  refused({0, Region({{0, 8}}), 0, 32});   // not as many bytes as the flow
+  refused({0, Region({{0, 8}}), 0, 32});   // fewer bytes than the flow
 }
 
 }  // namespace

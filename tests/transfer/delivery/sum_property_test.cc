@@ -1,4 +1,4 @@
-// Sums down chains of devices (FlowKind::kSum), executed by engines.
+// Tests that engines execute sums along chains of devices (FlowKind::kSum).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 using test::EngineCluster;
 using test::SumCase;
 
-/// Participants of a plan for one sum.
+/// Makes the participants of a plan for one sum.
 std::map<DeviceId, std::unique_ptr<test::Participant>> participants_of(const ReshardPlan& plan,
                                                                        const SumCase& sums) {
   std::map<DeviceId, std::unique_ptr<test::Participant>> result;
@@ -37,7 +37,7 @@ Topology any_topology(std::mt19937_64& random, std::size_t least_devices) {
   return Topology::dense(devices);
 }
 
-/// Runs the plan on a wire that delays and reorders; all starts in random order.
+/// Runs the plan on a wire that delays and reorders. Devices start in random order.
 void execute(std::mt19937_64& random, const SumCase& sums, const ReshardPlan& plan,
              EngineOptions::Checksum checksum) {
   LoopbackOptions wire;
@@ -95,7 +95,7 @@ TEST(SumProperty, TheDestinationMayBeAnyDeviceOfTheChainOrNone) {
       for (const DType dtype : {DType::kF32, DType::kBF16}) {
         SCOPED_TRACE(fmt::format("{} terms to device {}", terms, wanting));
         const Topology topology = Topology::dense(std::vector<int>(terms + 1, 1));
-        // 5,003 elements: no chunk ends with them.
+        // The last chunk of 5,003 elements is partial.
         const SumCase sums = test::whole_sum(random, topology, terms, {dtype, {5003}}, {wanting});
         const ReshardPlan plan =
             plan_reshard(sums.task, topology, ReshardAlgorithm::kWeft, {1024, 1024, 2});

@@ -1,4 +1,4 @@
-// A device dies in the middle: what the others still have, and what they can still do.
+// Tests what survivors of a death have received, and that they can still communicate.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ ReshardPlan one_to(const Topology& topology, std::uint32_t from, std::vector<std
                       topology, ReshardAlgorithm::kBroadcast, {1024, 1024, 2});
 }
 
-/// The payload of a flow of one tensor, as it lies in a buffer.
+/// Returns the payload of a flow of one tensor from a buffer.
 std::vector<std::byte> payload_in(std::span<const std::byte> buffer, const Region& box,
                                   const Flow& flow, std::size_t element) {
   std::vector<std::byte> payload;
@@ -64,7 +64,7 @@ TEST(Survivors, ReportWhatHasLandedAndKeepTheirConnections) {
     std::vector<DeviceId> order;
     for (const auto& [device, participant] : participants) order.push_back(device);
     std::shuffle(order.begin(), order.end(), random);
-    // then some start after it
+    // Devices may start after the death.
     const std::size_t death = random() % 2 == 0 ? order.size() : random() % order.size();
     for (std::size_t i = 0; i <= order.size(); ++i) {
       if (i == death) {
@@ -107,8 +107,7 @@ TEST(Survivors, ReportWhatHasLandedAndKeepTheirConnections) {
       }
     }
     ASSERT_FALSE(HasFailure());
-    // No connection among survivors was cut: everybody can send to everybody, without connecting
-    // again.
+    // Connections among survivors are not cut. Each can send to each without connecting again.
     std::vector<std::uint32_t> alive;
     for (std::uint32_t device = 0; device < topology.num_devices(); ++device) {
       if (DeviceId(device) != dead) alive.push_back(device);

@@ -1,5 +1,5 @@
-// Streams of unknown length between all devices, over a loopback that delays, reorders, damages and
-// kills; and messages that no exchange asks for.
+// Tests exchanges of streams of unknown length between all devices, over a loopback that delays,
+// reorders, damages and kills. Also tests messages that belong to no exchange.
 #include "transfer/exchange/exchange.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ std::vector<DeviceId> all_of(std::size_t devices) {
   return ranks;
 }
 
-/// One device of an exchange: puts what it has, takes what comes, a little at a time.
+/// Device of an exchange. Sends its blocks and receives others a few at a time.
 struct Member {
   Member(TransferEngine& engine, ExchangeOptions options, const TransferId& id = kId)
       : exchange(engine, id, std::move(options), [] {}) {
@@ -42,7 +42,8 @@ struct Member {
     got.resize(exchange.num_ranks());
   }
 
-  /// Puts and takes what it can now, in any order of ranks.
+  /// Sends and receives without blocking, in a random order of ranks. Receives only if `takes`.
+  /// Returns false if there was no work.
   bool work(std::mt19937_64& random, bool takes) {
     bool busy = false;
     const std::uint64_t first = random();
@@ -71,7 +72,7 @@ struct Member {
   Exchange exchange;
 };
 
-/// All devices of a cluster in one exchange.
+/// Cluster whose devices are all in one exchange.
 struct World {
   explicit World(std::size_t devices, std::size_t budget, LoopbackOptions wire = {},
                  EngineOptions engines = {}, TransferLimits limits = {})
@@ -83,7 +84,7 @@ struct World {
   }
   ~World() { members.clear(); }
 
-  /// Blocks of random sizes; returns the streams as they must come: [to][from].
+  /// Queues blocks of random sizes. Returns the expected streams as [to][from].
   std::vector<std::vector<Bytes>> fill(std::mt19937_64& random, std::uint64_t most_blocks) {
     std::vector<std::vector<Bytes>> expected(members.size(), std::vector<Bytes>(members.size()));
     for (std::uint32_t from = 0; from < members.size(); ++from) {
@@ -101,7 +102,7 @@ struct World {
   bool over() const {
     return std::ranges::all_of(members, [](const auto& member) { return member->over(); });
   }
-  /// Until all are over, or nothing happens any more. `lazy`: a rank that takes seldom.
+  /// Runs until all members are over or idle. The rank `lazy` seldom receives.
   bool run(std::mt19937_64& random, std::optional<std::uint32_t> lazy = {}) {
     for (int idle = 0; idle < 2000 && !over();) {
       bool busy = cluster.poll();
@@ -136,7 +137,7 @@ TEST(Exchange, EveryStreamComesWholeAndInItsOrder) {
     const std::size_t devices = 1 + random() % 5;
     if (random() % 2 == 0) wire.hosts = Topology::dense(std::vector<int>(devices, 1));
     EngineOptions engines;
-    engines.egress.device_streams = random() % 3;  // 0: not ordered
+    engines.egress.device_streams = random() % 3;  // 0: unordered
     const std::size_t least = (devices + 1) * BlockBudget::kMinBlockBytes;
     World world(devices, least * (1 + random() % 20), wire, engines);
     const auto expected = world.fill(random, 12);
@@ -171,7 +172,7 @@ TEST(Exchange, AReceiverThatTakesNothingHoldsItsSendersAtTheirBudget) {
   }
   EXPECT_EQ(put, sizes.credits + sizes.send_blocks);
   EXPECT_LE(block * put, 2 * 10 * 4096u) << "half of them at each end";
-  // Another one is not held up by it: the receiver's own stream back.
+  // The receiver's own stream is not delayed.
   EXPECT_TRUE(world.members[1]->exchange.put(0, Bytes(block)));
   std::optional<ReceivedBlock> back;
   ASSERT_TRUE(world.cluster.poll_until([&] {
@@ -204,7 +205,7 @@ TEST(Exchange, ADeathEndsItEverywhereAndTheNextEpochStartsAnew) {
   std::mt19937_64 random(5);
   World world(3, 1 << 20);
   world.fill(random, 8);
-  for (auto& member : world.members) member->to_put[0].emplace_back(100);  // not over at once
+  for (auto& member : world.members) member->to_put[0].emplace_back(100);  // not over yet
   for (int i = 0; i < 4; ++i) world.cluster.poll();
   world.cluster.hub.kill(DeviceId(2));
   ASSERT_TRUE(world.cluster.poll_until(
@@ -212,7 +213,7 @@ TEST(Exchange, ADeathEndsItEverywhereAndTheNextEpochStartsAnew) {
   world.expect_errors({0, 1});
   EXPECT_EQ(world.error(0).code(), ErrorCode::kPeerDied);
   EXPECT_NE(world.error(0).message().find("device 2 (host 2)"), std::string::npos);
-  // The others go on without it.
+  // The survivors continue without device 2.
   std::vector<std::unique_ptr<Member>> members;
   for (const int device : {0, 1}) {
     members.push_back(std::make_unique<Member>(*world.cluster.engines[device],
@@ -334,7 +335,7 @@ TEST(Exchange, ATransferUnderItsNameIsRefusedOnBothSides) {
   ASSERT_TRUE(cluster.poll_until([&] { return participants.at(DeviceId(0))->report.has_value(); }));
 }
 
-/// A real engine in exchanges with a device that sends what it likes.
+/// Runs a real engine in exchanges with a device that sends arbitrary messages.
 TEST(ExchangeFuzz, MessagesThatNoExchangeAsksForLeaveTheEngineSound) {
   test::Mutator mutator(29);
   ManualClock clock;

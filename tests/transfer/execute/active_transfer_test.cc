@@ -1,4 +1,4 @@
-// One transfer without an engine: every message is in the test's hands.
+// Tests one transfer without an engine. The test delivers each message.
 #include "transfer/execute/internal/active_transfer.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ constexpr DeviceId kUp(0), kRelay(1), kDown(2);
 constexpr std::uint32_t kRelayChunkBytes = 16, kRelayChunks = 6, kRelayWindow = 2;
 constexpr TransferId kRelayId{1, 2, 3, 4};
 
-/// Writes down what the transfer asks for; sends end when the test says so.
+/// Port that records the transfer's requests. The test ends sends.
 class RecordingPort final : public TransferPort {
  public:
   void send(ActiveWork&, const OutgoingChunk& chunk) override { sent.push_back(chunk); }
@@ -53,7 +53,7 @@ class RecordingPort final : public TransferPort {
   std::optional<TransferReport> report;
 };
 
-/// A device that gets six chunks from kUp, keeps them and passes them on to kDown.
+/// Device that receives six chunks from kUp, keeps them and forwards them to kDown.
 class Relay : public testing::Test {
  protected:
   Relay() {
@@ -79,7 +79,7 @@ class Relay : public testing::Test {
     transfer->begin();
     return *transfer;
   }
-  /// A chunk whose payload comes along with its header, of bytes that are its number.
+  /// Delivers a chunk with an eager payload. Each payload byte is the chunk's number.
   ActiveTransfer::Arrival arrive(std::uint32_t chunk, DeviceId sender = kUp) {
     const std::vector<std::byte> payload(kRelayChunkBytes, static_cast<std::byte>(chunk));
     return transfer->message_arrived(MessageId(chunk), sender,
@@ -160,7 +160,7 @@ TEST_F(Relay, WhoseMessagesDoNotEndAfterAFailureIsCutOffAfterTheGrace) {
   EXPECT_TRUE(port.report.has_value());
 }
 
-/// A relay whose chunks must be unpacked, so that they wait in slots for its child.
+/// Relay whose chunks must be unpacked, so that they wait in slots for its child.
 TEST_F(Relay, HoldsBackWhatItHasNoSlotForAndTakesItWhenOneIsFree) {
   // Columns 0 to 3 of rows of 8: no chunk is contiguous in the destination.
   const std::int64_t rows = kRelayChunks * kRelayChunkBytes / 8;
@@ -176,7 +176,7 @@ TEST_F(Relay, HoldsBackWhatItHasNoSlotForAndTakesItWhenOneIsFree) {
   end_send(0);
   ASSERT_EQ(port.receiving.size(), 1u);
   EXPECT_EQ(port.receiving[0].what.chunk, 2 * kRelayWindow);
-  // A failure gives back what is held.
+  // A failure releases held chunks.
   EXPECT_EQ(arrive(2 * kRelayWindow + 1), ActiveTransfer::Arrival::kHeld);
   transfer->fail(Error(ErrorCode::kCancelled, "enough"), ActiveTransfer::Tell::kWaiting);
   EXPECT_EQ(port.released, std::vector<MessageId>{MessageId(2 * kRelayWindow + 1)});

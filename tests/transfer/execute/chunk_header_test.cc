@@ -1,4 +1,4 @@
-// What comes by the data plane from a device that may send here, but sends what no plan asks for.
+// Tests an engine that receives data-plane messages outside any plan from a device that may send.
 #include "transfer/execute/chunk_header.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ constexpr DeviceId kHostile(0), kVictim(1), kHonest(2);
 constexpr std::size_t kChunk = 1024;
 constexpr std::uint32_t kChunks = 64;
 
-/// A real engine that a hostile and an honest device send to.
+/// Engine that receives from a hostile and an honest device.
 class ChunkHeaders : public testing::Test {
  protected:
   ChunkHeaders() : hostile(hub.attach(kHostile)), engine(make(kVictim)), honest(make(kHonest)) {
@@ -54,7 +54,7 @@ class ChunkHeaders : public testing::Test {
   static void connect(TransferEngine& from, DeviceId to, std::vector<std::byte> address) {
     from.connect(to, HostId(to.value()), std::move(address));
   }
-  /// 64 chunks of 1 KiB.
+  /// Makes a plan of 64 chunks of 1 KiB.
   static ReshardPlan plan_from(DeviceId sender) {
     const Shape shape = {kChunks * kChunk / 4};
     const Region whole = Region::whole(shape);
@@ -62,7 +62,7 @@ class ChunkHeaders : public testing::Test {
         {{DType::kF32, shape}, {shape, {{sender, whole}}}, {shape, {{kVictim, whole}}}},
         Topology::dense({1, 1, 1}), ReshardAlgorithm::kBroadcast, {kChunk, kChunk, 4});
   }
-  /// The victim's end of a transfer from the hostile device.
+  /// Starts the victim's part of a transfer from the hostile device.
   Participant& expect_transfer(const TransferId& id) {
     Participant& participant = *participants.emplace_back(
         test::participants_of(plan_from(kHostile)).at(kVictim).release());
@@ -80,8 +80,8 @@ class ChunkHeaders : public testing::Test {
   std::uint64_t dropped() const { return engine->counters().messages_dropped; }
 
   ManualClock clock;
-  std::vector<std::string> lines;  // of the victim's log
-  // payloads up to 4 KiB travel with their headers
+  std::vector<std::string> lines;  // victim's log
+  // Payloads up to 4 KiB are sent eagerly.
   LoopbackHub hub;
   std::vector<std::unique_ptr<Participant>> participants;  // outlive the engines
   test::HostileDevice hostile;
@@ -102,8 +102,7 @@ TEST_F(DataPlaneFuzz, DamagedChunkHeadersLeaveTheEngineSound) {
     SCOPED_TRACE(round);
     if (round % 20 == 0) expect_transfer(id = {1, static_cast<std::uint64_t>(round), 1, 1});
     const std::uint32_t magic = kMagics[mutator.below(std::size(kMagics))];
-    // Also of transfers before and after this one, of other flows, beyond the last chunk, and
-    // twice.
+    // Includes earlier and later transfers, other flows, chunks beyond the last, and repetitions.
     const TransferId of{id.epoch, id.step + 20 * mutator.below(3) - 20, id.op, id.microbatch};
     const auto header = ChunkHeader::of(magic, mutator.below(4) == 0 ? of : id,
                                         mutator.below(8) == 0 ? 1 : 0, mutator.below(kChunks + 1));

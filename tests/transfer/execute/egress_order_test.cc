@@ -17,7 +17,7 @@ TEST(EgressOrder, TheLowestThatWantGoFirstUpToTheLimit) {
   order.update({0, 7}, true, false);
   order.update({0, 2}, true, false);
   EXPECT_EQ(order.next(), (Key{0, 2}));
-  order.update({0, 2}, false, true);  // its window is full
+  order.update({0, 2}, false, true);  // full window
   EXPECT_EQ(order.next(), (Key{0, 7}));
   order.update({0, 7}, false, true);
   EXPECT_EQ(order.next(), std::nullopt) << "two move";
@@ -67,7 +67,7 @@ TEST(EgressOrder, HeldChunksMakeRoom) {
   order.update({0, 0}, false, true);
   order.update({1, 0}, true, false);
   EXPECT_EQ(order.next(), std::nullopt);
-  order.update({0, 0}, false, false);  // its receiver holds all that is under way
+  order.update({0, 0}, false, false);  // all chunks in flight are held
   EXPECT_EQ(order.next(), (Key{1, 0}));
 }
 

@@ -21,7 +21,7 @@ TEST(RateMeter, IsBytesOverTimeFromCompletionToCompletion) {
 TEST(RateMeter, IdleMomentsDoNotCount) {
   RateMeter meter;
   for (int burst = 0; burst < 20; ++burst) {
-    // 50 ms at 1e5 bytes/s, then nothing for a second.
+    // 50 ms at 1e5 bytes/s, then one idle second.
     for (int i = 0; i <= 5; ++i) meter.completed(1000, i < 5, at(1050 * burst + 10 * i));
   }
   EXPECT_EQ(meter.rate(), std::nullopt) << "no window was busy throughout";

@@ -15,7 +15,7 @@ using Place = SegmentedView::Place;
 TEST(SegmentedView, JoinsSegmentsOfSeveralTensors) {
   const std::vector<TensorPart> tensors = {{DType::kF32, Region({{0, 4}, {0, 8}}), {}},
                                            {DType::kU8, Region({{0, 100}}), {}}};
-  // 8 of the 16 bytes of two strided runs, then 10 bytes, then the other 8.
+  // Selects 8 of the 16 bytes of two strided runs, then 10 bytes, then the other 8.
   const Region strided({{1, 3}, {2, 4}});
   const SegmentedView view(
       std::vector<Segment>{{0, strided, 0, 8}, {1, Region({{20, 50}}), 5, 10}, {0, strided, 8, 8}},
@@ -85,7 +85,7 @@ TEST(SegmentedView, EveryRangeEqualsThatOfTheConcatenation) {
         const auto there = buffers[at->tensor].subspan(at->offset, count);
         ASSERT_TRUE(std::equal(there.begin(), there.end(), expected.begin()));
       }
-      // What is scattered is what is gathered again, unless segments overlap.
+      // Scattering the gathered bytes restores them, unless segments overlap.
       auto copies = memory;
       const std::vector<std::span<std::byte>> targets(copies.begin(), copies.end());
       view.scatter(got, begin, targets);

@@ -35,7 +35,7 @@ TEST(StridedView, EveryRangeEqualsThatOfTheCopiedRegion) {
       interval = {2, 3 + static_cast<std::int64_t>(random() % 6)};
       const std::uint64_t size = interval.size();
       const std::int64_t begin = random() % size;
-      // Often full, so that runs join.
+      // Half of the intervals are full, so that runs join.
       if (random() % 2 == 0) region.push_back(interval);
       else
         region.push_back(
@@ -84,7 +84,7 @@ TEST(ReduceTerms, SumsInOrderAlsoIntoALaterTerm) {
 }
 
 TEST(ReduceTerms, SumsBf16InF32AndRoundsOnce) {
-  // In bf16, 256 + 1 is 256: each of the ones would be lost.
+  // Bf16 rounds 256 + 1 to 256, which would lose each 1.
   std::vector<BFloat16> a(1500, BFloat16(256)), b(1500, BFloat16(1)), out(1500);
   const std::byte* terms[] = {reinterpret_cast<std::byte*>(a.data()),
                               reinterpret_cast<std::byte*>(b.data()),

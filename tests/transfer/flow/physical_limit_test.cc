@@ -25,7 +25,7 @@ std::uint32_t mask_of(const std::vector<HostId>& ids) {
   return mask;
 }
 
-/// The formula, over every host set.
+/// Computes the limit by its formula over every set of hosts.
 double by_brute_force(const std::vector<HostDemand>& data, const Network& network) {
   double seconds = 0;
   for (std::size_t h = 0; h < network.num_hosts(); ++h) {
@@ -49,7 +49,7 @@ double by_brute_force(const std::vector<HostDemand>& data, const Network& networ
   return seconds;
 }
 
-/// Shares that add up, sent by who may, and no host beyond the limit.
+/// Checks that shares sum to the data, come from permitted hosts and respect the limit.
 void check_shares(const std::vector<HostDemand>& data, const Network& network,
                   const LimitSolution& solution) {
   std::vector<double> load(network.num_hosts());
@@ -166,8 +166,8 @@ TEST(PhysicalLimit, WhatMakesNoSenseIsRefused) {
 }
 
 TEST(PhysicalLimit, ThousandsOfDataOnHundredsOfHosts) {
-  // FSDP over 128 hosts to 128 hosts that all want everything, 8 data per pair of hosts with odd
-  // sizes; one slow sender.
+  // FSDP between 128 and 128 hosts that all want everything, with 8 data of odd sizes per host pair
+  // and one slow sender.
   Network network = Network::uniform(256, 1e9);
   network.hosts[17].nics[0].egress = 3e8;
   std::vector<HostDemand> data;

@@ -29,7 +29,7 @@ Flow flow(std::uint32_t id, const Edges& edges, std::uint64_t bytes = kSize) {
   return flow;
 }
 
-/// One device per host.
+/// Makes a topology of one device per host.
 Topology one_each(int hosts) { return Topology::dense(std::vector<int>(hosts, 1)); }
 
 Network network_of(int hosts, double hop = 0) {
@@ -78,8 +78,8 @@ TEST(Simulate, FlowsThatShareALinkShareItFairly) {
       std::vector{flow(0, {{0, 2}}), flow(1, {{1, 2}}, kSize / 2)}, one_each(3), network_of(3));
   EXPECT_NEAR(ingress.flow_seconds[1], 1.0, 1e-6);
   EXPECT_NEAR(ingress.flow_seconds[0], 1.5, 1e-6);
-  // 0 -> 2 and 1 -> 2 share host 2; 1 -> 3 has what 1 -> 2 leaves of host 1's egress: the rest of
-  // it, though only half the time.
+  // 0 -> 2 and 1 -> 2 share host 2. 1 -> 3 uses the rest of host 1's egress, but only half the
+  // time.
   const FlowSimulation corner =
       simulate(std::vector{flow(0, {{0, 2}}), flow(1, {{1, 2}}), flow(2, {{1, 3}})}, one_each(4),
                network_of(4));
@@ -95,7 +95,7 @@ TEST(Simulate, AHostSendsTwoStreamsAtATimeLowerIdsFirst) {
   const FlowSimulation one = simulate(flows, one_each(4), network_of(4), {.egress = {1, 1}});
   EXPECT_NEAR(one.flow_seconds[0], 1.0, 1e-6);
   EXPECT_NEAR(one.flow_seconds[1], 2.0, 1e-6);
-  // Devices of one host share its link; each has a place at least.
+  // Devices of a host share its link. Each has at least one slot.
   const FlowSimulation devices =
       simulate(std::vector{flow(0, {{0, 3}}), flow(1, {{1, 4}}), flow(2, {{2, 5}})},
                Topology::dense({3, 1, 1, 1}), network_of(4));
@@ -112,7 +112,7 @@ TEST(Simulate, ASlowHostDelaysOnlyWhatLiesBehindIt) {
       simulate(std::vector{flow(0, {{0, 1}, {1, 2}, {2, 3}, {3, 5}, {5, 6}, {6, 7}, {7, 4}})},
                one_each(8), network);
   EXPECT_NEAR(last.seconds, 1.0, 0.02);
-  // Half of a tree: the fast half does not wait.
+  // The fast half of a tree does not wait for the slow half.
   const FlowSimulation tree =
       simulate(std::vector{flow(0, {{0, 4}, {4, 1}}), flow(1, {{2, 3}})}, one_each(8), network);
   EXPECT_NEAR(tree.flow_seconds[0], 2.5, 0.02);
@@ -122,14 +122,14 @@ TEST(Simulate, ASlowHostDelaysOnlyWhatLiesBehindIt) {
 TEST(Simulate, LinksInsideAHostAreFree) {
   EXPECT_EQ(simulate(std::vector{flow(0, {{0, 1}})}, Topology::dense({2}), network_of(1)).seconds,
             0);
-  // 0 -> 1 inside, 1 -> 2 to the next host, 2 -> 3 inside, 3 -> 4 on.
+  // 0 -> 1 and 2 -> 3 are inside hosts. 1 -> 2 and 3 -> 4 go to the next host.
   const FlowSimulation mixed = simulate(std::vector{flow(0, {{0, 1}, {1, 2}, {2, 3}, {3, 4}})},
                                         Topology::dense({2, 2, 1}), network_of(3));
   EXPECT_NEAR(mixed.seconds, 1.0 + static_cast<double>(kChunk) / static_cast<double>(kSize), 1e-6);
 }
 
 TEST(Simulate, TwoInterleavedTreesRunAtFullRateInLogarithmicDepth) {
-  // 0 sends half of the bytes into each tree; who passes on in one is a leaf in the other.
+  // Device 0 sends half of the bytes into each tree. A relay of one tree is a leaf of the other.
   const std::vector<Flow> flows = {
       flow(0, {{0, 1}, {1, 2}, {1, 3}, {2, 4}, {2, 5}, {3, 6}}, kSize / 2),
       flow(1, {{0, 4}, {4, 5}, {4, 6}, {5, 1}, {5, 2}, {6, 3}}, kSize / 2)};

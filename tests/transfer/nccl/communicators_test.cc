@@ -16,7 +16,7 @@ CommunicatorGroup group(std::initializer_list<std::uint32_t> devices) {
   return CommunicatorGroup::of(ids);
 }
 
-/// Rows of [8,4] over `from`, whole on each of `to`.
+/// Plans rows of [8,4] on `from` to the whole tensor on each of `to`.
 ReshardPlan gather(const std::vector<std::uint32_t>& from, const std::vector<std::uint32_t>& to) {
   const Shape shape = {8, 4};
   ReshardTask task{{DType::kF32, shape}, {shape, {}}, {shape, {}}};
@@ -90,7 +90,7 @@ TEST(CommunicatorCache, KeepsWhatWasNeededLast) {
   const auto changes = ledger.need(std::array{group({0, 3})});
   EXPECT_EQ(changes.create, std::vector{group({0, 3})});
   EXPECT_EQ(changes.destroy, std::vector{group({0, 2})}) << "{0,1} was needed later";
-  // Devices that have room keep theirs.
+  // Devices below the limit keep their communicators.
   EXPECT_TRUE(ledger.need(std::array{group({4, 5}), group({4, 6})}).destroy.empty());
   EXPECT_EQ(ledger.size(), 4u);
   EXPECT_THROW(ledger.need(std::array{group({0, 1}), group({0, 2}), group({0, 3})}), Error);

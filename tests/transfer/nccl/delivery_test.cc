@@ -11,7 +11,7 @@
 namespace weft::transfer {
 namespace {
 
-/// A plan with its buffers, of either kind.
+/// Resharding or collective plan with its buffers.
 struct Planned {
   std::variant<ReshardPlan, CollectivePlan> plan;
   test::GpuOperation operation;
@@ -43,7 +43,7 @@ Topology random_topology(std::mt19937_64& random) {
   return Topology::dense(devices_per_host);
 }
 
-/// One or two tensors, any strategy.
+/// Plans one or two random tensors with a random strategy.
 Planned random_reshard(std::mt19937_64& random, const Topology& topology) {
   std::vector<ReshardTask> tasks;
   for (std::size_t i = 0; i <= random() % 2; ++i) {
@@ -78,7 +78,7 @@ std::vector<DeviceId> random_group(std::mt19937_64& random, std::size_t num_devi
   return devices;
 }
 
-/// Floats whose sums depend on the order, or small whole numbers, whose sums do not.
+/// Makes floats whose sums depend on the order or, if `whole`, small integers whose sums do not.
 std::vector<float> random_floats(std::mt19937_64& random, std::size_t count, bool whole) {
   std::vector<float> values(count);
   for (float& value : values) {
@@ -149,7 +149,7 @@ Planned random_collective(std::mt19937_64& random, const Topology& topology, boo
   return planned;
 }
 
-/// Each device starts its operations in an order of its own, then waits for all.
+/// Makes timelines in which each device starts its operations in its own order, then waits for all.
 std::vector<DeviceTimeline> random_timelines(std::mt19937_64& random,
                                              const std::vector<Planned>& planned,
                                              std::size_t devices) {
@@ -249,7 +249,7 @@ TEST(DeviceCollective, ABf16AllReduceAddsInFloatAndRoundsOnce) {
                                         {DeviceId(0), DeviceId(1), DeviceId(2)}, topology);
   plan.dtype = DType::kBF16;
   test::GpuOperation operation{{0, -1}, lower(plan), {}, {}, true};
-  // Rounded after each term, 1 + 2^-8 + 2^-8 would stay 1, and 256 + 1 + 1 would stay 256.
+  // If each addition rounded, 1 + 2^-8 + 2^-8 would stay 1, and 256 + 1 + 1 would stay 256.
   const std::array<std::array<float, 2>, 3> terms = {
       {{1.0f, 256.0f}, {0.00390625f, 1.0f}, {0.00390625f, 1.0f}}};
   for (std::uint32_t device = 0; device < 3; ++device) {

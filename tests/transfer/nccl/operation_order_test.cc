@@ -14,9 +14,9 @@ TimelineStep work(double seconds) { return TimelineWork{seconds}; }
 TimelineStep start(std::uint32_t op, int microbatch = 0) { return TimelineStart{{op, microbatch}}; }
 TimelineStep wait(std::uint32_t op, int microbatch = 0) { return TimelineWait{{op, microbatch}}; }
 
-/// Puts each device's operations on its stream in the order given and lets them meet; whether all
-/// devices come to their end. The strictest view: an operation that is put on a stream holds the
-/// host until all its members have come.
+/// Enqueues each device's operations on its stream in the given order. Returns true if all devices
+/// finish. This is the strictest model: an enqueued operation blocks the host until all members
+/// have joined.
 bool finishes(const std::vector<DeviceTimeline>& timelines,
               const std::vector<OperationKey>& order) {
   struct Device {
@@ -38,7 +38,7 @@ bool finishes(const std::vector<DeviceTimeline>& timelines,
       Device& device = devices[d];
       const auto met = [&](const OperationKey& key) { return present[key] == members[key]; };
       for (;;) {
-        // The host stands at an operation that it has put on the stream until the others have come.
+        // The host waits at an enqueued operation until all members have joined.
         if (device.enqueued > 0 && !met(device.order[device.enqueued - 1])) break;
         if (device.enqueued < device.order.size() &&
             device.started.contains(device.order[device.enqueued])) {
@@ -64,8 +64,7 @@ bool finishes(const std::vector<DeviceTimeline>& timelines,
 }
 
 TEST(OperationOrder, AReceiveThatIsStartedEarlyComesWhenItsSenderIsReady) {
-  // Device 1 asks for microbatch 0's gradient before it has even sent the activation that it is
-  // made of.
+  // Device 1 starts the receive of microbatch 0's gradient before it sends the activation.
   const std::vector<DeviceTimeline> timelines = {
       {DeviceId(0), {start(0), wait(0), work(2), start(1), wait(1)}},
       {DeviceId(1), {start(1), work(1), start(0), wait(1), wait(0)}},
@@ -114,7 +113,7 @@ TEST(OperationOrder, RandomProgramsThatCanFinishDoSoInTheOrder) {
     }
     std::vector<DeviceTimeline> timelines;
     for (std::uint32_t d = 0; d < num_devices; ++d) {
-      // Starts before their waits, otherwise in any order.
+      // Starts precede their waits; all else is random.
       std::vector<TimelineStep> steps;
       std::shuffle(own[d].begin(), own[d].end(), random);
       std::vector<OperationKey> open;
@@ -135,7 +134,7 @@ TEST(OperationOrder, RandomProgramsThatCanFinishDoSoInTheOrder) {
     try {
       order = total_order(timelines);
     } catch (const Error&) {
-      continue;  // These cannot finish under any order.
+      continue;  // No order lets these programs finish.
     }
     ++finished;
     ASSERT_TRUE(finishes(timelines, order));

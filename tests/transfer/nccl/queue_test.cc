@@ -15,7 +15,7 @@ CommunicatorGroup pair(std::uint32_t a, std::uint32_t b) {
   return CommunicatorGroup::of({DeviceId(a), DeviceId(b)});
 }
 
-/// 64 bytes from one device to another.
+/// Makes a transfer of 64 bytes from one device to another.
 test::GpuOperation send(std::uint32_t op, std::uint32_t from, std::uint32_t to) {
   const CommunicatorGroup group = pair(from, to);
   test::GpuOperation operation{{op, 0}, {}, {}, {}, false};
@@ -54,7 +54,7 @@ TEST(CollectiveQueue, HoldsAnOperationBackUntilThoseBeforeItHaveGone) {
   test::GpuOperation first = send(0, 0, 1), second = send(1, 1, 0);
   cluster.open(1, {pair(0, 1)});
   for (auto& gpu : cluster.gpus) gpu->queue.begin({first.key, second.key});
-  start(cluster, second, 1);  // Its turn is after `first`, which starts here later.
+  start(cluster, second, 1);  // must wait for `first`
   EXPECT_THROW(cluster.gpus[1]->queue.wait(second.key, *cluster.gpus[1]->compute), Error);
   start(cluster, first, 0);
   start(cluster, second, 0);
@@ -107,7 +107,7 @@ TEST(CollectiveQueue, NoStartWaitsForConnectionsThatWereMadeBefore) {
   EXPECT_TRUE(errors.empty());
   test::GpuOperation operation = send(0, 0, 1);
   cluster.gpus[0]->queue.begin({operation.key});
-  start(cluster, operation, 0);  // In this thread: would wait for device 1 for ever.
+  start(cluster, operation, 0);  // If it waited for device 1, this thread would hang.
   ASSERT_EQ(cluster.gpus[0]->queue.on_stream().size(), 1u);
   EXPECT_EQ(cluster.gpus[0]->queue.current(), operation.key);
   EXPECT_FALSE(cluster.gpus[0]->queue.passage(operation.key).done->done());
@@ -173,7 +173,7 @@ TEST(CollectiveQueue, ADeadPeerIsSeenAndASecondEpochWorksWithItsReplacement) {
     EXPECT_EQ(error->code(), sees_death ? ErrorCode::kPeerDied : ErrorCode::kDeadlineExceeded)
         << error->describe();
     EXPECT_NE(cluster.world.stuck(), "");
-    // The control plane ends the epoch everywhere; survivors stop what they do.
+    // The control plane ends the epoch on all devices. Survivors abort their operations.
     for (const std::uint32_t device : {1u, 2u}) {
       cluster.gpus[device]->queue.cancel(1, Error(ErrorCode::kPeerDied, "device 0 has died"));
       EXPECT_THROW(cluster.gpus[device]->queue.begin({}), Error);
@@ -238,9 +238,9 @@ TEST(CollectiveQueue, CommunicatorsAreKeptFromProgramToProgram) {
   EXPECT_EQ(cluster.world.created(), 4u);
   cluster.open(1, {pair(0, 1)});
   EXPECT_EQ(cluster.world.created(), 4u);
-  cluster.open(1, {pair(1, 2), pair(0, 1)});  // All have room.
+  cluster.open(1, {pair(1, 2), pair(0, 1)});  // Below the limit.
   EXPECT_EQ(cluster.world.created(), 6u);
-  // Ends two that are in the way.
+  // Destroys two communicators to stay below the limit.
   cluster.open(1, {CommunicatorGroup::of({DeviceId(0), DeviceId(1), DeviceId(2)})});
   EXPECT_EQ(cluster.ledger.size(), 2u);
 }

@@ -24,7 +24,7 @@ void run(const StridedCopy& copy, const std::byte* from, std::byte* to) {
   }
 }
 
-/// A region inside a box, of up to 4 dimensions.
+/// Makes a random region inside a box of up to 4 dimensions.
 std::pair<Region, Region> random_boxes(std::mt19937_64& random) {
   std::vector<Interval> inner, outer;
   for (std::size_t d = 0, rank = random() % 5; d < rank; ++d) {
@@ -74,7 +74,7 @@ TEST(StridedCopies, DimensionsThatLieSideBySideAreOne) {
   EXPECT_TRUE(copy.outer.empty());
   EXPECT_EQ(copy.run_bytes, 256u);
   EXPECT_EQ(copy.from.offset, 256u);
-  // Half of the columns: one run per row of the last dimension, at a constant distance.
+  // Half of the columns: one run per row of the last dimension, at a constant stride.
   const Region columns({{0, 6}, {0, 8}, {0, 2}});
   const StridedCopy strided =
       copy_between(columns, 4, {{BufferKind::kSource, 0, 0}, box}, {{}, columns});

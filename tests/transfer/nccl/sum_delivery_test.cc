@@ -1,4 +1,5 @@
-// Sums down chains of devices (FlowKind::kSum), lowered and executed on a double of NCCL.
+// Tests sums along chains of devices (FlowKind::kSum), lowered and executed on fake NCCL
+// collectives.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -10,7 +11,7 @@
 namespace weft::transfer {
 namespace {
 
-/// Executes the lowered plan on a GPU per device; the destinations by device.
+/// Executes the lowered plan on one fake GPU per device and checks the destinations.
 void expect_sums(const test::SumCase& sums, const ReshardPlan& plan,
                  const LoweredTransfer& lowered) {
   ASSERT_EQ(decode<LoweredTransfer>(encode(lowered)), lowered);

@@ -1,5 +1,4 @@
-// What the NCCL plugin does where there is no GPU. It needs NCCL itself, so it is built only where
-// CUDA is.
+// Tests the NCCL plugin without a GPU. Requires NCCL, so it is built only with CUDA.
 #include <gtest/gtest.h>
 
 #include <functional>

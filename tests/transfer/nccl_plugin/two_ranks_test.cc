@@ -1,7 +1,7 @@
-// NCCL between two processes on one GPU, which different NCCL_HOSTID make two hosts for it:
-// everything goes over sockets, and their kernels take turns on the GPU. Slow, and the same calls
-// as between real GPUs. Each rank is this program again, told by WEFT_NCCL_RANK to run the test of
-// one rank; a socket joins the two.
+// Tests NCCL between two processes on one GPU. Different values of NCCL_HOSTID make them two hosts,
+// so that NCCL uses sockets, and kernels alternate on the GPU. The calls are those between real
+// GPUs, but slow. Each rank is this program with WEFT_NCCL_RANK set. A socket connects the two
+// ranks.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ Bytes bytes_of(const std::vector<T>& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// One rank with its GPU.
+/// Rank with its GPU.
 class Rank {
  public:
   explicit Rank(std::uint32_t rank) : self_(rank) {
@@ -45,7 +45,7 @@ class Rank {
   std::uint32_t self() const { return self_; }
   CollectiveQueue& queue() { return *queue_; }
 
-  /// Rank 0's id goes to rank 1.
+  /// Opens the queue. Rank 0 sends the communicator's id to rank 1.
   void open(std::uint64_t epoch) {
     const CommunicatorChanges changes{{}, {group()}};
     auto ids = queue_->make_ids(changes.create);
@@ -72,8 +72,8 @@ class Rank {
 
   static CommunicatorGroup group() { return CommunicatorGroup::of({DeviceId(0), DeviceId(1)}); }
 
-  /// This rank's part of a transfer of one tensor; what is then in its destination. `in_place`: the
-  /// source is the destination.
+  /// Runs this rank's part of a transfer of one tensor and returns its destination. If `in_place`,
+  /// the source is the destination.
   Bytes run(const DeviceOperations& part, const Bytes& source, bool in_place = false) {
     start(part, source, in_place);
     while (!queue_->done(key_)) queue_->poll();
@@ -114,7 +114,7 @@ class Rank {
   std::unique_ptr<weft::Stream> compute_;
 };
 
-/// The same on both ranks: values by rank, whose sums depend on the order, or not.
+/// Makes the same values on both ranks, by rank. Their sums depend on the order unless `whole`.
 std::array<std::vector<float>, kRanks> values(std::uint64_t seed, std::size_t count, bool whole) {
   std::mt19937_64 random(seed);
   std::array<std::vector<float>, kRanks> result;
@@ -166,7 +166,7 @@ void bf16_all_reduce(Rank& rank) {
   EXPECT_EQ(rank.run(lower(plan).part(DeviceId(rank.self())), bytes_of(own)), bytes_of(sum));
 }
 
-/// Columns on each become rows on each; odd sizes, so that packing meets every alignment.
+/// Reshards columns to rows. Odd sizes make packing meet every alignment.
 void reshards(Rank& rank) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kU8}) {
     SCOPED_TRACE(to_string(dtype));
@@ -238,8 +238,8 @@ void scatter_and_gather(Rank& rank) {
   EXPECT_EQ(rank.run(gather.part(DeviceId(rank.self())), part_of(terms[0])), bytes_of(terms[0]));
 }
 
-/// Rank 1 does not come; rank 0's kernel waits for it until its communicator is aborted. Then both
-/// begin again.
+/// Rank 1 does not join. Rank 0's kernel waits until its communicator is aborted. Then both ranks
+/// start over.
 void abort_and_begin_again(Rank& rank) {
   const auto lowered = lower(plan_all_reduce(DType::kF32, Region({{0, 1000}}),
                                              {DeviceId(0), DeviceId(1)}, Topology::dense({1, 1})));
@@ -262,7 +262,7 @@ void abort_and_begin_again(Rank& rank) {
 TEST(NcclRank, DISABLED_Work) {
   const char* number = std::getenv("WEFT_NCCL_RANK");
   if (number == nullptr) GTEST_SKIP() << "only as a child of TwoRanksOnOneGpu";
-  ::alarm(150);  // Ends what hangs.
+  ::alarm(150);  // Ends a process that hangs.
   Rank rank(std::atoi(number));
   const auto step = [&](const char* name, void (*work)(Rank&)) {
     if (::testing::Test::HasFailure()) return;

@@ -1,5 +1,4 @@
-// What planning promises of the cases that the literature and this project measure, without a
-// network.
+// Tests plans of the cases that the literature and this project measure, without a network.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +13,7 @@ namespace {
 constexpr double kRate = 119.5e6;
 
 TEST(Cases, LimitsOfTheLayoutsAreThoseOfTheTable) {
-  // In units of the tensor's bytes over one link, and what bounds them.
+  // Limit in units of the tensor's bytes over one link, and the bound that determines it.
   const std::map<std::string, std::pair<double, LimitingResource>> expected = {
       {"layout-1", {1.0, LimitingResource::kIngress}},
       {"layout-2", {1.0, LimitingResource::kIngress}},
@@ -67,18 +66,18 @@ TEST(Cases, ASlowRelayIsPlacedLastAndASlowHolderSendsLess) {
         plan_reshard(c.tasks, c.topology, c.network(kRate), ReshardAlgorithm::kWeft);
     EXPECT_GE(plan.limit.seconds / plan.predicted_seconds, 0.97) << name;
   }
-  // Four fast receivers are not held back by a fifth whose links are slow, as far as the limit
-  // allows.
+  // A fifth receiver with slow links does not delay the four fast ones beyond the limit.
   ReshardCase relay = reshard_case("device-to-4x2");
   relay.links[3] = {0.4};
   Network network = relay.network(kRate);
-  network.hosts[3].nics[0].ingress = kRate;  // slow at sending only
+  network.hosts[3].nics[0].ingress = kRate;  // Sending alone is slow.
   const ReshardPlan plan =
       plan_reshard(relay.tasks, relay.topology, network, ReshardAlgorithm::kWeft);
   EXPECT_GE(plan.limit.seconds / plan.predicted_seconds, 0.97);
 }
 
-// Chains are as good in a fluid, and 0.87 of the limit on real links: relays lag behind holders.
+// Chains are as good in a fluid model, but reach 0.87 of the limit on real links, because relays
+// lag behind holders.
 TEST(Cases, HoldersSendAllThatTheyHaveTimeForBeforeOthersPassDataOn) {
   const ReshardCase gpt2 = reshard_case("gpt2");
   for (const double bytes_per_second : {30e6, 120e6, 1200e6}) {
@@ -94,7 +93,7 @@ TEST(Cases, HoldersSendAllThatTheyHaveTimeForBeforeOthersPassDataOn) {
         if (from != gpt2.topology.host_of(flow.root)) passed_on += flow.bytes;
       }
     }
-    // Two holders can send half of what four hosts want.
+    // Two holders can send half of the data that four hosts want.
     EXPECT_LE(passed_on, 0.53 * all) << bytes_per_second;
     EXPECT_LE(plan.predicted_seconds, plan.limit.seconds / 0.97) << bytes_per_second;
   }

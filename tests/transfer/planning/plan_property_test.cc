@@ -19,8 +19,8 @@ struct Case {
   std::string text;
 };
 
-/// Hosts with up to four devices and links of different speeds; tensors on meshes that may overlap,
-/// with uneven shards.
+/// Makes hosts with up to four devices and links of different speeds, and tensors on meshes that
+/// may overlap, with uneven shards.
 Case random_case(std::mt19937_64& random, std::int64_t max_extent, std::size_t max_tensors) {
   std::vector<int> devices(1 + random() % 6);
   for (int& count : devices) count = 1 + static_cast<int>(random() % 4);
@@ -38,7 +38,7 @@ Case random_case(std::mt19937_64& random, std::int64_t max_extent, std::size_t m
   const std::size_t tensors = 1 + random() % max_tensors;
   for (std::size_t i = 0; i < tensors; ++i) {
     if (i > 0 && random() % 3 == 0) {
-      result.tasks.push_back(result.tasks[random() % i]);  // models have many tensors of few kinds
+      result.tasks.push_back(result.tasks[random() % i]);  // repeats tensors, as in models
       continue;
     }
     const DType dtype = std::array{DType::kF32, DType::kI32, DType::kF64, DType::kU8}[random() % 4];
@@ -84,7 +84,7 @@ TEST(PlanProperty, EveryWantedByteOfEveryTensorIsDeliveredOnceByEveryStrategy) {
   }
 }
 
-/// Tensors large enough to be cut and chunked: shapes of up to 8 MiB, which nobody counts byte by
+/// Tensors of up to 8 MiB are large enough to be cut and chunked. They are too large to count each
 /// byte.
 TEST(PlanProperty, WeftIsNeverWorseThanTheOthersAndNothingBeatsTheLimit) {
   const std::uint64_t seed = 7;
@@ -93,7 +93,7 @@ TEST(PlanProperty, WeftIsNeverWorseThanTheOthersAndNothingBeatsTheLimit) {
   for (int round = 0; round < 150; ++round) {
     Case c = random_case(random, 12, 3);
     for (ReshardTask& task : c.tasks) {
-      // 256 KiB behind every element.
+      // Adds 256 KiB per element.
       const auto widen = [&](ShardMap& map) {
         map.shape.push_back(32768);
         for (Shard& shard : map.shards) {
@@ -118,7 +118,7 @@ TEST(PlanProperty, WeftIsNeverWorseThanTheOthersAndNothingBeatsTheLimit) {
       ASSERT_GE(seconds, plan.limit.seconds * (1 - 1e-9)) << to_string(strategy);
       ASSERT_NEAR(plan.predicted_seconds, seconds, seconds * 0.01);
       const PlanStats stats = plan_stats(plan);
-      // A few chunks may travel faster where others' links carry more than they must.
+      // A few chunks may move faster if the other links carry more than the minimum.
       if (plan.limit.seconds > 0.02 || stats.bytes_between_hosts == stats.minimum_between_hosts)
         best = std::min(best, seconds);
       if (strategy != ReshardAlgorithm::kWeft) continue;

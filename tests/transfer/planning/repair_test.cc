@@ -22,7 +22,7 @@ ShardMap whole_on(const Shape& shape, std::initializer_list<std::uint32_t> devic
   return map;
 }
 
-/// Every chunk up to `chunks` of a flow.
+/// Marks the first `chunks` chunks of a flow as landed.
 LandedChunks first_chunks(const Flow& flow, std::uint32_t chunks) {
   LandedChunks landed =
       LandedChunks::none(flow.id, (flow.bytes + flow.chunk_bytes - 1) / flow.chunk_bytes);
@@ -31,7 +31,7 @@ LandedChunks first_chunks(const Flow& flow, std::uint32_t chunks) {
 }
 
 TEST(Repair, AKilledRelayCostsOnlyWhatIsMissingAndReceiversHelp) {
-  // A chain 0 -> 1 -> 2 -> 3; device 1 dies when 1 has 8 of 10 chunks, 2 has 6 and 3 has 4.
+  // A chain 0 -> 1 -> 2 -> 3. Device 1 dies when devices 1, 2 and 3 have 8, 6 and 4 of 10 chunks.
   const Shape shape = {640};
   const Topology topology = Topology::dense({1, 1, 1, 1});
   const ReshardPlan plan =
@@ -57,7 +57,7 @@ TEST(Repair, AKilledRelayCostsOnlyWhatIsMissingAndReceiversHelp) {
   EXPECT_EQ(sent, 10u * 256) << to_string(second);
   EXPECT_EQ(second.tasks.size(), 2u);
   EXPECT_NE(to_string(second).find("repair"), std::string::npos);
-  // The source dies as well: what 2 has helps 3, but the last chunks are lost.
+  // The source dies as well. Device 2 helps device 3, but the last chunks are lost.
   EXPECT_THROW(
       {
         try {
@@ -99,7 +99,7 @@ TEST(Repair, AReportOfAnotherPlanIsRefused) {
                Error);
 }
 
-/// What devices have of the first n tensors, as tensors t and n + t of a repair.
+/// Doubles the counts of the first n tensors, as tensors t and n + t of a repair.
 ByteCounts twice(const ByteCounts& counts, std::uint32_t n) {
   ByteCounts result;
   for (const auto& [byte, count] : counts) {
@@ -109,8 +109,8 @@ ByteCounts twice(const ByteCounts& counts, std::uint32_t n) {
   return result;
 }
 
-/// Random plans, random chunks landed, random deaths, several times in a row: after the last repair
-/// every live device has what it wants.
+/// Random plans, landed chunks and deaths, several times in a row. After the last repair, each live
+/// device has all that it wants.
 TEST(RepairProperty, EveryLiveDeviceEndsWithEveryByteFromADeviceThatHasIt) {
   const std::uint64_t seed = 20261121;
   std::mt19937_64 random(seed);
@@ -147,7 +147,7 @@ TEST(RepairProperty, EveryLiveDeviceEndsWithEveryByteFromADeviceThatHasIt) {
       test::count_region(plan, copy.tensor, copy.region, has[copy.device]);
     std::vector<DeviceId> dead;
     for (int failure = 0; failure < 3; ++failure) {
-      // Some chunks land; of what a device sends on it has more than its children.
+      // Some chunks land. A relay has at least the chunks of its children.
       std::vector<LandedReport> landed;
       for (const DeviceId device : plan.devices()) landed.push_back({device, {}});
       for (const Flow& flow : plan.flows) {
@@ -186,7 +186,7 @@ TEST(RepairProperty, EveryLiveDeviceEndsWithEveryByteFromADeviceThatHasIt) {
       const DeviceId victim(static_cast<std::uint32_t>(random() % topology.num_devices()));
       if (std::find(dead.begin(), dead.end(), victim) == dead.end()) dead.push_back(victim);
       repair.add(plan, landed);
-      // A device whose report was lost may have more than is known of it.
+      // A device whose report was lost may have more than is known.
       std::map<DeviceId, ByteCounts> held;
       for (const auto& [device, bytes] : has) held[device] = twice(bytes, n);
       ReshardPlan next;

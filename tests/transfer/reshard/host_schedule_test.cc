@@ -11,7 +11,7 @@
 namespace weft::transfer::internal {
 namespace {
 
-/// Each unit once, from one of its senders.
+/// Checks that each unit occurs once, from one of its senders.
 void check_order(const std::vector<ScheduleItem>& units, const std::vector<HostAssignment>& order) {
   ASSERT_EQ(order.size(), units.size());
   std::vector<int> seen(units.size());
@@ -72,7 +72,8 @@ TEST(HostSchedule, SearchFindsTheBestOrderAndGreedyAnyValidOne) {
 }
 
 TEST(HostSchedule, GreedyReachesTheOptimumOfTheAllToAllCase) {
-  // 2 hosts to 2 hosts, 16 equal units per pair: paper-4's conflict, which natural order doubles.
+  // 2 hosts to 2 hosts with 16 equal units per pair: paper-4's conflict. The natural order takes
+  // twice as long.
   std::vector<ScheduleItem> units;
   for (std::uint32_t to = 2; to < 4; ++to) {
     for (std::uint32_t from = 0; from < 2; ++from) {

@@ -24,7 +24,7 @@ TEST(Pieces, SampledDegreesAreWholeAverageToWhatWasAskedAndRootAtAHolder) {
   for (int round = 0; round < 2000; ++round) {
     SCOPED_TRACE(fmt::format("seed {} round {}", seed, round));
     const std::size_t holders = 1 + random() % 4, receivers = 1 + random() % 20;
-    // Random degrees: the holders' sum at least 1, all of them the number of receivers.
+    // Random degrees. The holders' sum is at least 1, and the total is the number of receivers.
     std::vector<double> degrees(holders + receivers);
     std::vector<double> weight(holders + receivers);
     for (double& w : weight) w = random() % 3 == 0 ? 0 : static_cast<double>(1 + random() % 100);
@@ -55,7 +55,7 @@ TEST(Pieces, SampledDegreesAreWholeAverageToWhatWasAskedAndRootAtAHolder) {
       ASSERT_GE(leads, 1u);
     }
     for (std::size_t i = 0; i < degrees.size(); ++i) ASSERT_NEAR(average[i], degrees[i], 1e-6);
-    // With a tolerance there are few pieces, which are still forests.
+    // A tolerance gives few pieces, which are still forests.
     for (const Fraction& fraction : sample(degrees, holders, together, 0.2)) {
       ASSERT_EQ(std::accumulate(fraction.degrees.begin(), fraction.degrees.end(), 0u), receivers);
     }
@@ -81,7 +81,7 @@ TEST(Pieces, AChainEndsAtTheHostThatCannotAffordToSend) {
 }
 
 TEST(Pieces, FractionsReachTheLimitWhereWholeDataCannot) {
-  // Two holders with 100 and 50 of egress, one receiver with plenty of ingress: 2/3 and 1/3.
+  // Two holders with an egress of 100 and 50 send 2/3 and 1/3 to a receiver with enough ingress.
   Network network = Network::uniform(3, 100);
   network.hosts[1].nics[0].egress = 50;
   network.hosts[2].nics[0].ingress = 1000;

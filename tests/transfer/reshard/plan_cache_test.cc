@@ -39,7 +39,7 @@ TEST(PlanCache, ForgetsWhatWasAskedForLongestAgo) {
   const auto kept = ask(1);
   ask(2);
   ask(1);
-  ask(3);  // 2 goes
+  ask(3);  // evicts 2
   EXPECT_EQ(cache.size(), 2u);
   EXPECT_EQ(ask(1), kept);
   EXPECT_EQ(cache.misses(), 3u);

@@ -12,7 +12,8 @@ Shard shard(std::uint32_t device, std::vector<Interval> intervals) {
   return {DeviceId(device), Region(std::move(intervals))};
 }
 
-/// Rows on devices 0 and 1 (host 0), everything on 1, 2 and 3 (2 and 3: host 1).
+/// Makes a task from rows on devices 0 and 1 (host 0) to whole tensors on 1, 2 and 3 (2 and 3: host
+/// 1).
 ReshardTask rows_to_replicas() {
   const Shape shape = {4, 8};
   return {{DType::kF32, shape},
@@ -41,11 +42,11 @@ TEST(Slices, MapsThatDoNotFitAreRefused) {
     EXPECT_THROW(cut_slices(source, destination), Error)
         << to_string(source) << " to " << to_string(destination);
   };
-  refused({shape, {shard(0, {{0, 4}})}}, whole);                      // bytes that nobody holds
+  refused({shape, {shard(0, {{0, 4}})}}, whole);                      // bytes without a holder
   refused({shape, {shard(0, {{0, 5}}), shard(2, {{4, 8}})}}, whole);  // partial overlap
   refused({shape, {shard(0, {{0, 4}}), shard(0, {{4, 8}})}}, whole);  // a device twice
   refused({shape, {shard(0, {{0, 9}})}}, whole);                      // outside
-  refused({shape, {}}, whole);                                        // nobody
+  refused({shape, {}}, whole);                                        // no shards
   refused({{9}, {shard(0, {{0, 9}})}}, whole);                        // another shape
 }
 

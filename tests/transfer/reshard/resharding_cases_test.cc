@@ -1,6 +1,6 @@
-// The many-to-many cases that the literature measures (Zhuang et al., "On optimizing the
-// communication of model parallelism", MLSys 2023, section 5.1.2), by the bytes over the busiest
-// host's wire, in units of the tensor.
+// Tests the many-to-many cases of the literature (Zhuang et al., "On optimizing the communication
+// of model parallelism", MLSys 2023, section 5.1.2). Compares bytes over the busiest host's link,
+// in units of the tensor.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -10,8 +10,8 @@
 namespace weft::transfer {
 namespace {
 
-/// `hosts` x 4 devices beginning at device `first`. For each dimension the number of parts; which
-/// part a device holds is a function of its host and of its place in the host.
+/// `hosts` x 4 devices from device `first` on, with the number of parts per dimension. `part_of`
+/// returns a device's part from its host and its index in the host.
 struct Side {
   int first, hosts;
   std::vector<int> parts;

@@ -1,4 +1,4 @@
-// Plans of tasks with addends: chains, bounds, what is refused.
+// Tests plans of tasks with addends: chains, limits and refused tasks.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -17,7 +17,7 @@
 namespace weft::transfer {
 namespace {
 
-/// A vector of `elements` whole on each device of a term; one term per list.
+/// Makes a sum of vectors of `elements`. Each list has the devices that hold a whole term.
 ReshardTask sum_of(const std::vector<std::vector<std::uint32_t>>& terms,
                    const std::vector<std::uint32_t>& wanting, std::int64_t elements = 1 << 20) {
   const auto map_of = [&](const std::vector<std::uint32_t>& devices) {
@@ -38,7 +38,7 @@ std::string edges_of(const Flow& flow) {
   return text;
 }
 
-/// Links of 1 MB/s, no latency.
+/// Makes links of 1 MB/s without latency.
 Network links(const Topology& topology) { return Network::uniform(topology.num_hosts(), 1e6); }
 
 ReshardPlan plan(const ReshardTask& task, const Topology& topology) {
@@ -90,7 +90,7 @@ TEST(SumPlan, TheFirstTermsHolderGetsTheSumBack) {
 
 TEST(SumPlan, TermsOfOneHostAreAddedInsideItAndReplicasAreTakenWhereTheChainIs) {
   const Topology topology = Topology::dense({3, 3, 1});
-  // Terms 0 to 2 have a replica on host 0 or only that; terms 3 and 4 on host 1.
+  // Terms 0 to 2 have a replica on host 0, some only there. Terms 3 and 4 are on host 1.
   const ReshardPlan made = plan(sum_of({{0}, {3, 1}, {2}, {4}, {5}}, {6}), topology);
   EXPECT_EQ(edges_of(made.flows[0]), "0->1 1->2 2->4 4->5");
   EXPECT_EQ(plan_stats(made).bytes_between_hosts, 2 * made.tasks[0].type.bytes());
@@ -115,7 +115,7 @@ TEST(SumPlan, TheLimitIsThatOfTheMirroredBroadcast) {
       holders.push_back({i});
       broadcast.destination.shards.push_back({DeviceId(i), Region({{0, 1 << 20}})});
     }
-    // An asymmetric host tells the directions apart.
+    // An asymmetric host makes the directions differ.
     network.hosts[0].nics[0] = {0.5e6, 2e6};
     mirrored.hosts[0].nics[0] = {2e6, 0.5e6};
     const ReshardPlan sum =
@@ -138,7 +138,7 @@ TEST(SumPlan, NoLinkCarriesATensorTwiceUnlessTheSumGoesToTheMiddleOfTheChain) {
     const PlanStats stats = plan_stats(made);
     EXPECT_EQ(stats.busiest_host_egress, made.tasks[0].type.bytes());
     EXPECT_GE(stats.bytes_between_hosts, stats.minimum_between_hosts);
-    // There a device takes in the partial sum and, later, the sum.
+    // A device in the middle receives the partial sum and, later, the sum.
     const bool middle = wanting == 1 || wanting == 2;
     EXPECT_EQ(stats.busiest_host_ingress, (middle ? 2 : 1) * made.tasks[0].type.bytes());
     EXPECT_GE(made.limit.seconds / made.predicted_seconds, middle ? 0.48 : 0.95);

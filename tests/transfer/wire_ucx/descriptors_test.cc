@@ -1,4 +1,4 @@
-// A process whose descriptors strangers have used up: what its next wire needs.
+// Tests that a process can make a new wire after strangers have used up its descriptors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -22,7 +22,7 @@ std::unique_ptr<Wire> wire(std::uint32_t id) {
                        {.secret = test::cluster_token(), .interfaces = "lo"});
 }
 
-/// Ports at which this process listens, as its descriptors tell.
+/// Returns the ports on which this process listens.
 std::vector<sockaddr_in> ports() {
   std::vector<sockaddr_in> found;
   for (int fd = 0; fd < 1024; ++fd) {
@@ -51,7 +51,7 @@ TEST(UcxDescriptors, AWireIsMadeAgainAfterStrangersHaveTakenAll) {
   std::unique_ptr<Wire> first = wire(0);
   const std::vector<sockaddr_in> open = ports();
   ASSERT_FALSE(open.empty());
-  // A few are left to the strangers, who have the same process here.
+  // Leaves a few descriptors to the strangers, which are in this process too.
   const std::size_t limit = open_descriptors() + 60;
   const rlimit low{limit, before.rlim_max};
   ::setrlimit(RLIMIT_NOFILE, &low);

@@ -1,4 +1,4 @@
-// Shared memory of a wire belongs to its user alone.
+// Tests that only its user can access a wire's shared memory.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 namespace weft::transfer {
 namespace {
 
-/// Modes of the System V segments that this process has made.
+/// Returns the modes of the System V segments that this process has created.
 std::vector<int> modes_of_own_segments() {
   std::vector<int> modes;
   std::ifstream table("/proc/sysvipc/shm");
@@ -56,7 +56,7 @@ TEST(UcxSegments, AreOfThisUserAloneAlsoThoseThatAppearUnderLoad) {
   if (a->path_to(DeviceId(1)) != Path::kSharedMemory)
     GTEST_SKIP() << "no System V shared memory here";
   const std::size_t before = modes_of_own_segments().size();
-  // Messages that nobody takes make UCX ask for more memory.
+  // Messages that are not taken make UCX allocate more memory.
   const std::vector<std::byte> payload(64 * 1024), header(16);
   constexpr int kMessages = 400;
   for (int i = 0; i < kMessages; ++i) a->send(DeviceId(1), header, payload, Token(i));

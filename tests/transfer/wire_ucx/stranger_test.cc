@@ -1,5 +1,5 @@
-// Who reaches a device's port and speaks UCX, but does not know the secret of those who may send
-// there.
+// Tests a stranger that reaches a device's port and speaks UCX, but does not know the senders'
+// secret.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Keeps what arrives.
+/// Stores received messages.
 class Ears final : public WireEvents {
  public:
   void message_arrived(const Message& message) override {
@@ -60,7 +60,7 @@ struct End {
   std::unique_ptr<Wire> wire;
 };
 
-/// Sends what it likes to the receiving worker of a wire.
+/// Sends arbitrary messages to the receiving worker of a wire.
 class Forger final {
  public:
   explicit Forger(const End& victim)
@@ -80,7 +80,7 @@ class Forger final {
 
   void send(std::vector<std::byte> bytes, std::span<const std::byte> payload,
             bool rendezvous = false) {
-    // UCX may need it until the end
+    // UCX may use the header until the send ends.
     const std::vector<std::byte>& header = headers_.emplace_back(std::move(bytes));
     ucp_request_param_t params = {};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
@@ -90,7 +90,7 @@ class Forger final {
     if (UCS_PTR_IS_PTR(request)) requests_.push_back(request);
   }
   std::size_t sent() const { return headers_.size(); }
-  /// Until all has left and `done`, or it counts as hanging.
+  /// Progresses until all sends have ended and `done`. Returns false after kPatience.
   template <typename Done>
   bool finish(End& victim, Done&& done) {
     const auto until = std::chrono::steady_clock::now() + test::kPatience;
@@ -106,7 +106,7 @@ class Forger final {
     requests_.clear();
     return true;
   }
-  /// Until the victim has refused all of it.
+  /// Progresses until the victim has refused all messages.
   bool finish_refused(End& victim) {
     return finish(victim, [&] { return victim.ears.refused.size() == sent(); });
   }
@@ -155,7 +155,7 @@ TEST(Stranger, WhoDoesNotKnowTheSecretIsHeardByNobodyAndDisturbsNobody) {
     EXPECT_EQ(why, "it does not prove that it knows this run's secret");
   }
 
-  // Device 1 itself is as welcome as ever.
+  // Device 1 itself can still connect and send.
   victim.wire->connect(DeviceId(1), HostId(1), friendly.wire->address());
   friendly.wire->connect(DeviceId(0), HostId(0), victim.wire->address());
   const std::string_view hello = "hello";
@@ -181,7 +181,7 @@ TEST(Stranger, WhoKnowsItIsHeard) {
       << "so the test above refuses for the right reason";
 }
 
-// Damage of what comes by the data plane: nothing of it gets past the proof, but by being whole.
+// Damaged messages do not pass the proof unless they are intact.
 TEST(DataPlaneFuzz, DamagedMessagesAreDropped) {
   End victim(0, test::cluster_token());
   Forger forger(victim);
@@ -195,7 +195,7 @@ TEST(DataPlaneFuzz, DamagedMessagesAreDropped) {
         damaged.size() >= sizeof(WireHeader) &&
         std::equal(sound.begin(), sound.begin() + sizeof(WireHeader), damaged.begin());
     if (whole) continue;
-    // Kind and value are not covered by the proof: see the next test.
+    // The proof does not cover kind and value: see the next test.
     const auto parsed = WireHeader::parse(damaged);
     if (parsed && parsed->sender == 1 && parsed->proof == WireHeader::parse(sound)->proof) continue;
     forger.send(std::move(damaged), {});
@@ -223,7 +223,7 @@ TEST(DataPlaneFuzz, WhatAProvenDeviceSaysOfBytesNeedNotBeTrue) {
   forger.send(message(WireHeader::kMessage, 1, proof, "last"), {});
   EXPECT_TRUE(forger.finish(victim, [&] { return !victim.ears.heard.empty(); }));
 
-  // Sending goes on as before, eager and not.
+  // Sends still work, eager and not.
   const std::vector<std::byte> small(1000), large(1 << 20);
   for (int i = 0; i < 50; ++i)
     victim.wire->send(DeviceId(1), {}, i % 2 == 0 ? small : large, Token(i));

@@ -12,7 +12,7 @@
 namespace weft::transfer {
 namespace {
 
-/// A descriptor that is closed at the end.
+/// Descriptor that the destructor closes.
 struct Descriptor {
   int fd = -1;
   ~Descriptor() { ::close(fd); }

@@ -1,4 +1,4 @@
-// The order of NCCL's calls in the life of a communicator, on a double of NCCL.
+// Tests the order of NCCL calls in the life of a communicator, with a test double of NCCL.
 #include "transfer/nccl_plugin/internal/nccl_communicator.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class NcclCommunicatorOnDouble : public testing::Test {
   }
   void enqueue(DeviceCommunicator& communicator) {
     const std::vector<DeviceCall> calls{
-        // The root's.
+        // This rank is the root of the first broadcast.
         {CallKind::kBroadcast, DType::kBF16, ReduceOp::kSum, 0, 8, buffer_, nullptr},
         {CallKind::kBroadcast, DType::kF32, ReduceOp::kSum, 1, 4, nullptr, buffer_},
         {CallKind::kSend, DType::kU8, ReduceOp::kSum, 1, 4, buffer_, nullptr},
@@ -117,7 +117,7 @@ TEST_F(NcclCommunicatorOnDouble, OnlyWhatWasCreatedIsRevoked) {
   EXPECT_FALSE(nccl_double.did("revoke"));
   const auto communicator = created();
   enqueue(*communicator);
-  communicator->stop();  // In the middle of it.
+  communicator->stop();  // while operations are in flight
   communicator->stop();
   EXPECT_EQ(std::ranges::count(nccl_double.calls, "revoke"), 1);
 }
@@ -141,7 +141,7 @@ TEST_F(NcclCommunicatorOnDouble, AShrunkOneMayBeGivenUpWhileNcclMakesIt) {
   communicator->stop();
   settle(*communicator);
   const int excluded[] = {2};
-  // Gone, as after a deadline. NCCL still writes where it was told to.
+  // Destroys the shrunk communicator, as after a deadline. NCCL still writes its pointer.
   communicator->shrink(excluded);
 }
 

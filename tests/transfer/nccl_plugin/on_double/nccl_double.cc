@@ -6,10 +6,10 @@
 #include <set>
 
 struct ncclComm {
-  int polls = 0;  ///< Until what is under way is done.
+  int polls = 0;  ///< Polls left until the operation in progress ends.
   ncclResult_t end = ncclSuccess;
   bool finalized = false, revoked = false;
-  ncclComm** made_of_this = nullptr;  ///< Where to write a shrunk one.
+  ncclComm** made_of_this = nullptr;  ///< Address for the shrunk communicator.
 };
 
 namespace weft::test {
@@ -49,7 +49,7 @@ bool is_alive(ncclComm* communicator, const char* call) {
   return false;
 }
 
-/// What NCCL asks before most calls.
+/// Returns the state that NCCL checks before most calls.
 ncclResult_t ready(ncclComm* communicator, const char* call) {
   if (!is_alive(communicator, call)) return ncclInvalidArgument;
   return communicator->polls > 0 ? ncclInvalidArgument : communicator->end;
@@ -61,7 +61,8 @@ ncclResult_t begin(ncclComm* communicator) {
   return ncclInProgress;
 }
 
-/// What is under way is done, or was aborted: a shrunk communicator is written either way.
+/// Ends the operation in progress, also by an abort. A shrunk communicator is written in both
+/// cases.
 void finish(ncclComm* communicator) {
   communicator->polls = 0;
   if (communicator->made_of_this == nullptr) return;
@@ -159,7 +160,7 @@ ncclResult_t ncclAllGather(const void*, void*, size_t, ncclDataType_t, ncclComm_
 ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
   if (const ncclResult_t result = ready(communicator, "finalize"); result != ncclSuccess)
     return result;
-  // "Calling ncclCommFinalize after revoke is invalid."
+  // NCCL's documentation: "Calling ncclCommFinalize after revoke is invalid."
   if (communicator->finalized || communicator->revoked) return ncclInvalidArgument;
   note("finalize");
   communicator->finalized = true;
@@ -192,7 +193,7 @@ ncclResult_t ncclCommShrink(ncclComm_t communicator, int*, int excluded, ncclCom
     return result;
   if (excluded <= 0) return ncclInvalidArgument;
   note("shrink");
-  *to = nullptr;  // Until it has been made.
+  *to = nullptr;  // written later
   communicator->made_of_this = to;
   return begin(communicator);
 }

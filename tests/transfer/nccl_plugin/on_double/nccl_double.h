@@ -5,18 +5,18 @@
 #include <string>
 #include <vector>
 
-/// NCCL as NVIDIA documents its non-blocking communicators, for one rank that meets nobody: it
-/// keeps the order of calls and moves no data. What takes time takes two questions for the state. A
-/// call on a communicator that is busy is refused, as NCCL does it.
+/// Test double of NCCL's non-blocking communicators, as NVIDIA documents them, for one rank without
+/// peers. Records the order of calls and moves no data. Asynchronous calls end after two polls. As
+/// in NCCL, a busy communicator rejects calls.
 namespace weft::test {
 
 struct NcclDouble {
-  /// "init", "broadcast", ... in order, and what no program may do: "wrong: ...".
+  /// Calls in order, such as "init" or "broadcast", and misuse as "wrong: ...".
   std::vector<std::string> calls;
-  int communicators = 0;  ///< That were neither destroyed nor aborted.
+  int communicators = 0;  ///< Communicators not yet destroyed or aborted.
   int open_groups = 0;
-  ncclResult_t next_call = ncclSuccess;   ///< What the next operation in a group returns.
-  ncclResult_t next_state = ncclSuccess;  ///< How what takes time next ends.
+  ncclResult_t next_call = ncclSuccess;   ///< Result of the next operation in a group.
+  ncclResult_t next_state = ncclSuccess;  ///< Final state of the next asynchronous call.
 
   bool did(const std::string& call) const;
 };
