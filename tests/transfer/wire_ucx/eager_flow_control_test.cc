@@ -68,8 +68,8 @@ TEST(EagerFlowControl, ReceiversTellInStepsByKindAndForgetNothing) {
       << "what was told is not told again";
 }
 
-// However messages are kept and taken, one that has come is told to be finished in the end: what a
-// receiver has not told of is less than two steps.
+// Keeping and taking messages in any order, a receiver reports each as finished in the end.
+// The receiver has less than two unreported steps.
 TEST(EagerFlowControl, NoSendWaitsForEverWhateverTheReceiverDoes) {
   const std::uint64_t seed = 7;
   std::mt19937_64 random(seed);
