@@ -170,7 +170,7 @@ TEST_F(LoopTest, ATurnThatComesWhileTheOneBeforeItIsWrittenWaitsForIt) {
     if (!std::exchange(first, false)) return;
     wait.wait();
   };
-  clock_ = std::make_unique<SteppingClock>();  // so that any wait is long enough to report
+  clock_ = std::make_unique<SteppingClock>();  // makes any wait long enough to report
   const RunSummary summary = train_in(root_ / "run");
   EXPECT_EQ(checkpoints("run").size(), 6u + 1) << "none is left out";
   EXPECT_THAT(shown_, HasSubstr("the checkpoint of step 2 was still being written; a larger "
@@ -256,7 +256,7 @@ TEST_F(LoopTest, ARunThatFailsLeavesWhatItKnowsAndCanBeResumed) {
 }
 
 TEST_F(LoopTest, ACheckpointThatTheDiskRefusesIsToldAndTriedAgainAtTheNextTurn) {
-  copies_ = false;  // so that only the checkpoint of step 8 meets a full disk
+  copies_ = false;  // makes the disk full for step 8 only
   std::optional<FileSizeLimit> full;
   before_step_ = [&](std::int64_t step) {
     if (step == 6) full.emplace(10'000);  // metrics fit, checkpoints do not
@@ -275,7 +275,7 @@ TEST_F(LoopTest, ACheckpointThatTheDiskRefusesIsToldAndTriedAgainAtTheNextTurn) 
 }
 
 TEST_F(LoopTest, OnlyTheLastCheckpointEndsTheRunAndTheFirstErrorIsTheOneThatIsTold) {
-  copies_ = false;  // so that the checkpoint of step 4 is complete when the disk fills up
+  copies_ = false;  // completes step 4 before the disk is full
   std::optional<FileSizeLimit> full;
   before_step_ = [&](std::int64_t step) {
     if (step == 6) full.emplace(100);  // reports cannot be written either
@@ -299,7 +299,7 @@ TEST_F(LoopTest, MetricsThatTheDiskRefusesAreToldOnceAndWrittenWhenThereIsRoomAg
   run_.checkpoint.every = 0;
   std::optional<FileSizeLimit> full;
   before_step_ = [&](std::int64_t step) {
-    if (step == 3) full.emplace(500);  // in the middle of a line
+    if (step == 3) full.emplace(500);  // cuts a line
     if (step == 7) full.reset();
   };
   EXPECT_EQ(train_in(root_ / "run").outcome, "done");
