@@ -256,7 +256,7 @@ TEST_F(LoopTest, ARunThatFailsLeavesWhatItKnowsAndCanBeResumed) {
 }
 
 TEST_F(LoopTest, ACheckpointThatTheDiskRefusesIsToldAndTriedAgainAtTheNextTurn) {
-  copies_ = false;  // makes the disk full for step 8 only
+  copies_ = false;  // synchronous: only step 8 meets a full disk
   std::optional<FileSizeLimit> full;
   before_step_ = [&](std::int64_t step) {
     if (step == 6) full.emplace(10'000);  // metrics fit, checkpoints do not
@@ -275,7 +275,7 @@ TEST_F(LoopTest, ACheckpointThatTheDiskRefusesIsToldAndTriedAgainAtTheNextTurn) 
 }
 
 TEST_F(LoopTest, OnlyTheLastCheckpointEndsTheRunAndTheFirstErrorIsTheOneThatIsTold) {
-  copies_ = false;  // completes step 4 before the disk is full
+  copies_ = false;  // synchronous: step 4 is complete before the disk is full
   std::optional<FileSizeLimit> full;
   before_step_ = [&](std::int64_t step) {
     if (step == 6) full.emplace(100);  // reports cannot be written either
