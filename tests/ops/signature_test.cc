@@ -1,6 +1,5 @@
 // Tests every factor signature numerically. For each factor that may be split, runs the op on two
-// even and on three uneven shards, concatenates or sums the outputs, and compares with the whole
-// op.
+// and on three uneven shards. Concatenates or sums the outputs and compares them with the whole op.
 #include <gtest/gtest.h>
 
 #include <algorithm>

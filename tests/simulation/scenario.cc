@@ -330,8 +330,8 @@ Scenario::Result Scenario::run() {
     records_.last_epochs.clear();
     records_.device_owners.clear();
   }
-  // The head must list the first run as done, unless a fault could have ended the driver before it
-  // reported that, or the agents that passed the report on.
+  // The head must list the first run as done if no fault could prevent that: the driver must report
+  // it, and the agents must pass it on.
   records_.first_is_done =
       records_.runs["first"].done && beyond_head_ == 0 && keeper_ != Keeper::kLocalRun;
   beyond_head_ = beyond_recovery_ = 0;
