@@ -61,7 +61,7 @@ class ClusterWorld final : public World, public actors::Network, public actors::
   struct Port {
     ProcessNumber process = 0;
     std::shared_ptr<TaskQueue> queue;
-    std::function<void(std::unique_ptr<actors::Stream>)> connected;
+    std::function<void(std::unique_ptr<actors::ByteStream>)> connected;
   };
   /// False: somebody listens there already. Port 0: the next one.
   std::optional<actors::Address> open_port(actors::Address address, Port port);
